@@ -408,6 +408,12 @@ fn iscsi_initiators() {
     commands.extend(pdu(2, 0x85, 7, 0, &[], &[]));
     commands.extend(pdu(6, 0x80, 8, 0, &[], &[]));
     put("iscsi_connection", "login", &[&login, &commands]);
+    let who = "InitiatorName=iqn.x:y\0TargetName=iqn.2026-01.org.example:closed\0AuthMethod=CHAP\0";
+    let right = "76".repeat(16);
+    let proof = format!("CHAP_N=user\0CHAP_R=0x{right}\0CHAP_I=1\0CHAP_C=0bBQUFBQ==\0");
+    let stages = [(0, who), (0, "CHAP_A=7,5\0"), (0x81, &*proof), (0x87, "")];
+    let prove = stages.map(|(flags, text)| pdu(0x43, flags, 1, 0, &[], text.as_bytes()));
+    put("iscsi_connection", "chap", &[&prove.concat(), &commands]);
     for agreed in [0, 1, 2, 16, 32u8] {
         let name = format!("agreed-{agreed}");
         put("iscsi_commands", &name, &[&[agreed], &commands]);

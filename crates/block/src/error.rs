@@ -1,4 +1,4 @@
-//! What can go wrong on a device.
+//! The errors of devices.
 
 use std::io;
 
@@ -22,7 +22,7 @@ pub enum Error {
     Busy {
         /// The device's path.
         path: String,
-        /// Who has it, as far as can be told.
+        /// The process that uses it, if known.
         holder: String,
     },
     /// The path is neither a regular file nor a block device.

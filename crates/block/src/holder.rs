@@ -1,4 +1,4 @@
-//! Who has a file or disk that cannot be opened, for the message that says so.
+//! Which process uses a file or disk that cannot be opened, for the error message.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use rustix::fs::{major, minor};
 
 pub(crate) const UNKNOWN: &str = "another process";
 
-/// Who has a lock on an open file.
+/// The process with a lock on an open file.
 pub(crate) fn of_file(file: &Metadata) -> String {
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     match locks.lines().find_map(|line| locker(line, file)) {

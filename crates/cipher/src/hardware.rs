@@ -45,7 +45,7 @@ pub fn hardware() -> Hardware {
 /// AWS-LC reads the variable before `main` begins, so it must be there when the program starts.
 ///
 /// # Errors
-/// What is wrong with the setting, in words.
+/// The error in the setting, in words.
 pub fn hwcap_setting(setting: &str) -> Result<String, String> {
     platform::hwcap_setting(setting)
 }

@@ -17,6 +17,7 @@
 //! - [`AeadCipher`] seals messages whose nonces the caller has, in pieces and in streams too.
 //! - [`Digest`] hashes and authenticates with the hashes of others' formats, and [`PasswordHash`]
 //!   makes keys from passphrases.
+//! - [`ChapHash`] answers the challenges of CHAP, by which initiators of iSCSI log in.
 //! - [`Provider`]s compute, and [`Policy`] says which of them serves a [`Mechanism`].
 //! - [`selftest()`] runs a known-answer test of what pools need, [`test_mechanisms`] of everything; [`hardware()`] says which processor
 //!   features are in use.
@@ -35,13 +36,14 @@
 //! - `algorithms`: what is computed, by name;
 //! - `error`, `ffi`, `hash`, `policy`, `pieces`: AWS-LC, BLAKE3, and which provider is allowed;
 //! - `digest`, `kdf`, `blocks`, `openssl`, `sector`: providers and what they compute;
-//! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `keywrap`, `vmac`, [`af`]: what callers use;
+//! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `chap`, `keywrap`, `vmac`, [`af`]: what callers use;
 //! - `hardware`, `selftest`, `kat`: tests, and what the processor has.
 
 mod aead;
 pub mod af;
 mod algorithms;
 mod blocks;
+mod chap;
 mod digest;
 mod error;
 mod ffi;
@@ -68,6 +70,7 @@ pub use algorithms::{
     AeadAlgorithm, BlockCipher, Digest, IvMode, Mechanism, NameMode, Output, Provider, SectorMode,
     SectorSpec, Suite,
 };
+pub use chap::ChapHash;
 pub use error::{Error, Result};
 pub use hardware::{Hardware, hardware, hwcap_setting};
 pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac, siphash24};

@@ -34,7 +34,7 @@ impl Target {
     /// Reads `fips-140`, `PROVIDER` or `PROVIDER/MECHANISM`; or what is wrong with it.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The error in the text.
     pub fn parse(text: &str) -> std::result::Result<Target, String> {
         if text == "fips-140" {
             return Ok(Target::Fips);

@@ -8,8 +8,8 @@ use crate::{BlockCipher, Result, SectorCipher, SectorSpec};
 /// A key for sectors of any length.
 ///
 /// From 16 bytes on this is XTS with ciphertext stealing (IEEE 1619, 5.3.2). Fewer bytes are masked with one
-/// block, which depends on the tweak and on their number: who sees two of the same length under one tweak
-/// knows their difference.
+/// block, which depends on the tweak and on their number. So two ciphertexts of the same length under one tweak
+/// show the difference of their plaintexts.
 pub struct XtsCipher {
     whole: SectorCipher,
     data: SectorCipher,

@@ -1,8 +1,9 @@
-//! What mount(8) calls for the type `strongroom`: this program by the name `mount.strongroom`.
+//! What mount(8) calls for the types `strongroom` and `strongroom-stack`: this program by the name
+//! `mount.strongroom` or `mount.strongroom-stack`.
 //!
 //! `mount -t strongroom tank/home /mnt -o ro` runs `mount.strongroom tank/home /mnt -o rw,ro`, and
 //! `mount -o remount,ro /mnt` runs `mount.fuse.strongroom` alike, since the kernel's list has this type.
-//! The arguments are made into those of `strongroom mount`.
+//! The arguments are made into those of `strongroom mount`, or of `strongroom stack mount`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -12,20 +13,33 @@ pub(crate) const WRONG_CALL: u8 = 1;
 /// What mount(8) takes for a mount that failed.
 pub(crate) const MOUNT_FAILED: u8 = 32;
 
-const NAMES: [&str; 2] = ["mount.strongroom", "mount.fuse.strongroom"];
+/// What mount(8) wants mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Dataset,
+    Stacked,
+}
 
-/// Whether the program was called by this name.
-pub(crate) fn is_called(program: &OsStr) -> bool {
-    let name = Path::new(program).file_name().and_then(OsStr::to_str);
-    name.is_some_and(|name| NAMES.contains(&name))
+/// What is to be mounted, if the program was called by a name of mount(8).
+pub(crate) fn called_as(program: &OsStr) -> Option<Type> {
+    match Path::new(program).file_name()?.to_str()? {
+        "mount.strongroom" | "mount.fuse.strongroom" => Some(Type::Dataset),
+        "mount.strongroom-stack" | "mount.fuse.strongroom-stack" => Some(Type::Stacked),
+        _ => None,
+    }
 }
 
 /// The command line that means the same: `[-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`, and what to
 /// mount where. None if there is nothing to do.
 pub(crate) fn command_line(
+    kind: Type,
     args: impl Iterator<Item = OsString>,
 ) -> Result<Option<Vec<OsString>>, String> {
-    let mut line: Vec<OsString> = ["strongroom", "mount"].map(OsString::from).into();
+    let words: &[&str] = match kind {
+        Type::Dataset => &["strongroom", "mount"],
+        Type::Stacked => &["strongroom", "stack", "mount"],
+    };
+    let mut line: Vec<OsString> = words.iter().map(OsString::from).collect();
     let mut names = Vec::new();
     let (mut is_fake, mut is_remount) = (false, false);
     let mut args = args;
@@ -36,8 +50,7 @@ pub(crate) fn command_line(
                 let options = value()?;
                 let options = options.to_str().ok_or("the options are not UTF-8")?;
                 is_remount |= options.split(',').any(|word| word == "remount");
-                let options: Vec<&str> = options.split(',').filter(|o| !is_fuses(o)).collect();
-                line.extend(["-o", &options.join(",")].map(OsString::from));
+                add_options(&mut line, kind, options);
             }
             Some("-t") => drop(value()?),
             Some("-N") => return Err("mounting in another namespace does not work".to_owned()),
@@ -51,17 +64,44 @@ pub(crate) fn command_line(
         }
     }
     let [name, dir] = <[OsString; 2]>::try_from(names)
-        .map_err(|_| "name a dataset and a directory, as mount(8) does")?;
+        .map_err(|_| "name what to mount, and a directory, as mount(8) does")?;
     line.extend([OsString::from("--"), name]);
-    if !is_remount {
+    if !is_remount || kind == Type::Stacked {
         line.push(dir);
     }
     Ok((!is_fake).then_some(line))
 }
 
+/// Adds what `-o` says. Of a stacked directory the options of `stack mount` are named there too, without `--`.
+fn add_options(line: &mut Vec<OsString>, kind: Type, options: &str) {
+    let mut rest = Vec::new();
+    for option in options.split(',') {
+        let name = option.split('=').next().unwrap_or_default();
+        let of_stack = [
+            "key-file",
+            "passfile",
+            "locked",
+            "reverse",
+            "private",
+            "allow_other",
+        ];
+        if kind == Type::Stacked && of_stack.contains(&name) {
+            let option = match name {
+                "allow_other" => "allow-other",
+                _ => option,
+            };
+            line.push(format!("--{option}").into());
+        } else if !is_fuses(name) {
+            rest.push(option);
+        }
+    }
+    if !rest.is_empty() {
+        line.extend(["-o", &rest.join(",")].map(OsString::from));
+    }
+}
+
 /// Whether an option is one that the kernel lists of every FUSE mount, and mount(8) repeats.
-fn is_fuses(option: &str) -> bool {
-    let name = option.split('=').next();
+fn is_fuses(name: &str) -> bool {
     let names = [
         "user_id",
         "group_id",
@@ -69,17 +109,21 @@ fn is_fuses(option: &str) -> bool {
         "allow_other",
         "max_read",
     ];
-    name.is_some_and(|name| names.contains(&name))
+    names.contains(&name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line(text: &str) -> Result<Option<String>, String> {
+    fn line_of(kind: Type, text: &str) -> Result<Option<String>, String> {
         let args = text.split(' ').map(OsString::from);
         let joined = |line: Vec<OsString>| line.join(OsStr::new(" ")).into_string().unwrap();
-        Ok(command_line(args)?.map(joined))
+        Ok(command_line(kind, args)?.map(joined))
+    }
+
+    fn line(text: &str) -> Result<Option<String>, String> {
+        line_of(Type::Dataset, text)
     }
 
     #[test]
@@ -101,9 +145,21 @@ mod tests {
     }
 
     #[test]
+    fn options_of_stacked_directories_are_options_of_the_command() {
+        let text =
+            "/srv/my_files /mnt -o rw,nodev,key-file=/root/my_key,allow_other,private,user_id=0";
+        let meant = "strongroom stack mount --key-file=/root/my_key --allow-other --private -o rw,nodev \
+             -- /srv/my_files /mnt";
+        assert_eq!(line_of(Type::Stacked, text).unwrap().unwrap(), meant);
+    }
+
+    #[test]
     fn names_that_mount_calls() {
-        assert!(is_called(OsStr::new("/sbin/mount.strongroom")));
-        assert!(is_called(OsStr::new("mount.fuse.strongroom")));
-        assert!(!is_called(OsStr::new("/usr/bin/strongroom")) && !is_called(OsStr::new("")));
+        let is = |name: &str| called_as(OsStr::new(name));
+        assert_eq!(is("/sbin/mount.strongroom"), Some(Type::Dataset));
+        assert_eq!(is("mount.fuse.strongroom"), Some(Type::Dataset));
+        assert_eq!(is("mount.fuse.strongroom-stack"), Some(Type::Stacked));
+        assert_eq!(is("/usr/bin/strongroom"), None);
+        assert_eq!(is(""), None);
     }
 }

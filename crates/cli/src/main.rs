@@ -46,12 +46,11 @@ fn main() -> ExitCode {
         return keys::serve_token().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     let mut args = std::env::args_os();
-    let is_helper = args
-        .next()
-        .is_some_and(|program| helper::is_called(&program));
-    let parsed = match is_helper {
-        false => Cli::try_parse(),
-        true => match helper::command_line(args) {
+    let mounts = args.next().and_then(|program| helper::called_as(&program));
+    let is_helper = mounts.is_some();
+    let parsed = match mounts {
+        None => Cli::try_parse(),
+        Some(kind) => match helper::command_line(kind, args) {
             Ok(Some(line)) => Cli::try_parse_from(line),
             Ok(None) => return ExitCode::SUCCESS,
             Err(why) => {
@@ -92,7 +91,11 @@ fn main() -> ExitCode {
             let code = outcome.exit_code;
             ExitCode::from(code.unwrap_or_else(|| failure.kind.exit_code()))
         }
-        None => ExitCode::from(outcome.exit_code.unwrap_or(0)),
+        None => match outcome.exit_code {
+            None | Some(0) => ExitCode::SUCCESS,
+            Some(_) if is_helper => ExitCode::from(helper::MOUNT_FAILED),
+            Some(code) => ExitCode::from(code),
+        },
     }
 }
 

@@ -30,7 +30,7 @@ impl Outcome {
         }
     }
 
-    /// It failed.
+    /// The outcome of a command that failed.
     pub(crate) fn failed(failure: Failure) -> Outcome {
         Outcome {
             failures: vec![failure],
@@ -38,7 +38,7 @@ impl Outcome {
         }
     }
 
-    /// The same with an exit code of another program, whose words the command has.
+    /// This outcome with an exit code of another program, whose options the command takes.
     pub(crate) fn with_exit_code(self, code: u8) -> Outcome {
         Outcome {
             exit_code: Some(code),
@@ -50,7 +50,7 @@ impl Outcome {
 /// What a command does: its outcome, or why it failed.
 pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
 
-/// The same of a command that works on devices in this process: errors of `block`, `keys` and `luks` become failures.
+/// As [`Result`], for a command that works on devices in this process: errors of `block`, `keys` and `luks` become failures.
 pub(crate) type LocalResult<T = Outcome> = std::result::Result<T, daemon::Failure>;
 
 /// Has something done that has nothing to show, but as JSON the names that it was done to.

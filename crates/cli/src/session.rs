@@ -196,9 +196,9 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 
 /// As [`absolute`], of a device; a volume of a pool is no path.
 pub(crate) fn device_path(name: &Path) -> Result<PathBuf, Failure> {
-    match is_volume(name) {
-        true => Ok(name.to_owned()),
-        false => absolute(name),
+    match DeviceName::parse(name).supported()?.volume() {
+        Some(_) => Ok(name.to_owned()),
+        None => absolute(name),
     }
 }
 

@@ -152,7 +152,7 @@ fn loading_keys_and_changing_them_are_different() {
     may(&place, BOB, &from_file);
 }
 
-/// Who has a wrapping key can read what the data keys below it seal.
+/// A user with a wrapping key can read what the data keys below it seal.
 #[test]
 fn data_keys_come_under_no_other_key() {
     let Some(place) = tank() else { return };
@@ -257,6 +257,10 @@ fn properties_are_allowed_one_by_one() {
     may(&place, ANN, "create -o compression=off tank/a/x");
 }
 
+fn heading(name: &str) -> String {
+    format!("{:-<70}\n", format!("---- Permissions on {name} "))
+}
+
 #[test]
 fn on_a_dataset_or_below_it() {
     let Some(place) = tank() else { return };
@@ -280,7 +284,6 @@ fn on_a_dataset_or_below_it() {
 
     place.ok("pool export tank");
     place.ok("pool import -N -d {DIR}/tank.pool tank");
-    let heading = |name: &str| format!("{:-<70}\n", format!("---- Permissions on {name} "));
     let expected = [
         heading("tank/a/x"),
         "Local+Descendent permissions:\n\tuser 12346 hold\n".into(),
@@ -312,7 +315,6 @@ fn sets_stand_for_permissions() {
     may_not(&place, ANN, "snapshot tank/a/x@2");
     place.ok("allow -s @basic destroy tank");
     may(&place, ANN, "destroy -f tank/a/x@1");
-    let heading = |name: &str| format!("{:-<70}\n", format!("---- Permissions on {name} "));
     let expected = [
         heading("tank/a"),
         "Local+Descendent permissions:\n\tuser 12345 @more\n".into(),

@@ -16,6 +16,8 @@ const CONFIG: &str = r#"{"source": "custom_passphrase",
     "hash_costs": {"time": "1", "memory": "64", "parallelism": "1"},
     "options": {"padding": "32", "contents": "AES_256_XTS", "filenames": "AES_256_CTS", "policy_version": "2"}}"#;
 
+include!("../../stack/tests/common/ext4.rs");
+
 /// ext4 with encryption, set up.
 struct Disk {
     dir: tempfile::TempDir,
@@ -31,31 +33,7 @@ impl Drop for Disk {
 impl Disk {
     /// Nothing, with a line that says why, where there cannot be one.
     fn new() -> Option<Disk> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: only root mounts ext4");
-            return None;
-        }
-        if Command::new("fscrypt").arg("--version").output().is_err() {
-            eprintln!("skipped: the tool fscrypt is not installed");
-            return None;
-        }
-        let dir = tempfile::tempdir().expect("a directory");
-        let (image, mount) = (dir.path().join("image"), dir.path().join("mount"));
-        fs::create_dir(&mount).expect("a directory");
-        File::create(&image)
-            .and_then(|file| file.set_len(32 << 20))
-            .expect("a file");
-        fs::write(dir.path().join("conf"), CONFIG).expect("written");
-        let script = "mkfs.ext4 -q -b 4096 -O encrypt \"$1\" && mount -o loop \"$1\" \"$2\"";
-        let made = Command::new("sh")
-            .args(["-c", script, "sh"])
-            .args([&image, &mount])
-            .stderr(Stdio::null())
-            .status();
-        if !made.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: ext4 with encryption cannot be mounted from a loop device");
-            return None;
-        }
+        let (dir, mount) = encrypted_ext4(CONFIG)?;
         let disk = Disk { dir, mount };
         disk.ok("fscrypt setup {M}", "");
         disk.refused("fscrypt setup {M}", "", EXISTS, "already");

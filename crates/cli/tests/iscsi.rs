@@ -4,25 +4,14 @@ mod common;
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use common::programs::{ok, run};
 use common::*;
 
 const PREFIX: &str = "iqn.2026-01.io.github.strongroom";
 
-fn run(program: &str, args: &[&str]) -> Output {
-    Command::new(program).args(args).output().expect(program)
-}
-
-fn ok(program: &str, args: &[&str]) -> String {
-    let output = run(program, args);
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {args:?}: {out}{err}");
-    out
-}
-
-/// A portal at which nobody listens.
+/// A portal at which no daemon listens.
 fn portal() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
@@ -204,12 +193,169 @@ fn a_session_keeps_its_target_unless_forced() {
     };
     has(&held, &format!("{name}\t"));
     has(&held, only);
+    let number = held.split('\t').nth(1).unwrap();
+    place.fails(&format!("iscsi sessions --kick 60000 {name}"), NOT_FOUND);
+    place.fails(
+        &format!("iscsi sessions --kick {number} iqn.x:y"),
+        NOT_FOUND,
+    );
     place.fails(&format!("iscsi unexport {name}"), BUSY);
     place.fails("rename tank/disk tank/other", BUSY);
+    place.ok(&format!("iscsi sessions --kick {number} {name}"));
+    // The initiator logs in again, and that session has another number.
+    let is_listed = || {
+        let sessions = place.ok("iscsi sessions -H");
+        let mut numbers = sessions.lines().filter_map(|line| line.split('\t').nth(1));
+        numbers.any(|listed| listed == number)
+    };
+    while is_listed() {}
     place.ok(&format!("iscsi unexport --force {name}"));
     assert_eq!(place.ok("iscsi sessions -H"), "");
     place.ok("destroy -f tank/disk");
-    drop(client.stdin.take());
+    // It tries to log in for as long as it runs.
+    client.kill().unwrap();
     client.wait().unwrap();
     place.terminate();
+}
+
+/// A file that only root can read.
+fn secret(place: &Place, name: &str, text: &str, mode: u32) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let path = place.path(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+    format!("file://{}", path.display())
+}
+
+#[test]
+fn secrets_are_not_where_others_read_them() {
+    let mut place = Place::new();
+    let (disk, portal) = (image(&place, "disk.img", 1 << 20), portal());
+    let export = format!("iscsi export --portal {portal} {disk}");
+    let fails = |more: &str, code| place.fails(&format!("{export} {more}"), code);
+    let open = secret(&place, "open", "twelve bytes\n", 0o644);
+    has(&fails(&format!("--chap web={open}"), NO_KEY), "chmod 600");
+    let short = secret(&place, "short", "eleven byte\n", 0o600);
+    has(&fails(&format!("--chap web={short}"), USAGE), "at least 12");
+    let good = secret(&place, "good", "twelve bytes\n", 0o600);
+    let same = format!("--chap web={good} --mutual-chap disk={good}");
+    has(&fails(&same, USAGE), "one CHAP secret");
+    let both = format!("--chap web={good} --no-authentication");
+    has(&fails(&both, USAGE), "together");
+    let clear = fails("--chap web=twelve-bytes", USAGE);
+    lacks(&clear, "twelve-bytes");
+    assert_eq!(place.ok("iscsi list -H"), "");
+
+    place.ok(&format!("{export} --chap web={good}"));
+    let typed = format!("iscsi export --portal {portal} --name iqn.2026-01.org.example:typed");
+    let other = image(&place, "other.img", 1 << 20);
+    place.ok_with(
+        &format!("{typed} --chap web=prompt {other}"),
+        "a typed secret\na typed secret\n",
+    );
+    place.terminate();
+    place.start();
+    // The file is read again. What was typed is gone, and the target is not open without it.
+    let rows = place.ok("iscsi list -H");
+    has(&rows, "disk.img\t1M\t");
+    has(&rows, "other.img\t-\t");
+    has(&place.ok("--json iscsi list"), "was typed");
+    for text in ["twelve bytes", "a typed secret"] {
+        let state = std::fs::read_dir(place.root()).unwrap();
+        let dirs = state
+            .map(|entry| entry.unwrap().path())
+            .filter(|it| it.is_dir());
+        for file in dirs.flat_map(|dir| std::fs::read_dir(dir).unwrap()) {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap_or_default();
+            assert!(find(&bytes, text.as_bytes()).is_none());
+        }
+    }
+}
+
+#[test]
+fn initiators_prove_a_secret() {
+    if !has_initiators() {
+        return;
+    }
+    let place = Place::new();
+    let (disk, portal) = (image(&place, "disk.img", 1 << 20), portal());
+    let web = secret(&place, "web", "secret-of-the-web\n", 0o600);
+    let own = secret(&place, "own", "secret-of-the-disk\n", 0o600);
+    let name = "iqn.2026-01.org.example:closed";
+    place.ok(&format!(
+        "iscsi export --portal {portal} --name {name} --chap web={web} --mutual-chap disk={own} {disk}"
+    ));
+    let uri = |who: &str| format!("iscsi://{who}{portal}/{name}/0");
+    let right = uri("web%secret-of-the-web@");
+    has(&ok("iscsi-inq", &[&right]), "Vendor:STRNGRM");
+    let mutual = "?target_user=disk&target_password=secret-of-the-disk";
+    has(
+        &ok("iscsi-inq", &[&format!("{right}{mutual}")]),
+        "Vendor:STRNGRM",
+    );
+    let wrong = [
+        uri(""),
+        uri("web%secret-of-the-wub@"),
+        uri("wub%secret-of-the-web@"),
+        format!("{right}?target_user=disk&target_password=secret-of-the-dusk"),
+    ];
+    for uri in &wrong {
+        assert!(!run("iscsi-inq", &[uri]).status.success(), "{uri}");
+    }
+    // Discovery shows it to those who log in.
+    let found = |who: &str| ok("iscsi-ls", &[&format!("iscsi://{who}{portal}")]);
+    assert_eq!(found(""), "");
+    has(&found("web%secret-of-the-web@"), name);
+    ok(
+        "qemu-io",
+        &[
+            "-f",
+            "raw",
+            "-c",
+            "write -P 7 0 64K",
+            "-c",
+            "read -P 7 0 64K",
+            &right,
+        ],
+    );
+    has(&place.log(), "refused");
+}
+
+/// What fails in the version of Debian 12, and why it is no fault.
+const NOT_FAULTS: [&str; 4] = [
+    // It asks for the status of one block, and expects that of a later one, where physical blocks are larger.
+    "GetLBAStatus UnmapSingle",
+    // A command whose data are too short is refused. Later versions of the program accept that, this one expects
+    // that a part is written.
+    "iSCSIResiduals Write10Residuals",
+    "iSCSIResiduals Write12Residuals",
+    "iSCSIResiduals Write16Residuals",
+];
+
+#[test]
+fn the_conformance_tests_of_libiscsi_pass() {
+    if !is_installed("iscsi-test-cu") {
+        println!("skipped: needs libiscsi-bin");
+        return;
+    }
+    let place = Place::new();
+    let (disk, portal) = (image(&place, "disk.img", 128 << 20), portal());
+    let name = "iqn.2026-01.org.example:judged";
+    place.ok(&format!(
+        "iscsi export --no-authentication --portal {portal} --name {name} {disk}"
+    ));
+    let uri = format!("iscsi://{portal}/{name}/0");
+    let args = ["120", "iscsi-test-cu", "-d", "-n", "-t", "ALL", &uri];
+    let output = run("timeout", &args);
+    let told = String::from_utf8_lossy(&output.stdout);
+    has(&told, "Tests completed");
+    let failed = told.lines().filter_map(|line| {
+        let (suite, rest) = line.strip_prefix("Suite ")?.split_once(", Test ")?;
+        Some(format!("{suite} {}", rest.strip_suffix(" had failures:")?))
+    });
+    let failed: Vec<String> = failed
+        .filter(|it| !NOT_FAULTS.contains(&it.as_str()))
+        .collect();
+    assert!(failed.is_empty(), "{failed:?}\n{told}");
+    lacks(&place.log(), "panic");
 }

@@ -347,7 +347,10 @@ fn a_mapping_is_exported() {
     place.ok("nbd export luks:secret");
     has(&place.ok("nbd list"), "luks:secret");
     let refused = ends(&place, BUSY, "close secret", "");
-    has(&refused.err, "nbd unexport secret");
+    let said =
+        "the mapping 'secret' is in use, by the export 'secret' (strongroom nbd unexport secret)";
+    has(&refused.err, said);
+    has(&ends(&place, 0, "status secret", "").out, "is in use");
 
     // The key is gone with the daemon.
     assert!(place.terminate());

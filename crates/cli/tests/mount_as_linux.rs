@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use common::*;
 use rustix::mount::UnmountFlags;
@@ -190,6 +191,62 @@ fn the_helper_that_mount_calls() {
     let wrong = call("mount.strongroom", &format!("tank/a {at} -o surprise"));
     assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
     assert_eq!(call("mount.strongroom", "tank/a").status.code(), Some(1));
+}
+
+/// `mount -t strongroom-stack`, as a line of fstab has it.
+#[test]
+fn the_helper_of_encrypted_directories() {
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root mounts with options");
+        return;
+    }
+    let place = Place::without_daemon();
+    for name in ["lower", "view"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    place.ok("keygen {DIR}/a_key");
+    place.ok("stack init -d {DIR}/a_key {DIR}/lower");
+    symlink(PROGRAM, place.path("mount.strongroom-stack")).unwrap();
+    let (lower, view) = (place.arg("lower"), place.path("view"));
+    let call = |options: &str| {
+        let mut command = Command::new(place.path("mount.strongroom-stack"));
+        command.args([&*lower, view.to_str().unwrap(), "-o", options]);
+        command.output().unwrap()
+    };
+    let key = format!("key-file={}", place.arg("a_key"));
+    let options = format!("rw,nodev,{key},allow_other,private,noatime,nofail,_netdev");
+    let done = call(&options);
+    assert!(done.status.success(), "{done:?}");
+    let file = view.join("file");
+    fs::write(&file, "text").unwrap();
+    assert!(options_at(&view).iter().any(|option| option == "nodev"));
+
+    // Access times stay, of files and of directories.
+    let past = fs::FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH);
+    for path in [&file, &view] {
+        fs::File::open(path).unwrap().set_times(past).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+    assert_eq!(fs::read_dir(&view).unwrap().count(), 1);
+    for path in [&file, &view] {
+        let accessed = fs::metadata(path).unwrap().accessed().unwrap();
+        assert_eq!(accessed, SystemTime::UNIX_EPOCH, "{}", path.display());
+    }
+
+    // What the kernel lists comes again with a remount.
+    let done = call("remount,ro,nodev,noatime,user_id=0,group_id=0,allow_other,max_read=1048576");
+    assert!(done.status.success(), "{done:?}");
+    assert!(fs::write(&file, "more").is_err());
+    let done = call("remount,rw,noatime");
+    assert!(done.status.success(), "{done:?}");
+    fs::write(&file, "more").unwrap();
+    assert!(!options_at(&view).iter().any(|option| option == "nodev"));
+    // The process of the mount goes on as it began.
+    assert_eq!(call("remount,rw,relatime").status.code(), Some(32));
+
+    place.ok(&format!("stack unmount {}", view.display()));
+    assert_eq!(call("key-file=/nowhere").status.code(), Some(32));
+    assert_eq!(call("surprise").status.code(), Some(1));
 }
 
 #[test]

@@ -6,8 +6,9 @@ mod common;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use common::programs::ok;
 use common::*;
 
 /// A file of `size` bytes that holds noise between holes.
@@ -33,18 +34,6 @@ fn uri(place: &Place, name: &str) -> String {
     let mut rows = rows.lines().map(|row| row.split('\t').collect::<Vec<_>>());
     let row = rows.find(|row| row[0] == name).expect("it is exported");
     row[5].to_owned()
-}
-
-fn run(program: &str, args: &[&str]) -> Output {
-    Command::new(program).args(args).output().expect(program)
-}
-
-fn ok(program: &str, args: &[&str]) -> String {
-    let output = run(program, args);
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {args:?}: {out}{err}");
-    out
 }
 
 #[test]
@@ -109,6 +98,8 @@ fn what_cannot_be_exported_is_refused() {
     has(&open, "--tls-certificates");
     let precious = place.fails(&format!("nbd export --listen unix:./odd {disk}"), EXISTS);
     has(&precious, "no socket");
+    let remote = place.fails("nbd export nbd://host/disk", USAGE);
+    has(&remote, "/dev/nbd0");
     // Nothing of these is left.
     assert_eq!(place.ok("nbd list -H"), "");
     place.ok(&format!("nbd export {disk}"));

@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use common::stacked::refused;
 use common::{Place, can_mount, has};
 
 const PEFS_USAGE: i32 = 2;
@@ -21,12 +22,6 @@ fn prepared() -> Place {
         fs::write(place.path(name), format!("the {name}\nnot this line\n")).expect("written");
     }
     place
-}
-
-fn refused(place: &Place, line: &str, code: i32, why: &str) {
-    let done = place.run(&place.words(line));
-    assert_eq!(done.code, code, "{line}: {}", done.err);
-    has(&done.err, why);
 }
 
 /// The identifiers that `showchains` prints for a passphrase.

@@ -379,3 +379,32 @@ fn a_pool_that_is_gone_for_good_is_forgotten_by_export() {
     place.ok("pool export tank");
     has(&place.ok("pool status"), "no pools available");
 }
+
+#[test]
+fn lists_show_devices_and_what_has_problems() {
+    let place = Place::new();
+    let device = |name: &str| place.arg(name);
+    let (a, b, c) = (device("a"), device("b"), device("c"));
+    place.ok(&format!(
+        "pool create -s 64M -m none tank mirror {a} {b} spare {c}"
+    ));
+    let listed = place.ok("pool list -v -H -o name,health");
+    let expected = format!(
+        "tank\tONLINE\n  mirror-0\tONLINE\n    {a}\tONLINE\n    {b}\tONLINE\n  {c} (spare)\tAVAIL\n"
+    );
+    assert_eq!(listed, expected);
+    assert_eq!(place.ok("pool list -H -o name"), "tank\n");
+
+    assert_eq!(place.ok("pool status -x"), "all pools are healthy\n");
+    assert_eq!(place.ok("pool status -x tank"), "pool 'tank' is healthy\n");
+    assert_eq!(place.ok("pool status -x --json").trim(), "[]");
+    place.pool("other");
+    place.ok(&format!("pool offline tank {b}"));
+    let status = place.ok("pool status -x");
+    has(&status, "pool: tank\n");
+    lacks(&status, "other");
+    assert_eq!(
+        place.ok("pool status -x other"),
+        "pool 'other' is healthy\n"
+    );
+}

@@ -6,11 +6,12 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use common::stacked::{Mounted, refused};
 use common::{
-    BUSY, Done, EXISTS, NO_KEY, NOT_FOUND, OTHER, PROGRAM, Place, USAGE, WRONG_KEY, can_mount, has,
-    is_installed,
+    BUSY, DAMAGED, EXISTS, NO_KEY, NOT_FOUND, OTHER, PROGRAM, Place, USAGE, WRONG_KEY, can_mount,
+    has, is_installed,
 };
 
 /// A user with a name: the helper asks for it.
@@ -24,62 +25,6 @@ fn prepared() -> Place {
     fs::create_dir(place.path("view")).expect("a directory");
     place.ok("stack init -d {DIR}/key {DIR}/lower");
     place
-}
-
-fn refused(place: &Place, line: &str, code: i32, why: &str) {
-    let Done { code: got, err, .. } = place.run(&place.words(line));
-    assert_eq!(got, code, "{line}: {err}");
-    has(&err, why);
-}
-
-/// A mount by a process of its own.
-struct Mounted {
-    process: Child,
-    view: PathBuf,
-}
-
-impl Mounted {
-    fn new(place: &Place, options: &[&str]) -> Mounted {
-        let mut process = Command::new(PROGRAM)
-            .args(["stack", "mount", "--foreground"])
-            .args(options)
-            .args([place.path("lower"), place.path("view")])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program");
-        // It says one line when it is mounted.
-        let mut line = String::new();
-        let output = process.stderr.as_mut().expect("a pipe");
-        BufReader::new(output).read_line(&mut line).expect("a line");
-        assert!(line.contains("mounted on"), "{line}");
-        let view = place.path("view");
-        Mounted { process, view }
-    }
-
-    fn with_key(place: &Place) -> Mounted {
-        Mounted::new(place, &["-d", &place.arg("key")])
-    }
-
-    /// Runs a script of the shell in the view, and returns what it prints.
-    fn shell(&self, script: &str) -> String {
-        let done = Command::new("sh")
-            .args(["-euc", script])
-            .current_dir(&self.view)
-            .output()
-            .expect("a shell");
-        let errors = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{script}: {errors}");
-        String::from_utf8_lossy(&done.stdout).into_owned()
-    }
-
-    /// Ends the mount by a signal, as a terminal does.
-    fn end(mut self) {
-        let process = rustix::process::Pid::from_child(&self.process);
-        rustix::process::kill_process(process, rustix::process::Signal::INT).expect("sent");
-        assert!(self.process.wait().expect("ended").success());
-        assert!(fs::read_dir(&self.view).expect("listed").next().is_none());
-    }
 }
 
 #[test]
@@ -239,70 +184,10 @@ fn fscrypt_by_passphrase() {
     let bytes = fs::read(&policy).expect("read");
     fs::write(&policy, &bytes[..50]).expect("written");
     let damaged = "stack mount --passfile {DIR}/pass {DIR}/lower {DIR}/view";
-    refused(&place, damaged, common::DAMAGED, "damaged");
+    refused(&place, damaged, DAMAGED, "damaged");
 }
 
 /// A directory of each program opens with the other one.
-#[test]
-fn gocryptfs_opens_what_is_made_here_and_the_other_way_round() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::without_daemon();
-    for dir in ["lower", "theirs", "view"] {
-        fs::create_dir(place.path(dir)).expect("a directory");
-    }
-    fs::write(place.path("pass"), "a passphrase\nmore").expect("written");
-    let passfile = place.arg("pass");
-    place.ok("stack init --format gocryptfs --passfile {DIR}/pass {DIR}/lower");
-    has(
-        &place.ok("stack status {DIR}/lower"),
-        "AES-256-GCM, authenticated",
-    );
-    let again = "stack init --format gocryptfs --passfile {DIR}/pass {DIR}/lower";
-    refused(&place, again, EXISTS, "already");
-    fs::write(place.path("wrong"), "another one").expect("written");
-    let wrong = "stack mount --passfile {DIR}/wrong {DIR}/lower {DIR}/view";
-    refused(&place, wrong, WRONG_KEY, "passphrase is wrong");
-
-    let long = "x".repeat(250);
-    let mounted = Mounted::new(&place, &["--passfile", &passfile]);
-    mounted.shell(&format!(
-        "mkdir -p a/b; seq 5000 > a/b/{long}; ln -s b a/link; truncate -s 5M a/sparse; mkdir gone; rmdir gone"
-    ));
-    mounted.end();
-    let mounted = Mounted::new(&place, &["--private", "--passfile", &passfile]);
-    assert_eq!(mounted.shell(&format!("tail -1 a/link/{long}")), "5000\n");
-    mounted.end();
-    let theirs = |args: &[&str]| {
-        let done = Command::new("gocryptfs")
-            .args(["-q", "-passfile"])
-            .arg(place.path("pass"))
-            .args(args)
-            .output();
-        done.map(|done| {
-            (
-                done.status.success(),
-                String::from_utf8_lossy(&done.stderr).into_owned(),
-            )
-        })
-    };
-    let Ok(checked) = theirs(&["-fsck", &place.arg("lower")]) else {
-        eprintln!("skipped: gocryptfs is not installed");
-        return;
-    };
-    assert!(checked.0, "{}", checked.1);
-    let (made, error) = theirs(&["-init", &place.arg("theirs")]).expect("installed");
-    assert!(made, "{error}");
-    fs::remove_dir_all(place.path("lower")).expect("removed");
-    fs::rename(place.path("theirs"), place.path("lower")).expect("renamed");
-    let mounted = Mounted::new(&place, &["--passfile", &passfile]);
-    mounted.shell("echo text > file; mkdir d; cp file d");
-    mounted.end();
-    let checked = theirs(&["-fsck", &place.arg("lower")]).expect("installed");
-    assert!(checked.0, "{}", checked.1);
-}
-
 /// Over the lower directory itself, which is hidden meanwhile.
 #[test]
 fn mounted_over_itself() {
@@ -500,7 +385,14 @@ fn a_mount_in_the_background() {
 
     let mount = format!("stack mount -d {{DIR}}/key {lower} {view}");
     let remount = format!("{mount} -o remount,ro");
-    refused(&place, &remount, USAGE, "mount it again");
+    refused(
+        &place,
+        &remount,
+        NOT_FOUND,
+        "no encrypted directory is mounted",
+    );
+    let strict = format!("{mount} -o strictatime");
+    refused(&place, &strict, USAGE, "of the lower file system");
     place.ok(&format!("{mount} -o ro,noexec,noatime,nofail"));
     let kernels = fs::read_to_string("/proc/mounts").expect("a list");
     let line = kernels.lines().find(|line| line.contains(&view));
@@ -542,4 +434,32 @@ fn a_mount_of_another_user() {
     has(&place.ok("stack list -H"), &format!("\t{NOBODY}\t"));
     let done = as_user("stack unmount {DIR}/own/view");
     assert_eq!(done.code, 0, "{done:?}");
+}
+
+/// More files than the process of the mount may have open: each inode that the kernel knows is one.
+#[test]
+fn few_descriptors_are_enough() {
+    if !can_mount() {
+        return;
+    }
+    let place = prepared();
+    let (lower, view) = (place.arg("lower"), place.path("view"));
+    let mount = "ulimit -n 2000 && exec \"$0\" stack mount -d \"$1\" \"$2\" \"$3\"";
+    let done = Command::new("sh")
+        .args(["-c", mount, PROGRAM, &place.arg("key"), &lower])
+        .arg(&view)
+        .output()
+        .expect("a shell");
+    assert!(done.status.success(), "{done:?}");
+    const FILES: usize = 4000;
+    let name = |number: usize| view.join(number.to_string());
+    for number in 0..FILES {
+        fs::write(name(number), number.to_string()).expect("written");
+    }
+    assert_eq!(fs::read_dir(&view).expect("listed").count(), FILES);
+    for number in 0..FILES {
+        let text = fs::read_to_string(name(number)).expect("read");
+        assert_eq!(text, number.to_string());
+    }
+    place.ok(&format!("stack unmount {}", view.display()));
 }

@@ -271,7 +271,7 @@ fn a_mounted_dataset_shows_what_is_added_to_it() {
     fs::create_dir(bench.file("tank/a", "below")).unwrap();
     bench.ok("snapshot tank/a@dir");
     bench.copy("tank/a@dir", "full", "safe/b");
-    // Who reads changes nothing.
+    // Reading changes nothing.
     bench.ok("set atime=off safe");
     bench.open("safe/b");
     bench.ok("create safe/b/below");

@@ -64,7 +64,7 @@ fn both_pools_are_written_at_once() {
     // Inner pools are let go first, and imported last.
     assert!(place.terminate());
     place.start();
-    // Who asks waits until it has imported what there was.
+    // Commands wait until the daemon has imported its pools again.
     place.ok("list");
     (0..6).for_each(check);
     place.ok("pool scrub -w inner");
@@ -144,7 +144,7 @@ fn keys_change_while_it_is_in_use() {
     assert!(generations.contains('2'), "{generations}");
     assert!(fs::read(&file).unwrap() == bytes);
     let refused = place.fails("key unload outer/vol", BUSY);
-    has(&refused, "volume in use");
+    has(&refused, "'outer/vol' is used by the pool 'inner'");
     place.fails("destroy -f -r outer/none", 3);
     place.ok("unmount inner/fs");
     place.ok("key unload -f outer/vol");
@@ -240,7 +240,7 @@ fn a_volume_is_exported() {
     ));
     place.ok("nbd export tank/vol");
     let taken = place.fails("nbd export --name other tank/vol", BUSY);
-    has(&taken, "in use, by an export");
+    has(&taken, "in use, by the export 'tank/vol'");
     place.fails("pool create -m none inner volume:tank/vol", BUSY);
     place.fails("rename tank/vol tank/other", BUSY);
     place.fails("key unload tank/vol", BUSY);
@@ -282,4 +282,29 @@ fn a_volume_is_exported() {
     place.ok("nbd unexport tank/vol@1");
     place.ok("rollback tank/vol@1");
     place.ok("rename tank/vol tank/other");
+}
+
+/// Nothing is made, and no command takes the name for the path of a file.
+#[test]
+fn devices_of_kinds_that_cannot_be_opened_are_refused() {
+    let place = Place::new();
+    let file = place.arg("tank.pool");
+    for (name, instead) in [
+        ("nbd://host/disk", "/dev/nbd0"),
+        ("nbd+unix:///disk?socket=/run/nbd", "/dev/nbd0"),
+        ("s3://bucket/pool", "object stores"),
+    ] {
+        for line in [
+            format!("pool create -m none tank {name}"),
+            format!("pool create -s 100M -m none tank {file} {name}"),
+            format!("pool import -d {name}"),
+            format!("luks dump {name}"),
+            format!("luks open {name} secret"),
+        ] {
+            let refusal = place.fails(&line, 2);
+            assert!(refusal.contains(instead), "{line}: {refusal}");
+        }
+    }
+    assert!(!place.path("tank.pool").exists());
+    assert_eq!(place.ok("pool list -H"), "");
 }

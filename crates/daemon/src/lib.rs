@@ -11,7 +11,7 @@
 //! | layer | holds |
 //! |---|---|
 //! | `host` | what the machine gives: time, users, directories, sockets, signals |
-//! | `state` | what the daemon has: pools with keys, volumes and mounts; exports, mappings and zones; who asks |
+//! | `state` | what the daemon has: pools with keys, volumes and mounts; exports, mappings and zones; the caller of a command |
 //! | `ops` | what can be asked for: a file or folder for each kind of request |
 //! | `serve` | sockets and connections: which request is it, who may make it, what a zone sees, metrics |
 //! | `front_ends` | the list of front ends |

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mounts::{InPool, Unmounted};
+use crate::ops::offers::WithdrawnOffers;
 use crate::ops::volumes;
 use crate::state::active_pool::{ActivePool, Admin};
 use crate::state::daemon::Daemon;
+use crate::state::front_end::InPool;
 
 impl Daemon {
     /// Unmounts everything, closes what is offered to others and exports all pools, to be imported again at the next start. If
@@ -46,10 +47,7 @@ impl Daemon {
         let mut result = Ok(());
         let mut layers = volumes::layers(self.pools());
         while let Some(layer) = layers.pop() {
-            let notifiers: Vec<_> = layer
-                .iter()
-                .map(|imported| imported.close_notifier())
-                .collect();
+            let notifiers: Vec<_> = layer.iter().map(|active| active.close_notifier()).collect();
             let left = self.leave(layer, force);
             let is_left = left.is_ok();
             result = result.and(left);
@@ -68,29 +66,28 @@ impl Daemon {
         // One that was exported meanwhile has left already.
         let mut held: Vec<(&Arc<ActivePool>, Admin<'_>)> = pools
             .iter()
-            .filter_map(|imported| Some((imported, imported.lock().ok()?)))
+            .filter_map(|active| Some((active, active.lock().ok()?)))
             .collect();
         let wanted: Vec<InPool<'_>> = held
             .iter()
-            .map(|(imported, _)| (*imported, imported.used_ids()))
+            .map(|(active, _)| (*active, active.used_ids()))
             .collect();
-        let unmounted = match force {
-            false => self.unmount_from(&wanted, false)?,
+        let withdrawn = match force {
+            false => self.withdraw(&wanted, false)?,
             true => {
-                log(self.unmount_what_can(&wanted, true));
-                Vec::new()
+                log(self.withdraw_what_can(&wanted));
+                WithdrawnOffers::default()
             }
         };
         let mut failures = Vec::new();
-        for (imported, admin) in &mut held {
-            match imported.export(admin) {
-                Ok(()) => self.set_aside(imported),
-                Err(failure) => failures.push(failure.context(imported.pool.name())),
+        for (active, admin) in &mut held {
+            match active.export(admin) {
+                Ok(()) => self.set_aside(active),
+                Err(failure) => failures.push(failure.context(active.pool.name())),
             }
         }
-        // What is left is what could not be exported.
-        let is_left = |was: &Unmounted| self.pool(&was.pool_name()).is_ok();
-        log(self.mount_again(unmounted.into_iter().filter(is_left).collect()));
+        // Of pools that could not be exported.
+        log(withdrawn.offer_again(self));
         match failures.is_empty() {
             true => Ok(()),
             false => Err(failures.remove(0)),

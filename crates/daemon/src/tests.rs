@@ -14,10 +14,10 @@ use crate::failure::Result;
 use crate::front_ends::FRONT_ENDS;
 use crate::ops::pools::NonInteractive;
 use crate::state::active_pool::ActivePool;
+use crate::state::channel::Channel;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::exports::listen::Protocol;
-use crate::state::keyring::Prompt;
 
 const CACHE: u64 = 16 << 20;
 pub(crate) const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -99,7 +99,7 @@ struct Slow {
     answer: Receiver<()>,
 }
 
-impl Prompt for Slow {
+impl Channel for Slow {
     fn ask(&mut self, _: Ask) -> Result<Option<Secret>> {
         self.asked.send(()).unwrap();
         self.answer.recv().unwrap();
@@ -137,7 +137,7 @@ fn while_asked<T: Send>(
 fn snapshots_follow_the_key_of_their_dataset() {
     let dir = tempfile::tempdir().unwrap();
     let daemon = daemon(dir.path());
-    let imported = create_pool(&daemon, dir.path(), "tank");
+    let active = create_pool(&daemon, dir.path(), "tank");
     create(
         &daemon,
         "tank/top",
@@ -153,18 +153,18 @@ fn snapshots_follow_the_key_of_their_dataset() {
     let source = key_file(dir.path(), "two");
     command(|context| {
         let change = change_to(&source);
-        imported.change_key(&below, &change, context)
+        active.change_key(&below, &change, context)
     })
     .unwrap();
 
     // The old key is not needed, and the new one is.
     let snapshot = entry("tank/top/below@before");
-    assert_eq!(imported.key_root(&snapshot).unwrap(), below.id);
+    assert_eq!(active.key_root(&snapshot).unwrap(), below.id);
     let unload = |name: &str| {
         command(|context| daemon.key_unload(&[name.into()], false, false, context)).unwrap();
     };
     unload("tank/top");
-    assert!(imported.data_keys(&snapshot).unwrap().is_some());
+    assert!(active.data_keys(&snapshot).unwrap().is_some());
     let status = |name: &str| daemon.key_status(&[name.into()]).unwrap().remove(0);
     assert_eq!(
         status("tank/top/below@before").key_root,
@@ -173,7 +173,7 @@ fn snapshots_follow_the_key_of_their_dataset() {
     assert_eq!(status("tank/top/below@before").status, "available");
     unload("tank/top/below");
     assert_eq!(status("tank/top/below@before").status, "unavailable");
-    let failure = imported.data_keys(&snapshot).unwrap_err();
+    let failure = active.data_keys(&snapshot).unwrap_err();
     assert_eq!(failure.kind, FailureKind::NoKey);
 }
 
@@ -181,7 +181,7 @@ fn snapshots_follow_the_key_of_their_dataset() {
 fn a_question_without_an_answer_blocks_no_other_command() {
     let dir = tempfile::tempdir().unwrap();
     let daemon = daemon(dir.path());
-    let imported = create_pool(&daemon, dir.path(), "tank");
+    let active = create_pool(&daemon, dir.path(), "tank");
     let prompt = encrypted("hex,prompt");
     let made = while_asked(
         |context| daemon.create(&unmounted("tank/asked", &prompt), context),
@@ -197,9 +197,9 @@ fn a_question_without_an_answer_blocks_no_other_command() {
     let unload = ["tank/asked".to_owned()];
     command(|context| daemon.key_unload(&unload, false, false, context)).unwrap();
     let source = key_file(dir.path(), "new");
-    let entry = imported.pool.find("tank/asked").unwrap();
+    let entry = active.pool.find("tank/asked").unwrap();
     let loaded = while_asked(
-        |context| imported.load_key(&entry, None, false, context.prompt),
+        |context| active.load_key(&entry, None, false, context.channel),
         || {
             command(|context| {
                 daemon
@@ -211,9 +211,9 @@ fn a_question_without_an_answer_blocks_no_other_command() {
     );
     assert_eq!(loaded.unwrap_err().kind, FailureKind::NotFound);
     create(&daemon, "tank/asked", &encrypted(&source));
-    let entry = imported.pool.find("tank/asked").unwrap();
+    let entry = active.pool.find("tank/asked").unwrap();
     let changed = while_asked(
-        |context| imported.change_key(&entry, &change_to("hex,prompt"), context),
+        |context| active.change_key(&entry, &change_to("hex,prompt"), context),
         || daemon.shut_down().unwrap(),
     );
     assert_eq!(changed.unwrap_err().kind, FailureKind::NotFound);
@@ -352,7 +352,7 @@ fn a_pool_that_cannot_be_exported_stays_whole() {
 
 fn names(daemon: &Daemon) -> Vec<String> {
     let pools = daemon.pools();
-    pools.iter().map(|imported| imported.pool.name()).collect()
+    pools.iter().map(|active| active.pool.name()).collect()
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn an_exported_pool_has_closed_its_devices() {
     let dir = tempfile::tempdir().unwrap();
     let daemon = daemon(dir.path());
     // Another thread holds the pool a moment longer than the command that exports it.
-    let imported = create_pool(&daemon, dir.path(), "tank");
+    let active = create_pool(&daemon, dir.path(), "tank");
     let (done, is_done) = channel();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -369,7 +369,7 @@ fn an_exported_pool_has_closed_its_devices() {
         });
         let early = is_done.recv_timeout(Duration::from_millis(300));
         assert!(early.is_err(), "its devices are still in use");
-        drop(imported);
+        drop(active);
         is_done.recv().unwrap();
     });
     let path = dir.path().join("tank");
@@ -427,4 +427,17 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
         .unwrap();
     daemon.restore_offers();
     assert!(is_open());
+}
+
+/// Whatever a client sends as the name of a device.
+#[test]
+fn no_device_of_an_unsupported_kind_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = daemon(dir.path());
+    for name in ["nbd://host/disk", "s3://bucket/pool"] {
+        let opened = daemon.open_device(Path::new(name), block::Access::ReadOnly, "a test");
+        let failure = opened.err().unwrap();
+        assert_eq!(failure.kind, FailureKind::Usage);
+        assert!(failure.message.starts_with(name), "{}", failure.message);
+    }
 }

@@ -16,7 +16,7 @@
 //! - `tree`: the metadata tree, and what users and groups have;
 //! - `core`: the open dataset: admission, records, the log, settings;
 //! - `fs`: names, attributes, directories;
-//! - `open_snapshots`, `mounted`, `volume`, `reencrypt`, `transfer`, `diff`, `measure`: what callers use.
+//! - `open_snapshots`, `snapshot_dir`, `volume`, `reencrypt`, `transfer`, `diff`, `measure`: what callers use.
 
 mod buffer;
 mod core;

@@ -8,17 +8,17 @@ use crate::error::Result;
 
 /// Seals one record again and again, and lets the result go.
 pub struct SealPipeline {
-    files: Arc<Dataset>,
+    dataset: Arc<Dataset>,
     record: Buffer,
 }
 
 impl SealPipeline {
     /// For records with these contents.
-    pub fn new(files: &Arc<Dataset>, plain: &[u8]) -> SealPipeline {
+    pub fn new(dataset: &Arc<Dataset>, plain: &[u8]) -> SealPipeline {
         let mut record = Buffer::zeroed(plain.len());
         record.copy_from_slice(plain);
         SealPipeline {
-            files: Arc::clone(files),
+            dataset: Arc::clone(dataset),
             record,
         }
     }
@@ -28,6 +28,6 @@ impl SealPipeline {
     /// # Errors
     /// The record cannot be sealed, too little space is free, or a device fails.
     pub fn run(&self) -> Result<()> {
-        self.files.seal_record(&self.record).map(drop)
+        self.dataset.seal_record(&self.record).map(drop)
     }
 }

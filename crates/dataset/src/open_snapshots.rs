@@ -42,7 +42,7 @@ impl OpenSnapshots {
     pub(crate) fn get(&self, number: u64) -> Result<Arc<Dataset>> {
         let slots = self.0.read();
         match slots.all.get(index(number)) {
-            Some(Slot::Open(files)) => Ok(Arc::clone(files)),
+            Some(Slot::Open(dataset)) => Ok(Arc::clone(dataset)),
             _ => Err(Error::Stale),
         }
     }
@@ -56,14 +56,14 @@ impl OpenSnapshots {
         let known = |slots: &Slots| {
             let number = *slots.numbers.get(&id)?;
             match slots.all.get(index(number)) {
-                Some(Slot::Open(files)) => Some((number, Arc::clone(files))),
+                Some(Slot::Open(dataset)) => Some((number, Arc::clone(dataset))),
                 _ => None,
             }
         };
         if let Some(known) = known(&self.0.read()) {
             return Ok(known);
         }
-        let files = open()?;
+        let dataset = open()?;
         let mut slots = self.0.write();
         if let Some(known) = known(&slots) {
             return Ok(known);
@@ -77,17 +77,17 @@ impl OpenSnapshots {
         if free.is_none() {
             slots.all.push(Slot::Free);
         }
-        slots.all[at] = Slot::Open(Arc::clone(&files));
+        slots.all[at] = Slot::Open(Arc::clone(&dataset));
         slots.numbers.insert(id, number);
-        Ok((number, files))
+        Ok((number, dataset))
     }
 
     /// Gives lookups of an inode back. With the last one of a snapshot this is closed.
     pub(crate) fn forget(&self, number: u64, ino: Ino, count: u64) {
         let is_idle = match self.0.read().all.get(index(number)) {
-            Some(Slot::Open(files)) => {
-                files.forget(ino, count);
-                !files.inodes.are_looked_up()
+            Some(Slot::Open(dataset)) => {
+                dataset.forget(ino, count);
+                !dataset.inodes.are_looked_up()
             }
             Some(Slot::Closed(inodes)) => {
                 inodes.forget(ino, count);
@@ -107,8 +107,8 @@ impl OpenSnapshots {
             return;
         };
         let slot = &mut slots.all[index(number)];
-        if let Slot::Open(files) = slot {
-            *slot = Slot::Closed(Arc::clone(&files.inodes));
+        if let Slot::Open(dataset) = slot {
+            *slot = Slot::Closed(Arc::clone(&dataset.inodes));
         }
         slots.free(number);
     }
@@ -127,7 +127,9 @@ impl Slots {
         };
         let is_idle = match slot {
             Slot::Free => false,
-            Slot::Open(files) => Arc::strong_count(files) == 1 && !files.inodes.are_looked_up(),
+            Slot::Open(dataset) => {
+                Arc::strong_count(dataset) == 1 && !dataset.inodes.are_looked_up()
+            }
             Slot::Closed(inodes) => Arc::strong_count(inodes) == 1 && !inodes.are_looked_up(),
         };
         if is_idle {

@@ -1,4 +1,4 @@
-//! What is mounted: a dataset, and in its directory `.snapshot` its snapshots, read-only.
+//! The file system that is mounted: a dataset, and in its directory `.snapshot` its snapshots, read-only.
 //!
 //! The upper bits of an inode number say which tree it is in: 0 is the dataset itself, 1 the
 //! directory `.snapshot`, and each snapshot that is looked into gets a number of its own.
@@ -94,7 +94,7 @@ impl SnapshotDirFs {
         }
     }
 
-    /// Whatever may be changed.
+    /// The inode in the dataset; refuses inodes of snapshots, which cannot be changed.
     fn head_ino(&self, ino: Ino) -> Result<Ino> {
         match self.place(ino)? {
             Place::Head(ino) => Ok(ino),
@@ -113,8 +113,8 @@ impl SnapshotDirFs {
         let entry = snapshots.iter().find(|entry| entry.name.as_bytes() == name);
         let entry = entry.ok_or(Error::NotFound)?;
         let open = || (self.open_snapshot)(entry).map_err(to_errno);
-        let (tree, files) = self.snapshots.open(entry.id, open)?;
-        Ok(in_tree(files.lookup(ROOT, b".")?, tree << TREE_BITS))
+        let (tree, dataset) = self.snapshots.open(entry.id, open)?;
+        Ok(in_tree(dataset.lookup(ROOT, b".")?, tree << TREE_BITS))
     }
 
     fn control_attr(&self) -> Result<Attr> {
@@ -221,7 +221,7 @@ impl FileSystem for SnapshotDirFs {
             Place::Control if name == b".." => self.head.lookup(ROOT, b"."),
             Place::Control => self.lookup_snapshot(name),
             Place::Snapshot(_, ROOT, _) if name == b".." => self.control_attr(),
-            Place::Snapshot(files, ino, tree) => Ok(in_tree(files.lookup(ino, name)?, tree)),
+            Place::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.lookup(ino, name)?, tree)),
         }
     }
 
@@ -247,7 +247,7 @@ impl FileSystem for SnapshotDirFs {
         match self.place(ino)? {
             Place::Head(ino) => self.head.getattr(ino),
             Place::Control => self.control_attr(),
-            Place::Snapshot(files, ino, tree) => Ok(in_tree(files.getattr(ino)?, tree)),
+            Place::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.getattr(ino)?, tree)),
         }
     }
 
@@ -259,7 +259,7 @@ impl FileSystem for SnapshotDirFs {
         match self.place(ino)? {
             Place::Head(ino) => self.head.readlink(ino),
             Place::Control => Err(Error::Invalid),
-            Place::Snapshot(files, ino, _) => files.readlink(ino),
+            Place::Snapshot(dataset, ino, _) => dataset.readlink(ino),
         }
     }
 
@@ -322,7 +322,7 @@ impl FileSystem for SnapshotDirFs {
         match self.place(ino)? {
             Place::Head(ino) => self.head.read(ino, offset, len),
             Place::Control => Err(Error::IsDirectory),
-            Place::Snapshot(files, ino, _) => files.read(ino, offset, len),
+            Place::Snapshot(dataset, ino, _) => dataset.read(ino, offset, len),
         }
     }
 
@@ -350,7 +350,7 @@ impl FileSystem for SnapshotDirFs {
         match self.place(ino)? {
             Place::Head(ino) => self.head.seek(ino, offset, what),
             Place::Control => Err(Error::Invalid),
-            Place::Snapshot(files, ino, _) => files.seek(ino, offset, what),
+            Place::Snapshot(dataset, ino, _) => dataset.seek(ino, offset, what),
         }
     }
 
@@ -380,14 +380,16 @@ impl FileSystem for SnapshotDirFs {
             Place::Head(ROOT) => self.list_root(cookie, attrs, emit),
             Place::Head(ino) => self.head.readdir(ino, cookie, attrs, emit),
             Place::Control => self.list_control(cookie, emit),
-            Place::Snapshot(files, ino, tree) => files.readdir(ino, cookie, attrs, &mut |entry| {
-                let up = ino == ROOT && entry.name == b"..";
-                emit(&DirEntry {
-                    ino: if up { CONTROL_INO } else { tree | entry.ino },
-                    attr: entry.attr.map(|attr| in_tree(attr, tree)),
-                    ..*entry
+            Place::Snapshot(dataset, ino, tree) => {
+                dataset.readdir(ino, cookie, attrs, &mut |entry| {
+                    let up = ino == ROOT && entry.name == b"..";
+                    emit(&DirEntry {
+                        ino: if up { CONTROL_INO } else { tree | entry.ino },
+                        attr: entry.attr.map(|attr| in_tree(attr, tree)),
+                        ..*entry
+                    })
                 })
-            }),
+            }
         }
     }
 
@@ -403,7 +405,7 @@ impl FileSystem for SnapshotDirFs {
         match self.place(ino)? {
             Place::Head(ino) => self.head.getxattr(ino, name),
             Place::Control => Err(Error::NoAttribute),
-            Place::Snapshot(files, ino, _) => files.getxattr(ino, name),
+            Place::Snapshot(dataset, ino, _) => dataset.getxattr(ino, name),
         }
     }
 
@@ -411,7 +413,7 @@ impl FileSystem for SnapshotDirFs {
         match self.place(ino)? {
             Place::Head(ino) => self.head.listxattr(ino),
             Place::Control => Ok(Vec::new()),
-            Place::Snapshot(files, ino, _) => files.listxattr(ino),
+            Place::Snapshot(dataset, ino, _) => dataset.listxattr(ino),
         }
     }
 

@@ -33,7 +33,7 @@ const STATUS_BLOCKS_MAX: u64 = 4096;
 
 /// A volume, or a snapshot of one, open with its keys.
 pub struct Volume {
-    files: Arc<Dataset>,
+    dataset: Arc<Dataset>,
     inode: Arc<Inode>,
     shape: VolumeShape,
     /// In bytes. It changes only while no write runs.
@@ -59,19 +59,19 @@ impl Volume {
             name: pool.name_of(id).unwrap_or_default(),
             reason: "it is not a volume".into(),
         })?;
-        let files = Dataset::assemble(engine, pool, &entry, keys, settings);
-        let (files, _) = unless_suspended(pool, &entry, files)?;
-        let inode = files.inodes.get(VOLUME_INO);
-        files.replay_log()?;
+        let dataset = Dataset::assemble(engine, pool, &entry, keys, settings);
+        let (dataset, _) = unless_suspended(pool, &entry, dataset)?;
+        let inode = dataset.inodes.get(VOLUME_INO);
+        dataset.replay_log()?;
         let volume = Volume {
-            files,
+            dataset,
             inode,
             shape,
             size: AtomicU64::new(shape.size()),
             writers: BlockLocks::default(),
             ahead: ReadAhead::default(),
         };
-        if volume.files.open.is_writable() {
+        if volume.dataset.open.is_writable() {
             volume.cut_tail()?;
         }
         Ok(volume)
@@ -79,7 +79,7 @@ impl Volume {
 
     /// The open dataset, for what is done to datasets of any kind: its settings and keys.
     pub fn dataset(&self) -> &Arc<Dataset> {
-        &self.files
+        &self.dataset
     }
 
     /// Bytes of a block.
@@ -94,7 +94,7 @@ impl Volume {
     /// What waited could not be made durable.
     pub fn close(&self) -> Result<()> {
         self.ahead.end();
-        self.files.close()
+        self.dataset.close()
     }
 
     /// Gives the volume another size, in whole blocks. What lies behind a new end is gone; programs find no
@@ -104,16 +104,16 @@ impl Volume {
     /// The volume is read-only, or no volume has this size, or the pool refused or failed: then it keeps
     /// the size that it has.
     pub fn resize(&self, size: u64, origin: &Origin) -> Result<()> {
-        self.files.check_writable()?;
+        self.dataset.check_writable()?;
         let old = {
             let _io = self.inode.io.write();
             self.size.fetch_min(size, Ordering::AcqRel)
         };
-        let files = Arc::clone(&self.files);
-        let reseal: Reseal = Box::new(move |_, input| Ok(files.sealer.dataset_seal(input)));
-        let name = self.files.pool.name_of(self.files.id())?;
+        let dataset = Arc::clone(&self.dataset);
+        let reseal: Reseal = Box::new(move |_, input| Ok(dataset.sealer.dataset_seal(input)));
+        let name = self.dataset.pool.name_of(self.dataset.id())?;
         let resized = self
-            .files
+            .dataset
             .pool
             .resize_volume(&name, size, Some(reseal), origin);
         self.size.store(
@@ -127,9 +127,9 @@ impl Volume {
     /// Empties what lies behind the end: after a crash, what it was cut off from may still be there.
     fn cut_tail(&self) -> Result<()> {
         let end = self.size() / u64::from(self.block_size());
-        let tail = self.files.next_full(&self.inode, end, SLOT_LIMIT)?;
+        let tail = self.dataset.next_full(&self.inode, end, SLOT_LIMIT)?;
         match tail {
-            Some(first) => self.files.empty_blocks(&self.inode, first, SLOT_LIMIT),
+            Some(first) => self.dataset.empty_blocks(&self.inode, first, SLOT_LIMIT),
             None => Ok(()),
         }
     }
@@ -140,8 +140,8 @@ impl Volume {
 
     /// Writes a piece that is not long.
     fn write_piece(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let settings = self.files.check_writable()?;
-        self.files.throttle()?;
+        let settings = self.dataset.check_writable()?;
+        self.dataset.throttle()?;
         let _io = self.inode.io.read();
         if offset + data.len() as u64 > self.size() {
             // It became smaller just now.
@@ -149,7 +149,7 @@ impl Volume {
         }
         let block_size = self.in_block();
         let _mine = self.writers.lock(offset, data.len(), block_size);
-        self.files
+        self.dataset
             .write_blocks(&settings, &self.inode, block_size, offset, data)
     }
 
@@ -169,8 +169,8 @@ impl Volume {
 
     /// Has a range read as zeros: whole blocks hold nothing any more, and zeros are written to others.
     fn empty(&self, offset: u64, len: u64) -> Result<()> {
-        self.files.check_writable()?;
-        self.files.throttle()?;
+        self.dataset.check_writable()?;
+        self.dataset.throttle()?;
         let block_size = u64::from(self.block_size());
         let end = offset + len;
         let (first, last) = (offset.div_ceil(block_size), end / block_size);
@@ -178,7 +178,7 @@ impl Volume {
             return self.write_zeros(offset, end);
         }
         self.write_zeros(offset, first * block_size)?;
-        self.files.empty_blocks(&self.inode, first, last)?;
+        self.dataset.empty_blocks(&self.inode, first, last)?;
         self.write_zeros(last * block_size, end)
     }
 
@@ -188,7 +188,7 @@ impl Volume {
         let zeros = vec![0; len.min(self.in_block())];
         for part in in_blocks(offset, len, self.in_block()) {
             let next = part.block + 1;
-            let full = self.files.next_full(&self.inode, part.block, next)?;
+            let full = self.dataset.next_full(&self.inode, part.block, next)?;
             if full.is_some() {
                 self.write_piece(offset + part.at as u64, &zeros[..part.len])?;
             }
@@ -200,7 +200,7 @@ impl Volume {
     fn status(&self, offset: u64, end: u64) -> Result<Status> {
         let block_size = u64::from(self.block_size());
         let (first, last) = (offset / block_size, end.div_ceil(block_size));
-        let full = |block| self.files.next_full(&self.inode, block, last);
+        let full = |block| self.dataset.next_full(&self.inode, block, last);
         let next = full(first)?;
         let is_hole = next != Some(first);
         let mut until = next.unwrap_or(last);
@@ -233,8 +233,8 @@ impl Volume {
 
     /// The outcome of a change, once it is as durable as `sync` requires.
     fn changed(&self, what: Asked, result: Result<()>) -> block::Result<()> {
-        let result = result.and_then(|()| match self.files.settings().sync {
-            SyncMode::Always => self.files.sync_file(VOLUME_INO),
+        let result = result.and_then(|()| match self.dataset.settings().sync {
+            SyncMode::Always => self.dataset.sync_file(VOLUME_INO),
             SyncMode::Standard | SyncMode::Disabled => Ok(()),
         });
         self.told(what, result)
@@ -286,7 +286,7 @@ impl BlockDevice for Volume {
     }
 
     fn name(&self) -> String {
-        format!("volume {}", self.files.name())
+        format!("volume {}", self.dataset.name())
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
@@ -294,8 +294,8 @@ impl BlockDevice for Volume {
         self.check(offset, len)?;
         let (block_size, size) = (self.block_size().into(), self.size());
         self.ahead
-            .note(&self.files, block_size, size, offset..offset + len);
-        let read = self.files.read_blocks(self.in_block(), offset, buf);
+            .note(&self.dataset, block_size, size, offset..offset + len);
+        let read = self.dataset.read_blocks(self.in_block(), offset, buf);
         let operation = "read";
         self.told(
             Asked {
@@ -332,10 +332,10 @@ impl BlockDevice for Volume {
             offset: 0,
             len: self.size(),
         };
-        if !self.files.open.is_writable() {
+        if !self.dataset.open.is_writable() {
             return Ok(());
         }
-        self.told(what, self.files.sync_file(VOLUME_INO))
+        self.told(what, self.dataset.sync_file(VOLUME_INO))
     }
 
     /// What is discarded reads as zeros.

@@ -1,5 +1,5 @@
 //! One bit of a small closed pool flipped, for each bit there is: the data as it was, or an error;
-//! never anything else. And a scrub mends it, or says what is hurt.
+//! never anything else. And a scrub repairs it, or names the damage.
 //!
 //! A bit that is not read changes nothing, since all else is the same in each attempt. So the bits
 //! to try are those that an attempt on the whole image reads. Of these a sample is tried, another one
@@ -152,7 +152,7 @@ fn read(device: Arc<dyn BlockDevice>, expected: &Picture) -> Outcome {
     outcome
 }
 
-/// What a scrub finds, mends and leaves.
+/// What a scrub finds, repairs and leaves.
 fn scrub(mut image: Vec<u8>, at: usize, mask: u8) -> (u64, u64) {
     image[at] ^= mask;
     let device = Arc::new(MemoryDevice::from_bytes(image));
@@ -174,7 +174,7 @@ fn scrub(mut image: Vec<u8>, at: usize, mask: u8) -> (u64, u64) {
     };
     let first = run(&open());
     let again = run(&open());
-    assert_eq!(again, (0, first.1), "what was mended stays so");
+    assert_eq!(again, (0, first.1), "what was repaired stays so");
     first
 }
 
@@ -270,22 +270,25 @@ fn any_byte_is_mended_or_named() {
         let used = blocks.filter(|(_, block)| block.iter().any(|byte| *byte != 0));
         let bytes: Vec<usize> = used.flat_map(|(n, _)| n * 4096..(n + 1) * 4096).collect();
         let cases = sample(bytes.len(), 1000, seed);
-        let (mended, named) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (repaired, named) = (AtomicUsize::new(0), AtomicUsize::new(0));
         try_all(&format!("seed {seed}, scrubbing"), cases.len(), |case| {
             let at = bytes[cases[case]];
             let mask = 1 << (at % 8);
             let outcome = catch_unwind(AssertUnwindSafe(|| scrub(image.clone(), at, mask)));
             match outcome.unwrap_or_else(|_| panic!("byte {at}, bits {mask:#x}")) {
                 (0, 0) => {}
-                (_, 0) => drop(mended.fetch_add(1, Ordering::Relaxed)),
+                (_, 0) => drop(repaired.fetch_add(1, Ordering::Relaxed)),
                 _ => drop(named.fetch_add(1, Ordering::Relaxed)),
             }
         });
-        let (mended, named) = (mended.into_inner(), named.into_inner());
+        let (repaired, named) = (repaired.into_inner(), named.into_inner());
         eprintln!(
-            "seed {seed}: {} bytes tried, {mended} mended, {named} named",
+            "seed {seed}: {} bytes tried, {repaired} repaired, {named} named",
             cases.len()
         );
-        assert!(mended > 0 && named > 0, "{mended} mended, {named} named");
+        assert!(
+            repaired > 0 && named > 0,
+            "{repaired} repaired, {named} named"
+        );
     }
 }

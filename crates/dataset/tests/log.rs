@@ -75,7 +75,7 @@ fn many_threads_sync_what_they_wrote_and_no_more_is_needed() {
                 })
             })
             .collect();
-        let keeper = scope.spawn(|| {
+        let committer = scope.spawn(|| {
             while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
                 pool.commit().unwrap();
                 std::thread::yield_now();
@@ -85,7 +85,7 @@ fn many_threads_sync_what_they_wrote_and_no_more_is_needed() {
             .into_iter()
             .for_each(|writer| writer.join().unwrap());
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-        keeper.join().unwrap();
+        committer.join().unwrap();
         // No commit takes over what these leave in the log.
         for ino in &inos {
             files.write(*ino, 0, b"the last word", false).unwrap();

@@ -187,7 +187,7 @@ fn both_pools_are_busy() {
     ];
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let keepers = [&inner, &outer].map(|pool| {
+        let committers = [&inner, &outer].map(|pool| {
             let is_over = &is_over;
             scope.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
@@ -218,8 +218,8 @@ fn both_pools_are_busy() {
             .into_iter()
             .for_each(|writer| writer.join().unwrap());
         is_over.store(true, Ordering::Relaxed);
-        for keeper in keepers {
-            keeper.join().unwrap();
+        for committer in committers {
+            committer.join().unwrap();
         }
     });
     for thread in 0..4usize {

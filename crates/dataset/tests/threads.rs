@@ -99,7 +99,7 @@ fn threads_do_not_disturb_each_other() {
         let files = open_files(&pool, SUITE, Settings::default(), 2);
         let done = AtomicBool::new(false);
         let states: Vec<_> = std::thread::scope(|scope| {
-            let keeper = scope.spawn(|| {
+            let committer = scope.spawn(|| {
                 for n in 0.. {
                     if done.load(Ordering::Relaxed) {
                         return;
@@ -124,7 +124,7 @@ fn threads_do_not_disturb_each_other() {
                 .map(|thread| thread.join().unwrap())
                 .collect();
             done.store(true, Ordering::Relaxed);
-            keeper.join().unwrap();
+            committer.join().unwrap();
             states
         });
         files.close().unwrap();

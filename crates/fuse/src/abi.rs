@@ -107,6 +107,8 @@ wire! {
         attr_valid: u64, attr_valid_nsec: u32, flags: u32, spare: [u64; 2], stat: Statx,
     }
     NotifyInvalInodeOut: 24 { ino: u64, off: i64, len: i64, }
+    /// The name follows, with a zero at its end.
+    NotifyInvalEntryOut: 16 { parent: u64, namelen: u32, flags: u32, }
     NotifyRetrieveOut: 32 { notify_unique: u64, nodeid: u64, offset: u64, size: u32, padding: u32, }
     /// What a directory entry starts with; the name follows, padded to 8 bytes.
     Dirent: 24 { ino: u64, off: u64, namelen: u32, kind: u32, }
@@ -218,6 +220,7 @@ pub(crate) mod fopen {
 
 /// A notification: contents of an inode are to be written back and forgotten.
 pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
+pub(crate) const NOTIFY_INVAL_ENTRY: i32 = 3;
 /// A notification: contents of an inode are asked for, and come as a request.
 pub(crate) const NOTIFY_RETRIEVE: i32 = 5;
 /// `fuse_write_in.write_flags`.

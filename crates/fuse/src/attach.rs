@@ -19,6 +19,7 @@ use rustix::mount::{
 };
 
 use crate::buffer::MAX_WRITE;
+use crate::error::Error;
 use crate::options::{AccessTimes, Options};
 use crate::place::{Spot, in_proc};
 
@@ -78,10 +79,13 @@ pub(crate) fn attach(mount: &OwnedFd, dir: &OwnedFd) -> Result<(), Errno> {
     rustix::mount::move_mount(mount, "", dir, "", flags)
 }
 
-/// Has the mount of which `root` is the root follow the options.
+/// Has the mount of which `root` is the root, at `path`, follow the options.
 ///
 /// `mount_setattr` would do the same, and no safe interface has it.
-pub(crate) fn change(root: &OwnedFd, options: &Options) -> Result<(), Errno> {
+///
+/// # Errors
+/// [`Error::Writing`] if files are open for writing that is to end; [`Error::Mount`] if the kernel refuses.
+pub(crate) fn change(root: &OwnedFd, path: &Path, options: &Options) -> Result<(), Error> {
     let mut flags = MountFlags::BIND;
     flags.set(MountFlags::RDONLY, options.read_only);
     flags.set(MountFlags::NOSUID, options.nosuid);
@@ -93,7 +97,13 @@ pub(crate) fn change(root: &OwnedFd, options: &Options) -> Result<(), Errno> {
         AccessTimes::Relative => MountFlags::RELATIME,
         AccessTimes::Always => MountFlags::STRICTATIME,
     };
-    rustix::mount::mount_remount(in_proc(root), flags, "")
+    rustix::mount::mount_remount(in_proc(root), flags, "").map_err(|cause| {
+        let path = path.to_owned();
+        match cause {
+            Errno::BUSY => Error::Writing(path),
+            cause => Error::Mount { path, cause },
+        }
+    })
 }
 
 /// Unmounts what is mounted there, unless it is in use.
@@ -110,7 +120,7 @@ pub(crate) fn detach(root: &OwnedFd) -> Result<(), Errno> {
     rustix::mount::unmount(in_proc(root), flags)
 }
 
-/// The same, but programs go on with the files that they have open.
+/// Takes the mount of which `root` is the root out of the tree. Programs keep the files that they have open.
 pub(crate) fn hide(root: &OwnedFd) -> Result<(), Errno> {
     rustix::mount::unmount(in_proc(root), UnmountFlags::DETACH)
 }
@@ -140,7 +150,7 @@ fn id(dir: &OwnedFd, name: &Path, flags: AtFlags) -> Option<Id> {
     })
 }
 
-/// The same where the kernel (before 5.8) does not tell the number of the mount otherwise.
+/// The mount that a descriptor is on, by `/proc`: `statx` tells it only since Linux 5.8.
 fn id_by_proc(dir: &OwnedFd) -> Option<Id> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_raw_fd())).ok()?;
     let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;

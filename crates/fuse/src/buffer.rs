@@ -14,7 +14,7 @@ use crate::abi::{InHeader, WriteIn};
 
 /// The most one request carries, in pages: 1 MiB, the kernel's own limit (`max_pages_limit`).
 pub(crate) const MAX_PAGES: u16 = 256;
-/// The same in bytes.
+/// The most one request carries, in bytes.
 pub(crate) const MAX_WRITE: u32 = MAX_PAGES as u32 * 4096;
 
 const PAGE: usize = 4096;

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use crate::attach::{self, unescaped};
 use crate::error::Error;
 use crate::helper;
+use crate::options::Options;
 use crate::place::has_lost_server;
 
 /// A mount, as the kernel's list had it.
@@ -45,6 +46,20 @@ pub fn listed(subtype: &str) -> Vec<Listed> {
 }
 
 impl Listed {
+    /// Has the mount follow other values of `read_only`, `nosuid`, `nodev`, `noexec`, `access_times` and
+    /// `nodiratime`, also if another process serves it.
+    ///
+    /// # Errors
+    /// [`Error::Covered`] if it is not what its path leads to; [`Error::Writing`] if files are open for writing that
+    /// is to end; [`Error::Mount`] if the kernel refuses: it allows that to root only.
+    pub fn follow(&self, options: &Options) -> Result<(), Error> {
+        let root = attach::spot(&self.path).and_then(|spot| spot.open().ok());
+        let root = root
+            .filter(|root| attach::id_of(root).is_some_and(|id| id.mount == self.number))
+            .ok_or_else(|| Error::Covered(self.path.clone()))?;
+        attach::change(&root, &self.path, options)
+    }
+
     /// Unmounts it, also if another process serves it; with `lazily` also if it is in use: then it disappears at once, and is
     /// served until its last file is closed.
     ///

@@ -5,22 +5,21 @@ use zerocopy::IntoBytes;
 
 use crate::abi;
 
+/// The answer to the lookup of a name.
+type Lookup<'a> = &'a dyn Fn(&[u8], &Attr) -> abi::EntryOut;
+
 /// Fills a buffer with entries until the next one would not fit.
 pub(crate) struct Page<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
     limit: usize,
     /// `READDIRPLUS`: each entry is a lookup at the same time, answered with this.
-    plus: Option<&'a dyn Fn(&Attr) -> abi::EntryOut>,
+    plus: Option<Lookup<'a>>,
 }
 
 impl<'a> Page<'a> {
     /// A page of up to `limit` bytes at the end of `out`.
-    pub(crate) fn new(
-        out: &'a mut Vec<u8>,
-        limit: usize,
-        plus: Option<&'a dyn Fn(&Attr) -> abi::EntryOut>,
-    ) -> Page<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>, limit: usize, plus: Option<Lookup<'a>>) -> Page<'a> {
         let start = out.len();
         Page {
             out,
@@ -48,7 +47,9 @@ impl<'a> Page<'a> {
             let attr = entry
                 .attr
                 .filter(|_| entry.name != b"." && entry.name != b"..");
-            let lookup = attr.as_ref().map(answer).unwrap_or_default();
+            let lookup = attr
+                .map(|attr| answer(entry.name, &attr))
+                .unwrap_or_default();
             self.out.extend_from_slice(lookup.as_bytes());
         }
         let head = abi::Dirent {
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn dots_are_no_lookups() {
         let mut out = Vec::new();
-        let answer = |attr: &Attr| convert::entry(attr, Valid::LONG, Valid::LONG);
+        let answer = |_: &[u8], attr: &Attr| convert::entry(attr, Valid::LONG, Valid::LONG);
         let mut page = Page::new(&mut out, 4096, Some(&answer));
         assert!(page.push(&entry(b"..", Some(some_attr()))));
         assert!(page.push(&entry(b"file", Some(some_attr()))));

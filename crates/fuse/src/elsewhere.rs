@@ -1,4 +1,4 @@
-//! Who still has a mount that is gone from here.
+//! Which process still has a mount that is gone from here.
 //!
 //! A mount namespace that was made while the file system was mounted has a copy of the mount, and as
 //! long as that is there the kernel does not let go of the file system.

@@ -1,4 +1,4 @@
-//! What can go wrong in mounting and unmounting.
+//! The errors of mounting and unmounting.
 
 use std::io;
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ pub enum Error {
     /// Something else is mounted on top.
     #[error("{0}: something else is mounted on top; unmount that first")]
     Covered(PathBuf),
-    /// The same, when options were to be changed.
+    /// Options cannot be changed, because something else is mounted on top.
     #[error(
         "{0}: its options stay as they are: something else is mounted on top; unmount that, then try again"
     )]
@@ -87,7 +87,7 @@ pub enum Error {
     InUseElsewhere {
         /// Where it was.
         path: PathBuf,
-        /// Who has it, if that can be seen.
+        /// The process that has it, if known.
         holder: Option<Holder>,
     },
     /// The kernel refused to unmount.

@@ -4,6 +4,7 @@ use vfs::FileSystem;
 use zerocopy::IntoBytes;
 
 use crate::abi;
+use crate::crowd::Crowd;
 use crate::directory::Page;
 use crate::options::Hears;
 use crate::request::{Op, Request};
@@ -17,10 +18,12 @@ pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut 
     if let Op::BatchForget(forgets) = request.op {
         assert!(forgets.iter().count() * 16 <= bytes.len());
     }
+    let crowd = Crowd::new(4);
     let server = Server {
         fs,
         search: &|_| {},
         hears: Hears::Neither,
+        crowd: Some(&crowd),
     };
     if let Ok(Answer::Pieces(pieces, max)) = server.serve(&request, out) {
         let len: usize = pieces.iter().map(bytes::Bytes::len).sum();
@@ -53,8 +56,8 @@ pub fn message(opcode: u32, nodeid: u64, body: &[u8]) -> Vec<u8> {
 /// A page of a listing takes what fits, whatever its limit.
 pub fn listing(limit: usize, plus: bool, names: &[&[u8]]) {
     let mut out = Vec::new();
-    let entry = |_: &vfs::Attr| abi::EntryOut::default();
-    let plus = plus.then_some(&entry as &dyn Fn(&vfs::Attr) -> abi::EntryOut);
+    let entry = |_: &[u8], _: &vfs::Attr| abi::EntryOut::default();
+    let plus = plus.then_some(&entry as &dyn Fn(&[u8], &vfs::Attr) -> abi::EntryOut);
     let mut page = Page::new(&mut out, limit, plus);
     for name in names {
         let entry = vfs::DirEntry {

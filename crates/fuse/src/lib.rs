@@ -22,6 +22,7 @@ mod affinity;
 mod attach;
 mod buffer;
 mod convert;
+mod crowd;
 mod dead;
 mod directory;
 mod elsewhere;

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 use vfs::{FileSystem, Ino};
 
@@ -81,7 +81,7 @@ impl Mount {
         Mount::at(fs, &Place::new(mountpoint, ""), options)
     }
 
-    /// The same at a place.
+    /// Mounts `fs` at a place, as [`Mount::new`] does at a directory.
     ///
     /// Where the helper mounts, a user who exchanges a directory for a link in that moment is not
     /// noticed: the helper mounts with the rights of the user who runs this program.
@@ -167,12 +167,7 @@ impl Mount {
     /// is mounted on top; [`Error::Mount`] if the kernel refuses.
     pub fn follow(&self, options: &Options) -> Result<(), Error> {
         match (self.how, self.root()) {
-            (How::Ourselves, Some(root)) => {
-                attach::change(&root, options).map_err(|cause| match cause {
-                    Errno::BUSY => Error::Writing(self.path.clone()),
-                    cause => cannot_mount(&self.path, cause),
-                })
-            }
+            (How::Ourselves, Some(root)) => attach::change(&root, &self.path, options),
             // No call of the kernel reaches a root that is covered.
             (How::Ourselves, None) if self.is_in_tree() => {
                 Err(Error::OptionsCovered(self.path.clone()))
@@ -218,6 +213,19 @@ impl Mount {
     /// The writes come to the file system meanwhile, so none of its threads may call this.
     pub fn forget_contents(&self, files: &[Ino]) {
         self.session.forget_contents(files);
+    }
+
+    /// Waits until the file system has heard of each file that was closed before. As
+    /// [`Mount::forget_contents`], not for its own threads.
+    pub fn settle(&self) {
+        let found = self.locate().ok().flatten();
+        let Some(root) = found.and_then(|spot| spot.open().ok()) else {
+            return;
+        };
+        let is_it = |stat: Stat| rustix::fs::minor(stat.st_dev) == self.id.connection;
+        if rustix::fs::fstat(&root).is_ok_and(is_it) {
+            self.session.drain(|| rustix::fs::fstatfs(&root).is_ok());
+        }
     }
 
     /// How often the kernel asked for each operation since the mount, by the names of

@@ -26,7 +26,10 @@ pub enum AccessTimes {
 pub enum Hears {
     /// Nothing: it keeps what it has read.
     Neither,
-    /// It tells of each opening ([`vfs::FileSystem::opened`]), and reads anew what was opened.
+    /// It tells of each opening ([`vfs::FileSystem::opened`], [`vfs::FileSystem::released`]), and keeps what it
+    /// has read.
+    OpensAndKeeps,
+    /// It tells of each opening, and reads anew what was opened.
     Opens,
     /// It also tells of each closing ([`vfs::FileSystem::flush`]).
     OpensAndCloses,
@@ -68,6 +71,9 @@ pub struct Options {
     /// errors of writing come late, and what a program has written is lost if this process is
     /// killed.
     pub writeback_cache: bool,
+    /// For a file system that cannot hold any number of inodes: with more than this the kernel is told to forget
+    /// files that no program has open.
+    pub known_max: Option<NonZeroUsize>,
     /// How far the kernel reads ahead, in bytes. More than 128 KiB takes root.
     ///
     /// It asks for 1 MiB at a time, and for the next stretch when a program begins with the one
@@ -91,6 +97,7 @@ impl Default for Options {
             nodiratime: false,
             threads: None,
             writeback_cache: false,
+            known_max: None,
             read_ahead: 1 << 20,
         }
     }

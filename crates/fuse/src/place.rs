@@ -52,7 +52,7 @@ impl Place {
         self.walk(Missing::Make).map(drop)
     }
 
-    /// The same. If the last one is missing, it is made such that nothing can be written to it while
+    /// Makes the directories that are missing. The last one is made such that nothing can be written to it while
     /// nothing is mounted there: with mode 0 and, where possible, immutable.
     ///
     /// # Errors

@@ -95,9 +95,25 @@ pub(crate) fn notify_attributes(device: BorrowedFd<'_>, ino: u64) {
 
 fn notify_inval(device: BorrowedFd<'_>, ino: u64, off: i64, len: i64) {
     let body = abi::NotifyInvalInodeOut { ino, off, len };
-    if let Err(error) = notify(device, abi::NOTIFY_INVAL_INODE, body.as_bytes()) {
+    if let Err(error) = notify(device, abi::NOTIFY_INVAL_INODE, &[body.as_bytes()]) {
         tracing::debug!(ino, %error, "not written back or forgotten");
     }
+}
+
+/// Has the kernel drop a name, and forget what has no other name unless it is in use.
+pub(crate) fn notify_inval_entry(device: BorrowedFd<'_>, parent: u64, name: &[u8]) {
+    let body = abi::NotifyInvalEntryOut {
+        parent,
+        // Names are short.
+        namelen: name.len() as u32,
+        flags: 0,
+    };
+    // The kernel may have forgotten it by itself.
+    let _ = notify(
+        device,
+        abi::NOTIFY_INVAL_ENTRY,
+        &[body.as_bytes(), name, b"\0"],
+    );
 }
 
 /// Has the kernel send a request that asks nothing, so that a worker which waits for one wakes up: it sends
@@ -107,16 +123,18 @@ pub(crate) fn ping(device: BorrowedFd<'_>, file: u64) -> Result<(), Errno> {
         nodeid: file,
         ..Default::default()
     };
-    notify(device, abi::NOTIFY_RETRIEVE, body.as_bytes())
+    notify(device, abi::NOTIFY_RETRIEVE, &[body.as_bytes()])
 }
 
-fn notify(device: BorrowedFd<'_>, code: i32, body: &[u8]) -> Result<(), Errno> {
+fn notify(device: BorrowedFd<'_>, code: i32, body: &[&[u8]]) -> Result<(), Errno> {
+    let len: usize = body.iter().map(|part| part.len()).sum();
     let header = OutHeader {
-        len: (size_of::<OutHeader>() + body.len()) as u32,
+        len: (size_of::<OutHeader>() + len) as u32,
         error: code,
         // No request has this number, which is what makes it a notification.
         unique: 0,
     };
-    let slices = [IoSlice::new(header.as_bytes()), IoSlice::new(body)];
+    let mut slices = vec![IoSlice::new(header.as_bytes())];
+    slices.extend(body.iter().map(|part| IoSlice::new(part)));
     rustix::io::retry_on_intr(|| rustix::io::writev(device, &slices)).map(drop)
 }

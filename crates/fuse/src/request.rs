@@ -12,7 +12,7 @@ use crate::abi::{self, op};
 /// One request of the kernel.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
-    /// Who asks for what, about which inode.
+    /// The caller, the operation, and the inode that it is about.
     pub(crate) header: abi::InHeader,
     /// What.
     pub(crate) op: Op<'a>,

@@ -1,10 +1,13 @@
 //! One request, one call of the file system.
 
-use vfs::{Attr, Caller, Error, FileSystem, Ino, Kind, ReadPieces, Seek, SetAttr, SetXattr};
+use vfs::{
+    Attr, Caller, Error, FileSystem, Ino, Kind, ReadPieces, RenameMode, Seek, SetAttr, SetXattr,
+};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{self, fopen};
 use crate::convert::{self, Valid};
+use crate::crowd::Crowd;
 use crate::directory::Page;
 use crate::errno::Errno;
 use crate::options::Hears;
@@ -16,9 +19,9 @@ use crate::seek::{self, Search};
 pub(crate) enum Answer {
     /// What was put into the output buffer, possibly nothing.
     Output,
-    /// The same, and the kernel is not to keep what it was told about the contents of the inode.
+    /// As `Output`, and the kernel drops what it was told about the contents of the inode.
     Unkept,
-    /// The same, and the kernel is not to keep the attributes of this inode: it would not ask for the mode,
+    /// As `Output`, and the kernel drops the attributes of this inode: else it would not ask for the mode,
     /// and let a program run with privileges that it has lost.
     Privileges(Ino),
     /// Contents of a file, up to so many bytes.
@@ -35,6 +38,8 @@ pub(crate) struct Server<'a> {
     /// Has a search answered by another thread.
     pub(crate) search: &'a dyn Fn(Search),
     pub(crate) hears: Hears,
+    /// What the kernel knows, if that is bounded.
+    pub(crate) crowd: Option<&'a Crowd>,
 }
 
 impl Server<'_> {
@@ -48,7 +53,7 @@ impl Server<'_> {
         };
         match request.op {
             Op::Lookup { name } => match fs.lookup(ino, name) {
-                Ok(attr) => put(out, &self.entry(ino, &attr)),
+                Ok(attr) => put(out, &self.entry(ino, name, &attr)),
                 // Put like this, the kernel keeps it.
                 Err(Error::NotFound) if self.valid(ino) == Valid::LONG => {
                     put(out, &convert::no_entry())
@@ -56,13 +61,13 @@ impl Server<'_> {
                 Err(error) => return Err(error.into()),
             },
             Op::Forget { count } => {
-                fs.forget(ino, count);
+                self.forget(ino, count);
                 return Ok(Answer::Silence);
             }
             Op::BatchForget(forgets) => {
                 forgets
                     .iter()
-                    .for_each(|(ino, count)| fs.forget(ino, count));
+                    .for_each(|(ino, count)| self.forget(ino, count));
                 return Ok(Answer::Silence);
             }
             Op::Getattr => put(out, &convert::attr_out(&fs.getattr(ino)?, self.valid(ino))),
@@ -75,16 +80,18 @@ impl Server<'_> {
             Op::Readlink => out.extend_from_slice(&fs.readlink(ino)?),
             Op::Symlink { name, target } => {
                 let attr = fs.symlink(&caller, ino, name, target)?;
-                put(out, &self.entry(ino, &attr));
+                put(out, &self.entry(ino, name, &attr));
             }
             Op::Mknod { args, name } => {
                 let node = convert::new_node(args.mode, args.umask, args.rdev);
                 let node = node.ok_or(Errno::INVALID)?;
-                put(out, &self.entry(ino, &fs.mknod(&caller, ino, name, &node)?));
+                let attr = fs.mknod(&caller, ino, name, &node)?;
+                put(out, &self.entry(ino, name, &attr));
             }
             Op::Mkdir { args, name } => {
                 let node = convert::node(Kind::Directory, args.mode, args.umask, 0);
-                put(out, &self.entry(ino, &fs.mkdir(&caller, ino, name, &node)?));
+                let attr = fs.mkdir(&caller, ino, name, &node)?;
+                put(out, &self.entry(ino, name, &attr));
             }
             Op::Unlink { name } => fs.unlink(ino, name)?,
             Op::Rmdir { name } => fs.rmdir(ino, name)?,
@@ -96,20 +103,23 @@ impl Server<'_> {
             } => {
                 let mode = convert::rename_mode(flags).ok_or(Errno::INVALID)?;
                 fs.rename(ino, name, new_parent, new_name, mode)?;
+                self.is_renamed(new_parent, new_name);
+                if mode == RenameMode::Exchange {
+                    self.is_renamed(ino, name);
+                }
             }
             Op::Link { ino: target, name } => {
-                put(out, &self.entry(ino, &fs.link(target, ino, name)?));
+                put(out, &self.entry(ino, name, &fs.link(target, ino, name)?));
             }
             Op::Create { args, name } => {
                 let node = convert::node(Kind::File, args.mode, args.umask, 0);
                 let attr = fs.create(&caller, ino, name, &node)?;
-                put(out, &self.entry(ino, &attr));
-                put_opened(out);
+                self.put_created(ino, name, &attr, out)?;
             }
             Op::Tmpfile { args } => {
                 let node = convert::node(Kind::File, args.mode, args.umask, 0);
-                put(out, &self.entry(ino, &fs.tmpfile(&caller, ino, &node)?));
-                put_opened(out);
+                let attr = fs.tmpfile(&caller, ino, &node)?;
+                self.put_created(ino, b"", &attr, out)?;
             }
             Op::Read { offset, len } => {
                 return Ok(Answer::Pieces(fs.read(ino, offset, len)?, len as usize));
@@ -196,11 +206,20 @@ impl Server<'_> {
                 }
             }
             // Files and directories that were opened by being created are released.
+            Op::Release if self.hears > Hears::Neither => {
+                self.fs.released(ino);
+                self.crowd.inspect(|crowd| crowd.released(ino));
+            }
             Op::Release | Op::Destroy => {}
             Op::NotifyReply => return Ok(Answer::Silence),
-            Op::Open if self.hears >= Hears::Opens => {
-                self.fs.opened(ino);
-                put(out, &abi::OpenOut::default());
+            Op::Open if self.hears > Hears::Neither => {
+                self.fs.opened(ino, false)?;
+                self.crowd.inspect(|crowd| crowd.opened(ino));
+                let open_flags = match self.hears {
+                    Hears::OpensAndKeeps => fopen::KEEP_CACHE,
+                    _ => 0,
+                };
+                put_opened(out, open_flags);
             }
             Op::Flush if self.hears == Hears::OpensAndCloses => self.fs.flush(ino)?,
             // Refusing these once makes the kernel do without them: opening and closing cost no
@@ -221,7 +240,7 @@ impl Server<'_> {
         plus: bool,
         out: &mut Vec<u8>,
     ) -> Result<Answer> {
-        let entry = |attr: &Attr| self.entry(ino, attr);
+        let entry = |name: &[u8], attr: &Attr| self.entry(ino, name, attr);
         let mut page = Page::new(out, len as usize, plus.then_some(&entry));
         let listed = self
             .fs
@@ -246,12 +265,45 @@ impl Server<'_> {
         }
     }
 
+    /// The kernel gives lookups back.
+    fn forget(&self, ino: Ino, count: u64) {
+        self.fs.forget(ino, count);
+        self.crowd.inspect(|crowd| crowd.forget(ino, count));
+    }
+
+    /// Something has got this name.
+    fn is_renamed(&self, parent: Ino, name: &[u8]) {
+        if let Some(crowd) = self.crowd
+            && let Ok(found) = self.fs.lookup(parent, name)
+        {
+            crowd.renamed(parent, name, &found);
+            self.fs.forget(found.ino, 1);
+        }
+    }
+
     /// The answer to a lookup in `parent`.
-    fn entry(&self, parent: Ino, found: &Attr) -> abi::EntryOut {
+    fn entry(&self, parent: Ino, name: &[u8], found: &Attr) -> abi::EntryOut {
+        if let Some(crowd) = self.crowd {
+            crowd.enter(parent, name, found);
+        }
         abi::EntryOut {
             generation: self.fs.generation(found.ino),
             ..convert::entry(found, self.valid(parent), self.valid(found.ino))
         }
+    }
+
+    /// A file that was opened by being made is like those that are opened without a word.
+    fn put_created(&self, parent: Ino, name: &[u8], made: &Attr, out: &mut Vec<u8>) -> Result<()> {
+        if self.hears > Hears::Neither {
+            let opened = self.fs.opened(made.ino, true);
+            opened.inspect_err(|_| self.fs.forget(made.ino, 1))?;
+        }
+        put(out, &self.entry(parent, name, made));
+        if self.hears > Hears::Neither {
+            self.crowd.inspect(|crowd| crowd.opened(made.ino));
+        }
+        put_opened(out, fopen::KEEP_CACHE);
+        Ok(())
     }
 
     /// Takes set-user-ID and set-group-ID bits from a file that an unprivileged process is about to change,
@@ -317,15 +369,12 @@ fn put<T: IntoBytes + Immutable>(out: &mut Vec<u8>, value: &T) {
     out.extend_from_slice(value.as_bytes());
 }
 
-/// A file that was opened by being created is like those that are opened without a word.
-fn put_opened(out: &mut Vec<u8>) {
-    put(
-        out,
-        &abi::OpenOut {
-            open_flags: fopen::KEEP_CACHE,
-            ..Default::default()
-        },
-    );
+fn put_opened(out: &mut Vec<u8>, open_flags: u32) {
+    let opened = abi::OpenOut {
+        open_flags,
+        ..Default::default()
+    };
+    put(out, &opened);
 }
 
 fn put_written(out: &mut Vec<u8>, len: u64) {

@@ -20,6 +20,7 @@ use zerocopy::FromBytes;
 use crate::abi::{self, op};
 use crate::affinity::Affinity;
 use crate::buffer::Buffer;
+use crate::crowd::Crowd;
 use crate::errno::Errno;
 use crate::error::Error;
 use crate::handshake::Agreed;
@@ -59,6 +60,8 @@ pub(crate) struct Session {
     hears: Hears,
     workers: Workers,
     searcher: Searcher,
+    /// What the kernel knows, if that is bounded.
+    crowd: Option<Crowd>,
     /// Held by the threads: it is to be closed when the last one ends.
     device: Weak<OwnedFd>,
     /// Threads that have not ended.
@@ -97,6 +100,7 @@ impl Session {
             hears: options.heard(),
             workers: Workers::new(count),
             searcher: Searcher::default(),
+            crowd: options.known_max.map(|max| Crowd::new(max.get())),
             device: Arc::downgrade(&device),
             live: AtomicUsize::new(PERMANENT),
             counts: [const { AtomicU64::new(0) }; OPS],
@@ -154,7 +158,7 @@ impl Session {
         self.searcher.stop();
     }
 
-    /// Waits until every write that the kernel has begun to send is answered. `ask` makes a request;
+    /// Waits until every write and release that the kernel has begun to send is answered. `ask` makes a request;
     /// when it fails, there is nothing more to wait for.
     ///
     /// `syncfs` returns when the writes are sent (seen on 6.18), and the kernel does not say how
@@ -165,10 +169,11 @@ impl Session {
     /// one for moving up, one for being taken and one for being counted.
     pub(crate) fn drain(&self, ask: impl Fn() -> bool) {
         const QUIET: u32 = 3;
-        let writes = || self.counts[op::WRITE as usize].load(Ordering::SeqCst);
+        let count = |op: u32| self.counts[op as usize].load(Ordering::SeqCst);
+        let sent = || count(op::WRITE) + count(op::RELEASE);
         let mut quiet = 0;
         while quiet < QUIET {
-            let (before, call) = (writes(), self.workers.call());
+            let (before, call) = (sent(), self.workers.call());
             loop {
                 if !ask() || !self.is_live() {
                     return;
@@ -177,7 +182,7 @@ impl Session {
                     break;
                 }
             }
-            quiet = if writes() == before { quiet + 1 } else { 0 };
+            quiet = if sent() == before { quiet + 1 } else { 0 };
         }
     }
 
@@ -329,6 +334,22 @@ impl Seat {
         }
     }
 
+    /// Has a thread make the kernel forget, if it knows too much.
+    fn thin(&self, crowd: &Crowd) {
+        if !crowd.is_too_large() {
+            return;
+        }
+        let run = |seat: Seat| {
+            if let Some(crowd) = &seat.session.crowd {
+                crowd.thin(&*seat.device);
+            }
+            seat.finish();
+        };
+        if self.next_to(self.number).spawn("fuse-forget", run).is_err() {
+            crowd.give_up();
+        }
+    }
+
     /// The place of another thread.
     fn next_to(&self, number: usize) -> Seat {
         Seat {
@@ -390,6 +411,7 @@ impl Seat {
             fs: &*session.fs,
             search: &|search| self.search(search),
             hears: session.hears,
+            crowd: session.crowd.as_ref(),
         };
         // A file system that panicked may be in any state, but it is still mounted, and the caller
         // still waits: it gets an error for this call.
@@ -439,6 +461,9 @@ impl Seat {
         }
         if large {
             session.workers.end(self.number);
+        }
+        if let Some(crowd) = &session.crowd {
+            self.thin(crowd);
         }
         false
     }

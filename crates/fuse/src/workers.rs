@@ -4,18 +4,18 @@
 //! each request finds a cold thread, often on another processor: on two cores four waiting workers
 //! cost a third of the metadata operations a second. But one is not enough either, since it may be
 //! held up by a disk. So one worker waits, and a watcher looks at short intervals
-//! whether requests are left lying while all who could take them are busy; then it calls one more.
-//! When that has not happened for a while, one is sent away. The watcher itself sleeps while
-//! nothing is asked.
+//! whether requests wait while all workers are busy; then it starts one more.
+//! When that has not happened for a while, one worker ends. The watcher itself sleeps while
+//! there are no requests.
 //!
-//! A request may thus lie for one interval before it is taken. That is little beside what made the
+//! So a request may wait for one interval before it is taken. That is little beside what made the
 //! workers busy for so long.
 //!
 //! Only the worker that waits is a thread all the time. The watcher starts another one when that is needed,
-//! and one that is not needed any more ends. But who waits in the kernel notices nothing, and keeps the memory
-//! of its largest request. So when nothing was asked for a second, the watcher has the kernel ping those who
-//! wait: each gives its memory back, and then ends or waits again. A ping needs a file that the kernel still
-//! knows; without one they wait until something is asked.
+//! and one that is not needed any more ends. But a worker that waits in the kernel cannot end, and keeps the
+//! memory of its largest request. So after a second without requests the watcher has the kernel ping the waiting
+//! workers: each gives its memory back, and then ends or waits again. A ping needs a file that the kernel still
+//! knows; without one they wait for the next request.
 
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
@@ -151,7 +151,7 @@ impl Workers {
         self.call.fetch_add(1, SeqCst) + 1
     }
 
-    /// Whether all have heard a roll call. One who waits for a request hears it after the next one.
+    /// Whether all workers have answered a roll call. A worker that waits for a request answers after the next one.
     pub(crate) fn have_heard(&self, call: u64) -> bool {
         self.all.iter().all(|worker| {
             let is_excused = || worker.excused.load(SeqCst) && worker.is_busy();
@@ -255,7 +255,7 @@ impl Workers {
         self.sleep(None);
     }
 
-    /// Pings those who wait. The kernel wakes the one who waits longest, but another one may be faster.
+    /// Pings the waiting workers. The kernel wakes the one that waits longest, but another one may be faster.
     fn give_back(&self, device: &impl AsFd) {
         const ROUNDS: usize = 4;
         for _ in 0..ROUNDS * self.all.len() {

@@ -159,7 +159,7 @@ fn whatever_changes_a_program_takes_its_privileges() {
         assert_eq!(who(), "0\n");
         let script = format!("import os; f = os.open(os.environ['F'], os.O_RDWR); {change}");
         nobody(Command::new("python3").arg("-c").arg(script));
-        // Before anybody has asked for the attributes.
+        // Before a program has asked for the attributes.
         assert_eq!(who(), format!("{NOBODY}\n"), "{change}");
         assert_eq!(mode(&path), 0o777, "{change}");
     }

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::num::NonZeroUsize;
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Barrier, mpsc};
 
-use fuse::Options;
+use fuse::{Hears, Options};
 use parking_lot::Mutex;
 
 #[test]
@@ -110,6 +111,40 @@ fn many_threads_at_work() {
     });
     assert!(mounted.fs.wait_for_inodes(1));
     assert!(mounted.fs.wait_for_no_lookups());
+}
+
+/// The kernel forgets files when there are too many, whatever they were renamed to, and never those that are
+/// open. What it forgot it finds again.
+#[test]
+fn the_kernel_forgets_what_is_too_much() {
+    const FILES: u64 = 2000;
+    let mounted = mounted_or_skip!(&Options {
+        known_max: NonZeroUsize::new(200),
+        hears: Hears::Opens,
+        ..Options::default()
+    });
+    let path = |number: u64| mounted.path(&format!("a/{number}"));
+    let renamed = |number: u64| mounted.path(&format!("b/{number}"));
+    for dir in ["a", "b"] {
+        fs::create_dir(mounted.path(dir)).unwrap();
+    }
+    let open = File::create(path(0)).unwrap();
+    for number in 1..FILES {
+        fs::write(path(number), number.to_string()).unwrap();
+        fs::rename(path(number), renamed(number)).unwrap();
+    }
+    // Each step forgets 25 files. What is left is below the bound, or will be with the next request.
+    assert!(mounted.fs.wait_for_lookups(220));
+    let shown = format!("/proc/self/fd/{}", open.as_raw_fd());
+    assert_eq!(fs::read_link(shown).unwrap(), path(0));
+    for number in (1..FILES).step_by(50) {
+        let text = fs::read_to_string(renamed(number)).unwrap();
+        assert_eq!(text, number.to_string());
+    }
+    assert_eq!(
+        fs::read_dir(mounted.path("b")).unwrap().count() as u64,
+        FILES - 1
+    );
 }
 
 #[test]

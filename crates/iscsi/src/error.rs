@@ -1,4 +1,4 @@
-//! What can go wrong before there is an initiator, and what ends a connection.
+//! The errors of a portal, and the reasons for the end of a connection.
 
 use std::io;
 
@@ -34,7 +34,7 @@ pub enum Error {
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         what: &'static str,
     },
     /// Some bytes at the end could not be reached.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use block::MemoryDevice;
 use parking_lot::Mutex;
 
+use crate::chap::{Chap, Question};
 use crate::keys::Agreed;
 use crate::link::{Input, Link};
 use crate::login::{Purpose, Session, login};
@@ -14,6 +15,8 @@ use crate::target::{Access, Target, Targets};
 
 /// The name of the target that there is.
 const TARGET: &str = "iqn.2026-01.org.example:disk";
+/// The name of the target that initiators prove a secret to.
+const CLOSED: &str = "iqn.2026-01.org.example:closed";
 /// The size of its device.
 const SIZE: usize = 64 << 10;
 
@@ -61,17 +64,54 @@ impl Link for Script {
     }
 }
 
+/// Secrets in place of hashes, and a challenge that is always the same.
+#[derive(Debug)]
+struct Known;
+
+impl Known {
+    fn answer(secret: u8, question: &Question<'_>) -> Vec<u8> {
+        let sum = question
+            .challenge
+            .iter()
+            .fold(secret, |sum, byte| sum.wrapping_add(*byte));
+        vec![sum ^ question.id; 16]
+    }
+}
+
+impl Chap for Known {
+    fn answer_len(&self, hash: u8) -> Option<usize> {
+        (5..=7).contains(&hash).then_some(16)
+    }
+
+    fn random(&self, out: &mut [u8]) -> io::Result<()> {
+        out.fill(7);
+        Ok(())
+    }
+
+    fn is_answer(&self, user: &str, question: &Question<'_>, answer: &[u8]) -> bool {
+        user == "user" && answer == Known::answer(1, question)
+    }
+
+    fn own_answer(&self, question: &Question<'_>) -> Option<(String, Vec<u8>)> {
+        Some(("target".into(), Known::answer(2, question)))
+    }
+}
+
 fn targets(read_only: bool) -> Targets {
     let targets = Targets::default();
     let access = Access {
         read_only,
-        initiators: Vec::new(),
+        ..Access::default()
     };
-    let device = Arc::new(MemoryDevice::new(SIZE));
-    let target = Target::new(TARGET, 1, device, access).expect("it is aligned");
-    targets
-        .insert(Arc::new(target))
-        .expect("it is the only one");
+    let closed = Access {
+        chap: Some(Arc::new(Known)),
+        ..Access::default()
+    };
+    for (name, access) in [(TARGET, access), (CLOSED, closed)] {
+        let device = Arc::new(MemoryDevice::new(SIZE));
+        let target = Target::new(name, 1, device, access).expect("it is aligned");
+        targets.insert(Arc::new(target)).expect("there is no such");
+    }
     targets
 }
 
@@ -105,7 +145,7 @@ pub fn commands(bytes: &[u8]) -> Vec<u8> {
     let session = Session {
         purpose: match how & 32 {
             0 => Purpose::Use(attached.expect("it is open")),
-            _ => Purpose::Discovery,
+            _ => Purpose::Discovery(Vec::new()),
         },
         initiator: "iqn.x:y".into(),
         agreed,
@@ -270,6 +310,139 @@ mod tests {
         assert_eq!(status(&login(&twice, to_end)), (2, 0));
         // A command is no login.
         assert_eq!(connection(&ready()), []);
+    }
+
+    /// Requests of a login, in these stages, and what was said at last: the status, and the keys.
+    fn log_in(requests: &[(u8, &str)]) -> Option<(u8, u8, String)> {
+        let mut said = Vec::new();
+        for (stages, text) in requests {
+            let mut head = Head::new(request::LOGIN | 0x40, *stages);
+            head.put32(24, 1);
+            said.extend(pdu(head, text.replace(' ', "\0").as_bytes()));
+        }
+        let (head, data) = heads(&connection(&said)).pop()?;
+        let text = String::from_utf8(data).unwrap();
+        Some((head.0[36], head.0[37], text.replace('\0', " ")))
+    }
+
+    const NAMES: &str = "InitiatorName=iqn.x:y TargetName=iqn.2026-01.org.example:closed ";
+    const REFUSED: Option<(u8, u8, String)> = Some((2, 1, String::new()));
+    /// To the operational stage, and to the full feature phase.
+    const LEAVE: u8 = 0x81;
+    const ENTER: u8 = 0x87;
+
+    fn prove(last: &str) -> Option<(u8, u8, String)> {
+        let names = format!("{NAMES}AuthMethod=CHAP,None ");
+        log_in(&[
+            (0, &names),
+            (0, "CHAP_A=9,6,5 "),
+            (LEAVE, last),
+            (ENTER, ""),
+        ])
+    }
+
+    /// What the challenge, 16 times 7 with the identifier 7, is answered with.
+    fn right() -> String {
+        format!("CHAP_N=user CHAP_R=0x{} ", "76".repeat(16))
+    }
+
+    #[test]
+    fn a_secret_is_proved() {
+        let asked = log_in(&[
+            (0, &format!("{NAMES}AuthMethod=CHAP ")),
+            (LEAVE, "CHAP_A=9,6,5 "),
+        ]);
+        let challenge = format!("CHAP_A=6 CHAP_I=7 CHAP_C=0x{} ", "07".repeat(16));
+        assert_eq!(asked, Some((0, 0, challenge)));
+        let done = prove(&right()).unwrap();
+        assert_eq!((done.0, done.1), (0, 0));
+        assert!(done.2.contains("MaxRecvDataSegmentLength"));
+        let both = format!("{}CHAP_I=1 CHAP_C=0x05 ", right());
+        let names = format!("{NAMES}AuthMethod=CHAP ");
+        let back = log_in(&[(0, &names), (0, "CHAP_A=5 "), (LEAVE, &both)]);
+        let answer = format!("CHAP_N=target CHAP_R=0x{} ", "06".repeat(16));
+        assert_eq!(back, Some((0, 0, answer)));
+    }
+
+    #[test]
+    fn what_proves_nothing_is_refused() {
+        let right = right();
+        assert_eq!(prove(&right.replace("76", "77")), REFUSED);
+        assert_eq!(prove(&right.replace("user", "User")), REFUSED);
+        assert_eq!(prove("CHAP_N=user "), REFUSED);
+        // The challenge of the target, which is to answer it itself.
+        let reflected = format!("{right}CHAP_I=1 CHAP_C=0x{} ", "07".repeat(16));
+        assert_eq!(prove(&reflected), REFUSED);
+        for back in [
+            "CHAP_I=1 ",
+            "CHAP_C=0x05 ",
+            "CHAP_I=1 CHAP_C=0x ",
+            "CHAP_I=256 CHAP_C=0x05 ",
+        ] {
+            assert_eq!(prove(&format!("{right}{back}")), REFUSED, "{back}");
+        }
+        let long = format!("{right}CHAP_I=1 CHAP_C=0x{} ", "05".repeat(1025));
+        assert_eq!(prove(&long), REFUSED);
+        let long = format!("CHAP_N=user CHAP_R=0x{} ", "76".repeat(1025));
+        assert_eq!(prove(&long), REFUSED);
+        assert_eq!(prove(""), REFUSED);
+    }
+
+    #[test]
+    fn the_proof_cannot_be_left_out() {
+        let offer = format!("{NAMES}AuthMethod=CHAP ");
+        assert_eq!(log_in(&[(ENTER, NAMES)]), REFUSED);
+        assert_eq!(log_in(&[(LEAVE, NAMES)]), REFUSED);
+        assert_eq!(log_in(&[(0x83, NAMES)]), REFUSED);
+        assert_eq!(log_in(&[(0, &format!("{NAMES}AuthMethod=None "))]), REFUSED);
+        assert_eq!(log_in(&[(0, &offer), (0, "CHAP_A=4,9 ")]), REFUSED);
+        assert_eq!(log_in(&[(0, &offer), (0, &right())]), REFUSED);
+        // In the middle of it, another stage is not entered.
+        let middle = [(0, &*offer), (0, "CHAP_A=5 "), (ENTER, "")];
+        assert_eq!(log_in(&middle), Some((2, 0, String::new())));
+        let only = log_in(&[(LEAVE, &offer), (LEAVE, "CHAP_A=5 ")]).unwrap();
+        assert!(only.2.starts_with("CHAP_A=5"), "{only:?}");
+        // It does not go on for ever.
+        let mut endless = vec![(0, NAMES)];
+        endless.resize(100, (0, ""));
+        let told = log_in(&endless).unwrap();
+        assert_eq!((told.0, told.1), (0, 0));
+        let half = vec![(0x40, NAMES); 3000];
+        assert!(log_in(&half).is_some());
+    }
+
+    /// What discovery finds, after these requests.
+    fn discovered(requests: &[(u8, &str)]) -> String {
+        let mut said = Vec::new();
+        for (stages, text) in requests {
+            let mut head = Head::new(request::LOGIN | 0x40, *stages);
+            head.put32(24, 1);
+            said.extend(pdu(head, text.replace(' ', "\0").as_bytes()));
+        }
+        let mut ask = Head::new(request::TEXT, FINAL);
+        ask.put32(20, NO_TAG);
+        ask.put32(24, 1);
+        said.extend(pdu(ask, b"SendTargets=All\0"));
+        let (head, data) = heads(&connection(&said)).pop().unwrap();
+        assert_eq!(head.opcode(), response::TEXT);
+        String::from_utf8(data).unwrap()
+    }
+
+    #[test]
+    fn a_closed_target_is_shown_to_those_who_know_its_secret() {
+        let who = "InitiatorName=iqn.x:y SessionType=Discovery ";
+        let (none, chap) = (
+            format!("{who}AuthMethod=None "),
+            format!("{who}AuthMethod=CHAP,None "),
+        );
+        let shown = discovered(&[(ENTER, who)]);
+        assert!(shown.contains(TARGET) && !shown.contains(CLOSED));
+        let shown = discovered(&[(LEAVE, &none), (ENTER, "")]);
+        assert!(shown.contains(TARGET) && !shown.contains(CLOSED));
+        let right = right();
+        let proof = [(0, &*chap), (0, "CHAP_A=5 "), (LEAVE, &right), (ENTER, "")];
+        let shown = discovered(&proof);
+        assert!(shown.contains(TARGET) && shown.contains(CLOSED));
     }
 
     /// What looks like commands, and what does not: the fuzzer does more of it.

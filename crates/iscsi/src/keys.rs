@@ -113,8 +113,69 @@ fn truth(value: &str) -> Result<bool, ()> {
     }
 }
 
+/// Bytes, as digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+    format!("0x{}", digits.collect::<String>())
+}
+
+/// Bytes, as hexadecimal digits or in base 64; at most `most`.
+pub(crate) fn binary(value: &str, most: usize) -> Option<Vec<u8>> {
+    let (base, digits) = value.split_at_checked(2)?;
+    if digits.len() > 2 * most {
+        return None;
+    }
+    let bytes = match base {
+        "0x" | "0X" => from_hex(digits),
+        "0b" | "0B" => from_base64(digits),
+        _ => None,
+    };
+    bytes.filter(|bytes| bytes.len() <= most)
+}
+
+fn from_hex(digits: &str) -> Option<Vec<u8>> {
+    let value = |digit: u8| char::from(digit).to_digit(16);
+    let mut bytes = Vec::with_capacity(digits.len() / 2 + 1);
+    // A zero at the front may be left out.
+    let (first, pairs) = digits.as_bytes().split_at(digits.len() % 2);
+    for pair in std::iter::once(first)
+        .filter(|it| !it.is_empty())
+        .chain(pairs.chunks(2))
+    {
+        let byte = pair
+            .iter()
+            .try_fold(0, |sum, digit| Some(sum << 4 | value(*digit)?))?;
+        bytes.push(byte as u8);
+    }
+    Some(bytes)
+}
+
+fn from_base64(digits: &str) -> Option<Vec<u8>> {
+    let text = digits.trim_end_matches('=');
+    if !digits.len().is_multiple_of(4) || digits.len() - text.len() > 2 {
+        return None;
+    }
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
+    for digit in text.bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        (bits, count) = ((bits << 6 | u32::from(value)) & 0xffff, count + 6);
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Some(bytes)
+}
+
 /// A number, decimal or hexadecimal.
-fn number(value: &str, least: u64, most: u64) -> Result<u64, ()> {
+pub(crate) fn number(value: &str, least: u64, most: u64) -> Result<u64, ()> {
     let number = match value
         .strip_prefix("0x")
         .or_else(|| value.strip_prefix("0X"))
@@ -128,6 +189,21 @@ fn number(value: &str, least: u64, most: u64) -> Result<u64, ()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_written_in_two_ways() {
+        assert_eq!(hex(&[0, 0xa5]), "0x00a5");
+        assert_eq!(binary("0x00A5", 2), Some(vec![0, 0xa5]));
+        assert_eq!(binary("0x1a5", 2), Some(vec![1, 0xa5]));
+        assert_eq!(binary("0bAKU=", 2), Some(vec![0, 0xa5]));
+        assert_eq!(binary("0b/+/+", 3), Some(vec![0xff, 0xef, 0xfe]));
+        assert_eq!(binary("0x", 2), Some(vec![]));
+        for wrong in [
+            "", "0", "1234", "0xg0", "0x+1", "0bAKU", "0b====", "0bA===", "é", "0x010203",
+        ] {
+            assert_eq!(binary(wrong, 2), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn both_sides_agree_on_the_smaller() {

@@ -13,13 +13,15 @@
 //! Layers, lowest first:
 //! - `error`, `link`: failures; bytes from and to an initiator;
 //! - `pdu`, `keys`: the units of the protocol, and its text keys;
+//! - `chap`: who an initiator is;
 //! - `scsi`: a logical unit, which knows nothing of iSCSI;
-//! - `target`: what is offered, and who uses it;
+//! - `target`: the offered devices, and their sessions;
 //! - `login`, `session`: the two phases of a connection;
 //! - `server`: accepts connections.
 
 #![forbid(unsafe_code)]
 
+mod chap;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -32,6 +34,7 @@ mod server;
 mod session;
 mod target;
 
+pub use chap::{Chap, Question};
 pub use error::{Error, Result};
 pub use server::Server;
 pub use target::{Access, SessionNow, Target, Targets};

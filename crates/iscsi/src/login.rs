@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::chap::{Chap, Exchange, Unproved};
 use crate::error::Gone;
 use crate::keys::{self, Agreed, TEXT_MAX};
 use crate::link::{Input, Link};
@@ -14,6 +15,8 @@ const CONTINUE: u8 = 0x40;
 
 /// A login PDU has at most so many bytes of text.
 const LOGIN_SEGMENT: usize = 8192;
+/// A login has at most so many requests.
+const REQUESTS_MAX: u32 = 64;
 
 /// The stages of a login.
 const SECURITY: u8 = 0;
@@ -36,8 +39,8 @@ const OUT_OF_RESOURCES: Refused = Refused(3, 2);
 
 /// What a session is for.
 pub(crate) enum Purpose {
-    /// Only to find out what there is.
-    Discovery,
+    /// Only to find out what there is: what needs no proof, and what these proofs are for.
+    Discovery(Vec<Arc<dyn Chap>>),
     Use(Attached),
 }
 
@@ -67,6 +70,8 @@ struct Login<'a> {
     is_discovery: bool,
     target: Option<Arc<Target>>,
     stage: Option<u8>,
+    /// How it is found out who the initiator is, where that matters.
+    exchange: Option<Exchange>,
     /// What was declared.
     has_declared: bool,
     isid: [u8; 6],
@@ -89,16 +94,21 @@ pub(crate) fn login(
         is_discovery: false,
         target: None,
         stage: None,
+        exchange: None,
         has_declared: false,
         isid: [0; 6],
     };
     let mut received = Received::new();
     let mut text = Vec::new();
-    let mut status = 0;
+    let (mut status, mut requests) = (0, 0);
     while received.next(&**link, input, Digests::default(), LOGIN_SEGMENT)? {
         let head = received.head.clone();
         if head.opcode() != request::LOGIN || received.has_more {
             return Err(Gone::Protocol("it did not log in"));
+        }
+        requests += 1;
+        if requests > REQUESTS_MAX {
+            return Err(Gone::Protocol("its login does not end"));
         }
         if login.stage.is_none() {
             status = head.u32(28);
@@ -135,7 +145,7 @@ pub(crate) fn login(
         };
         match &attached {
             Ok(Some(Purpose::Use(attached))) => reply.put(14, &attached.number.to_be_bytes()),
-            Ok(Some(Purpose::Discovery)) => reply.put(14, &[0, 1]),
+            Ok(Some(Purpose::Discovery(_))) => reply.put(14, &[0, 1]),
             Ok(None) => {}
             Err(Refused(class, detail)) => {
                 (reply.0[36], reply.0[37]) = (*class, *detail);
@@ -199,17 +209,31 @@ impl Login<'_> {
         if is_first && !self.is_discovery {
             keys::put(answer, "TargetPortalGroupTag", "1");
         }
+        let wants_end = head.flags() & TRANSIT != 0;
+        let mut proof = Vec::new();
         for (key, value) in pairs {
             if !self.said.insert(key.into()) {
                 return Err(INITIATOR_ERROR);
             }
-            self.key(now, key, value, answer)?;
+            match self.exchange.is_some() && now == SECURITY && Exchange::is_own(key) {
+                true => proof.push((key, value)),
+                false => self.key(now, key, value, answer)?,
+            }
+        }
+        if let Some(exchange) = &mut self.exchange {
+            if now == SECURITY {
+                let done = exchange.step(&proof, wants_end, answer);
+                done.map_err(|Unproved| AUTHENTICATION)?;
+            } else if !exchange.may_end() {
+                // It left the security stage out.
+                return Err(AUTHENTICATION);
+            }
         }
         if now == OPERATIONAL && !self.has_declared {
             self.has_declared = true;
             keys::put(answer, "MaxRecvDataSegmentLength", &SEGMENT_MAX.to_string());
         }
-        if head.flags() & TRANSIT == 0 {
+        if !wants_end || self.exchange.as_ref().is_some_and(|it| !it.may_end()) {
             return Ok(None);
         }
         match (now, next) {
@@ -255,9 +279,16 @@ impl Login<'_> {
                 known if has(known) => return Err(TOO_MANY_CONNECTIONS),
                 _ => return Err(NO_SUCH_SESSION),
             }
+            let chap = target.chap().cloned();
+            self.exchange = chap.map(|chap| Exchange::new(vec![chap], true));
             self.target = Some(target);
         } else if session != 0 {
             return Err(NO_SUCH_SESSION);
+        } else {
+            let mut all = self.targets.all();
+            all.retain(|target| target.admits(initiator));
+            let chaps: Vec<_> = all.iter().filter_map(|it| it.chap().cloned()).collect();
+            self.exchange = (!chaps.is_empty()).then(|| Exchange::new(chaps, false));
         }
         Ok(())
     }
@@ -301,7 +332,8 @@ impl Login<'_> {
             return Err(OUT_OF_RESOURCES);
         }
         let Some(target) = &self.target else {
-            return Ok(Some(Purpose::Discovery));
+            let proved = self.exchange.take().map(Exchange::proved);
+            return Ok(Some(Purpose::Discovery(proved.unwrap_or_default())));
         };
         let initiator = self.initiator.as_deref().unwrap_or_default();
         let attached = target.attach(self.link, initiator, self.isid);

@@ -1,4 +1,4 @@
-//! What is offered, and who uses it.
+//! The offered devices, and their sessions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use block::BlockDevice;
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use crate::chap::Chap;
 use crate::link::Link;
 use crate::scsi::unit::{Identity, Unit};
 use crate::{Error, Result};
@@ -25,6 +26,8 @@ pub struct Access {
     pub read_only: bool,
     /// The names of the initiators that may log in; all if there are none.
     pub initiators: Vec<String>,
+    /// The secrets that they prove; if absent they prove nothing.
+    pub chap: Option<Arc<dyn Chap>>,
 }
 
 /// A device under a name. Its unit has the number 0.
@@ -122,10 +125,22 @@ impl Target {
         now.collect()
     }
 
+    /// Ends a session. False if there is none of this number.
+    pub fn end_session(&self, number: u16) -> bool {
+        let sessions = self.sessions.lock();
+        let found = sessions.all.get(&number);
+        found.inspect(|open| open.link.cut()).is_some()
+    }
+
     /// Whether this initiator may log in.
     pub(crate) fn admits(&self, initiator: &str) -> bool {
         let may = &self.access.initiators;
         may.is_empty() || may.iter().any(|name| name.eq_ignore_ascii_case(initiator))
+    }
+
+    /// The secrets that initiators have to prove.
+    pub(crate) fn chap(&self) -> Option<&Arc<dyn Chap>> {
+        self.access.chap.as_ref()
     }
 
     /// Has all sessions forget their tasks.

@@ -45,6 +45,25 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Opens a regular file that only root, or the user of this process, can read.
+///
+/// # Errors
+/// As [`open_regular`], or that others can read it, or own it.
+pub(crate) fn open_private(path: &Path) -> io::Result<File> {
+    let file = open_regular(path)?;
+    let stat = rustix::fs::fstat(&file)?;
+    let own = rustix::process::geteuid().as_raw();
+    if stat.st_uid != 0 && stat.st_uid != own {
+        return Err(io::Error::other("it belongs to another user"));
+    }
+    match stat.st_mode & 0o077 {
+        0 => Ok(file),
+        _ => Err(io::Error::other(
+            "other users may read or change it; run chmod 600 on it",
+        )),
+    }
+}
+
 /// All that is in a regular file of at most `limit` bytes.
 ///
 /// # Errors

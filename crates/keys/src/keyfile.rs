@@ -8,6 +8,8 @@ use std::path::Path;
 use cipher::Random;
 use secret::{Key, Secret};
 
+use crate::file::{open_private, open_regular};
+use crate::format::limit;
 use crate::{Error, Format, Result};
 
 /// A new random key: 32 bytes if raw, 64 lower-case digits and a newline if hexadecimal.
@@ -42,6 +44,35 @@ fn digit(value: u8) -> u8 {
     // 0xff if value > 9: the subtraction borrows.
     let letter = (u16::from(9u8).wrapping_sub(u16::from(value)) >> 8) as u8;
     b'0' + value + (letter & (b'a' - b'0' - 10))
+}
+
+/// Reads a PIN from its file: the first line.
+///
+/// # Errors
+/// [`Error::KeyFileMissing`] or [`Error::KeyFileUnreadable`].
+pub fn read_pin(path: &Path) -> Result<Secret> {
+    read_line(path, open_regular(path))
+}
+
+/// Reads a secret from a file that only root, or the user of this process, can read: the first line.
+///
+/// # Errors
+/// [`Error::KeyFileMissing`] or [`Error::KeyFileUnreadable`], also if others can read it.
+pub fn read_private(path: &Path) -> Result<Secret> {
+    read_line(path, open_private(path))
+}
+
+fn read_line(path: &Path, opened: io::Result<File>) -> Result<Secret> {
+    let mut file = opened.map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::KeyFileMissing(path.to_owned()),
+        _ => Error::KeyFileUnreadable {
+            path: path.to_owned(),
+            source,
+        },
+    })?;
+    let mut line = Secret::from_reader(&mut file, limit(Format::Passphrase, true))?;
+    line.trim_newline();
+    Ok(line)
 }
 
 /// Writes a key to a new file that only its owner can read (mode 0600), and makes file and name

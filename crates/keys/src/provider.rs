@@ -154,7 +154,7 @@ fn converse(talk: &mut Talk, provider: &Provider, request: &KeyRequest<'_>) -> R
         provider.argument
     );
     match talk.write_all(lines.as_bytes()) {
-        // Who has one key need not listen to what is asked.
+        // A provider with one key need not read the request.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(provider.io(error)),
         _ => {}
     }

@@ -13,13 +13,11 @@ mod inside;
 mod key;
 mod modules;
 
-use std::path::Path;
-
 use secret::Secret;
 
 use crate::format::limit;
 use crate::material::material;
-use crate::{Error, Format, KeyMaterial, Result, TokenUri};
+use crate::{Format, KeyMaterial, Result, TokenUri};
 use helper::Op;
 pub use helper::serve_token;
 pub use key::TokenKey;
@@ -29,8 +27,8 @@ pub use modules::TokenModules;
 /// made or opened.
 ///
 /// # Errors
-/// [`Error::Token`] if its module is not listed or does not work, or it is not there, or has no such object;
-/// [`Error::TokenPin`]; as [`crate::read_file`] for what is in a data object.
+/// [`crate::Error::Token`] if its module is not listed or does not work, or it is not there, or has no such object;
+/// [`crate::Error::TokenPin`]; as [`crate::read_file`] for what is in a data object.
 pub fn token_material(
     modules: &TokenModules,
     uri: &TokenUri,
@@ -57,28 +55,10 @@ pub fn token_material(
     material(format, text, &origin, Some(len))
 }
 
-/// Reads a PIN from its file: the first line.
-///
-/// # Errors
-/// [`Error::KeyFileMissing`] or [`Error::KeyFileUnreadable`].
-pub fn read_pin(path: &Path) -> Result<Secret> {
-    let failed = |source: std::io::Error| match source.kind() {
-        std::io::ErrorKind::NotFound => Error::KeyFileMissing(path.to_owned()),
-        _ => Error::KeyFileUnreadable {
-            path: path.to_owned(),
-            source,
-        },
-    };
-    let mut file = crate::file::open_regular(path).map_err(failed)?;
-    let mut pin = Secret::from_reader(&mut file, limit(Format::Passphrase, true))?;
-    pin.trim_newline();
-    Ok(pin)
-}
-
 /// Makes a new AES key of 256 bits in a token, which cannot be taken out.
 ///
 /// # Errors
-/// As [`token_material`]; [`Error::TokenKeyExists`] if there is one of that name.
+/// As [`token_material`]; [`crate::Error::TokenKeyExists`] if there is one of that name.
 pub fn token_keygen(modules: &TokenModules, uri: &TokenUri, pin: Secret) -> Result<()> {
     let key = TokenKey {
         modules: modules.clone(),

@@ -267,7 +267,7 @@ fn a_rotation_has_older_generations_seal_no_heads() {
     );
 }
 
-/// Who has the older bytes, and no key, sees that a superseded generation is the same one.
+/// The older bytes show, without a key, that a superseded generation is the same one.
 #[test]
 fn what_was_superseded_is_the_same_generation() {
     let random = SeededRandom::new(1);

@@ -80,7 +80,7 @@ impl Server {
                 if path == "/stop" {
                     return;
                 }
-                // Who has heard enough goes away.
+                // The client may close the connection early.
                 let _ = tls.write_all(&answer(&path)).and_then(|()| tls.flush());
                 tls.conn.send_close_notify();
                 let _ = tls.flush();

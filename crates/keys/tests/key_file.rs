@@ -316,3 +316,26 @@ fn a_key_file_is_never_overwritten() {
         "{text}"
     );
 }
+
+#[test]
+fn a_private_file_is_not_for_others() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = file(&dir, b"twelve bytes\n");
+    let set = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+    set(0o600);
+    let secret = keys::read_private(&path).expect("a secret");
+    assert_eq!(secret.expose(), b"twelve bytes");
+    for mode in [0o640, 0o604, 0o620] {
+        set(mode);
+        let error = keys::read_private(&path)
+            .expect_err("others may")
+            .to_string();
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
+    if rustix::process::geteuid().is_root() {
+        set(0o600);
+        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+        keys::read_private(&path).expect_err("it is another user's");
+    }
+}

@@ -150,7 +150,7 @@ fn what_others_can_change_is_not_run() {
         assert!(said().contains("belongs to the user 12345"), "{}", said());
         std::os::unix::fs::chown(&path, Some(0), None).unwrap();
     }
-    // A shell would run what stands behind the ?, and anybody who can write to a device can name it.
+    // A shell would run what stands behind the ?, and an attacker who can write to a device can name it.
     let shell = ask("raw,exec:///bin/sh?$(id)", PATIENCE).expect_err("refused");
     assert!(
         shell.to_string().contains("in none of the directories"),

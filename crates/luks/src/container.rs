@@ -111,6 +111,14 @@ impl Container {
         slots
     }
 
+    /// The key slots that hold the key of the data, whether they can be used or not.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the header has no digest of a known kind.
+    pub fn data_slots(&self) -> Result<Vec<u32>> {
+        Ok(self.digest()?.keyslots)
+    }
+
     /// The part of the device that is encrypted.
     ///
     /// # Errors
@@ -227,7 +235,16 @@ impl Container {
         slot: Option<u32>,
     ) -> Result<Unlocked> {
         self.check_requirements()?;
-        let digest = digest?;
+        self.try_slots(&digest?, passphrase, slot)
+    }
+
+    /// The key of a digest, out of one of its slots.
+    pub(crate) fn try_slots(
+        &self,
+        digest: &Digest,
+        passphrase: &Secret,
+        slot: Option<u32>,
+    ) -> Result<Unlocked> {
         let mut slots = self.slots();
         match slot {
             Some(id) => slots.retain(|slot| slot.id == id),
@@ -249,7 +266,7 @@ impl Container {
                 damage = Some(error);
                 continue;
             }
-            match keyslot::open(&*self.device, &slot, &digest, passphrase) {
+            match keyslot::open(&*self.device, &slot, digest, passphrase) {
                 Ok(Some(key)) => return Ok(Unlocked { slot: slot.id, key }),
                 Ok(None) => {}
                 Err(error) => damage = Some(error),

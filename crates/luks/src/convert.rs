@@ -1,10 +1,10 @@
-//! From one version of the format to the other, without touching data.
+//! Converts a container between LUKS1 and LUKS2, without a change of its data.
 //!
 //! **LUKS1 to LUKS2.** The two copies of the new header take the first 32 KiB, where material of LUKS1
 //! begins at 4 KiB. So material that begins there is first copied to elsewhere, and the LUKS1 header made
 //! to say so, which is a change of one sector; then the second copy is written, then the first. If the
 //! power fails between these, what is left of the LUKS1 header has the UUID of the second copy, which is
-//! whole: who reads that takes it as LUKS2 ([`Header::read`]).
+//! whole: a reader then takes it as LUKS2 ([`Header::read`]).
 //!
 //! **LUKS2 to LUKS1.** Material stays where it is. The two sectors of the LUKS1 header are written over
 //! the first copy, the one with the magic last; until then, and until the second copy is overwritten, the

@@ -21,6 +21,12 @@ pub(crate) fn spec(name: &str, device: &str) -> Result<SectorSpec> {
     })
 }
 
+/// What is wrong with a key of another length than a cipher takes, in bytes.
+pub(crate) fn wrong_key_len(cipher: &str, lens: &[usize]) -> Error {
+    let bits: Vec<_> = lens.iter().map(|len| (len * 8).to_string()).collect();
+    Error::Usage(format!("{cipher} takes keys of {} bits", bits.join(", ")))
+}
+
 /// Whether key material can be encrypted as data is: with a key of this length, and so that equal
 /// pieces do not look equal. cryptsetup does not take `capi:` there.
 pub(crate) fn fits_material(cipher: &str, key_len: usize) -> bool {

@@ -1,4 +1,4 @@
-//! What can go wrong with a container.
+//! The errors of a container.
 //!
 //! A wrong passphrase, a damaged header and damaged key material are three different errors. LUKS has
 //! no checksum over key material, so damage there is told from a wrong passphrase by what encrypted

@@ -39,7 +39,7 @@ impl Flag {
 }
 
 impl Container {
-    /// How its header wants it to be served. Requests are inline unless somebody asks for a queue, so that
+    /// How its header wants it to be served. Requests are inline by default, so that
     /// the flags against queues ask for what is done anyway.
     pub fn flags(&self) -> Flags {
         let has = |flag: Flag| match &self.header {

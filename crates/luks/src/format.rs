@@ -132,9 +132,7 @@ fn check_cipher(format: &Format) -> Result<usize> {
         }
     };
     if !key_lens.contains(&format.key_len) {
-        let bits: Vec<_> = key_lens.iter().map(|len| (len * 8).to_string()).collect();
-        let what = format!("{} takes keys of {} bits", format.cipher, bits.join(", "));
-        return Err(Error::Usage(what));
+        return Err(crypto::wrong_key_len(&format.cipher, key_lens));
     }
     if ![512, 1024, 2048, 4096].contains(&format.sector_size) {
         return Err(Error::usage("a sector has 512, 1024, 2048 or 4096 bytes"));
@@ -175,8 +173,30 @@ fn check_integrity(format: &Format, spec: &SealSpec) -> Result<()> {
     }
 }
 
+/// The digest of a key as it stands in the JSON area.
+pub(crate) fn digest_json(
+    slot: &SlotChoice,
+    key: &Secret,
+    keyslots: &[u32],
+    segments: &[u32],
+    random: &dyn Random,
+) -> Result<Value> {
+    let mut digest = vec![0; crypto::digest(&slot.kdf.hash)?.output_len()];
+    let (salt, iterations) = digest_of(slot, key, &mut digest, random)?;
+    let names = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>();
+    Ok(json!({
+        "type": "pbkdf2",
+        "keyslots": names(keyslots),
+        "segments": names(segments),
+        "hash": slot.kdf.hash,
+        "iterations": iterations,
+        "salt": crypto::base64(&salt),
+        "digest": crypto::base64(&digest),
+    }))
+}
+
 /// The digest of a volume key: its salt, iterations and value.
-pub(crate) fn digest_of(
+fn digest_of(
     slot: &SlotChoice,
     key: &Secret,
     value: &mut [u8],
@@ -210,8 +230,7 @@ fn luks1_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<lu
 }
 
 fn luks2_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<luks2::Header> {
-    let mut digest = vec![0; crypto::digest(&format.slot.kdf.hash)?.output_len()];
-    let (salt, iterations) = digest_of(&format.slot, key, &mut digest, random)?;
+    let digest = digest_json(&format.slot, key, &[], &[0], random)?;
     let data_offset = format.data_offset.unwrap_or(match format.areas_len {
         None => DATA_OFFSET,
         Some(len) => (2 * format.copy_len)
@@ -230,15 +249,7 @@ fn luks2_header(format: &Format, key: &Secret, random: &dyn Random) -> Result<lu
             "encryption": format.cipher,
             "sector_size": format.sector_size,
         }},
-        "digests": {"0": {
-            "type": "pbkdf2",
-            "keyslots": [],
-            "segments": ["0"],
-            "hash": format.slot.kdf.hash,
-            "iterations": iterations,
-            "salt": crypto::base64(&salt),
-            "digest": crypto::base64(&digest),
-        }},
+        "digests": {"0": digest},
         "config": {
             "json_size": (format.copy_len.saturating_sub(luks2::BINARY_LEN as u64)).to_string(),
             "keyslots_size": areas_len.to_string(),

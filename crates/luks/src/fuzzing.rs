@@ -20,6 +20,7 @@ pub fn header(bytes: &[u8]) {
             container.dump_json(),
             container.segment(),
             container.slots(),
+            container.data_offset(),
         );
         if let Header::V1(header) = container.header() {
             let encoded = header.encode();

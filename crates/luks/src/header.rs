@@ -1,4 +1,4 @@
-//! Finding the header of a device, and repairing its copies.
+//! Finds the header of a device, and repairs its copies.
 
 use block::BlockDevice;
 use cipher::Random;

@@ -222,7 +222,7 @@ impl KdfChoice {
         Ok(kdf)
     }
 
-    /// The same with the cost that it has here and now, measured.
+    /// This choice with a fixed cost, as measured on this machine now.
     pub(crate) fn forced(&self) -> Result<KdfChoice> {
         let mut choice = self.clone();
         match self.settle()? {

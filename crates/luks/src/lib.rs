@@ -4,22 +4,22 @@
 //! sectors. The header protects the key of the data (the volume key) with passphrases, one for each key
 //! slot.
 //!
-//! - [`Header::read`] looks; [`Container::open`] is for who opens or changes a container.
-//! - [`Container::unlock`] gives the volume key for a passphrase; `add_key` and others change who can.
+//! - [`Header::read`] reads a header; [`Container::open`] opens a container, to unlock or change it.
+//! - [`Container::unlock`] gives the volume key for a passphrase; `add_key` and others change the passphrases.
 //! - [`format()`] makes containers.
 //! - [`Mapping`] is the data, decrypted, as a [`block::BlockDevice`].
 //!
 //! What it guarantees:
 //! - A header is hostile: it is checked whole before any of it is used. What it says cannot make this
 //!   program take memory or time without bounds.
-//! - A change of a header survives a power cut: the container is as before or as after.
+//! - After a power cut during a change, the header has the old state or the new one, whole.
 //! - A wrong passphrase, a damaged key slot and an unknown encryption are three errors.
 //!
 //! Layers, lowest first:
 //! - `error`, `crypto`, `kdf`, `model`: algorithms by their names, and what both versions have;
 //! - `keyslot`, [`luks1`], [`luks2`]: key material, and the two kinds of headers;
 //! - `integrity`: sectors with tags;
-//! - `container`: a header in use; `slots`, `token`, `unbound`, `dump`, `backup`, `convert` and `format` work on one;
+//! - `container`: a header in use; `slots`, `token`, `unbound`, `dump`, `backup`, `convert`, `format` and `reencrypt` work on one;
 //! - `mapping` and `plain`: the data; `flags`: how the header wants it to be served.
 
 #![forbid(unsafe_code)]
@@ -43,6 +43,7 @@ pub mod luks2;
 mod mapping;
 mod model;
 mod plain;
+mod reencrypt;
 mod slot_refs;
 mod slots;
 mod token;
@@ -59,4 +60,5 @@ pub use kdf::{Argon2Cost, Kdf, KdfChoice, KdfKind, Variant};
 pub use mapping::{Flags, Mapping, MappingMeter, Plain, Served, ServedTotals};
 pub use model::{Digest, Integrity, Keyslot, Priority, SECTOR, Segment, Version};
 pub use plain::plain_key;
+pub use reencrypt::{BothKeys, Progress, Protection, Reencrypt, Reencrypted};
 pub use slots::SlotChoice;

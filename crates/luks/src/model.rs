@@ -1,4 +1,4 @@
-//! What a header of either version says.
+//! The contents of a header, in terms that both versions share.
 
 use std::fmt;
 

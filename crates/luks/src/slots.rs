@@ -1,4 +1,4 @@
-//! Key slots of a container: who can open it, and changing that.
+//! Key slots of a container: adding, changing and removing passphrases.
 //!
 //! Every change is durable when it returns, and a power cut during it leaves the old state or the new
 //! one. Material of a slot is written before the header refers to it, and overwritten before the
@@ -301,32 +301,39 @@ fn iterations(kdf: &Kdf) -> u32 {
     }
 }
 
+/// What is free between areas, and behind the last: where it begins, and how long it is.
+fn gaps(header: &luks2::Header) -> Vec<(u64, u64)> {
+    let view = header.view();
+    let slots = view.slots.values();
+    let mut areas: Vec<_> = slots.map(|slot| (slot.offset, slot.len)).collect();
+    areas.sort();
+    areas.push((view.header_len(), 0));
+    let mut at = view.areas_offset();
+    let gap = |(offset, len): (u64, u64)| {
+        let gap = (at, offset.saturating_sub(at));
+        at = (offset + len).next_multiple_of(luks2::AREA_ALIGN);
+        gap
+    };
+    areas.into_iter().map(gap).collect()
+}
+
 /// The first gap between areas with room for `len` bytes.
 fn find_gap(header: &luks2::Header, len: u64) -> Result<u64> {
-    let view = header.view();
-    let mut areas: Vec<_> = view
-        .slots
-        .values()
-        .map(|slot| (slot.offset, slot.len))
-        .collect();
-    areas.sort();
-    let align = luks2::AREA_ALIGN;
-    let mut at = view.areas_offset();
-    for (offset, area_len) in areas {
-        if offset.saturating_sub(at) >= len {
-            break;
-        }
-        at = (offset + area_len).next_multiple_of(align);
-    }
-    match at + len <= view.header_len() {
-        true => Ok(at),
-        false => Err(Error::NoRoom {
-            what: format!(
-                "key material has {} bytes; remove a key slot",
-                view.areas_len
-            ),
-        }),
-    }
+    let mut gaps = gaps(header).into_iter();
+    let fits = gaps.find(|(_, gap)| *gap >= len);
+    fits.map(|(at, _)| at).ok_or_else(|| Error::NoRoom {
+        what: format!(
+            "key material has {} bytes; remove a key slot",
+            header.view().areas_len
+        ),
+    })
+}
+
+/// The largest gap between areas, in whole units that areas are aligned to.
+pub(crate) fn largest_gap(header: &luks2::Header) -> (u64, u64) {
+    let gaps = gaps(header).into_iter();
+    let (at, len) = gaps.max_by_key(|(_, len)| *len).unwrap_or_default();
+    (at, len - len % luks2::AREA_ALIGN)
 }
 
 /// A slot as it stands in the JSON area.

@@ -1,5 +1,5 @@
-//! Tokens: what programs keep in a LUKS2 header beside the key slots, to find a passphrase for them.
-//! Only their type and their key slots are anybody else's business.
+//! Tokens: data of programs in a LUKS2 header, by which they find a passphrase for key slots.
+//! Other programs use only their type and their key slots.
 
 use std::sync::Arc;
 

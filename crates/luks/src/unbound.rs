@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use cipher::Random;
 use secret::Secret;
-use serde_json::json;
 
 use crate::container::Container;
-use crate::format::digest_of;
-use crate::luks2::DIGESTS_MAX;
+use crate::format::digest_json;
+use crate::luks2::{self, DIGESTS_MAX};
 use crate::model::{KEY_LEN_MAX, SALT_LEN};
 use crate::slots::{MATERIAL_CIPHER, SlotChoice, slot_json};
-use crate::{Error, Result, crypto, keyslot};
+use crate::{Error, Result, keyslot};
 
 impl Container {
     /// Puts a new random key of `key_len` bytes into a key slot, and says which slot it got. No passphrase of
@@ -44,26 +43,10 @@ impl Container {
         let mut salt = [0; SALT_LEN];
         random.fill(&mut salt)?;
         let planned = self.plan_slot(id, key_len, &choice, salt)?;
-        let mut value = vec![0; crypto::digest(&choice.kdf.hash)?.output_len()];
-        let (salt, iterations) = digest_of(&choice, &key, &mut value, random)?;
-        let digest = json!({
-            "type": "pbkdf2",
-            "keyslots": [id.to_string()],
-            "segments": [],
-            "hash": choice.kdf.hash,
-            "iterations": iterations,
-            "salt": crypto::base64(&salt),
-            "digest": crypto::base64(&value),
-        });
+        let digest = digest_json(&choice, &key, &[id], &[], random)?;
         let device = Arc::clone(&self.device);
         let header = self.luks2_mut("key slots without data")?;
-        let digests = &header.view().digests;
-        let number = (0..DIGESTS_MAX).find(|number| !digests.contains_key(number));
-        let number = number.ok_or(Error::NoRoom {
-            what: format!(
-                "there are {DIGESTS_MAX} digests of keys; remove a key slot without data"
-            ),
-        })?;
+        let number = free_digest(header)?;
         let mut changed = header.clone();
         changed.change(|json| {
             json["keyslots"][id.to_string()] = slot_json(&planned);
@@ -74,4 +57,13 @@ impl Container {
         *header = changed;
         Ok(id)
     }
+}
+
+/// A number that no digest has.
+pub(crate) fn free_digest(header: &luks2::Header) -> Result<u32> {
+    let digests = &header.view().digests;
+    let number = (0..DIGESTS_MAX).find(|number| !digests.contains_key(number));
+    number.ok_or(Error::NoRoom {
+        what: format!("there are {DIGESTS_MAX} digests of keys; remove a key slot without data"),
+    })
 }

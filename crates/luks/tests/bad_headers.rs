@@ -58,7 +58,7 @@ fn refused(image: Vec<u8>) -> String {
 #[test]
 fn the_good_header_is_good() {
     reopen(with_json(&good())).unwrap();
-    // Whoever writes it with spaces may.
+    // Spaces are allowed.
     reopen(with_area(&serde_json::to_vec_pretty(&good()).unwrap())).unwrap();
 }
 
@@ -245,7 +245,7 @@ fn what_is_required_and_not_known_is_refused_to_open_and_to_change() {
     }
 }
 
-/// A header that claims that data or key material is not encrypted would make whoever opens it write
+/// A header that claims that data or key material is not encrypted would make the program that opens it write
 /// plaintext.
 #[test]
 fn no_encryption_is_no_encryption() {

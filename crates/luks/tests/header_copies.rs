@@ -21,7 +21,7 @@ fn epoch(container: &Container) -> u64 {
     }
 }
 
-/// Any flipped bit in one copy: the other is used, and the container is mended by who opens it.
+/// Any flipped bit in one copy: the other is used, and opening the container repairs it.
 #[test]
 fn a_damaged_copy_is_mended_from_the_other() {
     let (made, _) = container(Version::V2);
@@ -41,10 +41,10 @@ fn a_damaged_copy_is_mended_from_the_other() {
             };
             assert!(matches!(bad, luks2::CopyState::Bad(_)), "{copy}+{place}");
             assert_eq!(good, luks2::CopyState::Current);
-            let mended = reopen(image).unwrap();
-            assert_eq!(opens(&mended, &["first"]), ["first"]);
+            let repaired = reopen(image).unwrap();
+            assert_eq!(opens(&repaired, &["first"]), ["first"]);
             let current = (luks2::CopyState::Current, luks2::CopyState::Current);
-            assert_eq!(state(&bytes(&mended)), current);
+            assert_eq!(state(&bytes(&repaired)), current);
         }
     }
 }

@@ -112,7 +112,7 @@ fn both_forms_read_what_the_other_wrote() {
     assert_eq!(counts[3], 8);
 }
 
-/// Where the caller leaves his buffer to be changed, the same is written, and refused, as where he does not.
+/// A write from a buffer that may be changed writes, and refuses, the same as one from a buffer that may not.
 #[test]
 fn what_is_written_in_place_is_what_was_given() {
     for queued in [false, true] {

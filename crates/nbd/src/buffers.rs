@@ -3,13 +3,13 @@
 /// A read or write of at most so many bytes is small: answers to such are sent together.
 pub(crate) const SMALL_MAX: usize = 64 << 10;
 /// A large request is carried out in pieces of so many bytes by the thread that has the input; they stay in
-/// the cache of the processor,
+/// the cache of the processor.
 pub(crate) const PIECE: usize = 256 << 10;
-/// and by one that steps aside for it in one piece, if it is not larger than this.
+/// A helper thread carries out a large request in one piece, if it is not larger than this.
 pub(crate) const LARGE: usize = 1 << 20;
-/// Answers are kept until there are so many bytes of them,
+/// Answers are kept until there are so many bytes of them.
 const KEPT_BYTES: usize = 128 << 10;
-/// or so many answers: the client is to have something to do meanwhile.
+/// Answers are kept until there are so many: then the client gets them, and continues.
 const KEPT_MAX: usize = 16;
 /// Before the data of a large piece there is room for the head of its answer; data begins on a page.
 const HEAD_ROOM: usize = 4096;

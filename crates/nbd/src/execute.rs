@@ -1,4 +1,4 @@
-//! Carrying requests out.
+//! Executes requests.
 
 use std::io::IoSlice;
 

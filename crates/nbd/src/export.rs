@@ -1,4 +1,4 @@
-//! What is exported, and who uses it.
+//! The exports, and their connections.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -6,8 +6,8 @@ use crate::link::Link;
 
 /// As much is received at a time where requests are small.
 const CAPACITY: usize = 256 << 10;
-/// The same behind a large payload, which went where it belongs without passing through here: what
-/// follows of the next one is copied.
+/// As much is received after a large payload. The payload went to its place without this buffer; the bytes of the next
+/// one that are received here have to be copied.
 const CAPACITY_AFTER_LARGE: usize = 4 << 10;
 
 /// Received bytes that wait.

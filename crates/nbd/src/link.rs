@@ -36,9 +36,9 @@ pub(crate) trait Link: Send + Sync {
 /// A connected socket.
 pub(crate) struct Socket {
     fd: OwnedFd,
-    /// Until then the handshake has to end,
+    /// When the handshake has to end.
     deadline: Instant,
-    /// unless it has.
+    /// Whether the handshake has ended, so that `deadline` no longer counts.
     has_time: AtomicBool,
 }
 

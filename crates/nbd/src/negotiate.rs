@@ -168,7 +168,7 @@ impl Client<'_> {
         if !data.is_empty() || self.link.is_secure() {
             return self.refuse(wanted, answer::INVALID);
         }
-        // What is here already came in the clear, and from anybody.
+        // Bytes that are here already came in the clear, and could be from any sender.
         if self.input.len() > 0 {
             return Err(Gone::Protocol("it did not wait for TLS"));
         }

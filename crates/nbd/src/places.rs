@@ -8,15 +8,15 @@ use parking_lot::Mutex;
 
 use crate::link::Link;
 
-/// Clients that have shown nothing: anybody can be one. One more takes the place of the oldest.
+/// Clients that have shown nothing; every host can be one. One more takes the place of the oldest.
 const GREETED_MAX: usize = 64;
 /// From one address there are so many of them, so that a single machine does not push out all others.
 const GREETED_PER_ADDRESS: usize = 8;
 /// Clients that have a good certificate and no export yet.
 const AUTHENTICATED_MAX: usize = 64;
-/// Clients that have an export,
+/// Clients that have an export.
 const ATTACHED_MAX: usize = 512;
-/// and those of them that come from one address.
+/// Clients that have an export, from one address.
 const ATTACHED_PER_ADDRESS: usize = 256;
 
 /// What a client has shown of itself.

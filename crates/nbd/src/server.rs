@@ -34,7 +34,7 @@ const HELPERS_MAX: usize = 256;
 pub enum Listener {
     /// A unix socket. Root and the user of this process may use it.
     Unix(UnixListener),
-    /// A TCP socket. Who has a certificate may use it.
+    /// A TCP socket, for clients with a certificate.
     Tcp(TcpListener, Tls),
 }
 

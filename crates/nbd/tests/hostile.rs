@@ -144,7 +144,7 @@ fn hundreds_come_and_those_who_say_nothing_are_few() {
     let mut clients: Vec<Client> = (0..300).map(|_| place.client()).collect();
     assert!(clients.iter_mut().all(Client::works));
     let silent: Vec<Client> = (0..64).map(|_| place.connect()).collect();
-    // One more of these is not heard; but who has an export goes on.
+    // One more of these is not heard; but clients with an export go on.
     assert!(place.connect().is_closed());
     assert!(clients.iter_mut().all(Client::works));
     drop(silent);

@@ -1,4 +1,4 @@
-//! Over TCP: who has no certificate gets nothing, and nothing travels in the clear.
+//! Over TCP: a client without a certificate gets nothing, and no data is sent in the clear.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Time and chance, from outside, so that one seed replays a whole run.
+//! Time and random numbers come from outside, so that a seed replays a whole run.
 
 use std::hash::BuildHasher;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What can go wrong with a pool.
+//! The errors of a pool.
 
 /// The result of a pool operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -27,7 +27,7 @@ pub enum Error {
     Inconsistent {
         /// Which structure.
         what: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         detail: String,
     },
     /// Too little room.
@@ -161,7 +161,7 @@ pub enum Error {
     /// A stream is not one that can be received.
     #[error("the stream {reason}")]
     Stream {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A stream could not be read or written.
@@ -190,7 +190,7 @@ impl std::fmt::Display for Until {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Until::Cleared => "run 'strongroom pool clear' when the device works",
-            Until::Imported => "export it, mend the device and import it",
+            Until::Imported => "export it, repair the device and import it",
         })
     }
 }

@@ -149,7 +149,7 @@ fn scrub_mends_maps_and_pieces_from_the_other_copy() {
     assert_eq!((status.errors, status.repaired), (0, 0));
     drop((dataset, pool));
 
-    // The other way round: now only what was mended is whole.
+    // The other way round: now only what was repaired is whole.
     devices[0].flip(map_at(&ptr, 1) + 20, 1);
     devices[0].flip(first[0] + 100, 0x80);
     let pool = open_on(&devices).unwrap();

@@ -1,4 +1,4 @@
-//! Scrub finds every damaged copy, mends what it can, and needs no key.
+//! Scrub finds every damaged copy, repairs what it can, and needs no key.
 
 mod common;
 
@@ -72,7 +72,7 @@ fn damage_is_mended_from_the_other_copy_or_reported() {
         (1, Some(ArrayKind::Data), 40)
     );
 
-    // What was mended is whole in both copies now.
+    // What was repaired is whole in both copies now.
     let status = scrub(&pool);
     assert_eq!((status.errors, status.repaired), (1, 0));
     assert_clean(&pool);

@@ -3,8 +3,30 @@
 use std::fmt;
 use std::path::Path;
 
+use crate::api::Failure;
+
 const VOLUME: &str = "volume:";
 const LUKS: &str = "luks:";
+
+/// What begins the names of devices that cannot be opened, and what to use in place of them.
+const UNSUPPORTED: [(&[&str], &str); 2] = [
+    (
+        &[
+            "nbd://",
+            "nbds://",
+            "nbd+unix://",
+            "nbds+unix://",
+            "nbd+vsock://",
+            "nbds+vsock://",
+        ],
+        "exports of NBD servers cannot be opened by their address; connect the export with nbd-client, and name the \
+         disk, as in /dev/nbd0",
+    ),
+    (
+        &["s3://"],
+        "object stores cannot be devices; name a file, a disk or a volume, as in volume:tank/disk",
+    ),
+];
 
 /// What a name of a device means. Another kind of device is another prefix, here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +37,22 @@ pub enum DeviceName<'a> {
     Volume(&'a str),
     /// An open LUKS mapping: `luks:NAME`.
     Luks(&'a str),
+    /// A device of a kind that cannot be opened: `nbd://host/export`, `s3://bucket`.
+    Unsupported(Unsupported<'a>),
+}
+
+/// The name of a device of a kind that cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsupported<'a> {
+    name: &'a str,
+    instead: &'static str,
+}
+
+impl Unsupported<'_> {
+    /// Why it cannot be opened, and what can.
+    pub fn refusal(self) -> Failure {
+        Failure::usage(format!("{}: {}", self.name, self.instead))
+    }
 }
 
 impl<'a> DeviceName<'a> {
@@ -25,8 +63,15 @@ impl<'a> DeviceName<'a> {
         if let Some(volume) = text.strip_prefix(VOLUME) {
             return DeviceName::Volume(volume);
         }
-        match text.strip_prefix(LUKS) {
-            Some(mapping) => DeviceName::Luks(mapping),
+        if let Some(mapping) = text.strip_prefix(LUKS) {
+            return DeviceName::Luks(mapping);
+        }
+        let is_one = |prefixes: &[&str]| prefixes.iter().any(|prefix| text.starts_with(prefix));
+        match UNSUPPORTED.iter().find(|(prefixes, _)| is_one(prefixes)) {
+            Some((_, instead)) => DeviceName::Unsupported(Unsupported {
+                name: text,
+                instead,
+            }),
             None => DeviceName::Path(path),
         }
     }
@@ -35,7 +80,18 @@ impl<'a> DeviceName<'a> {
     pub fn volume(self) -> Option<&'a str> {
         match self {
             DeviceName::Volume(name) => Some(name),
-            DeviceName::Path(_) | DeviceName::Luks(_) => None,
+            DeviceName::Path(_) | DeviceName::Luks(_) | DeviceName::Unsupported(_) => None,
+        }
+    }
+
+    /// The name, if there are devices of this kind.
+    ///
+    /// # Errors
+    /// No device of this kind can be opened.
+    pub fn supported(self) -> Result<DeviceName<'a>, Failure> {
+        match self {
+            DeviceName::Unsupported(name) => Err(name.refusal()),
+            DeviceName::Path(_) | DeviceName::Volume(_) | DeviceName::Luks(_) => Ok(self),
         }
     }
 }
@@ -47,6 +103,7 @@ impl fmt::Display for DeviceName<'_> {
             DeviceName::Path(path) => path.display().fmt(f),
             DeviceName::Volume(name) => write!(f, "{VOLUME}{name}"),
             DeviceName::Luks(name) => write!(f, "{LUKS}{name}"),
+            DeviceName::Unsupported(Unsupported { name, .. }) => name.fmt(f),
         }
     }
 }
@@ -72,5 +129,31 @@ mod tests {
         }
         assert_eq!(DeviceName::parse("volume:a/b").volume(), Some("a/b"));
         assert_eq!(DeviceName::parse("luks:a").volume(), None);
+    }
+
+    #[test]
+    fn kinds_that_cannot_be_opened_are_refused_and_what_can_is_named() {
+        for (text, instead) in [
+            ("nbd://host/disk", "/dev/nbd0"),
+            ("nbds://host:10809/", "/dev/nbd0"),
+            ("nbd+unix:///disk?socket=/run/nbd", "/dev/nbd0"),
+            ("s3://bucket/pool", "volume:tank/disk"),
+        ] {
+            let name = DeviceName::parse(text);
+            assert_eq!(name.to_string(), text);
+            assert_eq!(name.volume(), None);
+            let refusal = name.supported().unwrap_err().message;
+            assert!(refusal.starts_with(&format!("{text}: ")), "{refusal}");
+            assert!(refusal.contains(instead), "{refusal}");
+        }
+        for text in [
+            "./nbd://disk",
+            "/x/s3://disk",
+            "nbd:disk",
+            "volume:a",
+            "luks:s3://",
+        ] {
+            assert!(DeviceName::parse(text).supported().is_ok(), "{text}");
+        }
     }
 }

@@ -78,7 +78,7 @@ pub enum Received {
     Kept,
     /// It belongs to the machine of the receiver. What the stream says is not taken.
     Dropped,
-    /// The same, and a new dataset has this value unless the receiver says otherwise.
+    /// As `Dropped`, and a new dataset has this value unless the receiver says otherwise.
     Distrusted(&'static str),
 }
 
@@ -105,7 +105,7 @@ const ON_OFF: Values = Values::Words(&["on", "off"]);
 const CACHING: Values = Values::Words(&["all", "metadata", "none"]);
 
 impl Values {
-    /// The same for people.
+    /// The allowed values, for help and errors.
     pub fn describe(&self) -> String {
         match self {
             Values::Words(words) => words.join(" | "),
@@ -194,7 +194,7 @@ const fn computed(name: &'static str, help: &'static str) -> Property {
     }
 }
 
-/// The same, a number.
+/// A property that is counted, and a number.
 const fn counted(name: &'static str, short: &'static str, help: &'static str) -> Property {
     Property {
         short,

@@ -1,6 +1,7 @@
 //! File-by-file encryption of a *lower* directory, whose files and names are ciphertext one by one.
 //!
-//! [`Stacked`] is a [`vfs::FileSystem`] that shows the files of a lower directory in clear.
+//! [`Stacked`] is a [`vfs::FileSystem`] that shows the files of a lower directory in clear,
+//! [`ReverseView`] one that shows the ciphertext of plain files.
 //!
 //! What it guarantees:
 //! - The lower directory is opened once and used by descriptor: nothing outside can redirect it.
@@ -16,5 +17,5 @@ mod engine;
 pub mod formats;
 mod lower;
 
-pub use engine::{Options, Stacked, prepare};
+pub use engine::{Options, ReverseView, Stacked, add, prepare, replace};
 pub use lower::Entry;

@@ -232,6 +232,8 @@ fn configurations_come_back() {
     }
 }
 
+include!("common/ext4.rs");
+
 /// ext4 with encryption, and the tool with a configuration of its own.
 struct Judge {
     dir: tempfile::TempDir,
@@ -247,31 +249,7 @@ impl Drop for Judge {
 impl Judge {
     /// Nothing, with a line that says why, where there cannot be one.
     fn new() -> Option<Judge> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: only root mounts ext4");
-            return None;
-        }
-        let tool = Command::new("fscrypt").arg("--version").output();
-        if tool.is_err() {
-            eprintln!("skipped: the tool fscrypt is not installed");
-            return None;
-        }
-        let dir = tempfile::tempdir().expect("a directory");
-        let (image, mount) = (dir.path().join("image"), dir.path().join("mount"));
-        fs::create_dir(&mount).expect("a directory");
-        let file = fs::File::create(&image).expect("a file");
-        file.set_len(32 << 20).expect("a length");
-        fs::write(dir.path().join("conf"), CONFIG).expect("written");
-        let script = "mkfs.ext4 -q -b 4096 -O encrypt \"$1\" && mount -o loop \"$1\" \"$2\"";
-        let made = Command::new("sh")
-            .args(["-c", script, "sh"])
-            .args([&image, &mount])
-            .stderr(Stdio::null())
-            .status();
-        if !made.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: ext4 with encryption cannot be mounted from a loop device");
-            return None;
-        }
+        let (dir, mount) = encrypted_ext4(CONFIG)?;
         let judge = Judge { dir, mount };
         judge.ok(&["setup", "--quiet", judge.arg()], "");
         Some(judge)

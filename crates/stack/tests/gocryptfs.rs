@@ -16,7 +16,7 @@ use stack::formats::gocryptfs::{
     CONFIG_NAME, Config, ConfigError, Content, Features, Gocryptfs, Names,
 };
 use stack::{Entry, Options, Stacked};
-use vfs::{Error, FileSystem, ROOT, RenameMode};
+use vfs::{Error, FileSystem, ROOT, RenameMode, Seek};
 
 const PASSPHRASE: &[u8] = b"test passphrase";
 
@@ -224,6 +224,143 @@ fn a_long_name_that_cannot_be_read_hides_its_entry_only() {
     assert_eq!(names(&fs, ROOT), ["short"]);
 }
 
+fn set(fs: &dyn FileSystem, ino: vfs::Ino, name: &str, value: &[u8]) -> vfs::Result<()> {
+    fs.setxattr(ino, name.as_bytes(), value, vfs::SetXattr::default())
+}
+
+/// Names and values of the extended attributes of a lower file.
+fn stored(path: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut names = vec![0; 4096];
+    let len = rustix::fs::listxattr(path, &mut names[..]).expect("listed");
+    let names = names[..len].split(|byte| *byte == 0);
+    let value = |name: &str| {
+        let mut value = vec![0; 4096];
+        let len = rustix::fs::getxattr(path, name, &mut value[..]).expect("there");
+        value.truncate(len);
+        value
+    };
+    names
+        .filter(|name| !name.is_empty())
+        .map(|name| str::from_utf8(name).expect("text"))
+        .map(|name| (name.to_owned(), value(name)))
+        .collect()
+}
+
+#[test]
+fn attributes_are_encrypted() {
+    for features in variants() {
+        let lower = tempfile::tempdir().expect("a directory");
+        prepare(&features, lower.path());
+        let fs = view(lower.path());
+        let before = entries(lower.path());
+        let ino = create(&fs, ROOT, "file").expect("created").ino;
+        let path = entries(lower.path());
+        let path = path.iter().find(|path| !before.contains(path));
+        let path = path.expect("new");
+
+        let long = format!("user.{}", "n".repeat(150));
+        let all: [(&str, &[u8]); 4] = [
+            ("user.mine", b"my value"),
+            ("user.empty", b""),
+            ("security.other", b"label"),
+            (&long, &[9; 1000]),
+        ];
+        for (name, value) in all {
+            set(&fs, ino, name, value).expect("set");
+        }
+        for (name, value) in stored(path) {
+            assert!(name.starts_with("user.gocryptfs."), "{name}");
+            assert!(!name.contains("mine") && !value.windows(5).any(|part| part == b"value"));
+        }
+        drop(fs);
+
+        let fs = view(lower.path());
+        let ino = fs.lookup(ROOT, b"file").expect("found").ino;
+        for (name, value) in all {
+            assert_eq!(fs.getxattr(ino, name.as_bytes()).expect("there"), value);
+        }
+        let mut names = fs.listxattr(ino).expect("listed");
+        names.sort();
+        let mut expected = all.map(|(name, _)| name.as_bytes().to_vec());
+        expected.sort();
+        assert_eq!(names, expected, "{features:?}");
+        let new = vfs::SetXattr {
+            create: true,
+            ..Default::default()
+        };
+        refused(fs.setxattr(ino, b"user.mine", b"", new), Error::Exists);
+        fs.removexattr(ino, b"user.mine").expect("removed");
+        refused(fs.getxattr(ino, b"user.mine"), Error::NoAttribute);
+        refused(fs.removexattr(ino, b"user.mine"), Error::NoAttribute);
+        refused(
+            set(&fs, ino, &format!("user.{}", "n".repeat(190)), b""),
+            Error::Range,
+        );
+        assert_eq!(stored(path).len(), all.len() - 1);
+    }
+}
+
+#[test]
+fn changed_and_foreign_attributes() {
+    let lower = tempfile::tempdir().expect("a directory");
+    prepare(&Features::default(), lower.path());
+    let fs = view(lower.path());
+    let before = entries(lower.path());
+    let ino = create(&fs, ROOT, "file").expect("created").ino;
+    let path = entries(lower.path());
+    let path = path.iter().find(|path| !before.contains(path));
+    let path = path.expect("new");
+    let put = |name: &str, value: &[u8]| {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(path, name, value, flags).expect("set");
+    };
+    set(&fs, ino, "user.mine", b"my value").expect("set");
+    let (name, mut value) = stored(path).remove(0);
+    // As old versions of gocryptfs wrote it.
+    let text = base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, &value);
+    put(&name, text.as_bytes());
+    assert_eq!(fs.getxattr(ino, b"user.mine").expect("there"), b"my value");
+    value[20] ^= 1;
+    put(&name, &value);
+    refused(fs.getxattr(ino, b"user.mine"), Error::Io);
+    for cut in [1, 16, 31, 32] {
+        put(&name, &value[..cut]);
+        refused(fs.getxattr(ino, b"user.mine"), Error::Io);
+    }
+    // In clear, and names that do not decode.
+    put("user.clear", b"value");
+    put("user.gocryptfs.", b"value");
+    put("user.gocryptfs.AAAA", b"value");
+    put("user.gocryptfs.AAAAAAAAAAAAAAAAAAAAAA", b"value");
+    assert_eq!(fs.listxattr(ino).expect("listed"), [b"user.mine"]);
+    refused(fs.getxattr(ino, b"user.clear"), Error::NoAttribute);
+    // gocryptfs shows none of these without -suid.
+    refused(
+        fs.getxattr(ino, b"security.capability"),
+        Error::NotSupported,
+    );
+    refused(
+        set(&fs, ino, "security.capability", b"v"),
+        Error::NotSupported,
+    );
+}
+
+#[test]
+fn a_configuration_that_was_changed_meanwhile_stays() {
+    let lower = tempfile::tempdir().expect("a directory");
+    prepare(&Features::default(), lower.path());
+    let read = || fs::read(lower.path().join(CONFIG_NAME)).expect("read");
+    let (before, root) = (read(), Entry::root(lower.path()).expect("opened"));
+    let replace = |old: &[u8], new: &[u8]| stack::replace(&root, CONFIG_NAME, old, new);
+    refused(replace(b"another", b"new"), Error::Busy);
+    assert_eq!(read(), before);
+    replace(&before, b"new").expect("replaced");
+    assert_eq!(read(), b"new");
+    refused(replace(&before, b"newer"), Error::Busy);
+    // The configuration and the IV.
+    assert_eq!(entries(lower.path()).len(), 2);
+}
+
 /// A file system of `size` bytes in memory, until this is dropped; nothing if it cannot be mounted.
 struct Small(tempfile::TempDir);
 
@@ -270,5 +407,37 @@ fn a_full_lower_directory_leaves_what_was_written() {
         fs.write(ino, 10_100, b"more", false).expect("room again");
         assert_eq!(&read(&fs, ino).expect("read")[10_100..], b"more");
         assert_ne!(is_sound(lower), Some(false), "{features:?}");
+    }
+}
+
+/// A program that copies only data must come to the end, and miss nothing. The blocks of the lower file begin at
+/// other places than those of the format.
+#[test]
+fn data_and_holes_alternate() {
+    const MIB: u64 = 1 << 20;
+    let lower = tempfile::tempdir().expect("a directory");
+    prepare(&Features::default(), lower.path());
+    let fs = view(lower.path());
+    let ino = file_with(&fs, "sparse", b"");
+    for start in (0..20).step_by(5) {
+        fs.write(ino, start * MIB, &[7; MIB as usize], false)
+            .expect("written");
+    }
+    fs.write(ino, 30 * MIB + 5000, b"end", false)
+        .expect("written");
+    let size = fs.getattr(ino).expect("known").size;
+    let (mut at, mut data) = (0, Vec::new());
+    while let Ok(start) = fs.seek(ino, at, Seek::Data) {
+        let end = fs.seek(ino, start, Seek::Hole).expect("a hole");
+        assert!(start >= at && end > start, "{at} {start} {end}");
+        data.push(start..end);
+        at = end;
+    }
+    assert!(data.len() == 5, "{data:?}");
+    for block in (0..size).step_by(4096) {
+        if !data.iter().any(|range| range.contains(&block)) {
+            let read = fs.read(ino, block, 4096).expect("read").concat();
+            assert!(read.iter().all(|byte| *byte == 0), "{block}");
+        }
     }
 }

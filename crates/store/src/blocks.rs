@@ -120,18 +120,18 @@ impl Store {
     }
 
     /// Reads, in every copy on every device, the labels, the superblock of `txg`, and the key blocks
-    /// named, and with `mend` rewrites bad ones from a whole one. Nothing else may write to the
+    /// named, and with `repair` rewrites bad ones from a whole one. Nothing else may write to the
     /// headers meanwhile.
     ///
     /// # Errors
     /// The failure of a device that cannot be read or written.
-    pub fn check_headers(&self, txg: u64, key_blocks: &[u32], mend: bool) -> Result<HeaderCheck> {
+    pub fn check_headers(&self, txg: u64, key_blocks: &[u32], repair: bool) -> Result<HeaderCheck> {
         let layout = self.groups.now();
         let mut headers = Headers {
             groups: &self.groups,
             layout: &layout,
             pool_guid: self.pool_guid,
-            mend,
+            repair,
             found: HeaderCheck::default(),
         };
         headers.labels()?;

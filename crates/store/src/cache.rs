@@ -1,6 +1,6 @@
 //! Devices that hold copies only, of what is elsewhere in a pool: their label, and the range behind it.
 //!
-//! A cache device is in no group and holds nothing that anybody needs. Its label says whose it is, so
+//! A cache device is in no group and holds only copies. Its label says whose it is, so
 //! that a device is not written to that has become another one meanwhile. What lies behind the label is
 //! known only to the process that wrote it, while it runs.
 

@@ -1,4 +1,4 @@
-//! What can go wrong with the devices of a pool.
+//! The errors of the devices of a pool.
 
 /// The result of a store operation.
 pub type Result<T> = std::result::Result<T, Error>;

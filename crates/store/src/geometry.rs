@@ -8,9 +8,9 @@
 use crate::layout::{BLOCK, RING_SLOTS, header_bytes};
 use crate::{Error, Result};
 
-/// Segments are no larger than this,
+/// Segments are no larger than this.
 const SEGMENT_MAX: u64 = 64 << 20;
-/// and no smaller than this, the largest record.
+/// Segments are no smaller than this, the largest record.
 const SEGMENT_MIN: u64 = 1 << 20;
 /// A device is cut into at least about this many, if it is large enough.
 const SEGMENTS_WANTED: u64 = 128;

@@ -392,7 +392,7 @@ impl Groups {
         *current = Arc::new(layout);
     }
 
-    /// The same, unless that is refused.
+    /// Changes the layout, unless `change` refuses.
     pub(crate) fn try_change(&self, change: impl FnOnce(&mut Layout) -> Result<()>) -> Result<()> {
         let mut current = self.layout.write();
         let mut layout = Layout::clone(&current);

@@ -1,4 +1,4 @@
-//! Checking the blocks of the headers, and mending them from each other.
+//! Checks the blocks of the headers, and repairs them from each other.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct Headers<'a> {
     pub(crate) groups: &'a Groups,
     pub(crate) layout: &'a Layout,
     pub(crate) pool_guid: u64,
-    pub(crate) mend: bool,
+    pub(crate) repair: bool,
     pub(crate) found: HeaderCheck,
 }
 
@@ -91,7 +91,7 @@ impl Headers<'_> {
     }
 
     fn rewrite(&mut self, member: &Arc<Member>, at: u64, block: &Block) -> Result<()> {
-        if !self.mend {
+        if !self.repair {
             return Ok(());
         }
         self.found.repaired += 1;

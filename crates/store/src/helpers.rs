@@ -32,7 +32,7 @@ where
         let (one, (tell, told)) = (Arc::clone(one), channel());
         run(Box::new(move || {
             let outcome = act(&one);
-            // Who hears of it may close the device.
+            // A thread that learns of it may close the device.
             drop(one);
             let _ = tell.send(outcome);
         }));

@@ -38,7 +38,7 @@ pub(crate) struct Member {
 struct Condition {
     /// Whether something that was written may not be flushed yet.
     dirty: AtomicBool,
-    /// Held while the device flushes: who finds nothing dirty must not overtake it.
+    /// Held while the device flushes: a flush that finds nothing dirty must not overtake it.
     flushing: Mutex<()>,
     /// A flush has failed, and what was written before it may be lost.
     has_lost: AtomicBool,

@@ -92,7 +92,7 @@ fn a_wrong_column_is_left_out_in_some_way() {
             for (at, bytes) in &stripes {
                 let ways = (0..store.width(0)).map(|nth| read_nth(&store, nth, *at, bytes.len()));
                 assert!(ways.into_iter().any(|found| found.unwrap() == *bytes));
-                // All that is held of it, told from what should be, and mended.
+                // All that is held of it, told from what should be, and repaired.
                 let online = MemberState::Online;
                 let parts = store.read_parts(PLACE, *at, bytes.len(), online).unwrap();
                 let mut ways = (0..parts.ways()).map(|way| parts.whole(way));

@@ -1,4 +1,4 @@
-//! What can go wrong, in the words of POSIX.
+//! The errors, in terms of POSIX.
 
 /// The result of a file system operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -58,6 +58,8 @@ errors! {
     IsDirectory = 21, "is a directory";
     /// `EINVAL`
     Invalid = 22, "invalid argument";
+    /// `ENFILE`
+    TooManyFiles = 23, "too many open files in system";
     /// `EFBIG`
     FileTooBig = 27, "file too large";
     /// `ENOSPC`

@@ -53,8 +53,17 @@ pub trait FileSystem: Send + Sync {
         0
     }
 
-    /// A program opens the file `ino`. A front end that keeps what it has read need not say so.
-    fn opened(&self, _ino: Ino) {}
+    /// A program opens the file `ino`; `is_new` if it has just made it. A front end that keeps what it has read
+    /// need not say so.
+    ///
+    /// # Errors
+    /// `NoKey` if its contents cannot be used.
+    fn opened(&self, _ino: Ino, _is_new: bool) -> Result<()> {
+        Ok(())
+    }
+
+    /// A program has closed the file `ino` for good: once for each [`FileSystem::opened`].
+    fn released(&self, _ino: Ino) {}
 
     /// A program closes a descriptor of the file `ino`: what it wrote is to be visible to other clients.
     ///

@@ -96,7 +96,7 @@ pub struct Attr {
     pub btime: Time,
 }
 
-/// Who asks.
+/// The process that makes a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
     /// File system user ID.

@@ -80,7 +80,7 @@ impl Mechanism {
         Mechanism::all().find(|mechanism| mechanism.to_string() == name)
     }
 
-    /// Who has it, the first choice first.
+    /// The providers that have it, the first choice first.
     pub fn providers(self) -> &'static [Provider] {
         use AeadAlgorithm as Aead;
         match self {

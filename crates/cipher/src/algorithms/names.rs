@@ -14,7 +14,7 @@ pub enum NameMode {
     /// Adiantum with XChaCha12 and AES-256 ("Adiantum: length-preserving encryption for entry-level
     /// processors", 2018). Keys and tweaks of 32 bytes.
     Adiantum,
-    /// The same with XChaCha20.
+    /// Adiantum with XChaCha20 and AES-256.
     AdiantumXChaCha20,
     /// EME with AES ("A parallelizable enciphering mode", 2003), of whole blocks of 16 bytes, up to 2048
     /// bytes. Keys of 16, 24 or 32 bytes, tweaks of 16.

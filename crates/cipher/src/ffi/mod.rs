@@ -21,6 +21,7 @@ mod evp;
 mod fork;
 mod gcm;
 mod library;
+mod md5;
 mod scrypt;
 mod sector;
 
@@ -32,5 +33,6 @@ pub(crate) use evp::Direction;
 pub(crate) use fork::generation as fork_generation;
 pub(crate) use gcm::GcmStream;
 pub(crate) use library::random_public;
+pub(crate) use md5::md5;
 pub(crate) use scrypt::scrypt;
 pub(crate) use sector::{CbcKey, Ecb, Xts256};

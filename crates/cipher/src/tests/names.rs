@@ -3,7 +3,7 @@
 use super::{bytes, hex, vectors};
 use crate::{Digest, Error, NameCipher, NameMode, Provider};
 
-/// Who has AES for them.
+/// The providers with AES for these modes.
 const PROVIDERS: [Provider; 2] = [Provider::AwsLc, Provider::Portable];
 
 const VECTORS: &str = include_str!("vectors/names.txt");

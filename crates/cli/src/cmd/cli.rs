@@ -1,9 +1,9 @@
-//! What can be typed: the definition from which the parser, the help texts, the man pages and the
+//! The command line: the definition from which the parser, the help texts, the man pages and the
 //! shell completion are made.
 //!
 //! The first line of a comment on a command is its summary in lists, the rest its description.
-//! Examples stand below each command, because people copy them. The words and letters are those of
-//! `zpool` and `zfs` wherever these have one for the thing.
+//! Examples stand below each command, because people copy them. Options have the names and letters of
+//! `zpool` and `zfs`, where these have such an option.
 
 use std::path::PathBuf;
 

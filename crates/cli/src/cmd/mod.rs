@@ -1,7 +1,7 @@
-//! The commands, by group: `args` is what can be typed, `run` makes requests of it and reports of answers.
+//! The commands, by group: `args` defines the command line, `run` sends requests and prints replies.
 //!
-//! A command returns what it prints instead of printing it, so that nothing is printed by one that
-//! fails, and a closed pipe is dealt with in one place.
+//! A command returns its output instead of printing it. So a command that fails prints nothing, and one
+//! place handles a closed pipe.
 
 pub(crate) mod cli;
 mod crypto;

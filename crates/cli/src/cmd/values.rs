@@ -48,6 +48,17 @@ mod tests {
     }
 }
 
+/// How a table is printed.
+#[derive(Args, Debug)]
+pub(crate) struct TableStyle {
+    /// Print no header, and tabs between columns
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
+    /// Print exact numbers
+    #[arg(short)]
+    pub(crate) parsable: bool,
+}
+
 /// What the hash of a passphrase may cost.
 #[derive(Args, Debug)]
 pub(crate) struct HashCost {

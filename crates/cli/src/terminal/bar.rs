@@ -5,7 +5,8 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 /// A bar for bytes on the standard error, which goes when it is dropped.
 pub(crate) fn bar(what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(&format!(
-        "{what} {{wide_bar}} {{percent}}%  {{binary_bytes}} of {{binary_total_bytes}}, {{eta}} to go"
+        "{what} {{wide_bar}} {{percent}}%  {{binary_bytes}} of {{binary_total_bytes}}, \
+         {{binary_bytes_per_sec}}, {{eta}} to go"
     ));
     let bar = ProgressBar::new(0);
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))

@@ -27,6 +27,7 @@ use secret::Secret;
 
 pub(crate) use bar::bar;
 pub(crate) use confirm::{confirm, confirm_by_name, is_interactive};
+pub(crate) use signals::Interruptions;
 
 use line::{Line, Step, other};
 use tty::Tty;

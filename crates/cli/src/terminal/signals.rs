@@ -3,21 +3,23 @@
 //! A process that is interrupted, ended or stopped at a prompt must turn echo on again first, or its
 //! user types blindly into the shell. So during a prompt these signals only wake the reader, which
 //! restores the terminal and then raises the signal again; at other times they keep their usual effect.
+//! A command that pauses when it is interrupted holds them back too, with [`Interruptions`].
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::{flag, low_level};
 
 const SIGNALS: [i32; 5] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP];
 
-/// The handlers, which are installed once and stay.
+/// Whether signals do what they always do.
+static DEFAULT: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
+
+/// Handlers, which stay once they are installed.
 pub(super) struct Signals {
-    /// Whether signals do what they always do.
-    default: Arc<AtomicBool>,
     /// The last signal that came during a prompt, or zero.
     caught: Arc<AtomicUsize>,
     /// Becomes readable when a signal comes.
@@ -28,25 +30,20 @@ impl Signals {
     pub(super) fn new() -> io::Result<Signals> {
         let (wakeup, sender) = UnixStream::pair()?;
         wakeup.set_nonblocking(true)?;
-        let default = Arc::new(AtomicBool::new(true));
         let caught = Arc::new(AtomicUsize::new(0));
         for signal in SIGNALS {
             // They run in this order.
-            flag::register_conditional_default(signal, default.clone())?;
+            flag::register_conditional_default(signal, DEFAULT.clone())?;
             flag::register_usize(signal, caught.clone(), signal as usize)?;
             low_level::pipe::register(signal, sender.try_clone()?)?;
         }
-        Ok(Signals {
-            default,
-            caught,
-            wakeup,
-        })
+        Ok(Signals { caught, wakeup })
     }
 
     /// Holds signals back while the guard lives.
     pub(super) fn guard(&self) -> Guard {
-        self.default.store(false, Ordering::SeqCst);
-        Guard(self.default.clone())
+        DEFAULT.store(false, Ordering::SeqCst);
+        Guard
     }
 
     /// What to wait for besides the terminal.
@@ -74,10 +71,40 @@ impl Signals {
 }
 
 /// Signals are held back while this lives.
-pub(super) struct Guard(Arc<AtomicBool>);
+pub(super) struct Guard;
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
+        DEFAULT.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Signals are held back while this lives, for work that pauses instead of ending anywhere.
+pub(crate) struct Interruptions {
+    signals: Signals,
+    _held: Guard,
+}
+
+impl Interruptions {
+    /// # Errors
+    /// If handlers cannot be installed.
+    pub(crate) fn hold() -> io::Result<Interruptions> {
+        let signals = Signals::new()?;
+        let _held = signals.guard();
+        Ok(Interruptions { signals, _held })
+    }
+
+    /// Whether the work is to pause. A signal to stop the process is obeyed here: then this returns when it
+    /// continues.
+    pub(crate) fn came(&self) -> bool {
+        loop {
+            match self.signals.take() {
+                None => return false,
+                Some(SIGTSTP) => {
+                    let _ = self.signals.obey(SIGTSTP);
+                }
+                Some(_) => return true,
+            }
+        }
     }
 }

@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod bench;
+pub mod programs;
+pub mod stacked;
 pub mod terminal;
 pub mod tracer;
 

@@ -1,4 +1,4 @@
-//! Who asks, for the history and for what is allowed to whom.
+//! The user who sent a command, for the history and for permissions.
 
 use std::os::unix::net::UnixStream;
 
@@ -39,7 +39,7 @@ impl Peer {
         })
     }
 
-    /// The same, if they may do everything.
+    /// The user of a connection, if that user may do everything.
     pub(crate) fn admin_of(stream: &UnixStream) -> Result<Peer> {
         let peer = Peer::of(stream)?;
         match peer.is_admin {

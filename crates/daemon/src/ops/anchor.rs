@@ -15,21 +15,21 @@ impl Daemon {
     pub(crate) fn anchors(&self, names: &[String]) -> Result<Vec<Anchor>> {
         let mut of = Vec::new();
         for name in names {
-            let (imported, entry) = self.find(name)?;
-            of.push((imported, entry.id));
+            let (active, entry) = self.find(name)?;
+            of.push((active, entry.id));
         }
         if names.is_empty() {
-            for imported in self.pools() {
-                let top = imported.pool.top()?.id;
-                of.push((imported, top));
+            for active in self.pools() {
+                let top = active.pool.top()?.id;
+                of.push((active, top));
             }
         }
         let mut anchors: Vec<Anchor> = Vec::new();
-        for (imported, id) in of {
-            if !imported.pool.is_read_only() {
-                imported.pool.commit()?;
+        for (active, id) in of {
+            if !active.pool.is_read_only() {
+                active.pool.commit()?;
             }
-            anchors.extend(below(&imported, id)?);
+            anchors.extend(below(&active, id)?);
         }
         Ok(anchors)
     }
@@ -42,7 +42,7 @@ impl Daemon {
     fn check(&self, anchor: &Anchor) -> Result<AnchorRow> {
         let pools = self.pools();
         let pool = pools.iter().find(|p| p.pool.guid() == anchor.pool_guid);
-        let imported = pool.ok_or_else(|| {
+        let active = pool.ok_or_else(|| {
             let (guid, name) = (anchor.pool_guid, &anchor.dataset);
             Failure::new(
                 FailureKind::NotFound,
@@ -57,25 +57,25 @@ impl Daemon {
             outcome,
             is_verified,
         };
-        let top = imported.pool.top()?.id;
-        let listed = imported.pool.list(top)?;
+        let top = active.pool.top()?.id;
+        let listed = active.pool.list(top)?;
         let Some(found) = listed.iter().find(|l| l.entry.guid == anchor.guid) else {
             return Ok(row(None, &anchor.dataset, AnchorOutcome::Missing, false));
         };
-        let is_verified = verify(imported, &found.entry)?;
-        let outcome = outcome(anchor, imported, &found.entry, is_verified);
+        let is_verified = verify(active, &found.entry)?;
+        let outcome = outcome(anchor, active, &found.entry, is_verified);
         let is_verified = is_verified == Some(true);
         Ok(row(Some(&found.entry), &found.name, outcome, is_verified))
     }
 }
 
-fn below(imported: &ActivePool, id: u64) -> Result<Vec<Anchor>> {
-    let (txg, listed) = imported.pool.list_durable(id)?;
+fn below(active: &ActivePool, id: u64) -> Result<Vec<Anchor>> {
+    let (txg, listed) = active.pool.list_durable(id)?;
     let datasets = listed.into_iter().filter(|l| !l.entry.is_snapshot());
     Ok(datasets
         .map(|listed| Anchor {
             dataset: listed.name,
-            pool_guid: imported.pool.guid(),
+            pool_guid: active.pool.guid(),
             txg,
             guid: listed.entry.guid,
             sequence: listed.entry.sequence,
@@ -86,7 +86,7 @@ fn below(imported: &ActivePool, id: u64) -> Result<Vec<Anchor>> {
 
 fn outcome(
     anchor: &Anchor,
-    imported: &ActivePool,
+    active: &ActivePool,
     entry: &Entry,
     is_verified: Option<bool>,
 ) -> AnchorOutcome {
@@ -95,7 +95,7 @@ fn outcome(
     if is_verified == Some(false) || (entry.suite == 0 && !was_clear) {
         return AnchorOutcome::Replaced;
     }
-    if entry.sequence < anchor.sequence || imported.pool.committed_txg() < anchor.txg {
+    if entry.sequence < anchor.sequence || active.pool.committed_txg() < anchor.txg {
         return AnchorOutcome::RolledBack;
     }
     match (entry.sequence == anchor.sequence, same_seal) {
@@ -106,17 +106,17 @@ fn outcome(
 }
 
 /// Whether the seal of a dataset is the key holder's; `None` if that cannot be known now.
-fn verify(imported: &Arc<ActivePool>, entry: &Entry) -> Result<Option<bool>> {
-    let keys = match imported.data_keys(entry) {
+fn verify(active: &Arc<ActivePool>, entry: &Entry) -> Result<Option<bool>> {
+    let keys = match active.data_keys(entry) {
         Ok(Some(keys)) => keys,
         Ok(None) => return Ok(None),
         Err(failure) if failure.kind == FailureKind::NoKey => return Ok(None),
         Err(failure) if failure.kind == FailureKind::Damaged => return Ok(Some(false)),
         Err(failure) => return Err(failure),
     };
-    match dataset::verify_seal(&imported.pool, entry, keys) {
+    match dataset::verify_seal(&active.pool, entry, keys) {
         Ok(()) => Ok(Some(true)),
-        // An old seal could be anyone's who has the old keys.
+        // An attacker with the old keys can make an old seal.
         Err(
             dataset::Error::Damaged { .. }
             | dataset::Error::OldSeal { .. }

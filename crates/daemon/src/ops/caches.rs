@@ -1,9 +1,7 @@
 //! Cache devices of a pool: taking them in after an import, and commands on them.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use block::{Access, BlockDevice};
 use pool::{CacheInfo, CacheState, Pool};
 use protocol::api::{DeviceChange, DeviceRow};
 
@@ -22,7 +20,7 @@ impl ActivePool {
         for cache in self.pool.caches() {
             if let Err(failure) = self.online_cache(daemon, &cache) {
                 let notice = format!("a cache device is not used: {}", failure.message);
-                context.prompt.notice(notice);
+                context.channel.notice(notice);
             }
         }
     }
@@ -30,8 +28,7 @@ impl ActivePool {
     fn online_cache(&self, daemon: &Daemon, cache: &CacheInfo) -> Result<()> {
         // Or it would be locked by ourselves.
         self.pool.offline_cache(cache.guid);
-        let opened: Arc<dyn BlockDevice> =
-            daemon.open_device(Path::new(&cache.path), Access::Exclusive)?;
+        let opened = self.open_device(daemon, Path::new(&cache.path))?;
         Ok(self.pool.online_cache(cache.guid, &opened)?)
     }
 

@@ -28,8 +28,8 @@ impl Daemon {
         clone: &command::Clone,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let (imported, origin) = self.find(&clone.snapshot)?;
-        if self.pool_of(&clone.name)?.pool.guid() != imported.pool.guid() {
+        let (active, origin) = self.find(&clone.snapshot)?;
+        if self.pool_of(&clone.name)?.pool.guid() != active.pool.guid() {
             return Err(Failure::usage(
                 "a clone must be in the pool of its snapshot",
             ));
@@ -40,7 +40,7 @@ impl Daemon {
                 clone.snapshot
             )));
         }
-        if imported.pool.find(&clone.name).is_ok() {
+        if active.pool.find(&clone.name).is_ok() {
             let name = clone.name.clone();
             return Err(pool::Error::Exists { name }.into());
         }
@@ -64,15 +64,15 @@ impl Daemon {
                 "a clone is encrypted as its origin; leave out encryption",
             ));
         }
-        let parent = imported.pool.find(above)?;
-        let head = imported.pool.entry(origin.parent)?;
+        let parent = active.pool.find(above)?;
+        let head = active.pool.entry(origin.parent)?;
         if parent.suite != origin.suite {
             // It is not inherited.
             let suite = Suite::from_id(origin.suite).map_or("off", |suite| suite.name());
             props.insert("encryption".into(), suite.into());
         }
-        let forbidden = context.forbidden(&imported, &parent)?;
-        for name in imported.distrusted(&head, &parent)? {
+        let forbidden = context.forbidden(&active, &parent)?;
+        for name in active.distrusted(&head, &parent)? {
             // A user who may set the property may decide that the clone is trusted.
             if forbidden.contains(name) || !props.contains_key(name) {
                 props.insert(name.into(), "off".into());
@@ -81,14 +81,14 @@ impl Daemon {
         let mut own = None;
         if origin.suite != 0 {
             // Fails before the user is asked for a key in vain.
-            imported.loaded_key(imported.key_root(&origin)?)?;
+            active.loaded_key(active.key_root(&origin)?)?;
             let has_own = parent.suite == 0 || props.contains_key("keysource");
-            imported.may_clone_keys(&origin, &parent, has_own, context)?;
+            active.may_clone_keys(&origin, &parent, has_own, context)?;
             if has_own {
                 let default = KeySource::default().to_string();
                 let source = props.entry("keysource".into()).or_insert(default);
                 let source: KeySource = source.parse()?;
-                let material = material(&source, &clone.name, true, context.prompt)?;
+                let material = material(&source, &clone.name, true, context.channel)?;
                 own = Some(new_wrapping(&material)?);
             }
         } else if props.contains_key("keysource") || clone.rekey {
@@ -97,21 +97,21 @@ impl Daemon {
                 clone.snapshot
             )));
         }
-        let _admin = imported.lock()?;
-        let origin = imported.again(&origin, &clone.snapshot)?;
+        let _admin = active.lock()?;
+        let origin = active.again(&origin, &clone.snapshot)?;
         let own_key = own.as_ref().map(|(_, key)| key.try_clone()).transpose()?;
         let keys = match origin.suite {
             0 => None,
             _ => {
-                let parent = imported.pool.find(above)?;
-                let handed = imported.may_clone_keys(&origin, &parent, own.is_some(), context)?;
-                Some(imported.clone_keys(&origin, &parent, own, clone.rekey, handed)?)
+                let parent = active.pool.find(above)?;
+                let handed = active.may_clone_keys(&origin, &parent, own.is_some(), context)?;
+                Some(active.clone_keys(&origin, &parent, own, clone.rekey, handed)?)
             }
         };
         let (keyring, reseal) = keys.unzip();
         if let Some(uid) = context.creator() {
-            let parent = imported.pool.find(above)?;
-            props.extend(imported.grants_for_creator(&parent, uid)?);
+            let parent = active.pool.find(above)?;
+            props.extend(active.grants_for_creator(&parent, uid)?);
         }
         let new = NewClone {
             guid: new_guid(),
@@ -122,19 +122,19 @@ impl Daemon {
             is_rekeyed: clone.rekey,
         };
         let made =
-            imported
+            active
                 .pool
                 .clone_snapshot(&clone.snapshot, &clone.name, new, &context.origin())?;
         if let Some(key) = own_key {
-            imported.keys.lock().insert(made.id, key);
-            imported.accept_as_set(made.id);
+            active.keys.lock().insert(made.id, key);
+            active.accept_as_set(made.id);
         }
         let made = [made];
-        context.tell(imported.apply_reservations(&made)?);
+        context.tell(active.apply_reservations(&made)?);
         if clone.no_mount {
             return Ok(());
         }
-        let failures = self.mount_automatic(&imported, &made, context.caller());
+        let failures = self.offer_datasets(&active, &made, context.caller());
         let created = |failure: Failure| {
             failure.context(format_args!(
                 "'{}' was created, but not mounted",
@@ -146,24 +146,24 @@ impl Daemon {
 
     /// Has a clone own what it shares with its origin.
     pub(crate) fn promote(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
-        let (imported, entry) = self.find(name)?;
-        let _admin = imported.lock()?;
-        let clone = imported.again(&entry, name)?;
-        let moving = imported.pool.promoted_by(name)?;
+        let (active, entry) = self.find(name)?;
+        let _admin = active.lock()?;
+        let clone = active.again(&entry, name)?;
+        let moving = active.pool.promoted_by(name)?;
         let reseal = match clone.suite {
             0 => None,
             _ => {
                 // The snapshots that move are read with the clone's key from then on.
-                let to = imported.keyring(&clone)?;
-                let owner = imported.pool.entry(moving[0].parent)?;
-                let handed = context.may_hand(&imported, &owner, Some(to.wrapping().id()))?;
-                Some(imported.reseal_for(&clone, &moving, handed)?)
+                let to = active.keyring(&clone)?;
+                let owner = active.pool.entry(moving[0].parent)?;
+                let handed = context.may_hand(&active, &owner, Some(to.wrapping().id()))?;
+                Some(active.reseal_for(&clone, &moving, handed)?)
             }
         };
-        let owner = imported.pool.entry(moving[0].parent)?;
+        let owner = active.pool.entry(moving[0].parent)?;
         // Before the promotion, so that a power cut between the two leaves what allows less.
-        imported.pass_on_distrust(&owner, &clone, &context.origin())?;
-        Ok(imported.pool.promote(name, reseal, &context.origin())?)
+        active.pass_on_distrust(&owner, &clone, &context.origin())?;
+        Ok(active.pool.promote(name, reseal, &context.origin())?)
     }
 }
 

@@ -11,7 +11,8 @@ use protocol::property::Settable;
 use crate::failure::{Failure, Result};
 use crate::host::system::new_guid;
 use crate::state::active_pool::ActivePool;
-use crate::state::keyring::{NewKey, OwnKey, Prompt, material, new_keyring, new_wrapping};
+use crate::state::channel::Channel;
+use crate::state::keyring::{NewKey, OwnKey, material, new_keyring, new_wrapping};
 use crate::state::properties;
 
 /// What a new dataset is to be.
@@ -32,7 +33,7 @@ impl DatasetSpec {
         suite_above: u8,
         name: &str,
         given: &Props,
-        prompt: &mut dyn Prompt,
+        channel: &mut dyn Channel,
     ) -> Result<DatasetSpec> {
         let mut props = checked(given)?;
         let suite = match props.get("encryption").map(String::as_str) {
@@ -57,7 +58,7 @@ impl DatasetSpec {
                 let default = KeySource::default().to_string();
                 let source = props.entry("keysource".into()).or_insert(default);
                 let source: KeySource = source.parse()?;
-                Some(new_wrapping(&material(&source, name, true, prompt)?)?)
+                Some(new_wrapping(&material(&source, name, true, channel)?)?)
             }
         };
         if let (Some(value), Some(suite)) = (props.get_mut("encryption"), suite) {
@@ -72,7 +73,7 @@ impl DatasetSpec {
         })
     }
 
-    /// The same of a volume, if it is to be one.
+    /// This dataset as a volume, if there is a shape.
     pub(crate) fn of_volume(self, volume: Option<VolumeShape>) -> DatasetSpec {
         DatasetSpec { volume, ..self }
     }
@@ -126,8 +127,8 @@ impl DatasetSpec {
         };
         let key = match (self.own, above) {
             (Some(own), _) => NewKey::Own(own),
-            (None, Some((imported, parent))) => {
-                NewKey::Inherited(imported.loaded_key(imported.key_root(parent)?)?)
+            (None, Some((active, parent))) => {
+                NewKey::Inherited(active.loaded_key(active.key_root(parent)?)?)
             }
             (None, None) => return Err(Failure::other("a pool has no key to inherit")),
         };

@@ -34,13 +34,13 @@ impl Daemon {
             volume,
             ..
         } = *new;
-        let imported = self.pool_of(name)?;
+        let active = self.pool_of(name)?;
         if name.contains('@') {
             return Err(Failure::usage(format!(
                 "'{name}' is a snapshot's name; snapshots are made with 'snapshot'"
             )));
         }
-        let is_there = || match imported.pool.find(name).is_ok() {
+        let is_there = || match active.pool.find(name).is_ok() {
             false => Ok(false),
             true if parents => Ok(true),
             true => Err(Failure::from(pool::Error::Exists { name: name.into() })),
@@ -48,32 +48,32 @@ impl Daemon {
         if is_there()? {
             return Ok(());
         }
-        missing_above(&imported, name, parents)?;
+        missing_above(&active, name, parents)?;
         if props.iter().any(|(key, _)| key == OF_POOLS) {
-            return Err(not_the_root(&imported, OF_POOLS, name));
+            return Err(not_the_root(&active, OF_POOLS, name));
         }
         let mut props = props.clone();
         let shape = volume
             .map(|new| volumes::shape(&new, &mut props))
             .transpose()?;
-        let plan = DatasetSpec::new(suite_above(&imported, name)?, name, &props, context.prompt)?;
+        let plan = DatasetSpec::new(suite_above(&active, name)?, name, &props, context.channel)?;
         let plan = plan.of_volume(shape);
-        let _admin = imported.lock()?;
+        let _admin = active.lock()?;
         if is_there()? {
             return Ok(());
         }
         let mut plans = Vec::new();
-        for missing in missing_above(&imported, name, parents)? {
+        for missing in missing_above(&active, name, parents)? {
             // Without properties of its own it asks for nothing.
-            let above = suite_above(&imported, &missing)?;
-            let plan = DatasetSpec::new(above, &missing, &Vec::new(), context.prompt)?;
+            let above = suite_above(&active, &missing)?;
+            let plan = DatasetSpec::new(above, &missing, &Vec::new(), context.channel)?;
             plans.push((missing, plan));
         }
         plans.push((name.to_owned(), plan));
-        let made = create_all(&imported, plans, context)?;
-        context.tell(imported.apply_reservations(&made)?);
+        let made = create_all(&active, plans, context)?;
+        context.tell(active.apply_reservations(&made)?);
         if !no_mount {
-            let failures = self.mount_automatic(&imported, &made, context.caller());
+            let failures = self.offer_datasets(&active, &made, context.caller());
             let created = |failure: Failure| {
                 failure.context(format_args!("'{name}' was created, but not mounted"))
             };
@@ -93,62 +93,60 @@ impl Daemon {
     ) -> Result<Vec<String>> {
         // It may stand for several snapshots.
         let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
-        let imported = self.pool_of(dataset)?;
+        let active = self.pool_of(dataset)?;
         if !dry_run {
             // Before anything is unmounted.
-            imported.pool.check_writable()?;
+            active.pool.check_writable()?;
         }
         let gone = self.without_offers_of(
-            || imported.volumes_of(&imported.pool.doomed(name, reach)?),
+            || active.volumes_of(&active.pool.doomed(name, reach)?),
             force && !dry_run,
             "its volume was to be destroyed",
-            || self.destroy_in(&imported, name, reach, force, dry_run, context),
+            || self.destroy_in(&active, name, reach, force, dry_run, context),
         )?;
         if !dry_run {
-            self.forget_offers(&imported, |volume| gone.iter().any(|name| name == volume))?;
+            self.forget_offers(&active, |volume| gone.iter().any(|name| name == volume))?;
         }
         Ok(gone)
     }
 
     fn destroy_in(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         name: &str,
         reach: Reach,
         force: bool,
         dry_run: bool,
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
-        let _admin = imported.lock()?;
-        let doomed = imported.pool.doomed(name, reach)?;
+        let _admin = active.lock()?;
+        let doomed = active.pool.doomed(name, reach)?;
         if dry_run {
             return doomed
                 .iter()
-                .map(|entry| Ok(imported.pool.name_of(entry.id)?))
+                .map(|entry| Ok(active.pool.name_of(entry.id)?))
                 .collect();
         }
-        self.may_go(&Going::Datasets(imported, &doomed))?;
+        self.may_go(&Going::Datasets(active, &doomed))?;
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
-        imported.close_snapshots(&ids);
-        let own_dirs = imported.own_dirs(ids.iter().copied());
-        let unmounted = self.unmount_all(imported, &ids, force)?;
-        let destroyed = imported
-            .pool
-            .destroy_dataset(name, reach, &context.origin());
+        active.close_snapshots(&ids);
+        let own_dirs = active.own_dirs(ids.iter().copied());
+        let withdrawn = self.withdraw(&[(active, ids.clone())], force)?;
+        let destroyed = active.pool.destroy_dataset(name, reach, &context.origin());
         let gone = match destroyed {
             Ok(gone) => gone,
             Err(error) => {
-                context.tell(self.mount_again(unmounted));
+                context.tell(withdrawn.offer_again(self));
                 return Err(error.into());
             }
         };
-        unmounted.iter().rev().for_each(Unmounted::remove_dir);
-        imported.remove_left_dirs(own_dirs);
-        let mut keys = imported.keys.lock();
+        withdrawn.clear();
+        active.remove_left_dirs(own_dirs);
+        let mut keys = active.keys.lock();
         ids.iter().for_each(|id| {
             keys.remove(id);
         });
-        imported.wake();
+        active.wake();
         Ok(gone)
     }
 
@@ -158,7 +156,7 @@ impl Daemon {
         to: &str,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let imported = self.pool_of(from)?;
+        let active = self.pool_of(from)?;
         let same_pool = to.starts_with('@')
             || pool::DatasetName::parse(to)?.pool == pool::DatasetName::parse(from)?.pool;
         if !same_pool {
@@ -167,22 +165,22 @@ impl Daemon {
                  'pool import OLDNAME NEWNAME'"
             )));
         }
-        let _admin = imported.lock()?;
-        let entry = imported.pool.find(from)?;
+        let _admin = active.lock()?;
+        let entry = active.pool.find(from)?;
         if entry.is_snapshot() {
-            return Ok(imported.pool.rename(from, to, &context.origin())?);
+            return Ok(active.pool.rename(from, to, &context.origin())?);
         }
-        imported.pool.check_writable()?;
+        active.pool.check_writable()?;
         // Its name is in the table of mounts, and where it mounts may follow its name.
-        let moving = imported.heads_below(&entry)?;
-        self.may_go(&Going::Datasets(&imported, &moving))?;
+        let moving = active.heads_below(&entry)?;
+        self.may_go(&Going::Datasets(&active, &moving))?;
         let ids: Vec<u64> = moving.iter().map(|entry| entry.id).collect();
-        let own_dirs = imported.own_dirs(ids.iter().copied());
-        let unmounted = self.unmount_all(&imported, &ids, false)?;
-        unmounted.iter().rev().for_each(Unmounted::remove_dir);
-        let renamed = imported.pool.rename(from, to, &context.origin());
-        imported.remove_left_dirs(own_dirs);
-        let failures = self.mount_again(unmounted);
+        let own_dirs = active.own_dirs(ids.iter().copied());
+        let withdrawn = self.withdraw(&[(&active, ids)], false)?;
+        withdrawn.clear();
+        let renamed = active.pool.rename(from, to, &context.origin());
+        active.remove_left_dirs(own_dirs);
+        let failures = withdrawn.offer_again(self);
         all_done(renamed, failures, context)
     }
 
@@ -238,8 +236,8 @@ impl Daemon {
         let changes = [(prop, None)];
         let mut selection = self.select(names)?;
         if recursive {
-            for (imported, entries) in &mut selection {
-                let below = entries.iter().map(|entry| imported.heads_below(entry));
+            for (active, entries) in &mut selection {
+                let below = entries.iter().map(|entry| active.heads_below(entry));
                 *entries = below.collect::<Result<Vec<_>>>()?.concat();
             }
         }
@@ -250,13 +248,13 @@ impl Daemon {
     fn select(&self, names: &[String]) -> Result<Selection> {
         let mut selection = Selection::new();
         for name in names {
-            let (imported, entry) = self.find(name)?;
+            let (active, entry) = self.find(name)?;
             let of_pool = selection
                 .iter_mut()
-                .find(|(known, _)| Arc::ptr_eq(known, &imported));
+                .find(|(known, _)| Arc::ptr_eq(known, &active));
             match of_pool {
                 Some((_, entries)) => entries.push(entry),
-                None => selection.push((imported, vec![entry])),
+                None => selection.push((active, vec![entry])),
             }
         }
         Ok(selection)
@@ -269,13 +267,13 @@ impl Daemon {
         changes: &[(String, Option<String>)],
         context: &mut Context<'_>,
     ) -> Result<()> {
-        for (imported, mut entries) in selection {
-            let _admin = imported.lock()?;
+        for (active, mut entries) in selection {
+            let _admin = active.lock()?;
             entries.sort_by_key(|entry| entry.id);
             entries.dedup_by_key(|entry| entry.id);
             let names: Vec<String> = entries
                 .iter()
-                .map(|entry| Ok(imported.pool.name_of(entry.id)?))
+                .map(|entry| Ok(active.pool.name_of(entry.id)?))
                 .collect::<Result<_>>()?;
             let is_for_all = |(key, _): &(String, _)| properties::is_user_property(key);
             let snapshot = entries.iter().position(|entry| entry.is_snapshot());
@@ -289,7 +287,7 @@ impl Daemon {
             for (entry, name) in entries.iter().zip(&names) {
                 let of_pool = changes.iter().find(|(key, _)| key == OF_POOLS);
                 if let Some((key, _)) = of_pool.filter(|_| entry.parent != 0) {
-                    return Err(not_the_root(&imported, key, name));
+                    return Err(not_the_root(&active, key, name));
                 }
                 let mut set = changes.iter().filter(is_set);
                 if let Some((key, _)) = set.find(|(key, _)| !volumes::applies(entry, key)) {
@@ -299,12 +297,12 @@ impl Daemon {
                 }
             }
             if changes.iter().any(|(key, _)| key == "mountpoint") {
-                self.move_mountpoints(&imported, &entries, &names, changes, context)?;
+                self.move_mountpoints(&active, &entries, &names, changes, context)?;
                 continue;
             }
             let origin = context.origin();
-            imported.pool.set_props(&names, changes, &origin)?;
-            context.tell(imported.apply_settings()?);
+            active.pool.set_props(&names, changes, &origin)?;
+            context.tell(active.apply_settings()?);
         }
         Ok(())
     }
@@ -313,7 +311,7 @@ impl Daemon {
     /// be mounted for it before is mounted.
     fn move_mountpoints(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         entries: &[Arc<Entry>],
         names: &[String],
         changes: &[(String, Option<String>)],
@@ -321,33 +319,33 @@ impl Daemon {
     ) -> Result<()> {
         let mut heads = BTreeMap::new();
         for entry in entries {
-            let below = imported.heads_below(entry)?.into_iter();
+            let below = active.heads_below(entry)?.into_iter();
             heads.extend(below.map(|head| (head.id, head)));
         }
         let mut moving = Vec::new();
         let mut waiting = Vec::new();
         for head in heads.values() {
-            let mounted = imported.mounts.lock().get(&head.id).map(|s| s.by_property);
-            let (before, _) = properties::mountpoint(&imported.pool, head)?;
+            let mounted = active.mounts.lock().get(&head.id).map(|s| s.by_property);
+            let (before, _) = properties::mountpoint(&active.pool, head)?;
             match (mounted, before) {
                 (Some(true), _) => moving.push(head.id),
                 (Some(false), _) | (None, Mountpoint::Path(_)) => {}
                 (None, Mountpoint::None | Mountpoint::Legacy) => waiting.push(head.id),
             }
         }
-        imported.pool.check_writable()?;
-        let own_dirs = imported.own_dirs(heads.keys().copied());
-        let unmounted = self.unmount_all(imported, &moving, false)?;
+        active.pool.check_writable()?;
+        let own_dirs = active.own_dirs(heads.keys().copied());
+        let unmounted = self.unmount_all(active, &moving, false)?;
         unmounted.iter().rev().for_each(Unmounted::remove_dir);
         let before = unmounted.clone();
-        let entries = entries.iter().map(|entry| imported.pool.entry(entry.id));
+        let entries = entries.iter().map(|entry| active.pool.entry(entry.id));
         let entries: Vec<Arc<Entry>> = entries.collect::<pool::Result<_>>()?;
-        let changed = imported.pool.set_props(names, changes, &context.origin());
-        imported.remove_left_dirs(own_dirs);
-        context.tell(imported.apply_settings()?);
+        let changed = active.pool.set_props(names, changes, &context.origin());
+        active.remove_left_dirs(own_dirs);
+        context.tell(active.apply_settings()?);
         let still_has_place = |was: &Unmounted| {
-            let entry = imported.pool.entry(was.id)?;
-            let (now, _) = properties::mountpoint(&imported.pool, &entry)?;
+            let entry = active.pool.entry(was.id)?;
+            let (now, _) = properties::mountpoint(&active.pool, &entry)?;
             Ok::<_, Failure>(matches!(now, Mountpoint::Path(_)))
         };
         let unmounted = unmounted
@@ -360,23 +358,18 @@ impl Daemon {
             return Err(error.into());
         }
         let entries_of = |ids: &[u64]| -> Vec<Arc<Entry>> {
-            let entries = ids.iter().filter_map(|id| imported.pool.entry(*id).ok());
+            let entries = ids.iter().filter_map(|id| active.pool.entry(*id).ok());
             entries.collect()
         };
         let owner = context.owner_elsewhere();
-        failures.extend(self.mount_automatic(imported, &entries_of(&waiting), owner));
+        failures.extend(self.mount_automatic(active, &entries_of(&waiting), owner));
         if failures.is_empty() {
             return Ok(());
         }
         moving.extend(waiting);
-        if let Err(failure) = self.move_back(
-            imported,
-            (&entries, names),
-            changes,
-            moving,
-            before,
-            context,
-        ) {
+        if let Err(failure) =
+            self.move_back(active, (&entries, names), changes, moving, before, context)
+        {
             failures.push(failure.context("the property was not set back"));
         }
         first_of(failures, context)
@@ -385,15 +378,15 @@ impl Daemon {
     /// Sets properties back to what they were when `entries` were found, and mounts what was mounted then.
     fn move_back(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         (entries, names): (&[Arc<Entry>], &[String]),
         changes: &[(String, Option<String>)],
         moved: Vec<u64>,
         before: Vec<Unmounted>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let own_dirs = imported.own_dirs(moved.iter().copied());
-        let moved = self.unmount_all(imported, &moved, false)?;
+        let own_dirs = active.own_dirs(moved.iter().copied());
+        let moved = self.unmount_all(active, &moved, false)?;
         moved.iter().rev().for_each(Unmounted::remove_dir);
         let mut origin = context.origin();
         origin.text += ", taken back: a mount failed";
@@ -402,12 +395,12 @@ impl Daemon {
                 .iter()
                 .map(|(key, _)| (key.clone(), entry.props.get(key).cloned()));
             let old: Vec<_> = old.collect();
-            imported
+            active
                 .pool
                 .set_props(std::slice::from_ref(name), &old, &origin)?;
         }
-        imported.remove_left_dirs(own_dirs);
-        context.tell(imported.apply_settings()?);
+        active.remove_left_dirs(own_dirs);
+        context.tell(active.apply_settings()?);
         context.tell(self.mount_again(before));
         Ok(())
     }
@@ -421,10 +414,10 @@ impl Daemon {
     ) -> Result<()> {
         let Some(target) = target else {
             let mut failures = Vec::new();
-            for imported in self.pools() {
-                let _admin = imported.lock()?;
-                let all = (&imported, imported.mounted_ids());
-                failures.extend(self.unmount_what_can(&[all], force));
+            for active in self.pools() {
+                let _admin = active.lock()?;
+                let all = (&active, active.mounted_ids());
+                failures.extend(Daemon::unmount_what_can(&[all], force));
             }
             return first_of(failures, context);
         };
@@ -433,25 +426,25 @@ impl Daemon {
         if target.starts_with('/') {
             let dir = Path::new(target);
             let mut pools = self.pools().into_iter();
-            let imported = pools.find(|imported| imported.mounted_at(dir).is_some());
-            let imported = imported.ok_or_else(not_mounted)?;
-            let _admin = imported.lock()?;
-            let id = imported.mounted_at(dir).ok_or_else(not_mounted)?;
-            return imported.unmount(id, force);
+            let active = pools.find(|active| active.mounted_at(dir).is_some());
+            let active = active.ok_or_else(not_mounted)?;
+            let _admin = active.lock()?;
+            let id = active.mounted_at(dir).ok_or_else(not_mounted)?;
+            return active.unmount(id, force);
         }
-        let imported = self.pool_of(target)?;
-        let _admin = imported.lock()?;
-        let entry = imported.pool.find(target)?;
-        if !imported.mounts.lock().contains_key(&entry.id) {
+        let active = self.pool_of(target)?;
+        let _admin = active.lock()?;
+        let entry = active.pool.find(target)?;
+        if !active.mounts.lock().contains_key(&entry.id) {
             return Err(not_mounted());
         }
-        imported.unmount(entry.id, force)
+        active.unmount(entry.id, force)
     }
 }
 
 /// A property of pools is set on their roots.
-fn not_the_root(imported: &ActivePool, property: &str, name: &str) -> Failure {
-    let pool = imported.pool.name();
+fn not_the_root(active: &ActivePool, property: &str, name: &str) -> Failure {
+    let pool = active.pool.name();
     Failure::usage(format!(
         "the property '{property}' is the pool's, and '{name}' is not its root; set it on '{pool}'"
     ))
@@ -459,7 +452,7 @@ fn not_the_root(imported: &ActivePool, property: &str, name: &str) -> Failure {
 
 /// Makes datasets, each below the one before, all or none.
 fn create_all(
-    imported: &Arc<ActivePool>,
+    active: &Arc<ActivePool>,
     plans: Vec<(String, DatasetSpec)>,
     context: &mut Context<'_>,
 ) -> Result<Vec<Arc<Entry>>> {
@@ -468,32 +461,32 @@ fn create_all(
         return Err(Failure::usage("create a pool with 'pool create'"));
     };
     // Those between have its suite and its key: they have no properties of their own.
-    let above = imported.pool.find(above)?;
+    let above = active.pool.find(above)?;
     let mut all = Vec::new();
     let mut keys = Vec::new();
     for (name, plan) in plans {
-        let (mut new, key) = plan.carry_out(Some((imported, &above)), &name)?;
+        let (mut new, key) = plan.carry_out(Some((active, &above)), &name)?;
         if let Some(uid) = context.creator() {
-            new.props.extend(imported.grants_for_creator(&above, uid)?);
+            new.props.extend(active.grants_for_creator(&above, uid)?);
         }
         all.push((name, new));
         keys.push(key);
     }
-    let made = imported.pool.create_datasets(all, &context.origin())?;
+    let made = active.pool.create_datasets(all, &context.origin())?;
     for (entry, key) in made.iter().zip(keys) {
         if let Some(key) = key {
-            imported.keys.lock().insert(entry.id, key);
-            imported.accept_as_set(entry.id);
+            active.keys.lock().insert(entry.id, key);
+            active.accept_as_set(entry.id);
         }
     }
     Ok(made)
 }
 
 /// The suite of the nearest dataset above a name.
-pub(crate) fn suite_above(imported: &ActivePool, name: &str) -> Result<u8> {
+pub(crate) fn suite_above(active: &ActivePool, name: &str) -> Result<u8> {
     let mut at = name;
     while let Some((above, _)) = at.rsplit_once('/') {
-        if let Ok(entry) = imported.pool.find(above) {
+        if let Ok(entry) = active.pool.find(above) {
             return Ok(entry.suite);
         }
         at = above;
@@ -502,11 +495,11 @@ pub(crate) fn suite_above(imported: &ActivePool, name: &str) -> Result<u8> {
 }
 
 /// The datasets above one that do not exist, from the top.
-fn missing_above(imported: &ActivePool, name: &str, make: bool) -> Result<Vec<String>> {
+fn missing_above(active: &ActivePool, name: &str, make: bool) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     let mut at = name;
     while let Some((above, _)) = at.rsplit_once('/') {
-        if imported.pool.find(above).is_ok() {
+        if active.pool.find(above).is_ok() {
             break;
         }
         missing.insert(0, above.to_owned());

@@ -162,7 +162,7 @@ impl Grants {
         })
     }
 
-    /// What this dataset says of a set or of who makes datasets below.
+    /// What this dataset says of a set, or of users who create datasets below.
     fn defined(&self, who: &Who) -> impl Iterator<Item = &String> {
         self.0
             .get(who)
@@ -187,7 +187,7 @@ pub fn read_grants(text: &str) {
         gid: 7,
         groups: vec![7],
         is_admin: false,
-        who: "somebody".into(),
+        who: "ann".into(),
     };
     let lineage = Lineage(vec![grants.clone(), grants]);
     if lineage.allows(&peer, "mount") {
@@ -297,14 +297,14 @@ impl Daemon {
         self.any_grants(|grants| grants.concerns(peer))
     }
 
-    /// Whether anything is allowed to anybody who is not root, anywhere.
+    /// Whether any user but root has a permission, on any dataset.
     pub(crate) fn has_delegates(&self) -> bool {
         self.any_grants(|grants| grants.0.keys().any(Who::is_named))
     }
 
     fn any_grants(&self, is_so: impl Fn(&Grants) -> bool) -> bool {
         let pools = self.pools().into_iter();
-        let mut heads = pools.flat_map(|imported| imported.all_heads().unwrap_or_default());
+        let mut heads = pools.flat_map(|active| active.all_heads().unwrap_or_default());
         heads.any(|head| is_so(&Grants::of(&head)))
     }
 
@@ -314,7 +314,7 @@ impl Daemon {
         change: &command::ChangePermissions,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let (imported, _) = self.find(&change.name)?;
+        let (active, _) = self.find(&change.name)?;
         for permission in &change.permissions {
             check_known(permission)?;
         }
@@ -323,8 +323,8 @@ impl Daemon {
             .iter()
             .map(|name| resolve(change.kind, name))
             .collect::<Result<_>>()?;
-        let _admin = imported.lock()?;
-        let entry = imported.pool.find(&change.name)?;
+        let _admin = active.lock()?;
+        let entry = active.pool.find(&change.name)?;
         if entry.is_snapshot() {
             return Err(Failure::usage(format!(
                 "'{}' is a snapshot; what is allowed is said of its dataset",
@@ -352,7 +352,7 @@ impl Daemon {
         let value = (!text.is_empty()).then_some(text);
         let names = [change.name.clone()];
         let origin = context.origin();
-        imported
+        active
             .pool
             .set_props(&names, &[(PROPERTY.to_owned(), value)], &origin)?;
         self.open_to_delegates();
@@ -361,19 +361,19 @@ impl Daemon {
 
     /// What is allowed on a dataset, its own first, then what those above it say.
     pub(crate) fn permissions(&self, name: &str) -> Result<Vec<PermissionRow>> {
-        let (imported, entry) = self.find(name)?;
+        let (active, entry) = self.find(name)?;
         let mut rows = Vec::new();
         let mut at: Arc<Entry> = match entry.is_snapshot() {
-            true => imported.pool.entry(entry.parent)?,
+            true => active.pool.entry(entry.parent)?,
             false => entry,
         };
         loop {
-            let dataset = imported.pool.name_of(at.id)?;
+            let dataset = active.pool.name_of(at.id)?;
             rows.extend(rows_of(&dataset, &Grants::of(&at)));
             if at.parent == 0 {
                 return Ok(rows);
             }
-            at = imported.pool.entry(at.parent)?;
+            at = active.pool.entry(at.parent)?;
         }
     }
 }
@@ -527,7 +527,7 @@ mod tests {
         // A user who may define sets below gets no more permissions by it.
         let below = lineage(&["@ops l destroy", "u7 d @ops", "@ops l mount"]);
         assert!(!below.allows(&ann, "destroy") && below.allows(&ann, "mount"));
-        // Without a definition it is nothing, and it allows nothing to anybody by itself.
+        // Without a definition it is nothing, and it allows nothing by itself.
         assert!(!lineage(&["u7 l @ops"]).allows(&ann, "mount"));
         assert!(!lineage(&["@ops l mount\nc l mount"]).allows_something(&ann));
         let text = "c l create\n@ops l mount";

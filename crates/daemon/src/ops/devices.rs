@@ -1,9 +1,7 @@
 //! Commands that change which devices a pool is made of.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use block::{Access, BlockDevice};
 use pool::{DeviceInfo, DeviceState, Origin, Pool, Purpose};
 use protocol::api::{DeviceChange, DeviceGroup, FailureKind, PoolDevices};
 use store::NewMember;
@@ -25,17 +23,17 @@ impl Daemon {
         change: &DeviceChange,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let imported = self.pool(pool)?;
+        let active = self.pool(pool)?;
         {
-            let _admin = imported.lock()?;
-            let done = imported.change_devices(self, change, context);
-            imported.wake();
+            let _admin = active.lock()?;
+            let done = active.change_devices(self, change, context);
+            active.wake();
             // Where the devices are is wanted at the next start.
             self.remember_joined(pool);
             done?;
         }
         if let DeviceChange::Remove { wait: true, .. } = change {
-            imported.end_removal()?;
+            active.end_removal()?;
             self.remember_pools();
         }
         Ok(())
@@ -67,19 +65,19 @@ impl ActivePool {
             DeviceChange::Add { devices, force } => self.add(daemon, devices, *force, context),
             DeviceChange::Attach { device, new, force } => {
                 let beside = find(pool, device)?;
-                let new = new_member(daemon, new, *force)?;
+                let new = self.new_member(daemon, new, *force)?;
                 daemon.remember_joining(&pool.name(), &[&new]);
                 Ok(pool.attach_device(beside.guid, &new, false, &origin)?)
             }
             DeviceChange::Replace { device, new, force } => {
                 let old = find(pool, device)?;
                 let new = match new {
-                    Some(new) => new_member(daemon, new, *force)?,
+                    Some(new) => self.new_member(daemon, new, *force)?,
                     // Another device where the old one was.
                     None => {
                         refuse_working(&old)?;
                         pool.release_device(old.guid)?;
-                        new_member(daemon, Path::new(&old.path), *force)?
+                        self.new_member(daemon, Path::new(&old.path), *force)?
                     }
                 };
                 daemon.remember_joining(&pool.name(), &[&new]);
@@ -90,7 +88,7 @@ impl ActivePool {
                 let is_reached = self.reach(daemon, &device, context);
                 pool.detach_device(device.guid, &origin)?;
                 if !is_reached {
-                    context.prompt.notice(keeps_keys(&device));
+                    context.channel.notice(keeps_keys(&device));
                 }
                 Ok(())
             }
@@ -150,7 +148,7 @@ impl ActivePool {
         let open = |paths: &[PathBuf]| -> Result<Vec<NewMember>> {
             paths
                 .iter()
-                .map(|path| new_member(daemon, path, force))
+                .map(|path| self.new_member(daemon, path, force))
                 .collect()
         };
         let groups = new.groups.iter();
@@ -230,9 +228,19 @@ impl ActivePool {
         Ok(())
     }
 
+    /// A device that is to join.
+    fn new_member(&self, daemon: &Daemon, path: &Path, force: bool) -> Result<NewMember> {
+        Ok(NewMember {
+            device: self.open_device(daemon, path)?,
+            guid: new_guid(),
+            created: now_secs(),
+            force,
+        })
+    }
+
     fn online(&self, daemon: &Daemon, device: &DeviceInfo, origin: &Origin) -> Result<()> {
         self.pool.release_device(device.guid)?;
-        let opened = daemon.open_device(Path::new(&device.path), Access::Exclusive)?;
+        let opened = self.open_device(daemon, Path::new(&device.path))?;
         Ok(self.pool.online_device(device.guid, opened, origin)?)
     }
 
@@ -339,17 +347,6 @@ fn refuse_working(device: &DeviceInfo) -> Result<()> {
             device.path
         ))),
     }
-}
-
-/// A device that is to join.
-fn new_member(daemon: &Daemon, path: &Path, force: bool) -> Result<NewMember> {
-    let device: Arc<dyn BlockDevice> = daemon.open_device(path, Access::Exclusive)?;
-    Ok(NewMember {
-        device,
-        guid: new_guid(),
-        created: now_secs(),
-        force,
-    })
 }
 
 /// How many members a group has, and how many of them are parity.

@@ -20,7 +20,7 @@ const TRIES: usize = 10;
 
 impl Daemon {
     pub(crate) fn diff(&self, from: &str, to: Option<&str>) -> Result<DiffReport> {
-        let (imported, older) = self.find(from)?;
+        let (active, older) = self.find(from)?;
         if !older.is_snapshot() {
             return Err(Failure::usage(format!(
                 "'{from}' is not a snapshot; what differs is told from dataset@snapshot on"
@@ -32,24 +32,24 @@ impl Daemon {
             Some(to) if to.starts_with('@') => format!("{dataset}{to}"),
             Some(to) => to.to_owned(),
         };
-        let newer = imported.pool.find(&to)?;
+        let newer = active.pool.find(&to)?;
         refuse_volume(&older, from, "compared file by file")?;
-        if !imported.pool.is_earlier(&older, &newer) {
+        if !active.pool.is_earlier(&older, &newer) {
             return Err(Failure::usage(format!(
                 "'{from}' is not an earlier snapshot of '{to}'"
             )));
         }
-        if !newer.is_snapshot() && !imported.pool.is_read_only() {
-            imported.pool.commit()?;
+        if !newer.is_snapshot() && !active.pool.is_read_only() {
+            active.pool.commit()?;
         }
         for _ in 1..TRIES {
-            let now = imported.pool.entry(newer.id)?;
-            let found = imported.compare(&older, &now);
-            if found.is_ok() || imported.pool.entry(now.id)?.roots == now.roots {
+            let now = active.pool.entry(newer.id)?;
+            let found = active.compare(&older, &now);
+            if found.is_ok() || active.pool.entry(now.id)?.roots == now.roots {
                 return found;
             }
         }
-        imported.compare(&older, &*imported.pool.entry(newer.id)?)
+        active.compare(&older, &*active.pool.entry(newer.id)?)
     }
 }
 
@@ -66,7 +66,7 @@ impl ActivePool {
         let files = match root == 0 || self.has_key(root) {
             false => None,
             true => {
-                let using = self.key_uses.begin(root, "a comparison", None)?;
+                let using = self.use_key(root, "a comparison", None);
                 let keys = self.data_keys(newer)?;
                 let found = dataset::diff(&self.pool, older, newer, keys, &using.ended());
                 let found = found

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, DeviceMeter, Metered};
-use iscsi::{Access as InitiatorAccess, Target};
+use iscsi::{Access as InitiatorAccess, Chap, Target};
 use nbd::Export;
 use parking_lot::MutexGuard;
 use pool::Entry as PoolEntry;
@@ -17,6 +17,8 @@ use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
+use crate::state::channel::Channel;
+use crate::state::exports::chap::{ChapSources, Secrets};
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::{Place, Protocol, default_socket};
 use crate::state::exports::offers::{Offered, Offers};
@@ -44,6 +46,7 @@ impl Daemon {
             certificates: new.tls_certificates.clone(),
             volume: None,
             initiators: Vec::new(),
+            chap: None,
         };
         if name.is_empty() {
             return Err(Failure::usage("the export needs a name: use --name"));
@@ -53,22 +56,36 @@ impl Daemon {
                 "certificates are for TCP; who may use a unix socket is known without",
             ));
         }
-        self.export(&name, is)
+        self.export(&name, is, None)
     }
 
     /// Exports a device by iSCSI.
-    pub(crate) fn export_target(&self, new: &command::IscsiExport) -> Result<()> {
+    pub(crate) fn export_target(
+        &self,
+        new: &command::IscsiExport,
+        channel: &mut dyn Channel,
+    ) -> Result<()> {
         let device = Exportable::parse(&new.device)?;
         let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
         let name = match &new.name {
             Some(name) => name.clone(),
             None => target_name(&device.default_name()),
         };
-        if !new.open {
-            return Err(Failure::usage(
-                "the initiators would not be authenticated: any user of a host that reaches the portal could use \
-                 the volume; if that is meant, say so: --no-authentication",
-            ));
+        let chap = ChapSources::parse(&new.chap, new.own_chap.as_deref())?;
+        match (&chap, new.open) {
+            (None, false) => {
+                return Err(Failure::usage(
+                    "the initiators would not be authenticated: any user of a host that reaches the portal could \
+                     use the volume; give a secret: --chap USER=LOCATION; if no authentication is meant, say so: \
+                     --no-authentication",
+                ));
+            }
+            (Some(_), true) => {
+                return Err(Failure::usage(
+                    "--chap and --no-authentication cannot be used together",
+                ));
+            }
+            _ => {}
         }
         let is = Definition {
             device,
@@ -78,21 +95,31 @@ impl Daemon {
             certificates: None,
             volume: None,
             initiators: new.initiators.clone(),
+            chap,
         };
-        self.export(&name, is)
+        if self.exported.all.lock().contains_key(&name) {
+            return Err(exists(&name));
+        }
+        // A person may take long: nothing is locked.
+        let secrets = { is.chap.as_ref() }.map(|chap| chap.ask(&name, channel));
+        self.export(&name, is, secrets.transpose()?)
     }
 
-    fn export(&self, name: &str, is: Definition) -> Result<()> {
+    fn export(&self, name: &str, is: Definition, secrets: Option<Secrets>) -> Result<()> {
         let _changing = self.exported.changing.lock();
         if self.exported.all.lock().contains_key(name) {
             return Err(exists(name));
+        }
+        if let (Some(chap), Some(secrets)) = (&is.chap, secrets) {
+            self.exported.typed.keep(name, chap, secrets);
         }
         self.exported.set(name, is.clone(), State::Opening);
         let made = self.offer(name, &is).and_then(|()| self.remember_exports());
         if made.is_err() {
             // Who found it in this moment has lost it again.
-            let _ = self.withdraw(name, &is, true);
+            let _ = self.end_offer(name, &is, true);
             self.exported.all.lock().remove(name);
+            self.exported.typed.forget(name);
         }
         made
     }
@@ -103,7 +130,7 @@ impl Daemon {
         let found = self.exported.all.lock().get(name).map(|e| e.is.clone());
         let found = found.filter(|is| is.listen.protocol() == protocol);
         let is = found.ok_or_else(|| no_such_export(protocol, name))?;
-        self.withdraw(name, &is, force)?;
+        self.end_offer(name, &is, force)?;
         let entry = self.exported.all.lock().remove(name);
         if let Err(failure) = self.remember_exports() {
             let reason = failure.message.clone();
@@ -111,6 +138,7 @@ impl Daemon {
             return Err(failure);
         }
         drop(entry);
+        self.exported.typed.forget(name);
         Ok(())
     }
 
@@ -129,6 +157,23 @@ impl Daemon {
             }
         }
         rows
+    }
+
+    /// Ends a session of a target. The initiator may log in again.
+    pub(crate) fn end_session(&self, target: &str, number: u16) -> Result<()> {
+        let offered = match self.exported.all.lock().get(target).map(|it| &it.state) {
+            Some(State::Open(Offered::Iscsi(offered), _)) => Arc::clone(offered),
+            _ => return Err(no_such_export(Protocol::Iscsi, target)),
+        };
+        match offered.end_session(number) {
+            true => Ok(()),
+            false => Err(Failure::new(
+                FailureKind::NotFound,
+                format!(
+                    "'{target}' has no session {number}; 'strongroom iscsi sessions' lists all sessions"
+                ),
+            )),
+        }
     }
 
     /// What exports there are, by a protocol.
@@ -197,7 +242,7 @@ impl Daemon {
         let guid = found
             .as_ref()
             .ok()
-            .map(|(imported, entry)| VolumeGuid::of(imported, entry));
+            .map(|(active, entry)| VolumeGuid::of(active, entry));
         if is.volume.is_none() || guid == is.volume {
             return Ok(Definition {
                 volume: guid,
@@ -216,8 +261,8 @@ impl Daemon {
 
     fn name_by_guid(&self, known: VolumeGuid) -> Option<String> {
         let pools = self.pools();
-        let imported = pools.iter().find(|it| it.pool.guid() == known.pool)?;
-        let listed = imported.pool.list(imported.pool.top().ok()?.id).ok()?;
+        let active = pools.iter().find(|it| it.pool.guid() == known.pool)?;
+        let listed = active.pool.list(active.pool.top().ok()?.id).ok()?;
         let found = listed
             .into_iter()
             .find(|it| it.entry.guid == known.dataset)?;
@@ -227,7 +272,9 @@ impl Daemon {
     /// Opens a device and offers it.
     fn offer(&self, name: &str, is: &Definition) -> Result<()> {
         let is = &self.identify(name, is)?;
-        let device = self.open_exportable(&is.device, is.read_only)?;
+        let secrets = { is.chap.as_ref() }.map(|chap| self.exported.typed.secrets(name, chap));
+        let secrets = secrets.transpose()?;
+        let device = self.open_exportable(name, is)?;
         let meter = Arc::new(DeviceMeter::default());
         let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
         let offered = match self.exported.serve(is)? {
@@ -241,6 +288,7 @@ impl Daemon {
                 let access = InitiatorAccess {
                     read_only: is.read_only,
                     initiators: is.initiators.clone(),
+                    chap: secrets.map(|secrets| secrets as Arc<dyn Chap>),
                 };
                 let target = Target::new(name, is.unit_number(), device, access)?;
                 let target = Arc::new(target);
@@ -254,7 +302,7 @@ impl Daemon {
     }
 
     /// Offers it no longer, and lets go of its device.
-    fn withdraw(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
+    fn end_offer(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
         let offers = {
             let servers = self.exported.servers.lock();
             let offering = servers.get(&is.listen);
@@ -282,16 +330,15 @@ impl Daemon {
     }
 
     /// Opens a device for an export, which has it until it drops it.
-    fn open_exportable(
-        &self,
-        device: &Exportable,
-        read_only: bool,
-    ) -> Result<Arc<dyn BlockDevice>> {
-        let access = match read_only {
+    fn open_exportable(&self, export: &str, is: &Definition) -> Result<Arc<dyn BlockDevice>> {
+        let device = &is.device;
+        let command = is.listen.protocol().command();
+        let user = format!("the export '{export}' (strongroom {command} unexport {export})");
+        let access = match is.read_only {
             true => Access::ReadOnly,
             false => Access::Exclusive,
         };
-        match (self.open(device.name(), access, "an export"), device) {
+        match (self.open(device.name(), access, &user), device) {
             (Err(failure), Exportable::Volume(name)) if failure.kind == FailureKind::NotFound => {
                 let why = format!("{}; if a file is meant, say ./{name}", failure.message);
                 Err(Failure::new(FailureKind::NotFound, why))
@@ -351,8 +398,7 @@ impl FrontEnd<Daemon> for Exports {
         let all = daemon.exported.all.lock();
         let goes = |device: &Exportable| match going {
             Going::Devices(paths) => device.is_at(paths),
-            Going::Mapping(name) => matches!(device, Exportable::Luks(of) if of == name),
-            // The volume itself knows who uses it.
+            // Leases say who uses volumes and mappings.
             Going::Datasets(..) => false,
         };
         let holds =
@@ -370,9 +416,9 @@ impl FrontEnd<Daemon> for Exports {
         }
     }
 
-    fn awaits(&self, daemon: &Daemon, imported: &ActivePool, entry: &PoolEntry) -> Result<bool> {
-        let volume = imported.pool.name_of(entry.id)?;
-        let own = VolumeGuid::of(imported, entry);
+    fn awaits(&self, daemon: &Daemon, active: &ActivePool, entry: &PoolEntry) -> Result<bool> {
+        let volume = active.pool.name_of(entry.id)?;
+        let own = VolumeGuid::of(active, entry);
         let is_it =
             |name: &str, guid: Option<VolumeGuid>| guid.map_or(name == volume, |it| it == own);
         Ok(!daemon.exports_of(is_it).is_empty())
@@ -393,8 +439,9 @@ impl FrontEnd<Daemon> for Exports {
             return Ok(());
         }
         for (name, is) in gone {
-            daemon.withdraw(&name, &is, true)?;
+            daemon.end_offer(&name, &is, true)?;
             daemon.exported.all.lock().remove(&name);
+            daemon.exported.typed.forget(&name);
         }
         daemon.remember_exports()
     }
@@ -416,7 +463,7 @@ impl FrontEnd<Daemon> for Exports {
                 .collect()
         };
         for (name, is) in all {
-            daemon.withdraw(&name, &is, force)?;
+            daemon.end_offer(&name, &is, force)?;
             let why = "the daemon is ending".to_owned();
             daemon.exported.set(&name, is, State::Failed(why));
         }
@@ -434,7 +481,7 @@ impl Held for HeldExports<'_> {
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
         let is_one = |volume: &str, _| volumes.iter().any(|name| name == volume);
         for (name, is) in self.daemon.exports_of(is_one) {
-            self.daemon.withdraw(&name, &is, true)?;
+            self.daemon.end_offer(&name, &is, true)?;
             self.daemon
                 .exported
                 .set(&name, is, State::Failed(why.into()));

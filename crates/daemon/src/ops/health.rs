@@ -14,13 +14,13 @@ pub(crate) fn end_of_suspension(pool: &Pool) -> String {
     let name = pool.name();
     match pool.suspended_until() {
         Some(Until::Imported) => format!(
-            "Mend the device, then run 'strongroom pool export -f {name}' and 'strongroom pool import {name}'."
+            "Repair the device, then run 'strongroom pool export -f {name}' and 'strongroom pool import {name}'."
         ),
         _ => format!("Run 'strongroom pool clear {name}' when the device works."),
     }
 }
 
-/// What is wrong, and what to do.
+/// The problem, and what to do.
 pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Option<String>) {
     let some = |state| {
         let mut members = devices.iter().filter(|device| device.group.is_some());

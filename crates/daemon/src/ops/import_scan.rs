@@ -15,6 +15,9 @@ use crate::host::system::System;
 use crate::state::daemon::Daemon;
 use crate::state::memory::KnownPool;
 
+/// The user of devices that are looked at, in messages.
+const SCAN: &str = "a command that looks for pools";
+
 /// The devices that say they belong to one pool.
 pub(crate) struct Candidate {
     pub(crate) guid: u64,
@@ -58,7 +61,7 @@ impl Daemon {
     /// Which pool a device says it belongs to.
     fn probe(&self, path: &Path) -> Result<store::Found> {
         let name = DeviceName::parse(path);
-        let device = self.open(name, Access::ReadOnly, "a device of a pool")?;
+        let device = self.open(name, Access::ReadOnly, SCAN)?;
         Ok(store::probe(&device)?)
     }
 
@@ -153,7 +156,7 @@ impl Daemon {
     /// What is on the devices of a pool, as far as it can be opened.
     fn read_candidate(&self, guid: u64, paths: Vec<PathBuf>) -> Candidate {
         let read = || {
-            let store = Arc::new(self.open_store(&paths, Access::ReadOnly)?);
+            let store = Arc::new(self.open_store(&paths, Access::ReadOnly, SCAN)?);
             let superblocks = store.superblocks()?;
             let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
             let superblock = Superblock::decode(*txg, payload)?;
@@ -187,11 +190,16 @@ impl Daemon {
 
     /// A store on devices by their paths. One that cannot be opened is passed over as long as another can
     /// be, but not one that is in use: another host or process has the pool.
-    pub(crate) fn open_store(&self, paths: &[PathBuf], access: Access) -> Result<Store> {
+    pub(crate) fn open_store(
+        &self,
+        paths: &[PathBuf],
+        access: Access,
+        user: &str,
+    ) -> Result<Store> {
         let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
         let mut failures = Vec::new();
         for path in paths {
-            match self.open_device(path, access) {
+            match self.open_device(path, access, user) {
                 Ok(device) => opened.push(device),
                 Err(failure) if failure.kind == FailureKind::Busy => return Err(failure),
                 Err(failure) => failures.push(failure),

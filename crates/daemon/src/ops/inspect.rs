@@ -30,12 +30,13 @@ impl Daemon {
     ) -> Result<Inspection> {
         match target {
             InspectTarget::Pool(name) => {
-                let imported = self.pool(name)?;
-                let current = imported.pool.superblock();
-                inspect(&imported.pool, vec![current], detail, check)
+                let active = self.pool(name)?;
+                let current = active.pool.superblock();
+                inspect(&active.pool, vec![current], detail, check)
             }
             InspectTarget::Devices(paths) => {
-                let store = self.open_store(paths, Access::ReadOnly)?;
+                let store =
+                    self.open_store(paths, Access::ReadOnly, "a command that inspects a pool")?;
                 inspect_devices(Arc::new(store), detail, check)
             }
         }

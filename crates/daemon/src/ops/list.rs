@@ -38,9 +38,9 @@ impl Daemon {
             .collect::<Result<_>>()?;
         let mut rows = Rows::default();
         if get.names.is_empty() {
-            for imported in self.pools() {
-                let top = imported.pool.top()?;
-                self.get_below(&imported, top.id, get, &props, &mut rows)?;
+            for active in self.pools() {
+                let top = active.pool.top()?;
+                self.get_below(&active, top.id, get, &props, &mut rows)?;
             }
             return Ok(rows.all);
         }
@@ -49,8 +49,8 @@ impl Daemon {
                 rows.all.push(row);
                 continue;
             }
-            let (imported, entry) = self.find(name)?;
-            self.get_below(&imported, entry.id, get, &props, &mut rows)?;
+            let (active, entry) = self.find(name)?;
+            self.get_below(&active, entry.id, get, &props, &mut rows)?;
         }
         Ok(rows.all)
     }
@@ -75,13 +75,13 @@ impl Daemon {
 
     fn get_below(
         &self,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         id: u64,
         get: &command::Get,
         props: &[String],
         rows: &mut Rows,
     ) -> Result<()> {
-        let listed = imported.pool.list(id)?;
+        let listed = active.pool.list(id)?;
         let base = listed.first().map_or(0, |first| depth_of(&first.name));
         for listed in &listed {
             let named = listed.entry.id == id;
@@ -92,12 +92,12 @@ impl Daemon {
             if !named && (too_deep || unwanted) || !rows.seen.insert(listed.name.clone()) {
                 continue;
             }
-            rows.all.push(self.row(imported, listed, props)?);
+            rows.all.push(self.row(active, listed, props)?);
         }
         Ok(())
     }
 
-    fn row(&self, imported: &ActivePool, listed: &Listed, props: &[String]) -> Result<DatasetRow> {
+    fn row(&self, active: &ActivePool, listed: &Listed, props: &[String]) -> Result<DatasetRow> {
         let mut names: Vec<String> = props.to_vec();
         if names.is_empty() {
             let user = listed
@@ -111,7 +111,7 @@ impl Daemon {
         }
         let props = names
             .into_iter()
-            .map(|name| property_row(imported, listed, name))
+            .map(|name| property_row(active, listed, name))
             .collect::<Result<_>>()?;
         Ok(DatasetRow {
             name: listed.name.clone(),
@@ -128,9 +128,9 @@ impl Daemon {
             true => Vec::new(),
             false => self.pools_named(&here)?,
         };
-        for imported in &pools {
-            let mut report = report(imported)?;
-            report.waiting = self.waiting_for_keys(imported)?;
+        for active in &pools {
+            let mut report = report(active)?;
+            report.waiting = self.waiting_for_keys(active)?;
             reports.push(report);
         }
         Ok(reports)
@@ -145,13 +145,13 @@ impl Daemon {
     }
 
     pub(crate) fn features(&self, names: &[String]) -> Result<Vec<PoolFeatures>> {
-        let of_one = |imported: &Arc<ActivePool>| {
-            let active = imported.pool.features().into_iter();
+        let of_one = |active: &Arc<ActivePool>| {
+            let known = active.pool.features().into_iter();
             PoolFeatures {
-                name: imported.pool.name(),
+                name: active.pool.name(),
                 // Whatever is imported: there has only been one.
                 format: FORMAT_VERSION,
-                features: active
+                features: known
                     .map(|(feature, active)| features::row(feature, active))
                     .collect(),
             }
@@ -175,8 +175,8 @@ impl Daemon {
 
     pub(crate) fn mount_list(&self) -> Result<Vec<MountRow>> {
         let mut rows = Vec::new();
-        for imported in self.pools() {
-            rows.extend(imported.mount_rows()?);
+        for active in self.pools() {
+            rows.extend(active.mount_rows()?);
         }
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(rows)
@@ -185,15 +185,15 @@ impl Daemon {
     pub(crate) fn key_status(&self, names: &[String]) -> Result<Vec<KeyRow>> {
         let mut rows = Vec::new();
         if names.is_empty() {
-            for imported in self.pools() {
-                for entry in imported.all_heads()? {
-                    rows.extend(key_row(&imported, &entry)?);
+            for active in self.pools() {
+                for entry in active.all_heads()? {
+                    rows.extend(key_row(&active, &entry)?);
                 }
             }
         }
         for name in names {
-            let (imported, entry) = self.find(name)?;
-            let row = key_row(&imported, &entry)?;
+            let (active, entry) = self.find(name)?;
+            let row = key_row(&active, &entry)?;
             rows.push(row.ok_or_else(|| Failure::other(format!("'{name}' is not encrypted")))?);
         }
         Ok(rows)
@@ -212,21 +212,21 @@ fn kind(listed: &Listed) -> &'static str {
     }
 }
 
-fn property_row(imported: &ActivePool, listed: &Listed, property: String) -> Result<PropertyRow> {
+fn property_row(active: &ActivePool, listed: &Listed, property: String) -> Result<PropertyRow> {
     let (value, source) = match property.as_str() {
         "name" => (Value::Text(listed.name.clone()), Source::None),
-        "encryption" => encryption(imported, listed)?,
+        "encryption" => encryption(active, listed)?,
         "keysource" if listed.entry.suite == 0 => (Value::Text("none".into()), Source::Default),
         name if !volumes::applies(&listed.entry, name) => (Value::None, Source::None),
-        "mountpoint" => mountpoint(imported, listed)?,
+        "mountpoint" => mountpoint(active, listed)?,
         name if let Some(property) = AccountProperty::parse(name) => {
-            property.value(imported, &listed.entry)?
+            property.value(active, &listed.entry)?
         }
-        name if Property::is_computed(name) => (computed(imported, listed, name)?, Source::None),
+        name if Property::is_computed(name) => (computed(active, listed, name)?, Source::None),
         name if listed.entry.is_snapshot() && !applies_to_snapshots(name) => {
             (Value::None, Source::None)
         }
-        name => settable(imported, listed, name)?,
+        name => settable(active, listed, name)?,
     };
     Ok(PropertyRow {
         property,
@@ -239,9 +239,9 @@ fn applies_to_snapshots(name: &str) -> bool {
     Property::find(name).is_none_or(|property| property.of_snapshots)
 }
 
-fn settable(imported: &ActivePool, listed: &Listed, name: &str) -> Result<(Value, Source)> {
+fn settable(active: &ActivePool, listed: &Listed, name: &str) -> Result<(Value, Source)> {
     let mounted_ro = name == "readonly"
-        && imported
+        && active
             .mounts
             .lock()
             .get(&listed.entry.id)
@@ -249,10 +249,10 @@ fn settable(imported: &ActivePool, listed: &Listed, name: &str) -> Result<(Value
     if mounted_ro {
         return Ok((Value::Text("on".into()), Source::Temporary));
     }
-    let (value, mut source) = properties::effective(&imported.pool, &listed.entry, name)?;
+    let (value, mut source) = properties::effective(&active.pool, &listed.entry, name)?;
     if name == "keysource" && listed.entry.key_root == listed.entry.id {
         let keysource = value.parse();
-        if keysource.is_ok_and(|keysource| imported.is_proposed(&listed.entry, &keysource)) {
+        if keysource.is_ok_and(|keysource| active.is_proposed(&listed.entry, &keysource)) {
             source = Source::Proposed;
         }
     }
@@ -267,17 +267,17 @@ fn settable(imported: &ActivePool, listed: &Listed, name: &str) -> Result<(Value
 }
 
 /// The suite that a dataset has; it came with the nearest dataset above that was made with one.
-fn encryption(imported: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
-    let (_, source) = properties::effective(&imported.pool, &listed.entry, "encryption")?;
+fn encryption(active: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
+    let (_, source) = properties::effective(&active.pool, &listed.entry, "encryption")?;
     let suite = Suite::from_id(listed.entry.suite).map_or("off", |suite| suite.name());
     Ok((Value::Text(suite.into()), source))
 }
 
-fn mountpoint(imported: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
+fn mountpoint(active: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
     if listed.entry.is_snapshot() {
         return Ok((Value::None, Source::None));
     }
-    if let Some(state) = imported.mounts.lock().get(&listed.entry.id)
+    if let Some(state) = active.mounts.lock().get(&listed.entry.id)
         && !state.by_property
     {
         return Ok((
@@ -285,7 +285,7 @@ fn mountpoint(imported: &ActivePool, listed: &Listed) -> Result<(Value, Source)>
             Source::Temporary,
         ));
     }
-    let (value, source) = properties::mountpoint(&imported.pool, &listed.entry)?;
+    let (value, source) = properties::mountpoint(&active.pool, &listed.entry)?;
     let text = match value {
         Mountpoint::Path(place) => place.path().display().to_string(),
         Mountpoint::Legacy => "legacy".into(),
@@ -294,7 +294,7 @@ fn mountpoint(imported: &ActivePool, listed: &Listed) -> Result<(Value, Source)>
     Ok((Value::Text(text), source))
 }
 
-fn computed(imported: &ActivePool, listed: &Listed, name: &str) -> Result<Value> {
+fn computed(active: &ActivePool, listed: &Listed, name: &str) -> Result<Value> {
     let entry = &listed.entry;
     let is_snapshot = entry.is_snapshot();
     let heads = |value| {
@@ -309,27 +309,25 @@ fn computed(imported: &ActivePool, listed: &Listed, name: &str) -> Result<Value>
         "type" => Value::Text(kind(listed).into()),
         "creation" => Value::Time(entry.created),
         "used" => Value::Bytes(listed.used),
-        "available" => heads(imported.pool.available_to(entry.id)?),
+        "available" => heads(active.pool.available_to(entry.id)?),
         "referenced" => Value::Bytes(entry.referenced),
         "compressratio" | "refcompressratio" => {
             Value::Ratio(ratio(entry.logical, entry.referenced))
         }
         "mounted" if is_snapshot => Value::None,
-        "mounted" => yes_no(imported.mounts.lock().contains_key(&entry.id)),
+        "mounted" => yes_no(active.mounts.lock().contains_key(&entry.id)),
         "keystatus" if entry.suite == 0 => Value::None,
-        "keystatus" => Value::Text(key_state(imported, imported.key_root(entry)?).into()),
+        "keystatus" => Value::Text(key_state(active, active.key_root(entry)?).into()),
         "rekeydate" if entry.suite == 0 => Value::None,
-        "rekeydate" => match imported.opened_keyring(entry) {
+        "rekeydate" => match active.opened_keyring(entry) {
             Ok((keyring, _)) => Value::Time(keyring.newest().created()),
             Err(_) => Value::None,
         },
-        "reencryption" => imported
-            .reencryption(entry)
-            .map_or(Value::None, Value::Text),
+        "reencryption" => active.reencryption(entry).map_or(Value::None, Value::Text),
         "origin" if entry.origin == 0 => Value::None,
-        "origin" => Value::Text(imported.pool.name_of(entry.origin)?),
+        "origin" => Value::Text(active.pool.name_of(entry.origin)?),
         "clones" if !is_snapshot => Value::None,
-        "clones" => match imported.pool.clones(entry.id) {
+        "clones" => match active.pool.clones(entry.id) {
             none if none.is_empty() => Value::None,
             some => Value::Text(some.join(",")),
         },
@@ -348,7 +346,7 @@ fn computed(imported: &ActivePool, listed: &Listed, name: &str) -> Result<Value>
         "written" => Value::Bytes(listed.written),
         "userrefs" if !is_snapshot => Value::None,
         "userrefs" => {
-            let holds = imported
+            let holds = active
                 .pool
                 .holds(std::slice::from_ref(&listed.name), false)?;
             Value::Number(holds.len() as u64)
@@ -356,7 +354,7 @@ fn computed(imported: &ActivePool, listed: &Listed, name: &str) -> Result<Value>
         "guid" => Value::Number(entry.guid),
         "createtxg" => Value::Number(entry.created_txg),
         "receive_resume_token" if is_snapshot => Value::None,
-        "receive_resume_token" => match imported.pool.resume_token(&listed.name)? {
+        "receive_resume_token" => match active.pool.resume_token(&listed.name)? {
             Some(token) => Value::Text(token.to_string()),
             None => Value::None,
         },
@@ -372,36 +370,36 @@ fn ratio(logical: u64, on_disk: u64) -> u64 {
     }
 }
 
-fn key_state(imported: &ActivePool, key_root: u64) -> &'static str {
-    match imported.keys.lock().contains_key(&key_root) {
+fn key_state(active: &ActivePool, key_root: u64) -> &'static str {
+    match active.keys.lock().contains_key(&key_root) {
         true => "available",
         false => "unavailable",
     }
 }
 
-fn key_row(imported: &ActivePool, entry: &pool::Entry) -> Result<Option<KeyRow>> {
+fn key_row(active: &ActivePool, entry: &pool::Entry) -> Result<Option<KeyRow>> {
     if entry.suite == 0 {
         return Ok(None);
     }
-    let root = imported.pool.entry(imported.key_root(entry)?)?;
+    let root = active.pool.entry(active.key_root(entry)?)?;
     Ok(Some(KeyRow {
-        name: imported.pool.name_of(entry.id)?,
-        key_root: imported.pool.name_of(root.id)?,
-        status: key_state(imported, root.id).into(),
-        keysource: imported.keysource(&root)?.to_string(),
+        name: active.pool.name_of(entry.id)?,
+        key_root: active.pool.name_of(root.id)?,
+        status: key_state(active, root.id).into(),
+        keysource: active.keysource(&root)?.to_string(),
     }))
 }
 
 /// What there is to say of a pool.
-pub(crate) fn report(imported: &ActivePool) -> Result<PoolReport> {
-    let pool = &imported.pool;
+pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
+    let pool = &active.pool;
     let space = pool.space();
     let scrub = pool.scrub_status();
     let suspended = pool.suspended();
     let damage: Vec<String> = scrub
         .damage
         .iter()
-        .map(|damage| describe(imported, damage))
+        .map(|damage| describe(active, damage))
         .collect();
     let devices = pool.devices();
     let degraded = health::degraded(&devices);
@@ -417,7 +415,7 @@ pub(crate) fn report(imported: &ActivePool) -> Result<PoolReport> {
             Some("Restore what is named below from a backup or a snapshot.".to_owned()),
         ),
         None => match health::advice(&pool.name(), &devices) {
-            (None, None) => imported.advice_on_reencryption(),
+            (None, None) => active.advice_on_reencryption(),
             advice => advice,
         },
     };
@@ -508,11 +506,11 @@ fn removal_row(removal: RemovalStatus) -> RemovalRow {
 }
 
 /// Where damage is, by name as far as that is known without a key.
-fn describe(imported: &ActivePool, damage: &pool::Damage) -> String {
+fn describe(active: &ActivePool, damage: &pool::Damage) -> String {
     let Some(array) = damage.array else {
         return "the pool's own records".into();
     };
-    let dataset = imported.pool.name_of(damage.dataset);
+    let dataset = active.pool.name_of(damage.dataset);
     let dataset = dataset.unwrap_or_else(|_| format!("dataset {}", damage.dataset));
     let what = match (array, damage.level) {
         (pool::ArrayKind::Data, 0) => "a record of a file",

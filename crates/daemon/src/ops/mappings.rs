@@ -9,20 +9,22 @@ use std::time::{Duration, Instant};
 
 use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
-use luks::{Container, Flag, Flags, Mapping, MappingMeter, Plain, Served, Unlocked};
+use luks::{Container, Flag, Flags, Mapping, MappingMeter, Plain, Progress, Served, Unlocked};
 use protocol::api::{
-    Ask, AskFormat, Borrowing, FailureKind, MappingChange, MappingRow, MappingTimes, PlainMapping,
-    command,
+    Ask, AskFormat, Borrowing, FailureKind, MappingChange, MappingReencryption, MappingRow,
+    MappingTimes, PlainMapping, command,
 };
 use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
+use crate::state::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::device_name;
-use crate::state::front_end::Going;
-use crate::state::keyring::Prompt;
-use crate::state::mapping_table::{Entry, HeaderLoan, Open};
+use crate::state::mapping_table::{Entry, HeaderLoan, LentMapping, Open, Used};
+
+/// The user of a mapping or a borrowed volume, in messages.
+pub(crate) const USER: &str = "a command about LUKS";
 
 /// So long a command waits for another one that changes the same header.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,11 +45,11 @@ impl Daemon {
     pub(crate) fn open_mapping(
         &self,
         new: &command::LuksOpen,
-        prompt: &mut dyn Prompt,
+        channel: &mut dyn Channel,
     ) -> Result<()> {
         check_name(&new.name)?;
         {
-            let mut all = self.mappings.0.lock();
+            let mut all = self.mappings.all.lock();
             if all.contains_key(&new.name) {
                 return Err(Failure::new(
                     FailureKind::Exists,
@@ -61,11 +63,11 @@ impl Daemon {
         }
         // Getting the key can take long. Other commands do not wait for that.
         let opened = match &new.plain {
-            Some(plain) => open_plain(self, new, plain, prompt),
-            None => open_luks(self, new, prompt),
+            Some(plain) => open_plain(self, new, plain, channel),
+            None => open_luks(self, new, channel),
         };
         let failed = {
-            let mut all = self.mappings.0.lock();
+            let mut all = self.mappings.all.lock();
             match opened {
                 Ok(open) => {
                     all.insert(new.name.clone(), Entry::Open(Box::new(open)));
@@ -87,11 +89,10 @@ impl Daemon {
 
     /// Closes a mapping: what was written is durable, and its key is gone.
     pub(crate) fn close_mapping(&self, name: &str) -> Result<()> {
-        self.may_go(&Going::Mapping(name))?;
         let open = self.take_mapping(name)?;
         // Where this fails the mapping stays, with what waits to be written.
         let flushed = flush(&open.mapping);
-        let mut all = self.mappings.0.lock();
+        let mut all = self.mappings.all.lock();
         match flushed {
             Ok(()) => drop(all.remove(name)),
             Err(_) => drop(all.insert(name.into(), Entry::Open(open))),
@@ -101,12 +102,11 @@ impl Daemon {
 
     /// Takes a mapping that is to be closed out of the table. Its name stays taken.
     fn take_mapping(&self, name: &str) -> Result<Box<Open>> {
-        let mut all = self.mappings.0.lock();
+        let mut all = self.mappings.all.lock();
+        let used = Used::Mapping(name.into());
+        let shown = format!("the mapping '{name}'");
+        self.mappings.leases.may_go(&used, &shown)?;
         match all.get_mut(name) {
-            Some(Entry::Open(open)) if Arc::strong_count(&open.mapping) > 1 => Err(Failure::new(
-                FailureKind::Busy,
-                format!("the mapping '{name}' is in use; close what uses it first"),
-            )),
             Some(entry @ Entry::Open(_)) => match std::mem::replace(entry, Entry::Changing) {
                 Entry::Open(open) => Ok(open),
                 Entry::Changing => Err(no_such_mapping(name)),
@@ -115,18 +115,26 @@ impl Daemon {
         }
     }
 
-    /// The device of an open mapping.
-    fn mapping(&self, name: &str) -> Result<Arc<Mapping>> {
-        match self.mappings.0.lock().get(name) {
-            Some(Entry::Open(open)) => Ok(Arc::clone(&open.mapping)),
+    /// Lends an open mapping to `user`.
+    fn lend_mapping(&self, name: &str, user: &str) -> Result<LentMapping> {
+        match self.mappings.all.lock().get(name) {
+            Some(Entry::Open(open)) => Ok(LentMapping {
+                mapping: Arc::clone(&open.mapping),
+                _lease: self.mappings.leases.take(Used::Mapping(name.into()), user),
+            }),
             _ => Err(no_such_mapping(name)),
         }
     }
 
-    /// Opens a mapping as a device, which cannot be closed meanwhile.
-    pub(crate) fn open_mapped(&self, name: &str, access: Access) -> Result<Arc<Mapping>> {
-        let mapping = self.mapping(name)?;
-        match mapping.flags().read_only && access != Access::ReadOnly {
+    /// Opens a mapping as a device for `user`. It cannot be closed meanwhile.
+    pub(crate) fn open_mapped(
+        &self,
+        name: &str,
+        access: Access,
+        user: &str,
+    ) -> Result<LentMapping> {
+        let mapping = self.lend_mapping(name, user)?;
+        match mapping.mapping.flags().read_only && access != Access::ReadOnly {
             true => Err(Failure::usage(format!(
                 "the mapping '{name}' is open read-only; export it so: --read-only"
             ))),
@@ -157,7 +165,7 @@ impl Daemon {
     }
 
     fn header_loan_now(&self, device: &Path, how: Borrowing) -> Result<Found> {
-        let all = self.mappings.0.lock();
+        let all = self.mappings.all.lock();
         let open = all.iter().filter_map(|(name, entry)| match entry {
             Entry::Open(open) => Some((name, open)),
             Entry::Changing => None,
@@ -174,22 +182,24 @@ impl Daemon {
             )));
         };
         let changes = how != Borrowing::Look;
-        if changes && Arc::strong_count(&open.changing) > 1 {
+        let leases = &self.mappings.leases;
+        let (mapping, header) = (Used::Mapping(name.clone()), Used::Header(name.clone()));
+        if changes && !leases.users(&header).is_empty() {
             return Ok(Found::Changing);
         }
+        let used = std::iter::once(mapping).chain(changes.then_some(header));
         Ok(Found::Lent(Some(HeaderLoan {
             device: Arc::clone(on),
             len: *len,
             file: open.file.clone().filter(|_| changes),
-            _mapping: Arc::clone(&open.mapping),
-            _changing: changes.then(|| Arc::clone(&open.changing)),
+            _leases: used.map(|used| leases.take(used, USER)).collect(),
         })))
     }
 
     /// What the status of a mapping repeats of its header may have been changed.
     pub(crate) fn read_header_again(&self, device: &Path) {
         let on_device: Vec<_> = {
-            let all = self.mappings.0.lock();
+            let all = self.mappings.all.lock();
             let open = all.iter().filter_map(|(name, entry)| match entry {
                 Entry::Open(open) if open.is_on(device) => {
                     Some((name.clone(), Arc::clone(&open.on.as_ref()?.0)))
@@ -202,7 +212,7 @@ impl Daemon {
             let Ok(container) = Container::look(on) else {
                 continue;
             };
-            if let Some(Entry::Open(open)) = self.mappings.0.lock().get_mut(&name) {
+            if let Some(Entry::Open(open)) = self.mappings.all.lock().get_mut(&name) {
                 open.uuid = Some(container.uuid().into());
             }
         }
@@ -210,22 +220,23 @@ impl Daemon {
 
     /// Changes how a mapping is served, while it is in use.
     pub(crate) fn change_mapping(&self, name: &str, change: &MappingChange) -> Result<()> {
-        let mapping = self.mapping(name)?;
-        let mut flags = mapping.flags();
+        let lent = self.lend_mapping(name, USER)?;
+        let mut flags = lent.mapping.flags();
         serve_as(&mut flags, change);
-        mapping.set_flags(flags);
+        lent.mapping.set_flags(flags);
         Ok(())
     }
 
     /// Makes a mapping as large as this, or as its device is now.
     pub(crate) fn resize_mapping(&self, name: &str, size: Option<u64>) -> Result<()> {
-        self.mapping(name)?.resize(size)?;
+        let lent = self.lend_mapping(name, USER)?;
+        lent.mapping.resize(size)?;
         Ok(())
     }
 
     /// These mappings, or all.
     pub(crate) fn mapping_rows(&self, names: &[String]) -> Result<Vec<MappingRow>> {
-        let all = self.mappings.0.lock();
+        let all = self.mappings.all.lock();
         if let Some(missing) = names
             .iter()
             .find(|name| !matches!(all.get(*name), Some(Entry::Open(_))))
@@ -233,11 +244,13 @@ impl Daemon {
             return Err(no_such_mapping(missing));
         }
         let wanted = |name: &&String| names.is_empty() || names.contains(name);
+        let leases = &self.mappings.leases;
+        let users = |name: &String| leases.users(&Used::Mapping(name.clone())).len();
         let rows = all
             .iter()
             .filter(|(name, _)| wanted(name))
             .filter_map(|(name, entry)| match entry {
-                Entry::Open(open) => Some(row(name, open)),
+                Entry::Open(open) => Some(row(name, open, users(name))),
                 Entry::Changing => None,
             });
         Ok(rows.collect())
@@ -245,7 +258,7 @@ impl Daemon {
 
     /// What was done to each, for metrics.
     pub(crate) fn mapping_meters(&self) -> Vec<(String, Arc<MappingMeter>)> {
-        let all = self.mappings.0.lock();
+        let all = self.mappings.all.lock();
         let open = all.iter().filter_map(|(name, entry)| match entry {
             Entry::Open(open) => Some((name.clone(), Arc::clone(open.mapping.meter()))),
             Entry::Changing => None,
@@ -256,7 +269,7 @@ impl Daemon {
     /// Makes what was written to any mapping durable: the daemon is ending.
     pub(crate) fn flush_mappings(&self) {
         let open: Vec<_> = {
-            let all = self.mappings.0.lock();
+            let all = self.mappings.all.lock();
             let open = all.iter().filter_map(|(name, entry)| match entry {
                 Entry::Open(open) => Some((name.clone(), Arc::clone(&open.mapping))),
                 Entry::Changing => None,
@@ -291,7 +304,7 @@ fn flush(mapping: &Mapping) -> block::Result<()> {
     }
 }
 
-fn row(name: &str, open: &Open) -> MappingRow {
+fn row(name: &str, open: &Open, users: usize) -> MappingRow {
     let (mapping, flags) = (&open.mapping, open.mapping.flags());
     let meter = mapping.meter();
     MappingRow {
@@ -310,7 +323,8 @@ fn row(name: &str, open: &Open) -> MappingRow {
         allow_discards: flags.allow_discards,
         read_workqueue: flags.read_workqueue,
         write_workqueue: flags.write_workqueue,
-        users: Arc::strong_count(mapping) - 1,
+        reencryption: open.reencryption,
+        users,
         read_inline: times(&meter.read_inline),
         read_queued: times(&meter.read_queued),
         write_inline: times(&meter.write_inline),
@@ -336,7 +350,7 @@ fn times(served: &Served) -> MappingTimes {
     }
 }
 
-fn open_luks(daemon: &Daemon, new: &command::LuksOpen, prompt: &mut dyn Prompt) -> Result<Open> {
+fn open_luks(daemon: &Daemon, new: &command::LuksOpen, channel: &mut dyn Channel) -> Result<Open> {
     let (data, data_file) = daemon.device(&new.device, new)?;
     let header = new.header.as_deref();
     let header = header.map(|path| daemon.device(path, new)).transpose()?;
@@ -351,13 +365,16 @@ fn open_luks(daemon: &Daemon, new: &command::LuksOpen, prompt: &mut dyn Prompt) 
     if !new.read_only {
         container.check_writable()?;
     }
-    if container.segment()?.offset == 0 && header.is_none() {
+    if container.data_offset()? == 0 && header.is_none() {
         return Err(Failure::usage(format!(
             "the header on {} is for data on another device: name that, and this with --header",
             new.device.display()
         )));
     }
-    let passphrase = passphrase(new, prompt)?;
+    let passphrase = passphrase(new, channel)?;
+    if container.is_in_reencryption() {
+        return open_in_reencryption(container, data, header_file.clone(), &passphrase, new);
+    }
     let Unlocked { slot, key } = container.unlock(&passphrase, new.key_slot)?;
     if new.persistent {
         container.set_flags(&persistent(&new.serving), &SystemRandom)?;
@@ -370,7 +387,50 @@ fn open_luks(daemon: &Daemon, new: &command::LuksOpen, prompt: &mut dyn Prompt) 
     for file in [&data_file, header_file].into_iter().flatten() {
         file.let_others_lock();
     }
-    Ok(Open {
+    let file = header_file.clone();
+    Ok(opened(&container, mapping, file, slot, key.len(), new))
+}
+
+/// Opens a container whose re-encryption was interrupted. The lock on it is kept: cryptsetup shall not go on
+/// with the re-encryption under the mapping.
+fn open_in_reencryption(
+    mut container: Container,
+    data: Arc<dyn BlockDevice>,
+    file: Option<Arc<FileDevice>>,
+    passphrase: &Secret,
+    new: &command::LuksOpen,
+) -> Result<Open> {
+    if new.key_slot.is_some() || new.persistent {
+        return Err(Failure::usage(
+            "a container in re-encryption has a slot for each of its two keys, and its header is not \
+             changed: give neither a key slot nor --persistent",
+        ));
+    }
+    let keys = container.unlock_both(passphrase)?;
+    let mut flags = container.flags();
+    flags.read_only = new.read_only;
+    serve_as(&mut flags, &new.serving);
+    let on = Arc::clone(&data);
+    let mapping = Mapping::open_in_reencryption(&mut container, on, &keys, flags, &SystemRandom)?;
+    let (slot, key_len) = (keys.slot, keys.new.len());
+    let mut open = opened(&container, mapping, file, slot, key_len, new);
+    // To open it may have ended it.
+    if container.is_in_reencryption() {
+        let Progress { done, total } = container.reencryption_progress(&*data)?;
+        open.reencryption = Some(MappingReencryption { done, total });
+    }
+    Ok(open)
+}
+
+fn opened(
+    container: &Container,
+    mapping: Mapping,
+    file: Option<Arc<FileDevice>>,
+    slot: u32,
+    key_len: usize,
+    new: &command::LuksOpen,
+) -> Open {
+    Open {
         mapping: Arc::new(mapping),
         kind: match container.version() {
             luks::Version::V1 => "LUKS1",
@@ -380,18 +440,18 @@ fn open_luks(daemon: &Daemon, new: &command::LuksOpen, prompt: &mut dyn Prompt) 
         header: new.header.as_ref().map(|path| path.display().to_string()),
         uuid: Some(container.uuid().into()),
         slot: Some(slot),
-        key_bits: key.len() * 8,
+        key_bits: key_len * 8,
         on: Some((Arc::clone(container.device()), container.header_len())),
-        file: header_file.clone(),
-        changing: Arc::default(),
-    })
+        reencryption: None,
+        file,
+    }
 }
 
 fn open_plain(
     daemon: &Daemon,
     new: &command::LuksOpen,
     plain: &PlainMapping,
-    prompt: &mut dyn Prompt,
+    channel: &mut dyn Channel,
 ) -> Result<Open> {
     if new.persistent {
         return Err(Failure::usage(
@@ -399,7 +459,7 @@ fn open_plain(
         ));
     }
     let (data, _) = daemon.device(&new.device, new)?;
-    let given = passphrase(new, prompt)?;
+    let given = passphrase(new, channel)?;
     let key = match new.with_key_file {
         true if given.len() < plain.key_len => {
             return Err(Failure::new(
@@ -435,8 +495,8 @@ fn open_plain(
         slot: None,
         key_bits: key.len() * 8,
         on: None,
+        reencryption: None,
         file: None,
-        changing: Arc::default(),
     })
 }
 
@@ -483,7 +543,7 @@ type MappingDevice = (Arc<dyn BlockDevice>, Option<Arc<FileDevice>>);
 
 /// What is in the key file, all of it, or what a person types. The caller reads the file: it may be a pipe,
 /// or one that the caller may not read.
-fn passphrase(new: &command::LuksOpen, prompt: &mut dyn Prompt) -> Result<Secret> {
+fn passphrase(new: &command::LuksOpen, channel: &mut dyn Channel) -> Result<Secret> {
     let ask = Ask {
         dataset: new.device.display().to_string(),
         format: match new.with_key_file {
@@ -493,7 +553,7 @@ fn passphrase(new: &command::LuksOpen, prompt: &mut dyn Prompt) -> Result<Secret
         twice: false,
         again: false,
     };
-    prompt.ask(ask)?.ok_or_else(|| {
+    channel.ask(ask)?.ok_or_else(|| {
         let name = new.device.display();
         Failure::new(
             FailureKind::NoKey,

@@ -30,14 +30,32 @@ static OPEN: Mutex<BTreeMap<String, (Weak<DeviceMeter>, Instant)>> = Mutex::new(
 
 impl Daemon {
     /// Opens a device that is to belong to an imported pool: a file, a disk, or a volume of another pool.
-    pub(crate) fn open_device(&self, path: &Path, access: Access) -> Result<Arc<dyn BlockDevice>> {
+    /// `user` is the pool, or what looks for one.
+    pub(crate) fn open_device(
+        &self,
+        path: &Path,
+        access: Access,
+        user: &str,
+    ) -> Result<Arc<dyn BlockDevice>> {
         let name = DeviceName::parse(path);
         if let DeviceName::Luks(_) = name {
             return Err(Failure::usage(format!(
                 "{name} cannot be a device of a pool"
             )));
         }
-        Ok(metered(self.open(name, access, "a device of a pool")?))
+        Ok(metered(self.open(name, access, user)?))
+    }
+}
+
+/// A pool as the user of its devices.
+pub(crate) fn pool_user(name: &str) -> String {
+    format!("the pool '{name}'")
+}
+
+impl ActivePool {
+    /// Opens a device that is to belong to this pool.
+    pub(crate) fn open_device(&self, daemon: &Daemon, path: &Path) -> Result<Arc<dyn BlockDevice>> {
+        daemon.open_device(path, Access::Exclusive, &pool_user(&self.pool.name()))
     }
 }
 
@@ -72,12 +90,12 @@ impl Daemon {
     /// What the devices of pools did; of all if none is named.
     pub(crate) fn pool_io(&self, names: &[String]) -> Result<Vec<PoolIo>> {
         let pools = self.pools_named(names)?;
-        Ok(pools.iter().map(|imported| pool_io(imported)).collect())
+        Ok(pools.iter().map(|active| pool_io(active)).collect())
     }
 }
 
-fn pool_io(imported: &ActivePool) -> PoolIo {
-    let pool = &imported.pool;
+fn pool_io(active: &ActivePool) -> PoolIo {
+    let pool = &active.pool;
     let space = pool.space();
     let devices = pool.devices().into_iter();
     let caches = pool.caches().into_iter().filter_map(|cache| {

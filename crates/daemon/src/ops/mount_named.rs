@@ -25,7 +25,7 @@ impl Daemon {
             allowed: mount.allowed,
             owner: self.owner_of_root(name, context)?,
         };
-        let (imported, entry) = self.find(name)?;
+        let (active, entry) = self.find(name)?;
         if !entry.is_snapshot() && entry.props.get("canmount").is_some_and(|is| is == "off") {
             return Err(Failure::new(
                 FailureKind::Permission,
@@ -36,19 +36,19 @@ impl Daemon {
             ));
         }
         if mount.load_keys && entry.suite != 0 {
-            imported.ensure_key(imported.key_root(&entry)?, context.prompt)?;
+            active.ensure_key(active.key_root(&entry)?, context.channel)?;
         }
-        let _admin = imported.lock()?;
-        let entry = imported.again(&entry, name)?;
-        self.mount(&imported, &entry, &how)
+        let _admin = active.lock()?;
+        let entry = active.again(&entry, name)?;
+        self.mount(&active, &entry, &how)
     }
 
     /// Who owns the root of a dataset that is mounted for the first time. To mount it is not to own it: a delegate
     /// does who may make datasets there.
     fn owner_of_root(&self, name: &str, context: &Context<'_>) -> Result<Caller> {
-        let (imported, entry) = self.find(name)?;
-        let may_make = match imported.pool.entry(entry.parent) {
-            Ok(above) => imported.allows(&above, &context.peer, "create")?,
+        let (active, entry) = self.find(name)?;
+        let may_make = match active.pool.entry(entry.parent) {
+            Ok(above) => active.allows(&above, &context.peer, "create")?,
             // The root of a pool is made with the pool only.
             Err(_) => false,
         };
@@ -64,18 +64,18 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let mut failures = Vec::new();
-        for imported in self.pools() {
+        for active in self.pools() {
             if load_keys {
-                for root in unloaded_roots(&imported)? {
-                    failures.extend(imported.ensure_key(root, context.prompt).err());
+                for root in unloaded_roots(&active)? {
+                    failures.extend(active.ensure_key(root, context.channel).err());
                 }
             }
             // One that was exported meanwhile has nothing to mount.
-            let Ok(_admin) = imported.lock() else {
+            let Ok(_admin) = active.lock() else {
                 continue;
             };
-            let entries = imported.all_heads()?;
-            failures.extend(self.mount_automatic(&imported, &entries, context.caller()));
+            let entries = active.all_heads()?;
+            failures.extend(self.mount_automatic(&active, &entries, context.caller()));
         }
         first_of(failures, context)
     }

@@ -67,9 +67,9 @@ impl ActivePool {
     /// Has open datasets follow their properties as they are now. Returns what could not be reached.
     pub(crate) fn apply_settings(&self) -> Result<Vec<Failure>> {
         let mut failures = Vec::new();
-        for (id, state) in self.volumes.lock().iter() {
+        for (id, device) in self.volumes.lock().iter() {
             let entry = self.pool.entry(*id)?;
-            if let Some(volume) = state.device.volume().as_ref() {
+            if let Some(volume) = device.volume().as_ref() {
                 let settings = properties::settings(&self.pool, &entry)?;
                 volume.dataset().set_settings(settings);
             }
@@ -77,7 +77,7 @@ impl ActivePool {
         for (id, state) in self.mounts.lock().iter() {
             let entry = self.pool.entry(*id)?;
             let settings = self.settings_of(&entry, state.read_only, &state.allowed)?;
-            state.files.set_settings(settings);
+            state.dataset.set_settings(settings);
             let options = self.restrictions(&entry, state.read_only, &state.allowed)?;
             match state.mount.follow(&options) {
                 Err(error @ fuse::Error::OptionsCovered(_)) => failures.push(error.into()),

@@ -15,6 +15,8 @@ use crate::host::huge_pages::Counted;
 use crate::ops::volumes::refuse_volume;
 use crate::state::active_pool::{ActivePool, MountState};
 use crate::state::daemon::Daemon;
+use crate::state::front_end::InPool;
+use crate::state::leases::Thing;
 use crate::state::metered_files::{FilesMeter, MeteredFiles};
 use crate::state::mountpoints;
 use crate::state::properties::{self, Mountpoint};
@@ -40,54 +42,54 @@ impl Daemon {
     /// Opens the files of a dataset or snapshot.
     fn open_files(
         &self,
-        imported: &ActivePool,
+        active: &ActivePool,
         entry: &Entry,
         how: &HowToMount,
     ) -> Result<Arc<Dataset>> {
-        let keys = imported.data_keys(entry)?;
-        let mut settings = imported.settings_of(entry, how.read_only, &how.allowed)?;
+        let keys = active.data_keys(entry)?;
+        let mut settings = active.settings_of(entry, how.read_only, &how.allowed)?;
         let read_only = settings.read_only;
         // Opening finishes what is unfinished: the first directory, files that were unlinked while
         // open. No other thread can change anything yet.
         settings.read_only = false;
         let opened = Dataset::open(
             &self.engine,
-            &imported.pool,
+            &active.pool,
             entry.id,
             keys,
             settings,
             &how.owner,
         );
-        let files = opened.map_err(|error| imported.explain_foreign(entry, error.into()))?;
+        let dataset = opened.map_err(|error| active.explain_foreign(entry, error.into()))?;
         settings.read_only = read_only;
-        files.set_settings(settings);
-        Ok(files)
+        dataset.set_settings(settings);
+        Ok(dataset)
     }
 
     /// Mounts a dataset or snapshot.
     pub(crate) fn mount(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         entry: &Entry,
         how: &HowToMount,
     ) -> Result<()> {
-        let name = imported.pool.name_of(entry.id)?;
+        let name = active.pool.name_of(entry.id)?;
         refuse_volume(entry, &name, "mounted")?;
-        imported.let_end(entry.id)?;
-        if let Some(state) = imported.mounts.lock().get(&entry.id) {
+        active.let_end(entry.id)?;
+        if let Some(state) = active.mounts.lock().get(&entry.id) {
             return Err(Failure::new(
                 FailureKind::Busy,
                 format!("'{name}' is mounted already, at {}", state.dir().display()),
             ));
         }
         let counted = Counted::new();
-        let place = mountpoints::find(imported, entry, &name, how.dir.as_deref(), how.overlay)?;
-        let files = self.open_files(imported, entry, how)?;
-        let read_only = entry.is_snapshot() || how.read_only || imported.pool.is_read_only();
+        let place = mountpoints::find(active, entry, &name, how.dir.as_deref(), how.overlay)?;
+        let dataset = self.open_files(active, entry, how)?;
+        let read_only = entry.is_snapshot() || how.read_only || active.pool.is_read_only();
         let (fs, mounted): (Arc<dyn vfs::FileSystem>, _) = if entry.is_snapshot() {
-            (Arc::clone(&files) as Arc<dyn vfs::FileSystem>, None)
+            (Arc::clone(&dataset) as Arc<dyn vfs::FileSystem>, None)
         } else {
-            let mounted = Arc::new(self.with_snapshots(imported, entry, &files)?);
+            let mounted = Arc::new(self.with_snapshots(active, entry, &dataset)?);
             (
                 Arc::clone(&mounted) as Arc<dyn vfs::FileSystem>,
                 Some(mounted),
@@ -96,16 +98,18 @@ impl Daemon {
         let options = fuse::Options {
             fs_name: name.clone(),
             allow_other: rustix::process::geteuid().is_root(),
-            ..imported.restrictions(entry, read_only, &how.allowed)?
+            ..active.restrictions(entry, read_only, &how.allowed)?
         };
         let meter = Arc::new(FilesMeter::default());
         let fs = Arc::new(MeteredFiles::new(fs, Arc::clone(&meter)));
         let mount = fuse::Mount::at(fs, &place, &options)?;
-        self.watch(imported, entry.id, &mount);
+        self.watch(active, entry.id, &mount);
         tracing::info!(dataset = name, dir = %place.path().display(), "mounted");
+        let user = format!("the mount at {}", place.path().display());
+        let lease = active.leases.take(Thing::Dataset(entry.id), user);
         let state = MountState {
             mount,
-            files,
+            dataset,
             mounted,
             meter,
             place,
@@ -114,9 +118,10 @@ impl Daemon {
             overlay: how.overlay,
             allowed: how.allowed,
             _counted: counted,
+            _lease: lease,
         };
-        imported.mounts.lock().insert(entry.id, state);
-        imported.not_mounted_again.lock().remove(&entry.id);
+        active.mounts.lock().insert(entry.id, state);
+        active.not_mounted_again.lock().remove(&entry.id);
         Ok(())
     }
 
@@ -127,14 +132,14 @@ impl Daemon {
         read_only: Option<bool>,
         allowed: Allowed,
     ) -> Result<()> {
-        let (imported, entry) = self.find(name)?;
-        let _admin = imported.lock()?;
-        let mut mounts = imported.mounts.lock();
+        let (active, entry) = self.find(name)?;
+        let _admin = active.lock()?;
+        let mut mounts = active.mounts.lock();
         let state = mounts.get_mut(&entry.id).ok_or_else(|| {
             let why = format!("'{name}' is not mounted; mount it first: strongroom mount {name}");
             Failure::new(FailureKind::NotFound, why)
         })?;
-        let stays = entry.is_snapshot() || imported.pool.is_read_only();
+        let stays = entry.is_snapshot() || active.pool.is_read_only();
         if stays && read_only == Some(false) {
             return Err(Failure::usage(format!(
                 "'{name}' stays read-only: it is a snapshot, or its pool is imported read-only"
@@ -142,26 +147,26 @@ impl Daemon {
         }
         let read_only = read_only.unwrap_or(state.read_only);
         let allowed = allowed.or(state.allowed);
-        let settings = imported.settings_of(&entry, read_only, &allowed)?;
-        let options = imported.restrictions(&entry, read_only, &allowed)?;
+        let settings = active.settings_of(&entry, read_only, &allowed)?;
+        let options = active.restrictions(&entry, read_only, &allowed)?;
         state.mount.follow(&options)?;
-        state.files.set_settings(settings);
+        state.dataset.set_settings(settings);
         (state.read_only, state.allowed) = (read_only, allowed);
         Ok(())
     }
 
     fn with_snapshots(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         entry: &Entry,
-        files: &Arc<Dataset>,
+        dataset: &Arc<Dataset>,
     ) -> Result<SnapshotDirFs> {
         let daemon: Weak<Daemon> = Arc::downgrade(self);
-        let weak = Arc::downgrade(imported);
-        let (snapdir, _) = properties::effective(&imported.pool, entry, "snapdir")?;
+        let weak = Arc::downgrade(active);
+        let (snapdir, _) = properties::effective(&active.pool, entry, "snapdir")?;
         let open = Box::new(move |snapshot: &Entry| {
             let gone = || dataset::Error::from(vfs::Error::Stale);
-            let (daemon, imported) = daemon.upgrade().zip(weak.upgrade()).ok_or_else(gone)?;
+            let (daemon, active) = daemon.upgrade().zip(weak.upgrade()).ok_or_else(gone)?;
             let how = HowToMount {
                 dir: None,
                 read_only: true,
@@ -170,9 +175,9 @@ impl Daemon {
                 owner: Caller::default(),
             };
             daemon
-                .open_files(&imported, snapshot, &how)
+                .open_files(&active, snapshot, &how)
                 .map_err(|failure| {
-                    let name = imported.pool.name_of(snapshot.id).unwrap_or_default();
+                    let name = active.pool.name_of(snapshot.id).unwrap_or_default();
                     tracing::error!(
                         reason = failure.message,
                         snapshot = name,
@@ -182,23 +187,23 @@ impl Daemon {
                 })
         });
         Ok(SnapshotDirFs::new(
-            Arc::clone(files),
+            Arc::clone(dataset),
             open,
             snapdir == "visible",
         ))
     }
 
     /// Cleans up when another process unmounts.
-    fn watch(&self, imported: &Arc<ActivePool>, id: u64, mount: &fuse::Mount) {
-        let weak = Arc::downgrade(imported);
+    fn watch(&self, active: &Arc<ActivePool>, id: u64, mount: &fuse::Mount) {
+        let weak = Arc::downgrade(active);
         mount.on_end(move |_| {
-            let Some(imported) = weak.upgrade() else {
+            let Some(active) = weak.upgrade() else {
                 return;
             };
             // Not on the thread that tells of it: that is still part of the mount.
             let cleanup = move || {
-                if let Ok(_admin) = imported.lock() {
-                    imported.clean_up(id);
+                if let Ok(_admin) = active.lock() {
+                    active.clean_up(id);
                 }
             };
             if let Err(error) = std::thread::Builder::new()
@@ -215,7 +220,7 @@ impl Daemon {
 fn close(state: MountState) {
     let MountState {
         mount,
-        files,
+        dataset,
         mounted,
         place,
         ..
@@ -225,10 +230,10 @@ fn close(state: MountState) {
         mounted.close_snapshots();
     }
     drop(mounted);
-    if let Err(error) = files.close() {
-        tracing::error!(%error, dataset = files.name(), "closing a dataset failed; what was not synced is lost. 'strongroom pool status' says more");
+    if let Err(error) = dataset.close() {
+        tracing::error!(%error, dataset = dataset.name(), "closing a dataset failed; what was not synced is lost. 'strongroom pool status' says more");
     }
-    tracing::info!(dataset = files.name(), dir = %place.path().display(), "unmounted");
+    tracing::info!(dataset = dataset.name(), dir = %place.path().display(), "unmounted");
 }
 
 impl ActivePool {
@@ -288,7 +293,7 @@ impl ActivePool {
 
     /// Waits until the daemon itself has nothing to do with these datasets any more: the pool's thread may look at
     /// one, and what another process unmounted is closed a moment later. What a stream is made of is not waited for.
-    fn await_closed(&self, ids: &[u64]) -> Result<()> {
+    pub(crate) fn await_closed(&self, ids: &[u64]) -> Result<()> {
         let mut heads = Vec::new();
         for id in ids {
             let entry = self.pool.entry(*id)?;
@@ -306,7 +311,7 @@ impl ActivePool {
             .filter_map(|id| mounts.get(id).map(|state| (*id, state)));
         found
             .map(|(id, state)| Unmounted {
-                imported: Arc::clone(self),
+                active: Arc::clone(self),
                 id,
                 place: state.place.clone(),
                 by_property: state.by_property,
@@ -322,18 +327,13 @@ impl ActivePool {
         self.mounts.lock().keys().copied().collect()
     }
 
-    /// Every dataset and snapshot that is mounted, or a volume in use.
-    pub(crate) fn used_ids(&self) -> Vec<u64> {
-        [self.mounted_ids(), self.volumes_in_use()].concat()
-    }
-
     /// What a dataset has open that is mounted, or a volume in use.
     pub(crate) fn files_of(&self, id: u64) -> Option<Arc<Dataset>> {
         if let Some(state) = self.mounts.lock().get(&id) {
-            return Some(Arc::clone(&state.files));
+            return Some(Arc::clone(&state.dataset));
         }
         let volumes = self.volumes.lock();
-        let volume = volumes.get(&id)?.device.volume();
+        let volume = volumes.get(&id)?.volume();
         volume.as_ref().map(|volume| Arc::clone(volume.dataset()))
     }
 
@@ -364,28 +364,18 @@ impl ActivePool {
                 Ok(MountRow {
                     name: self.pool.name_of(*id)?,
                     dir: state.dir().display().to_string(),
-                    read_only: state.read_only || state.files.settings().read_only,
+                    read_only: state.read_only || state.dataset.settings().read_only,
                 })
             })
             .collect()
     }
 }
 
-/// Datasets of a pool.
-pub(crate) type InPool<'a> = (&'a Arc<ActivePool>, Vec<u64>);
-
-/// Each dataset with its pool.
-fn each<'a>(
-    (imported, ids): &'a InPool<'a>,
-) -> impl Iterator<Item = (&'a Arc<ActivePool>, &'a u64)> {
-    ids.iter().map(move |id| (*imported, id))
-}
-
 /// Those of these datasets that are mounted, parents first.
 fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
     let mut mounted: Vec<Unmounted> = wanted
         .iter()
-        .flat_map(|(imported, ids)| imported.mounted(ids))
+        .flat_map(|(active, ids)| active.mounted(ids))
         .collect();
     mounted.sort_by_key(|was| was.place.path());
     mounted
@@ -394,7 +384,7 @@ fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
 /// Something that was mounted, and how.
 #[derive(Clone)]
 pub(crate) struct Unmounted {
-    imported: Arc<ActivePool>,
+    active: Arc<ActivePool>,
     pub(crate) id: u64,
     place: Place,
     by_property: bool,
@@ -404,9 +394,9 @@ pub(crate) struct Unmounted {
 }
 
 impl Unmounted {
-    /// The pool that it is of.
-    pub(crate) fn pool_name(&self) -> String {
-        self.imported.pool.name()
+    /// Whether its pool is imported.
+    pub(crate) fn has_pool(&self, daemon: &Daemon) -> bool {
+        daemon.pool(&self.active.pool.name()).is_ok()
     }
 
     /// Removes the directory, if it was the dataset's own and nothing is in it.
@@ -422,11 +412,13 @@ impl Daemon {
     /// mounted again. If one cannot be unmounted, all stay as they are.
     pub(crate) fn unmount_all(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         ids: &[u64],
         force: bool,
     ) -> Result<Vec<Unmounted>> {
-        self.unmount_from(&[(imported, ids.to_vec())], force)
+        let unmounted = self.unmount_from(&[(active, ids.to_vec())], force)?;
+        active.await_closed(ids)?;
+        Ok(unmounted)
     }
 
     /// As [`Daemon::unmount_all`], of several pools: the directories of one may be in another.
@@ -435,13 +427,10 @@ impl Daemon {
         wanted: &[InPool<'_>],
         force: bool,
     ) -> Result<Vec<Unmounted>> {
-        for (imported, id) in wanted.iter().flat_map(each) {
-            imported.close_volume(*id, force)?;
-        }
         let mut mounted = all_mounted(wanted);
         let mut done = Vec::new();
         while let Some(next) = mounted.pop() {
-            if let Err(failure) = next.imported.unmount(next.id, force) {
+            if let Err(failure) = next.active.unmount(next.id, force) {
                 for failure in self.mount_again(done) {
                     tracing::error!(reason = failure.message, "could not be mounted again");
                 }
@@ -449,21 +438,15 @@ impl Daemon {
             }
             done.insert(0, next);
         }
-        for (imported, ids) in wanted {
-            imported.await_closed(ids)?;
-        }
         Ok(done)
     }
 
     /// Unmounts what can be, the deepest first, and says what cannot.
-    pub(crate) fn unmount_what_can(&self, wanted: &[InPool<'_>], force: bool) -> Vec<Failure> {
-        let volumes = wanted.iter().flat_map(each);
-        let in_use = volumes.filter_map(|(imported, id)| imported.close_volume(*id, force).err());
-        let mut failures: Vec<Failure> = in_use.collect();
+    pub(crate) fn unmount_what_can(wanted: &[InPool<'_>], force: bool) -> Vec<Failure> {
         let mounted = all_mounted(wanted);
         let mounted = mounted.iter().rev();
-        failures.extend(mounted.filter_map(|next| next.imported.unmount(next.id, force).err()));
-        failures
+        let failed = mounted.filter_map(|next| next.active.unmount(next.id, force).err());
+        failed.collect()
     }
 
     /// Mounts again what was unmounted for something else to be done, parents first, as it was.
@@ -472,7 +455,7 @@ impl Daemon {
         let mut failures = Vec::new();
         for was in unmounted {
             // What was destroyed meanwhile stays away.
-            let Ok(entry) = was.imported.pool.entry(was.id) else {
+            let Ok(entry) = was.active.pool.entry(was.id) else {
                 continue;
             };
             let how = HowToMount {
@@ -482,7 +465,7 @@ impl Daemon {
                 allowed: was.allowed,
                 owner: Caller::default(),
             };
-            failures.extend(self.mount(&was.imported, &entry, &how).err());
+            failures.extend(self.mount(&was.active, &entry, &how).err());
         }
         failures
     }
@@ -491,7 +474,7 @@ impl Daemon {
     /// Returns what went wrong, but goes on.
     pub(crate) fn mount_automatic(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         entries: &[Arc<Entry>],
         owner: Caller,
     ) -> Vec<Failure> {
@@ -500,12 +483,12 @@ impl Daemon {
         let may_mount = |entry: &&Arc<Entry>| !entry.is_snapshot() && entry.volume().is_none();
         for entry in entries.iter().filter(may_mount) {
             let canmount = entry.props.get("canmount").map_or("on", String::as_str);
-            let is_mounted = imported.mounts.lock().contains_key(&entry.id);
-            let has_key = entry.suite == 0 || imported.keys.lock().contains_key(&entry.key_root);
+            let is_mounted = active.mounts.lock().contains_key(&entry.id);
+            let has_key = entry.suite == 0 || active.keys.lock().contains_key(&entry.key_root);
             if canmount != "on" || is_mounted || !has_key {
                 continue;
             }
-            match properties::mountpoint(&imported.pool, entry) {
+            match properties::mountpoint(&active.pool, entry) {
                 Ok((Mountpoint::Path(place), _)) => wanted.push((place.path(), entry)),
                 Ok(_) => {}
                 Err(failure) => failures.push(failure),
@@ -520,7 +503,7 @@ impl Daemon {
                 allowed: Allowed::default(),
                 owner,
             };
-            failures.extend(self.mount(imported, entry, &how).err());
+            failures.extend(self.mount(active, entry, &how).err());
         }
         failures
     }

@@ -1,14 +1,69 @@
 //! What commands ask of all front ends.
 
-use crate::failure::Result;
+use std::sync::Arc;
+
+use pool::Entry;
+use vfs::Caller;
+
+use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
-use crate::state::front_end::{Going, Held};
+use crate::state::front_end::{Going, Held, InPool, Withdrawn};
 
 impl Daemon {
     /// Offers what could not be offered so far.
     pub(crate) fn restore_offers(&self) {
         self.front_ends.iter().for_each(|each| each.restore(self));
+    }
+
+    /// Offers those of these datasets that are offered without a command. Returns what could not be.
+    pub(crate) fn offer_datasets(
+        self: &Arc<Self>,
+        active: &Arc<ActivePool>,
+        entries: &[Arc<Entry>],
+        owner: Caller,
+    ) -> Vec<Failure> {
+        let all = self.front_ends.iter();
+        all.flat_map(|each| each.offer(self, active, entries, owner))
+            .collect()
+    }
+
+    /// Takes datasets and volumes out of use, to change them or take them away. If one cannot be, all front ends offer what
+    /// they did.
+    pub(crate) fn withdraw(
+        self: &Arc<Self>,
+        wanted: &[InPool<'_>],
+        force: bool,
+    ) -> Result<WithdrawnOffers> {
+        for (active, id) in wanted.iter().flat_map(each) {
+            active.close_volume(*id, force)?;
+        }
+        let mut done = WithdrawnOffers::default();
+        for front_end in self.front_ends {
+            match front_end.withdraw(self, wanted, force) {
+                Ok(withdrawn) => done.0.extend(withdrawn),
+                Err(failure) => {
+                    for failure in done.offer_again(self) {
+                        tracing::error!(reason = failure.message, "could not be offered again");
+                    }
+                    return Err(failure);
+                }
+            }
+        }
+        for (active, ids) in wanted {
+            active.await_closed(ids)?;
+        }
+        Ok(done)
+    }
+
+    /// As [`Daemon::withdraw`] by force, for good. Returns what could not be withdrawn.
+    pub(crate) fn withdraw_what_can(&self, wanted: &[InPool<'_>]) -> Vec<Failure> {
+        let volumes = wanted.iter().flat_map(each);
+        let in_use = volumes.filter_map(|(active, id)| active.close_volume(*id, true).err());
+        let mut failures: Vec<Failure> = in_use.collect();
+        let all = self.front_ends.iter();
+        failures.extend(all.flat_map(|each| each.withdraw_what_can(wanted)));
+        failures
     }
 
     /// Refuses to take away what a front end offers.
@@ -31,14 +86,14 @@ impl Daemon {
     /// pool is there again.
     pub(crate) fn without_offers<T>(
         &self,
-        imported: &ActivePool,
+        active: &ActivePool,
         force: bool,
         why: &str,
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         let in_use = || {
-            let volumes = imported.volumes_in_use().into_iter();
-            volumes.map(|id| Ok(imported.pool.name_of(id)?)).collect()
+            let volumes = active.volumes_in_use().into_iter();
+            volumes.map(|id| Ok(active.pool.name_of(id)?)).collect()
         };
         self.without_offers_of(in_use, force, why, work)
     }
@@ -68,11 +123,11 @@ impl Daemon {
     /// Forgets what is offered of volumes of a pool that are gone.
     pub(crate) fn forget_offers(
         &self,
-        imported: &ActivePool,
+        active: &ActivePool,
         is_gone: impl Fn(&str) -> bool,
     ) -> Result<()> {
         let mut all = self.front_ends.iter();
-        let pool = imported.pool.guid();
+        let pool = active.pool.guid();
         all.try_for_each(|each| each.forget(self, pool, &is_gone))
     }
 
@@ -88,6 +143,29 @@ impl Daemon {
     }
 }
 
+/// Each dataset with its pool.
+fn each<'a>((active, ids): &'a InPool<'a>) -> impl Iterator<Item = (&'a Arc<ActivePool>, &'a u64)> {
+    ids.iter().map(move |id| (*active, id))
+}
+
+/// What all front ends offered of datasets that were withdrawn.
+#[derive(Default)]
+pub(crate) struct WithdrawnOffers(Vec<Box<dyn Withdrawn<Daemon>>>);
+
+impl WithdrawnOffers {
+    /// See [`Withdrawn::clear`].
+    pub(crate) fn clear(&self) {
+        self.0.iter().for_each(|withdrawn| withdrawn.clear());
+    }
+
+    /// See [`Withdrawn::offer_again`].
+    pub(crate) fn offer_again(self, daemon: &Arc<Daemon>) -> Vec<Failure> {
+        let all = self.0.into_iter();
+        all.flat_map(|withdrawn| withdrawn.offer_again(daemon))
+            .collect()
+    }
+}
+
 /// All front ends, each of which only one thread changes.
 struct HeldOffers<'a>(Vec<Box<dyn Held + 'a>>);
 
@@ -96,5 +174,89 @@ impl HeldOffers<'_> {
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
         let mut all = self.0.iter();
         all.try_for_each(|held| held.suspend(volumes, why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+    use pool::Reach;
+    use protocol::api::FailureKind;
+
+    use super::*;
+    use crate::state::front_end::FrontEnd;
+    use crate::tests::{command, create, create_pool};
+
+    /// What the front end `Notes` did.
+    static DONE: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+    struct Notes;
+
+    impl FrontEnd<Daemon> for Notes {
+        fn start(&self, _: &Arc<Daemon>) {}
+
+        fn withdraw(
+            &self,
+            _: &Arc<Daemon>,
+            _: &[InPool<'_>],
+            _: bool,
+        ) -> Result<Option<Box<dyn Withdrawn<Daemon>>>> {
+            DONE.lock().push("withdraw");
+            Ok(Some(Box::new(Notes)))
+        }
+    }
+
+    impl Withdrawn<Daemon> for Notes {
+        fn clear(&self) {
+            DONE.lock().push("clear");
+        }
+
+        fn offer_again(self: Box<Self>, _: &Arc<Daemon>) -> Vec<Failure> {
+            DONE.lock().push("offer again");
+            Vec::new()
+        }
+    }
+
+    /// Withdraws by force only.
+    struct InUse;
+
+    impl FrontEnd<Daemon> for InUse {
+        fn start(&self, _: &Arc<Daemon>) {}
+
+        fn withdraw(
+            &self,
+            _: &Arc<Daemon>,
+            _: &[InPool<'_>],
+            force: bool,
+        ) -> Result<Option<Box<dyn Withdrawn<Daemon>>>> {
+            match force {
+                true => Ok(None),
+                false => Err(Failure::new(FailureKind::Busy, "it is in use")),
+            }
+        }
+    }
+
+    /// Commands ask all front ends. If one cannot let go, the others offer again what they offered.
+    #[test]
+    fn all_front_ends_withdraw_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let (socket, state) = (dir.path().join("socket"), dir.path().join("state"));
+        let daemon = Daemon::new(&socket, &state, 16 << 20, &[&Notes, &InUse]);
+        create_pool(&daemon, dir.path(), "tank");
+        create(&daemon, "tank/a", &Vec::new());
+        let done = || std::mem::take(&mut *DONE.lock());
+        let destroy = |force| {
+            command(|context| daemon.destroy("tank/a", Reach::Named, force, false, context))
+        };
+        assert_eq!(destroy(false).unwrap_err().kind, FailureKind::Busy);
+        assert_eq!(done(), ["withdraw", "offer again"]);
+        assert!(daemon.find("tank/a").is_ok());
+        destroy(true).unwrap();
+        assert_eq!(done(), ["withdraw", "clear"]);
+        let export = |force| command(|context| daemon.export_pool("tank", force, context));
+        assert_eq!(export(false).unwrap_err().kind, FailureKind::Busy);
+        assert_eq!(done(), ["withdraw", "offer again"]);
+        export(true).unwrap();
+        assert_eq!(done(), ["withdraw"]);
     }
 }

@@ -23,10 +23,10 @@ use crate::ops::import_scan::{Candidate, Candidates, choose};
 use crate::ops::metered_devices;
 use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
+use crate::state::channel::Channel;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::{Daemon, already_imported};
 use crate::state::front_end::Going;
-use crate::state::keyring::Prompt;
 use crate::state::memory::KnownPool;
 use crate::state::mountpoints;
 
@@ -59,7 +59,7 @@ impl Daemon {
         if !new.force {
             refuse_mixed(new.devices.groups.iter().map(redundancy))?;
         }
-        let plan = DatasetSpec::new(0, &new.pool, &new.props, context.prompt)?;
+        let plan = DatasetSpec::new(0, &new.pool, &new.props, context.channel)?;
         // Another command may have been faster while a key was asked for.
         if self.pool(&new.pool).is_ok() {
             return Err(already_imported(&new.pool));
@@ -82,16 +82,16 @@ impl Daemon {
         pool.claim(&host_name())?;
         store.commit_labels()?;
         made.keep();
-        let imported = ActivePool::new(pool, &self.accepted, &self.wakeup);
-        let entry = imported.pool.top()?;
+        let active = ActivePool::new(pool, &self.accepted, &self.wakeup);
+        let entry = active.pool.top()?;
         if let Some(key) = key {
-            imported.keys.lock().insert(entry.id, key);
-            imported.accept_as_set(entry.id);
+            active.keys.lock().insert(entry.id, key);
+            active.accept_as_set(entry.id);
         }
-        self.take_in(&imported)?;
+        self.take_in(&active)?;
         if !new.no_mount {
-            let _admin = imported.lock()?;
-            let failures = self.mount_automatic(&imported, &[entry], context.caller());
+            let _admin = active.lock()?;
+            let failures = self.offer_datasets(&active, &[entry], context.caller());
             let created = |failure: Failure| {
                 failure.context(format_args!("'{}' was created, but not mounted", new.pool))
             };
@@ -111,7 +111,7 @@ impl Daemon {
             if self
                 .pools()
                 .iter()
-                .any(|imported| imported.pool.guid() == candidate.guid)
+                .any(|active| active.pool.guid() == candidate.guid)
             {
                 continue;
             }
@@ -174,7 +174,7 @@ impl Daemon {
         let mut names = Vec::new();
         for candidate in chosen {
             let pools = self.pools();
-            let mut guids = pools.iter().map(|imported| imported.pool.guid());
+            let mut guids = pools.iter().map(|active| active.pool.guid());
             if !guids.any(|guid| guid == candidate.guid) {
                 names.push(self.import_one(candidate, import, keys_until, context)?);
             } else if import.pool.is_some() {
@@ -218,7 +218,11 @@ impl Daemon {
         } else {
             Access::Exclusive
         };
-        let store = Arc::new(self.open_store(&candidate.paths, access)?);
+        let store = Arc::new(self.open_store(
+            &candidate.paths,
+            access,
+            &metered_devices::pool_user(name),
+        )?);
         let pool = match import.without_logs {
             true => open_without_logs(store, import, context)?,
             false => Pool::open(store, Arc::new(System), import.read_only)?,
@@ -231,30 +235,30 @@ impl Daemon {
                 pool.record(&context.origin())?;
             }
         }
-        let imported = ActivePool::new(pool, &self.accepted, &self.wakeup);
+        let active = ActivePool::new(pool, &self.accepted, &self.wakeup);
         if import.accept {
-            imported.accept_all()?;
+            active.accept_all()?;
         }
-        self.take_in(&imported)?;
-        imported.open_caches(self, context);
+        self.take_in(&active)?;
+        active.open_caches(self, context);
         if import.load_keys {
-            self.load_keys_of(&imported, keys_until, context)?;
+            self.load_keys_of(&active, keys_until, context)?;
         }
         if !import.no_mount {
-            let _admin = imported.lock()?;
-            let entries = imported.all_heads()?;
-            let failures = self.mount_automatic(&imported, &entries, Caller::default());
+            let _admin = active.lock()?;
+            let entries = active.all_heads()?;
+            let failures = self.offer_datasets(&active, &entries, Caller::default());
             context.tell(failures);
         }
-        Ok(imported.pool.name())
+        Ok(active.pool.name())
     }
 
     /// Adds a pool to those that are imported; if that cannot be, exports it again.
-    fn take_in(&self, imported: &Arc<ActivePool>) -> Result<()> {
-        let added = self.add(Arc::clone(imported));
+    fn take_in(&self, active: &Arc<ActivePool>) -> Result<()> {
+        let added = self.add(Arc::clone(active));
         if added.is_err() {
-            let mut admin = imported.lock()?;
-            imported.export(&mut admin)?;
+            let mut admin = active.lock()?;
+            active.export(&mut admin)?;
         }
         self.open_to_delegates();
         added
@@ -329,41 +333,41 @@ impl Daemon {
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let imported = match self.pool(name) {
-            Ok(imported) => imported,
+        let active = match self.pool(name) {
+            Ok(active) => active,
             // One that could not be imported at the start is not to be tried again.
             Err(_) if self.remove(name) => return Ok(()),
             Err(failure) => return Err(failure),
         };
-        let leave = || self.export_in(&imported, force, context);
-        self.without_offers(&imported, force, "its pool was exported", leave)?;
-        close(imported, context);
+        let leave = || self.export_in(&active, force, context);
+        self.without_offers(&active, force, "its pool was exported", leave)?;
+        close(active, context);
         Ok(())
     }
 
     fn export_in(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let mut admin = imported.lock()?;
-        let own_dirs = imported.all_own_dirs();
-        let unmounted = self.unmount_all(imported, &imported.used_ids(), force)?;
-        let is_writable = !imported.pool.is_read_only() && imported.pool.suspended().is_none();
+        let mut admin = active.lock()?;
+        let own_dirs = active.all_own_dirs();
+        let withdrawn = self.withdraw(&[(active, active.used_ids())], force)?;
+        let is_writable = !active.pool.is_read_only() && active.pool.suspended().is_none();
         let recorded = match is_writable {
-            true => imported.pool.record(&context.origin()),
+            true => active.pool.record(&context.origin()),
             false => Ok(()),
         };
         let exported = match recorded {
-            Err(error) if imported.pool.suspended().is_none() => Err(error.into()),
-            _ => imported.export(&mut admin),
+            Err(error) if active.pool.suspended().is_none() => Err(error.into()),
+            _ => active.export(&mut admin),
         };
         if exported.is_err() {
-            context.tell(self.mount_again(unmounted));
+            context.tell(withdrawn.offer_again(self));
             return exported;
         }
-        self.remove(&imported.pool.name());
+        self.remove(&active.pool.name());
         mountpoints::remove_dirs(own_dirs);
         Ok(())
     }
@@ -374,15 +378,15 @@ impl Daemon {
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let imported = self.pool(name)?;
-        let destroy = || self.destroy_in_whole(&imported, force, context);
+        let active = self.pool(name)?;
+        let destroy = || self.destroy_in_whole(&active, force, context);
         let (left, destroyed) =
-            self.without_offers(&imported, force, "its pool was destroyed", destroy)?;
+            self.without_offers(&active, force, "its pool was destroyed", destroy)?;
         let is_inside = |volume: &str| volume.split('/').next() == Some(name);
-        let forgotten = self.forget_offers(&imported, is_inside);
-        close(imported, context);
+        let forgotten = self.forget_offers(&active, is_inside);
+        close(active, context);
         for device in left {
-            context.prompt.notice(keeps_keys(&device));
+            context.channel.notice(keeps_keys(&device));
         }
         destroyed.and(forgotten)
     }
@@ -391,39 +395,39 @@ impl Daemon {
     /// pool stays.
     fn destroy_in_whole(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<(Vec<pool::DeviceInfo>, Result<()>)> {
-        let mut admin = imported.lock()?;
-        let own_dirs = imported.all_own_dirs();
-        let unmounted = self.unmount_all(imported, &imported.used_ids(), force)?;
-        imported.stop_worker();
-        let mut left = imported.pool.devices();
-        left.retain(|device| !imported.reach(self, device, context));
-        let destroyed = imported.pool.destroy().map_err(Failure::from);
-        if destroyed.is_err() && imported.pool.superblock().state != PoolState::Destroyed {
-            imported.start_worker();
-            context.tell(self.mount_again(unmounted));
+        let mut admin = active.lock()?;
+        let own_dirs = active.all_own_dirs();
+        let withdrawn = self.withdraw(&[(active, active.used_ids())], force)?;
+        active.stop_worker();
+        let mut left = active.pool.devices();
+        left.retain(|device| !active.reach(self, device, context));
+        let destroyed = active.pool.destroy().map_err(Failure::from);
+        if destroyed.is_err() && active.pool.superblock().state != PoolState::Destroyed {
+            active.start_worker();
+            context.tell(withdrawn.offer_again(self));
             return destroyed.map(|()| (left, Ok(())));
         }
-        imported.keys.lock().clear();
+        active.keys.lock().clear();
         admin.let_go();
-        self.remove(&imported.pool.name());
+        self.remove(&active.pool.name());
         mountpoints::remove_dirs(own_dirs);
         Ok((left, destroyed))
     }
 }
 
 /// Waits until a pool that was let go has closed its devices, so that they can be used again.
-fn close(imported: Arc<ActivePool>, context: &mut Context<'_>) {
-    let notifier = imported.close_notifier();
-    drop(imported);
+fn close(active: Arc<ActivePool>, context: &mut Context<'_>) {
+    let notifier = active.close_notifier();
+    drop(active);
     let is_closed = notifier.wait();
     memory::give_back_soon();
     if !is_closed {
         let text = "another command still has the pool's devices open; they are free when it ends";
-        context.prompt.notice(text.into());
+        context.channel.notice(text.into());
     }
 }
 
@@ -442,7 +446,7 @@ impl NonInteractive {
     }
 }
 
-impl Prompt for NonInteractive {
+impl Channel for NonInteractive {
     fn ask(&mut self, _: protocol::api::Ask) -> Result<Option<secret::Secret>> {
         Ok(None)
     }
@@ -466,7 +470,7 @@ fn open_without_logs(
     }
     let (pool, given_up) = Pool::open_without_logs(store, Arc::new(System))?;
     for line in given_up {
-        context.prompt.notice(line);
+        context.channel.notice(line);
     }
     Ok(pool)
 }
@@ -526,7 +530,11 @@ impl Daemon {
         let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
         for path in paths {
             if !matches!(DeviceName::parse(path), DeviceName::Path(_)) {
-                opened.push(self.open_device(path, Access::Exclusive)?);
+                opened.push(self.open_device(
+                    path,
+                    Access::Exclusive,
+                    &metered_devices::pool_user(&new.pool),
+                )?);
                 continue;
             }
             let device = match new.size {

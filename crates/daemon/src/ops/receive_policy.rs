@@ -45,18 +45,18 @@ pub(crate) const DANGEROUS: [&str; 2] = ["devices", "setuid"];
 impl Chosen {
     /// Checks it, and asks for a key if the dataset is to have one of its own.
     pub(crate) fn new(
-        imported: &ActivePool,
+        active: &ActivePool,
         dataset: &str,
         given: &Props,
         exclude: Vec<String>,
         context: &mut Context<'_>,
     ) -> Result<Chosen> {
-        let forbidden = forbidden(imported, dataset, context)?;
+        let forbidden = forbidden(active, dataset, context)?;
         let mut props = checked(given)?;
         let is_of_keys = |name: &str| OF_KEYS.contains(&name);
         let says_how = props.keys().any(|name| is_of_keys(name))
             || exclude.iter().any(|name| is_of_keys(name));
-        let is_new = imported.pool.find(dataset).is_err();
+        let is_new = active.pool.find(dataset).is_err();
         if let (false, Some(name)) = (is_new, props.keys().next()) {
             return Err(Failure::usage(format!(
                 "'{dataset}' is there already, and receive -o {name} is for a new dataset; use 'set' or 'key change'"
@@ -76,8 +76,8 @@ impl Chosen {
         }
         let plan = match is_new && dataset.contains('/') {
             true => {
-                let above = suite_above(imported, dataset)?;
-                Some(DatasetSpec::new(above, dataset, given, context.prompt)?)
+                let above = suite_above(active, dataset)?;
+                Some(DatasetSpec::new(above, dataset, given, context.channel)?)
             }
             false => None,
         };
@@ -96,15 +96,15 @@ impl Chosen {
 /// The properties that the caller may not set there. A file that is received may be owned by root and change
 /// who runs it: so either the caller may set that, or the dataset does without.
 fn forbidden(
-    imported: &ActivePool,
+    active: &ActivePool,
     dataset: &str,
     context: &Context<'_>,
 ) -> Result<BTreeSet<&'static str>> {
-    let Ok(head) = imported.pool.find(dataset) else {
+    let Ok(head) = active.pool.find(dataset) else {
         let (above, _) = dataset.rsplit_once('/').unwrap_or((dataset, ""));
-        return context.forbidden(imported, &*imported.pool.find(above)?);
+        return context.forbidden(active, &*active.pool.find(above)?);
     };
-    let forbidden = context.forbidden(imported, &head)?;
+    let forbidden = context.forbidden(active, &head)?;
     let is_off = |name: &str| head.props.get(name).is_some_and(|value| value == "off");
     let mut dangerous = DANGEROUS.iter();
     match dangerous.find(|name| forbidden.contains(*name) && !is_off(name)) {
@@ -122,7 +122,7 @@ fn forbidden(
 /// What becomes of the keys and properties that come with a stream.
 pub(crate) struct Rules<'a> {
     daemon: &'a Arc<Daemon>,
-    imported: &'a Arc<ActivePool>,
+    active: &'a Arc<ActivePool>,
     dataset: &'a str,
     /// Whether files that are open in the dataset give errors afterwards, rather than hold up the end.
     force: bool,
@@ -164,18 +164,18 @@ enum SealedBy {
 impl<'a> Rules<'a> {
     pub(crate) fn new(
         daemon: &'a Arc<Daemon>,
-        imported: &'a Arc<ActivePool>,
+        active: &'a Arc<ActivePool>,
         into: &ReceiveInto<'a>,
         chosen: Chosen,
     ) -> Rules<'a> {
         let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
-        let head = imported.pool.find(dataset).ok();
+        let head = active.pool.find(dataset).ok();
         Rules {
             daemon,
-            imported,
+            active,
             dataset,
             force: into.force,
-            key: head.and_then(|head| imported.loaded_key(head.key_root).ok()),
+            key: head.and_then(|head| active.loaded_key(head.key_root).ok()),
             props: chosen.props,
             exclude: chosen.exclude,
             says_how: chosen.says_how,
@@ -195,16 +195,16 @@ impl<'a> Rules<'a> {
 
     /// Whether the dataset is mounted. It stays so until the end of each stream.
     pub(crate) fn is_mounted(&self) -> bool {
-        let head = self.imported.pool.find(self.dataset);
-        head.is_ok_and(|head| self.imported.mounts.lock().contains_key(&head.id))
+        let head = self.active.pool.find(self.dataset);
+        head.is_ok_and(|head| self.active.mounts.lock().contains_key(&head.id))
     }
 
     /// What has to be unmounted for the dataset to change: the dataset, and what is mounted in it.
     fn mounted_in(&self) -> Vec<u64> {
-        let Ok(head) = self.imported.pool.find(self.dataset) else {
+        let Ok(head) = self.active.pool.find(self.dataset) else {
             return Vec::new();
         };
-        let mounts = self.imported.mounts.lock();
+        let mounts = self.active.mounts.lock();
         let Some(dir) = mounts.get(&head.id).map(MountState::dir) else {
             return Vec::new();
         };
@@ -230,15 +230,15 @@ impl<'a> Rules<'a> {
 
     fn above(&self) -> Result<Arc<Entry>> {
         let (above, _) = self.dataset.rsplit_once('/').unwrap_or((self.dataset, ""));
-        Ok(self.imported.pool.find(above)?)
+        Ok(self.active.pool.find(above)?)
     }
 
     /// How records are sealed for a dataset that is there.
     fn seal_for(&self, head: &Entry) -> Result<Sealing> {
-        let keys = self.imported.data_keys(head)?;
+        let keys = self.active.data_keys(head)?;
         let newest = keys.as_ref().and_then(|keys| keys.last());
         self.new.lock().sealed_by = newest.map(|keys| SealedBy::Generation(keys.generation));
-        let settings = properties::settings(&self.imported.pool, head)?;
+        let settings = properties::settings(&self.active.pool, head)?;
         let engine = &self.daemon.engine;
         Ok(Sealing {
             records: Box::new(RecordSealer::new(engine, head.family, keys, &settings)?),
@@ -253,7 +253,7 @@ impl<'a> Rules<'a> {
         let gone = || Failure::usage("there was a dataset of this name, and it is gone; try again");
         let plan = self.plan.lock().take().ok_or_else(gone)?;
         let above = self.above()?;
-        let (made, props) = plan.keys(Some((self.imported, &above)), self.dataset, family)?;
+        let (made, props) = plan.keys(Some((self.active, &above)), self.dataset, family)?;
         self.new.lock().props = props;
         if made.is_none() && begin.suite != 0 && !self.says_how {
             return Err(Failure::usage(
@@ -261,7 +261,7 @@ impl<'a> Rules<'a> {
                  encrypted dataset or with -o encryption=on, or say that it may, with -o encryption=off",
             ));
         }
-        let mut settings = properties::settings(&self.imported.pool, &above)?;
+        let mut settings = properties::settings(&self.active.pool, &above)?;
         let own = self.props(begin).map_err(Failure::usage)?;
         if let Some(value) = own.get("compression") {
             settings.compression = Compression::from_name(value).unwrap_or(settings.compression);
@@ -289,7 +289,7 @@ impl<'a> Rules<'a> {
             }
             None => {
                 self.new.lock().sealed_by = Some(SealedBy::Above(*keyring.wrapping().id()));
-                let key = self.imported.loaded_key(self.imported.key_root(&above)?)?;
+                let key = self.active.loaded_key(self.active.key_root(&above)?)?;
                 keyring.open(&key)?
             }
         };
@@ -308,12 +308,12 @@ impl<'a> Rules<'a> {
         let is_same = match sealed_by {
             None => true,
             Some(SealedBy::Above(id)) => {
-                let ring = self.imported.keyring(&*self.above()?)?;
+                let ring = self.active.keyring(&*self.above()?)?;
                 *ring.wrapping().id() == id
             }
             Some(SealedBy::Generation(number)) => {
-                let head = self.imported.pool.find(self.dataset)?;
-                self.imported.keyring(&head)?.generation(number).is_some()
+                let head = self.active.pool.find(self.dataset)?;
+                self.active.keyring(&head)?.generation(number).is_some()
             }
         };
         match is_same {
@@ -367,7 +367,7 @@ impl Reception for Rules<'_> {
         family: u64,
         txg: u64,
     ) -> std::result::Result<Sealing, String> {
-        let sealing = match self.imported.pool.find(self.dataset) {
+        let sealing = match self.active.pool.find(self.dataset) {
             Ok(head) => self.seal_for(&head),
             Err(_) => self.seal_new(begin, family, txg),
         };
@@ -428,11 +428,11 @@ impl Reception for Rules<'_> {
             name: self.dataset.into(),
             reason: failure.0.message,
         };
-        let _admin = self.imported.lock().map_err(refused)?;
+        let _admin = self.active.lock().map_err(refused)?;
         self.check_keys().map_err(refused)?;
-        let unmounted = self
+        let withdrawn = self
             .daemon
-            .unmount_all(self.imported, &self.mounted_in(), self.force)
+            .withdraw(&[(self.active, self.mounted_in())], self.force)
             .map_err(|failure| {
                 tracing::info!(reason = failure.message, "a receive cannot end");
                 pool::Error::Busy {
@@ -443,7 +443,7 @@ impl Reception for Rules<'_> {
                 }
             })?;
         let finished = finish();
-        let failures = self.daemon.mount_again(unmounted);
+        let failures = withdrawn.offer_again(self.daemon);
         self.failures.lock().extend(failures);
         finished
     }
@@ -451,9 +451,9 @@ impl Reception for Rules<'_> {
     fn received(&self, name: &str) {
         // As after 'create', the key that a new dataset got is loaded.
         let own = self.new.lock().key.take();
-        if let (Some(own), Ok(made)) = (own, self.imported.pool.find(self.dataset)) {
-            self.imported.keys.lock().insert(made.id, own);
-            self.imported.accept_as_set(made.id);
+        if let (Some(own), Ok(made)) = (own, self.active.pool.find(self.dataset)) {
+            self.active.keys.lock().insert(made.id, own);
+            self.active.accept_as_set(made.id);
         }
         self.received.lock().push(name.into());
     }

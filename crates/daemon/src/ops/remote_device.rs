@@ -3,7 +3,6 @@
 //! device until that ends.
 
 use std::io::{ErrorKind, IoSlice};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +13,10 @@ use protocol::device_name::DeviceName;
 use protocol::wire;
 
 use crate::failure::{Failure, Result};
+use crate::ops::mappings::USER;
+use crate::state::channel::{Data, Dialogue};
 use crate::state::daemon::Daemon;
 use crate::state::mapping_table::HeaderLoan;
-
-/// Who has a volume that is borrowed.
-const USER: &str = "a command about LUKS";
 
 /// So long another program may have the file of a header locked that is to be changed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,12 +35,12 @@ struct Loan {
 
 impl Daemon {
     /// Lends a device to the other end of a connection.
-    pub(crate) fn lend(&self, device: &Path, how: Borrowing, stream: &UnixStream) -> Result<()> {
-        let _running = self.transfers.begin(stream)?;
+    pub(crate) fn lend(&self, device: &Path, how: Borrowing, data: &Arc<dyn Data>) -> Result<()> {
+        let _running = self.transfers.begin(data)?;
         let loan = self.loan(device, how)?;
         let file = loan.header.as_ref().and_then(|header| header.file.as_ref());
         let _locked = file.map(|file| file.lock(PATIENCE)).transpose()?;
-        let served = loan.serve(stream);
+        let served = loan.serve(&mut *data.dialogue());
         if loan.header.is_some() && how == Borrowing::ChangeHeader {
             self.read_header_again(device);
         }
@@ -80,7 +78,7 @@ impl Daemon {
 
 impl Loan {
     /// Does what is asked for until the other end has had enough, or is gone.
-    fn serve(&self, mut stream: &UnixStream) -> std::io::Result<()> {
+    fn serve(&self, mut caller: &mut dyn Dialogue) -> std::io::Result<()> {
         let sectors = self.device.sector_sizes();
         let device = BorrowedDevice {
             name: self.device.name(),
@@ -88,10 +86,10 @@ impl Loan {
             logical: sectors.logical,
             physical: sectors.physical,
         };
-        wire::send(&mut stream, &Answer::Lent(device))?;
+        wire::send(&mut caller, &Answer::Lent(device))?;
         let mut piece = Vec::new();
         loop {
-            let request = match wire::receive_up_to(&mut stream, REQUEST_MAX) {
+            let request = match wire::receive_up_to(&mut caller, REQUEST_MAX) {
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
                 request => request?,
             };
@@ -102,7 +100,7 @@ impl Loan {
                     self.device.read_at(offset, &mut piece)
                 }
                 DeviceRequest::Write { offset } => {
-                    wire::receive_piece(&mut stream, &mut piece)?;
+                    wire::receive_piece(&mut caller, &mut piece)?;
                     self.write(offset, &piece)
                 }
                 DeviceRequest::Flush => self.device.flush(),
@@ -114,9 +112,9 @@ impl Loan {
                     is_no_space: error.is_no_space(),
                 },
             };
-            wire::send(&mut stream, &answer)?;
+            wire::send(&mut caller, &answer)?;
             if let (DeviceRequest::Read { .. }, Ok(())) = (&request, &done) {
-                wire::send_piece(&mut stream, &piece)?;
+                wire::send_piece(&mut caller, &piece)?;
             }
         }
     }

@@ -7,11 +7,11 @@ use pool::Entry;
 use protocol::api::Allowed;
 use vfs::Caller;
 
-use crate::failure::Result;
-use crate::ops::mounts::HowToMount;
+use crate::failure::{Failure, Result};
+use crate::ops::mounts::{HowToMount, Unmounted};
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
-use crate::state::front_end::FrontEnd;
+use crate::state::front_end::{FrontEnd, InPool, Withdrawn};
 use crate::state::properties::{self, Mountpoint};
 
 /// What is mounted, as a front end.
@@ -43,21 +43,56 @@ impl FrontEnd<Daemon> for Mounts {
         }
     }
 
-    fn awaits(&self, _: &Daemon, imported: &ActivePool, entry: &Entry) -> Result<bool> {
-        let was_mounted = imported.not_mounted_again.lock().contains(&entry.id);
-        Ok(was_mounted || mounts_by_itself(imported, entry)?)
+    fn offer(
+        &self,
+        daemon: &Arc<Daemon>,
+        active: &Arc<ActivePool>,
+        entries: &[Arc<Entry>],
+        owner: Caller,
+    ) -> Vec<Failure> {
+        daemon.mount_automatic(active, entries, owner)
+    }
+
+    fn withdraw(
+        &self,
+        daemon: &Arc<Daemon>,
+        wanted: &[InPool<'_>],
+        force: bool,
+    ) -> Result<Option<Box<dyn Withdrawn<Daemon>>>> {
+        let unmounted = daemon.unmount_from(wanted, force)?;
+        Ok(Some(Box::new(unmounted)))
+    }
+
+    fn withdraw_what_can(&self, wanted: &[InPool<'_>]) -> Vec<Failure> {
+        Daemon::unmount_what_can(wanted, true)
+    }
+
+    fn awaits(&self, _: &Daemon, active: &ActivePool, entry: &Entry) -> Result<bool> {
+        let was_mounted = active.not_mounted_again.lock().contains(&entry.id);
+        Ok(was_mounted || mounts_by_itself(active, entry)?)
+    }
+}
+
+impl Withdrawn<Daemon> for Vec<Unmounted> {
+    fn clear(&self) {
+        self.iter().rev().for_each(Unmounted::remove_dir);
+    }
+
+    fn offer_again(self: Box<Self>, daemon: &Arc<Daemon>) -> Vec<Failure> {
+        let has_pool = |was: &Unmounted| was.has_pool(daemon);
+        daemon.mount_again(self.into_iter().filter(has_pool).collect())
     }
 }
 
 impl Daemon {
     fn mount_one_as_before(self: &Arc<Self>, dead: &Listed) -> Result<()> {
-        let (imported, entry) = self.find(&dead.source)?;
-        let _admin = imported.lock()?;
-        if imported.mounts.lock().contains_key(&entry.id) {
+        let (active, entry) = self.find(&dead.source)?;
+        let _admin = active.lock()?;
+        if active.mounts.lock().contains_key(&entry.id) {
             return Ok(());
         }
-        if imported.waits_for_key(&entry)? {
-            imported.not_mounted_again.lock().insert(entry.id);
+        if active.waits_for_key(&entry)? {
+            active.not_mounted_again.lock().insert(entry.id);
             return Ok(());
         }
         let had = |option: &str| dead.options.iter().any(|found| found == option);
@@ -74,18 +109,18 @@ impl Daemon {
             },
             owner: Caller::default(),
         };
-        self.mount(&imported, &entry, &how)
+        self.mount(&active, &entry, &how)
     }
 
     /// What would be mounted or exported if its key were loaded, or was mounted before a crash.
-    pub(crate) fn waiting_for_keys(&self, imported: &ActivePool) -> Result<Vec<String>> {
-        let again = imported.not_mounted_again.lock().clone();
+    pub(crate) fn waiting_for_keys(&self, active: &ActivePool) -> Result<Vec<String>> {
+        let again = active.not_mounted_again.lock().clone();
         // Snapshots too: all that wait to be mounted again.
-        let again = again.iter().filter_map(|id| imported.pool.entry(*id).ok());
+        let again = again.iter().filter_map(|id| active.pool.entry(*id).ok());
         let mut waiting = Vec::new();
-        for entry in imported.all_heads()?.into_iter().chain(again) {
-            if imported.waits_for_key(&entry)? && self.is_awaited(imported, &entry)? {
-                waiting.push(imported.pool.name_of(entry.id)?);
+        for entry in active.all_heads()?.into_iter().chain(again) {
+            if active.waits_for_key(&entry)? && self.is_awaited(active, &entry)? {
+                waiting.push(active.pool.name_of(entry.id)?);
             }
         }
         waiting.sort();
@@ -94,9 +129,9 @@ impl Daemon {
     }
 
     /// Whether a front end would offer a dataset if its key were loaded.
-    fn is_awaited(&self, imported: &ActivePool, entry: &Entry) -> Result<bool> {
+    fn is_awaited(&self, active: &ActivePool, entry: &Entry) -> Result<bool> {
         for front_end in self.front_ends {
-            if front_end.awaits(self, imported, entry)? {
+            if front_end.awaits(self, active, entry)? {
                 return Ok(true);
             }
         }
@@ -112,8 +147,8 @@ impl ActivePool {
 }
 
 /// Whether a dataset is mounted when its pool is imported.
-fn mounts_by_itself(imported: &ActivePool, entry: &Entry) -> Result<bool> {
+fn mounts_by_itself(active: &ActivePool, entry: &Entry) -> Result<bool> {
     let canmount = entry.props.get("canmount").map_or("on", String::as_str);
-    let (place, _) = properties::mountpoint(&imported.pool, entry)?;
+    let (place, _) = properties::mountpoint(&active.pool, entry)?;
     Ok(entry.volume().is_none() && canmount == "on" && matches!(place, Mountpoint::Path(_)))
 }

@@ -15,7 +15,6 @@ use protocol::api::{FailureKind, ShredReport, Survivor};
 
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
-use crate::ops::mounts::Unmounted;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -41,50 +40,50 @@ impl Daemon {
                 "'{name}' has the keys of its dataset; only a dataset can be shredded"
             )));
         }
-        let imported = self.pool_of(name)?;
-        let _admin = imported.lock()?;
-        let doomed = imported.pool.doomed(name, reach)?;
-        let heads = imported.shreddable(&doomed)?;
-        let devices = imported.all_devices()?;
+        let active = self.pool_of(name)?;
+        let _admin = active.lock()?;
+        let doomed = active.pool.doomed(name, reach)?;
+        let heads = active.shreddable(&doomed)?;
+        let devices = active.all_devices()?;
         let mut report = ShredReport {
             devices: devices.len(),
-            survivors: imported.survivors(&heads)?,
+            survivors: active.survivors(&heads)?,
             ..ShredReport::default()
         };
         for entry in &doomed {
-            report.destroyed.push(imported.pool.name_of(entry.id)?);
+            report.destroyed.push(active.pool.name_of(entry.id)?);
         }
         if dry_run {
             return Ok(report);
         }
-        imported.pool.check_writable()?;
-        self.may_go(&Going::Datasets(&imported, &doomed))?;
+        active.pool.check_writable()?;
+        self.may_go(&Going::Datasets(&active, &doomed))?;
         let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
-        imported.close_snapshots(&ids);
-        let own_dirs = imported.own_dirs(ids.iter().copied());
-        let unmounted = self.unmount_all(&imported, &ids, force)?;
-        let mut blocks = imported.key_blocks(&heads)?;
-        let destroyed = imported
+        active.close_snapshots(&ids);
+        let own_dirs = active.own_dirs(ids.iter().copied());
+        let withdrawn = self.withdraw(&[(&active, ids.clone())], force)?;
+        let mut blocks = active.key_blocks(&heads)?;
+        let destroyed = active
             .forget_keys(&heads, &context.origin(), &mut report)
             .and_then(|()| {
-                blocks.extend(imported.key_blocks(&heads)?);
-                Ok(imported
+                blocks.extend(active.key_blocks(&heads)?);
+                Ok(active
                     .pool
                     .destroy_dataset(name, reach, &context.origin())?)
             });
         if let Err(failure) = destroyed {
-            context.tell(self.mount_again(unmounted));
+            context.tell(withdrawn.offer_again(self));
             return Err(failure);
         }
-        unmounted.iter().rev().for_each(Unmounted::remove_dir);
-        imported.remove_left_dirs(own_dirs);
-        let mut keys = imported.keys.lock();
+        withdrawn.clear();
+        active.remove_left_dirs(own_dirs);
+        let mut keys = active.keys.lock();
         ids.iter().for_each(|id| {
             keys.remove(id);
         });
         drop(keys);
-        imported.wake();
-        imported.prove(&blocks)?;
+        active.wake();
+        active.prove(&blocks)?;
         report.key_blocks = blocks.len();
         Ok(report)
     }
@@ -272,30 +271,29 @@ mod tests {
     use crate::tests::{command, create, create_pool, daemon, encrypted, key_file};
 
     /// The keys are gone before the dataset is: if it cannot be destroyed, or the power fails between the two, what
-    /// is left opens with nothing that anybody has.
+    /// is left opens with no key that exists.
     #[test]
     fn what_is_forgotten_opens_with_no_key_that_there_was() {
         let dir = tempfile::tempdir().unwrap();
         let daemon = daemon(dir.path());
-        let imported = create_pool(&daemon, dir.path(), "tank");
+        let active = create_pool(&daemon, dir.path(), "tank");
         create(&daemon, "tank/a", &encrypted(&key_file(dir.path(), "key")));
-        let heads = vec![imported.pool.find("tank/a").unwrap()];
-        let old = imported.loaded_key(heads[0].key_root).unwrap();
+        let heads = vec![active.pool.find("tank/a").unwrap()];
+        let old = active.loaded_key(heads[0].key_root).unwrap();
         let file = std::fs::read(dir.path().join("key")).unwrap();
         let known = KeyMaterial::Key(Key::from_bytes(&file.try_into().unwrap()).unwrap());
-        imported.keyring(&heads[0]).unwrap().unlock(&known).unwrap();
-        let blocks = imported.key_blocks(&heads).unwrap();
+        active.keyring(&heads[0]).unwrap().unlock(&known).unwrap();
+        let blocks = active.key_blocks(&heads).unwrap();
 
         let mut report = ShredReport::default();
-        let forgotten = |context: &mut Context<'_>| {
-            imported.forget_keys(&heads, &context.origin(), &mut report)
-        };
+        let forgotten =
+            |context: &mut Context<'_>| active.forget_keys(&heads, &context.origin(), &mut report);
         command(forgotten).unwrap();
-        let now = imported.pool.find("tank/a").unwrap();
-        let keyring = imported.keyring(&now).unwrap();
+        let now = active.pool.find("tank/a").unwrap();
+        let keyring = active.keyring(&now).unwrap();
         let unlocked = keyring.unlock(&known);
         assert!(matches!(unlocked, Err(keys::Error::WrongKey)));
         assert!(keyring.open(&old).is_err());
-        imported.prove(&blocks).unwrap();
+        active.prove(&blocks).unwrap();
     }
 }

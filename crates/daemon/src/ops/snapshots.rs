@@ -17,12 +17,9 @@ impl Daemon {
         recursive: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        for (imported, names) in self.by_pool(names)? {
-            let _admin = imported.lock()?;
-            let origin = context.origin();
-            imported.pool.hold(&names, tag, recursive, &origin)?;
-        }
-        Ok(())
+        self.change_holds(names, context, |pool, names, origin| {
+            pool.hold(names, tag, recursive, origin)
+        })
     }
 
     pub(crate) fn release(
@@ -32,18 +29,28 @@ impl Daemon {
         recursive: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        for (imported, names) in self.by_pool(names)? {
-            let _admin = imported.lock()?;
-            let origin = context.origin();
-            imported.pool.release(&names, tag, recursive, &origin)?;
+        self.change_holds(names, context, |pool, names, origin| {
+            pool.release(names, tag, recursive, origin)
+        })
+    }
+
+    fn change_holds(
+        &self,
+        names: &[String],
+        context: &mut Context<'_>,
+        change: impl Fn(&pool::Pool, &[String], &pool::Origin) -> pool::Result<()>,
+    ) -> Result<()> {
+        for (active, names) in self.by_pool(names)? {
+            let _admin = active.lock()?;
+            change(&active.pool, &names, &context.origin())?;
         }
         Ok(())
     }
 
     pub(crate) fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<HoldRow>> {
         let mut rows = Vec::new();
-        for (imported, names) in self.by_pool(names)? {
-            let holds = imported.pool.holds(&names, recursive)?;
+        for (active, names) in self.by_pool(names)? {
+            let holds = active.pool.holds(&names, recursive)?;
             rows.extend(holds.into_iter().map(|hold| HoldRow {
                 name: hold.snapshot,
                 tag: hold.tag,
@@ -58,13 +65,13 @@ impl Daemon {
         let mut all: Vec<(Arc<ActivePool>, Vec<String>)> = Vec::new();
         for name in names {
             let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
-            let imported = self.pool_of(dataset)?;
+            let active = self.pool_of(dataset)?;
             match all
                 .iter_mut()
-                .find(|(known, _)| Arc::ptr_eq(known, &imported))
+                .find(|(known, _)| Arc::ptr_eq(known, &active))
             {
                 Some((_, names)) => names.push(name.clone()),
-                None => all.push((imported, vec![name.clone()])),
+                None => all.push((active, vec![name.clone()])),
             }
         }
         Ok(all)
@@ -81,18 +88,16 @@ impl Daemon {
                 "name at least one snapshot to make: dataset@snapshot",
             ));
         };
-        let imported = self.pool_of(first)?;
+        let active = self.pool_of(first)?;
         for name in names {
-            if self.pool_of(name)?.pool.guid() != imported.pool.guid() {
+            if self.pool_of(name)?.pool.guid() != active.pool.guid() {
                 return Err(Failure::usage(
                     "snapshots of one command must be in one pool",
                 ));
             }
         }
-        let _admin = imported.lock()?;
-        Ok(imported
-            .pool
-            .snapshot(names, recursive, &context.origin())?)
+        let _admin = active.lock()?;
+        Ok(active.pool.snapshot(names, recursive, &context.origin())?)
     }
 
     pub(crate) fn rollback(
@@ -102,15 +107,15 @@ impl Daemon {
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let imported = self.pool_of(name)?;
-        let _admin = imported.lock()?;
-        let entry = imported.pool.find(name)?;
+        let active = self.pool_of(name)?;
+        let _admin = active.lock()?;
+        let entry = active.pool.find(name)?;
         if !entry.is_snapshot() {
             return Err(Failure::usage(format!(
                 "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
             )));
         }
-        let later: Vec<u64> = imported
+        let later: Vec<u64> = active
             .pool
             .snapshots(entry.parent)?
             .iter()
@@ -123,17 +128,17 @@ impl Daemon {
                 format!("'{name}' is not the last snapshot; use -r to destroy the later ones"),
             ));
         }
-        imported.pool.check_writable()?;
-        imported.close_snapshots(&later);
+        active.pool.check_writable()?;
+        active.close_snapshots(&later);
         let concerned = [&[entry.parent][..], &later].concat();
-        let unmounted = self.unmount_all(&imported, &concerned, force)?;
-        let (pool, origin) = (&imported.pool, context.origin());
-        let rolled_back = match imported.accepts(&entry) {
+        let withdrawn = self.withdraw(&[(&active, concerned)], force)?;
+        let (pool, origin) = (&active.pool, context.origin());
+        let rolled_back = match active.accepts(&entry) {
             None => pool.rollback(name, recursive, &origin),
             Some(accept) => pool.rollback_and_accept(name, recursive, accept, &origin),
         };
-        let failures = self.mount_again(unmounted);
-        imported.wake();
+        let failures = withdrawn.offer_again(self);
+        active.wake();
         all_done(rolled_back, failures, context)
     }
 }

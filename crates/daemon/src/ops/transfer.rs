@@ -4,18 +4,17 @@
 //! or a pipe behind it closes, a receive ends there, and leaves nothing, or what can go on.
 
 use std::collections::BTreeMap;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use dataset::RecordOpener;
 use pool::{Entry, Position, ReceiveInto, ResumeToken, SendOf};
-use protocol::api::{Answer, FailureKind, Props, SendWhat};
+use protocol::api::{FailureKind, Props, SendWhat};
 use protocol::property::{Property, Settable};
-use protocol::wire::{self, DataReader, DataWriter};
 
 use crate::failure::{Failure, Result};
 use crate::ops::receive_policy::{Chosen, Rules};
 use crate::state::active_pool::ActivePool;
+use crate::state::channel::Data;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::keyuses::WhileLoaded;
@@ -31,17 +30,15 @@ impl Daemon {
         what: &SendWhat,
         raw: bool,
         props: bool,
-        data: &UnixStream,
+        data: &Arc<dyn Data>,
         view: Option<&View>,
     ) -> Result<()> {
-        let (imported, pieces) = self.pieces(what)?;
+        let (active, pieces) = self.pieces(what)?;
         // Only what is sealed goes on after an interruption.
         let raw = raw || matches!(what, SendWhat::Rest { .. });
-        let all = pieces
-            .iter()
-            .map(|piece| imported.send_of(piece, raw, props));
+        let all = pieces.iter().map(|piece| active.send_of(piece, raw, props));
         let root = match pieces.first().filter(|_| !raw) {
-            Some(piece) => imported.key_root(&*imported.pool.entry(piece.to)?)?,
+            Some(piece) => active.key_root(&*active.pool.entry(piece.to)?)?,
             None => 0,
         };
         let root = Some(root).filter(|root| *root != 0);
@@ -49,19 +46,15 @@ impl Daemon {
         let all: Vec<SendOf> = all.collect::<Result<_>>()?;
         // Now that it is known which keyrings go with it.
         if let Some(view) = view {
-            view.may_send(&imported, &pieces)?;
+            view.may_send(&active, &pieces)?;
         }
         let _running = self.transfers.begin(data)?;
-        let using = |root| {
-            imported
-                .key_uses
-                .begin(root, "a stream that is sent", Some(data))
-        };
-        let key = root.map(using).transpose()?;
+        let using = |root| active.use_key(root, "a stream that is sent", Some(data));
+        let key = root.map(using);
         // It may have been unloaded since its data keys were taken.
-        root.map(|root| imported.loaded_key(root)).transpose()?;
+        root.map(|root| active.loaded_key(root)).transpose()?;
         let mut out = WhileLoaded {
-            data: DataWriter::new(data),
+            data: data.writer(),
             key: key.as_ref(),
         };
         let explained = |failure: Failure| match &key {
@@ -69,7 +62,7 @@ impl Daemon {
             None => failure,
         };
         for what in all {
-            let sent = imported.pool.send(what)?.write(&mut out);
+            let sent = active.pool.send(what)?.write(&mut out);
             sent.map_err(|error| explained(error.into()))?;
         }
         let ended = out.data.end();
@@ -82,7 +75,7 @@ impl Daemon {
             SendWhat::Snapshot { name, from, all } => (name, from, *all),
             SendWhat::Rest { token } => return self.rest(token),
         };
-        let (imported, to) = self.find(name)?;
+        let (active, to) = self.find(name)?;
         if !to.is_snapshot() {
             return Err(Failure::usage(format!(
                 "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
@@ -96,28 +89,28 @@ impl Daemon {
                     true => format!("{dataset}{from}"),
                     false => from.clone(),
                 };
-                Some(imported.pool.find(&whole)?)
+                Some(active.pool.find(&whole)?)
             }
         };
         let mut pieces = Vec::new();
         let mut last = from;
         if let Some(from) = last.clone().filter(|_| all) {
-            for between in imported.pool.between(&from, &to) {
+            for between in active.pool.between(&from, &to) {
                 pieces.push(Piece::new(&between, last.as_deref()));
                 last = Some(between);
             }
         }
         pieces.push(Piece::new(&to, last.as_deref()));
-        Ok((imported, pieces))
+        Ok((active, pieces))
     }
 
     fn rest(&self, token: &str) -> Result<(Arc<ActivePool>, Vec<Piece>)> {
         let token = ResumeToken::parse(token)
             .ok_or_else(|| Failure::usage("this is not the token of an interrupted receive"))?;
-        for imported in self.pools() {
-            if let Some((to, from)) = imported.pool.snapshots_of(&token) {
+        for active in self.pools() {
+            if let Some((to, from)) = active.pool.snapshots_of(&token) {
                 let start = token.next;
-                return Ok((imported, vec![Piece { to, from, start }]));
+                return Ok((active, vec![Piece { to, from, start }]));
             }
         }
         Err(Failure::new(
@@ -134,49 +127,45 @@ impl Daemon {
         into: &ReceiveInto<'_>,
         props: &Props,
         exclude: Vec<String>,
-        data: &UnixStream,
+        data: &Arc<dyn Data>,
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
         let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
-        let imported = self.pool_of(dataset)?;
+        let active = self.pool_of(dataset)?;
         // Whatever is asked is asked now.
-        let chosen = Chosen::new(&imported, dataset, props, exclude, context)?;
+        let chosen = Chosen::new(&active, dataset, props, exclude, context)?;
         let _running = self.transfers.begin(data)?;
         let lost = |error| Failure::from(pool::Error::StreamIo(error));
-        wire::send(&mut &*data, &Answer::Ready).map_err(lost)?;
-        let using = |root| {
-            imported
-                .key_uses
-                .begin(root, "a stream that is received", Some(data))
-        };
-        let key = receiving_root(&imported, dataset)?.map(using).transpose()?;
-        let rules = Rules::new(self, &imported, into, chosen);
+        let stream = data.reader().map_err(lost)?;
+        let using = |root| active.use_key(root, "a stream that is received", Some(data));
+        let key = receiving_root(&active, dataset)?.map(using);
+        let rules = Rules::new(self, &active, into, chosen);
         let into = &ReceiveInto {
             is_open: rules.is_mounted(),
             ..*into
         };
         let mut input = WhileLoaded {
-            data: DataReader::new(data),
+            data: stream,
             key: key.as_ref(),
         };
-        let received = imported
+        let received = active
             .pool
             .receive(&mut input, into, &rules, &context.origin());
-        context.tell(imported.apply_settings()?);
-        imported.wake();
+        context.tell(active.apply_settings()?);
+        active.wake();
         let (names, failures) = rules.into_received();
         context.tell(failures);
         let Err(error) = received else {
             return Ok(names);
         };
         for name in names {
-            context.prompt.notice(format!("received {name}"));
+            context.channel.notice(format!("received {name}"));
         }
         let mut failure = Failure::from(error);
         if let Some(key) = &key {
             failure = key.explain(failure);
         }
-        if let Ok(Some(_)) = imported.pool.resume_token(dataset) {
+        if let Ok(Some(_)) = active.pool.resume_token(dataset) {
             failure.message += &format!(
                 "; what came is kept: go on with the token in the property receive_resume_token \
                  of '{dataset}', or throw it away with receive -A"
@@ -186,22 +175,22 @@ impl Daemon {
     }
 
     pub(crate) fn abandon_receive(&self, target: &str, context: &mut Context<'_>) -> Result<()> {
-        let imported = self.pool_of(target)?;
-        let _admin = imported.lock()?;
-        imported.pool.abandon_receive(target, &context.origin())?;
-        imported.wake();
+        let active = self.pool_of(target)?;
+        let _admin = active.lock()?;
+        active.pool.abandon_receive(target, &context.origin())?;
+        active.wake();
         Ok(())
     }
 }
 
 /// The key root whose keys seal what is received into a dataset, if they are loaded: its own, or that of the
 /// dataset above a new one.
-fn receiving_root(imported: &ActivePool, dataset: &str) -> Result<Option<u64>> {
+fn receiving_root(active: &ActivePool, dataset: &str) -> Result<Option<u64>> {
     let above = dataset.rsplit_once('/').map_or(dataset, |(above, _)| above);
-    let found = imported.pool.find(dataset);
-    let head = found.or_else(|_| imported.pool.find(above))?;
-    let root = imported.key_root(&head)?;
-    Ok(Some(root).filter(|root| *root != 0 && imported.has_key(*root)))
+    let found = active.pool.find(dataset);
+    let head = found.or_else(|_| active.pool.find(above))?;
+    let root = active.key_root(&head)?;
+    Ok(Some(root).filter(|root| *root != 0 && active.has_key(*root)))
 }
 
 /// One stream.

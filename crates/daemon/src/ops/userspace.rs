@@ -39,12 +39,12 @@ impl AccountProperty<'_> {
     }
 
     /// Its value and where that comes from. Nothing is known while the dataset is not mounted, or has never counted.
-    pub(crate) fn value(&self, imported: &ActivePool, entry: &Entry) -> Result<(Value, Source)> {
+    pub(crate) fn value(&self, active: &ActivePool, entry: &Entry) -> Result<(Value, Source)> {
         let owner = self.owner()?;
-        let Some(files) = files_of(imported, entry) else {
+        let Some(dataset) = files_of(active, entry) else {
             return Ok((Value::None, Source::None));
         };
-        let Some(account) = files.account(owner)? else {
+        let Some(account) = dataset.account(owner)? else {
             return Ok((Value::None, Source::None));
         };
         let limit = |limit, show: fn(u64) -> Value| match limit {
@@ -87,18 +87,18 @@ impl Daemon {
         }
         let mut all = Vec::new();
         for name in names {
-            let (imported, entry) = self.find(name)?;
-            all.push(mounted_files(&imported, &entry, name)?);
+            let (active, entry) = self.find(name)?;
+            all.push(mounted_files(&active, &entry, name)?);
         }
-        for files in all {
-            if !files.counts_owners() {
-                let name = files.name();
+        for dataset in all {
+            if !dataset.counts_owners() {
+                let name = dataset.name();
                 context
-                    .prompt
+                    .channel
                     .notice(format!("counting what users and groups have in '{name}'"));
             }
             for (owner, field, limit) in &limits {
-                files.set_account_limits(*owner, |account| match field {
+                dataset.set_account_limits(*owner, |account| match field {
                     Field::ObjectQuota => account.object_quota = *limit,
                     _ => account.quota = *limit,
                 })?;
@@ -116,20 +116,20 @@ impl Daemon {
         check: bool,
         context: &mut Context<'_>,
     ) -> Result<Vec<AccountRow>> {
-        let (imported, entry) = self.find(name)?;
-        let files = mounted_files(&imported, &entry, name)?;
-        if !files.counts_owners() {
+        let (active, entry) = self.find(name)?;
+        let dataset = mounted_files(&active, &entry, name)?;
+        if !dataset.counts_owners() {
             context
-                .prompt
+                .channel
                 .notice(format!("counting what users and groups have in '{name}'"));
-            files.count_owners()?;
+            dataset.count_owners()?;
         } else if check {
-            let wrong = files.check_owners()?;
+            let wrong = dataset.check_owners()?;
             if !wrong.is_empty() {
                 return Err(miscounted(name, &wrong));
             }
         }
-        let accounts = files.accounts()?.into_iter();
+        let accounts = dataset.accounts()?.into_iter();
         Ok(accounts
             .filter_map(|(owner, account)| row(kind, owner, &account))
             .collect())
@@ -172,18 +172,20 @@ fn miscounted(name: &str, wrong: &[Miscount]) -> Failure {
     )
 }
 
-fn files_of(imported: &ActivePool, entry: &Entry) -> Option<Arc<Dataset>> {
-    let mounts = imported.mounts.lock();
-    mounts.get(&entry.id).map(|state| Arc::clone(&state.files))
+fn files_of(active: &ActivePool, entry: &Entry) -> Option<Arc<Dataset>> {
+    let mounts = active.mounts.lock();
+    mounts
+        .get(&entry.id)
+        .map(|state| Arc::clone(&state.dataset))
 }
 
-fn mounted_files(imported: &ActivePool, entry: &Entry, name: &str) -> Result<Arc<Dataset>> {
+fn mounted_files(active: &ActivePool, entry: &Entry, name: &str) -> Result<Arc<Dataset>> {
     if entry.is_snapshot() {
         return Err(Failure::usage(format!(
             "'{name}' is a snapshot; name a dataset"
         )));
     }
-    files_of(imported, entry).ok_or_else(|| {
+    files_of(active, entry).ok_or_else(|| {
         Failure::new(
             FailureKind::NotFound,
             format!(

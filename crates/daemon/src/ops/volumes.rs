@@ -21,8 +21,9 @@ use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::leases::{Lease, Thing};
 use crate::state::properties;
-use crate::state::volume_state::{VolumeInUse, VolumeState, in_use};
+use crate::state::volume_state::VolumeInUse;
 
 /// Bytes of a block, unless something else is asked for.
 const BLOCK_SIZE: u32 = 16 << 10;
@@ -87,11 +88,11 @@ pub(crate) fn refuse_volume(entry: &Entry, name: &str, done: &str) -> Result<()>
 
 /// Pools by how many others they lie on, one on a volume of the other: first those that lie on none.
 pub(crate) fn layers(pools: Vec<Arc<ActivePool>>) -> Vec<Vec<Arc<ActivePool>>> {
-    let below = |imported: &Arc<ActivePool>| -> Vec<String> {
-        let devices = imported.pool.devices();
+    let below = |active: &Arc<ActivePool>| -> Vec<String> {
+        let devices = active.pool.devices();
         pools_below(devices.iter().map(|device| Path::new(&device.path)))
     };
-    by_layer(pools, |imported| imported.pool.name(), below)
+    by_layer(pools, |active| active.pool.name(), below)
 }
 
 /// The pools that lie below devices with these paths, by name.
@@ -130,7 +131,8 @@ pub(crate) struct LentVolume {
     device: Arc<VolumeInUse>,
     pool: Weak<ActivePool>,
     id: u64,
-    user: String,
+    /// There until this is dropped.
+    lease: Option<Lease<Thing>>,
 }
 
 impl Drop for LentVolume {
@@ -138,9 +140,9 @@ impl Drop for LentVolume {
         let Some(pool) = self.pool.upgrade() else {
             return;
         };
-        let (id, user) = (self.id, std::mem::take(&mut self.user));
+        let (id, lease) = (self.id, self.lease.take());
         let device = Arc::clone(&self.device);
-        let end = move || pool.return_volume(id, &device, &user);
+        let end = move || pool.return_volume(id, &device, lease);
         match std::thread::panicking() {
             false => end(),
             // A commit that runs while something unwinds would be taken for what panicked.
@@ -205,19 +207,19 @@ impl BlockDevice for LentVolume {
 
 impl Daemon {
     /// Opens a volume, or a snapshot of one.
-    fn open_volume(&self, imported: &ActivePool, entry: &Entry, name: &str) -> Result<Volume> {
+    fn open_volume(&self, active: &ActivePool, entry: &Entry, name: &str) -> Result<Volume> {
         if entry.volume().is_none() {
             return Err(Failure::usage(format!(
                 "'{name}' is not a volume; 'strongroom list -t volume' shows those there are"
             )));
         }
-        let keys = imported.data_keys(entry)?;
-        let settings = properties::settings(&imported.pool, entry)?;
-        let opened = Volume::open(&self.engine, &imported.pool, entry.id, keys, settings);
-        opened.map_err(|error| imported.explain_foreign(entry, error.into()))
+        let keys = active.data_keys(entry)?;
+        let settings = properties::settings(&active.pool, entry)?;
+        let opened = Volume::open(&self.engine, &active.pool, entry.id, keys, settings);
+        opened.map_err(|error| active.explain_foreign(entry, error.into()))
     }
 
-    /// Lends a volume, or a snapshot of one, to `user`: `a device of a pool`.
+    /// Lends a volume, or a snapshot of one, to `user`: `the pool 'inner'`.
     ///
     /// # Errors
     /// Something else uses it, or its key is not loaded.
@@ -225,37 +227,35 @@ impl Daemon {
         self.lend_volume_to(name, user, true)
     }
 
-    /// The same for reading only, even while it is in use.
+    /// Lends a volume, or a snapshot of one, for reading only, even while it is in use.
     pub(crate) fn look_at_volume(&self, name: &str, user: &str) -> Result<LentVolume> {
         self.lend_volume_to(name, user, false)
     }
 
     fn lend_volume_to(&self, name: &str, user: &str, alone: bool) -> Result<LentVolume> {
-        let (imported, entry) = self.find(name)?;
-        let mut volumes = imported.volumes.lock();
-        let state = match volumes.entry(entry.id) {
-            btree_map::Entry::Occupied(state) => state.into_mut(),
+        let (active, entry) = self.find(name)?;
+        let mut volumes = active.volumes.lock();
+        let device = match volumes.entry(entry.id) {
+            btree_map::Entry::Occupied(device) => device.into_mut(),
             btree_map::Entry::Vacant(place) => {
-                let volume = self.open_volume(&imported, &entry, name)?;
-                place.insert(VolumeState {
-                    device: Arc::new(VolumeInUse::new(volume)),
-                    users: Vec::new(),
-                })
+                let volume = self.open_volume(&active, &entry, name)?;
+                place.insert(Arc::new(VolumeInUse::new(volume)))
             }
         };
-        if let (Some(other), true) = (state.users.first(), alone && !entry.is_snapshot()) {
-            return Err(in_use(name, other));
+        if alone && !entry.is_snapshot() {
+            active
+                .leases
+                .may_go(&Thing::Dataset(entry.id), &format!("'{name}'"))?;
         }
-        state.users.push(user.into());
         Ok(LentVolume {
-            device: Arc::clone(&state.device),
-            pool: Arc::downgrade(&imported),
+            device: Arc::clone(device),
+            pool: Arc::downgrade(&active),
             id: entry.id,
-            user: user.into(),
+            lease: Some(active.leases.take(Thing::Dataset(entry.id), user)),
         })
     }
 
-    /// Opens a device for `user`, who has it until it is dropped.
+    /// Opens a device for `user`, which has it until it is dropped.
     ///
     /// # Errors
     /// It cannot be opened so, or something else uses it.
@@ -268,7 +268,8 @@ impl Daemon {
         Ok(match name {
             DeviceName::Path(path) => Arc::new(FileDevice::open(path, access)?),
             DeviceName::Volume(volume) => Arc::new(self.lend_volume(volume, user)?),
-            DeviceName::Luks(mapping) => self.open_mapped(mapping, access)?,
+            DeviceName::Luks(mapping) => Arc::new(self.open_mapped(mapping, access, user)?),
+            DeviceName::Unsupported(name) => return Err(name.refusal().into()),
         })
     }
 
@@ -296,17 +297,17 @@ impl Daemon {
                 "the property 'volsize' cannot be '{size}'; allowed: a size, such as 512M, 1.5G or 2T"
             ))
         })?;
-        let (imported, entry) = self.find(name)?;
-        let _admin = imported.lock()?;
-        let entry = imported.again(&entry, name)?;
-        self.resize_volume(&imported, &entry, name, size, force, context)?;
-        context.tell(imported.apply_settings()?);
+        let (active, entry) = self.find(name)?;
+        let _admin = active.lock()?;
+        let entry = active.again(&entry, name)?;
+        self.resize_volume(&active, &entry, name, size, force, context)?;
+        context.tell(active.apply_settings()?);
         Ok(true)
     }
 
     fn resize_volume(
         &self,
-        imported: &ActivePool,
+        active: &ActivePool,
         entry: &Entry,
         name: &str,
         size: u64,
@@ -325,18 +326,14 @@ impl Daemon {
             )));
         }
         let origin = context.origin();
-        let in_use = imported
-            .volumes
-            .lock()
-            .get(&entry.id)
-            .map(|state| Arc::clone(&state.device));
+        let in_use = active.volumes.lock().get(&entry.id).cloned();
         let resized = match in_use {
             Some(device) => device
                 .volume()
                 .as_ref()
                 .map_or(Ok(()), |volume| volume.resize(size, &origin)),
             None => {
-                let volume = self.open_volume(imported, entry, name)?;
+                let volume = self.open_volume(active, entry, name)?;
                 let resized = volume.resize(size, &origin);
                 resized.and(volume.close())
             }
@@ -347,34 +344,32 @@ impl Daemon {
 
 impl ActivePool {
     /// Ends the use of a volume; after the last it is closed.
-    fn return_volume(&self, id: u64, device: &Arc<VolumeInUse>, user: &str) {
+    fn return_volume(&self, id: u64, device: &Arc<VolumeInUse>, lease: Option<Lease<Thing>>) {
         let mut volumes = self.volumes.lock();
-        let state = volumes.get_mut(&id);
-        let Some(state) = state.filter(|state| Arc::ptr_eq(&state.device, device)) else {
-            // It was taken away.
-            return;
-        };
-        if let Some(at) = state.users.iter().position(|known| known == user) {
-            state.users.remove(at);
-        }
-        if state.users.is_empty() {
+        drop(lease);
+        let is_there = volumes.get(&id).is_some_and(|is| Arc::ptr_eq(is, device));
+        // It may have been taken away, and opened again for others.
+        if is_there && self.leases.users(&Thing::Dataset(id)).is_empty() {
             // The next user waits until it is closed.
-            let state = volumes.remove(&id);
-            state.iter().for_each(|state| state.device.take_away());
+            volumes.remove(&id);
+            device.take_away();
         }
     }
 
     /// Takes a volume out of use; if something uses it, with `force` only.
     pub(crate) fn close_volume(&self, id: u64, force: bool) -> Result<()> {
         let mut volumes = self.volumes.lock();
-        let Some(state) = volumes.get(&id) else {
+        if !volumes.contains_key(&id) {
             return Ok(());
-        };
-        if let (Some(user), false) = (state.users.first(), force) {
-            return Err(in_use(&self.pool.name_of(id)?, user));
         }
-        if let Some(state) = volumes.remove(&id) {
-            state.device.take_away();
+        if !force {
+            let name = self.pool.name_of(id)?;
+            self.leases
+                .may_go(&Thing::Dataset(id), &format!("'{name}'"))?;
+        }
+        if let Some(device) = volumes.remove(&id) {
+            self.leases.end(&Thing::Dataset(id));
+            device.take_away();
         }
         Ok(())
     }

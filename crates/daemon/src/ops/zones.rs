@@ -13,10 +13,9 @@ impl Daemon {
     /// The root of a zone, if its pool is imported.
     pub(crate) fn root_of(&self, zone: &Zone) -> Option<(Arc<ActivePool>, Arc<Entry>)> {
         let mut pools = self.pools().into_iter();
-        let imported = pools.find(|imported| imported.pool.guid() == zone.is.pool)?;
-        let root = imported.pool.entry(zone.is.dataset).ok()?;
-        zone.is_root(zone.is.pool, &root)
-            .then_some((imported, root))
+        let active = pools.find(|active| active.pool.guid() == zone.is.pool)?;
+        let root = active.pool.entry(zone.is.dataset).ok()?;
+        zone.is_root(zone.is.pool, &root).then_some((active, root))
     }
 
     /// Whether there are zones for others than root.

@@ -64,8 +64,8 @@ impl Check<'_> {
     pub(super) fn receives_at<'n>(&self, target: &'n str) -> Result<(&'n str, bool)> {
         let dataset = dataset_of(target);
         let there = self.daemon.find(dataset).ok();
-        if let Some((imported, entry)) = &there
-            && imported.allows_something(entry, self.peer)?
+        if let Some((active, entry)) = &there
+            && active.allows_something(entry, self.peer)?
         {
             return Ok((dataset, true));
         }
@@ -95,15 +95,15 @@ impl Check<'_> {
     pub(super) fn destroy(&self, name: &str, reach: Reach) -> Result<()> {
         // Before anything is looked for: a caller who may do nothing there learns nothing.
         self.need(dataset_of(name), &["destroy"])?;
-        let imported = self.daemon.pool_of(dataset_of(name))?;
-        let doomed = match imported.pool.doomed(name, reach) {
+        let active = self.daemon.pool_of(dataset_of(name))?;
+        let doomed = match active.pool.doomed(name, reach) {
             Err(pool::Error::HasClones { name, clones }) => {
                 return Err(self.has_clones(name, &clones));
             }
             doomed => doomed?,
         };
         for entry in doomed {
-            self.need_of(name, &imported, &entry, &["destroy", "mount"])?;
+            self.need_of(name, &active, &entry, &["destroy", "mount"])?;
         }
         Ok(())
     }
@@ -111,11 +111,11 @@ impl Check<'_> {
     /// Destroying the snapshots after this one.
     pub(super) fn destroy_later(&self, name: &str) -> Result<()> {
         self.need(name, &["destroy"])?;
-        let (imported, entry) = self.daemon.find(name)?;
-        for later in imported.pool.snapshots(imported.head(&entry)?.id)? {
-            let clones = imported.pool.clones(later.id).join(", ");
+        let (active, entry) = self.daemon.find(name)?;
+        for later in active.pool.snapshots(active.head(&entry)?.id)? {
+            let clones = active.pool.clones(later.id).join(", ");
             if later.created_txg > entry.created_txg && !clones.is_empty() {
-                return Err(self.has_clones(imported.pool.name_of(later.id)?, &clones));
+                return Err(self.has_clones(active.pool.name_of(later.id)?, &clones));
             }
         }
         Ok(())
@@ -175,10 +175,10 @@ impl Check<'_> {
 
     /// Loading the key that opens a dataset.
     pub(super) fn key_root(&self, name: &str) -> Result<()> {
-        let (imported, entry) = self.find(name)?;
-        match imported.key_root(&entry)? {
+        let (active, entry) = self.find(name)?;
+        match active.key_root(&entry)? {
             0 => Ok(()),
-            root => self.need_of(name, &imported, &*imported.pool.entry(root)?, &["key"]),
+            root => self.need_of(name, &active, &*active.pool.entry(root)?, &["key"]),
         }
     }
 
@@ -199,17 +199,17 @@ impl Check<'_> {
         permissions: &[&str],
     ) -> Result<()> {
         self.need(name, permissions)?;
-        let (imported, entry) = self.find(dataset_of(name))?;
-        for head in below(&imported, &entry, recursive)? {
-            self.need_of(name, &imported, &head, permissions)?;
+        let (active, entry) = self.find(dataset_of(name))?;
+        for head in below(&active, &entry, recursive)? {
+            self.need_of(name, &active, &head, permissions)?;
         }
         Ok(())
     }
 
     pub(super) fn need(&self, name: &str, permissions: &[&str]) -> Result<()> {
         let name = dataset_of(name);
-        let (imported, entry) = self.find(name)?;
-        self.need_of(name, &imported, &entry, permissions)
+        let (active, entry) = self.find(name)?;
+        self.need_of(name, &active, &entry, permissions)
     }
 
     /// A user cannot tell a missing dataset from one without any permission.
@@ -222,14 +222,14 @@ impl Check<'_> {
     pub(super) fn need_of(
         &self,
         named: &str,
-        imported: &ActivePool,
+        active: &ActivePool,
         entry: &Entry,
         permissions: &[&str],
     ) -> Result<()> {
         for permission in permissions {
-            if !imported.allows(entry, self.peer, permission)? {
-                self.something(named, imported, entry)?;
-                let name = imported.pool.name_of(entry.id)?;
+            if !active.allows(entry, self.peer, permission)? {
+                self.something(named, active, entry)?;
+                let name = active.pool.name_of(entry.id)?;
                 let why = format!("the permission '{permission}' is not allowed to you there");
                 return Err(self.may_not(&name, &why));
             }
@@ -238,21 +238,16 @@ impl Check<'_> {
     }
 
     pub(super) fn something_of(&self, name: &str) -> Result<()> {
-        let (imported, entry) = self.find(name)?;
-        self.something(name, &imported, &entry)
+        let (active, entry) = self.find(name)?;
+        self.something(name, &active, &entry)
     }
 
     /// Refuses a caller to whom nothing is allowed on `entry`, and does not tell its name: the caller named `named`.
-    pub(super) fn something(
-        &self,
-        named: &str,
-        imported: &ActivePool,
-        entry: &Entry,
-    ) -> Result<()> {
-        if imported.allows_something(entry, self.peer)? {
+    pub(super) fn something(&self, named: &str, active: &ActivePool, entry: &Entry) -> Result<()> {
+        if active.allows_something(entry, self.peer)? {
             return Ok(());
         }
-        let name = imported.pool.name_of(entry.id)?;
+        let name = active.pool.name_of(entry.id)?;
         Err(match dataset_of(&name) == dataset_of(named) {
             true => self.may_not(named, NOTHING),
             false => self.may_not(
@@ -272,12 +267,12 @@ impl Check<'_> {
 
 /// A dataset, and with `recursive` those below it.
 pub(super) fn below(
-    imported: &ActivePool,
+    active: &ActivePool,
     entry: &Arc<Entry>,
     recursive: bool,
 ) -> Result<Vec<Arc<Entry>>> {
     match recursive && !entry.is_snapshot() {
-        true => imported.heads_below(entry),
+        true => active.heads_below(entry),
         false => Ok(vec![Arc::clone(entry)]),
     }
 }

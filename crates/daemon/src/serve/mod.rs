@@ -2,8 +2,9 @@
 
 pub(crate) mod authorize;
 pub(crate) mod commands;
-pub(crate) mod connection;
+pub(crate) mod dispatch;
 pub(crate) mod metrics;
 #[cfg(test)]
 mod rights;
+pub(crate) mod unix;
 pub(crate) mod zones;

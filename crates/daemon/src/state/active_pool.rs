@@ -18,10 +18,12 @@ use crate::failure::{Failure, Result};
 use crate::host::huge_pages::Counted;
 use crate::host::wakeup::Wakeup;
 use crate::state::acceptances::Acceptances;
-use crate::state::keyuses::KeyUses;
+use crate::state::channel::Data;
+use crate::state::keyuses::{KeyUse, KeyUses};
+use crate::state::leases::{Lease, Leases, Thing};
 use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::metered_files::FilesMeter;
-use crate::state::volume_state::VolumeState;
+use crate::state::volume_state::VolumeInUse;
 
 /// Who looks at a pool that was let go is done within this time.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
@@ -42,7 +44,9 @@ pub(crate) struct ActivePool {
     /// What a command had mounted before a crash, and what lacked its key then.
     pub(crate) not_mounted_again: Mutex<BTreeSet<u64>>,
     /// Volumes in use, by id.
-    pub(crate) volumes: Mutex<BTreeMap<u64, VolumeState>>,
+    pub(crate) volumes: Mutex<BTreeMap<u64, Arc<VolumeInUse>>>,
+    /// Who uses what of it.
+    pub(crate) leases: Leases<Thing>,
     /// What re-encryptions wait for, by the id of the dataset.
     pub(crate) reencryption_waits: Mutex<BTreeMap<u64, String>>,
     pub(super) wakeup: Arc<Wakeup>,
@@ -95,7 +99,7 @@ impl Admin<'_> {
 /// Something that is mounted.
 pub(crate) struct MountState {
     pub(crate) mount: fuse::Mount,
-    pub(crate) files: Arc<Dataset>,
+    pub(crate) dataset: Arc<Dataset>,
     /// With its snapshots, unless it is one.
     pub(crate) mounted: Option<Arc<SnapshotDirFs>>,
     /// What was asked of it.
@@ -110,6 +114,7 @@ pub(crate) struct MountState {
     pub(crate) allowed: Allowed,
     /// For as long as it is mounted.
     pub(crate) _counted: Counted,
+    pub(crate) _lease: Lease<Thing>,
 }
 
 impl MountState {
@@ -126,7 +131,7 @@ impl ActivePool {
         accepted: &Arc<Acceptances>,
         wakeup: &Arc<Wakeup>,
     ) -> Arc<ActivePool> {
-        let imported = Arc::new(ActivePool {
+        let active = Arc::new(ActivePool {
             pool,
             accepted: Arc::clone(accepted),
             admin: Mutex::default(),
@@ -135,14 +140,15 @@ impl ActivePool {
             mounts: Mutex::default(),
             not_mounted_again: Mutex::default(),
             volumes: Mutex::default(),
+            leases: Leases::default(),
             reencryption_waits: Mutex::default(),
             wakeup: Arc::clone(wakeup),
             leaving: AtomicBool::new(false),
             worker: Mutex::default(),
             open: Open::default(),
         });
-        imported.start_worker();
-        imported
+        active.start_worker();
+        active
     }
 
     /// Waits until no other command works on the pool. No user is asked anything while this is held.
@@ -157,8 +163,8 @@ impl ActivePool {
         }
     }
 
-    /// The same, unless another command works on the pool now: for the pool's thread, which a command that
-    /// exports the pool waits for.
+    /// As [`ActivePool::lock`], but without waiting: `None` while another command works on the pool. The pool worker
+    /// uses it, because a command that exports the pool waits for the worker.
     pub(crate) fn try_lock(&self) -> Option<Admin<'_>> {
         self.admin.try_lock().filter(|gone| !**gone).map(Admin)
     }
@@ -179,6 +185,22 @@ impl ActivePool {
                 Ok(())
             }
         }
+    }
+
+    /// Every dataset and snapshot in use, by id.
+    pub(crate) fn used_ids(&self) -> Vec<u64> {
+        let things = self.leases.things().into_iter();
+        let ids = things.filter_map(|thing| match thing {
+            Thing::Dataset(id) => Some(id),
+            Thing::Key(_) => None,
+        });
+        ids.collect()
+    }
+
+    /// See [`KeyUses::begin`]. `user` is the command, in messages.
+    pub(crate) fn use_key(&self, root: u64, user: &str, data: Option<&Arc<dyn Data>>) -> KeyUse {
+        let lease = self.leases.take(Thing::Key(root), user);
+        self.key_uses.begin(root, lease, data)
     }
 
     /// What is remembered of it.

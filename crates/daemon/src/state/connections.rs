@@ -1,14 +1,14 @@
 //! Connections of commands that may take long, or wait for typed input. Ending what they work on can end them.
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
+use crate::state::channel::Data;
 
 /// Who breaks connections off waits so long for them to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Running {
     next: u64,
-    streams: BTreeMap<u64, UnixStream>,
+    all: BTreeMap<u64, Arc<dyn Data>>,
     is_closed: bool,
 }
 
@@ -43,11 +43,9 @@ impl Connections {
         }
     }
 
-    pub(crate) fn begin(&self, stream: &UnixStream) -> Result<Connection<'_>> {
-        let lost = |error| Failure::other(format!("the caller went away: {error}"));
-        let stream = stream.try_clone().map_err(lost)?;
+    pub(crate) fn begin(&self, data: &Arc<dyn Data>) -> Result<Connection<'_>> {
         let mut running = self.running.lock();
-        if running.is_closed || running.streams.len() >= self.max {
+        if running.is_closed || running.all.len() >= self.max {
             let why = match running.is_closed {
                 true => "what this is about is ending",
                 false => "too many commands run at the same time; try again",
@@ -56,7 +54,7 @@ impl Connections {
         }
         running.next += 1;
         let number = running.next;
-        running.streams.insert(number, stream);
+        running.all.insert(number, Arc::clone(data));
         Ok(Connection { all: self, number })
     }
 
@@ -65,64 +63,31 @@ impl Connections {
     pub(crate) fn break_off(&self) -> bool {
         let mut running = self.running.lock();
         running.is_closed = true;
-        for stream in running.streams.values() {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
-        let some = |running: &mut Running| !running.streams.is_empty();
+        running.all.values().for_each(|data| data.break_off());
+        let some = |running: &mut Running| !running.all.is_empty();
         self.changed.wait_while_for(&mut running, some, PATIENCE);
-        running.streams.is_empty()
+        running.all.is_empty()
     }
 }
 
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
-        self.all.running.lock().streams.remove(&self.number);
+        self.all.running.lock().all.remove(&self.number);
         self.all.changed.notify_all();
-    }
-}
-
-/// A connection on which all has to come until a moment, and not only each piece a while after the one before.
-pub(crate) struct Hurried<'a> {
-    pub(crate) stream: &'a UnixStream,
-    pub(crate) until: Instant,
-}
-
-impl Read for Hurried<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        let mut stream = self.stream;
-        stream.read(buf)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::os::unix::net::UnixStream;
 
     use super::*;
-    use protocol::wire;
-
-    #[test]
-    fn a_request_that_comes_in_drops_is_not_waited_for() {
-        let (here, mut there) = UnixStream::pair().unwrap();
-        there.write_all(b"J").unwrap();
-        let until = Instant::now();
-        let mut late = Hurried {
-            stream: &here,
-            until,
-        };
-        let error = wire::receive_request(&mut late, 1000).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-    }
 
     #[test]
     fn there_are_so_many_and_they_can_be_ended() {
         let connections = Connections::new(1);
         let (here, _there) = UnixStream::pair().unwrap();
+        let here: Arc<dyn Data> = Arc::new(here);
         let first = connections.begin(&here).unwrap();
         assert!(connections.begin(&here).is_err());
         drop(first);

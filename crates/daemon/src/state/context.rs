@@ -1,7 +1,6 @@
 //! The caller of a command.
 
 use std::collections::BTreeSet;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use pool::{Entry, Origin, Reach};
@@ -11,7 +10,7 @@ use vfs::Caller;
 use crate::failure::{Failure, Result};
 use crate::host::users::{Peer, host_name};
 use crate::state::active_pool::ActivePool;
-use crate::state::keyring::Prompt;
+use crate::state::channel::Channel;
 use crate::state::properties;
 use crate::state::zones::rules::may_set;
 use crate::state::zones::view::View;
@@ -25,14 +24,12 @@ pub(crate) struct Context<'a> {
     pub(crate) pools: &'a dyn Fn() -> Vec<Arc<ActivePool>>,
     /// For the history.
     pub(crate) said: String,
-    pub(crate) prompt: &'a mut dyn Prompt,
-    /// The connection, for commands with which data travels. The daemon itself has none.
-    pub(crate) data: Option<&'a UnixStream>,
+    pub(crate) channel: &'a mut dyn Channel,
 }
 
 impl<'a> Context<'a> {
     /// Something that the daemon does by itself.
-    pub(crate) fn internal(what: &str, prompt: &'a mut dyn Prompt) -> Context<'a> {
+    pub(crate) fn internal(what: &str, channel: &'a mut dyn Channel) -> Context<'a> {
         let peer = Peer {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
@@ -45,8 +42,7 @@ impl<'a> Context<'a> {
             view: None,
             pools: &Vec::new,
             said: what.into(),
-            prompt,
-            data: None,
+            channel,
         }
     }
 
@@ -54,7 +50,7 @@ impl<'a> Context<'a> {
     /// the zone.
     pub(crate) fn forbidden(
         &self,
-        imported: &ActivePool,
+        active: &ActivePool,
         entry: &Entry,
     ) -> Result<BTreeSet<&'static str>> {
         let mut forbidden = BTreeSet::new();
@@ -63,7 +59,7 @@ impl<'a> Context<'a> {
         for name in names.chain([properties::OF_USERS]) {
             let may = match self.view {
                 Some(_) => name == properties::OF_USERS || may_set(name, false),
-                None => self.peer.is_admin || imported.allows(entry, &self.peer, name)?,
+                None => self.peer.is_admin || active.allows(entry, &self.peer, name)?,
             };
             if !may {
                 forbidden.insert(name);
@@ -78,12 +74,6 @@ impl<'a> Context<'a> {
             who: self.peer.who.clone(),
             text: self.said.clone(),
         }
-    }
-
-    /// The connection, over which data travels.
-    pub(crate) fn data(&self) -> Result<&'a UnixStream> {
-        let none = || Failure::other("data needs a connection to travel over");
-        self.data.ok_or_else(none)
     }
 
     /// Who owns what is made.
@@ -114,7 +104,7 @@ impl<'a> Context<'a> {
     /// Tells of failures that do not make the command fail.
     pub(crate) fn tell(&mut self, failures: Vec<Failure>) {
         for failure in failures {
-            self.prompt.notice(failure.0.message);
+            self.channel.notice(failure.0.message);
         }
     }
 }

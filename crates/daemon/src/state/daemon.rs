@@ -55,7 +55,7 @@ pub(crate) struct Daemon {
 #[derive(Default)]
 struct Pools {
     imported: BTreeMap<String, Arc<ActivePool>>,
-    /// Not imported now, for no reason that anybody asked for: they could not be imported at the
+    /// Not imported now, and not because a command exported them: they could not be imported at the
     /// start, or were exported for the daemon to end.
     absent: Remembered,
     /// Devices that are about to join a pool, by its name. If the daemon ends before it is known whether they
@@ -124,9 +124,9 @@ impl Daemon {
     /// The pool of a dataset, and its entry.
     pub(crate) fn find(&self, name: &str) -> Result<(Arc<ActivePool>, Arc<Entry>)> {
         let parsed = pool::DatasetName::parse(name)?;
-        let imported = self.pool(parsed.pool)?;
-        let entry = imported.pool.find(name)?;
-        Ok((imported, entry))
+        let active = self.pool(parsed.pool)?;
+        let entry = active.pool.find(name)?;
+        Ok((active, entry))
     }
 
     /// The pool of a dataset that need not exist yet.
@@ -135,8 +135,8 @@ impl Daemon {
     }
 
     /// Takes a pool in.
-    pub(crate) fn add(&self, imported: Arc<ActivePool>) -> Result<()> {
-        let name = imported.pool.name();
+    pub(crate) fn add(&self, active: Arc<ActivePool>) -> Result<()> {
+        let name = active.pool.name();
         let mut pools = self.pools.lock();
         if pools.stopping {
             return Err(Failure::new(FailureKind::Busy, "the daemon is ending"));
@@ -144,14 +144,14 @@ impl Daemon {
         if pools.imported.contains_key(&name) {
             return Err(already_imported(&name));
         }
-        let guid = imported.pool.guid();
+        let guid = active.pool.guid();
         pools.absent.remove(&name);
         // It may have another name now.
         pools
             .absent
             .pools
             .retain(|_, known| known.guid != Some(guid));
-        pools.imported.insert(name, imported);
+        pools.imported.insert(name, active);
         self.remember(&pools);
         Ok(())
     }
@@ -166,14 +166,14 @@ impl Daemon {
     }
 
     /// Lets a pool go, until the next start.
-    pub(crate) fn set_aside(&self, imported: &ActivePool) {
+    pub(crate) fn set_aside(&self, active: &ActivePool) {
         let mut pools = self.pools.lock();
-        pools.imported.remove(&imported.pool.name());
-        pools.absent.insert(imported.pool.name(), imported.known());
+        pools.imported.remove(&active.pool.name());
+        pools.absent.insert(active.pool.name(), active.known());
         self.remember(&pools);
     }
 
-    /// Whether no more pools are taken in.
+    /// Says whether the daemon is stopping: then no more pools are imported.
     pub(crate) fn set_stopping(&self, stopping: bool) {
         self.pools.lock().stopping = stopping;
     }
@@ -231,8 +231,8 @@ impl Daemon {
 
     fn to_remember(pools: &Pools) -> Remembered {
         let mut remembered = pools.absent.clone();
-        for imported in pools.imported.values() {
-            remembered.insert(imported.pool.name(), imported.known());
+        for active in pools.imported.values() {
+            remembered.insert(active.pool.name(), active.known());
         }
         for (name, device) in &pools.joining {
             remembered.insert_device(name, device);

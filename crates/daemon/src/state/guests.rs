@@ -18,12 +18,12 @@ use rustix::process::{Resource, Rlimit, Uid, getrlimit, setrlimit};
 use crate::failure::{Failure, Result};
 use crate::host::stops::{Next, Stops};
 
-/// A user has no more connections than this at a time,
+/// A user has no more connections than this at a time.
 const PER_USER: usize = 64;
-/// and all users besides root together have no more than this.
+/// All users besides root together have no more connections than this at a time.
 const ALL: usize = 256;
 /// Of the descriptors that the daemon may have, connections of others than root take no more than one of so many.
-/// Each takes two.
+/// Each is counted as two, because its command opens files too.
 const SHARE: u64 = 8;
 /// After a connection could not be taken, the next one is tried so much later.
 pub(crate) const BACK_OFF: Duration = Duration::from_millis(100);

@@ -20,6 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::host::tokens::token_modules;
 use crate::state::active_pool::ActivePool;
+use crate::state::channel::Channel;
 use crate::state::properties;
 
 /// A passphrase takes about this long to try.
@@ -31,15 +32,6 @@ const KEY_TIME: Duration = Duration::from_secs(30);
 /// What ends by itself at [`KEY_TIME`] gets this much more to say why there is no key.
 const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
 
-/// Asks a person for secrets.
-pub(crate) trait Prompt {
-    /// Asks for a secret; `None` if there will be none.
-    fn ask(&mut self, ask: Ask) -> Result<Option<secret::Secret>>;
-
-    /// Tells a person something.
-    fn notice(&mut self, text: String);
-}
-
 /// So often a person may type a key.
 const TRIES: usize = 3;
 
@@ -48,17 +40,17 @@ pub(crate) fn material(
     source: &KeySource,
     dataset: &str,
     new: bool,
-    prompt: &mut dyn Prompt,
+    channel: &mut dyn Channel,
 ) -> Result<KeyMaterial> {
     let context = |failure: Failure| failure.context(format_args!("the key of '{dataset}'"));
-    let ask = |format, twice, prompt: &mut dyn Prompt| {
+    let ask = |format, twice, channel: &mut dyn Channel| {
         let ask = Ask {
             dataset: dataset.into(),
             format,
             twice,
             again: false,
         };
-        prompt.ask(ask)?.ok_or_else(|| {
+        channel.ask(ask)?.ok_or_else(|| {
             Failure::new(
                 FailureKind::NoKey,
                 format!("the key of '{dataset}' was not given; its keysource is '{source}'"),
@@ -76,7 +68,7 @@ pub(crate) fn material(
             });
             let (material, warned) = read.map_err(|error| context(error.into()))?;
             if let Some(warning) = warned {
-                prompt.notice(warning.to_string());
+                channel.notice(warning.to_string());
             }
             Ok(material)
         }
@@ -110,13 +102,13 @@ pub(crate) fn material(
                     keys::in_time(&shown, KEY_TIME, move || keys::read_pin(&path))
                         .map_err(|error| context(error.into()))?
                 }
-                None => ask(AskFormat::Pin, false, prompt)?,
+                None => ask(AskFormat::Pin, false, channel)?,
             };
             keys::token_material(&token_modules(None), uri, source.format(), pin)
                 .map_err(|error| context(error.into()))
         }
         Location::Prompt => {
-            let typed = ask(typed_format(source.format()), new, prompt)?;
+            let typed = ask(typed_format(source.format()), new, channel)?;
             keys::material_from_prompt(source.format(), typed)
                 .map_err(|error| context(error.into()))
         }
@@ -127,7 +119,7 @@ pub(crate) fn material(
 fn typed_again(
     source: &KeySource,
     dataset: &str,
-    prompt: &mut dyn Prompt,
+    channel: &mut dyn Channel,
 ) -> Result<Option<KeyMaterial>> {
     let Location::Prompt = source.location() else {
         return Ok(None);
@@ -138,7 +130,7 @@ fn typed_again(
         twice: false,
         again: true,
     };
-    let typed = prompt.ask(ask)?;
+    let typed = channel.ask(ask)?;
     let material = typed.map(|typed| keys::material_from_prompt(source.format(), typed));
     Ok(material.transpose()?)
 }
@@ -376,7 +368,7 @@ impl ActivePool {
         key_root: &Entry,
         source: Option<&KeySource>,
         dry_run: bool,
-        prompt: &mut dyn Prompt,
+        channel: &mut dyn Channel,
     ) -> Result<()> {
         let name = self.pool.name_of(key_root.id)?;
         let loaded = || {
@@ -397,11 +389,11 @@ impl ActivePool {
             let key = keyring.unlock(material);
             key.map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))
         };
-        let mut key = unlock(&material(&own, &name, false, prompt)?);
+        let mut key = unlock(&material(&own, &name, false, channel)?);
         for _ in 1..TRIES {
             let is_wrong = key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey);
             let Some(again) = is_wrong
-                .then(|| typed_again(&own, &name, prompt))
+                .then(|| typed_again(&own, &name, channel))
                 .transpose()?
             else {
                 break;
@@ -432,11 +424,11 @@ impl ActivePool {
     }
 
     /// Loads a key unless it is loaded.
-    pub(crate) fn ensure_key(&self, key_root: u64, prompt: &mut dyn Prompt) -> Result<()> {
+    pub(crate) fn ensure_key(&self, key_root: u64, channel: &mut dyn Channel) -> Result<()> {
         if self.has_key(key_root) {
             return Ok(());
         }
-        match self.load_key(&*self.pool.entry(key_root)?, None, false, prompt) {
+        match self.load_key(&*self.pool.entry(key_root)?, None, false, channel) {
             // Another command was faster.
             Err(failure) if failure.kind == FailureKind::Exists => Ok(()),
             result => result,

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{Error as IoError, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,11 +10,13 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use protocol::api::FailureKind;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Failure;
+use crate::state::channel::Data;
+use crate::state::leases::{Lease, Thing};
 
-/// A command that is told to end has so long to end by itself and to say why,
+/// A command that is told to end has this much time to end by itself and to say why.
 const POLITE: Duration = Duration::from_millis(500);
-/// and so long once its caller hears and says nothing more.
+/// A command has this much time to end after its connection was shut down.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The commands of one pool that have data keys.
@@ -33,8 +34,7 @@ struct Running {
 
 struct Use {
     root: u64,
-    what: &'static str,
-    stream: Option<UnixStream>,
+    data: Option<Arc<dyn Data>>,
     ended: Arc<AtomicBool>,
 }
 
@@ -43,23 +43,21 @@ pub(crate) struct KeyUse {
     all: Arc<KeyUses>,
     number: u64,
     ended: Arc<AtomicBool>,
+    _lease: Lease<Thing>,
 }
 
 impl KeyUses {
-    /// Begins to use the keys of a key root, for a command that its caller hears over `stream`, if data travels.
+    /// Begins to use the keys of a key root, for a command that its caller hears over `data`, if data travels.
     pub(crate) fn begin(
         self: &Arc<Self>,
         root: u64,
-        what: &'static str,
-        stream: Option<&UnixStream>,
-    ) -> Result<KeyUse> {
-        let lost = |error| Failure::other(format!("the caller went away: {error}"));
-        let stream = stream.map(UnixStream::try_clone).transpose();
+        lease: Lease<Thing>,
+        data: Option<&Arc<dyn Data>>,
+    ) -> KeyUse {
         let ended = Arc::new(AtomicBool::new(false));
         let is = Use {
             root,
-            what,
-            stream: stream.map_err(lost)?,
+            data: data.cloned(),
             ended: Arc::clone(&ended),
         };
         let mut running = self.running.lock();
@@ -67,14 +65,12 @@ impl KeyUses {
         let number = running.next;
         running.all.insert(number, is);
         let all = Arc::clone(self);
-        Ok(KeyUse { all, number, ended })
-    }
-
-    /// What uses the keys of a key root, if something does.
-    pub(crate) fn of(&self, root: u64) -> Option<&'static str> {
-        let running = self.running.lock();
-        let mut of_root = running.all.values().filter(|is| is.root == root);
-        of_root.next().map(|is| is.what)
+        KeyUse {
+            all,
+            number,
+            ended,
+            _lease: lease,
+        }
     }
 
     /// Ends what uses the keys of a key root. False if something does not end.
@@ -87,9 +83,7 @@ impl KeyUses {
         self.changed.wait_while_for(&mut running, is_used, POLITE);
         for is in running.all.values().filter(|is| is.root == root) {
             // The caller reads nothing, or a pipe behind it does.
-            if let Some(stream) = &is.stream {
-                let _ = stream.shutdown(std::net::Shutdown::Both);
-            }
+            is.data.iter().for_each(|data| data.break_off());
         }
         self.changed.wait_while_for(&mut running, is_used, PATIENCE);
         !is_used(&mut running)
@@ -102,7 +96,7 @@ impl KeyUse {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The same, for what looks from time to time.
+    /// A flag that says whether the key was unloaded, for loops that test it.
     pub(crate) fn ended(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.ended)
     }
@@ -166,20 +160,23 @@ impl<T: Read> Read for WhileLoaded<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+    use crate::state::leases::Leases;
 
     #[test]
     fn who_does_not_listen_is_cut_off() {
         let uses = Arc::<KeyUses>::default();
         let (here, mut there) = UnixStream::pair().unwrap();
-        let other = uses.begin(2, "a stream", None).unwrap();
-        let using = uses.begin(1, "a stream", Some(&here)).unwrap();
-        assert_eq!((uses.of(1), uses.of(3)), (Some("a stream"), None));
+        let here: Arc<dyn Data> = Arc::new(here);
+        let leases = Leases::default();
+        let other = uses.begin(2, leases.take(Thing::Key(2), "a stream"), None);
+        let using = uses.begin(1, leases.take(Thing::Key(1), "a stream"), Some(&here));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 // It waits for a client that sends nothing.
-                let mut stream = &here;
-                assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+                assert_eq!(here.dialogue().read(&mut [0]).unwrap(), 0);
                 assert!(using.is_ended());
                 let mut data = WhileLoaded {
                     data: Vec::new(),
@@ -192,5 +189,6 @@ mod tests {
         });
         assert_eq!(there.read(&mut [0]).unwrap(), 0);
         assert!(!other.is_ended() && uses.end(3));
+        assert!(leases.things() == [Thing::Key(2)]);
     }
 }

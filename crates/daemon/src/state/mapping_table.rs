@@ -7,9 +7,24 @@ use block::{BlockDevice, FileDevice};
 use luks::Mapping;
 use parking_lot::Mutex;
 
+use crate::state::leases::{Lease, Leases};
+use protocol::api::MappingReencryption;
+
 /// What is open.
 #[derive(Default)]
-pub(crate) struct Mappings(pub(crate) Mutex<BTreeMap<String, Entry>>);
+pub(crate) struct Mappings {
+    pub(crate) all: Mutex<BTreeMap<String, Entry>>,
+    /// Who uses an open mapping, and who changes its header. They are taken while `all` is locked.
+    pub(crate) leases: Leases<Used>,
+}
+
+/// What is used of a mapping, by its name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Used {
+    Mapping(String),
+    /// To change it, which one command does at a time.
+    Header(String),
+}
 
 pub(crate) enum Entry {
     /// It is being opened or closed, which takes time that others do not wait.
@@ -27,10 +42,21 @@ pub(crate) struct Open {
     pub(crate) key_bits: usize,
     /// Where it is, and how long, if there is one. It is kept from others.
     pub(crate) on: Option<(Arc<dyn BlockDevice>, u64)>,
+    /// How far its re-encryption is, which does not go on while it is open.
+    pub(crate) reencryption: Option<MappingReencryption>,
     /// The file that it is on, if it is one that other programs may lock.
     pub(crate) file: Option<Arc<FileDevice>>,
-    /// A command that changes the mapping holds a second reference.
-    pub(crate) changing: Arc<()>,
+}
+
+/// The use of a mapping, which ends when this is dropped.
+pub(crate) struct LentMapping {
+    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) _lease: Lease<Used>,
+}
+
+impl BlockDevice for LentMapping {
+    block::delegate!(self => self.mapping; size refresh_size sector_sizes name read_at write_at write_durably_at);
+    block::delegate!(self => self.mapping; write_in_place flush drop_cached discard zero zero_fast status_at overwrite);
 }
 
 /// The borrowed header of an open container. The container is not closed meanwhile.
@@ -39,8 +65,7 @@ pub(crate) struct HeaderLoan {
     pub(crate) len: u64,
     /// The file that the borrower changes: other programs are not to look meanwhile.
     pub(crate) file: Option<Arc<FileDevice>>,
-    pub(crate) _mapping: Arc<Mapping>,
-    pub(crate) _changing: Option<Arc<()>>,
+    pub(crate) _leases: Vec<Lease<Used>>,
 }
 
 impl HeaderLoan {

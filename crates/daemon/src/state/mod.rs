@@ -1,9 +1,10 @@
-//! What the daemon has: pools with their keys, volumes and mounts, exports, zones; and who asks for something.
+//! What the daemon has: pools with their keys, volumes and mounts, exports, zones; and the caller of a command.
 
 pub(crate) mod acceptances;
 pub(crate) mod accepted;
 pub(crate) mod account_property;
 pub(crate) mod active_pool;
+pub(crate) mod channel;
 pub(crate) mod connections;
 pub(crate) mod context;
 pub(crate) mod daemon;
@@ -13,6 +14,7 @@ pub(crate) mod front_end;
 pub(crate) mod guests;
 pub(crate) mod keyring;
 pub(crate) mod keyuses;
+pub(crate) mod leases;
 pub(crate) mod mapping_table;
 pub(crate) mod memory;
 pub(crate) mod metered_files;

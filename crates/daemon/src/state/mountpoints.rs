@@ -18,7 +18,7 @@ use crate::state::properties::{self, Mountpoint};
 /// Where to mount: at `dir`, or where the property says. Directories that are missing are made. With
 /// `overlay` the last one may have something in it.
 pub(crate) fn find(
-    imported: &ActivePool,
+    active: &ActivePool,
     entry: &Entry,
     name: &str,
     dir: Option<&Path>,
@@ -27,7 +27,7 @@ pub(crate) fn find(
     let is_own = dir.is_none();
     let place = match dir {
         Some(dir) => Place::new(dir, ""),
-        None => match properties::mountpoint(&imported.pool, entry)? {
+        None => match properties::mountpoint(&active.pool, entry)? {
             (Mountpoint::Path(place), _) => place,
             _ => {
                 return Err(Failure::usage(format!(
@@ -91,7 +91,7 @@ impl ActivePool {
         dirs
     }
 
-    /// The same of every dataset.
+    /// Where all datasets mount by their properties, whether they are mounted or not.
     pub(crate) fn all_own_dirs(&self) -> Vec<OwnDir> {
         let heads = self.all_heads().unwrap_or_default();
         self.own_dirs(heads.iter().map(|head| head.id))

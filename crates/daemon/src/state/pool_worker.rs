@@ -37,12 +37,12 @@ impl ActivePool {
 
     /// What is open for changes: in the rest nothing can be given back.
     fn open_files(&self) -> Vec<Arc<Dataset>> {
-        let files = self
+        let dataset = self
             .used_ids()
             .into_iter()
             .filter_map(|id| self.files_of(id));
-        files
-            .filter(|files| files.is_writable() && !files.settings().read_only)
+        dataset
+            .filter(|dataset| dataset.is_writable() && !dataset.settings().read_only)
             .collect()
     }
 
@@ -77,15 +77,15 @@ impl ActivePool {
     /// Empties what nothing refers to any more. True if more of that waits for the next commit.
     fn give_space_back(&self) -> bool {
         let mut more = false;
-        for files in self.open_files() {
-            if files.has_dead() {
-                let emptied = files.reap_dead();
+        for dataset in self.open_files() {
+            if dataset.has_dead() {
+                let emptied = dataset.reap_dead();
                 if let Err(error) = emptied.and_then(|()| Ok(self.pool.commit()?)) {
-                    tracing::warn!(%error, dataset = files.name(), "space could not be given back yet");
+                    tracing::warn!(%error, dataset = dataset.name(), "space could not be given back yet");
                 }
             }
             // What was added to the list since waits for the next commit.
-            more |= files.has_dead();
+            more |= dataset.has_dead();
         }
         more
     }
@@ -114,8 +114,8 @@ impl ActivePool {
     }
 }
 
-fn run(imported: &Weak<ActivePool>, wakeup: &Wakeup) {
-    let Some(name) = imported.upgrade().map(|imported| imported.pool.name()) else {
+fn run(active: &Weak<ActivePool>, wakeup: &Wakeup) {
+    let Some(name) = active.upgrade().map(|active| active.pool.name()) else {
         return;
     };
     // What the layers below say is about this pool.
@@ -123,11 +123,11 @@ fn run(imported: &Weak<ActivePool>, wakeup: &Wakeup) {
     let mut woken = 0;
     let mut trouble = None;
     loop {
-        let more = match imported.upgrade() {
+        let more = match active.upgrade() {
             None => return,
-            Some(imported) if imported.leaving.load(Ordering::Acquire) => return,
-            Some(imported) => {
-                let (more, outcome) = imported.tend();
+            Some(active) if active.leaving.load(Ordering::Acquire) => return,
+            Some(active) => {
+                let (more, outcome) = active.tend();
                 let error = outcome.err().map(|error| error.to_string());
                 // It comes again every few seconds; it is said once.
                 if let Some(error) = error

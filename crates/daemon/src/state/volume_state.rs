@@ -1,31 +1,14 @@
-//! Volumes that are open, and what uses them.
+//! Volumes that are open.
 
 use std::io::{Error as IoError, ErrorKind};
-use std::sync::Arc;
 
 use block::{BlockDevice, SectorSizes};
 use dataset::Volume;
 use parking_lot::{RwLock, RwLockReadGuard};
-use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
 
-use crate::failure::Failure;
-
-/// A volume that is open, and what uses it.
-pub(crate) struct VolumeState {
-    pub(crate) device: Arc<VolumeInUse>,
-    /// One for each loan.
-    pub(crate) users: Vec<String>,
-}
-
-pub(crate) fn in_use(name: &str, user: &str) -> Failure {
-    Failure::new(
-        FailureKind::Busy,
-        format!("'{name}' is in use, by {user}; end that first"),
-    )
-}
-
-/// A volume that may be taken away while something uses it. Whatever is asked of it then fails.
+/// A volume that is open, and may be taken away while something uses it. Whatever is asked of it then fails. The leases of
+/// its pool say who uses it.
 pub(crate) struct VolumeInUse {
     pub(crate) name: String,
     pub(crate) sector_sizes: SectorSizes,

@@ -104,23 +104,23 @@ impl Dataset {
             }
             .into());
         }
-        let (files, is_new) = Dataset::assemble(engine, pool, entry, keys, settings)?;
-        if files.tree.counts_owners() {
+        let (dataset, is_new) = Dataset::assemble(engine, pool, entry, keys, settings)?;
+        if dataset.tree.counts_owners() {
             // It may have come with a stream.
             pool.note_owners();
         }
-        files.replay_log()?;
+        dataset.replay_log()?;
         if is_new {
-            files.make_root(owner)?;
+            dataset.make_root(owner)?;
         }
-        if files.open.is_writable() {
+        if dataset.open.is_writable() {
             // What cannot be removed now is still on the list the next time.
-            if let Err(error) = files.reap_orphans() {
-                let dataset = files.name();
-                tracing::warn!(%error, dataset, "unlinked files could not be removed yet");
+            if let Err(error) = dataset.reap_orphans() {
+                let name = dataset.name();
+                tracing::warn!(%error, dataset = name, "unlinked files could not be removed yet");
             }
         }
-        Ok(files)
+        Ok(dataset)
     }
 
     /// Opens a dataset of any kind as its last commit left it, and has it take part in the commits to come.
@@ -160,7 +160,7 @@ impl Dataset {
                 Tree::create(Header::new(name_key), engine.tree_pages)
             }
         };
-        let files = Arc::new_cyclic(|this| Dataset {
+        let dataset = Arc::new_cyclic(|this| Dataset {
             this: Weak::clone(this),
             name,
             engine: Arc::clone(engine),
@@ -183,12 +183,12 @@ impl Dataset {
             limits: KnownLimits::default(),
             counting: Mutex::default(),
         });
-        files.tree.set_uncached(!settings.keeps_metadata());
-        if files.open.is_writable() {
-            let hooks: Weak<Dataset> = Arc::downgrade(&files);
-            files.open.attach(hooks as Weak<dyn DatasetHooks>);
+        dataset.tree.set_uncached(!settings.keeps_metadata());
+        if dataset.open.is_writable() {
+            let hooks: Weak<Dataset> = Arc::downgrade(&dataset);
+            dataset.open.attach(hooks as Weak<dyn DatasetHooks>);
         }
-        Ok((files, is_new))
+        Ok((dataset, is_new))
     }
 
     pub(crate) fn this(&self) -> Arc<Dataset> {

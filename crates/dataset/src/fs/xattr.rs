@@ -16,8 +16,9 @@ use crate::layout::{
 };
 use crate::tree::{Step, View, Writer};
 
-/// Names are no longer than this, and values no longer than that: what Linux takes.
+/// Names are no longer than this, as in Linux.
 const NAME_MAX: usize = 255;
+/// Values are no longer than this, as in Linux.
 const VALUE_MAX: usize = 65_536;
 /// All names of one file fit what `listxattr` can return.
 const LIST_MAX: usize = 65_536;

@@ -10,9 +10,9 @@ use super::reader::Reader;
 use super::state::{Resident, State, Status};
 use crate::layout::ROOT_SLOT;
 
-/// A leaf that is less full than this looks for a neighbour to merge with,
+/// A leaf that is less full than this looks for a neighbour to merge with.
 const MERGE_BELOW: usize = PAGE / 4;
-/// and does if both together are no fuller than this.
+/// Two leaves are merged if both together are no fuller than this.
 const MERGED_MAX: usize = PAGE / 4 * 3;
 
 /// A page that was split: the least key of the new one, and its slot.

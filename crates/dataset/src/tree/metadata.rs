@@ -41,9 +41,9 @@ pub(crate) struct Tree {
     users: AtomicUsize,
     /// [`Header::name_key`], which never changes.
     name_key: [u8; 32],
-    /// Known without the lock: how many pages are dirty,
+    /// How many pages are dirty; known without the lock.
     dirty_pages: AtomicUsize,
-    /// and [`Header::counts_owners`].
+    /// [`Header::counts_owners`], known without the lock.
     counts_owners: AtomicBool,
 }
 

@@ -193,6 +193,8 @@ pub fn open_files(
     Dataset::open(&engine(7, threads), pool, id, keys, settings, &ROOT_USER).unwrap()
 }
 
+include!("../../../pool/tests/common/seeds.rs");
+
 pub fn snapshot(pool: &Pool, name: &str) {
     pool.snapshot(&[name.into()], false, &origin()).unwrap();
 }
@@ -200,20 +202,6 @@ pub fn snapshot(pool: &Pool, name: &str) {
 pub fn assert_clean(pool: &Pool) {
     let report = pool.check().unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
-}
-
-/// The seeds to run: `first` and the `count - 1` after it, or what `STRONGROOM_SEEDS` asks for, as
-/// `first` or `first+count`.
-pub fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
-    let asked = std::env::var("STRONGROOM_SEEDS").ok();
-    let (first, count) = match asked
-        .as_deref()
-        .map(|asked| asked.split_once('+').unwrap_or((asked, "1")))
-    {
-        Some((first, count)) => (first.parse().unwrap(), count.parse().unwrap()),
-        None => (first, count),
-    };
-    first..first + count
 }
 
 /// A device with a pool, and its dataset, open.

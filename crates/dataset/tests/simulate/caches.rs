@@ -91,7 +91,7 @@ impl Sim {
             }
             self.say(format!("use cache {}", cache.guid));
             let device = self.device(cache.guid);
-            device.mend();
+            device.repair();
             let device = device as Arc<dyn BlockDevice>;
             match self.pool().online_cache(cache.guid, &device) {
                 Ok(()) => {

@@ -130,7 +130,7 @@ impl SimDevice {
         change(&mut self.lock().faults);
     }
 
-    pub fn mend(&self) {
+    pub fn repair(&self) {
         self.lock().faults = Faults::default();
     }
 

@@ -285,7 +285,7 @@ impl Sim {
     fn online(&mut self, info: &DeviceInfo) {
         self.say(format!("online {}", info.guid));
         let device = self.device(info.guid);
-        device.mend();
+        device.repair();
         let pool = self.pool();
         if self.survive(pool.release_device(info.guid)).is_none() {
             return;

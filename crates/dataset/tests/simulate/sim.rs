@@ -237,7 +237,7 @@ impl Sim {
         let exported = self.pool().export();
         if self.survive(exported).is_some() {
             if std::mem::take(&mut self.is_hostile) {
-                self.devices.iter().for_each(|device| device.mend());
+                self.devices.iter().for_each(|device| device.repair());
             }
             self.keys.lock().unwrap().clear();
             self.count_caches();
@@ -350,7 +350,7 @@ impl Sim {
         }
         self.power.restore();
         for device in &self.devices {
-            device.mend();
+            device.repair();
         }
     }
 
@@ -425,7 +425,7 @@ impl Sim {
 
     /// They are brought back; false if there are none.
     fn mend_logs(&self) -> bool {
-        self.failed_logs().inspect(|device| device.mend()).count() > 0
+        self.failed_logs().inspect(|device| device.repair()).count() > 0
     }
 
     /// Which of the worlds that may be it is.
@@ -469,7 +469,7 @@ impl Sim {
             self.import();
         }
         self.power.restore();
-        self.devices.iter().for_each(|device| device.mend());
+        self.devices.iter().for_each(|device| device.repair());
         self.is_hostile = false;
         self.bring_all_back();
         self.use_caches();

@@ -393,7 +393,7 @@ fn threads_do_not_disturb_each_other() {
         mine
     };
     let all: Vec<Vec<u64>> = std::thread::scope(|scope| {
-        let keeper = scope.spawn(|| {
+        let committer = scope.spawn(|| {
             for n in 0.. {
                 if done.load(Ordering::Relaxed) {
                     return;
@@ -411,7 +411,7 @@ fn threads_do_not_disturb_each_other() {
         let all = threads.into_iter().map(|thread| thread.join().unwrap());
         let all = all.collect();
         done.store(true, Ordering::Relaxed);
-        keeper.join().unwrap();
+        committer.join().unwrap();
         all
     });
     volume.flush().unwrap();

@@ -113,8 +113,13 @@ impl MemFs {
 
     /// Waits until no lookups are left; false if it takes too long.
     pub fn wait_for_no_lookups(&self) -> bool {
+        self.wait_for_lookups(0)
+    }
+
+    /// Waits until no more than `max` lookups are left; false if it takes too long.
+    pub fn wait_for_lookups(&self, max: u64) -> bool {
         let mut nodes = self.nodes.lock();
-        while nodes.lookups() != 0 {
+        while nodes.lookups() > max {
             if self.forgotten.wait_for(&mut nodes, PATIENCE).timed_out() {
                 return false;
             }

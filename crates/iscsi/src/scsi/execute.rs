@@ -1,4 +1,4 @@
-//! Carries commands out.
+//! Executes commands.
 
 use std::io::IoSlice;
 
@@ -198,7 +198,7 @@ impl Unit {
         Ok(())
     }
 
-    /// The size for who asks now: it may have grown.
+    /// The size of the device now: it may have grown.
     fn blocks_now(&self) -> Result<u64, Sense> {
         let size = self.device.refresh_size();
         let size = size.map_err(|error| self.failed(&error, false))?;

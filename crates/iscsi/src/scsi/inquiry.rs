@@ -1,7 +1,7 @@
 //! INQUIRY: what the unit is, and its pages of vital product data.
 
 use super::sense::Sense;
-use super::unit::{COMPARED_MAX, Identity, RANGE_MAX, RANGES_MAX, TRANSFER_MAX, Unit};
+use super::unit::{COMPARED_MAX, Identity, RANGE_MAX, RANGES_MAX, SAME_MAX, TRANSFER_MAX, Unit};
 
 const VENDOR: &[u8; 8] = b"STRNGRM ";
 const PRODUCT: &[u8; 16] = b"Volume          ";
@@ -91,7 +91,7 @@ fn limits(unit: &Unit) -> Vec<u8> {
         put(20, RANGE_MAX / block, 4);
         put(24, RANGES_MAX as u64, 4);
         put(28, granularity, 4);
-        put(36, RANGE_MAX / block, 8);
+        put(36, SAME_MAX, 8);
     }
     body
 }

@@ -1,4 +1,4 @@
-//! Why a command is not carried out.
+//! Sense data: why a command failed.
 
 /// The status of a command.
 pub(crate) mod status {
@@ -43,7 +43,7 @@ impl Sense {
         }
     }
 
-    /// The same with a number that says where.
+    /// This sense with a position, in the information field.
     pub(crate) fn at(self, information: usize) -> Sense {
         let information = u32::try_from(information).ok();
         Sense {

@@ -1,4 +1,4 @@
-//! A logical unit, which carries commands out.
+//! A logical unit: a device with its limits.
 
 use std::sync::Arc;
 
@@ -8,10 +8,12 @@ use parking_lot::RwLock;
 use super::cdb::{Blocks, Compared, Operation};
 use super::sense::Sense;
 
-/// One command reads or writes at most so many bytes,
+/// One command reads or writes at most so many bytes.
 pub(crate) const TRANSFER_MAX: u64 = 1 << 20;
-/// and unmaps or fills so many.
+/// One command unmaps or fills at most so many bytes.
 pub(super) const RANGE_MAX: u64 = 512 << 20;
+/// WRITE SAME takes so many blocks: the most that its short form can say.
+pub(super) const SAME_MAX: u64 = 0xffff;
 /// UNMAP takes so many ranges.
 pub(super) const RANGES_MAX: usize = 256;
 /// COMPARE AND WRITE takes so many blocks.
@@ -24,7 +26,7 @@ pub(crate) struct Identity {
     pub(crate) target: String,
     /// A number that no other unit has, and that stays when the target gets another name.
     pub(crate) number: u64,
-    /// The same as text.
+    /// The number as text.
     pub(crate) serial: String,
 }
 
@@ -90,7 +92,7 @@ impl Unit {
             } => (blocks, TRANSFER_MAX / block),
             O::Verify { blocks, .. } => (blocks, RANGE_MAX / block),
             O::Flush { blocks } => (blocks, u64::MAX),
-            O::WriteSame { blocks, .. } => (blocks, RANGE_MAX / block),
+            O::WriteSame { blocks, .. } => (blocks, SAME_MAX),
             O::CompareAndWrite { blocks, .. } => (blocks, COMPARED_MAX),
             _ => (Blocks { first: 0, count: 0 }, 0),
         };

@@ -1,4 +1,4 @@
-//! SCSI commands: what is answered.
+//! SCSI commands: sending their answers and data.
 
 use super::tasks::expected_back;
 use super::{Connection, KEPT_MAX, Result};

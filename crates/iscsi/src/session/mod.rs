@@ -68,7 +68,7 @@ pub(crate) fn serve(
     targets: &Targets,
 ) -> Result<()> {
     let (resets, blocks) = match &session.purpose {
-        Purpose::Discovery => (0, 0),
+        Purpose::Discovery(_) => (0, 0),
         Purpose::Use(attached) => (attached.target.resets(), attached.target.unit.blocks()),
     };
     let mut connection = Connection {
@@ -102,7 +102,7 @@ pub(crate) fn serve(
 impl Connection<'_> {
     fn target(&self) -> Option<&Target> {
         match &self.session.purpose {
-            Purpose::Discovery => None,
+            Purpose::Discovery(_) => None,
             Purpose::Use(attached) => Some(&attached.target),
         }
     }

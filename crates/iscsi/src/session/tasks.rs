@@ -1,4 +1,4 @@
-//! SCSI commands: what is received of them.
+//! SCSI commands: receiving them and their data.
 
 use super::task::Task;
 use super::{Connection, Result, WINDOW};
@@ -39,11 +39,12 @@ impl Connection<'_> {
             Err(sense) => return self.fail(head, sense),
         };
         // Half a command is not carried out, nor one that may mean another.
-        let is_exact = matches!(
-            request.operation,
-            Operation::CompareAndWrite { .. } | Operation::WriteSame { .. }
-        );
+        let is_exact = matches!(request.operation, Operation::WriteSame { .. });
         let sent = if writes { expected } else { 0 };
+        if matches!(request.operation, Operation::CompareAndWrite { .. }) && sent != need {
+            // Its blocks and its data disagree.
+            return self.fail_after(head, Sense::FIELD_IN_CDB, need, 0);
+        }
         if sent < need || is_exact && sent != need {
             return self.fail_after(head, Sense::INFORMATION_UNIT, need, 0);
         }

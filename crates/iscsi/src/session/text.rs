@@ -1,10 +1,12 @@
 //! Text requests: which targets there are.
 
+use std::sync::Arc;
+
 use super::{Connection, Result, reason};
 use crate::keys::{self, TEXT_MAX};
 use crate::login::Purpose;
 use crate::pdu::{FINAL, Head, NO_TAG, response};
-use crate::target::check_name;
+use crate::target::{Target, check_name};
 
 const CONTINUE: u8 = 0x40;
 /// The tag of a long answer, of which more is to be asked for.
@@ -21,6 +23,10 @@ impl Connection<'_> {
         let Some(pairs) = keys::pairs(text) else {
             return self.reject(head, reason::INVALID_FIELD);
         };
+        // As other targets do: nothing in it is understood.
+        if !pairs.is_empty() && pairs.iter().all(|pair| pair.0 != "SendTargets") {
+            return self.reject(head, reason::PROTOCOL);
+        }
         let mut answer = Vec::new();
         for (key, value) in pairs {
             match key {
@@ -43,13 +49,20 @@ impl Connection<'_> {
     fn list(&self, wanted: &str, answer: &mut Vec<u8>) {
         let portal = format!("{},1", self.link.portal());
         let is_wanted = |name: &str| match (&self.session.purpose, wanted) {
-            (Purpose::Discovery, "All") => true,
+            (Purpose::Discovery(_), "All") => true,
             (Purpose::Use(attached), "" | "All") => name == attached.target.name(),
             (Purpose::Use(attached), wanted) => name == wanted && name == attached.target.name(),
-            (Purpose::Discovery, wanted) => name == wanted,
+            (Purpose::Discovery(_), wanted) => name == wanted,
+        };
+        let may_see = |target: &Target| match (&self.session.purpose, target.chap()) {
+            (Purpose::Discovery(proved), Some(chap)) => {
+                proved.iter().any(|one| Arc::ptr_eq(one, chap))
+            }
+            _ => true,
         };
         for target in self.targets.all() {
-            if is_wanted(target.name()) && target.admits(&self.session.initiator) {
+            let is_open = target.admits(&self.session.initiator) && may_see(&target);
+            if is_wanted(target.name()) && is_open {
                 keys::put(answer, "TargetName", target.name());
                 keys::put(answer, "TargetAddress", &portal);
             }

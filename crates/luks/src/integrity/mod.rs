@@ -1,13 +1,13 @@
 //! Sectors that are authenticated: what `cryptsetup luksFormat --integrity` makes.
 //!
-//! Two layers of the kernel stand behind one mapping there, and here:
+//! As in the kernel, one mapping has two layers:
 //!
 //! - dm-crypt encrypts a sector and makes a tag of it ([`seal`]);
 //! - dm-integrity keeps the tags, and writes a sector and its tag as one ([`tagged`]). Where the segment
 //!   begins there is a superblock, then a journal, then areas of tags and data in turn ([`superblock`],
 //!   [`journal`]).
 //!
-//! A sector that was changed by others, or never written, gives the reader an error of its own
+//! A sector that an attacker changed, or that was never written, gives the reader an error of its own
 //! ([`block::Error::Unauthentic`]), and no byte of it is returned. A replay is not detected: a sector put
 //! back, with its tag, as it was at an earlier time.
 

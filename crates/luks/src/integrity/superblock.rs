@@ -40,9 +40,9 @@ const TAG_LEN_MAX: usize = ENTRY_ROOM - 8 - 8 * 8;
 /// The largest journal that is read, in bytes; the kernel makes none of more than 64 MiB by itself.
 const JOURNAL_MAX: u64 = 1 << 30;
 
-/// What a journal has if nothing is said: this part of the device.
+/// The default size of a journal: this part of the device.
 const JOURNAL_SHARE_LOG2: u32 = 7;
-/// And at most so much, in sectors.
+/// The largest default size of a journal, in sectors.
 const JOURNAL_SECTORS_MAX: u64 = 131_072;
 /// Data sectors between one area of tags and the next.
 const INTERLEAVE_LOG2: u8 = 15;

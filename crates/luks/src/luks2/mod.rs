@@ -1,12 +1,14 @@
 //! LUKS2: two copies of a header, each with its checksum, and areas for key material behind them.
 //!
 //! The copies are written one after the other, each whole and flushed before the next begins. So a
-//! power cut at any moment leaves one that is whole, the old or the new; who opens the container to
-//! change it makes both equal again first. What the header refers to (key material) is durable before
+//! power cut at any moment leaves one that is whole, the old or the new; a program that opens the container to
+//! change it makes both equal first. What the header refers to (key material) is durable before
 //! the header is written, and what it no longer refers to is overwritten.
 
+mod change;
 mod layout;
 mod object;
+mod reencrypt;
 mod view;
 
 use std::io::IoSlice;
@@ -19,8 +21,10 @@ use zerocopy::IntoBytes;
 use crate::{Error, Result};
 use layout::{Binary, field, lossy_text, text};
 
+pub(crate) use change::{Beginning, Hot};
 pub(crate) use layout::SECOND_MAGIC;
 pub use layout::{BINARY_LEN, COPY_SIZES, Copy, MAGIC};
+pub(crate) use reencrypt::{Piece, Reencryption, Refusal, Resilience, Side, State};
 pub(crate) use view::{AREA_ALIGN, AREAS_MAX, DIGESTS_MAX, OBJECTS_MAX, View};
 
 /// A LUKS2 header in memory.
@@ -119,6 +123,41 @@ impl Header {
         self.json = json;
         self.view = view;
         Ok(())
+    }
+
+    /// Whether a re-encryption is under way that may be understood, and nothing else is required.
+    pub(crate) fn is_in_reencryption(&self) -> bool {
+        reencrypt::is_under_way(&self.view)
+    }
+
+    /// The re-encryption that is under way.
+    pub(crate) fn reencryption(&self) -> std::result::Result<Reencryption, Refusal> {
+        reencrypt::read(&self.view, &self.json)
+    }
+
+    /// Lets a key slot of the new key follow one of the old key.
+    pub(crate) fn follow(&mut self, slots: (u32, u32), slot: Value, digest: u32) -> Result<()> {
+        self.change(|json| change::follow(json, slots, slot, digest))
+    }
+
+    /// Lets a re-encryption begin.
+    pub(crate) fn begin(&mut self, how: Beginning<'_>) -> Result<()> {
+        self.change(|json| change::begin(json, how))
+    }
+
+    /// Lets the first `done` bytes be encrypted anew, and what follows be hot.
+    pub(crate) fn advance(
+        &mut self,
+        state: &Reencryption,
+        done: u64,
+        hot: Option<&Hot>,
+    ) -> Result<()> {
+        self.change(|json| change::advance(json, state, done, hot))
+    }
+
+    /// Lets all data be encrypted anew, and the re-encryption be over.
+    pub(crate) fn finish(&mut self, state: &Reencryption) -> Result<()> {
+        self.change(|json| change::finish(json, state))
     }
 
     /// Reads the header. Nothing is written.

@@ -106,7 +106,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A decimal number without sign. As many zeros before it as anybody likes.
+/// A decimal number without sign. It may have leading zeros.
 fn parse(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok())?

@@ -1,4 +1,4 @@
-//! What the JSON area says, after all of it has been checked.
+//! The contents of the JSON area, after all of it was checked.
 //!
 //! The rules are those of the specification (section 3) and of what cryptsetup refuses: whatever is
 //! read here is either usable or of a kind that is named as unknown. Other members are not

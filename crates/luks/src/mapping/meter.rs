@@ -1,4 +1,4 @@
-//! Counting what a mapping serves.
+//! Counts the requests of a mapping.
 //!
 //! A small request inline takes less than a microsecond, of which a look at the clock before it and one
 //! after it would be a tenth. So every request is counted, but only one in [`TIMED`] is timed.

@@ -3,8 +3,8 @@
 //! A request is served in one of two forms, chosen for reads and writes each and changed while the
 //! device is in use:
 //!
-//! - *inline*: on the thread that asked. A read is decrypted where it was read to; a write is encrypted
-//!   where it lies if the caller allows that, or else goes through a buffer of the thread.
+//! - *inline*: on the thread of the caller. A read is decrypted in the caller's buffer. A write is encrypted
+//!   there too if the caller allows it, or else in a buffer of the thread.
 //! - *queued*: cut into pieces that a pool of threads reads or writes and decrypts or encrypts, each piece
 //!   with its own buffer. Large requests use several processors; small ones wait for another thread.
 //!
@@ -21,15 +21,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use block::{BlockDevice, SectorSizes};
-use cipher::{SectorCipher, SectorSpec};
+use cipher::Random;
 use secret::Secret;
 
-use crate::integrity::Sealed;
+use crate::luks2::State;
 use crate::model::Segment;
-use crate::{Container, Error, Result, crypto};
+use crate::{BothKeys, Container, Error, Result};
 pub use meter::{MappingMeter, Served, ServedTotals};
 use queue::Queue;
-use sectors::{Core, Form};
+use sectors::{Core, Form, Region};
 
 /// How a mapping is opened, and what can be changed while it is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +91,53 @@ impl Mapping {
         Mapping::new(&segment, data, key, flags)
     }
 
+    /// The data of a container whose re-encryption was interrupted. A hot zone is put right first.
+    ///
+    /// # Errors
+    /// As for [`Mapping::open`]; [`Error::Damaged`] if the header was changed; [`Error::Usage`] if a hot zone
+    /// has to be put right, and the mapping is to be read-only.
+    pub fn open_in_reencryption(
+        container: &mut Container,
+        data: Arc<dyn BlockDevice>,
+        keys: &BothKeys,
+        flags: Flags,
+        random: &dyn Random,
+    ) -> Result<Mapping> {
+        let mut state = container.reencryption()?;
+        container.check_proof(&state, keys)?;
+        if state.hot().is_some() && flags.read_only {
+            return Err(Error::usage(
+                "its re-encryption was interrupted while data was written: open it once without \
+                     read-only, which puts that right",
+            ));
+        }
+        if !flags.read_only {
+            container.recover(&state, &*data, keys, random)?;
+            if !container.is_in_reencryption() {
+                return Mapping::open(container, data, &keys.new, flags);
+            }
+            state = container.reencryption()?;
+        }
+        let (old, new) = (&state.old.segment, &state.new.segment);
+        let region = |piece: &crate::luks2::Piece| {
+            let key = match piece.state {
+                State::Old => keys.old()?,
+                State::New | State::Hot => &keys.new,
+            };
+            let core = Core::new(&piece.segment, Arc::clone(&data), key, true)?;
+            Ok(Region { at: piece.at, core })
+        };
+        let regions = state.pieces.iter().map(region).collect::<Result<_>>()?;
+        let core = Core {
+            encryption: format!("{} in re-encryption to {}", old.cipher, new.cipher),
+            device: Arc::clone(&data),
+            form: Form::Regions(regions),
+            start: old.offset,
+            sector: old.sector_size.max(new.sector_size) as usize,
+        };
+        Mapping::of(core, state.len(), flags)
+    }
+
     /// A device as it would be without a header. A wrong key gives noise, and no error.
     ///
     /// # Errors
@@ -124,30 +171,12 @@ impl Mapping {
         key: &Secret,
         flags: Flags,
     ) -> Result<Mapping> {
-        let (form, encryption) = match &segment.integrity {
-            None => {
-                let spec: SectorSpec = crypto::spec(&segment.cipher, &device.name())?;
-                let form = Form::Encrypted {
-                    cipher: SectorCipher::new(spec, key.expose())?,
-                    iv_offset: segment.iv_offset,
-                };
-                (form, spec.to_string())
-            }
-            Some(integrity) => {
-                let device = Arc::clone(&device);
-                let sealed = Sealed::open(segment, integrity, device, key, flags.read_only)?;
-                let form = Form::Sealed(Box::new(sealed));
-                (form, format!("{} with {}", segment.cipher, integrity.kind))
-            }
-        };
-        let core = Core {
-            device,
-            form,
-            encryption,
-            start: segment.offset,
-            sector: segment.sector_size as usize,
-        };
-        let size = core.size(segment.len)?;
+        let core = Core::new(segment, device, key, flags.read_only)?;
+        Mapping::of(core, segment.len, flags)
+    }
+
+    fn of(core: Core, len: Option<u64>, flags: Flags) -> Result<Mapping> {
+        let size = core.size(len)?;
         let mapping = Mapping {
             core: Arc::new(core),
             queue: OnceLock::new(),

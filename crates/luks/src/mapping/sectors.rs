@@ -1,15 +1,16 @@
-//! Reading and writing sectors of a mapping on the thread that asks.
+//! Reads and writes sectors of a mapping on the thread of the caller.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use block::BlockDevice;
-use cipher::SectorCipher;
+use cipher::{SectorCipher, SectorSpec};
+use secret::Secret;
 
 use crate::integrity::Sealed;
-use crate::model::SECTOR;
-use crate::{Error, Result};
+use crate::model::{SECTOR, Segment};
+use crate::{Error, Result, crypto};
 
 /// Requests are taken in pieces of this many bytes, which stay in a processor's cache between being
 /// encrypted and being written.
@@ -34,6 +35,15 @@ pub(super) enum Form {
     },
     /// With tags.
     Sealed(Box<Sealed>),
+    /// In regions, one behind the other, that are encrypted in different ways.
+    Regions(Vec<Region>),
+}
+
+/// A part of a mapping.
+pub(super) struct Region {
+    /// Where it begins in the mapping.
+    pub(super) at: u64,
+    pub(super) core: Core,
 }
 
 thread_local! {
@@ -53,10 +63,44 @@ fn with_buffer<T>(act: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 }
 
 impl Core {
+    /// A part of a device that is encrypted.
+    pub(super) fn new(
+        segment: &Segment,
+        device: Arc<dyn BlockDevice>,
+        key: &Secret,
+        read_only: bool,
+    ) -> Result<Core> {
+        let (form, encryption) = match &segment.integrity {
+            None => {
+                let spec: SectorSpec = crypto::spec(&segment.cipher, &device.name())?;
+                let form = Form::Encrypted {
+                    cipher: SectorCipher::new(spec, key.expose())?,
+                    iv_offset: segment.iv_offset,
+                };
+                (form, spec.to_string())
+            }
+            Some(integrity) => {
+                let device = Arc::clone(&device);
+                let sealed = Sealed::open(segment, integrity, device, key, read_only)?;
+                let form = Form::Sealed(Box::new(sealed));
+                (form, format!("{} with {}", segment.cipher, integrity.kind))
+            }
+        };
+        Ok(Core {
+            device,
+            form,
+            encryption,
+            start: segment.offset,
+            sector: segment.sector_size as usize,
+        })
+    }
+
     /// How large a mapping is whose header says this.
     pub(super) fn size(&self, len: Option<u64>) -> Result<u64> {
         let there = match &self.form {
-            Form::Encrypted { .. } => self.device.size().saturating_sub(self.start),
+            Form::Encrypted { .. } | Form::Regions(_) => {
+                self.device.size().saturating_sub(self.start)
+            }
             Form::Sealed(sealed) => sealed.data_len(),
         };
         let sector = self.sector as u64;
@@ -97,6 +141,11 @@ impl Core {
         let (cipher, iv) = match &self.form {
             Form::Encrypted { cipher, iv_offset } => (cipher, iv(offset, *iv_offset)),
             Form::Sealed(sealed) => return sealed.read(offset, piece),
+            Form::Regions(regions) => {
+                return by_region(regions, offset, piece, |core, at, part| {
+                    core.read_piece(at, part)
+                });
+            }
         };
         self.device.read_at(self.start + offset, piece)?;
         let done = cipher.decrypt(iv, self.iv_step(), self.sector, piece);
@@ -148,6 +197,11 @@ impl Core {
                 sealed.write(offset, piece)?;
                 return if durably { sealed.flush() } else { Ok(()) };
             }
+            Form::Regions(regions) => {
+                return by_region(regions, offset, piece, |core, at, part| {
+                    core.write_piece(at, part, durably)
+                });
+            }
         };
         let done = cipher.encrypt(iv, self.iv_step(), self.sector, piece);
         if let Err(error) = done {
@@ -163,7 +217,7 @@ impl Core {
 
     pub(super) fn flush(&self) -> block::Result<()> {
         match &self.form {
-            Form::Encrypted { .. } => self.device.flush(),
+            Form::Encrypted { .. } | Form::Regions(_) => self.device.flush(),
             Form::Sealed(sealed) => sealed.flush(),
         }
     }
@@ -187,6 +241,27 @@ impl Core {
             source: io::Error::other(error),
         }
     }
+}
+
+/// Does something with the part of a piece that lies in each region, from `offset` on.
+fn by_region(
+    regions: &[Region],
+    offset: u64,
+    mut piece: &mut [u8],
+    mut act: impl FnMut(&Core, u64, &mut [u8]) -> block::Result<()>,
+) -> block::Result<()> {
+    let mut at = offset;
+    for (n, region) in regions.iter().enumerate() {
+        let end = regions.get(n + 1).map_or(u64::MAX, |next| next.at);
+        let here = end.saturating_sub(at).min(piece.len() as u64) as usize;
+        let (part, rest) = piece.split_at_mut(here);
+        if !part.is_empty() {
+            act(&region.core, at - region.at, part)?;
+        }
+        at += here as u64;
+        piece = rest;
+    }
+    Ok(())
 }
 
 /// dm-crypt counts in 512 bytes, however large sectors are.

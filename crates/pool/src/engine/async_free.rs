@@ -1,4 +1,4 @@
-//! Destroying what is large, a bounded piece with each commit.
+//! Frees the space of destroyed datasets and snapshots, a bounded piece with each commit.
 //!
 //! A destroyed dataset or snapshot is out of the dataset table at once. What it occupied waits in
 //! the reap queue: trees whose younger part is to be freed, and lists of dead records. A job

@@ -1,4 +1,4 @@
-//! A transaction group that is written, on its way to being durable.
+//! A transaction group that is written and not durable yet.
 
 use std::sync::{Arc, Weak};
 

@@ -1,4 +1,4 @@
-//! What a pool and its open datasets share: storage, the dataset table, and the open transaction group.
+//! The state that a pool and its open datasets share: storage, the dataset table, and the open transaction group.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Context {
         self.end_changes(error, Until::Cleared)
     }
 
-    /// The same until the next import: what is in memory is not what should have become durable.
+    /// Suspends the pool until the next import: the state in memory differs from what should have become durable.
     pub(crate) fn suspend_for_good(&self, error: Error) -> Error {
         self.end_changes(error, Until::Imported)
     }

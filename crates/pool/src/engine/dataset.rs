@@ -1,4 +1,4 @@
-//! An open dataset: its two arrays as they are now, and what its key holder must do in a commit.
+//! An open dataset: its two arrays in their present state, and the duties of its key holder in a commit.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
@@ -55,17 +55,17 @@ pub struct OpenDataset {
     secondary: AtomicU8,
     arrays: [RwLock<ArrayState>; 2],
     pub(crate) log: Mutex<Ring>,
-    participant: Mutex<Option<Weak<dyn DatasetHooks>>>,
+    hooks: Mutex<Option<Weak<dyn DatasetHooks>>>,
 }
 
 struct ArrayState {
     /// As of the last commit.
     root: RecordPtr,
-    /// Changed since then by the transaction group being written,
+    /// Changes of the transaction group that is being written.
     syncing: Arc<Overlay>,
-    /// and by the one that is open.
+    /// Changes of the open transaction group.
     open: Overlay,
-    /// Set aside for the nodes that these two will be written into.
+    /// Free space that is reserved for the nodes of these changes.
     syncing_room: Reservation,
     open_room: Reservation,
 }
@@ -91,7 +91,7 @@ impl OpenDataset {
             secondary: AtomicU8::new(SecondaryCache::default() as u8),
             arrays,
             log: Mutex::new(Ring::new(&entry.log)),
-            participant: Mutex::new(None),
+            hooks: Mutex::new(None),
         }
     }
 
@@ -129,15 +129,15 @@ impl OpenDataset {
         }
     }
 
-    /// Names who takes part in commits.
-    pub fn attach(&self, participant: Weak<dyn DatasetHooks>) {
-        *self.participant.lock() = Some(participant);
+    /// Sets the hooks that commits call.
+    pub fn attach(&self, hooks: Weak<dyn DatasetHooks>) {
+        *self.hooks.lock() = Some(hooks);
     }
 
     /// Has the dataset take part in a commit. Not if its key holder is gone: its changes cannot be
     /// sealed any more, and are dropped with the open dataset.
     pub(crate) fn take_part(self: &Arc<Self>) -> Option<Part> {
-        let holder = match &*self.participant.lock() {
+        let holder = match &*self.hooks.lock() {
             Some(holder) => Some(holder.upgrade()?),
             None => None,
         };
@@ -276,7 +276,7 @@ impl OpenDataset {
         self.place_summed(array, identity, bytes, checksum(bytes))
     }
 
-    /// The same, of bytes whose BLAKE3 is known.
+    /// As [`OpenDataset::place`], for bytes whose BLAKE3 is known.
     pub(crate) fn place_hashed(
         &self,
         array: ArrayKind,

@@ -1,4 +1,4 @@
-//! Deadlists: records that a dataset has let go of and a snapshot still has.
+//! Deadlists: records that a dataset no longer uses and a snapshot still needs.
 //!
 //! The deadlist of a dataset (or snapshot) holds what died since the snapshot before it, sorted by
 //! the oldest snapshot that has it. So when a snapshot goes, what only it had is one sublist of its

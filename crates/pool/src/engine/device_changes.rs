@@ -1,4 +1,4 @@
-//! What changes of devices do to the configuration.
+//! Changes of the configuration when devices join, leave or fail.
 
 use store::MemberState;
 
@@ -52,7 +52,7 @@ impl DatasetTable {
         self.config.restart_resilver();
     }
 
-    /// Fewer are written to. A resilver goes on if anybody still needs it.
+    /// After a device left: a resilver goes on if another device still needs it.
     pub(crate) fn devices_left(&mut self) {
         self.config_dirty = true;
         let mut devices = self.config.devices.iter();
@@ -124,7 +124,7 @@ impl DatasetTable {
         self.unlist(guid);
     }
 
-    /// The same, and it is read as long as the commit is not durable.
+    /// As [`DatasetTable::take_out`], but the member is still read until the commit is durable.
     pub(crate) fn unlist(&mut self, guid: u64) {
         self.config_dirty = true;
         let place = self.config.device(guid).map_or(0, |device| device.replaces);

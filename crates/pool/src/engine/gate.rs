@@ -61,7 +61,7 @@ impl Engine {
         let space = Arc::clone(&core.space);
         space.note_referenced(state.referenced());
         let remap_pages = state.root.remap_pages.get();
-        let shared = Engine {
+        let engine = Engine {
             context: Arc::new(Context::new(core, state, read_only)),
             open: Mutex::default(),
             committing: Mutex::new(()),
@@ -76,8 +76,8 @@ impl Engine {
             resuming: Mutex::default(),
             claims,
         };
-        shared.set_remap_room(remap_pages);
-        shared
+        engine.set_remap_room(remap_pages);
+        engine
     }
 
     /// The last transaction group that is durable.

@@ -1,4 +1,4 @@
-//! What was done to the pool, by whom and when.
+//! The history of a pool: each command that changed it, with its user and time.
 //!
 //! Lines are appended to records of one unit. The first records are kept for ever, so that the
 //! pool's creation can be read; of the others, the last ones.
@@ -13,12 +13,12 @@ use crate::storage::array::{Overlay, walk};
 use crate::storage::reader::PoolReader;
 use crate::storage::writer::txg::TxgWriter;
 
-/// Records kept from the beginning,
+/// The number of records that are kept from the beginning.
 const KEPT_FIRST: u64 = 4;
-/// and from the end.
+/// The number of records that are kept at the end.
 const KEPT_LAST: u64 = 4096;
 
-/// Who asks for a change, and with which words; for the history.
+/// The caller of a change and the command line; for the history.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// `user on host`.

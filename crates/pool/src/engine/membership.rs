@@ -1,4 +1,4 @@
-//! Who belongs to a pool: what is found at an import against what the configuration lists.
+//! The devices of a pool: compares the devices that an import finds with those that the configuration lists.
 //!
 //! The newest superblock of all devices wins, and its configuration says which devices there are.
 //! Each of them says by its own newest superblock when it was here last: it lacks what was born

@@ -1,4 +1,4 @@
-//! What makes changes durable: transaction groups, and what a commit keeps of the pool.
+//! The engine makes changes durable: transaction groups, commits, and the parts of the pool that commits write.
 
 pub(crate) mod async_free;
 pub(crate) mod closing;

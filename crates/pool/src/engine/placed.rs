@@ -1,4 +1,4 @@
-//! A record on its way: written, and in no array yet.
+//! A record that is written and in no array yet.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The removal of a group that is under way, as far as it is in memory only.
+//! The state of a running removal of a group that is in memory only.
 
 use crate::format::scrub_status::ScrubStatus;
 use crate::storage::space::Reservation;

@@ -1,4 +1,4 @@
-//! Reservations: room of the pool that is kept for a dataset.
+//! Reservations: free space of the pool that is kept for a dataset.
 //!
 //! The property `reservation` of a dataset is for it with its snapshots and everything below it, `refreservation` for
 //! what it has itself and shares with no snapshot, both in bytes. What is not taken of a reservation is its *slack*,

@@ -1,4 +1,4 @@
-//! The end of all changes after a failure, for now or until the next import.
+//! The suspension of a pool: after a failure it refuses changes, until `pool clear` or until the next import.
 
 use parking_lot::Mutex;
 

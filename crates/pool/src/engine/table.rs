@@ -1,4 +1,4 @@
-//! The dataset table in memory, and the rest of what a commit writes of the pool itself.
+//! The dataset table in memory, and the other records of the pool itself that a commit writes.
 //!
 //! Only a commit changes it. Readers see the state that the commit under way is about to make
 //! durable.

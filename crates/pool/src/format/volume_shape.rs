@@ -10,10 +10,10 @@ pub(crate) const VOLUME: &str = "@volume";
 /// The smallest blocks, in bytes.
 const BLOCK_MIN: u32 = store::UNIT;
 
-/// Old blocks are free again when their successors are durable: so much is written besides meanwhile,
+/// Old blocks are free again when the new ones are durable. So this many bytes are needed besides the volume.
 const OVERWRITE_MAX: u64 = 32 << 20;
 
-/// or this part of a small volume.
+/// A small volume needs this part of its size instead.
 const OVERWRITE_PART: u64 = 8;
 
 /// How large a volume is, in bytes.

@@ -24,7 +24,7 @@ use crate::storage::space::Bitmap;
 /// Findings beyond this many are only counted.
 const FINDINGS_MAX: usize = 1000;
 
-/// Something that is wrong.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// Two things lie in the same place.
@@ -66,9 +66,9 @@ pub enum Finding {
         segment: SegmentId,
         /// The first byte.
         offset: u32,
-        /// How many pointers there are,
+        /// How many pointers there are.
         pointers: u64,
-        /// and how many the table says.
+        /// How many pointers the table says there are.
         listed: u64,
     },
     /// Something cannot be read.
@@ -91,14 +91,14 @@ pub struct CheckReport {
     pub nodes: u64,
     /// Bytes claimed.
     pub bytes: u64,
-    /// What is wrong; the first thousand.
+    /// The problems; at most the first thousand.
     pub findings: Vec<Finding>,
-    /// How many things are wrong.
+    /// The number of problems.
     pub count: u64,
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
+    /// Whether there are no problems.
     pub fn is_clean(&self) -> bool {
         self.count == 0
     }

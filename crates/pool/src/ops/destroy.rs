@@ -22,7 +22,7 @@ pub enum Reach {
     Named,
     /// Of a dataset, its snapshots and everything below it; of a snapshot, those of the same name below.
     Below,
-    /// The same, and every clone of what goes, with everything below it.
+    /// As `Below`, and every clone of what is destroyed, with everything below the clone.
     Clones,
 }
 

@@ -162,8 +162,8 @@ impl Pool {
         Ok(all)
     }
 
-    /// The same as of the last transaction group, whose number comes with it: nothing of a commit that
-    /// is under way and may yet fail.
+    /// As [`Pool::list`], in the state of the last durable transaction group. Returns its number too. A commit
+    /// that is under way may still fail, and is left out.
     ///
     /// # Errors
     /// [`Error::Suspended`](crate::Error::Suspended); as [`Pool::list`].

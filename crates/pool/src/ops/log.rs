@@ -1,4 +1,4 @@
-//! What anybody sees of a log, and giving up logs.
+//! What can be read of a log without a key, and giving up logs.
 
 use std::sync::Weak;
 

@@ -1,4 +1,4 @@
-//! Going on after a failure, once the devices work again.
+//! Resumes a suspended pool, once its devices work again.
 //!
 //! What a pool that is suspended has in memory is ahead of its devices by the transaction group whose commit
 //! failed, if there is one, and by the open group. Writes that a device did not take are in memory too
@@ -21,7 +21,7 @@ use crate::ops::scrub::{Step, Task};
 const SETTLE_TRIES: usize = 3000;
 const SETTLE_PAUSE: Duration = Duration::from_millis(10);
 
-/// Mending is tried so often. What does not hold then does not hold.
+/// Repairs are tried this many times.
 const ROUNDS: usize = 3;
 
 impl Pool {
@@ -86,14 +86,14 @@ impl Pool {
         Err(Error::refused(self.name(), reason))
     }
 
-    /// Reads all that was written since the last commit, and mends it where another copy is good.
+    /// Reads all data that was written since the last commit, and repairs it where another copy is good.
     fn verify_uncommitted(&self) -> Result<()> {
         let engine = &self.engine;
         for _ in 0..ROUNDS {
             let mut status = ScrubStatus::default();
             let mut step = Step {
                 pool: self,
-                task: Task::Mend,
+                task: Task::Repair,
                 left: u64::MAX,
                 status: &mut status,
             };

@@ -1,4 +1,4 @@
-//! Scrub: reading everything, and mending what one whole copy allows to mend. Needs no key.
+//! Scrub: reads everything, and repairs each record that has one good copy. Needs no key.
 //!
 //! A scrub goes through the pool in steps, datasets in the order of their ids, each array in the
 //! order of its slots, and visits what two snapshots share once. It walks the tree of the last
@@ -95,7 +95,7 @@ impl Pool {
         }
         let mut step = Step {
             pool: self,
-            task: Task::Mend,
+            task: Task::Repair,
             left: budget,
             status: &mut status,
         };
@@ -120,8 +120,8 @@ impl Pool {
 
 /// What is done with each record and node.
 pub(crate) enum Task {
-    /// Every copy is read, on every member that holds everything, and bad ones are mended.
-    Mend,
+    /// Read every copy, on every member that holds everything, and repair bad ones.
+    Repair,
     /// Members that lack it get it: those that may lack what was born after a transaction group.
     Fill(Vec<(u64, u64)>),
     /// What lies in a group is copied to others.
@@ -287,7 +287,7 @@ impl Step<'_> {
                     _ => ControlFlow::Continue(()),
                 }
             }
-            // It can be read by now, but who knows until when.
+            // It can be read now, but perhaps not later.
             None if root == *seen => {
                 self.report(id, Some(kind), at, 0);
                 ControlFlow::Break(at.saturating_add(1))

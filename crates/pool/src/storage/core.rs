@@ -1,4 +1,4 @@
-//! What everything above storage shares: the devices, the allocator, and time and chance.
+//! The parts of storage that all layers above share: devices, allocator, time and random numbers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,7 @@
 //!
 //! The addresses of such a record point to a *scatter map*, one unit, that lists the pieces of every
 //! copy. Each copy of the record has a copy of the map, and all are alike: a damaged map is read, and
-//! mended, from another. The place keeps the beginning of the map's checksum, so that a map of an
+//! repaired, from another. The place keeps the beginning of the map's checksum, so that a map of an
 //! earlier record at the same address is never taken for this one's. What the record is, and the
 //! checksum of its bytes, do not depend on where its pieces are.
 

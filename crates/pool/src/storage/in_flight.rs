@@ -1,4 +1,4 @@
-//! Records that have a place and are in no tree yet.
+//! Records that have a place on the devices and are in no tree yet.
 //!
 //! When a device joins, or comes back, it gets everything that is written from then on, and a resilver
 //! brings it what the trees hold. Between the two is what was written before, and will be put into a
@@ -13,7 +13,7 @@ pub(crate) struct Ticket {
     _held: Arc<()>,
 }
 
-/// Who writes to the devices as they are now, and who still does to those there were.
+/// Writes to the present set of devices, and writes that still go to an earlier set.
 #[derive(Default)]
 pub(crate) struct InFlight(Mutex<Rounds>);
 

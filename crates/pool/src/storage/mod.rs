@@ -1,4 +1,4 @@
-//! Where records lie: reading them, finding places for them, and writing them.
+//! Records on the devices: reading, allocating and writing them.
 
 pub(crate) mod array;
 pub(crate) mod cache_device;

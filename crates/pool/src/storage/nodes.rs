@@ -1,4 +1,4 @@
-//! What arrays are read through.
+//! The interface through which arrays read their nodes.
 
 use std::sync::Arc;
 

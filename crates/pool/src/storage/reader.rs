@@ -45,7 +45,7 @@ pub(crate) struct PoolReader {
     bounds: RwLock<Arc<Bounds>>,
     /// Where what lay in groups that were removed lies now.
     pub(crate) remap: Remap,
-    /// What was read with errors, and waits to be mended.
+    /// Copies that were read with errors, and wait to be repaired.
     pub(crate) repairs: RepairQueue,
     /// Copies on faster devices.
     pub(crate) caches: CacheDevices,
@@ -61,7 +61,7 @@ pub(crate) struct Keep {
 }
 
 impl Keep {
-    /// Who reads by other ways than an open dataset looks at the devices of the pool.
+    /// Readers other than open datasets look at the devices of the pool.
     const NODES: Keep = Keep {
         nodes: true,
         cached: false,
@@ -282,7 +282,7 @@ impl PoolReader {
         }
     }
 
-    /// The same of all of a record or node.
+    /// Whether all parts of a record or node are known, see [`PoolReader::is_known`].
     pub(crate) fn is_place_known(&self, place: &Place) -> bool {
         let is_run_known = |run: Run| {
             let mut buf = vec![0; run.bytes.len()];
@@ -390,7 +390,7 @@ impl PoolReader {
         self.node_kept(ptr, level, slot, Keep::NODES)
     }
 
-    /// The same, which may be in the second-level cache, and need not stay in memory.
+    /// As [`PoolReader::node`]; `keep` says whether it goes into the second-level cache, and stays in memory.
     pub(crate) fn node_kept(
         &self,
         ptr: &RecordPtr,
@@ -458,7 +458,7 @@ impl PoolReader {
         self.record_kept(ptr, slot, buf, accept, false)
     }
 
-    /// The same; it may be in the second-level cache if it `is_cached`.
+    /// As [`PoolReader::record`]; it may be in the second-level cache if it `is_cached`.
     pub(crate) fn record_kept(
         &self,
         ptr: &RecordPtr,

@@ -1,4 +1,4 @@
-//! Putting a record together where no copy of it is whole: each part from whichever copy has it.
+//! Reconstructs a record that has no whole copy: each part comes from a copy in which that part is good.
 //!
 //! Copies are the two of a pointer, and those of each member of their groups, or what comes out of a
 //! group with parity in each way of reading it. Where they differ it is unknown which is right, so that

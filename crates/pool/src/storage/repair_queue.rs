@@ -1,7 +1,7 @@
-//! What was read with errors, and waits to be repaired.
+//! The queue of records that were read with errors and wait for repair.
 //!
 //! A reader does not repair: by then the place may have been freed, and may hold something else.
-//! The pool's thread looks up who has the record now ([`crate::Pool::heal`]).
+//! The pool's thread looks up which dataset has the record now ([`crate::Pool::heal`]).
 
 use parking_lot::Mutex;
 

@@ -245,6 +245,8 @@ pub fn read_all(dataset: &OpenDataset, array: ArrayKind) -> Result<BTreeMap<u64,
     Ok(all)
 }
 
+include!("seeds.rs");
+
 pub fn snapshot(pool: &Pool, name: &str) {
     pool.snapshot(&[name.into()], false, &origin()).unwrap();
 }
@@ -252,20 +254,6 @@ pub fn snapshot(pool: &Pool, name: &str) {
 pub fn assert_clean(pool: &Pool) {
     let report = pool.check().unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
-}
-
-/// The seeds to run: `first` and the `count - 1` after it, or what `STRONGROOM_SEEDS` asks for, as
-/// `first` or `first+count`.
-pub fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
-    let asked = std::env::var("STRONGROOM_SEEDS").ok();
-    let (first, count) = match asked
-        .as_deref()
-        .map(|asked| asked.split_once('+').unwrap_or((asked, "1")))
-    {
-        Some((first, count)) => (first.parse().unwrap(), count.parse().unwrap()),
-        None => (first, count),
-    };
-    first..first + count
 }
 
 /// A pool with mirrors of the devices, as many in each as `widths` say.

@@ -398,7 +398,7 @@ commands! {
         recursive: bool,
         /// Where the key is, instead of where the property says.
         location: Option<String>,
-        /// The same with its format: `FORMAT,LOCATION`.
+        /// Format and place of the key, `FORMAT,LOCATION`, instead of where the property says.
         keysource: Option<String>,
         /// Only try whether the key is the right one.
         dry_run: bool,
@@ -581,6 +581,10 @@ commands! {
         portal: Option<String>,
         /// The initiators that may log in; all if there are none.
         initiators: Vec<String>,
+        /// `USER=LOCATION` of the secrets that they prove.
+        chap: Vec<String>,
+        /// The same of the target itself.
+        own_chap: Option<String>,
         /// Whether initiators need not authenticate themselves.
         open: bool,
     }
@@ -590,6 +594,13 @@ commands! {
         name: String,
         /// Also from those who use it.
         force: bool,
+    }
+    /// End a session of an initiator.
+    IscsiKick {
+        /// The target.
+        target: String,
+        /// The number of the session there.
+        number: u16,
     }
     /// Open a container.
     LuksOpen {

@@ -64,7 +64,7 @@ pub struct InspectedDataset {
     pub roots: Vec<PointerRow>,
     /// The keyring: generation by generation.
     pub keychain: Vec<KeychainRow>,
-    /// What is wrong with the keyring, if it cannot be read.
+    /// Why the keyring cannot be read, if so.
     pub keychain_error: Option<String>,
     /// Some of its records, if asked for.
     pub records: Vec<PointerRow>,
@@ -167,8 +167,8 @@ pub struct CheckRow {
     pub nodes: u64,
     /// Bytes accounted for.
     pub bytes: u64,
-    /// What is wrong, the first of it.
+    /// The first problem.
     pub findings: Vec<String>,
-    /// How many things are wrong.
+    /// The number of problems.
     pub count: u64,
 }

@@ -33,8 +33,8 @@ pub use report::{
     ZoneRow,
 };
 pub use serving::{
-    BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, MappingChange, MappingRow,
-    MappingTimes, PlainMapping, SessionRow,
+    BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, MappingChange,
+    MappingReencryption, MappingRow, MappingTimes, PlainMapping, SessionRow,
 };
 pub use wanted::{
     AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, PoolDevices, Props,

@@ -11,7 +11,7 @@ pub struct PoolReport {
     pub guid: u64,
     /// `ONLINE`, `DEGRADED` or `SUSPENDED`; `UNAVAIL` if it was in use here and is not imported now.
     pub health: String,
-    /// What is wrong, if something is.
+    /// The problem, if there is one.
     pub trouble: Option<String>,
     /// What to do about it.
     pub action: Option<String>,
@@ -156,7 +156,7 @@ pub struct ScrubRow {
     pub examined: u64,
     /// Bytes there were to read when it began.
     pub total: u64,
-    /// Copies that were mended.
+    /// Copies that were repaired.
     pub repaired: u64,
     /// Records and nodes that could not be.
     pub errors: u64,

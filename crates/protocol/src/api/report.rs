@@ -112,7 +112,7 @@ pub struct DiffReport {
     pub files: Option<Vec<DiffRow>>,
     /// Records of metadata that only the earlier state has, and those that only the later one has.
     pub metadata: [u64; 2],
-    /// The same of contents of files.
+    /// Records of contents that only the earlier state has, and those that only the later one has.
     pub contents: [u64; 2],
 }
 
@@ -127,9 +127,9 @@ pub struct DiffRow {
     pub path: String,
     /// What it is called now, if it was renamed.
     pub new_path: Option<String>,
-    /// When it changed last: seconds since 1970,
+    /// When it changed last: seconds since 1970.
     pub time: i64,
-    /// and nanoseconds.
+    /// When it changed last: nanoseconds besides the seconds.
     pub nanos: u32,
 }
 

@@ -17,7 +17,7 @@ pub struct ExportRow {
     pub read_only: bool,
     /// Where it is offered: `unix:PATH` or `HOST:PORT`.
     pub listen: String,
-    /// The same with its name, as clients write it.
+    /// The address and the name of the export as a URI, which clients take.
     pub uri: String,
     /// How many use it.
     pub connections: usize,
@@ -101,6 +101,8 @@ pub struct MappingRow {
     pub read_workqueue: bool,
     /// Whether writes are queued.
     pub write_workqueue: bool,
+    /// How far its re-encryption is, if one is under way.
+    pub reencryption: Option<MappingReencryption>,
     /// How many use it.
     pub users: usize,
     /// Reads on the thread that asked.
@@ -111,6 +113,15 @@ pub struct MappingRow {
     pub write_inline: MappingTimes,
     /// Writes by the pool of threads.
     pub write_queued: MappingTimes,
+}
+
+/// How far the re-encryption of a container is that is open, in bytes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct MappingReencryption {
+    /// What is encrypted anew.
+    pub done: u64,
+    /// All data.
+    pub total: u64,
 }
 
 /// What a mapping served in one form.

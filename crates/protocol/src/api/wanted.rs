@@ -122,7 +122,7 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// The same, and where that says nothing what `other` says.
+    /// These values, and those of `other` where these are absent.
     pub fn or(self, other: Allowed) -> Allowed {
         Allowed {
             exec: self.exec.or(other.exec),
@@ -172,9 +172,9 @@ pub enum SendWhat {
 pub enum Rotation {
     /// New ones for what is written from now on.
     New,
-    /// The same, and bring what is stored to them.
+    /// New ones, and re-encrypt the stored records with them.
     Reencrypt,
-    /// Stop bringing it.
+    /// Stop the re-encryption.
     Pause,
     /// Go on.
     Resume,

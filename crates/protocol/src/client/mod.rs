@@ -65,7 +65,7 @@ pub fn runtime_dir() -> PathBuf {
     }
 }
 
-/// Where the socket is if there is no runtime directory. Anybody can make a directory of this name:
+/// Where the socket is if there is no runtime directory. Every user can make a directory of this name:
 /// the daemon refuses one that is not its user's, and commands a daemon that is not.
 pub fn fallback_dir() -> PathBuf {
     format!("/tmp/strongroom-{}", rustix::process::geteuid().as_raw()).into()

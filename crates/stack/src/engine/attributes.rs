@@ -10,7 +10,7 @@ use vfs::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime, SetXattr, StatFs, Ti
 use super::inode::Inode;
 use super::stacked::Stacked;
 use crate::formats::Format;
-use crate::lower::posix;
+use crate::lower::{Entry, posix};
 
 /// Set-user-ID and set-group-ID.
 const SUID: u16 = 0o4000;
@@ -25,22 +25,7 @@ impl<F: Format> Stacked<F> {
             Kind::Symlink => inode.target_len(|| self.target_of(inode))?,
             _ => stat.stx_size,
         };
-        Ok(Attr {
-            ino: inode.ino,
-            kind: inode.kind,
-            mode: stat.stx_mode & 0o7777,
-            nlink: stat.stx_nlink,
-            uid: stat.stx_uid,
-            gid: stat.stx_gid,
-            rdev: device(&stat),
-            size,
-            blocks: stat.stx_blocks,
-            blksize: stat.stx_blksize,
-            atime: time(stat.stx_atime),
-            mtime: time(stat.stx_mtime),
-            ctime: time(stat.stx_ctime),
-            btime: time(stat.stx_btime),
-        })
+        Ok(shown(&stat, inode.ino, inode.kind, size))
     }
 
     pub(super) fn target_of(&self, inode: &Inode<F::Node>) -> Result<Vec<u8>> {
@@ -97,10 +82,12 @@ impl<F: Format> Stacked<F> {
         if self.format.is_own_xattr(name) {
             return Err(Error::NotPermitted);
         }
+        let lower = self.format.lower_xattr(name)?;
+        let value = self.format.seal_xattr(name, value)?;
         let mut flags = XattrFlags::empty();
         flags.set(XattrFlags::CREATE, how.create);
         flags.set(XattrFlags::REPLACE, how.replace);
-        inode.entry.set_xattr(name, value, flags)?;
+        inode.entry.set_xattr(lower, &value, flags)?;
         let mode = inode.entry.stat()?.stx_mode & 0o7777;
         match how.kill_sgid && mode & SGID != 0 {
             true => inode.entry.chmod(mode & !SGID),
@@ -113,37 +100,65 @@ impl<F: Format> Stacked<F> {
         if self.format.is_own_xattr(name) {
             return Err(Error::NoAttribute);
         }
-        inode.entry.xattr(name)?.ok_or(Error::NoAttribute)
+        let lower = self.format.lower_xattr(name)?;
+        let stored = inode.entry.xattr(lower)?.ok_or(Error::NoAttribute)?;
+        self.format.open_xattr(name, stored)
     }
 
     pub(super) fn list_xattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let inode = self.inodes.get(ino)?;
-        let mut names = inode.entry.xattrs()?;
-        names.retain(|name| !self.format.is_own_xattr(name));
-        Ok(names)
+        let names = inode.entry.xattrs()?.into_iter();
+        Ok(names
+            .filter_map(|name| self.format.plain_xattr(name))
+            .collect())
     }
 
     pub(super) fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         let inode = self.inodes.get(ino)?;
         match self.format.is_own_xattr(name) {
             true => Err(Error::NotPermitted),
-            false => inode.entry.remove_xattr(name),
+            false => (inode.entry).remove_xattr(&self.format.lower_xattr(name)?),
         }
     }
 
     pub(super) fn stat_fs(&self) -> Result<StatFs> {
         let root = self.inodes.get(vfs::ROOT)?;
-        let lower = rustix::fs::fstatvfs(&root.entry).map_err(posix)?;
-        Ok(StatFs {
-            block_size: lower.f_frsize.try_into().unwrap_or(4096),
-            blocks: lower.f_blocks,
-            blocks_free: lower.f_bfree,
-            blocks_available: lower.f_bavail,
-            files: lower.f_files,
-            files_free: lower.f_ffree,
-            name_max: self.format.name_max(),
-        })
+        space(&root.entry, self.format.name_max())
     }
+}
+
+/// The attributes of a lower entry, with the number, the kind and the size that the view has.
+pub(super) fn shown(stat: &Statx, ino: Ino, kind: Kind, size: u64) -> Attr {
+    Attr {
+        ino,
+        kind,
+        mode: stat.stx_mode & 0o7777,
+        nlink: stat.stx_nlink,
+        uid: stat.stx_uid,
+        gid: stat.stx_gid,
+        rdev: device(stat),
+        size,
+        blocks: stat.stx_blocks,
+        blksize: stat.stx_blksize,
+        atime: time(stat.stx_atime),
+        mtime: time(stat.stx_mtime),
+        ctime: time(stat.stx_ctime),
+        btime: time(stat.stx_btime),
+    }
+}
+
+/// The counts of the lower file system.
+pub(super) fn space(root: &Entry, name_max: u32) -> Result<StatFs> {
+    let lower = rustix::fs::fstatvfs(root).map_err(posix)?;
+    Ok(StatFs {
+        block_size: lower.f_frsize.try_into().unwrap_or(4096),
+        blocks: lower.f_blocks,
+        blocks_free: lower.f_bfree,
+        blocks_available: lower.f_bavail,
+        files: lower.f_files,
+        files_free: lower.f_ffree,
+        name_max,
+    })
 }
 
 /// A device number as the kernel's `new_encode_dev` has it.

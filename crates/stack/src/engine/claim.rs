@@ -1,5 +1,5 @@
-//! One client at a time gives names in a directory, where the lower directory cannot tell that a name is
-//! taken: the same name of the view may have several there, or the lower file system renames over what exists.
+//! Lets one client at a time create names in a directory, if the lower directory cannot refuse a name that
+//! exists: there, one name of the view can have several forms, or a rename replaces the entry.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -56,13 +56,18 @@ impl<F: Format> Stacked<F> {
         if kill_suidgid {
             self.kill_suidgid(&inode)?;
         }
-        write(&mut self.body(&inode)?, offset, data)
+        if data.is_empty() {
+            return Ok(());
+        }
+        let end = offset.checked_add(data.len() as u64);
+        let end = end.ok_or(Error::FileTooBig)?;
+        write(&mut self.body_to_write(&inode, offset..end)?, offset, data)
     }
 
     pub(super) fn truncate(&self, inode: &Arc<Inode<F::Node>>, size: u64) -> Result<()> {
         let _exclusive = inode.io.write();
         self.format.check_write(&inode.node)?;
-        let mut body = self.body(inode)?;
+        let mut body = self.body_to_change(inode)?;
         match size < body.size {
             true => shrink(&mut body, size),
             false if size > body.size => grow(&mut body, size),
@@ -80,7 +85,7 @@ impl<F: Format> Stacked<F> {
             Kind::File => {
                 let file = self.inodes.file(&inode)?;
                 // A size in an attribute is no data that `fdatasync` knows of.
-                let in_lower = self.format.layout().size == SizeIn::Lower;
+                let in_lower = self.layout(&inode.node).size == SizeIn::Lower;
                 match datasync && in_lower {
                     true => rustix::fs::fdatasync(&file).map_err(posix),
                     false => rustix::fs::fsync(&file).map_err(posix),
@@ -98,7 +103,7 @@ impl<F: Format> Stacked<F> {
         let inode = self.inodes.get(ino)?;
         let _exclusive = inode.io.write();
         self.format.check_write(&inode.node)?;
-        let mut body = self.body(&inode)?;
+        let mut body = self.body_to_change(&inode)?;
         let end = offset.checked_add(len).ok_or(Error::FileTooBig)?;
         body.lower_size_for(end)?;
         let keep_size = match mode {
@@ -128,23 +133,12 @@ impl<F: Format> Stacked<F> {
         if offset >= body.size {
             return Err(Error::NoSuchAddress);
         }
-        let layout = body.layout;
-        let lower = body.lower_offset(body.unit_of(offset))?;
-        let from = match what {
-            Seek::Data => SeekFrom::Data(lower),
-            Seek::Hole => SeekFrom::Hole(lower),
+        let first = body.unit_of(offset);
+        let found = match what {
+            Seek::Data => data_unit(&body, first)?.ok_or(Error::NoSuchAddress)?,
+            Seek::Hole => hole_unit(&body, first)?,
         };
-        let found = match rustix::fs::seek(body.file(), from) {
-            Ok(found) => found.saturating_sub(layout.header as u64),
-            Err(Errno::NXIO) if what == Seek::Hole => return Ok(body.size),
-            Err(error) => return Err(posix(error)),
-        };
-        let whole = layout.lower_unit() as u64;
-        let unit = match what {
-            Seek::Data => found / whole,
-            Seek::Hole => found.div_ceil(whole),
-        };
-        let plain = unit.saturating_mul(layout.unit as u64).max(offset);
+        let plain = found.saturating_mul(body.layout.unit as u64).max(offset);
         match what {
             Seek::Data if plain >= body.size => Err(Error::NoSuchAddress),
             _ => Ok(plain.min(body.size)),
@@ -152,10 +146,64 @@ impl<F: Format> Stacked<F> {
     }
 }
 
-fn write<F: Format>(body: &mut Body<'_, F>, offset: u64, data: &[u8]) -> Result<()> {
-    if data.is_empty() {
-        return Ok(());
+/// How many units of zeros a search for data skips: a block of a lower file system has no more of them.
+const ZEROS_MAX: usize = 16;
+
+/// The first unit from this one on that has data. Where units and the blocks of the lower file begin at different
+/// places, the lower file has data beside each hole: zeros, which stand for a hole.
+fn data_unit<F: Format>(body: &Body<'_, F>, mut unit: u64) -> Result<Option<u64>> {
+    for _ in 0..ZEROS_MAX {
+        let Some(found) = seek(body, SeekFrom::Data(body.lower_offset(unit)?))? else {
+            return Ok(None);
+        };
+        unit = unit_at(body, found);
+        if !is_zero(body, unit)? {
+            break;
+        }
+        unit += 1;
     }
+    Ok(Some(unit))
+}
+
+/// The first unit from this one on that is a hole.
+fn hole_unit<F: Format>(body: &Body<'_, F>, mut unit: u64) -> Result<u64> {
+    loop {
+        let Some(found) = seek(body, SeekFrom::Hole(body.lower_offset(unit)?))? else {
+            return Ok(u64::MAX);
+        };
+        unit = unit_at(body, found).max(unit);
+        match data_unit(body, unit)? {
+            Some(data) if data == unit => unit += 1,
+            _ => return Ok(unit),
+        }
+    }
+}
+
+/// A place in the lower file; none behind its end.
+fn seek<F: Format>(body: &Body<'_, F>, from: SeekFrom) -> Result<Option<u64>> {
+    match rustix::fs::seek(body.file(), from) {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(posix(error)),
+    }
+}
+
+/// Whether a unit is stored as zeros.
+fn is_zero<F: Format>(body: &Body<'_, F>, unit: u64) -> Result<bool> {
+    let start = body.lower_offset(unit)?;
+    let mut stored = vec![0; body.layout.lower_unit()];
+    let read = || rustix::io::pread(body.file(), &mut stored[..], start);
+    let len = rustix::io::retry_on_intr(read).map_err(posix)?;
+    Ok(stored[..len].iter().all(|byte| *byte == 0))
+}
+
+/// The unit that this byte of the lower file belongs to.
+fn unit_at<F: Format>(body: &Body<'_, F>, lower: u64) -> u64 {
+    lower.saturating_sub(body.layout.header as u64) / body.layout.lower_unit() as u64
+}
+
+/// Writes these bytes, of which there is one at least.
+fn write<F: Format>(body: &mut Body<'_, F>, offset: u64, data: &[u8]) -> Result<()> {
     let end = offset.checked_add(data.len() as u64);
     let end = end.ok_or(Error::FileTooBig)?;
     body.lower_size_for(end)?;

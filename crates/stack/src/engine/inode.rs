@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::OFlags;
@@ -13,6 +13,28 @@ use crate::lower::{Entry, posix};
 
 /// How many lower files are open at the same time for reading and writing.
 const OPEN_MAX: usize = 256;
+
+/// How a lower directory is used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Other clients, or programs beside the mount, may change the lower directory: the front end
+    /// must ask again for names and attributes.
+    pub shared: bool,
+    /// Reading does not change access times of the lower directory, if the user of the mount owns what is read, or is root.
+    pub noatime: bool,
+    /// As `noatime`, for directories only.
+    pub nodiratime: bool,
+}
+
+impl Options {
+    /// How a new file is opened.
+    pub(super) fn to_write(self) -> OFlags {
+        match self.noatime {
+            true => OFlags::RDWR | OFlags::NOATIME,
+            false => OFlags::RDWR,
+        }
+    }
+}
 
 /// An inode of the lower directory.
 pub(super) struct Inode<N> {
@@ -27,9 +49,17 @@ pub(super) struct Inode<N> {
     pub(super) io: RwLock<()>,
     /// How long the target of a symbolic link is. It is read once: reading it again would change the link's
     /// access time each time that its attributes are shown.
-    target_len: OnceLock<u64>,
+    target_len: Mutex<Option<u64>>,
+    /// How often programs have it open, as far as the front end says so.
+    opens: Mutex<u64>,
     /// The lower file, while it is among the last that were used.
-    file: Mutex<Option<Arc<OwnedFd>>>,
+    file: Mutex<Option<Opened>>,
+}
+
+#[derive(Clone)]
+struct Opened {
+    file: Arc<OwnedFd>,
+    to_write: bool,
 }
 
 impl<N> Inode<N> {
@@ -41,12 +71,13 @@ impl<N> Inode<N> {
             node,
             generation: 0,
             io: RwLock::new(()),
-            target_len: OnceLock::new(),
+            target_len: Mutex::new(None),
+            opens: Mutex::new(0),
             file: Mutex::new(None),
         }
     }
 
-    /// The same inode as something else.
+    /// An inode with the same number, for another lower entry.
     pub(super) fn remade(&self, entry: Entry, node: N, generation: u64) -> Inode<N> {
         let mut made = Inode::new(self.ino, self.kind, entry, node);
         made.generation = generation;
@@ -58,11 +89,42 @@ impl<N> Inode<N> {
     /// # Errors
     /// Those of `read`.
     pub(super) fn target_len(&self, read: impl FnOnce() -> Result<Vec<u8>>) -> Result<u64> {
-        if let Some(len) = self.target_len.get() {
-            return Ok(*len);
+        let mut known = self.target_len.lock();
+        match *known {
+            Some(len) => Ok(len),
+            None => Ok(*known.insert(read()?.len() as u64)),
         }
-        let len = read()?.len() as u64;
-        Ok(*self.target_len.get_or_init(|| len))
+    }
+
+    /// Counts one more program that has it open, if it may.
+    ///
+    /// # Errors
+    /// Those of `check`.
+    pub(super) fn count_open(&self, check: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut opens = self.opens.lock();
+        check()?;
+        *opens += 1;
+        Ok(())
+    }
+
+    /// Counts one less, and calls `closed` with the last one.
+    pub(super) fn count_release(&self, closed: impl FnOnce()) {
+        let mut opens = self.opens.lock();
+        *opens = opens.saturating_sub(1);
+        if *opens == 0 {
+            closed();
+        }
+    }
+
+    /// Calls `idle` unless programs have it open; returns whether they do. What was known by its key is known
+    /// no more.
+    pub(super) fn is_open_or(&self, idle: impl FnOnce()) -> bool {
+        let opens = self.opens.lock();
+        *self.target_len.lock() = None;
+        if *opens == 0 {
+            idle();
+        }
+        *opens > 0
     }
 
     /// Has the lower file opened anew for what comes next: many network file systems look for changes
@@ -77,16 +139,28 @@ impl<N> Inode<N> {
     /// # Errors
     /// Those of writing.
     pub(super) fn flush(&self) -> Result<()> {
-        let Some(file) = self.file.lock().take() else {
+        let Some(opened) = self.file.lock().take() else {
             return Ok(());
         };
-        let last = match Arc::try_unwrap(file) {
+        let last = match Arc::try_unwrap(opened.file) {
             Ok(file) => file,
             // Another request uses it. Closing a copy flushes in the same way.
             Err(used) => rustix::io::fcntl_dupfd_cloexec(&*used, 0).map_err(posix)?,
         };
         let closed = nix::unistd::close(last);
         closed.map_err(|error| posix(Errno::from_raw_os_error(error as i32)))
+    }
+
+    /// The lower file, if it is open.
+    ///
+    /// # Errors
+    /// `IsDirectory`, `Invalid` for what is no file.
+    fn opened(&self) -> Result<Option<Opened>> {
+        match self.kind {
+            Kind::File => Ok(self.file.lock().clone()),
+            Kind::Directory => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid),
+        }
     }
 
     /// That this is a directory.
@@ -105,6 +179,7 @@ impl<N> Inode<N> {
 pub(super) struct Inodes<N> {
     known: Mutex<HashMap<Ino, Known<N>>>,
     open: Mutex<VecDeque<Weak<Inode<N>>>>,
+    options: Options,
 }
 
 struct Known<N> {
@@ -114,7 +189,7 @@ struct Known<N> {
 
 impl<N> Inodes<N> {
     /// With the root, which is never forgotten.
-    pub(super) fn new(root: Inode<N>) -> Inodes<N> {
+    pub(super) fn new(root: Inode<N>, options: Options) -> Inodes<N> {
         let root = Known {
             inode: Arc::new(root),
             lookups: 0,
@@ -122,6 +197,7 @@ impl<N> Inodes<N> {
         Inodes {
             known: Mutex::new(HashMap::from([(vfs::ROOT, root)])),
             open: Mutex::new(VecDeque::new()),
+            options,
         }
     }
 
@@ -175,6 +251,12 @@ impl<N> Inodes<N> {
         found.map(|inode| inode.ino).collect()
     }
 
+    /// All that are known.
+    pub(super) fn all(&self) -> Vec<Arc<Inode<N>>> {
+        let known = self.known.lock();
+        known.values().map(|known| known.inode.clone()).collect()
+    }
+
     /// Gives lookups back.
     pub(super) fn forget(&self, ino: Ino, count: u64) {
         let mut known = self.known.lock();
@@ -191,32 +273,73 @@ impl<N> Inodes<N> {
         self.known.lock().retain(|ino, _| *ino == vfs::ROOT);
     }
 
-    /// The lower file of an inode, open to read, and to write where that is possible.
+    /// The lower file of an inode, open to read.
+    ///
+    /// A file that is only read is not opened to write: network file systems let a client keep what it
+    /// has read as long as no client has the file open to write. CephFS (ceph-fuse) shows old bytes where
+    /// two clients have.
     ///
     /// # Errors
     /// `IsDirectory`, `Invalid` for what is no file; those of `open`.
     pub(super) fn file(&self, inode: &Arc<Inode<N>>) -> Result<Arc<OwnedFd>> {
-        match inode.kind {
-            Kind::File => {}
-            Kind::Directory => return Err(Error::IsDirectory),
-            _ => return Err(Error::Invalid),
+        if let Some(opened) = inode.opened()? {
+            return Ok(opened.file);
         }
-        if let Some(file) = &*inode.file.lock() {
-            return Ok(Arc::clone(file));
+        let file = self.open_lower(inode, OFlags::RDONLY)?;
+        Ok(self.keep(inode, file, false))
+    }
+
+    /// The lower file of an inode, open to read, and to write where that is possible.
+    ///
+    /// # Errors
+    /// As [`Inodes::file`].
+    pub(super) fn file_to_write(&self, inode: &Arc<Inode<N>>) -> Result<Arc<OwnedFd>> {
+        if let Some(opened) = inode.opened()?.filter(|opened| opened.to_write) {
+            return Ok(opened.file);
         }
-        let file = match inode.entry.reopen(OFlags::RDWR) {
-            Err(Error::Access | Error::ReadOnly | Error::NotPermitted) => {
-                inode.entry.reopen(OFlags::RDONLY)?
-            }
-            file => file?,
-        };
-        Ok(self.keep(inode, file))
+        match self.open_lower(inode, OFlags::RDWR) {
+            Err(Error::Access | Error::ReadOnly | Error::NotPermitted) => self.file(inode),
+            file => Ok(self.keep(inode, file?, true)),
+        }
+    }
+
+    fn open_lower(&self, inode: &Inode<N>, flags: OFlags) -> Result<OwnedFd> {
+        match self.options.noatime {
+            true => inode.entry.reopen_without_atime(flags),
+            false => inode.entry.reopen(flags),
+        }
+    }
+
+    /// The lower directory, open to be listed.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub(super) fn open_dir(&self, entry: &Entry) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        match self.options.noatime || self.options.nodiratime {
+            true => entry.reopen_without_atime(flags),
+            false => entry.reopen(flags),
+        }
     }
 
     /// Keeps an open lower file with its inode, and closes the one that was opened first of all.
-    pub(super) fn keep(&self, inode: &Arc<Inode<N>>, file: OwnedFd) -> Arc<OwnedFd> {
+    pub(super) fn keep(
+        &self,
+        inode: &Arc<Inode<N>>,
+        file: OwnedFd,
+        to_write: bool,
+    ) -> Arc<OwnedFd> {
+        let mut slot = inode.file.lock();
+        match &*slot {
+            Some(other) if other.to_write && !to_write => return Arc::clone(&other.file),
+            _ => {}
+        }
         let file = Arc::new(file);
-        *inode.file.lock() = Some(Arc::clone(&file));
+        *slot = Some(Opened {
+            file: Arc::clone(&file),
+            to_write,
+        });
+        drop(slot);
         let mut open = self.open.lock();
         open.push_back(Arc::downgrade(inode));
         let oldest = (open.len() > OPEN_MAX).then(|| open.pop_front()).flatten();

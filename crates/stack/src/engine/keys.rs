@@ -11,7 +11,7 @@ use vfs::{Error, Ino, Result};
 use super::inode::Inode;
 use super::stacked::Stacked;
 use crate::formats::Format;
-use crate::lower::posix;
+use crate::lower::{Entry, posix};
 
 impl<F: Format> Stacked<F> {
     /// The format, with its keys.
@@ -31,6 +31,30 @@ impl<F: Format> Stacked<F> {
     /// contents.
     pub fn with_contents(&self, is_one: impl Fn(&F::Node) -> bool) -> Vec<Ino> {
         self.inodes.with_contents(is_one)
+    }
+
+    /// Calls `idle` for the nodes of known inodes that no program has open. Returns how many files programs have
+    /// open of those that `is_one` says.
+    pub fn sweep(&self, is_one: impl Fn(&F::Node) -> bool, idle: impl Fn(&F::Node)) -> usize {
+        let all = self.inodes.all();
+        let ones = all.iter().filter(|inode| is_one(&inode.node));
+        ones.filter(|inode| inode.is_open_or(|| idle(&inode.node)))
+            .count()
+    }
+
+    /// Calls `change` for a directory, which no name enters meanwhile by this mount.
+    ///
+    /// # Errors
+    /// Those of `change`; `Stale`, `NotDirectory`.
+    pub fn change_directory(
+        &self,
+        ino: Ino,
+        change: impl FnOnce(&Entry, &F::Node) -> Result<()>,
+    ) -> Result<()> {
+        self.format.check_change()?;
+        let inode = self.inodes.get(ino)?;
+        let _names = inode.io.write();
+        change(inode.directory()?, &inode.node)
     }
 
     /// Makes something else of a directory, which keeps its name in the view and what is in it. `make` says, for

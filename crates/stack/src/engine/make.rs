@@ -16,12 +16,15 @@ use super::inode::Inode;
 use super::stacked::Stacked;
 use super::temporary;
 use crate::formats::{self, Format, LowerName, Sought};
-use crate::lower::{Entry, list, posix};
+use crate::lower::{self, Entry, list, posix, sync};
 
 const SGID: u16 = 0o2000;
 
 /// Permissions of what is not complete.
 const PRIVATE: Mode = Mode::RWXU;
+
+/// The longest file that is replaced, in bytes.
+const REPLACED_MAX: usize = 64 << 10;
 
 /// Who owns what is made, and who may use it.
 struct Rights {
@@ -43,13 +46,15 @@ impl<F: Format> Stacked<F> {
     ) -> Result<Attr> {
         let dir = self.inodes.get(parent)?;
         let rights = rights(&dir, caller, new)?;
+        let _names = dir.io.write();
+        self.format.learn(&dir.node, &dir.entry)?;
         let made = self.format.new_node(&dir.node, new.kind)?;
         let lower = self.new_name(&dir, name, &made.node)?;
-        let _names = dir.io.write();
         let _claim = self.claim_free(&dir, name)?;
         self.with_long_name(&dir, &lower, || match new.kind {
             Kind::File => {
-                let (file, temporary) = make_file(&dir.entry, &rights, &made)?;
+                let (file, temporary) =
+                    make_file(&dir.entry, &rights, &made, self.options.to_write())?;
                 let entry = Entry::of(&file)?;
                 name_file(&dir.entry, &file, temporary.as_deref(), &lower.name)?;
                 self.enter_new(new.kind, entry, made.node, Some(file))
@@ -70,8 +75,9 @@ impl<F: Format> Stacked<F> {
     pub(super) fn make_tmpfile(&self, caller: &Caller, parent: Ino, new: &NewNode) -> Result<Attr> {
         let dir = self.inodes.get(parent)?;
         let rights = rights(&dir, caller, new)?;
+        self.format.learn(&dir.node, &dir.entry)?;
         let made = self.format.new_node(&dir.node, Kind::File)?;
-        let (file, temporary) = make_file(&dir.entry, &rights, &made)?;
+        let (file, temporary) = make_file(&dir.entry, &rights, &made, self.options.to_write())?;
         if let Some(temporary) = temporary {
             rustix::fs::unlinkat(&dir.entry, temporary, AtFlags::empty()).map_err(posix)?;
         }
@@ -89,10 +95,11 @@ impl<F: Format> Stacked<F> {
     ) -> Result<Attr> {
         let dir = self.inodes.get(parent)?;
         let rights = rights(&dir, caller, &NewNode::new(Kind::Symlink, 0o777))?;
+        let _names = dir.io.write();
+        self.format.learn(&dir.node, &dir.entry)?;
         let made = self.format.new_node(&dir.node, Kind::Symlink)?;
         let lower = self.new_name(&dir, name, &made.node)?;
         let stored = self.format.seal_target(&made.node, target)?;
-        let _names = dir.io.write();
         let _claim = self.claim_free(&dir, name)?;
         self.with_long_name(&dir, &lower, || {
             rustix::fs::symlinkat(&stored[..], &dir.entry, &lower.name[..]).map_err(posix)?;
@@ -108,8 +115,9 @@ impl<F: Format> Stacked<F> {
         if inode.kind == Kind::Directory {
             return Err(Error::NotPermitted);
         }
-        let lower = self.new_name(&dir, name, &inode.node)?;
         let _names = dir.io.write();
+        self.format.learn(&dir.node, &dir.entry)?;
+        let lower = self.new_name(&dir, name, &inode.node)?;
         let _claim = self.claim_free(&dir, name)?;
         self.with_long_name(&dir, &lower, || {
             link(&inode.entry.proc_path(), dir.directory()?, &lower.name)?;
@@ -180,7 +188,7 @@ impl<F: Format> Stacked<F> {
         let ino = self.number(entry.stat()?.stx_ino);
         let inode = self.inodes.enter(Inode::new(ino, kind, entry, node));
         if let Some(file) = file {
-            self.inodes.keep(&inode, file);
+            self.inodes.keep(&inode, file, true);
         }
         self.attr(&inode)
             .inspect_err(|_| self.inodes.forget(ino, 1))
@@ -248,13 +256,14 @@ fn make_file<N>(
     dir: &Entry,
     rights: &Rights,
     made: &formats::NewNode<N>,
+    access: OFlags,
 ) -> Result<(OwnedFd, Option<Vec<u8>>)> {
     let mode = rights.first_mode();
-    let (file, temporary) = match dir.open(b".", OFlags::TMPFILE | OFlags::RDWR, mode) {
+    let (file, temporary) = match dir.open(b".", OFlags::TMPFILE | access, mode) {
         Ok(file) => (file, None),
         Err(Error::NotSupported | Error::IsDirectory | Error::NotFound | Error::Invalid) => {
             let name = temporary::name();
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
+            let flags = OFlags::CREATE | OFlags::EXCL | access;
             (dir.open(&name, flags, mode)?, Some(name))
         }
         Err(error) => return Err(error),
@@ -367,8 +376,37 @@ pub fn prepare(root: &Entry, files: &[(&str, Vec<u8>)]) -> Result<()> {
     for (name, contents) in files {
         write_small(root, name.as_bytes(), contents)?;
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    rustix::fs::fsync(root.reopen(flags)?).map_err(posix)
+    sync(root)
+}
+
+/// Writes a new file of a format beside what is there. It is on the disk when this returns.
+///
+/// # Errors
+/// `Exists`; those of the lower directory.
+pub fn add(root: &Entry, name: &str, contents: &[u8]) -> Result<()> {
+    let _claim = Claim::take(root)?;
+    match root.entry(name.as_bytes()) {
+        Ok(_) => return Err(Error::Exists),
+        Err(Error::NotFound) => {}
+        Err(error) => return Err(error),
+    }
+    lower::replace(root, &temporary::name(), name.as_bytes(), contents, None)
+}
+
+/// Replaces a file of a format, whole or not at all, if it still has these contents. It is on the disk when
+/// this returns.
+///
+/// # Errors
+/// `Busy` if it has others; those of the lower directory.
+pub fn replace(root: &Entry, name: &str, old: &[u8], new: &[u8]) -> Result<()> {
+    let _claim = Claim::take(root)?;
+    match root.read_small(name.as_bytes(), REPLACED_MAX) {
+        Ok(found) if found == old => {
+            lower::replace(root, &temporary::name(), name.as_bytes(), new, None)
+        }
+        Ok(_) | Err(Error::NotFound) => Err(Error::Busy),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes a small file of the format's own, whole: under a temporary name first.

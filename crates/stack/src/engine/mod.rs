@@ -1,24 +1,30 @@
 //! The engine: a [`vfs::FileSystem`] over a lower directory in some format.
 //!
 //! Layers, lowest first:
-//! - `inode`: the inodes that the front end knows; `temporary`: names for what is not complete; `claim`: one
-//!   client at a time;
+//! - `inode`: the inodes that the front end knows; `temporary`: names for what is not complete; `claim`
+//!   and `lock`: one client at a time;
 //! - `stacked`: the file system, and finding names in it;
 //! - `keys`: inodes when keys come and go;
 //! - `sizes` and `contents`: bytes of files; `attributes`, `make`, `moves`: the rest;
-//! - `serve`: all of it as a [`vfs::FileSystem`].
+//! - `serve`: all of it as a [`vfs::FileSystem`];
+//! - `reverse` and `serve_reverse`: the file system of the reverse mode.
 
 mod attributes;
 mod claim;
 mod contents;
 mod inode;
 mod keys;
+mod lock;
 mod make;
 mod moves;
+mod reverse;
 mod serve;
+mod serve_reverse;
 mod sizes;
 mod stacked;
 mod temporary;
 
-pub use make::prepare;
-pub use stacked::{Options, Stacked};
+pub use inode::Options;
+pub use make::{add, prepare, replace};
+pub use reverse::ReverseView;
+pub use stacked::Stacked;

@@ -35,11 +35,20 @@ impl<F: Format> FileSystem for Stacked<F> {
         }
     }
 
-    fn opened(&self, ino: Ino) {
-        if self.options.shared
-            && let Ok(inode) = self.inodes.get(ino)
-        {
+    fn opened(&self, ino: Ino, is_new: bool) -> Result<()> {
+        let inode = self.inodes.get(ino)?;
+        if self.format.heeds_opens() {
+            inode.count_open(|| self.format.check_key(&inode.node))?;
+        }
+        if self.options.shared && !is_new {
             inode.close();
+        }
+        Ok(())
+    }
+
+    fn released(&self, ino: Ino) {
+        if let Ok(inode) = self.inodes.get(ino) {
+            inode.count_release(|| self.format.closed(&inode.node));
         }
     }
 

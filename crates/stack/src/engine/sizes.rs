@@ -1,5 +1,6 @@
 //! An open file: its sizes in both directories, and its units.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use rustix::io::Errno;
 use vfs::{Error, Result};
 
 use super::inode::Inode;
+use super::lock::Lock;
 use super::stacked::Stacked;
 use crate::formats::{Format, Layout, SizeIn};
 use crate::lower::posix;
@@ -22,15 +24,25 @@ pub(super) struct Body<'a, F: Format> {
     /// Bytes of the lower file.
     lower_size: u64,
     header: Vec<u8>,
+    /// Until the operation has ended.
+    _lock: Option<Lock>,
 }
 
 impl<F: Format> Stacked<F> {
+    /// How the contents of a file lie in the lower file.
+    pub(super) fn layout(&self, node: &F::Node) -> Layout {
+        Layout {
+            size: self.format.size_in(node),
+            ..self.format.layout()
+        }
+    }
+
     /// The size in the view of a file with this size in the lower directory.
     ///
     /// # Errors
     /// `Io` if the attribute with the size is damaged.
     pub(super) fn size_of(&self, inode: &Inode<F::Node>, lower_size: u64) -> Result<u64> {
-        let layout = self.format.layout();
+        let layout = self.layout(&inode.node);
         let units = lower_size.saturating_sub(layout.header as u64) / layout.lower_unit() as u64;
         // What ends in the middle of a tag is damaged, and shown up to there.
         let whole = units * layout.unit as u64;
@@ -47,13 +59,64 @@ impl<F: Format> Stacked<F> {
         Ok(size.min(held))
     }
 
-    /// Opens a file for one operation.
+    /// Opens a file to read it.
     pub(super) fn body<'a>(&'a self, inode: &'a Arc<Inode<F::Node>>) -> Result<Body<'a, F>> {
-        let file = self.inodes.file(inode)?;
+        self.locked_body(inode, self.inodes.file(inode)?, None)
+    }
+
+    /// Opens a file to change its size, or all of it.
+    pub(super) fn body_to_change<'a>(
+        &'a self,
+        inode: &'a Arc<Inode<F::Node>>,
+    ) -> Result<Body<'a, F>> {
+        let file = self.inodes.file_to_write(inode)?;
+        let lock = match self.options.shared {
+            true => Lock::take(&file, 0, None)?,
+            false => None,
+        };
+        self.locked_body(inode, file, lock)
+    }
+
+    /// Opens a file to write these bytes, of which there is one at least. Other clients may change others,
+    /// as long as the file keeps its header and size.
+    pub(super) fn body_to_write<'a>(
+        &'a self,
+        inode: &'a Arc<Inode<F::Node>>,
+        bytes: Range<u64>,
+    ) -> Result<Body<'a, F>> {
+        if !self.options.shared {
+            return self.body_to_change(inode);
+        }
+        let layout = self.layout(&inode.node);
+        let offset = |unit| layout.lower_offset(unit).ok_or(Error::FileTooBig);
+        let unit = layout.unit as u64;
+        let (start, end) = (
+            offset(bytes.start / unit)?,
+            offset(bytes.end.div_ceil(unit))?,
+        );
+        let file = self.inodes.file_to_write(inode)?;
+        let stat = rustix::fs::fstat(&file).map_err(posix)?;
+        // A guess, until the lock is there.
+        if self.size_of(inode, stat.st_size.cast_unsigned())? >= bytes.end {
+            let lock = Lock::take(&file, start, Some(end))?;
+            let body = self.locked_body(inode, file, lock)?;
+            if body.size >= bytes.end {
+                return Ok(body);
+            }
+        }
+        self.body_to_change(inode)
+    }
+
+    fn locked_body<'a>(
+        &'a self,
+        inode: &'a Inode<F::Node>,
+        file: Arc<OwnedFd>,
+        lock: Option<Lock>,
+    ) -> Result<Body<'a, F>> {
         self.format.check_key(&inode.node)?;
         let stat = rustix::fs::fstat(&file).map_err(posix)?;
         let lower_size = stat.st_size.cast_unsigned();
-        let layout = self.format.layout();
+        let layout = self.layout(&inode.node);
         let mut body = Body {
             fs: self,
             inode,
@@ -62,6 +125,7 @@ impl<F: Format> Stacked<F> {
             size: self.size_of(inode, lower_size)?,
             lower_size,
             header: Vec::new(),
+            _lock: lock,
         };
         if layout.header > 0 && lower_size > 0 {
             let mut header = vec![0; layout.header];

@@ -5,21 +5,13 @@ use std::cell::RefCell;
 use rustix::fs::FileType;
 use vfs::{Attr, DirEntry, Error, Ino, Kind, ROOT, Result};
 
-use super::inode::{Inode, Inodes};
+use super::inode::{Inode, Inodes, Options};
 use super::temporary;
 use crate::formats::{Format, LongName, LongNames, LowerName, Sought};
-use crate::lower::{Entry, Listed, kind, list};
+use crate::lower::{Entry, Listed, kind, list_open};
 
 /// The longest contents of a file with a long name.
 const LONG_NAME_MAX: usize = 4096;
-
-/// How a lower directory is used.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// Other clients, or programs beside the mount, may change the lower directory: the front end
-    /// must ask again for names and attributes.
-    pub shared: bool,
-}
 
 /// A view of a lower directory: its files in clear.
 pub struct Stacked<F: Format> {
@@ -48,7 +40,7 @@ impl<F: Format> Stacked<F> {
         let root = Inode::new(ROOT, Kind::Directory, entry, node);
         Ok(Stacked {
             format,
-            inodes: Inodes::new(root),
+            inodes: Inodes::new(root, options),
             root_ino,
             options,
         })
@@ -56,11 +48,7 @@ impl<F: Format> Stacked<F> {
 
     /// The number that the view has for a number of the lower directory: the same, but for the root.
     pub(super) fn number(&self, lower: u64) -> Ino {
-        match lower {
-            lower if lower == self.root_ino => ROOT,
-            ROOT => self.root_ino,
-            lower => lower,
-        }
+        number(self.root_ino, lower)
     }
 
     /// Looks a name up. The answer is one lookup.
@@ -94,6 +82,7 @@ impl<F: Format> Stacked<F> {
     /// # Errors
     /// `NotFound`, `NotDirectory`, `NameTooLong`, `Io`.
     pub(super) fn find(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<Found> {
+        self.format.learn(&dir.node, &dir.entry)?;
         let lower = match self.format.lower_name(&dir.node, name)? {
             Sought::At(lower) if self.is_hidden(&lower.name) => return Err(Error::NotFound),
             Sought::At(lower) => lower,
@@ -124,6 +113,7 @@ impl<F: Format> Stacked<F> {
         mut each: impl FnMut(&Listed<'_>, &[u8], Option<LongName>) -> Result<bool>,
     ) -> Result<()> {
         let entry = dir.directory()?;
+        self.format.learn(&dir.node, entry)?;
         let long_name = RefCell::new(None);
         let long: &LongNames<'_> = &|name| {
             let contents = match entry.read_small(name, LONG_NAME_MAX) {
@@ -134,7 +124,7 @@ impl<F: Format> Stacked<F> {
             long_name.replace(Some(LongName { name, contents }));
             Ok(read)
         };
-        list(entry, cookie, |listed| {
+        list_open(&self.inodes.open_dir(entry)?, cookie, |listed| {
             if matches!(listed.name, b"." | b"..") {
                 return each(&listed, listed.name, None);
             }
@@ -227,7 +217,16 @@ impl<F: Format> Stacked<F> {
     }
 }
 
-fn kind_of(dir: &Entry, lower: &[u8]) -> Option<Kind> {
+/// The number that a view has for a number of its lower directory: the same, but for the root.
+pub(super) fn number(root: u64, lower: u64) -> Ino {
+    match lower {
+        lower if lower == root => ROOT,
+        ROOT => root,
+        lower => lower,
+    }
+}
+
+pub(super) fn kind_of(dir: &Entry, lower: &[u8]) -> Option<Kind> {
     let stat = dir.entry(lower).and_then(|entry| entry.stat()).ok()?;
     kind(FileType::from_raw_mode(u32::from(stat.stx_mode)))
 }

@@ -93,6 +93,28 @@ pub trait Format: Send + Sync + 'static {
         false
     }
 
+    /// Where the size of this file is, if it is not as the layout says.
+    fn size_in(&self, _node: &Self::Node) -> SizeIn {
+        self.layout().size
+    }
+
+    /// Finds out what a directory has become by another client.
+    ///
+    /// # Errors
+    /// `Io` if it is damaged.
+    fn learn(&self, _node: &Self::Node, _entry: &Entry) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether files that are open keep their key when it goes, and are not opened without. The front end then
+    /// has to say what programs open and close.
+    fn heeds_opens(&self) -> bool {
+        false
+    }
+
+    /// No program has the file open any more.
+    fn closed(&self, _node: &Self::Node) {}
+
     /// What an inode has become that was found again, as the entry `lower` of a directory; nothing if it is what
     /// it was.
     fn renewed(&self, _node: &Self::Node, _dir: &Self::Node, _lower: &[u8]) -> Option<Self::Node> {
@@ -162,6 +184,35 @@ pub trait Format: Send + Sync + 'static {
     /// Whether this extended attribute of lower files is the format's own: the view does not show it.
     fn is_own_xattr(&self, _name: &[u8]) -> bool {
         false
+    }
+
+    /// The extended attribute of lower files that has the attribute `name` of the view.
+    ///
+    /// # Errors
+    /// `NotSupported` for one that the format does not keep, `Invalid`, `Io`.
+    fn lower_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
+        Ok(name.to_vec())
+    }
+
+    /// What the view shows for an extended attribute of lower files, if anything.
+    fn plain_xattr(&self, lower: Vec<u8>) -> Option<Vec<u8>> {
+        (!self.is_own_xattr(&lower)).then_some(lower)
+    }
+
+    /// The value that the attribute `name` of the view gets in the lower file.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn seal_xattr(&self, _name: &[u8], value: &[u8]) -> Result<Vec<u8>> {
+        Ok(value.to_vec())
+    }
+
+    /// The value that the view shows for the attribute `name`.
+    ///
+    /// # Errors
+    /// `Io` if it is damaged.
+    fn open_xattr(&self, _name: &[u8], stored: Vec<u8>) -> Result<Vec<u8>> {
+        Ok(stored)
     }
 }
 

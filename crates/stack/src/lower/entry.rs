@@ -101,6 +101,18 @@ impl Entry {
         self.as_owner(bits, open).map_err(posix)
     }
 
+    /// As [`Entry::reopen`], without access times if the lower file system allows that: it asks for an owner's
+    /// rights.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub(crate) fn reopen_without_atime(&self, flags: OFlags) -> Result<OwnedFd> {
+        match self.reopen(flags | OFlags::NOATIME) {
+            Err(Error::NotPermitted) => self.reopen(flags),
+            opened => opened,
+        }
+    }
+
     /// What `statx` says.
     ///
     /// # Errors

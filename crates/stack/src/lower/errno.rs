@@ -6,5 +6,9 @@ use vfs::Error;
 /// What a caller of the file system sees of an error of the lower directory. What POSIX has no use
 /// for here, such as a loop of links that a hostile server made, is `EIO`.
 pub(crate) fn posix(error: Errno) -> Error {
+    if error == Errno::MFILE {
+        // The limit of this process, which is not that of the caller.
+        return Error::TooManyFiles;
+    }
     Error::from_errno(error.raw_os_error()).unwrap_or(Error::Io)
 }

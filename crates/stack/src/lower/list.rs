@@ -25,14 +25,29 @@ pub(crate) struct Listed<'a> {
 pub(crate) fn list(
     dir: &Entry,
     cookie: u64,
+    each: impl FnMut(Listed<'_>) -> Result<bool>,
+) -> Result<()> {
+    list_open(
+        &dir.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?,
+        cookie,
+        each,
+    )
+}
+
+/// As [`list`], of a directory that is open.
+///
+/// # Errors
+/// Those of `getdents`, and of `each`.
+pub(crate) fn list_open(
+    file: &OwnedFd,
+    cookie: u64,
     mut each: impl FnMut(Listed<'_>) -> Result<bool>,
 ) -> Result<()> {
-    let file: OwnedFd = dir.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?;
     if cookie != 0 {
-        rustix::fs::seek(&file, SeekFrom::Start(cookie)).map_err(|_| Error::Invalid)?;
+        rustix::fs::seek(file, SeekFrom::Start(cookie)).map_err(|_| Error::Invalid)?;
     }
     let mut buffer = [const { MaybeUninit::uninit() }; 32 << 10];
-    let mut entries = RawDir::new(&file, &mut buffer);
+    let mut entries = RawDir::new(file, &mut buffer);
     while let Some(entry) = entries.next() {
         let entry = entry.map_err(posix)?;
         let listed = Listed {

@@ -3,7 +3,9 @@
 mod entry;
 mod errno;
 mod list;
+mod replace;
 
 pub use entry::Entry;
 pub(crate) use errno::posix;
-pub(crate) use list::{Listed, kind, list};
+pub(crate) use list::{Listed, kind, list, list_open};
+pub(crate) use replace::{replace, sync};

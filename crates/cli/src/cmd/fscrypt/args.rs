@@ -13,6 +13,9 @@ use clap::{Args, Subcommand, ValueEnum};
 ///
 /// MOUNTPOINT is a mountpoint with such a directory. For `metadata` and `status` it can also be a
 /// directory of `stack init`. Policies of version 1 take root, and their keys are kept by the file system.
+///
+/// On a mount of `stack mount`, `encrypt`, `unlock`, `lock`, `status` and `purge` ask the process that serves
+/// it. Only root and the user who mounted can do so.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES
@@ -127,6 +130,9 @@ EXAMPLES
   With a key file:
     strongroom fscrypt unlock --key key /mnt/disk/private
 
+  A stacked directory that was mounted with --locked:
+    strongroom fscrypt unlock /mnt/vault
+
 EXIT CODES
   1 if it is not encrypted, or unlocked already; 7 if the passphrase or key is wrong; 9 if the
   metadata is damaged; 10 if it is of a newer version.")]
@@ -143,8 +149,8 @@ pub(crate) struct Unlock {
 
 /// Take the key of a directory from the kernel
 ///
-/// Files that are open stay readable until they are closed; the command then says so, and is to be
-/// repeated. Decrypted data may stay in free memory until the machine is off.
+/// Files that are open stay readable and writable until they are closed; the command then says so, and is to be
+/// repeated. On a mount of `stack mount` all names are shown encrypted at once. Decrypted data may stay in free memory until the machine is off.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -407,7 +413,8 @@ pub(crate) struct NewProtector {
 /// A key file.
 #[derive(Args, Debug)]
 pub(crate) struct KeyFile {
-    /// The file with the 32 bytes of a raw_key protector; - is the standard input
+    /// The file with the 32 bytes of a raw_key protector, or with the key of a stacked directory without
+    /// protectors; - is the standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 }

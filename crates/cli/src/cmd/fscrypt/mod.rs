@@ -1,4 +1,4 @@
-//! Directories that are encrypted file by file.
+//! Directories that the kernel encrypts.
 
 pub(super) mod args;
 pub(super) mod run;

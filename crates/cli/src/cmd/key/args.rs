@@ -97,7 +97,7 @@ pub(crate) struct KeyLoad {
     /// Read the key from here instead: `prompt`, `file:///PATH` or another location
     #[arg(short = 'L', value_name = "LOCATION")]
     pub(crate) location: Option<String>,
-    /// The same with a format: `keysource=FORMAT,LOCATION`
+    /// As -L, with a format: `keysource=FORMAT,LOCATION`
     #[arg(
         short = 'o',
         value_name = "PROPERTY=VALUE",

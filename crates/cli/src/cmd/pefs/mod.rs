@@ -1,4 +1,4 @@
-//! Key chains of directories of pefs, by pefs' own words.
+//! Directories of pefs, with the commands and options of pefs.
 
 pub(super) mod args;
 pub(super) mod run;

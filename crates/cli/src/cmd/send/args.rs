@@ -49,7 +49,7 @@ pub(crate) struct Send {
     /// Send only the changes since this snapshot, as DATASET@SNAPSHOT or @SNAPSHOT
     #[arg(short = 'i', value_name = "SNAPSHOT", conflicts_with = "all_from")]
     pub(crate) from: Option<String>,
-    /// The same, with all snapshots between the two
+    /// As -i, with all snapshots between the two
     #[arg(short = 'I', value_name = "SNAPSHOT")]
     pub(crate) all_from: Option<String>,
     /// Send the properties that are set on the dataset

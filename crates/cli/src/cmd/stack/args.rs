@@ -41,6 +41,7 @@ EXAMPLES
     strongroom stack unmount ~/vault")]
 pub(crate) enum Stack {
     Init(StackInit),
+    Passwd(StackPasswd),
     Mount(StackMount),
     #[command(visible_alias = "umount")]
     Unmount(StackUnmount),
@@ -58,6 +59,9 @@ pub(crate) enum Stack {
 ///
 /// With the format gocryptfs the command asks for a new passphrase, and writes gocryptfs.conf and
 /// gocryptfs.diriv into the directory. Without these files nothing in it can be read.
+///
+/// With --reverse the files of the directory stay as they are, in clear, and it need not be empty. It gets
+/// .gocryptfs.reverse.conf, and `stack mount --reverse` shows its files encrypted, for a backup.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "strongroom stack init [OPTIONS] <DIR>",
@@ -73,8 +77,17 @@ EXAMPLES
   With authenticated contents:
     strongroom stack init --format gocryptfs /srv/encrypted
 
+  With directories of several keys, beside files in clear:
+    strongroom stack init --by-directory /srv/shared
+    strongroom stack mount /srv/shared /mnt/shared
+    mkdir /mnt/shared/mine
+    strongroom fscrypt encrypt --name mine /mnt/shared/mine
+
   For a machine without AES instructions:
     strongroom stack init -d vault.key --cipher adiantum /srv/encrypted
+
+  For encrypted backups of a plain directory:
+    strongroom stack init --format gocryptfs --reverse ~/documents
 
 EXIT CODES
   1 if the directory is not empty, or its file system has no extended attributes; 3 if there is no
@@ -95,6 +108,47 @@ pub(crate) struct StackInit {
     /// With fscrypt: who can read and change the attributes; default: trusted for root, user for others
     #[arg(long, value_enum, value_name = "SPACE")]
     pub(crate) attributes: Option<StackSpace>,
+    /// With fscrypt: the version of the policy, 1 or 2; 1 is for old programs
+    #[arg(long, value_name = "VERSION", default_value = "2",
+          value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(crate) policy_version: u8,
+    /// With fscrypt: encrypt only those directories that `fscrypt encrypt` makes so in a mount
+    #[arg(long, conflicts_with_all = ["key_file", "passfile", "cipher", "padding", "attributes", "policy_version"])]
+    pub(crate) by_directory: bool,
+    /// With gocryptfs: leave the files in clear, for mounts that show them encrypted
+    #[arg(long, conflicts_with = "by_directory")]
+    pub(crate) reverse: bool,
+    /// The lower directory
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+/// Change the passphrase of a directory of gocryptfs
+///
+/// Asks for the old passphrase, then twice for the new one. Seals the master key in gocryptfs.conf anew and
+/// replaces that file whole; an error leaves it as it was. No file is encrypted anew, and mounts go on.
+///
+/// A copy of the old gocryptfs.conf still opens the directory with the old passphrase.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Change it:
+    strongroom stack passwd /srv/encrypted
+
+  Without asking:
+    strongroom stack passwd --passfile old --new-passfile new /srv/encrypted
+
+EXIT CODES
+  1 if the directory has no gocryptfs.conf or .gocryptfs.reverse.conf; 3 if there is no such
+  directory; 5 if that file was changed meanwhile; 6 if it cannot be written; 7 if the old
+  passphrase is wrong; 8 if a passphrase cannot be read; 9 if that file is damaged.")]
+pub(crate) struct StackPasswd {
+    /// Read the old passphrase from the first line of this file, instead of asking
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passfile: Option<PathBuf>,
+    /// Read the new passphrase from the first line of this file, instead of asking
+    #[arg(long, value_name = "FILE")]
+    pub(crate) new_passfile: Option<PathBuf>,
     /// The lower directory
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
@@ -112,8 +166,12 @@ pub(crate) struct StackInit {
 ///
 /// Changes by other programs or other clients beneath the mount are seen: a file at the next time that it
 /// is opened. With --private the kernel keeps what it knows, which is faster. Then nothing else may change
-/// the lower directory. Two clients that write to the same 4096 bytes of a file at the same time can lose
-/// one of the writes.
+/// the lower directory. Without it clients take turns at writing to the same 4096 bytes of a file, where the
+/// lower file system has locks between them.
+///
+/// With --reverse it is the other way round: shows the files of a plain directory encrypted, in the format of
+/// gocryptfs, to copy them to a place that must not read them. The same files give the same ciphertext each
+/// time. Nothing can be changed there. A copy of all of it is an encrypted directory, which `stack mount` opens.
 #[derive(Args, Debug)]
 #[command(
     group = clap::ArgGroup::new("by").args(["key_file", "passfile", "locked", "pefs"]),
@@ -128,6 +186,10 @@ EXAMPLES
   Without the key, to list and remove files:
     strongroom stack mount --locked /srv/encrypted /mnt/vault
 
+  Encrypted, to back it up:
+    strongroom stack mount --reverse ~/documents /mnt/encrypted
+    rsync -a --delete /mnt/encrypted/ backup@example.org:documents
+
 EXIT CODES
   1 if it cannot be mounted, or the directory is not prepared; 3 if there is no such directory; 7 if
   the key is wrong; 8 if the key cannot be read; 9 if the policy is damaged."
@@ -141,6 +203,9 @@ pub(crate) struct StackMount {
     /// Take it for a directory of pefs, and use no key
     #[arg(long, hide = true)]
     pub(crate) pefs: bool,
+    /// Show the ciphertext of a plain directory
+    #[arg(long, conflicts_with_all = ["locked", "pefs", "key_file"])]
+    pub(crate) reverse: bool,
     /// Refuse changes
     #[arg(short, long)]
     pub(crate) read_only: bool,
@@ -150,8 +215,8 @@ pub(crate) struct StackMount {
     /// Assume that nothing else changes the lower directory
     #[arg(long)]
     pub(crate) private: bool,
-    /// Options of the mount: `ro`, `noexec`, `nosuid`, `nodev`, `noatime`, `relatime` or `strictatime`,
-    /// `nodiratime`
+    /// Options of the mount: `ro`, `noexec`, `nosuid`, `nodev`, `noatime`, `nodiratime`; `remount` to
+    /// change those of a mount
     #[arg(
         short = 'o',
         value_name = "OPTION,...",
@@ -238,9 +303,9 @@ pub(crate) struct StackStatus {
 #[derive(Args, Debug)]
 pub(crate) struct StackKey {
     /// With fscrypt: read the key from this file, of 32 to 64 bytes; with pefs, of any length; - is the
-    /// standard input
+    /// standard input. To mount directories of several keys with fscrypt, repeat it
     #[arg(short = 'd', long, value_name = "FILE")]
-    pub(crate) key_file: Option<PathBuf>,
+    pub(crate) key_file: Vec<PathBuf>,
     /// Read the passphrase from the first line of this file, instead of asking
     #[arg(long, value_name = "FILE", conflicts_with = "key_file")]
     pub(crate) passfile: Option<PathBuf>,

@@ -13,16 +13,16 @@ use crate::tests::{command, create_pool, daemon};
 fn found_after(change: impl FnOnce(&Path) -> DeviceChange) -> Vec<DeviceState> {
     let dir = tempfile::tempdir().unwrap();
     let killed = daemon(dir.path());
-    let imported = create_pool(&killed, dir.path(), "tank");
+    let active = create_pool(&killed, dir.path(), "tank");
     let new = std::fs::File::create(dir.path().join("new")).unwrap();
     new.set_len(64 << 20).unwrap();
     let change = change(dir.path());
-    command(|context| imported.change_devices(&killed, &change, context)).unwrap();
-    drop((imported, killed));
+    command(|context| active.change_devices(&killed, &change, context)).unwrap();
+    drop((active, killed));
     let next = daemon(dir.path());
     next.import_remembered(Instant::now() + Duration::from_secs(60));
-    let imported = next.pool("tank").unwrap();
-    let devices = imported.pool.devices();
+    let active = next.pool("tank").unwrap();
+    let devices = active.pool.devices();
     devices.into_iter().map(|device| device.state).collect()
 }
 

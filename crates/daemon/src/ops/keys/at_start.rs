@@ -1,4 +1,4 @@
-//! Keys that are loaded when a pool is imported: from where their keysources say, without asking anybody.
+//! Keys that are loaded when a pool is imported: from where their keysources say, without a prompt.
 //!
 //! Several are asked for at the same time, on threads of their own. When the daemon starts, they have a
 //! common time: what comes later is loaded and mounted then, and nothing waits for it.
@@ -32,15 +32,15 @@ impl Daemon {
     /// What went wrong is told.
     pub(crate) fn load_keys_of(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         until: Option<Instant>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let heads = imported.all_heads()?;
+        let heads = active.all_heads()?;
         let roots = heads.into_iter().filter(|entry| entry.key_root == entry.id);
         let roots: VecDeque<_> = roots.collect();
         let mut missing = roots.len();
-        let loaded = load_on_threads(imported, roots)?;
+        let loaded = load_on_threads(active, roots)?;
         while missing > 0 {
             let next = match until {
                 None => loaded.recv().map_err(RecvTimeoutError::from),
@@ -52,17 +52,17 @@ impl Daemon {
                     loaded
                         .notices
                         .into_iter()
-                        .for_each(|notice| context.prompt.notice(notice));
+                        .for_each(|notice| context.channel.notice(notice));
                     context.tell(loaded.result.err().into_iter().collect());
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    let name = imported.pool.name();
+                    let name = active.pool.name();
                     context.tell(vec![Failure::other(format!(
                         "{missing} keys of pool '{name}' do not come; the start goes on without them, and \
                          what they open is mounted when they come"
                     ))]);
-                    return self.load_late(imported, loaded);
+                    return self.load_late(active, loaded);
                 }
             }
         }
@@ -70,17 +70,13 @@ impl Daemon {
     }
 
     /// Mounts what late keys open, and opens exports that waited for them.
-    fn load_late(
-        self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
-        late: Receiver<Loaded>,
-    ) -> Result<()> {
-        let (daemon, imported) = (Arc::clone(self), Arc::clone(imported));
-        let name = imported.pool.name();
+    fn load_late(self: &Arc<Self>, active: &Arc<ActivePool>, late: Receiver<Loaded>) -> Result<()> {
+        let (daemon, active) = (Arc::clone(self), Arc::clone(active));
+        let name = active.pool.name();
         let mount = move || {
             for loaded in late {
                 let failures = match loaded.result {
-                    Ok(()) => daemon.mount_what_has_keys(&imported),
+                    Ok(()) => daemon.mount_what_has_keys(&active),
                     Err(failure) => vec![failure],
                 };
                 for failure in failures {
@@ -91,10 +87,10 @@ impl Daemon {
         on_thread(mount)
     }
 
-    fn mount_what_has_keys(self: &Arc<Self>, imported: &Arc<ActivePool>) -> Vec<Failure> {
-        let mounted = imported.lock().and_then(|_admin| {
-            let entries = imported.all_heads()?;
-            Ok(self.mount_automatic(imported, &entries, Caller::default()))
+    fn mount_what_has_keys(self: &Arc<Self>, active: &Arc<ActivePool>) -> Vec<Failure> {
+        let mounted = active.lock().and_then(|_admin| {
+            let entries = active.all_heads()?;
+            Ok(self.offer_datasets(active, &entries, Caller::default()))
         });
         self.restore_offers();
         mounted.unwrap_or_else(|failure| vec![failure])
@@ -103,18 +99,18 @@ impl Daemon {
 
 /// Has threads load these keys, and gives what comes of each.
 fn load_on_threads(
-    imported: &Arc<ActivePool>,
+    active: &Arc<ActivePool>,
     roots: VecDeque<Arc<Entry>>,
 ) -> Result<Receiver<Loaded>> {
     let (sender, receiver) = channel();
     let threads = AT_ONCE.min(roots.len());
     let roots = Arc::new(Mutex::new(roots));
     for _ in 0..threads {
-        let (imported, roots, sender) = (Arc::clone(imported), Arc::clone(&roots), sender.clone());
+        let (active, roots, sender) = (Arc::clone(active), Arc::clone(&roots), sender.clone());
         on_thread(move || {
             while let Some(root) = next(&roots) {
                 let mut nobody = NonInteractive::default();
-                let result = imported.load_key(&root, None, false, &mut nobody);
+                let result = active.load_key(&root, None, false, &mut nobody);
                 let notices = nobody.notices;
                 // It fails only if the pool is not to be imported any more.
                 if sender.send(Loaded { result, notices }).is_err() {

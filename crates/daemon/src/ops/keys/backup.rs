@@ -16,7 +16,8 @@ use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::keys::change::check_has_keyring;
 use crate::state::active_pool::ActivePool;
-use crate::state::keyring::{Prompt, changed_meanwhile, keyring_of, material};
+use crate::state::channel::Channel;
+use crate::state::keyring::{changed_meanwhile, keyring_of, material};
 
 impl ActivePool {
     /// Copies the keyring of a dataset, and those of the datasets that have their key from it. No key
@@ -57,13 +58,13 @@ impl ActivePool {
         bytes: &[u8],
         keysource: Option<&str>,
         origin: &Origin,
-        prompt: &mut dyn Prompt,
+        channel: &mut dyn Channel,
     ) -> Result<Vec<String>> {
         let backup = Backup::decode(bytes)?;
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
         self.check_copies(entry, &backup, &name)?;
-        let key = self.key_of_copy(entry, &backup, keysource, &name, prompt)?;
+        let key = self.key_of_copy(entry, &backup, keysource, &name, channel)?;
         let _admin = self.lock()?;
         let now = self.again(entry, &name)?;
         let changes = self.copies_for(&now, &backup, key.as_ref())?;
@@ -104,7 +105,7 @@ impl ActivePool {
         backup: &Backup,
         keysource: Option<&str>,
         name: &str,
-        prompt: &mut dyn Prompt,
+        channel: &mut dyn Channel,
     ) -> Result<Option<WrappingKey>> {
         let copy = backup.keyrings.iter().find(|k| k.guid == entry.guid);
         let (Some(copy), Ok(_)) = (copy, self.keyring(entry)) else {
@@ -125,7 +126,7 @@ impl ActivePool {
                         ),
                     ));
                 }
-                let material = material(&source, name, false, prompt)?;
+                let material = material(&source, name, false, channel)?;
                 let key = keyring.unlock(&material);
                 Ok(Some(key.map_err(|error| context(error.into()))?))
             }

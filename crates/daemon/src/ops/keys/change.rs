@@ -18,10 +18,9 @@ use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::keys::handing::Handed;
 use crate::state::active_pool::ActivePool;
+use crate::state::channel::Channel;
 use crate::state::context::Context;
-use crate::state::keyring::{
-    Prompt, changed_meanwhile, cost, keyring_of, material, new_wrapping, numbers,
-};
+use crate::state::keyring::{changed_meanwhile, cost, keyring_of, material, new_wrapping, numbers};
 
 /// What is said of the history of a keyring.
 const REWRAPPED: &str = "keyring rewrapped";
@@ -69,7 +68,7 @@ impl ActivePool {
         if is_root {
             self.check_choice_of_slot(entry, change, &name)?;
         }
-        let material = material(&source, &name, true, context.prompt)?;
+        let material = material(&source, &name, true, context.channel)?;
         if let Some(slot) = change.slot {
             return self.change_slot(entry, slot, &source, &material, context);
         }
@@ -134,7 +133,7 @@ impl ActivePool {
         let old = self.keysource(entry)?;
         let stands = are_others
             && !self.is_proposed(entry, &old)
-            && still_opens(&others, &old, slot, &name, context.prompt).is_ok();
+            && still_opens(&others, &old, slot, &name, context.channel).is_ok();
         let change = ("keysource".to_owned(), Some(source.to_string()));
         self.change_slots(entry, &context.origin(), |now, wrapping, key| {
             context.may_hand_all(self, now, None)?;
@@ -211,17 +210,17 @@ impl ActivePool {
                 .and_then(|made| made.resealer.reseal_head(&was, &entry.seal, input))
                 .ok_or_else(|| "it is not the seal over what the dataset is now".into())
         });
-        let files = self.files_of(now.id);
-        let user = files.clone();
+        let dataset = self.files_of(now.id);
+        let user = dataset.clone();
         let done = Box::new(move || {
-            if let (Some(files), Some(made)) = (user, made.lock().take()) {
-                files.use_generation(made.new);
+            if let (Some(dataset), Some(made)) = (user, made.lock().take()) {
+                dataset.use_generation(made.new);
             }
         });
         let keys = NewKeys { make, reseal, done };
         let rotate = || self.pool.rotate_keyring(now.id, keys, origin);
-        Ok(match &files {
-            Some(files) => files.with_log_held(rotate),
+        Ok(match &dataset {
+            Some(dataset) => dataset.with_log_held(rotate),
             None => rotate(),
         }?)
     }
@@ -334,7 +333,7 @@ pub(crate) fn still_opens(
     source: &KeySource,
     number: u32,
     name: &str,
-    prompt: &mut dyn Prompt,
+    channel: &mut dyn Channel,
 ) -> Result<()> {
     let refused = |why: &str| {
         Failure::usage(format!(
@@ -350,7 +349,7 @@ pub(crate) fn still_opens(
     if matches!(source.location(), Location::Prompt) {
         return Ok(());
     }
-    let found: KeyMaterial = material(source, name, false, prompt)
+    let found: KeyMaterial = material(source, name, false, channel)
         .map_err(|failure| refused(&format!(" ({})", failure.message)))?;
     match wrapping.unlock(&found) {
         Ok(_) => Ok(()),

@@ -10,6 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
+use crate::state::leases::Thing;
 
 /// Datasets of one pool whose keys a command is about.
 type KeyTargets = (Arc<ActivePool>, Vec<Arc<Entry>>);
@@ -23,17 +24,17 @@ impl Daemon {
         context: &Context<'_>,
     ) -> Result<()> {
         let origin = context.origin();
-        let (imported, entry) = self.find(name)?;
+        let (active, entry) = self.find(name)?;
         match how {
-            Rotation::New => imported.rotate_key(&entry, &origin),
+            Rotation::New => active.rotate_key(&entry, &origin),
             Rotation::Reencrypt => {
-                imported.rotate_key(&entry, &origin)?;
+                active.rotate_key(&entry, &origin)?;
                 // What was typed is in the history already.
                 let text = format!("re-encryption of {name} begins");
-                imported.start_reencryption(&entry, &Origin { text, ..origin })
+                active.start_reencryption(&entry, &Origin { text, ..origin })
             }
-            Rotation::Pause => imported.pause_reencryption(&entry, &origin),
-            Rotation::Resume => imported.start_reencryption(&entry, &origin),
+            Rotation::Pause => active.pause_reencryption(&entry, &origin),
+            Rotation::Resume => active.start_reencryption(&entry, &origin),
         }
     }
 
@@ -44,26 +45,26 @@ impl Daemon {
     ) -> Result<()> {
         let (names, dry_run) = (&load.names, load.dry_run);
         let mut failures = Vec::new();
-        for (imported, entries) in self.key_targets(names, load.recursive)? {
+        for (active, entries) in self.key_targets(names, load.recursive)? {
             let meant = meant(&entries, names);
             for entry in &entries {
                 let mut load_one = || {
-                    let root = key_root(&imported, entry, meant)?;
+                    let root = key_root(&active, entry, meant)?;
                     let Some(root) = root else { return Ok(()) };
                     // Of several, those that are loaded need nothing.
                     let is_one_of_several = names.is_empty() || load.recursive;
-                    if !dry_run && is_one_of_several && imported.has_key(root.id) {
+                    if !dry_run && is_one_of_several && active.has_key(root.id) {
                         return Ok(());
                     }
                     let source = match (&load.keysource, &load.location) {
                         (Some(text), _) => Some(text.parse()?),
-                        (None, Some(text)) => Some(other_source(&imported, &root, text)?),
+                        (None, Some(text)) => Some(other_source(&active, &root, text)?),
                         (None, None) => None,
                     };
                     if let Some(named) = &source {
-                        context.may_have_read(&imported, &root, named)?;
+                        context.may_have_read(&active, &root, named)?;
                     }
-                    imported.load_key(&root, source.as_ref(), dry_run, context.prompt)
+                    active.load_key(&root, source.as_ref(), dry_run, context.channel)
                 };
                 failures.extend(load_one().err());
             }
@@ -82,18 +83,18 @@ impl Daemon {
         recursive: bool,
         context: &Context<'_>,
     ) -> Result<()> {
-        for (imported, entries) in self.key_targets(names, recursive)? {
+        for (active, entries) in self.key_targets(names, recursive)? {
             // Of several datasets those are meant that have keys of their own.
             let meant = meant(&entries, names).filter(|_| !recursive);
             let mut roots = Vec::new();
             for entry in &entries {
-                roots.extend(key_root(&imported, entry, meant)?);
+                roots.extend(key_root(&active, entry, meant)?);
             }
             let roots: Vec<&Entry> = roots.iter().map(|root| &**root).collect();
             for root in &roots {
-                context.may_have_read(&imported, root, &imported.keysource(root)?)?;
+                context.may_have_read(&active, root, &active.keysource(root)?)?;
             }
-            imported.accept_sources(&roots)?;
+            active.accept_sources(&roots)?;
         }
         Ok(())
     }
@@ -106,20 +107,20 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let mut failures = Vec::new();
-        for (imported, entries) in self.key_targets(names, recursive)? {
+        for (active, entries) in self.key_targets(names, recursive)? {
             let meant = meant(&entries, names);
             let mut unloaded = Vec::new();
             let unload_all = || {
-                let _admin = imported.lock()?;
+                let _admin = active.lock()?;
                 let mut failed = Vec::new();
                 for entry in &entries {
                     let mut unload = || {
-                        let root = key_root(&imported, entry, meant)?;
+                        let root = key_root(&active, entry, meant)?;
                         let Some(root) = root else { return Ok(()) };
-                        if !imported.has_key(root.id) && (names.is_empty() || recursive) {
+                        if !active.has_key(root.id) && (names.is_empty() || recursive) {
                             return Ok(());
                         }
-                        self.unload_key(&imported, &root, force)?;
+                        self.unload_key(&active, &root, force)?;
                         unloaded.push(root);
                         Ok(())
                     };
@@ -129,80 +130,80 @@ impl Daemon {
                 failures.extend(failed);
                 last.map_or(Ok(()), Err)
             };
-            let volumes = || volumes_below(&imported, &entries, meant);
+            let volumes = || volumes_below(&active, &entries, meant);
             let done = self.without_offers_of(volumes, force, "its key was unloaded", unload_all);
             failures.extend(done.err());
             // What has data keys may have waited for the lock of the pool.
             failures.extend(
                 unloaded
                     .iter()
-                    .filter_map(|root| imported.end_uses(root).err()),
+                    .filter_map(|root| active.end_uses(root).err()),
             );
         }
         first_of(failures, context)
     }
 
-    /// Forgets a key. What is mounted with it is unmounted first.
+    /// Forgets a key. What is offered with it is withdrawn first.
     fn unload_key(
         self: &Arc<Self>,
-        imported: &Arc<ActivePool>,
+        active: &Arc<ActivePool>,
         root: &Entry,
         force: bool,
     ) -> Result<()> {
-        if !imported.has_key(root.id) {
-            let name = imported.pool.name_of(root.id)?;
+        if !active.has_key(root.id) {
+            let name = active.pool.name_of(root.id)?;
             return Err(Failure::new(
                 FailureKind::NoKey,
                 format!("the key of '{name}' is not loaded"),
             ));
         }
-        let mut users = Vec::new();
-        for id in imported.used_ids() {
-            if imported.key_root(&*imported.pool.entry(id)?)? == root.id {
-                users.push(id);
+        let mut all_used = Vec::new();
+        for id in active.used_ids() {
+            if active.key_root(&*active.pool.entry(id)?)? == root.id {
+                all_used.push(id);
             }
         }
-        if let Some(user) = users.first().filter(|_| !force) {
-            let pool = &imported.pool;
-            let what = match imported.mounts.lock().contains_key(user) {
-                true => "is mounted; unmount it",
-                false => "is a volume in use; end that",
-            };
-            let (root, user) = (pool.name_of(root.id)?, pool.name_of(*user)?);
+        if let Some(used) = all_used.first().filter(|_| !force) {
+            let pool = &active.pool;
+            let (root, name) = (pool.name_of(root.id)?, pool.name_of(*used)?);
+            let users = active.leases.users(&Thing::Dataset(*used)).join(" and ");
             return Err(Failure::new(
                 FailureKind::Busy,
-                format!("the key of '{root}' is in use: '{user}' {what}, or use -f"),
+                format!(
+                    "the key of '{root}' is in use: '{name}' is used by {users}; end that, or use -f"
+                ),
             ));
         }
-        if let Some(what) = imported.key_uses.of(root.id).filter(|_| !force) {
-            let root = imported.pool.name_of(root.id)?;
+        let of_key = active.leases.users(&Thing::Key(root.id));
+        if let Some(what) = of_key.first().filter(|_| !force) {
+            let root = active.pool.name_of(root.id)?;
             return Err(Failure::new(
                 FailureKind::Busy,
                 format!("the key of '{root}' is in use, by {what}; end that, or use -f"),
             ));
         }
-        self.unmount_all(imported, &users, force)?;
-        imported.keys.lock().remove(&root.id);
+        self.withdraw(&[(active, all_used)], force)?;
+        active.keys.lock().remove(&root.id);
         Ok(())
     }
 
     /// The datasets whose keys a command is about, by pool; all if it names none.
     fn key_targets(&self, names: &[String], recursive: bool) -> Result<Vec<KeyTargets>> {
         if names.is_empty() {
-            let all = self.pools().into_iter().map(|imported| {
-                let entries = imported.all_heads()?;
-                Ok((imported, entries))
+            let all = self.pools().into_iter().map(|active| {
+                let entries = active.all_heads()?;
+                Ok((active, entries))
             });
             return all.collect();
         }
         let named = names.iter().map(|name| {
-            let (imported, entry) = self.find(name)?;
+            let (active, entry) = self.find(name)?;
             let entries = if recursive {
-                imported.heads_below(&entry)?
+                active.heads_below(&entry)?
             } else {
                 vec![entry]
             };
-            Ok((imported, entries))
+            Ok((active, entries))
         });
         named.collect()
     }
@@ -235,18 +236,18 @@ fn meant(entries: &[Arc<Entry>], names: &[String]) -> Option<u64> {
 
 /// The volumes in use whose keys these datasets have.
 fn volumes_below(
-    imported: &ActivePool,
+    active: &ActivePool,
     entries: &[Arc<Entry>],
     meant: Option<u64>,
 ) -> Result<Vec<String>> {
     let mut volumes = Vec::new();
     for entry in entries {
-        let Ok(Some(root)) = key_root(imported, entry, meant) else {
+        let Ok(Some(root)) = key_root(active, entry, meant) else {
             continue;
         };
-        for id in imported.volumes_in_use() {
-            if imported.key_root(&*imported.pool.entry(id)?)? == root.id {
-                volumes.push(imported.pool.name_of(id)?);
+        for id in active.volumes_in_use() {
+            if active.key_root(&*active.pool.entry(id)?)? == root.id {
+                volumes.push(active.pool.name_of(id)?);
             }
         }
     }
@@ -256,31 +257,31 @@ fn volumes_below(
 /// The key root that a command means by a dataset: itself. Where a dataset was named that inherits
 /// its key, that is an error; where it was not, it is passed over.
 fn key_root(
-    imported: &ActivePool,
+    active: &ActivePool,
     entry: &Arc<Entry>,
     meant: Option<u64>,
 ) -> Result<Option<Arc<Entry>>> {
-    let key_root = imported.key_root(entry)?;
+    let key_root = active.key_root(entry)?;
     if entry.suite != 0 && key_root == entry.id {
         return Ok(Some(Arc::clone(entry)));
     }
     if meant != Some(entry.id) {
         return Ok(None);
     }
-    let name = imported.pool.name_of(entry.id)?;
+    let name = active.pool.name_of(entry.id)?;
     if entry.suite == 0 {
         return Err(Failure::other(format!("'{name}' is not encrypted")));
     }
-    let root = imported.pool.name_of(key_root)?;
+    let root = active.pool.name_of(key_root)?;
     Err(Failure::other(format!(
         "'{name}' has its key from '{root}'; load or unload that"
     )))
 }
 
 /// The key roots of a pool whose keys are not loaded.
-pub(crate) fn unloaded_roots(imported: &ActivePool) -> Result<Vec<u64>> {
-    let heads = imported.all_heads()?;
-    let keys = imported.keys.lock();
+pub(crate) fn unloaded_roots(active: &ActivePool) -> Result<Vec<u64>> {
+    let heads = active.all_heads()?;
+    let keys = active.keys.lock();
     let is_wanted =
         |entry: &&Arc<Entry>| entry.key_root == entry.id && !keys.contains_key(&entry.id);
     Ok(heads
@@ -291,7 +292,7 @@ pub(crate) fn unloaded_roots(imported: &ActivePool) -> Result<Vec<u64>> {
 }
 
 /// A key source with the same format and another location.
-fn other_source(imported: &ActivePool, root: &Entry, location: &str) -> Result<KeySource> {
-    let own = imported.keysource(root)?;
+fn other_source(active: &ActivePool, root: &Entry, location: &str) -> Result<KeySource> {
+    let own = active.keysource(root)?;
     Ok(format!("{},{location}", own.format()).parse()?)
 }

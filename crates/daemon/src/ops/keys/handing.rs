@@ -40,16 +40,16 @@ impl Context<'_> {
     /// done. `to` is the wrapping key if it is there already; a new one is the caller's.
     pub(crate) fn may_hand(
         &self,
-        imported: &ActivePool,
+        active: &ActivePool,
         entry: &Entry,
         to: Option<&[u8; 16]>,
     ) -> Result<Handed> {
-        let head = imported.head(entry)?;
+        let head = active.head(entry)?;
         let is_there = |pool: &ActivePool, entry: &Entry| {
             let keyring = pool.keyring(entry);
             keyring.is_ok_and(|ring| to == Some(ring.wrapping().id()))
         };
-        if is_there(imported, &head) {
+        if is_there(active, &head) {
             return Ok(Handed(()));
         }
         if let Some(view) = self.view {
@@ -59,10 +59,10 @@ impl Context<'_> {
                 permissions: &NEEDED,
                 what: "puts its data keys under another key",
             };
-            self.need_for_keys(&needed, (imported, &head), (imported, &head))?;
-            for (pool, older) in self.older_with_its_keys(imported, &head)? {
+            self.need_for_keys(&needed, (active, &head), (active, &head))?;
+            for (pool, older) in self.older_with_its_keys(active, &head)? {
                 if !is_there(&pool, &older) {
-                    self.need_for_keys(&needed, (imported, &head), (&pool, &older))?;
+                    self.need_for_keys(&needed, (active, &head), (&pool, &older))?;
                 }
             }
         }
@@ -73,7 +73,7 @@ impl Context<'_> {
     /// the data keys come from where the caller may load no key. Root may name any place.
     pub(crate) fn may_have_read(
         &self,
-        imported: &ActivePool,
+        active: &ActivePool,
         key_root: &Entry,
         source: &KeySource,
     ) -> Result<()> {
@@ -84,32 +84,32 @@ impl Context<'_> {
             permissions: &["key"],
             what: "opens its data keys with a key that the daemon reads",
         };
-        for head in imported.heads_below(key_root)? {
+        for head in active.heads_below(key_root)? {
             if head.key_root != key_root.id {
                 continue;
             }
-            for (pool, older) in self.older_with_its_keys(imported, &head)? {
-                let is_here = pool.pool.guid() == imported.pool.guid();
+            for (pool, older) in self.older_with_its_keys(active, &head)? {
+                let is_here = pool.pool.guid() == active.pool.guid();
                 // What has its key from this key root is opened with it anyway.
                 if !is_here || older.key_root != key_root.id {
-                    self.need_for_keys(&needed, (imported, &head), (&pool, &older))?;
+                    self.need_for_keys(&needed, (active, &head), (&pool, &older))?;
                 }
             }
         }
         Ok(())
     }
 
-    /// The same of a dataset and of those below it that have their key from where it has its key.
+    /// As [`Context::may_hand`], for a dataset and those below it that inherit the same key.
     pub(crate) fn may_hand_all(
         &self,
-        imported: &ActivePool,
+        active: &ActivePool,
         entry: &Entry,
         to: Option<&[u8; 16]>,
     ) -> Result<Handed> {
-        let handed = self.may_hand(imported, entry, to)?;
-        for below in imported.heads_below(entry)? {
+        let handed = self.may_hand(active, entry, to)?;
+        for below in active.heads_below(entry)? {
             if below.key_root == entry.key_root {
-                self.may_hand(imported, &below, to)?;
+                self.may_hand(active, &below, to)?;
             }
         }
         Ok(handed)
@@ -120,7 +120,7 @@ impl Context<'_> {
     fn need_for_keys(
         &self,
         needed: &Needed<'_>,
-        (imported, copy): (&ActivePool, &Entry),
+        (active, copy): (&ActivePool, &Entry),
         (pool, source): (&ActivePool, &Entry),
     ) -> Result<()> {
         for permission in needed.permissions {
@@ -130,7 +130,7 @@ impl Context<'_> {
             let (whose, place) = match pool.allows_something(source, &self.peer)? {
                 true => (pool.pool.name_of(source.id)?, "there"),
                 false => (
-                    imported.pool.name_of(copy.id)?,
+                    active.pool.name_of(copy.id)?,
                     "where these data keys come from",
                 ),
             };
@@ -150,13 +150,13 @@ impl Context<'_> {
     /// wrapping key. A keyring that cannot be read is taken to have them.
     fn older_with_its_keys(
         &self,
-        imported: &ActivePool,
+        active: &ActivePool,
         head: &Entry,
     ) -> Result<Vec<(Arc<ActivePool>, Arc<Entry>)>> {
-        let own = imported.keyring(head)?;
+        let own = active.keyring(head)?;
         let mut found = Vec::new();
         for pool in (self.pools)() {
-            let is_here = pool.pool.guid() == imported.pool.guid();
+            let is_here = pool.pool.guid() == active.pool.guid();
             for other in pool.all_heads()? {
                 // Transaction groups of two pools say nothing about time.
                 let is_older = match is_here {

@@ -118,30 +118,30 @@ impl ActivePool {
     /// Does a piece of it, for all datasets that are mounted. True if there is more to do at once.
     pub(crate) fn tend_reencryption(&self, all: &[Arc<Dataset>]) -> bool {
         let mut more = false;
-        let is_open = |id: &u64| all.iter().any(|files| files.id() == *id);
+        let is_open = |id: &u64| all.iter().any(|dataset| dataset.id() == *id);
         self.reencryption_waits.lock().retain(|id, _| is_open(id));
-        for files in all {
-            let Ok(entry) = self.pool.entry(files.id()) else {
+        for dataset in all {
+            let Ok(entry) = self.pool.entry(dataset.id()) else {
                 continue;
             };
             let state = State::of(&entry);
             let is_running = state == Some(State::Running);
             let worked = match state {
-                Some(State::Running) => self.reencrypt(files, &entry),
+                Some(State::Running) => self.reencrypt(dataset, &entry),
                 Some(State::Pinned(ids)) if ids.iter().any(|id| self.pool.entry(*id).is_err()) => {
-                    self.destroy_unused(files, &entry).map(|()| false)
+                    self.destroy_unused(dataset, &entry).map(|()| false)
                 }
                 _ => Ok(false),
             };
             let waits = match worked {
                 Ok(again) => {
                     more |= again;
-                    let waits = is_running && files.reencrypted().waits;
+                    let waits = is_running && dataset.reencrypted().waits;
                     waits.then(|| TOO_LITTLE_SPACE.to_owned())
                 }
                 Err(failure) => Some(failure.0.message),
             };
-            self.note_wait(files, waits);
+            self.note_wait(dataset, waits);
         }
         more
     }
@@ -168,37 +168,37 @@ impl ActivePool {
     }
 
     /// Logs what a re-encryption waits for, once for each reason.
-    fn note_wait(&self, files: &Dataset, reason: Option<String>) {
+    fn note_wait(&self, dataset: &Dataset, reason: Option<String>) {
         let mut known = self.reencryption_waits.lock();
-        let dataset = files.name();
+        let name = dataset.name();
         match reason {
-            None if known.remove(&files.id()).is_some() => {
-                tracing::info!(dataset, "re-encryption goes on");
+            None if known.remove(&dataset.id()).is_some() => {
+                tracing::info!(dataset = name, "re-encryption goes on");
             }
-            Some(reason) if known.get(&files.id()) != Some(&reason) => {
-                tracing::warn!(dataset, reason, "re-encryption waits");
-                known.insert(files.id(), reason);
+            Some(reason) if known.get(&dataset.id()) != Some(&reason) => {
+                tracing::warn!(dataset = name, reason, "re-encryption waits");
+                known.insert(dataset.id(), reason);
             }
             None | Some(_) => {}
         }
     }
 
     /// A piece of one dataset.
-    fn reencrypt(&self, files: &Arc<Dataset>, entry: &Entry) -> Result<bool> {
-        let progress = files.reencrypt_step(STEP)?;
+    fn reencrypt(&self, dataset: &Arc<Dataset>, entry: &Entry) -> Result<bool> {
+        let progress = dataset.reencrypt_step(STEP)?;
         self.pool.commit()?;
         if progress.is_done {
-            self.destroy_unused(files, entry)?;
+            self.destroy_unused(dataset, entry)?;
         }
         Ok(!progress.is_done && !progress.waits)
     }
 
     /// Destroys the generations of keys that neither the dataset nor a snapshot of it needs: the keyring
     /// is replaced by one without them, and the old one overwritten.
-    fn destroy_unused(&self, files: &Arc<Dataset>, entry: &Entry) -> Result<()> {
+    fn destroy_unused(&self, dataset: &Arc<Dataset>, entry: &Entry) -> Result<()> {
         // Nothing in the log is sealed with older keys then.
         self.pool.commit()?;
-        let uses = self.uses(files, entry)?;
+        let uses = self.uses(dataset, entry)?;
         let Some(_admin) = self.try_lock() else {
             return Ok(());
         };
@@ -206,7 +206,7 @@ impl ActivePool {
         let now = self.again(entry, &name)?;
         let is_open = self
             .files_of(now.id)
-            .is_some_and(|open| Arc::ptr_eq(&open, files));
+            .is_some_and(|open| Arc::ptr_eq(&open, dataset));
         let snapshots = self.pool.snapshots(now.id)?;
         let is_new = |snapshot: &Arc<Entry>| !uses.contains_key(&snapshot.id);
         if !is_open || snapshots.iter().any(is_new) {
@@ -248,13 +248,13 @@ impl ActivePool {
                 ),
             };
             self.replace_keyrings(&[change], &origin)?;
-            unused.iter().for_each(|n| files.forget_generation(*n));
+            unused.iter().for_each(|n| dataset.forget_generation(*n));
         }
         self.set_state(now.id, state.as_ref(), &origin)
     }
 
     /// The generations that a dataset and each of its snapshots need, by their ids.
-    fn uses(&self, files: &Dataset, entry: &Entry) -> Result<BTreeMap<u64, BTreeSet<u32>>> {
+    fn uses(&self, dataset: &Dataset, entry: &Entry) -> Result<BTreeMap<u64, BTreeSet<u32>>> {
         let mut trees = vec![entry.id];
         trees.extend(self.pool.snapshots(entry.id)?.iter().map(|s| s.id));
         let mut uses = BTreeMap::new();
@@ -270,7 +270,7 @@ impl ActivePool {
         for id in trees {
             let found = self.records_by_generation(id, &mut between)?;
             let mut used: BTreeSet<u32> = found.into_keys().collect();
-            let seal = files.sealed_by(&self.pool, id)?;
+            let seal = dataset.sealed_by(&self.pool, id)?;
             used.insert(seal.ok_or_else(|| {
                 let name = self.pool.name_of(id).unwrap_or_default();
                 let text = format!("the seal over '{name}' is not its own; no key is destroyed");

@@ -9,8 +9,9 @@ use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::keys::change::{SlotChange, check_has_keyring, still_opens};
 use crate::state::active_pool::ActivePool;
+use crate::state::channel::Channel;
 use crate::state::context::Context;
-use crate::state::keyring::{Prompt, changed_meanwhile, cost, material};
+use crate::state::keyring::{changed_meanwhile, cost, material};
 
 impl ActivePool {
     /// Adds a slot that a new key opens, and returns its number. Takes the right to change the pool,
@@ -30,7 +31,7 @@ impl ActivePool {
             Some(text) => text.parse::<KeySource>()?,
             None => KeySource::default(),
         };
-        let material = material(&source, &name, true, context.prompt)?;
+        let material = material(&source, &name, true, context.channel)?;
         let cost = cost(&material)?;
         let mut number = 0;
         self.change_slots(entry, &context.origin(), |now, wrapping, key| {
@@ -54,7 +55,7 @@ impl ActivePool {
         keysource: Option<&str>,
         force: bool,
         origin: &Origin,
-        prompt: &mut dyn Prompt,
+        channel: &mut dyn Channel,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         self.check_key_root(entry, &name)?;
@@ -69,7 +70,7 @@ impl ActivePool {
         let before = tried.clone();
         tried.remove_slot(number, &key)?;
         if !force {
-            still_opens(&tried, &source, number, &name, prompt)?;
+            still_opens(&tried, &source, number, &name, channel)?;
         }
         let props = keysource.map(|_| ("keysource".to_owned(), Some(source.to_string())));
         self.change_slots(entry, origin, |_, wrapping, _| {

@@ -15,7 +15,7 @@ root_only!(
             pid: std::process::id(),
             socket: daemon.socket.display().to_string(),
             hardware: cipher::hardware().to_string(),
-            pools: pools.iter().map(|imported| imported.pool.name()).collect(),
+            pools: pools.iter().map(|active| active.pool.name()).collect(),
         }))
     }
 );

@@ -100,13 +100,13 @@ serve!(
     |it, check| {
         check.all_named(&it.names)?;
         for name in &it.names {
-            let (imported, entry) = check.find(name)?;
+            let (active, entry) = check.find(name)?;
             let looks_below = it.depth != Some(0) || it.snapshots;
-            for head in below(&imported, &entry, looks_below)? {
-                check.something(name, &imported, &head)?;
+            for head in below(&active, &entry, looks_below)? {
+                check.something(name, &active, &head)?;
                 for prop in it.props.iter().filter(|prop| prop.contains('@')) {
                     let permission = properties::permission_for(prop);
-                    check.need_of(name, &imported, &head, &[permission])?;
+                    check.need_of(name, &active, &head, &[permission])?;
                 }
             }
         }

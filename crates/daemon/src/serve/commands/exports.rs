@@ -27,7 +27,7 @@ root_only!(NbdExports, |_| Line::new("nbd list"), |_, daemon, _| Ok(
 root_only!(
     IscsiExport,
     |it| Line::new("iscsi export").word(&it.device),
-    |it, daemon, _| daemon.export_target(it).map(done)
+    |it, daemon, context| daemon.export_target(it, context.channel).map(done)
 );
 
 root_only!(
@@ -53,9 +53,17 @@ root_only!(
 );
 
 root_only!(
+    IscsiKick,
+    |it| Line::new("iscsi sessions --kick")
+        .word(it.number.to_string())
+        .word(&it.target),
+    |it, daemon, _| daemon.end_session(&it.target, it.number).map(done)
+);
+
+root_only!(
     LuksOpen,
     |it| Line::new("luks open").path(&it.device).word(&it.name),
-    |it, daemon, context| daemon.open_mapping(it, context.prompt).map(done)
+    |it, daemon, context| daemon.open_mapping(it, context.channel).map(done)
 );
 
 root_only!(
@@ -85,5 +93,7 @@ root_only!(
 root_only!(
     LuksBorrow,
     |it| Line::new("luks").path(&it.device),
-    |it, daemon, context| daemon.lend(&it.device, it.how, context.data()?).map(done)
+    |it, daemon, context| daemon
+        .lend(&it.device, it.how, &context.channel.data()?)
+        .map(done)
 );

@@ -76,8 +76,8 @@ serve!(
     |it, check| check.change_key(&it.name, it.keysource.as_deref()),
     |it, view| view.change_key(&mut it.name, it.keysource.as_deref()),
     |it, daemon, context| {
-        let (imported, entry) = daemon.find(&it.name)?;
-        imported.change_key(&entry, it, context).map(done)
+        let (active, entry) = daemon.find(&it.name)?;
+        active.change_key(&entry, it, context).map(done)
     }
 );
 
@@ -108,8 +108,8 @@ macro_rules! shows_keys {
             |it, check| check.something_of(&it.name),
             |it, view| view.own_keys(&mut it.name, false),
             |it, daemon, _| {
-                let (imported, entry) = daemon.find(&it.name)?;
-                imported.$rows(&entry).map(Reply::$reply)
+                let (active, entry) = daemon.find(&it.name)?;
+                active.$rows(&entry).map(Reply::$reply)
             }
         );
     };
@@ -134,9 +134,9 @@ serve!(
     |it, check| check.change_key(&it.name, it.keysource.as_deref()),
     |it, view| view.change_key(&mut it.name, it.keysource.as_deref()),
     |it, daemon, context| {
-        let (imported, entry) = daemon.find(&it.name)?;
+        let (active, entry) = daemon.find(&it.name)?;
         let source = it.keysource.as_deref();
-        let added = imported.add_slot(&entry, source, it.priority, context);
+        let added = active.add_slot(&entry, source, it.priority, context);
         added.map(Reply::Slot)
     }
 );
@@ -152,10 +152,10 @@ serve!(
     |it, check| check.change_key(&it.name, it.keysource.as_deref()),
     |it, view| view.change_key(&mut it.name, it.keysource.as_deref()),
     |it, daemon, context| {
-        let (imported, entry) = daemon.find(&it.name)?;
+        let (active, entry) = daemon.find(&it.name)?;
         let (source, origin) = (it.keysource.as_deref(), context.origin());
-        imported
-            .remove_slot(&entry, it.slot, source, it.force, &origin, context.prompt)
+        active
+            .remove_slot(&entry, it.slot, source, it.force, &origin, context.channel)
             .map(done)
     }
 );
@@ -165,8 +165,8 @@ root_only!(
     KeyBackup,
     |it| Line::new("key backup").word(&it.name),
     |it, daemon, _| {
-        let (imported, entry) = daemon.find(&it.name)?;
-        let backup = imported.backup_keys(&entry)?;
+        let (active, entry) = daemon.find(&it.name)?;
+        let backup = active.backup_keys(&entry)?;
         Ok(Reply::Backup(hex(&backup)))
     }
 );
@@ -178,12 +178,12 @@ root_only!(
         .word(&it.name)
         .word(LEFT_OUT),
     |it, daemon, context| {
-        let (imported, entry) = daemon.find(&it.name)?;
+        let (active, entry) = daemon.find(&it.name)?;
         let bytes = unhex(&it.backup)
             .ok_or_else(|| Failure::usage("the backup is not in hexadecimal digits"))?;
         let (source, origin) = (it.keysource.as_deref(), context.origin());
-        imported
-            .restore_keys(&entry, &bytes, source, &origin, context.prompt)
+        active
+            .restore_keys(&entry, &bytes, source, &origin, context.channel)
             .map(Reply::Names)
     }
 );

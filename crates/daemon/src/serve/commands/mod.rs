@@ -45,7 +45,7 @@ macro_rules! serve {
     };
 }
 
-/// The same for a command that neither a delegate nor a tenant may use.
+/// As `serve!`, for a command that neither a delegate nor a tenant may use.
 macro_rules! root_only {
     ($name:ident, $line:expr, $run:expr) => {
         serve!(

@@ -52,10 +52,10 @@ serve!(
         if it.remove && own.is_empty() {
             return Err(authorize::refused("name what is to be allowed no longer"));
         }
-        let (imported, entry) = check.find(&it.name)?;
-        for head in below(&imported, &entry, it.below)? {
-            check.need_of(&it.name, &imported, &head, &["allow"])?;
-            check.need_of(&it.name, &imported, &head, &own)?;
+        let (active, entry) = check.find(&it.name)?;
+        for head in below(&active, &entry, it.below)? {
+            check.need_of(&it.name, &active, &head, &["allow"])?;
+            check.need_of(&it.name, &active, &head, &own)?;
         }
         Ok(())
     },

@@ -116,8 +116,8 @@ root_only!(
     |it| Line::new("pool sync").words(&it.pools),
     |it, daemon, _| {
         let pools = daemon.pools_named(&it.pools)?;
-        for imported in pools.iter().filter(|p| !p.pool.is_read_only()) {
-            imported.pool.commit()?;
+        for active in pools.iter().filter(|p| !p.pool.is_read_only()) {
+            active.pool.commit()?;
         }
         Ok(Reply::Nothing)
     }
@@ -127,14 +127,14 @@ root_only!(
     PoolScrub,
     |it| Line::new("pool scrub").flag("-s", it.stop).word(&it.pool),
     |it, daemon, context| {
-        let imported = daemon.pool(&it.pool)?;
-        let _admin = imported.lock()?;
-        imported.pool.record(&context.origin())?;
+        let active = daemon.pool(&it.pool)?;
+        let _admin = active.lock()?;
+        active.pool.record(&context.origin())?;
         if it.stop {
-            imported.pool.scrub_stop()?;
+            active.pool.scrub_stop()?;
         } else {
-            imported.pool.scrub_start()?;
-            imported.wake();
+            active.pool.scrub_start()?;
+            active.wake();
         }
         Ok(Reply::Nothing)
     }

@@ -70,9 +70,9 @@ serve!(
     |it, check| {
         let name = &it.name;
         check.need(name, &["promote", "mount"])?;
-        let (imported, entry) = check.find(name)?;
-        match imported.pool.entry(entry.origin) {
-            Ok(origin) => check.need_of(name, &imported, &origin, &["promote", "mount"]),
+        let (active, entry) = check.find(name)?;
+        match active.pool.entry(entry.origin) {
+            Ok(origin) => check.need_of(name, &active, &origin, &["promote", "mount"]),
             // The command itself says that it is no clone.
             Err(_) => Ok(()),
         }
@@ -110,9 +110,9 @@ serve!(
     |it, check| {
         check.all_named(&it.names)?;
         for name in it.names.iter().map(|name| dataset_of(name)) {
-            let (imported, entry) = check.find(name)?;
-            for head in below(&imported, &entry, it.recursive)? {
-                check.something(name, &imported, &head)?;
+            let (active, entry) = check.find(name)?;
+            for head in below(&active, &entry, it.recursive)? {
+                check.something(name, &active, &head)?;
             }
         }
         Ok(())

@@ -42,7 +42,7 @@ serve!(
     // Whether the keys that go with it are the tenant's is looked at when they are known: [`View::may_send`].
     |it, view| view.send(&mut it.what),
     |it, daemon, context| {
-        let data = context.data()?;
+        let data = &context.channel.data()?;
         let sent = daemon.send(&it.what, it.raw, it.props, data, context.view);
         sent.map(done)
     }
@@ -77,7 +77,7 @@ serve!(
             resumable: it.resumable,
             is_open: false,
         };
-        let data = context.data()?;
+        let data = &context.channel.data()?;
         let received = daemon.receive(&into, &it.props, it.exclude.clone(), data, context);
         received.map(Reply::Names)
     }

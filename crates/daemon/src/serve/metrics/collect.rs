@@ -74,8 +74,8 @@ impl Daemon {
     }
 }
 
-fn pool_now(imported: &Arc<ActivePool>) -> Result<PoolNow> {
-    let mut report = list::report(imported)?;
+fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
+    let mut report = list::report(active)?;
     let rows = std::mem::take(&mut report.devices);
     let devices = rows.into_iter().map(|row| DeviceNow {
         operations: metered_devices::meter(&row.path)
@@ -84,12 +84,12 @@ fn pool_now(imported: &Arc<ActivePool>) -> Result<PoolNow> {
         row,
     });
     Ok(PoolNow {
-        commits: imported.pool.commits(),
-        nodes: imported.pool.node_cache(),
-        second: imported.pool.second_level(),
-        keys: imported.keys.lock().len(),
+        commits: active.pool.commits(),
+        nodes: active.pool.node_cache(),
+        second: active.pool.second_level(),
+        keys: active.keys.lock().len(),
         devices: devices.collect(),
-        mounts: mounts_now(imported)?,
+        mounts: mounts_now(active)?,
         report,
     })
 }
@@ -103,13 +103,13 @@ fn device_totals(meter: &DeviceMeter) -> Vec<(&'static str, Totals)> {
     ]
 }
 
-fn mounts_now(imported: &ActivePool) -> Result<Vec<MountNow>> {
-    let mounts = imported.mounts.lock();
+fn mounts_now(active: &ActivePool) -> Result<Vec<MountNow>> {
+    let mounts = active.mounts.lock();
     mounts
         .iter()
         .map(|(id, state)| {
             Ok(MountNow {
-                dataset: imported.pool.name_of(*id)?,
+                dataset: active.pool.name_of(*id)?,
                 operations: state.meter.totals(),
                 io_errors: state.meter.io_errors(),
             })

@@ -30,14 +30,14 @@ impl Data for Stream {
 }
 
 fn allow(site: &Site, dataset: &str, permissions: &str) {
-    let (imported, _) = site.daemon.find(dataset).unwrap();
+    let (active, _) = site.daemon.find(dataset).unwrap();
     let allow = [
         format!("u12345 l {permissions}"),
         format!("u12345 d {permissions}"),
     ];
     let props = [("@allow".to_owned(), Some(allow.join("\n")))];
     let origin = command(|context| context.origin());
-    imported
+    active
         .pool
         .set_props(&[dataset.to_owned()], &props, &origin)
         .unwrap();

@@ -468,11 +468,17 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             read_only: true,
             portal: None,
             initiators: Vec::new(),
+            chap: Vec::new(),
+            own_chap: None,
             open: true,
         }),
         Command::IscsiUnexport(command::IscsiUnexport {
             name: "iqn.2026-01.org.example:export".into(),
             force: false,
+        }),
+        Command::IscsiKick(command::IscsiKick {
+            target: "iqn.2026-01.org.example:export".into(),
+            number: 1,
         }),
         Command::IscsiExports,
         Command::IscsiSessions,

@@ -124,20 +124,17 @@ impl Site {
                     permission,
                 });
             }
-            let imported = self.daemon.pool("tank").unwrap();
+            let active = self.daemon.pool("tank").unwrap();
             let origin = Origin {
                 who: "test".into(),
                 text: "allow".into(),
             };
             let allow = [("@allow".to_owned(), Some(text.join("\n")))];
-            imported
-                .pool
-                .set_props(&[dataset], &allow, &origin)
-                .unwrap();
+            active.pool.set_props(&[dataset], &allow, &origin).unwrap();
         }
     }
 
-    /// Who has those rights for which `has` says so.
+    /// A caller with the rights for which `has` says so.
     pub(super) fn delegate(&self, has: impl Fn(&Right) -> bool) -> Peer {
         let all = self.rights.iter().enumerate();
         let groups = all.filter(|(_, right)| has(right)).map(|(at, _)| group(at));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::failure::{Failure, Result};
 use crate::host::listen::{Bound, bind};
 use crate::host::stops::{Next, Stops};
-use crate::serve::connection::Served;
+use crate::serve::unix::Served;
 use crate::state::daemon::Daemon;
 use crate::state::guests::attend;
 

@@ -46,13 +46,13 @@ impl Daemon {
                 format!("a zone '{}' is there already", new.name),
             ));
         }
-        let (imported, _) = self.find(&new.dataset)?;
+        let (active, _) = self.find(&new.dataset)?;
         // Nothing is renamed or destroyed meanwhile.
-        let _admin = imported.lock()?;
-        let root = imported.pool.find(&new.dataset)?;
+        let _admin = active.lock()?;
+        let root = active.pool.find(&new.dataset)?;
         check_root(&root, &new.dataset)?;
         let is = Definition {
-            pool: imported.pool.guid(),
+            pool: active.pool.guid(),
             dataset: root.id,
             guid: root.guid,
             alias: alias(new)?,
@@ -62,7 +62,7 @@ impl Daemon {
         let zone = Zone::new(&new.name, is);
         self.open_listener(&zone)?;
         let made = self
-            .establish(&zone, &imported, &new.dataset, context)
+            .establish(&zone, &active, &new.dataset, context)
             .and_then(|()| self.attend(&zone));
         if made.is_err() {
             zone.close();
@@ -77,7 +77,7 @@ impl Daemon {
     fn establish(
         &self,
         zone: &Arc<Zone>,
-        imported: &ActivePool,
+        active: &ActivePool,
         root: &str,
         context: &Context<'_>,
     ) -> Result<()> {
@@ -87,16 +87,16 @@ impl Daemon {
             .insert(zone.name.clone(), Arc::clone(zone));
         self.remember_zones()?;
         let recorded = match zone.is.immutable {
-            false if imported.pool.is_read_only() => Ok(()),
-            false => imported.pool.record(&context.origin()),
+            false if active.pool.is_read_only() => Ok(()),
+            false => active.pool.record(&context.origin()),
             true => {
                 let changes = [("readonly".to_owned(), Some("on".to_owned()))];
                 let names = [root.to_owned()];
-                imported.pool.set_props(&names, &changes, &context.origin())
+                active.pool.set_props(&names, &changes, &context.origin())
             }
         };
         recorded?;
-        if let Err(failure) = imported.apply_settings() {
+        if let Err(failure) = active.apply_settings() {
             let reason = failure.0.message;
             tracing::warn!(reason, "what is mounted does not follow its properties yet");
         }
@@ -129,8 +129,8 @@ impl Daemon {
             return Err(failure);
         }
         self.open_to_delegates();
-        if let Some((imported, _)) = self.root_of(&zone)
-            && let Err(error) = imported.pool.record(&context.origin())
+        if let Some((active, _)) = self.root_of(&zone)
+            && let Err(error) = active.pool.record(&context.origin())
         {
             tracing::warn!(%error, "the end of a zone is not in the history of its pool");
         }
@@ -142,8 +142,8 @@ impl Daemon {
         let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
         let row = |zone: &Arc<Zone>| ZoneRow {
             name: zone.name.clone(),
-            dataset: self.root_of(zone).and_then(|(imported, root)| {
-                let name = imported.pool.name_of(root.id);
+            dataset: self.root_of(zone).and_then(|(active, root)| {
+                let name = active.pool.name_of(root.id);
                 name.ok()
             }),
             alias: zone.is.alias.clone(),
@@ -167,16 +167,16 @@ impl Daemon {
 
     /// How the tenant sees the zone now.
     pub(crate) fn view(&self, zone: &Zone) -> Result<View> {
-        let (imported, root) = self.root_of(zone).ok_or_else(|| {
+        let (active, root) = self.root_of(zone).ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
                 "the pool of this zone is not imported now",
             )
         })?;
         Ok(View {
-            pool: imported.pool.name(),
-            name: imported.pool.name_of(root.id)?,
-            imported,
+            pool: active.pool.name(),
+            name: active.pool.name_of(root.id)?,
+            active,
             root,
             alias: zone.is.alias.clone(),
             immutable: zone.is.immutable,
@@ -214,20 +214,20 @@ impl FrontEnd<Daemon> for ZoneSockets {
 
     /// Refuses to destroy or rename the root of a zone: whatever the tenant does goes by its name.
     fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
-        let Going::Datasets(imported, entries) = going else {
+        let Going::Datasets(active, entries) = going else {
             return Ok(());
         };
-        let guid = imported.pool.guid();
+        let guid = active.pool.guid();
         let zones = daemon.zones.all.lock();
-        let is_root = |entry: &&Arc<Entry>| zones.values().any(|zone| zone.is_root(guid, entry));
-        match entries.iter().find(is_root) {
+        let of = |entry: &Entry| zones.values().find(|zone| zone.is_root(guid, entry));
+        match entries.iter().find_map(|entry| Some((entry, of(entry)?))) {
             None => Ok(()),
-            Some(root) => Err(Failure::new(
+            Some((root, zone)) => Err(Failure::new(
                 FailureKind::Busy,
                 format!(
-                    "'{}' is the root of a zone; 'strongroom zone list' shows of which, and \
-                     'zone destroy' takes it away first",
-                    imported.pool.name_of(root.id)?
+                    "'{}' is the root of the zone '{name}'; destroy that first: strongroom zone destroy {name}",
+                    active.pool.name_of(root.id)?,
+                    name = zone.name
                 ),
             )),
         }

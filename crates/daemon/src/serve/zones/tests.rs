@@ -271,7 +271,13 @@ fn the_root_stays_while_there_is_a_zone() {
     site.zone(false);
     let daemon = &site.daemon;
     let renamed = command(|context| daemon.rename("tank/web", "tank/gone", context));
-    assert_eq!(renamed.unwrap_err().kind, FailureKind::Busy);
+    let refused = renamed.unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Busy);
+    assert!(
+        refused
+            .message
+            .contains("'tank/web' is the root of the zone 'z'")
+    );
     let gone = command(|context| daemon.destroy("tank/web", true.into(), true, false, context));
     assert_eq!(gone.unwrap_err().kind, FailureKind::Busy);
     command(|context| daemon.destroy_zone("z", context)).unwrap();

@@ -74,7 +74,7 @@ impl View {
         names.try_for_each(|name| self.translate_name(name))
     }
 
-    /// The same of something that is to be changed.
+    /// Translates the name of a dataset that is to be changed. Refuses it if the root of the zone cannot change.
     pub(in crate::serve) fn change(&self, name: &mut String) -> Result<()> {
         self.translate_name(name)?;
         match self.immutable && self.is_roots(name) {
@@ -87,7 +87,7 @@ impl View {
         names.iter_mut().try_for_each(|name| self.change(name))
     }
 
-    /// The same of a dataset that is to be made.
+    /// Translates the name of a dataset that is to be created. Refuses the root of the zone.
     pub(in crate::serve) fn new_name(&self, name: &mut String) -> Result<()> {
         self.translate_name(name)?;
         match self.is_roots(name) {
@@ -109,7 +109,7 @@ impl View {
     }
 
     fn find(&self, name: &str) -> Result<Arc<Entry>> {
-        let found = self.imported.pool.find(name);
+        let found = self.active.pool.find(name);
         found.map_err(|_| self.absent(&self.outward(name).unwrap_or_default()))
     }
 
@@ -123,7 +123,7 @@ impl View {
             if parent == 0 {
                 return Ok(false);
             }
-            let above = self.imported.pool.entry(parent)?;
+            let above = self.active.pool.entry(parent)?;
             (id, parent) = (above.id, above.parent);
         }
     }
@@ -131,12 +131,12 @@ impl View {
     /// Whether what opens a dataset, if it is encrypted, was given by the tenant: the key of one below
     /// the root.
     fn has_own_key(&self, entry: &Entry) -> Result<bool> {
-        let root = self.imported.key_root(entry)?;
+        let root = self.active.key_root(entry)?;
         if root == 0 {
             return Ok(true);
         }
         let is_global = root == self.root.id;
-        Ok(!is_global && self.is_inside(&*self.imported.pool.entry(root)?)?)
+        Ok(!is_global && self.is_inside(&*self.active.pool.entry(root)?)?)
     }
 
     /// Refuses a dataset whose key the tenant did not give.
@@ -227,7 +227,7 @@ impl View {
     pub(in crate::serve) fn promote(&self, name: &mut String) -> Result<()> {
         self.change(name)?;
         let clone = self.find(name)?;
-        let Ok(origin) = self.imported.pool.entry(clone.origin) else {
+        let Ok(origin) = self.active.pool.entry(clone.origin) else {
             // It says itself that it is no clone.
             return Ok(());
         };
@@ -256,11 +256,11 @@ impl View {
     }
 
     /// Refuses to send what is not inside, or whose wrapped keys are not the tenant's: they go with it.
-    pub(crate) fn may_send(&self, imported: &Arc<ActivePool>, pieces: &[Piece]) -> Result<()> {
+    pub(crate) fn may_send(&self, active: &Arc<ActivePool>, pieces: &[Piece]) -> Result<()> {
         for piece in pieces {
             for id in [Some(piece.to), piece.from].into_iter().flatten() {
-                let entry = imported.pool.entry(id)?;
-                if !Arc::ptr_eq(imported, &self.imported) || !self.is_inside(&entry)? {
+                let entry = active.pool.entry(id)?;
+                if !Arc::ptr_eq(active, &self.active) || !self.is_inside(&entry)? {
                     return Err(self.absent("what the token names"));
                 }
                 self.own_key(&entry)?;
@@ -285,7 +285,7 @@ impl View {
         }
         self.change(target)?;
         let dataset = dataset_of(target);
-        match self.imported.pool.find(dataset) {
+        match self.active.pool.find(dataset) {
             Ok(_) => self.props(dataset, props),
             Err(_) => self.new_props(dataset, props),
         }
@@ -308,7 +308,7 @@ impl View {
     pub(in crate::serve) fn mount(&self, name: &mut String, load_keys: bool) -> Result<()> {
         self.translate_name(name)?;
         let entry = self.find(name)?;
-        match load_keys && !self.imported.has_key(self.imported.key_root(&entry)?) {
+        match load_keys && !self.active.has_key(self.active.key_root(&entry)?) {
             true => self.own_key(&entry),
             false => Ok(()),
         }
@@ -317,9 +317,9 @@ impl View {
     /// The names of all datasets in the zone that are encrypted.
     pub(in crate::serve) fn encrypted(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        for head in self.imported.heads_below(&self.root)? {
+        for head in self.active.heads_below(&self.root)? {
             if head.suite != 0 {
-                names.push(self.imported.pool.name_of(head.id)?);
+                names.push(self.active.pool.name_of(head.id)?);
             }
         }
         match names.is_empty() {
@@ -357,7 +357,7 @@ impl View {
         let entry = self.find(name)?;
         self.own_key(&entry)?;
         if recursive && !entry.is_snapshot() {
-            for head in self.imported.heads_below(&entry)? {
+            for head in self.active.heads_below(&entry)? {
                 self.own_key(&head)?;
             }
         }

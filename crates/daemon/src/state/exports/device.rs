@@ -31,6 +31,7 @@ impl Exportable {
             }
             DeviceName::Path(_) => text,
             DeviceName::Volume(name) => name,
+            DeviceName::Unsupported(name) => return Err(name.refusal().into()),
         };
         match device_name::is_name(text) {
             true => Ok(Exportable::Volume(text.into())),
@@ -41,7 +42,7 @@ impl Exportable {
         }
     }
 
-    /// What opens it.
+    /// The name that opens it.
     pub(crate) fn name(&self) -> DeviceName<'_> {
         match self {
             Exportable::File(path) => DeviceName::Path(path),
@@ -50,7 +51,7 @@ impl Exportable {
         }
     }
 
-    /// The same for people.
+    /// Its name in reports.
     pub(crate) fn shown(&self) -> String {
         match self {
             Exportable::Volume(name) => name.clone(),

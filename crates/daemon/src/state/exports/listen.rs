@@ -106,7 +106,7 @@ impl Place {
             Place::Tcp(address) | Place::Iscsi(address) => {
                 let tls = Tls::from_dir(certificates.ok_or_else(|| {
                     Failure::usage(
-                        "over TCP anybody could use an export: give certificates, by which clients are \
+                        "over TCP every host could use an export: give certificates, by which clients are \
                          known (--tls-certificates), or listen at a unix socket",
                     )
                 })?)?;

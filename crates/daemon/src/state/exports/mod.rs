@@ -1,5 +1,6 @@
 //! Exports: which there are, what they offer, and where.
 
+pub(crate) mod chap;
 pub(crate) mod device;
 pub(crate) mod listen;
 pub(crate) mod offers;

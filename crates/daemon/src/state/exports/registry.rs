@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
+use crate::state::exports::chap::{ChapSources, Typed};
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::Place;
 use crate::state::exports::offers::{Offered, Offers, Running};
@@ -23,6 +24,8 @@ pub(crate) struct Exported {
     pub(crate) all: Mutex<BTreeMap<String, Entry>>,
     /// Who offers them, by where; short.
     pub(crate) servers: Mutex<BTreeMap<Place, Offering>>,
+    /// What was typed for them.
+    pub(crate) typed: Typed,
 }
 
 /// An export.
@@ -54,6 +57,9 @@ pub(crate) struct Definition {
     /// The initiators that may use it, by iSCSI; all if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) initiators: Vec<String>,
+    /// The secrets that they prove, by iSCSI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chap: Option<ChapSources>,
 }
 
 impl Definition {
@@ -81,9 +87,9 @@ pub(crate) struct VolumeGuid {
 }
 
 impl VolumeGuid {
-    pub(crate) fn of(imported: &ActivePool, entry: &pool::Entry) -> VolumeGuid {
+    pub(crate) fn of(active: &ActivePool, entry: &pool::Entry) -> VolumeGuid {
         VolumeGuid {
-            pool: imported.pool.guid(),
+            pool: active.pool.guid(),
             dataset: entry.guid,
         }
     }

@@ -15,6 +15,7 @@ use protocol::property::Property;
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
+use crate::state::leases::without_names;
 
 use crate::state::zones::rules;
 
@@ -23,7 +24,7 @@ pub(crate) const GLOBAL_ZONE: &str = "$globalzone";
 
 /// A zone, as one command sees it.
 pub(crate) struct View {
-    pub(crate) imported: Arc<ActivePool>,
+    pub(crate) active: Arc<ActivePool>,
     pub(crate) root: Arc<Entry>,
     /// The pool, and what the root is called in it.
     pub(crate) pool: String,
@@ -89,7 +90,7 @@ impl View {
             FailureKind::Device => {
                 "a device of the pool failed; the administrator of the machine can see more".into()
             }
-            _ => self.text(&failure.message),
+            _ => self.text(&without_names(&failure.message)),
         };
         Failure::new(failure.kind, message)
     }

@@ -41,10 +41,16 @@ struct Now {
 
 impl ReadAhead {
     /// Notes a read here, and starts reading what is expected next.
-    pub(crate) fn note(&self, files: &Arc<Dataset>, block_size: u64, size: u64, read: Range<u64>) {
-        let window = WINDOW.min(files.engine.cache_room() / 8);
-        let cached = files.settings().primary_cache == PrimaryCache::All;
-        if !cached || window < BATCH || files.engine.workers.count() == 0 {
+    pub(crate) fn note(
+        &self,
+        dataset: &Arc<Dataset>,
+        block_size: u64,
+        size: u64,
+        read: Range<u64>,
+    ) {
+        let window = WINDOW.min(dataset.engine.cache_room() / 8);
+        let cached = dataset.settings().primary_cache == PrimaryCache::All;
+        if !cached || window < BATCH || dataset.engine.workers.count() == 0 {
             return;
         }
         let Some(wanted) = self.streams.lock().note(read, window) else {
@@ -53,16 +59,16 @@ impl ReadAhead {
         let mut at = wanted.start;
         while at < wanted.end.min(size) {
             let end = (at + BATCH).min(size);
-            self.read(files, at / block_size..end.div_ceil(block_size));
+            self.read(dataset, at / block_size..end.div_ceil(block_size));
             at = end;
         }
     }
 
     /// Has blocks read, if a thread has time.
-    fn read(&self, files: &Arc<Dataset>, blocks: Range<u64>) {
-        let (weak, now) = (Arc::downgrade(files), Arc::clone(&self.now));
-        let pool = files.pool.guid();
-        files
+    fn read(&self, dataset: &Arc<Dataset>, blocks: Range<u64>) {
+        let (weak, now) = (Arc::downgrade(dataset), Arc::clone(&self.now));
+        let pool = dataset.pool.guid();
+        dataset
             .engine
             .workers
             .offer(pool, move || now.read(&weak, blocks));
@@ -76,21 +82,21 @@ impl ReadAhead {
 }
 
 impl Now {
-    fn read(&self, files: &Weak<Dataset>, blocks: Range<u64>) {
+    fn read(&self, dataset: &Weak<Dataset>, blocks: Range<u64>) {
         // Either [`ReadAhead::end`] waits for this read, or this read sees the end: a closed dataset is not held.
         let _running = self.running.begin();
         let is_over = || self.is_over.load(Ordering::SeqCst);
         if is_over() {
             return;
         }
-        let Some(files) = files.upgrade() else {
+        let Some(dataset) = dataset.upgrade() else {
             return;
         };
         for block in blocks {
             if is_over() {
                 return;
             }
-            let _ = files.record(VOLUME_INO, block, true);
+            let _ = dataset.record(VOLUME_INO, block, true);
         }
     }
 }

@@ -23,9 +23,9 @@ const EMPTIED_LOGGED: u64 = 256;
 /// A part of a range that lies in one block.
 pub(crate) struct InBlock {
     pub(crate) block: u64,
-    /// Where it is in the block,
+    /// Where it begins in the block.
     pub(crate) start: usize,
-    /// and in the range.
+    /// Where it begins in the range.
     pub(crate) at: usize,
     pub(crate) len: usize,
 }

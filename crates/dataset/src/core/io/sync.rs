@@ -40,17 +40,17 @@ impl Dataset {
             dirty.stage = Stage::Sealing(Arc::clone(&job));
             (Arc::clone(&dirty.buffer), dirty.slot)
         };
-        let files = self.this();
+        let dataset = self.this();
         let inode = Arc::clone(inode);
         let under_way = job.under_way.clone();
         let pending = (self.pending.begin(), under_way.begin());
         self.engine.workers.run(self.pool.guid(), move || {
             if job.begin() {
-                let outcome = files.seal_record(&buffer);
-                files.finish_early(&inode, record, slot, &buffer, &job, outcome);
+                let outcome = dataset.seal_record(&buffer);
+                dataset.finish_early(&inode, record, slot, &buffer, &job, outcome);
             }
             // A thread that waits for the job may be about to close the dataset.
-            drop(files);
+            drop(dataset);
             drop(pending);
         });
         Some(under_way)

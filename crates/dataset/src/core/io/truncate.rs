@@ -354,8 +354,8 @@ impl Dataset {
     }
 }
 
-fn touch_at(files: &Dataset) -> impl Fn(&mut AttrValue) + use<> {
-    let now = files.now();
+fn touch_at(dataset: &Dataset) -> impl Fn(&mut AttrValue) + use<> {
+    let now = dataset.now();
     move |attr| attr.touch(now)
 }
 

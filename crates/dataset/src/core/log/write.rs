@@ -21,9 +21,9 @@ const LARGE: usize = 64 << 10;
 const STEPS_MAX: usize = 256 << 10;
 const _: () = assert!(STEPS_MAX < ENTRY_STEPS_MAX && ENTRY_STEPS_MAX < pool::RECORD_MAX as usize);
 
-/// A log begins with this many bytes,
+/// A log begins with this many bytes.
 const LOG_MIN: u64 = 32 << 20;
-/// and grows up to this many, as long as commits cannot keep up and the pool has room.
+/// A log grows up to this many bytes, while commits cannot keep up and the pool has free space.
 const LOG_MAX: u64 = 1 << 30;
 
 /// How much of a record changed.

@@ -20,22 +20,22 @@ pub(crate) struct LogWriter {
 
 #[derive(Default)]
 struct Queue {
-    /// What each caller has to say, by ticket.
+    /// The requests of callers, by ticket.
     waiting: VecDeque<Arc<LogRequest>>,
-    /// The ticket of the last that was added,
+    /// The ticket of the last request that was added.
     issued: u64,
-    /// and of the last that is durable.
+    /// The ticket of the last request that is durable.
     durable: u64,
     /// A thread is writing.
     is_writing: bool,
 }
 
-/// What one caller has to say.
+/// The changes that one caller wants in the log.
 #[derive(Default)]
 pub(super) struct LogRequest {
-    /// Steps of names, owners and the like,
+    /// Steps of names, owners and the like; they come first.
     pub(super) names: Vec<u8>,
-    /// and then of contents.
+    /// Steps of contents.
     pub(super) contents: Vec<u8>,
     /// Where the records are that the steps point to.
     pub(super) places: Vec<Place>,

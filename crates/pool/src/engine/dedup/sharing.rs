@@ -1,4 +1,4 @@
-//! What is shared while a pool is imported, and how commits work that into the table.
+//! The shared records of an imported pool, and how commits write them into the dedup table.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -24,9 +24,9 @@ const FREE_PART: u64 = 16;
 /// Bytes of records that the log of an open dataset points to.
 #[derive(Default)]
 pub(crate) struct Pointed {
-    /// From entries of the open transaction group,
+    /// From entries of the open transaction group.
     open: u64,
-    /// and of the one that is being committed.
+    /// From entries of the transaction group that is being committed.
     frozen: u64,
 }
 

@@ -1,5 +1,4 @@
-//! Logs and the groups of devices that are there for them: leaving such a group, and doing without one
-//! that is lost.
+//! Intent logs on log devices: moves logs out of a group, and gives up a group that is lost.
 
 use store::UNIT;
 

@@ -1,4 +1,4 @@
-//! The intent log of a dataset: what its key holder made durable ahead of the next commit.
+//! The intent log of a dataset: changes that its key holder made durable before the next commit.
 //!
 //! A log is a ring of *chunks*, runs of units that commits have allocated to the dataset. Its *head*,
 //! in the dataset's entry, says where in the ring the log begins, with which sequence, and up to

@@ -1,4 +1,4 @@
-//! The ring of a log in memory: where the next entry goes, and what a commit makes of it.
+//! The ring of a log in memory: the place of the next entry, and the changes that a commit makes to the ring.
 //!
 //! A chunk is used only once the commit that gave it to the dataset is durable, and again only once
 //! the commit is durable that moved the head past it.

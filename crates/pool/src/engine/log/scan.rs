@@ -194,7 +194,7 @@ impl<'a> LogReader<'a> {
         heads.filter_map(|begins| begins.with_places(self.disk))
     }
 
-    /// The same, of which the first unit is read.
+    /// The entries that the members have at a place and that are `wanted`. Only the first unit of each is read.
     fn heads(
         &self,
         chunk: usize,
@@ -252,7 +252,7 @@ pub(crate) struct RawEntry {
 }
 
 impl RawEntry {
-    /// The same up to the end of the places that it points to.
+    /// Reads this entry up to the end of the places that it points to.
     fn with_places(self, disk: &PoolReader) -> Option<RawEntry> {
         match self.head.payload() <= UNIT as usize {
             true => Some(self),
@@ -260,7 +260,7 @@ impl RawEntry {
         }
     }
 
-    /// The same with so many bytes.
+    /// Reads so many bytes of this entry.
     fn read(&self, disk: &PoolReader, len: u32) -> Option<RawEntry> {
         let mut bytes = vec![0; len as usize];
         let (member, segment, offset) = (self.member, self.segment, self.offset);

@@ -13,11 +13,11 @@ use crate::format::volume_shape::VolumeShape;
 use crate::names::DatasetName;
 
 const MAGIC: [u8; 8] = *b"SRSTREAM";
-/// Of streams of sealed records.
+/// The version of streams of sealed records.
 const VERSION_SEALED: u16 = 1;
-/// Of streams in the clear.
+/// The version of streams in the clear.
 const VERSION_PLAIN: u16 = 2;
-/// The same of volumes: by so much more.
+/// Versions of streams of volumes are higher by this.
 const OF_VOLUMES: u16 = 2;
 
 /// The longest that it can be: a keyring of all blocks that one can have, properties, and numbers.
@@ -109,7 +109,7 @@ impl Begin {
         self.plain.is_none().then(|| lineage(self.roots.iter()))
     }
 
-    /// The same in the clear: without what is about keys.
+    /// This beginning for a stream in the clear: without everything about keys.
     pub(crate) fn in_the_clear(self, lineage: [Lineage; 2]) -> Begin {
         let none = [RecordPtr::EMPTY.identity; 2];
         Begin {

@@ -1,4 +1,4 @@
-//! What a stream is to become, and what stands in the way.
+//! The dataset that a stream becomes, and the checks before it is received.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ pub(super) struct Plan {
     pub(super) dataset: String,
     /// The name of the snapshot.
     pub(super) snapshot: String,
-    /// The dataset, if the stream goes on from a snapshot of it,
+    /// The dataset, if the stream continues one of its snapshots.
     pub(super) head: Option<Arc<Entry>>,
-    /// which is this one.
+    /// The snapshot that the stream continues.
     pub(super) base: Option<Arc<Entry>>,
-    /// What is newer than that, and goes.
+    /// The snapshots after that one, which are destroyed.
     pub(super) later: Vec<Arc<Entry>>,
     /// Whether the dataset has to be taken back to it.
     pub(super) rolls_back: bool,

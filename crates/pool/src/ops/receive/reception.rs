@@ -1,4 +1,4 @@
-//! What the caller of a receive decides about a stream.
+//! The decisions of the caller about a stream that is received.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The streams of one receive, and what their frames do to a dataset.
+//! The streams of one receive: applies their frames to a dataset.
 
 use std::io::Read;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Copying what lies in a group of devices that is being removed. Needs no key.
+//! Copies the records of a group of devices that is being removed. Needs no key.
 //!
 //! It goes the way of a scrub, and what is copied is verified as there. The copies are entered into the
 //! remap table afterwards, in a commit, if what they are copies of is still there.

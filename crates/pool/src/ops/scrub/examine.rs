@@ -1,4 +1,4 @@
-//! One record or node: reading all that there is of it, and writing what is bad or missing.
+//! Examines one record or node: reads every copy, and rewrites copies that are bad or missing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// The same with the entries of one log. Returns what they point to.
+    /// Examines the entries of one log. Returns the records that they point to.
     fn log_entries(&mut self, dataset: &Entry) -> Result<Vec<Place>> {
         let disk = Arc::clone(&self.pool.engine.disk);
         let mut places = Vec::new();
@@ -143,7 +143,7 @@ impl Step<'_> {
             return Ok(());
         }
         let wanted = match &self.task {
-            Task::Mend => MemberState::Online,
+            Task::Repair => MemberState::Online,
             Task::Fill(_) => MemberState::Resilvering,
             Task::Evacuate(_) => return Ok(()),
         };
@@ -158,7 +158,7 @@ impl Step<'_> {
             let parts = store.read_parts(entry.segment, offset, bytes.len(), wanted)?;
             for guid in parts.bad(bytes) {
                 store.write_part(guid, entry.segment, offset, bytes)?;
-                if let Task::Mend = self.task {
+                if let Task::Repair = self.task {
                     store.count_damage(guid);
                     self.status.repaired = self.status.repaired.saturating_add(1);
                 }
@@ -188,7 +188,7 @@ impl Step<'_> {
         self.work(place.birth(), &find, &is_good, &fetch, current)
     }
 
-    /// The same with a scatter map, of which every copy is one unit.
+    /// Examines a scatter map. Every copy of it is one unit.
     fn examine_map(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
         let disk = std::sync::Arc::clone(&self.pool.engine.disk);
         let whole = |addr| disk.read_map(place, &addr).map(|(_, bytes)| bytes);
@@ -226,7 +226,7 @@ impl Step<'_> {
                     let members: Vec<u64> = members.iter().filter(lack_it).map(|m| m.0).collect();
                     self.fill(&members, &copies, fetch, current)?
                 }
-                Task::Mend => self.mend(&copies, is_good, fetch, current)?,
+                Task::Repair => self.repair(&copies, is_good, fetch, current)?,
                 Task::Evacuate(_) => Some(self.copy_out(&copies, fetch)?),
             };
             if let Some(done) = done {
@@ -286,7 +286,7 @@ impl Step<'_> {
 
     /// Reads it on every member that holds everything, and rewrites what is bad. `None` if it is somewhere
     /// else by now.
-    fn mend(
+    fn repair(
         &mut self,
         copies: &Copies,
         is_good: &dyn Fn(&[u8]) -> bool,
@@ -329,7 +329,7 @@ impl Step<'_> {
         Ok(Some(true))
     }
 
-    /// Counts damage that cannot be mended.
+    /// Counts damage that cannot be repaired.
     fn blame(&self, found: &[Found], current: Current<'_>) -> Result<()> {
         if current()? {
             let guids = found.iter().flat_map(|found| found.parts.members());
@@ -368,7 +368,7 @@ impl Step<'_> {
             store.write_part(*guid, run.segment, run.offset, bytes)?;
             copies.insert((*copy, *guid));
         }
-        if let Task::Mend = self.task {
+        if let Task::Repair = self.task {
             copies
                 .iter()
                 .for_each(|(_, guid)| store.count_damage(*guid));

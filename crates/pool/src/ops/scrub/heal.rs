@@ -1,4 +1,4 @@
-//! Mending what readers found bad.
+//! Repairs the copies that readers found bad.
 
 use super::{Step, Task, is_current};
 use crate::error::Result;
@@ -8,7 +8,7 @@ use crate::ops::pool::Pool;
 use crate::storage::repair_queue::Suspect;
 
 impl Pool {
-    /// Mends what was read with errors since this was called last, and returns how many copies were
+    /// Repairs what was read with errors since this was called last, and returns how many copies were
     /// rewritten. Needs no key.
     ///
     /// # Errors
@@ -16,19 +16,19 @@ impl Pool {
     /// node cannot be read; [`Error::Store`](crate::Error::Store) if a device fails.
     pub fn heal(&self) -> Result<u64> {
         let disk = &self.engine.disk;
-        let suspects = disk.repairs.take();
+        let damaged = disk.repairs.take();
         let mut is_own = disk.remap.found_errors();
-        if suspects.is_empty() && !is_own || self.engine.read_only {
+        if damaged.is_empty() && !is_own || self.engine.read_only {
             return Ok(0);
         }
         let mut status = ScrubStatus::default();
         let mut step = Step {
             pool: self,
-            task: Task::Mend,
+            task: Task::Repair,
             left: u64::MAX,
             status: &mut status,
         };
-        for suspect in suspects {
+        for suspect in damaged {
             is_own |= !step.heal(&suspect)?;
         }
         if is_own {

@@ -1,4 +1,4 @@
-//! Scrub of what is the pool's own: its records, and the headers of its devices.
+//! Scrub of the pool's own data: its records, and the headers of its devices.
 
 use store::{HeaderCheck, Store};
 
@@ -20,9 +20,9 @@ enum Own {
     Reap,
     Dedup,
     Remap,
-    /// The deadlist of a dataset or snapshot,
+    /// The deadlist of a dataset or snapshot.
     Deadlist(u64),
-    /// and the list in it for a snapshot.
+    /// The list for one snapshot in such a deadlist.
     Sublist(u64, u64),
 }
 

@@ -1,4 +1,4 @@
-//! What changed from one state of an array to another, without reading what did not.
+//! The differences between two states of an array. Equal parts are not read.
 
 use std::sync::Arc;
 

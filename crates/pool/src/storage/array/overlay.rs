@@ -1,4 +1,4 @@
-//! What a transaction group changes in an array, before it is worked into nodes.
+//! The changes of a transaction group to an array, before they are written into nodes.
 //!
 //! An overlay holds only the slots that were changed, so that changing one needs no node, and so
 //! that the group being written and the one being filled cannot overwrite each other's slots.

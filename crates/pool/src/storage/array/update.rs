@@ -1,4 +1,4 @@
-//! Working a transaction group's changes into the nodes of an array.
+//! Writes the changes of a transaction group into the nodes of an array.
 //!
 //! Changed nodes are written anew from the bottom up, and nothing is overwritten. Whatever the new
 //! tree no longer points to is reported, so that its space can be freed or kept for a snapshot.
@@ -9,7 +9,7 @@ use crate::format::pointer::RecordPtr;
 use crate::storage::array::Edits;
 use crate::storage::nodes::Nodes;
 
-/// Where new nodes go, and who hears of pointers that come and go.
+/// Takes new nodes, and is told of pointers that are added and removed.
 pub(crate) trait Target {
     /// The array points to this record or node from now on.
     fn born(&mut self, ptr: &RecordPtr);

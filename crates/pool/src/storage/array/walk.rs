@@ -22,7 +22,7 @@ pub(crate) fn get(nodes: &dyn Nodes, root: &RecordPtr, slot: u64) -> Result<Reco
     get_by(root, slot, |ptr, level| nodes.node(ptr, level, slot))
 }
 
-/// The same, where `node` reads the nodes.
+/// As [`get`], where `node` reads the nodes.
 pub(crate) fn get_by(
     root: &RecordPtr,
     slot: u64,
@@ -62,8 +62,8 @@ pub(crate) fn visit<B>(
     visit_within(nodes, root, (from, min_birth), &mut nodes.units(), visitor)
 }
 
-/// The same, where `left` counts what is visited: each node, and each record that is not shared, has its own
-/// place, so that there are no more of them than units, unless a forged tree has many ways to the same node.
+/// As [`visit`]; `left` limits the visited nodes and unshared records. Each of them has a place of its own, so there are
+/// no more of them than units, unless a forged tree has many ways to the same node.
 pub(crate) fn visit_within<B>(
     nodes: &dyn Nodes,
     root: &RecordPtr,

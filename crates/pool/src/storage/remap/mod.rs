@@ -1,4 +1,4 @@
-//! Remapping: reading what lay in a group of devices that was removed.
+//! Remapping: reads records whose group of devices was removed.
 //!
 //! A pointer says where its record lies, and is itself hashed and sealed in by what is above it and
 //! listed in deadlists; so it is not changed when a group is removed. What lay there is copied to other

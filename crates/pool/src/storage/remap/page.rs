@@ -1,4 +1,4 @@
-//! A page of the remap table: where what lay in a part of a segment lies now.
+//! A page of the remap table: the new places of the records of a part of a segment.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Handing out units, and taking them back.
+//! Allocates and frees units.
 
 use std::collections::HashMap;
 use std::sync::Arc;

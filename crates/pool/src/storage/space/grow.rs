@@ -1,4 +1,4 @@
-//! Growing: a group of devices that joins the pool, or has more segments than before.
+//! More space: a group of devices joins the pool, or gets more segments.
 
 use std::sync::Arc;
 

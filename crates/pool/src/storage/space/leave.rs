@@ -1,4 +1,4 @@
-//! A group of devices that leaves: nothing more is placed in it, and in the end it is not there.
+//! A group of devices leaves: nothing more is allocated in it, and at the end it is removed.
 
 use std::collections::HashMap;
 

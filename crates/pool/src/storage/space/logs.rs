@@ -1,5 +1,5 @@
-//! Groups that are there for logs only: no record lies in them, and the room that they have is none of
-//! the pool's. Segment table and bitmaps have their segments as those of other groups.
+//! Groups of log devices: they hold no records, and their space does not count as space of the pool. The
+//! segment table and the bitmaps have their segments as those of other groups.
 
 use store::UNIT;
 

@@ -1,4 +1,4 @@
-//! Space: which units of which segments are taken, by whom, and since when they are free.
+//! Space: which units of which segments are used, and when freed units can be used again.
 //!
 //! Two states of every segment are kept apart. *Taken* is what the allocator goes by: a unit is
 //! taken from the moment it is handed out until the commit that no longer needs it is durable.

@@ -1,4 +1,4 @@
-//! Setting room aside before it is used, so that no commit finds the pool full.
+//! Reserves free space before it is used, so that a commit never runs out of space.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ pub enum ReserveFor {
     Writing,
     /// Something that gives back more than it takes.
     Freeing,
-    /// The same, for the one thread that has the turn to free ([`crate::Pool::turn_to_free`]).
+    /// As `Freeing`, for the one thread that has the turn to free ([`crate::Pool::turn_to_free`]).
     FreeingAlone,
 }
 

@@ -1,4 +1,4 @@
-//! How much room there is, and how much of it is free.
+//! The size of the pool, and its free space.
 //!
 //! In a group with parity a record takes more than its units, the more so the smaller it is. So free
 //! space is counted in two ways: what records of the usual size can take of it, which is told to

@@ -1,5 +1,4 @@
-//! Turns: where there is too little free space for all that want to delete at the same time, one does after
-//! the other.
+//! Turns: when free space is too small for several deletes at the same time, they run one after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Small writes of a commit, put together into large ones.
+//! Combines small writes of a commit into large ones.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Writing: places for records, and many small writes put together.
+//! Writes records: allocates places for them, and combines small writes.
 
 pub(crate) mod batch;
 pub(crate) mod reserve;

@@ -1,4 +1,4 @@
-//! What a commit writes: places for its records and nodes, and a tally of what comes and goes.
+//! The writer of a commit: allocates its records and nodes, and counts what is added and freed.
 
 use std::sync::Arc;
 

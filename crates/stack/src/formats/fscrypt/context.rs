@@ -23,7 +23,7 @@ pub enum Flags {
     DirectKey,
     /// One key for each mode; the inode number is in the IV (`IV_INO_LBLK_64`).
     InoLblk64,
-    /// The same for 32-bit IVs (`IV_INO_LBLK_32`).
+    /// As `InoLblk64`, with IVs of 32 bits (`IV_INO_LBLK_32`).
     InoLblk32,
 }
 

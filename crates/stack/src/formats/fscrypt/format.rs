@@ -1,11 +1,12 @@
 //! fscrypt as a [`Format`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use cipher::Random;
+use parking_lot::RwLock;
 use vfs::{Error, Kind, Result};
 
 use super::context::{Context, Flags, KeyName, NONCE_LEN, Policy};
@@ -66,34 +67,72 @@ impl Space {
 /// fscrypt, with the keys that are there.
 pub struct Fscrypt {
     space: Space,
-    keys: HashMap<KeyName, MasterKey>,
+    keys: RwLock<Keys>,
     random: Arc<dyn Random>,
+}
+
+/// The master keys.
+struct Keys {
+    there: HashMap<KeyName, MasterKey>,
+    /// Those that were removed while files were open.
+    leaving: HashSet<KeyName>,
+}
+
+/// Whether there is a master key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// No.
+    Absent,
+    /// Yes.
+    Present,
+    /// It was removed while files were open, which keep their own keys until they are closed.
+    Leaving,
 }
 
 /// An inode: its context, and its key once something needed it.
 #[derive(Debug)]
 pub struct Node {
     kind: Kind,
-    /// Special files have none.
-    context: Option<Context>,
-    key: OnceLock<InodeKey>,
+    /// Special files have none, nor has what is not encrypted. A directory can get one later.
+    context: OnceLock<Context>,
+    key: RwLock<Option<Arc<InodeKey>>>,
 }
 
 impl Node {
     pub(super) fn new(kind: Kind, context: Option<Context>) -> Node {
         Node {
             kind,
-            context,
-            key: OnceLock::new(),
+            context: context.map(OnceLock::from).unwrap_or_default(),
+            key: RwLock::new(None),
         }
     }
 
     fn context(&self) -> Result<&Context> {
-        self.context.as_ref().ok_or(Error::Invalid)
+        self.context.get().ok_or(Error::Invalid)
     }
 
-    fn policy(&self) -> Result<&Policy> {
+    /// Whether it could be encrypted, and is not.
+    fn is_clear(&self) -> bool {
+        matches!(self.kind, Kind::File | Kind::Directory | Kind::Symlink)
+            && self.context.get().is_none()
+    }
+
+    /// Its policy.
+    ///
+    /// # Errors
+    /// `Invalid` without one.
+    pub fn policy(&self) -> Result<&Policy> {
         self.context().map(|context| &context.policy)
+    }
+
+    /// Whether its policy has this key.
+    pub fn is_under(&self, name: &KeyName) -> bool {
+        self.policy().is_ok_and(|policy| policy.key == *name)
+    }
+
+    /// Forgets its own key. It is made again from the master key, if that is there.
+    pub fn forget_key(&self) {
+        *self.key.write() = None;
     }
 }
 
@@ -104,10 +143,56 @@ impl Fscrypt {
         keys: HashMap<KeyName, MasterKey>,
         random: Arc<dyn Random>,
     ) -> Fscrypt {
+        let keys = Keys {
+            there: keys,
+            leaving: HashSet::new(),
+        };
         Fscrypt {
             space,
-            keys,
+            keys: RwLock::new(keys),
             random,
+        }
+    }
+
+    /// Adds a master key, by the name that its policies have for it.
+    ///
+    /// # Errors
+    /// `Exists` if it is there.
+    pub fn add_key(&self, name: KeyName, key: MasterKey) -> Result<()> {
+        let mut keys = self.keys.write();
+        if keys.there.contains_key(&name) {
+            return Err(Error::Exists);
+        }
+        keys.leaving.remove(&name);
+        keys.there.insert(name, key);
+        Ok(())
+    }
+
+    /// Removes a master key. Nodes keep the keys that were made from it, until they forget them.
+    ///
+    /// # Errors
+    /// `NotFound` if it is neither there nor leaving.
+    pub fn remove_key(&self, name: &KeyName) -> Result<()> {
+        let mut keys = self.keys.write();
+        if keys.there.remove(name).is_none() && !keys.leaving.contains(name) {
+            return Err(Error::NotFound);
+        }
+        keys.leaving.insert(*name);
+        Ok(())
+    }
+
+    /// That no file is open any more that keeps a key made from this one, which was removed.
+    pub fn has_left(&self, name: &KeyName) {
+        self.keys.write().leaving.remove(name);
+    }
+
+    /// Whether there is this master key.
+    pub fn key_state(&self, name: &KeyName) -> KeyState {
+        let keys = self.keys.read();
+        match keys.there.contains_key(name) {
+            true => KeyState::Present,
+            false if keys.leaving.contains(name) => KeyState::Leaving,
+            false => KeyState::Absent,
         }
     }
 
@@ -147,19 +232,23 @@ impl Fscrypt {
         root.set_xattr(space.context(), &context.encode(), create)
     }
 
-    fn key<'a>(&self, node: &'a Node) -> Result<&'a InodeKey> {
-        if let Some(key) = node.key.get() {
-            return Ok(key);
+    fn key(&self, node: &Node) -> Result<Arc<InodeKey>> {
+        if let Some(key) = &*node.key.read() {
+            return Ok(key.clone());
         }
         let context = node.context()?;
-        let master = self.keys.get(&context.policy.key).ok_or(Error::NoKey)?;
+        // Held until the node has it: when a master key is gone, no node gets a key from it.
+        let keys = self.keys.read();
+        let master = keys.there.get(&context.policy.key).ok_or(Error::NoKey)?;
         let key = InodeKey::new(context, master, node.kind == Kind::File, None)?;
-        Ok(node.key.get_or_init(|| key))
+        let key = Arc::new(key);
+        Ok(node.key.write().get_or_insert(key).clone())
     }
 
     fn has_key(&self, node: &Node) -> bool {
-        node.context()
-            .is_ok_and(|context| self.keys.contains_key(&context.policy.key))
+        let keys = self.keys.read();
+        node.policy()
+            .is_ok_and(|policy| keys.there.contains_key(&policy.key))
     }
 
     /// The ciphertext of an entry's name.
@@ -174,6 +263,37 @@ impl Fscrypt {
                     false => Err(Error::Io),
                 }
             }
+        }
+    }
+
+    /// Gives an empty directory a policy while it is mounted.
+    ///
+    /// # Errors
+    /// Those of [`Fscrypt::set_policy`].
+    pub fn encrypt(&self, entry: &Entry, node: &Node, policy: &Policy) -> Result<()> {
+        if node.context.get().is_some() {
+            return Err(Error::Exists);
+        }
+        Fscrypt::set_policy(entry, self.space, policy, &*self.random)?;
+        self.learn(node, entry)
+    }
+
+    /// The context in the attributes of what is in a directory without one.
+    fn own_context(&self, kind: Kind, entry: &Entry) -> Result<Option<Context>> {
+        if !matches!(kind, Kind::File | Kind::Directory) {
+            return Ok(None);
+        }
+        match Space::of(entry)? {
+            None => Ok(None),
+            // The mount would take its contents for clear.
+            Some((space, _)) if space != self.space => Err(Error::Io),
+            // The inode numbers that Linux put into the IVs are not those of a stacked directory.
+            Some((_, context))
+                if matches!(context.policy.flags, Flags::InoLblk64 | Flags::InoLblk32) =>
+            {
+                Err(Error::NotSupported)
+            }
+            Some((_, context)) => Ok(Some(context)),
         }
     }
 
@@ -193,6 +313,17 @@ impl Fscrypt {
             true => Ok(context),
             false => Err(Error::NotPermitted),
         }
+    }
+}
+
+/// A name that is stored as it is.
+fn clear_name(plain: &[u8]) -> Result<LowerName> {
+    match plain.len() <= NAME_MAX {
+        true => Ok(LowerName {
+            name: plain.to_vec(),
+            long: None,
+        }),
+        false => Err(Error::NameTooLong),
     }
 }
 
@@ -232,17 +363,13 @@ impl Format for Fscrypt {
     }
 
     fn root(&self, root: &Entry) -> Result<Node> {
-        let bytes = root.xattr(self.space.context())?.ok_or(Error::Io)?;
-        let context = Context::decode(&bytes).ok_or(Error::Io)?;
-        match context.policy.flags {
-            // The inode numbers that Linux put into the IVs are not those of a stacked directory.
-            Flags::InoLblk64 | Flags::InoLblk32 => Err(Error::NotSupported),
-            _ => Ok(Node::new(Kind::Directory, Some(context))),
-        }
+        let context = self.own_context(Kind::Directory, root)?;
+        Ok(Node::new(Kind::Directory, context))
     }
 
     fn node(&self, dir: &Node, _lower: &[u8], kind: Kind, entry: &Entry) -> Result<Node> {
         let context = match kind {
+            kind if dir.is_clear() => self.own_context(kind, entry)?,
             Kind::File | Kind::Directory => {
                 let bytes = entry.xattr(self.space.context())?;
                 let context = bytes.and_then(|bytes| Context::decode(&bytes));
@@ -258,6 +385,13 @@ impl Format for Fscrypt {
     }
 
     fn new_node(&self, dir: &Node, kind: Kind) -> Result<NewNode<Node>> {
+        if dir.is_clear() {
+            return Ok(NewNode {
+                node: Node::new(kind, None),
+                xattrs: Vec::new(),
+                files: Vec::new(),
+            });
+        }
         self.key(dir)?;
         let mut context = *dir.context()?;
         let mut xattrs = Vec::new();
@@ -285,13 +419,16 @@ impl Format for Fscrypt {
         lower: &[u8],
         long: &LongNames<'_>,
     ) -> Result<Option<Vec<u8>>> {
+        if dir.is_clear() {
+            return Ok(Some(lower.to_vec()));
+        }
         let Some(sealed) = Self::sealed_name(lower, long)? else {
             return Ok(None);
         };
         if !self.has_key(dir) {
             return Ok(Some(name::nokey_name(&sealed)));
         }
-        let plain = name::open(self.key(dir)?, &sealed)?;
+        let plain = name::open(&*self.key(dir)?, &sealed)?;
         match is_name(&plain) {
             true => Ok(Some(plain)),
             false => Err(Error::Io),
@@ -299,31 +436,44 @@ impl Format for Fscrypt {
     }
 
     fn lower_name(&self, dir: &Node, plain: &[u8]) -> Result<Sought> {
+        if dir.is_clear() {
+            return clear_name(plain).map(Sought::At);
+        }
         if !self.has_key(dir) {
             return match NokeyName::decode(plain).ok_or(Error::NotFound)? {
                 NokeyName::Whole(sealed) => Ok(Sought::At(lower_name(sealed))),
                 NokeyName::Digest => Ok(Sought::Listed),
             };
         }
-        let sealed = name::seal(self.key(dir)?, plain, dir.policy()?.padding, NAME_MAX)?;
+        let sealed = name::seal(&*self.key(dir)?, plain, dir.policy()?.padding, NAME_MAX)?;
         Ok(Sought::At(lower_name(sealed)))
     }
 
     fn new_name(&self, dir: &Node, plain: &[u8], node: &Node) -> Result<LowerName> {
+        match (dir.is_clear(), node.is_clear()) {
+            // The context of a link is in its target.
+            (true, false) if node.kind == Kind::Symlink => return Err(Error::CrossDevice),
+            (true, _) => return clear_name(plain),
+            (false, true) => return Err(Error::CrossDevice),
+            (false, false) => {}
+        }
         if !self.has_key(dir) {
             return Err(Error::NoKey);
         }
-        if node.context.is_some() && node.policy()? != dir.policy()? {
+        if node.context.get().is_some() && node.policy()? != dir.policy()? {
             return Err(Error::CrossDevice);
         }
-        let sealed = name::seal(self.key(dir)?, plain, dir.policy()?.padding, NAME_MAX)?;
+        let sealed = name::seal(&*self.key(dir)?, plain, dir.policy()?.padding, NAME_MAX)?;
         Ok(lower_name(sealed))
     }
 
     fn seal_target(&self, node: &Node, target: &[u8]) -> Result<Vec<u8>> {
+        if node.is_clear() {
+            return Ok(target.to_vec());
+        }
         let context = node.context()?.encode();
         let max = TARGET_MAX / 4 * 3 + 2 - context.len() - 2;
-        let sealed = name::seal(self.key(node)?, target, node.policy()?.padding, max)?;
+        let sealed = name::seal(&*self.key(node)?, target, node.policy()?.padding, max)?;
         let len = (sealed.len() as u16).to_le_bytes();
         Ok(BASE64
             .encode([&context[..], &len, &sealed].concat())
@@ -331,6 +481,9 @@ impl Format for Fscrypt {
     }
 
     fn open_target(&self, node: &Node, stored: &[u8]) -> Result<Vec<u8>> {
+        if node.is_clear() {
+            return Ok(stored.to_vec());
+        }
         let (context, sealed) = Self::split_target(stored).ok_or(Error::Io)?;
         if context != *node.context()? {
             return Err(Error::Stale);
@@ -338,23 +491,63 @@ impl Format for Fscrypt {
         if !self.has_key(node) {
             return Ok(name::nokey_name(&sealed));
         }
-        let target = name::open(self.key(node)?, &sealed)?;
+        let target = name::open(&*self.key(node)?, &sealed)?;
         match target.is_empty() {
             false => Ok(target),
             true => Err(Error::Io),
         }
     }
 
+    fn keys_change(&self) -> bool {
+        true
+    }
+
+    fn heeds_opens(&self) -> bool {
+        true
+    }
+
+    fn closed(&self, node: &Node) {
+        if !self.has_key(node) {
+            node.forget_key();
+        }
+    }
+
+    fn size_in(&self, node: &Node) -> SizeIn {
+        match node.is_clear() {
+            true => SizeIn::Lower,
+            false => self.layout().size,
+        }
+    }
+
+    fn learn(&self, node: &Node, entry: &Entry) -> Result<()> {
+        if node.kind == Kind::Directory
+            && node.is_clear()
+            && let Some(context) = self.own_context(node.kind, entry)?
+        {
+            node.context.get_or_init(|| context);
+        }
+        Ok(())
+    }
+
     fn check_key(&self, node: &Node) -> Result<()> {
-        self.key(node).map(drop)
+        match node.is_clear() {
+            true => Ok(()),
+            false => self.key(node).map(drop),
+        }
     }
 
     fn seal(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+        if node.is_clear() {
+            return Ok(());
+        }
         let offset = first.checked_mul(4096).ok_or(Error::FileTooBig)?;
         self.key(node)?.seal(offset, units)
     }
 
     fn open(&self, node: &Node, _header: &[u8], first: u64, units: &mut [u8]) -> Result<()> {
+        if node.is_clear() {
+            return Ok(());
+        }
         let offset = first.checked_mul(4096).ok_or(Error::FileTooBig)?;
         self.key(node)?.open(offset, units)
     }

@@ -26,6 +26,20 @@ impl MasterKey {
         (16..=64).contains(&key.len()).then_some(MasterKey(key))
     }
 
+    /// Whether it is of the greatest length.
+    pub fn is_whole(&self) -> bool {
+        self.0.len() == 64
+    }
+
+    /// The same key again.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn try_clone(&self) -> vfs::Result<MasterKey> {
+        let key = Secret::from_slice(self.0.expose());
+        key.map(MasterKey).map_err(|_| vfs::Error::NoMemory)
+    }
+
     /// The name by which policies of version 2 know it.
     ///
     /// # Errors

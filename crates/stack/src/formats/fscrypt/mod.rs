@@ -23,7 +23,7 @@ mod tests;
 pub mod tool;
 
 pub use context::{Context, Flags, KeyName, Policy};
-pub use format::{Fscrypt, Node, Space};
+pub use format::{Fscrypt, KeyState, Node, Space};
 pub use inode_key::{InodeKey, Volume};
 pub use master_key::MasterKey;
 pub use mode::Mode;

@@ -61,19 +61,36 @@ impl ContentKey {
 
     /// The header of a new file.
     pub(super) fn new_header(&self) -> Result<Vec<u8>> {
-        let mut header = VERSION.to_vec();
-        header.resize(HEADER_LEN, 0);
-        self.random
-            .fill(&mut header[VERSION.len()..])
-            .map_err(|_| Error::Io)?;
-        Ok(header)
+        let mut id = [0; 16];
+        self.random.fill(&mut id).map_err(|_| Error::Io)?;
+        Ok(header_of(&id).to_vec())
     }
 
     /// Seals consecutive blocks of the file with this header.
     pub(super) fn seal(&self, header: &[u8], first: u64, blocks: &mut [u8]) -> Result<()> {
         let id = file_id(header)?;
         for (number, block) in (first..).zip(blocks.chunks_mut(self.layout().lower_unit())) {
-            self.seal_block(&associated(number, id), block)?;
+            let nonce = self.random.nonce().map_err(|_| Error::Io)?;
+            self.seal_block(&nonce, &associated(number, id), block)?;
+        }
+        Ok(())
+    }
+
+    /// Seals consecutive blocks of the file with this header, whose block 0 has this nonce. Only AES-SIV
+    /// stays safe when the same nonce comes again for other data.
+    pub(super) fn seal_again(
+        &self,
+        nonce: &[u8; 16],
+        header: &[u8],
+        first: u64,
+        blocks: &mut [u8],
+    ) -> Result<()> {
+        let id = file_id(header)?;
+        let (high, low) = nonce.split_first_chunk::<8>().expect("8 bytes of 16");
+        let low = u64::from_be_bytes(low.try_into().expect("8 bytes"));
+        for (number, block) in (first..).zip(blocks.chunks_mut(self.layout().lower_unit())) {
+            let low = low.wrapping_add(number).to_be_bytes();
+            self.seal_block(&[*high, low].concat(), &associated(number, id), block)?;
         }
         Ok(())
     }
@@ -89,10 +106,16 @@ impl ContentKey {
 
     /// What is no block of a file is sealed as block 0 of a file without id.
     pub(super) fn seal_value(&self, plain: &[u8]) -> Result<Vec<u8>> {
+        let nonce = self.random.nonce().map_err(|_| Error::Io)?;
+        self.seal_value_again(&nonce, plain)
+    }
+
+    /// As [`ContentKey::seal_value`], with this nonce. Only AES-SIV stays safe when it comes again.
+    pub(super) fn seal_value_again(&self, nonce: &[u8], plain: &[u8]) -> Result<Vec<u8>> {
         let layout = self.layout();
         let mut sealed = vec![0; layout.before + plain.len() + layout.after];
         sealed[layout.before..][..plain.len()].copy_from_slice(plain);
-        self.seal_block(&[0; 8], &mut sealed)?;
+        self.seal_block(nonce, &[0; 8], &mut sealed)?;
         Ok(sealed)
     }
 
@@ -104,10 +127,10 @@ impl ContentKey {
         Ok(sealed.split_off(layout.before))
     }
 
-    fn seal_block(&self, associated: &[u8], block: &mut [u8]) -> Result<()> {
-        let random = self.random.nonce().map_err(|_| Error::Io)?;
+    /// `fresh`: the nonce, and maybe more.
+    fn seal_block(&self, fresh: &[u8], associated: &[u8], block: &mut [u8]) -> Result<()> {
         let Parts { nonce, data, tag } = self.parts(block)?;
-        nonce.copy_from_slice(&random[..nonce.len()]);
+        nonce.copy_from_slice(fresh.get(..nonce.len()).ok_or(Error::Io)?);
         *tag = self
             .cipher
             .seal(nonce, associated, data)
@@ -146,6 +169,14 @@ struct Parts<'a> {
     nonce: &'a mut [u8],
     data: &'a mut [u8],
     tag: &'a mut [u8; TAG_LEN],
+}
+
+/// The header of a file with this id.
+pub(super) fn header_of(id: &[u8; 16]) -> [u8; HEADER_LEN] {
+    let mut header = [0; HEADER_LEN];
+    header[..VERSION.len()].copy_from_slice(&VERSION);
+    header[VERSION.len()..].copy_from_slice(id);
+    header
 }
 
 /// The id in a header.

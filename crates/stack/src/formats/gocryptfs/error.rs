@@ -1,4 +1,4 @@
-//! What can be wrong with `gocryptfs.conf`.
+//! The errors of `gocryptfs.conf`.
 
 /// Why a configuration was not read, made or unlocked.
 #[derive(Debug, thiserror::Error)]

@@ -7,6 +7,7 @@ use cipher::Random;
 use secret::Key;
 use vfs::{Error, Kind, Result};
 
+use super::attributes::AttributeKey;
 use super::config::{CONFIG_NAME, Config};
 use super::contents::{self, ContentKey};
 use super::error;
@@ -15,13 +16,14 @@ use crate::formats::{Format, Layout, LongNames, LowerName, NewNode, Sought};
 use crate::lower::Entry;
 
 /// The longest target of a link in the lower directory, in bytes.
-const TARGET_MAX: usize = 4095;
+pub(super) const TARGET_MAX: usize = 4095;
 
 /// gocryptfs, with its master key.
 pub struct Gocryptfs {
     contents: ContentKey,
     /// None if names are clear.
     names: Option<NameKey>,
+    attributes: AttributeKey,
     dir_iv: bool,
     random: Arc<dyn Random>,
 }
@@ -46,13 +48,16 @@ impl Gocryptfs {
     ) -> std::result::Result<Gocryptfs, error::Error> {
         let features = config.features();
         let key = config.content_key(master)?;
+        let name_key = config.name_key(master)?;
         let names = match features.names {
-            Some(names) => Some(NameKey::new(names, &config.name_key(master)?)?),
+            Some(names) => Some(NameKey::new(names, &name_key)?),
             None => None,
         };
+        let raw64 = features.names.is_some_and(|names| names.raw64);
         Ok(Gocryptfs {
             contents: ContentKey::new(features.content, &key, random.clone())?,
             names,
+            attributes: AttributeKey::new(raw64, &name_key)?,
             dir_iv: features.names.is_some_and(|names| names.dir_iv),
             random,
         })
@@ -223,5 +228,21 @@ impl Format for Gocryptfs {
             true => &[DIR_IV_NAME],
             false => &[],
         }
+    }
+
+    fn lower_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
+        self.attributes.lower(name)
+    }
+
+    fn plain_xattr(&self, lower: Vec<u8>) -> Option<Vec<u8>> {
+        self.attributes.plain(&lower)
+    }
+
+    fn seal_xattr(&self, name: &[u8], value: &[u8]) -> Result<Vec<u8>> {
+        self.attributes.seal(&self.contents, name, value)
+    }
+
+    fn open_xattr(&self, name: &[u8], stored: Vec<u8>) -> Result<Vec<u8>> {
+        self.attributes.open(&self.contents, name, stored)
     }
 }

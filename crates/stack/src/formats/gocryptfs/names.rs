@@ -28,10 +28,58 @@ const LONG_MAX: usize = 344;
 /// The IV of a directory.
 pub(super) type DirIv = [u8; 16];
 
-/// The key of names.
+/// What pads and encrypts names of files and of attributes.
+pub(super) struct NameText {
+    cipher: NameCipher,
+    base64: &'static GeneralPurpose,
+}
+
+impl NameText {
+    /// `raw64`: base64 without padding.
+    pub(super) fn new(raw64: bool, key: &Secret) -> cipher::Result<NameText> {
+        Ok(NameText {
+            cipher: NameCipher::new(NameMode::Eme, key.expose())?,
+            base64: if raw64 { &URL_SAFE_NO_PAD } else { &URL_SAFE },
+        })
+    }
+
+    pub(super) fn base64(&self) -> &'static GeneralPurpose {
+        self.base64
+    }
+
+    /// The text that stands for a name.
+    pub(super) fn seal(&self, iv: &DirIv, plain: &[u8]) -> Result<Vec<u8>> {
+        let padding = 16 - plain.len() % 16;
+        let mut bytes = plain.to_vec();
+        bytes.resize(plain.len() + padding, padding as u8);
+        self.cipher.encrypt(iv, &mut bytes).map_err(|_| Error::Io)?;
+        Ok(self.base64.encode(bytes).into_bytes())
+    }
+
+    /// What this text stands for, which may not be a name.
+    pub(super) fn open(&self, iv: &DirIv, text: &[u8]) -> Result<Vec<u8>> {
+        if text.len() > LONG_MAX {
+            return Err(Error::Io);
+        }
+        let mut bytes = self.base64.decode(text).map_err(|_| Error::Io)?;
+        self.cipher.decrypt(iv, &mut bytes).map_err(|_| Error::Io)?;
+        let padding = usize::from(*bytes.last().ok_or(Error::Io)?);
+        let len = bytes.len().checked_sub(padding).ok_or(Error::Io)?;
+        let is_padded = bytes[len..]
+            .iter()
+            .all(|byte| usize::from(*byte) == padding);
+        if !(1..=16).contains(&padding) || !is_padded {
+            return Err(Error::Io);
+        }
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+}
+
+/// The key of names of files.
 pub(super) struct NameKey {
     names: Names,
-    cipher: NameCipher,
+    text: NameText,
 }
 
 /// What the name of a lower entry says.
@@ -47,15 +95,12 @@ pub(super) enum Stored<'a> {
 
 impl NameKey {
     pub(super) fn new(names: Names, key: &Secret) -> cipher::Result<NameKey> {
-        let cipher = NameCipher::new(NameMode::Eme, key.expose())?;
-        Ok(NameKey { names, cipher })
+        let text = NameText::new(names.raw64, key)?;
+        Ok(NameKey { names, text })
     }
 
     pub(super) fn base64(&self) -> &'static GeneralPurpose {
-        match self.names.raw64 {
-            true => &URL_SAFE_NO_PAD,
-            false => &URL_SAFE,
-        }
+        self.text.base64()
     }
 
     /// What the lower directory has for the name `plain`.
@@ -66,11 +111,7 @@ impl NameKey {
         if !is_name(plain) {
             return Err(Error::NotFound);
         }
-        let padding = 16 - plain.len() % 16;
-        let mut bytes = plain.to_vec();
-        bytes.resize(plain.len() + padding, padding as u8);
-        self.cipher.encrypt(iv, &mut bytes).map_err(|_| Error::Io)?;
-        let whole = self.base64().encode(bytes).into_bytes();
+        let whole = self.text.seal(iv, plain)?;
         if whole.len() <= usize::from(self.names.long_max) {
             return Ok(LowerName {
                 name: whole,
@@ -115,20 +156,7 @@ impl NameKey {
 
     /// The name of which this is the encrypted one.
     pub(super) fn open(&self, iv: &DirIv, whole: &[u8]) -> Result<Vec<u8>> {
-        if whole.len() > LONG_MAX {
-            return Err(Error::Io);
-        }
-        let mut bytes = self.base64().decode(whole).map_err(|_| Error::Io)?;
-        self.cipher.decrypt(iv, &mut bytes).map_err(|_| Error::Io)?;
-        let padding = usize::from(*bytes.last().ok_or(Error::Io)?);
-        let len = bytes.len().checked_sub(padding).ok_or(Error::Io)?;
-        let is_padded = bytes[len..]
-            .iter()
-            .all(|byte| usize::from(*byte) == padding);
-        if !(1..=16).contains(&padding) || !is_padded {
-            return Err(Error::Io);
-        }
-        bytes.truncate(len);
+        let bytes = self.text.open(iv, whole)?;
         match is_name(&bytes) {
             true => Ok(bytes),
             false => Err(Error::Io),

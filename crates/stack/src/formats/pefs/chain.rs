@@ -137,7 +137,7 @@ pub fn open(
     Ok((keys.collect::<Result<_, _>>()?, has_record))
 }
 
-/// The same as master keys with their algorithms, with the records that `get` finds.
+/// Follows a chain through the records that `get` finds. Returns master keys with their algorithms.
 pub(super) fn follow<'a>(
     get: impl Fn(&KeyId) -> Result<Option<&'a [u8]>, Error>,
     first: MasterKey,

@@ -1,4 +1,4 @@
-//! What can be wrong with keys and key chains.
+//! The errors of keys and key chains.
 
 /// Why a key, a chain or a configuration could not be used.
 #[derive(Debug, thiserror::Error)]

@@ -139,7 +139,7 @@ impl Key {
         self.algorithm
     }
 
-    /// From now on whoever still has it gets `NoKey`.
+    /// From now on every use of it gives `NoKey`.
     pub(super) fn remove(&self) {
         self.is_removed.store(true, Ordering::Release);
     }

@@ -81,7 +81,7 @@ fn measure_task(task: &Task, runs: u32, ghz: f64, openssl: Option<&OpenSsl>) -> 
     })
 }
 
-/// The same in a process of its own, with features of the processor switched off.
+/// Measures in a process of its own, with features of the processor switched off.
 fn without_features(runs: u32) -> Result<Report> {
     let failed = |why: String| other(format!("the generic path cannot be measured: {why}"));
     let output = Command::new("/proc/self/exe")

@@ -7,7 +7,7 @@ mod userspace;
 
 use clap::{Args, ValueEnum};
 
-use crate::cmd::values;
+use crate::cmd::values::{self, TableStyle};
 use crate::show::properties as shown;
 
 pub(crate) use copy::Cp;
@@ -121,7 +121,7 @@ pub(crate) struct Destroy {
     /// With its snapshots and all datasets below; for a snapshot, also snapshots of this name below
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// The same, and also all clones of what is destroyed
+    /// As -r, and also all clones of what is destroyed
     #[arg(short = 'R')]
     pub(crate) clones: bool,
     /// Do not ask, and unmount datasets even if they are in use
@@ -222,12 +222,8 @@ pub(crate) struct List {
     /// Only these types; default: file systems, volumes and named snapshots
     #[arg(short = 't', value_name = "TYPE,...", value_delimiter = ',')]
     pub(crate) types: Vec<Type>,
-    /// Print no header, and tabs between columns
-    #[arg(short = 'H')]
-    pub(crate) script: bool,
-    /// Print exact numbers
-    #[arg(short)]
-    pub(crate) parsable: bool,
+    #[command(flatten)]
+    pub(crate) table: TableStyle,
     /// Columns to print
     #[arg(
         short = 'o',
@@ -303,12 +299,8 @@ pub(crate) struct Get {
     /// With datasets at most this many levels below
     #[arg(short, value_name = "DEPTH")]
     pub(crate) depth: Option<u32>,
-    /// Print no header, and tabs between columns
-    #[arg(short = 'H')]
-    pub(crate) script: bool,
-    /// Print exact numbers
-    #[arg(short)]
-    pub(crate) parsable: bool,
+    #[command(flatten)]
+    pub(crate) table: TableStyle,
     /// Columns to print
     #[arg(
         short = 'o',

@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::cmd::values::TableStyle;
+
 /// Show the used space and the quota of each user of a dataset
 ///
 /// Counts for the owner of each file what `du` shows: records before compression, without holes, without
@@ -67,12 +69,8 @@ pub(crate) enum AccountField {
 /// What is shown, and how.
 #[derive(Args, Debug)]
 pub(crate) struct Accounts {
-    /// Print no header, and tabs between columns
-    #[arg(short = 'H')]
-    pub(crate) script: bool,
-    /// Print exact numbers
-    #[arg(short)]
-    pub(crate) parsable: bool,
+    #[command(flatten)]
+    pub(crate) table: TableStyle,
     /// Print numbers instead of names
     #[arg(short)]
     pub(crate) numeric: bool,

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Cp) -> Result {
     Ok(Outcome::done())
 }
 
-/// Opening does not wait for anybody, whatever is there.
+/// Opening never waits, whatever kind of file it is.
 fn open_source(path: &Path) -> Result<(File, Metadata)> {
     let file = OpenOptions::new()
         .read(true)

@@ -27,14 +27,14 @@ pub(crate) fn run(args: Get, session: &mut Session) -> Result {
     if session.json {
         return Ok(Outcome::text(json::datasets(&rows)));
     }
-    if rows.is_empty() && !args.script {
+    if rows.is_empty() && !args.table.script {
         return Ok(Outcome::text("no datasets available\n"));
     }
     Ok(Outcome::text(report(
         &rows,
         &args.fields,
-        args.script,
-        args.parsable,
+        args.table.script,
+        args.table.parsable,
     )))
 }
 

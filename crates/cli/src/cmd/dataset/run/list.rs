@@ -61,14 +61,14 @@ pub(crate) fn run(args: List, session: &mut Session) -> Result {
         }
         return Ok(Outcome::text(json::datasets(&rows)));
     }
-    if rows.is_empty() && !args.script {
+    if rows.is_empty() && !args.table.script {
         return Ok(Outcome::text("no datasets available\n"));
     }
     Ok(Outcome::text(report(
         &columns,
         &rows,
-        args.script,
-        args.parsable,
+        args.table.script,
+        args.table.parsable,
     )))
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Accounts, kind: OwnerKind, session: &mut Session) -> Re
         columns.map(|field| cell(row, *field, args)).collect()
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+    Ok(Outcome::text(table::show(&heads, &rows, args.table.script)))
 }
 
 fn head(field: AccountField) -> Column {
@@ -56,8 +56,8 @@ fn cell(row: &AccountRow, field: AccountField, args: &Accounts) -> String {
             OwnerKind::Group => "POSIX Group".into(),
         },
         AccountField::Name => name(row, args.numeric),
-        AccountField::Used => size::show(row.used, args.parsable),
-        AccountField::Quota => limit(row.quota, &|bytes| size::show(bytes, args.parsable)),
+        AccountField::Used => size::show(row.used, args.table.parsable),
+        AccountField::Quota => limit(row.quota, &|bytes| size::show(bytes, args.table.parsable)),
         AccountField::Objused => count(row.objects_used),
         AccountField::Objquota => limit(row.object_quota, &count),
     }

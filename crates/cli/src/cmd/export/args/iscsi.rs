@@ -38,12 +38,24 @@ pub(crate) enum Iscsi {
 ///
 /// Writes are durable when the initiator flushes them (SYNCHRONIZE CACHE) or asks for it (FUA).
 ///
-/// There is no authentication yet, so --no-authentication must be given: any user of any host that reaches the
-/// port can use the device. --initiator keeps out initiators by the names that they state; it does not
-/// stop an attacker. The default portal is open to the users of this host only.
+/// Initiators prove with CHAP that they know a secret (--chap); with --mutual-chap the target proves that it knows
+/// another one. A secret has at least 12 bytes. It is typed, or is the first line of a file that only root, or the
+/// user of the daemon, can read. The daemon remembers the location, not the secret: a target with a typed secret
+/// does not return after a restart. Files are read when the target is opened. Take long random secrets: an attacker
+/// who sees a login can try out secrets at leisure. CHAP protects the login only, neither the data nor the
+/// connection.
+///
+/// With --no-authentication any user of any host that reaches the port can use the device. --initiator keeps out
+/// initiators by the names that they state; it does not stop an attacker. The default portal can be reached from
+/// this host only.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
+  With a secret; the other host has it in its own configuration:
+    (umask 077; openssl rand -hex 16 > /etc/keys/web)
+    strongroom iscsi export --chap web=file:///etc/keys/web --portal 10.9.0.1:3260 tank/disk
+    strongroom iscsi export --chap web=prompt --mutual-chap disk=prompt tank/other
+
   A disk, under a name of its own:
     strongroom iscsi export --no-authentication --name iqn.2026-01.org.example:a /dev/sdb
 
@@ -53,8 +65,8 @@ EXAMPLES
     iscsiadm -m node --login
 
 EXIT CODES
-  2 for a wrong argument or name; 3 if there is no such file; 4 if the name is taken; 5 if the
-  device or the port is in use.")]
+  2 for a wrong argument or name, or a short secret; 3 if there is no such file; 4 if the name is
+  taken; 5 if the device or the port is in use; 8 if a secret cannot be read.")]
 pub(crate) struct IscsiExport {
     /// The name of the target; default: made of the name of the device
     #[arg(long, value_name = "IQN")]
@@ -68,6 +80,12 @@ pub(crate) struct IscsiExport {
     /// An initiator that may log in; can be repeated. Default: all
     #[arg(long = "initiator", value_name = "IQN")]
     pub(crate) initiators: Vec<String>,
+    /// The name and secret with which initiators log in (CHAP); LOCATION is file:///PATH or prompt; can be repeated
+    #[arg(long, value_name = "USER=LOCATION")]
+    pub(crate) chap: Vec<String>,
+    /// The name and secret with which the target proves itself, to initiators that ask for it
+    #[arg(long, value_name = "USER=LOCATION")]
+    pub(crate) mutual_chap: Option<String>,
     /// Let initiators log in without authentication
     #[arg(long)]
     pub(crate) no_authentication: bool,
@@ -118,10 +136,13 @@ pub(crate) struct IscsiList {
     pub(crate) script: bool,
 }
 
-/// List the sessions of initiators
+/// List the sessions of initiators, or end one
 ///
 /// Shows each session with its target, the name that the initiator stated, and its address. Sessions that
 /// only ask which targets there are do not count.
+///
+/// --kick ends the connection of one session. The initiator may log in again: to keep it out, export the target
+/// again with other secrets or initiators.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -129,10 +150,27 @@ EXAMPLES
     strongroom iscsi sessions
     strongroom iscsi sessions -H | grep -c iqn.1993-08.org.debian:01:e9f1
 
+  End session 3 of a target:
+    strongroom iscsi sessions --kick 3 iqn.2026-01.org.example:archive
+
+EXIT CODES
+  3 if there is no such target or session.
+
 JSON
   [{\"target\", \"number\", \"initiator\", \"address\"}, ...]")]
 pub(crate) struct IscsiSessions {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
+    /// End this session of the target
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "target",
+        conflicts_with = "script"
+    )]
+    pub(crate) kick: Option<u16>,
+    /// Only the sessions of this target
+    #[arg(value_name = "IQN")]
+    pub(crate) target: Option<String>,
 }

@@ -20,7 +20,12 @@ pub(crate) fn run(args: Iscsi, session: &mut Session) -> Result {
             let rows = answer!(session.call(Command::IscsiExports)?, Exports)?;
             show_exports(rows, session.json, args.script, "SESSIONS")
         }
-        Iscsi::Sessions(args) => sessions(args.script, session),
+        Iscsi::Sessions(args) => match (args.kick, args.target) {
+            (Some(number), Some(target)) => {
+                call_quiet(session, command::IscsiKick { target, number })
+            }
+            (_, target) => sessions(args.script, target.as_deref(), session),
+        },
     }
 }
 
@@ -31,13 +36,16 @@ fn export(args: IscsiExport, session: &mut Session) -> Result {
         read_only: args.read_only,
         portal: Some(args.portal),
         initiators: args.initiators,
+        chap: args.chap,
+        own_chap: args.mutual_chap,
         open: args.no_authentication,
     };
     call_quiet(session, new)
 }
 
-fn sessions(script: bool, session: &mut Session) -> Result {
-    let rows = answer!(session.call(Command::IscsiSessions)?, Sessions)?;
+fn sessions(script: bool, target: Option<&str>, session: &mut Session) -> Result {
+    let mut rows = answer!(session.call(Command::IscsiSessions)?, Sessions)?;
+    rows.retain(|row| target.is_none_or(|target| row.target == target));
     if session.json {
         return Ok(Outcome::text(json::show(&rows)));
     }

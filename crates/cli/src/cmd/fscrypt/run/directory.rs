@@ -1,129 +1,133 @@
 //! Encrypted directories, unlocked and locked.
 
 use std::fs::{self, File, Permissions};
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cipher::SystemRandom;
 use daemon::Failure;
-use keys::kernel::{self, KeyStatus, Removed};
+use keys::kernel::{KeyStatus, Removed};
 use protocol::api::FailureKind;
 use rustix::io::Errno;
 use secret::Secret;
 use stack::formats::fscrypt::Policy;
 use stack::formats::fscrypt::tool::{Config, Options, ProtectedPolicy, Protector, Store};
 
-use super::place::{self, failure, specifier};
+use super::keyring::{self, Keyring, kernel_failure, open};
+use super::place::{self, failure};
 use super::secrets;
 use super::sure::be_sure;
 use crate::cmd::fscrypt::args::{Encrypt, Lock, Purge, Unlock};
+use crate::cmd::luks::run::key_file;
+use crate::cmd::stack::run::Mounted;
 use crate::outcome::LocalResult as Result;
 
 /// A directory with its policy.
 pub(super) struct Encrypted {
     pub(super) place: PathBuf,
-    pub(super) store: Store,
-    pub(super) policy: ProtectedPolicy,
-}
-
-pub(super) fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| place::io(path, &error))
-}
-
-fn kernel_failure(path: &Path, error: Errno) -> Failure {
-    place::io(path, &io::Error::from(error))
+    pub(super) keyring: Keyring,
+    pub(super) policy: Policy,
+    /// A stacked directory with a key of its own has none.
+    pub(super) metadata: Option<(Store, ProtectedPolicy)>,
 }
 
 impl Encrypted {
     /// The policy of a directory or file, which its metadata must agree with.
     pub(super) fn find(path: &Path, config: &Config) -> Result<Encrypted> {
-        let bytes = kernel::policy(open(path)?).map_err(|error| kernel_failure(path, error))?;
-        let unknown = || Failure::other(format!("{}: its policy is not known", path.display()));
-        let policy = Policy::from_kernel(&bytes).ok_or_else(unknown)?;
-        let place = place::of_path(path)?;
-        let store = place::store(&place, Some(config))?;
-        let stored = store.policy(&policy.key);
-        let stored = stored.map_err(|error| failure(&place.display().to_string(), error))?;
-        if stored.options != Options::of(&policy) {
+        let (keyring, place, policy) = keyring::policy(path)?;
+        let metadata = match (metadata(path, &place, &policy, config), &keyring) {
+            // A directory of a mount can have a key that nothing else opens.
+            (Err(failure), Keyring::Mount(_)) if failure.0.kind == FailureKind::NotFound => None,
+            (found, _) => Some(found?),
+        };
+        Ok(Encrypted {
+            place,
+            keyring,
+            policy,
+            metadata,
+        })
+    }
+}
+
+/// The metadata of a policy.
+fn metadata(
+    path: &Path,
+    place: &Path,
+    policy: &Policy,
+    config: &Config,
+) -> Result<(Store, ProtectedPolicy)> {
+    let store = place::store(place, Some(config))?;
+    let stored = store.policy(&policy.key);
+    let stored = stored.map_err(|error| failure(&place.display().to_string(), error))?;
+    match stored.options == Options::of(policy) {
+        true => Ok((store, stored)),
+        false => {
             let message = format!(
                 "the policy of {} is not as the metadata on {} has it",
                 path.display(),
                 place.display()
             );
-            return Err(Failure::new(FailureKind::Damaged, message));
+            Err(Failure::new(FailureKind::Damaged, message))
         }
-        let policy = stored;
-        Ok(Encrypted {
-            place,
-            store,
-            policy,
-        })
     }
-
-    fn status(&self) -> Result<KeyStatus> {
-        key_status(&self.place, &self.policy)
-    }
-}
-
-/// Whether the kernel has the key of a policy.
-pub(super) fn key_status(place: &Path, policy: &ProtectedPolicy) -> Result<KeyStatus> {
-    let status = kernel::key_status(open(place)?, &specifier(&policy.name));
-    status.map_err(|error| kernel_failure(place, error))
-}
-
-fn add_key(place: &Path, policy: &ProtectedPolicy, master: &Secret) -> Result<()> {
-    let added = kernel::add_key(open(place)?, &specifier(&policy.name), master);
-    added.map_err(|error| kernel_failure(place, error))
 }
 
 pub(super) fn unlock(args: &Unlock) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
     let encrypted = Encrypted::find(path, &config)?;
-    if encrypted.status()? == (KeyStatus::Present { is_own: true }) {
+    let name = &encrypted.policy.key;
+    if encrypted.keyring.status(name)? == (KeyStatus::Present { is_own: true }) {
         return Err(Failure::other(format!(
             "{} is unlocked already",
             path.display()
         )));
     }
-    let Encrypted {
-        place,
-        store,
-        policy,
-    } = &encrypted;
-    let parts = (place.as_path(), store, policy);
-    let master = secrets::open_policy(parts, &config, args.unlock_with.as_deref(), &args.key)?;
-    add_key(place, policy, &master)?;
+    let place = encrypted.place.as_path();
+    let master = match (&encrypted.metadata, &args.key.key) {
+        (Some((store, policy)), _) => {
+            let parts = (place, store, policy);
+            secrets::open_policy(parts, &config, args.unlock_with.as_deref(), &args.key)?
+        }
+        (None, Some(file)) => key_file(file)?,
+        (None, None) => {
+            let message = format!("{} needs its key: --key FILE", place.display());
+            return Err(Failure::usage(message));
+        }
+    };
+    encrypted.keyring.add(name, &master)?;
     Ok(format!("{} is unlocked", path.display()))
 }
 
 pub(super) fn lock(args: &Lock) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
-    let Encrypted { place, policy, .. } = Encrypted::find(path, &config)?;
-    let removed = kernel::remove_key(open(&place)?, &specifier(&policy.name), args.all_users);
+    let Encrypted {
+        keyring, policy, ..
+    } = Encrypted::find(path, &config)?;
     let shown = path.display();
     let busy = |why: &str| Err(Failure::new(FailureKind::Busy, format!("{shown} {why}")));
-    match removed {
-        Ok(Removed::Whole) => Ok(format!("{shown} is locked")),
-        Ok(Removed::FilesBusy) => {
+    match keyring.remove(&policy.key, args.all_users)? {
+        Some(Removed::Whole) => Ok(format!("{shown} is locked")),
+        Some(Removed::FilesBusy) => {
             busy("is not locked whole: files in it are open; close them, and lock it again")
         }
-        Ok(Removed::OtherUsers) => {
+        Some(Removed::OtherUsers) => {
             busy("is still unlocked by other users; root locks it with --all-users")
         }
-        Err(Errno::NOKEY) => match key_status(&place, &policy)? {
+        None => match keyring.status(&policy.key)? {
             KeyStatus::Present { .. } => {
                 busy("is unlocked by other users; root locks it with --all-users")
             }
             _ => Err(Failure::other(format!("{shown} is locked already"))),
         },
-        Err(error) => Err(kernel_failure(path, error)),
     }
 }
 
 pub(super) fn purge(args: &Purge) -> Result<String> {
     let config = place::config()?;
-    let place = &args.mountpoint;
+    let place = &match Mounted::find(&args.mountpoint)? {
+        Some(mounted) => mounted.lower().to_owned(),
+        None => args.mountpoint.clone(),
+    };
     let store = place::store(place, Some(&config))?;
     be_sure(
         args.force,
@@ -131,12 +135,12 @@ pub(super) fn purge(args: &Purge) -> Result<String> {
     )?;
     let listed = store.policies();
     let listed = listed.map_err(|error| failure(&place.display().to_string(), error))?;
+    let keyring = Keyring::of_place(place);
     let mut busy = 0;
     for name in listed {
-        match kernel::remove_key(open(place)?, &specifier(&name), false) {
-            Ok(Removed::Whole) | Err(Errno::NOKEY) => {}
-            Ok(Removed::FilesBusy | Removed::OtherUsers) => busy += 1,
-            Err(error) => return Err(kernel_failure(place, error)),
+        match keyring.remove(&name, false)? {
+            Some(Removed::Whole) | None => {}
+            Some(Removed::FilesBusy | Removed::OtherUsers) => busy += 1,
         }
     }
     match busy {
@@ -161,22 +165,24 @@ struct Made {
 pub(super) fn encrypt(args: &Encrypt) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
     let directory = open(path)?;
-    match kernel::policy(&directory) {
-        Err(Errno::NODATA) => {}
-        Ok(_) => {
-            let message = format!("{} is encrypted already", path.display());
-            return Err(Failure::new(FailureKind::Exists, message));
-        }
-        Err(error) => return Err(kernel_failure(path, error)),
+    let (keyring, place, policy) = keyring::find(path)?;
+    if policy.is_some() {
+        let message = format!("{} is encrypted already", path.display());
+        return Err(Failure::new(FailureKind::Exists, message));
     }
     let mut entries = fs::read_dir(path).map_err(|error| place::io(path, &error))?;
     if entries.next().is_some() {
         return Err(kernel_failure(path, Errno::NOTEMPTY));
     }
-    let place = place::of_path(path)?;
     let store = place::store(&place, Some(&config))?;
     let mut made = Made::default();
-    let done = apply(args, &config, (&place, &store), &mut made, &directory);
+    let done = apply(
+        args,
+        &config,
+        (&keyring, &place, &store),
+        &mut made,
+        &directory,
+    );
     if let Err(error) = done {
         // Nothing uses them. What cannot be removed does no harm.
         let _ = made.policy.map(|policy| store.remove_policy(&policy.name));
@@ -196,7 +202,7 @@ pub(super) fn encrypt(args: &Encrypt) -> Result<String> {
 fn apply(
     args: &Encrypt,
     config: &Config,
-    (place, store): (&Path, &Store),
+    (keyring, place, store): (&Keyring, &Path, &Store),
     made: &mut Made,
     directory: &File,
 ) -> Result<()> {
@@ -213,18 +219,14 @@ fn apply(
         }
         None => new_policy(args, config, (place, store), made)?,
     };
-    let was_present = matches!(
-        key_status(place, &policy)?,
-        KeyStatus::Present { is_own: true }
-    );
+    let was_present = keyring.status(&policy.name)? == (KeyStatus::Present { is_own: true });
     // First: ordinary users may set a policy only with its key.
-    add_key(place, &policy, &master)?;
-    let set = kernel::set_policy(directory, &policy.policy().to_kernel());
+    keyring.add(&policy.name, &master)?;
+    let set = keyring.set_policy(directory, &args.directory, &policy.policy());
     if !was_present && (set.is_err() || args.skip_unlock) {
-        let removed = kernel::remove_key(open(place)?, &specifier(&policy.name), false);
-        removed.map_err(|error| kernel_failure(place, error))?;
+        keyring.remove(&policy.name, false)?;
     }
-    set.map_err(|error| kernel_failure(&args.directory, error))?;
+    set?;
     directory
         .sync_all()
         .map_err(|error| place::io(&args.directory, &error))

@@ -154,7 +154,7 @@ pub(super) fn dump(args: &Dump) -> Result<String> {
         "policy:     {}\nplace:      {}\noptions:    {}\nprotectors: {}",
         key_name(&policy.name),
         place.display(),
-        super::status::options(&policy),
+        super::status::options(&policy.options),
         ids.join(", ")
     ))
 }

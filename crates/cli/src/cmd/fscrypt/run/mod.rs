@@ -1,6 +1,7 @@
 //! Directories that the kernel encrypts. All of it happens in this process.
 
 mod directory;
+mod keyring;
 mod metadata;
 mod place;
 mod secrets;
@@ -14,8 +15,7 @@ use keys::Argon2Params;
 use protocol::api::FailureKind;
 use stack::formats::fscrypt::tool::{Config, Store, Writers};
 
-pub(crate) use place::failure;
-
+use self::place::failure;
 use crate::cmd::fscrypt::args::{Fscrypt, Metadata, Setup};
 use crate::outcome::{LocalResult as Result, Outcome};
 

@@ -9,10 +9,11 @@ use keys::{Argon2Params, kernel};
 use protocol::api::FailureKind;
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{
-    Config, DIRECTORY_NAME, Descriptor, Error, Found, Link, ProtectedPolicy, Protector, Store,
+    Config, DIRECTORY_NAME, Descriptor, Found, Link, ProtectedPolicy, Protector, Store,
     key_name_from, parse_descriptor,
 };
 
+pub(super) use crate::cmd::stack::run::metadata_failure as failure;
 use crate::outcome::LocalResult as Result;
 
 /// A mounted file system.
@@ -202,26 +203,6 @@ pub(super) fn specifier(name: &KeyName) -> kernel::Specifier {
         KeyName::Descriptor(descriptor) => kernel::Specifier::Descriptor(descriptor),
         KeyName::Identifier(identifier) => kernel::Specifier::Identifier(identifier),
     }
-}
-
-/// What an error of metadata means to a command.
-pub(crate) fn failure(place: &str, error: Error) -> Failure {
-    use vfs::Error as Lower;
-    let kind = match error {
-        Error::Keys(error) => return Failure::from(error),
-        Error::WrongKey => FailureKind::WrongKey,
-        Error::Damaged(_) => FailureKind::Damaged,
-        Error::Unknown(_) => FailureKind::TooNew,
-        Error::NotFound(_) | Error::Lower(Lower::NotFound) => FailureKind::NotFound,
-        Error::Exists(_) => FailureKind::Exists,
-        Error::Foreign(_) | Error::Lower(Lower::Access | Lower::NotPermitted | Lower::ReadOnly) => {
-            FailureKind::Permission
-        }
-        Error::Lower(Lower::NoSpace | Lower::Quota) => FailureKind::NoSpace,
-        Error::Lower(_) => FailureKind::Device,
-        Error::Refused(_) | Error::Cipher(_) | Error::Memory(_) => FailureKind::Other,
-    };
-    Failure::new(kind, format!("{place}: {error}"))
 }
 
 /// What an error of the kernel means to a command.

@@ -7,11 +7,13 @@ use std::path::Path;
 use keys::kernel::{self, KeyStatus};
 use rustix::io::Errno;
 use serde::Serialize;
+use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{
-    Config, Descriptor, ProtectedPolicy, Store, descriptor_text, key_name,
+    Config, Descriptor, Options, ProtectedPolicy, Store, descriptor_text, key_name,
 };
 
-use super::directory::{Encrypted, key_status};
+use super::directory::Encrypted;
+use super::keyring::Keyring;
 use super::place::{self, failure};
 use super::secrets;
 use crate::cmd::fscrypt::args::Status;
@@ -64,12 +66,16 @@ pub(super) fn run(args: &Status, as_json: bool) -> Result<String> {
             false => show_place(&found),
         });
     }
-    let Encrypted {
-        place,
-        store,
-        policy,
-    } = Encrypted::find(path, &config)?;
-    let row = policy_row(&place, &store, &policy, &config);
+    let found = Encrypted::find(path, &config)?;
+    let row = match &found.metadata {
+        Some((store, policy)) => policy_row(&found.place, store, policy, &config),
+        None => PolicyRow {
+            policy: key_name(&found.policy.key),
+            unlocked: unlocked(&found.keyring, &found.policy.key),
+            options: options(&Options::of(&found.policy)),
+            protectors: Vec::new(),
+        },
+    };
     Ok(match as_json {
         true => json::show(&row),
         false => show_policy(&row),
@@ -150,21 +156,24 @@ fn policy_row(place: &Path, store: &Store, policy: &ProtectedPolicy, config: &Co
     let row = |descriptor| protector_row(place, store, &descriptor, config);
     PolicyRow {
         policy: key_name(&policy.name),
-        unlocked: match key_status(place, policy) {
-            Ok(KeyStatus::Present { .. }) => "yes",
-            Ok(KeyStatus::Absent) => "no",
-            Ok(KeyStatus::FilesBusy) => "partially",
-            // A stacked directory is mounted by a process of its own.
-            Err(_) => "unknown",
-        },
-        options: options(policy),
+        unlocked: unlocked(&Keyring::of_place(place), &policy.name),
+        options: options(&policy.options),
         protectors: policy.protectors().map(row).collect(),
     }
 }
 
+fn unlocked(keyring: &Keyring, name: &KeyName) -> &'static str {
+    match keyring.status(name) {
+        Ok(KeyStatus::Present { .. }) => "yes",
+        Ok(KeyStatus::Absent) => "no",
+        Ok(KeyStatus::FilesBusy) => "partially",
+        // A stacked directory that is not mounted.
+        Err(_) => "unknown",
+    }
+}
+
 /// The options of a policy, in the tool's words.
-pub(super) fn options(policy: &ProtectedPolicy) -> String {
-    let options = &policy.options;
+pub(super) fn options(options: &Options) -> String {
     format!(
         "padding:{} contents:{} filenames:{} policy_version:{}",
         options.padding,

@@ -18,7 +18,7 @@ use crate::cmd::values;
 /// takes time; sectors that were never written cannot be read.
 ///
 /// With --header the header is in that file, which is created if needed, and data begins at the first byte
-/// of the device. Without that file nobody can open the container, and the device does not look like one.
+/// of the device. Without that file the container cannot be opened, and the device does not look like one.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -4,6 +4,7 @@ mod change;
 mod format;
 mod look;
 mod open;
+mod reencrypt;
 mod shared;
 
 use clap::Subcommand;
@@ -18,6 +19,7 @@ pub(crate) use look::{LuksBenchmark, LuksDump, LuksIsLuks, LuksUuid};
 pub(crate) use open::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksServing, LuksStatus,
 };
+pub(crate) use reencrypt::{LuksReencrypt, LuksResilience};
 pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey};
 
 /// Create, open and change LUKS containers, as cryptsetup does
@@ -32,7 +34,7 @@ pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey};
 ///
 /// Keys, tokens and names of an open container can be changed. Commands that change keys wait up to a minute
 /// for each other. `format`, `erase`, `header-restore`,
-/// `convert` and `repair` need it closed. A device can also be a volume of a pool, as volume:tank/disk.
+/// `convert`, `reencrypt` and `repair` need it closed. A device can also be a volume of a pool, as volume:tank/disk.
 ///
 /// A container protects less than a dataset. Without --integrity its content is not authenticated: changes
 /// by an attacker who can write to the device are not detected. With --integrity, an attacker can still put
@@ -85,6 +87,7 @@ pub(crate) enum Luks {
     #[command(name = "is-luks")]
     Is(LuksIsLuks),
     Convert(LuksConvert),
+    Reencrypt(LuksReencrypt),
     Repair(LuksRepair),
     Benchmark(LuksBenchmark),
 }

@@ -26,6 +26,9 @@ pub(crate) enum LuksOpenType {
 /// option that you give is stronger. --persistent replaces these flags by the options of this command, as
 /// with cryptsetup. Other flags are for the kernel only, and stay.
 ///
+/// A LUKS2 container whose re-encryption (a change of key or cipher) was begun or interrupted can be opened
+/// too. To continue the re-encryption, run `luks reencrypt --resume-only` after `luks close`.
+///
 /// --type plain opens a device without a header. You give the cipher, key length and hash. A wrong
 /// passphrase is not detected and gives random data.
 #[derive(Args, Debug)]
@@ -162,7 +165,8 @@ EXAMPLES
 
 JSON
   [{\"name\", \"kind\", \"device\", \"header\", \"uuid\", \"slot\", \"cipher\", \"key_bits\", \"sector_size\",
-  \"offset\", \"size\", \"read_only\", \"allow_discards\", \"read_workqueue\", \"write_workqueue\", \"users\",
+  \"offset\", \"size\", \"read_only\", \"allow_discards\", \"read_workqueue\", \"write_workqueue\",
+  \"reencryption\": {\"done\", \"total\"} or null, \"users\",
   \"read_inline\": {\"count\", \"bytes\", \"errors\", \"p50_ns\", \"p99_ns\", \"p999_ns\"}, \"read_queued\",
   \"write_inline\", \"write_queued\"}, ...]
 

@@ -9,11 +9,12 @@ use cipher::SystemRandom;
 use daemon::Failure;
 use luks::Container;
 use protocol::api::{Borrowing, FailureKind};
+use protocol::device_name::DeviceName;
 
 use super::remote_device::Borrowed;
 use crate::cmd::luks::args::LuksContainer;
 use crate::outcome::LocalResult as Result;
-use crate::session::{Session, absolute, is_volume};
+use crate::session::{Session, absolute};
 
 /// So long a command waits for others that change the same header.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -71,7 +72,8 @@ fn device_now(
     how: Borrowing,
     session: &Session,
 ) -> std::result::Result<Arc<dyn BlockDevice>, Refused> {
-    if is_volume(path) {
+    let name = DeviceName::parse(path).supported();
+    if name.map_err(Refused::failed)?.volume().is_some() {
         let borrowed = session.borrow(path, how).map_err(Refused::failed)?;
         return Ok(Arc::new(Borrowed(borrowed)));
     }

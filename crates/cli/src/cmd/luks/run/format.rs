@@ -9,6 +9,7 @@ use cipher::{Random, SystemRandom};
 use daemon::Failure;
 use luks::{Container, Format, SECTOR};
 use protocol::api::Borrowing;
+use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use super::device::device;
@@ -16,7 +17,7 @@ use super::key::{ask, slot_choice};
 use crate::cmd::luks::args::LuksFormat;
 use crate::cmd::sure::be_sure;
 use crate::outcome::{LocalResult as Result, Outcome};
-use crate::session::{Session, is_volume};
+use crate::session::Session;
 use crate::terminal::bar;
 
 pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
@@ -126,7 +127,8 @@ fn header_file<'a>(
         luks::Version::V1 => 2 << 20,
         luks::Version::V2 => 16 << 20,
     };
-    if is_volume(path) || path.exists() {
+    let name = DeviceName::parse(path).supported()?;
+    if name.volume().is_some() || path.exists() {
         let device = device(path, Borrowing::Own, session)?;
         if path.is_file() && device.size() < len {
             lengthen(path, len)?;

@@ -155,6 +155,11 @@ fn text(row: &MappingRow) -> String {
             "read/write"
         },
     );
+    if let Some(at) = row.reencryption {
+        let (done, total) = (at.done / SECTOR, at.total / SECTOR);
+        let text = format!("{done} of {total} sectors are re-encrypted");
+        line("done", &text);
+    }
     let flags = [
         (row.allow_discards, "discards"),
         (!row.read_workqueue, "no_read_workqueue"),

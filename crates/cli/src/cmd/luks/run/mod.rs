@@ -7,6 +7,8 @@ mod format;
 mod key;
 mod look;
 mod mapping;
+mod progress;
+mod reencrypt;
 mod remote_device;
 
 pub(crate) use key::{ask, key_file};
@@ -36,6 +38,7 @@ pub(crate) fn run(args: Luks, session: &mut Session) -> Result {
         Luks::Uuid(args) => look::uuid(&args, session)?,
         Luks::Is(args) => look::is_luks(&args, session)?,
         Luks::Convert(args) => change::convert(&args, session)?,
+        Luks::Reencrypt(args) => reencrypt::run(&args, session)?,
         Luks::Repair(args) => change::repair(&args, session)?,
         Luks::Benchmark(args) => benchmark::run(&args, session.json)?,
     })

@@ -12,10 +12,11 @@ pub(super) fn mount(args: &PefsMount) -> Result {
     };
     let done = start(&StackMount {
         key: StackKey {
-            key_file: None,
+            key_file: Vec::new(),
             passfile: None,
         },
         locked: false,
+        reverse: false,
         pefs: true,
         read_only: false,
         allow_other: false,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cmd::values::{self, HashCost};
+use crate::cmd::values::{self, HashCost, TableStyle};
 use devices::{
     PoolAdd, PoolAttach, PoolClear, PoolDetach, PoolOffline, PoolOnline, PoolRemove, PoolReplace,
 };
@@ -237,6 +237,9 @@ EXAMPLES
   All pools:
     strongroom pool list
 
+  With groups and devices:
+    strongroom pool list -v tank
+
   For a script: no header, tabs, exact numbers:
     strongroom pool list -H -p -o name,free tank
 
@@ -249,12 +252,8 @@ JSON
 EXIT CODES
   3 if there is no such pool.")]
 pub(crate) struct PoolList {
-    /// Print no header, and tabs between columns
-    #[arg(short = 'H')]
-    pub(crate) script: bool,
-    /// Print exact numbers
-    #[arg(short)]
-    pub(crate) parsable: bool,
+    #[command(flatten)]
+    pub(crate) table: TableStyle,
     /// Columns to print
     #[arg(
         short = 'o',
@@ -263,6 +262,9 @@ pub(crate) struct PoolList {
         default_value = "name,size,alloc,free,expandsz,cap,dedup,health"
     )]
     pub(crate) columns: Vec<PoolColumn>,
+    /// Also list the groups and devices of each pool
+    #[arg(short)]
+    pub(crate) verbose: bool,
     /// Pools (default: all); then an interval in seconds, and a count
     #[arg(value_name = "POOL|INTERVAL|COUNT")]
     pub(crate) words: Vec<String>,
@@ -301,6 +303,9 @@ EXAMPLES
   All pools:
     strongroom pool status
 
+  Pools with problems only:
+    strongroom pool status -x
+
   One pool, with the names of damaged files and datasets:
     strongroom pool status -v tank
 
@@ -320,6 +325,9 @@ JSON
 EXIT CODES
   3 if there is no such pool. A pool with problems is no failure of this command.")]
 pub(crate) struct PoolStatus {
+    /// Only pools with problems
+    #[arg(short = 'x')]
+    pub(crate) unhealthy: bool,
     /// Name the damaged files and datasets
     #[arg(short)]
     pub(crate) verbose: bool,

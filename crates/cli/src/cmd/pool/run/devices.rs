@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use protocol::api::{DeviceChange, DeviceGroup, PoolDevices, command};
+use protocol::device_name::DeviceName;
 
 use crate::cmd::pool::args::Pool;
 use crate::outcome::{Result, call_quiet};
-use crate::session::{Session, absolute, device_path, is_volume, usage};
+use crate::session::{Session, device_path, is_volume, usage};
 
 /// A group with parity has so many devices.
 const RAIDZ_MIN: usize = 3;
@@ -161,7 +162,7 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
                     "{word} is a volume, and -s makes files; run the command without -s"
                 )));
             }
-            (true, false) => absolute(word)?,
+            (true, false) => device_path(word)?,
             (false, _) => device(word)?,
         };
         match (&kind, groups.last_mut()) {
@@ -199,6 +200,7 @@ const WORDS: [&str; 8] = [
 
 /// Refuses a name without a slash that is none of a disk: a word that is mistyped would become a file.
 fn check_path(word: &Path) -> Result<()> {
+    DeviceName::parse(word).supported()?;
     let text = word.to_string_lossy();
     let is_disk = Path::new("/dev").join(word).exists();
     if text.contains('/') || is_volume(word) || is_disk {
@@ -334,6 +336,11 @@ mod tests {
             devices(&disks, true).is_err(),
             "a volume is not made with -s"
         );
+        for are_new in [true, false] {
+            let export = [PathBuf::from("nbd://host/disk")];
+            let refusal = devices(&export, are_new).unwrap_err().message;
+            assert!(refusal.contains("/dev/nbd0"), "{refusal}");
+        }
     }
 
     #[test]

@@ -3,23 +3,22 @@
 mod devices;
 pub(crate) mod inspect;
 mod iostat;
+mod list;
 mod repeat;
 mod scrub;
 mod status;
+mod tree;
 mod upgrade;
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use protocol::api::{HistoryRow, ImportablePool, PoolReport, command};
+use protocol::api::{HistoryRow, ImportablePool, command};
 
-use crate::cmd::pool::args::{
-    Pool, PoolColumn, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolList,
-};
+use crate::cmd::pool::args::{Pool, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, device_path, other, usage};
-use crate::show::table::{self, Column};
-use crate::show::{json, size, text, time};
+use crate::show::{json, text, time};
 use crate::terminal;
 
 pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
@@ -27,7 +26,7 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
         Pool::Create(args) => create(args, session),
         Pool::Import(args) => import(args, session),
         Pool::Export(args) => export(args, session),
-        Pool::List(args) => list(args, session),
+        Pool::List(args) => list::run(args, session),
         Pool::Status(args) => status::run(args, session),
         Pool::Iostat(args) => iostat::run(args, session),
         Pool::Scrub(args) => scrub::run(args, session),
@@ -140,77 +139,6 @@ fn export(args: PoolExport, session: &mut Session) -> Result {
         outcome.failures.extend(done.err());
     }
     Ok(outcome)
-}
-
-fn list(args: PoolList, session: &mut Session) -> Result {
-    let (pools, again) = repeat::split(args.words.clone())?;
-    repeat::run(again, |_| {
-        let pools = pools.clone();
-        let pools = answer!(session.call(command::PoolStatus { pools })?, Pools)?;
-        Ok(match session.json {
-            true => json::show(&pools),
-            false => listed(&pools, &args),
-        })
-    })
-}
-
-fn listed(pools: &[PoolReport], args: &PoolList) -> String {
-    if pools.is_empty() && !args.script {
-        return "no pools available\n".into();
-    }
-    let heads: Vec<Column> = args.columns.iter().map(|column| head(*column)).collect();
-    let cells = |pool: &PoolReport| -> Vec<String> {
-        let columns = args.columns.iter();
-        columns
-            .map(|column| cell(pool, *column, args.parsable))
-            .collect()
-    };
-    let rows: Vec<Vec<String>> = pools.iter().map(cells).collect();
-    table::show(&heads, &rows, args.script)
-}
-
-fn head(column: PoolColumn) -> Column {
-    match column {
-        PoolColumn::Name => Column::left("NAME"),
-        PoolColumn::Size => Column::right("SIZE"),
-        PoolColumn::Allocated => Column::right("ALLOC"),
-        PoolColumn::Free => Column::right("FREE"),
-        PoolColumn::Capacity => Column::right("CAP"),
-        PoolColumn::Expandable => Column::right("EXPANDSZ"),
-        PoolColumn::Dedup => Column::right("DEDUP"),
-        PoolColumn::Health => Column::left("HEALTH"),
-        PoolColumn::Guid => Column::right("GUID"),
-        PoolColumn::ReadOnly => Column::left("RDONLY"),
-        PoolColumn::Txg => Column::right("TXG"),
-    }
-}
-
-fn cell(pool: &PoolReport, column: PoolColumn, exact: bool) -> String {
-    use PoolColumn::{Guid, Health, Name, ReadOnly};
-    let is_known = matches!(column, Guid | Health | Name | ReadOnly);
-    if pool.health == "UNAVAIL" && !is_known {
-        return "-".into();
-    }
-    match column {
-        PoolColumn::Name => pool.name.clone(),
-        PoolColumn::Size => size::show(pool.size, exact),
-        PoolColumn::Allocated => size::show(pool.allocated, exact),
-        PoolColumn::Free => size::show(pool.free, exact),
-        PoolColumn::Capacity => {
-            let percent = u128::from(pool.allocated) * 100 / u128::from(pool.size.max(1));
-            match exact {
-                true => percent.to_string(),
-                false => format!("{percent}%"),
-            }
-        }
-        PoolColumn::Expandable if pool.expandable == 0 && !exact => "-".into(),
-        PoolColumn::Expandable => size::show(pool.expandable, exact),
-        PoolColumn::Dedup => format!("{:.2}x", pool.dedupratio),
-        PoolColumn::Health => pool.health.clone(),
-        PoolColumn::Guid => pool.guid.to_string(),
-        PoolColumn::ReadOnly => if pool.read_only { "on" } else { "off" }.into(),
-        PoolColumn::Txg => pool.txg.to_string(),
-    }
 }
 
 fn history(args: PoolHistory, session: &mut Session) -> Result {

@@ -70,7 +70,7 @@ fn failure(report: &PoolReport) -> Option<Failure> {
         return Some(Failure {
             kind: FailureKind::Damaged,
             message: format!(
-                "the scrub of '{name}' found {errors} errors that could not be mended: \
+                "the scrub of '{name}' found {errors} errors that could not be repaired: \
                  strongroom pool status -v {name}"
             ),
         });

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, command};
 
 use super::repeat;
+use super::tree::{self, Line};
 use crate::cmd::pool::args::PoolStatus;
 use crate::outcome::Result;
 use crate::session::{Session, answer};
@@ -14,15 +15,38 @@ use crate::show::{json, size, text, time};
 
 pub(super) fn run(args: PoolStatus, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(args.words)?;
+    let named = pools.clone();
     repeat::run(again, |made| {
         let pools = pools.clone();
-        let pools = answer!(session.call(command::PoolStatus { pools })?, Pools)?;
+        let mut pools = answer!(session.call(command::PoolStatus { pools })?, Pools)?;
+        let all_are_well = args.unhealthy && !pools.is_empty() && pools.iter().all(is_healthy);
+        if args.unhealthy {
+            pools.retain(|pool| !is_healthy(pool));
+        }
         if session.json {
             return Ok(json::show(&pools));
         }
         let between = if made == 0 { "" } else { "\n" };
-        Ok(between.to_owned() + &reports(&pools, args.verbose))
+        Ok(match all_are_well {
+            true => format!("{between}{}\n", well(&named)),
+            false => between.to_owned() + &reports(&pools, args.verbose),
+        })
     })
+}
+
+/// Whether there is nothing to do about a pool.
+fn is_healthy(pool: &PoolReport) -> bool {
+    let errors = errors_of(pool);
+    pool.health == "ONLINE" && pool.trouble.is_none() && errors == 0
+}
+
+/// What `-x` says if there is nothing to do.
+fn well(named: &[String]) -> String {
+    match named {
+        [] => "all pools are healthy".into(),
+        [one] => format!("pool '{one}' is healthy"),
+        _ => "these pools are healthy".into(),
+    }
 }
 
 fn reports(pools: &[PoolReport], verbose: bool) -> String {
@@ -244,73 +268,28 @@ fn config(pool: &PoolReport) -> String {
         Column::right("CKSUM"),
         Column::right("SIZE"),
     ];
-    let counted = |name: String, state: &str, devices: &[&DeviceRow], size: u64| {
+    let row = |line: &Line<'_>| {
         let sum = |count: fn(&DeviceRow) -> u64| {
-            let sum: u64 = devices.iter().map(|device| count(device)).sum();
+            let sum: u64 = line.devices.iter().map(|device| count(device)).sum();
             sum.to_string()
         };
-        vec![
-            name,
-            state.to_owned(),
-            sum(|device| device.read),
-            sum(|device| device.write),
-            sum(|device| device.checksum),
-            size::human(size),
-        ]
+        let name = line.indented();
+        match line.size {
+            None => vec![name, "".into(), "".into(), "".into(), "".into(), "".into()],
+            Some(bytes) => vec![
+                name,
+                line.state.to_owned(),
+                sum(|device| device.read),
+                sum(|device| device.write),
+                sum(|device| device.checksum),
+                size::human(bytes),
+            ],
+        }
     };
-    let heading = |name: &str| {
-        let mut cells = vec![String::new(); heads.len()];
-        cells[0] = name.into();
-        cells
-    };
-    let mut rows = vec![counted(pool.name.clone(), &pool.health, &[], pool.size)];
-    let groups = pool.devices.chunk_by(|a, b| a.group == b.group);
-    let (logs, data): (Vec<_>, Vec<_>) = groups.partition(|group| group[0].is_log);
-    let count = data.len();
-    for (n, group) in data.into_iter().chain(logs).enumerate() {
-        if n == count {
-            rows.push(heading("logs"));
-        }
-        let Some(number) = group[0].group else {
-            continue;
-        };
-        let mut indent = "  ";
-        if group.len() > 1 {
-            let all: Vec<&DeviceRow> = group.iter().collect();
-            let size = group_size(group);
-            let are_all = |state: &str| group.iter().all(|device| device.state == state);
-            let well = ["ONLINE", "REMOVING"]
-                .into_iter()
-                .find(|state| are_all(state));
-            let state = well.unwrap_or("DEGRADED");
-            rows.push(counted(
-                format!("  {}-{number}", kind(group)),
-                state,
-                &all,
-                size,
-            ));
-            indent = "    ";
-        }
-        for device in group {
-            let name = format!("{indent}{}", name(device));
-            rows.push(counted(name, &device.state, &[device], device.size));
-        }
-    }
-    let caches: Vec<&DeviceRow> = pool.devices.iter().filter(|d| d.is_cache).collect();
-    if !caches.is_empty() {
-        rows.push(heading("cache"));
-    }
-    for cache in caches {
-        let name = format!("  {}", cache.path);
-        rows.push(counted(name, &cache.state, &[cache], cache.size));
-    }
+    let rows: Vec<_> = tree::lines(pool).iter().map(row).collect();
     let table = table::show(&heads, &rows, false);
     let mut out: String = table.lines().map(|line| format!("\t{line}\n")).collect();
-    let mut spares = pool
-        .devices
-        .iter()
-        .filter(|device| device.group.is_none() && !device.is_cache)
-        .peekable();
+    let mut spares = tree::spares(pool).peekable();
     if spares.peek().is_some() {
         out += "\tspares\n";
     }
@@ -320,49 +299,10 @@ fn config(pool: &PoolReport) -> String {
     out
 }
 
-/// Bytes that a group has room for, without what is for parity.
-fn group_size(group: &[DeviceRow]) -> u64 {
-    let smallest = group.iter().map(|device| device.size).min().unwrap_or(0);
-    let columns = group
-        .iter()
-        .map(|device| u64::from(device.column) + 1)
-        .max();
-    let parity = group.first().map_or(0, |device| device.parity as u64);
-    smallest * columns.unwrap_or(1).saturating_sub(parity)
-}
-
-/// A group of one that is just being replaced is no mirror.
-fn kind(group: &[DeviceRow]) -> &'static str {
-    match group.first().map(|device| device.parity) {
-        Some(1) => return "raidz1",
-        Some(2) => return "raidz2",
-        _ => {}
-    }
-    let lasting = group
-        .iter()
-        .filter(|device| device.replaces.is_none())
-        .count();
-    match lasting {
-        1 => "replacing",
-        _ => "mirror",
-    }
-}
-
-fn name(device: &DeviceRow) -> String {
-    let what = match (&device.replaces, device.was_spare) {
-        (Some(path), true) => format!(" (spare for {path})"),
-        (Some(path), false) => format!(" (replaces {path})"),
-        (None, _) => String::new(),
-    };
-    format!("{}{what}", device.path)
-}
-
 fn errors(pool: &PoolReport, verbose: bool) -> String {
-    let count = pool.damage.len() as u64;
-    let errors = count.max(pool.scrub.errors);
-    match (errors, verbose) {
+    match (errors_of(pool), verbose) {
         (0, _) => "errors: No known data errors\n".into(),
-        (_, true) if count > 0 => {
+        (_, true) if !pool.damage.is_empty() => {
             let names = pool.damage.iter().map(|name| text::in_a_cell(name));
             let lines = names.map(|name| format!("\t{name}\n"));
             format!(
@@ -370,8 +310,12 @@ fn errors(pool: &PoolReport, verbose: bool) -> String {
                 lines.collect::<String>()
             )
         }
-        _ => format!("errors: {errors} data errors, use '-v' for a list\n"),
+        (errors, _) => format!("errors: {errors} data errors, use '-v' for a list\n"),
     }
+}
+
+fn errors_of(pool: &PoolReport) -> u64 {
+    (pool.damage.len() as u64).max(pool.scrub.errors)
 }
 
 #[cfg(test)]

@@ -156,6 +156,13 @@ EXAMPLES
 EXIT CODES
   3 if there is no such snapshot; 4 if it has the tag already.")]
 pub(crate) struct Hold {
+    #[command(flatten)]
+    pub(crate) tagged: Tagged,
+}
+
+/// A tag, and the snapshots that have it or get it.
+#[derive(Args, Debug)]
+pub(crate) struct Tagged {
     /// Also snapshots of the same name in datasets below
     #[arg(short)]
     pub(crate) recursive: bool,
@@ -179,15 +186,8 @@ EXAMPLES
 EXIT CODES
   2 if it has no such tag; 3 if there is no such snapshot.")]
 pub(crate) struct Release {
-    /// Also snapshots of the same name in datasets below
-    #[arg(short)]
-    pub(crate) recursive: bool,
-    /// The tag
-    #[arg(value_name = "TAG")]
-    pub(crate) tag: String,
-    /// The snapshots, also as DATASET@FIRST%LAST
-    #[arg(value_name = "SNAPSHOT", required = true)]
-    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) tagged: Tagged,
 }
 
 /// List the holds on snapshots

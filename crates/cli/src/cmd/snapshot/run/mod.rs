@@ -43,20 +43,20 @@ pub(crate) fn promote(args: Promote, session: &mut Session) -> Result {
     call_quiet(session, command::Promote { name: args.name })
 }
 
-pub(crate) fn hold(args: Hold, session: &mut Session) -> Result {
+pub(crate) fn hold(Hold { tagged }: Hold, session: &mut Session) -> Result {
     let command = command::Hold {
-        names: args.names,
-        tag: args.tag,
-        recursive: args.recursive,
+        names: tagged.names,
+        tag: tagged.tag,
+        recursive: tagged.recursive,
     };
     call_quiet(session, command)
 }
 
-pub(crate) fn release(args: Release, session: &mut Session) -> Result {
+pub(crate) fn release(Release { tagged }: Release, session: &mut Session) -> Result {
     let command = command::Release {
-        names: args.names,
-        tag: args.tag,
-        recursive: args.recursive,
+        names: tagged.names,
+        tag: tagged.tag,
+        recursive: tagged.recursive,
     };
     call_quiet(session, command)
 }

@@ -43,15 +43,16 @@ pub(crate) fn start(args: &StackMount) -> Result {
     }
 }
 
-/// The same arguments again.
+/// The arguments of the command, for the process that serves the mount.
 fn words(args: &StackMount) -> Vec<OsString> {
     let mut words = Vec::new();
-    let files = [
-        ("--key-file", &args.key.key_file),
-        ("--passfile", &args.key.passfile),
-    ];
-    for (option, file) in files {
-        words.extend(file.iter().flat_map(|file| [option.into(), file.into()]));
+    let (keys, passphrase) = (&args.key.key_file, &args.key.passfile);
+    for (option, file) in keys
+        .iter()
+        .map(|file| ("--key-file", file))
+        .chain(passphrase.iter().map(|file| ("--passfile", file)))
+    {
+        words.extend([option.into(), file.into()]);
     }
     let flags = [
         ("--locked", args.locked),
@@ -59,6 +60,7 @@ fn words(args: &StackMount) -> Vec<OsString> {
         ("--read-only", args.read_only),
         ("--allow-other", args.allow_other),
         ("--private", args.private),
+        ("--reverse", args.reverse),
     ];
     let set = flags.iter().filter(|(_, is_set)| *is_set);
     words.extend(set.map(|(flag, _)| flag.into()));

@@ -1,21 +1,24 @@
 //! Directories in the format of fscrypt, opened by a passphrase: the metadata of the tool is in them.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cipher::SystemRandom;
 use daemon::Failure;
+use fuse::Mount;
 use keys::{Argon2Params, HashWork};
 use protocol::api::FailureKind;
 use secret::Secret;
-use stack::Entry;
 use stack::formats::fscrypt::tool::{
     DIRECTORY_NAME, Error, Found, Options, ProtectedPolicy, Protector, Source, Store, Writers,
 };
-use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Policy, Space};
+use stack::formats::fscrypt::{Fscrypt, KeyName, KeyState, MasterKey, Node, Policy, Space};
+use stack::{Entry, Stacked};
 
+use super::control::{Answer, Control, Controlled, MasterState, Request};
 use super::lower;
-use crate::cmd::fscrypt::run::failure;
 use crate::cmd::stack::args::StackKey;
 use crate::outcome::LocalResult as Result;
 
@@ -26,7 +29,7 @@ const TRY: Duration = Duration::from_secs(1);
 const WORK_MAX: u64 = 1 << 28;
 
 fn failed(dir: &Path, error: Error) -> Failure {
-    failure(&dir.display().to_string(), error)
+    metadata_failure(&dir.display().to_string(), error)
 }
 
 /// Prepares an empty directory with a new master key, and with metadata that opens it by a passphrase.
@@ -53,7 +56,10 @@ pub(super) fn init(
         padding: policy.padding,
         contents: policy.contents,
         names: policy.names,
-        version: 2,
+        version: match policy.key {
+            KeyName::Descriptor(_) => 1,
+            KeyName::Identifier(_) => 2,
+        },
     };
     let made = ProtectedPolicy::create(options, protector.descriptor, &key, random);
     let (protected, _) = made.map_err(failed)?;
@@ -109,4 +115,184 @@ pub(super) fn unlock(dir: &Path, name: &KeyName, key: &StackKey) -> Result<Maste
     }
     let message = format!("{}: the passphrase is wrong", dir.display());
     Err(Failure::new(FailureKind::WrongKey, message))
+}
+
+/// The keys in files, by all names that policies have for them.
+pub(super) fn keys_of_files(files: &[PathBuf]) -> Result<HashMap<KeyName, MasterKey>> {
+    let mut keys = HashMap::new();
+    for file in files {
+        let key = lower::master_key(file)?;
+        let identifier = key
+            .identifier()
+            .map_err(|error| Failure::other(error.to_string()))?;
+        keys.insert(
+            key.descriptor(),
+            key.try_clone()
+                .map_err(|error| Failure::other(error.to_string()))?,
+        );
+        keys.insert(identifier, key);
+    }
+    Ok(keys)
+}
+
+/// Where contexts are, unless something else is asked for.
+pub(super) fn usual_space() -> Space {
+    match rustix::process::geteuid().is_root() {
+        true => Space::Trusted,
+        false => Space::User,
+    }
+}
+
+/// Prepares a directory in which other directories will be encrypted, and nothing else.
+pub(super) fn init_for_directories(dir: &Path, root: &Entry) -> Result<()> {
+    if Space::of(root)
+        .map_err(|error| lower::failure(dir, error))?
+        .is_some()
+    {
+        return Err(lower::failure(dir, vfs::Error::Exists));
+    }
+    Store::create(dir, Writers::Owner).map_err(|error| failed(dir, error))
+}
+
+/// The name by which a policy knows a key, if it is the right one.
+pub(super) fn right(key: &MasterKey, name: &KeyName, dir: &Path) -> Result<KeyName> {
+    // A policy of version 1 does not have to name its key in this way; what the tool makes does.
+    let found = match name {
+        KeyName::Descriptor(_) => Ok(key.descriptor()),
+        KeyName::Identifier(_) => key.identifier(),
+    };
+    match found {
+        Ok(found) if found == *name => Ok(found),
+        Ok(_) => Err(Failure::new(
+            FailureKind::WrongKey,
+            format!("the key is not the one of {}", dir.display()),
+        )),
+        Err(error) => Err(Failure::other(error.to_string())),
+    }
+}
+
+/// Has commands change the keys of a mount.
+pub(super) fn control(view: Arc<Stacked<Fscrypt>>, mount: &Arc<Mount>) -> Result<Option<Control>> {
+    let keys = MountedKeys {
+        view,
+        mount: Arc::downgrade(mount),
+    };
+    Control::start(mount.number(), keys).map(Some)
+}
+
+/// The keys of a mount.
+struct MountedKeys {
+    view: Arc<Stacked<Fscrypt>>,
+    mount: Weak<Mount>,
+}
+
+impl Controlled for MountedKeys {
+    fn control(&self, request: Request, secret: Option<Secret>) -> Result<Answer> {
+        let name = |bytes: &[u8]| {
+            let unknown = || Failure::usage("such a key is not known here");
+            key_name(bytes).ok_or_else(unknown)
+        };
+        match request {
+            Request::PolicyOf { ino } => {
+                let policy = self
+                    .view
+                    .with_node(ino, |node| node.policy().map(|policy| policy.to_kernel()));
+                match policy {
+                    Ok(policy) => Ok(Answer::Policy(policy.ok())),
+                    Err(error) => Err(Failure::other(error.to_string())),
+                }
+            }
+            Request::MasterState { name: bytes } => Ok(self.state(&name(&bytes)?)),
+            Request::AddMaster { name: bytes } => self.add(name(&bytes)?, secret),
+            Request::RemoveMaster { name: bytes } => self.remove(&name(&bytes)?),
+            Request::SetPolicy { ino, policy } => {
+                let format = self.view.format();
+                let policy = Policy::from_kernel(&policy)
+                    .ok_or_else(|| Failure::usage("such a policy is not known here"))?;
+                let set = self
+                    .view
+                    .change_directory(ino, |entry, node| format.encrypt(entry, node, &policy));
+                set.map_err(|error| lower::failure(Path::new("the directory"), error))?;
+                Ok(Answer::Done)
+            }
+            _ => Err(Failure::other("the mount is one of fscrypt")),
+        }
+    }
+}
+
+impl MountedKeys {
+    fn state(&self, name: &KeyName) -> Answer {
+        Answer::Master(match self.view.format().key_state(name) {
+            KeyState::Absent => MasterState::Absent,
+            KeyState::Present => MasterState::Present,
+            KeyState::Leaving => MasterState::Leaving,
+        })
+    }
+
+    fn add(&self, name: KeyName, secret: Option<Secret>) -> Result<Answer> {
+        let key = secret.and_then(MasterKey::new);
+        let key = key.ok_or_else(|| Failure::usage("a key has 16 to 64 bytes"))?;
+        right(&key, &name, Path::new("the directory"))?;
+        let added = self.view.format().add_key(name, key);
+        added.map_err(|error| Failure::new(FailureKind::Exists, error.to_string()))?;
+        // Targets of links were read without the key.
+        self.view.sweep(|node| node.is_under(&name), |_| ());
+        self.forget_contents(&name);
+        Ok(Answer::Done)
+    }
+
+    /// Takes a key away. Files that are open keep theirs, and nothing that was read of others stays in the
+    /// kernel.
+    fn remove(&self, name: &KeyName) -> Result<Answer> {
+        if let Some(mount) = self.mount.upgrade() {
+            mount.settle();
+        }
+        self.forget_contents(name);
+        let format = self.view.format();
+        let removed = format.remove_key(name);
+        removed.map_err(|error| Failure::new(FailureKind::NotFound, error.to_string()))?;
+        if self
+            .view
+            .sweep(|node| node.is_under(name), Node::forget_key)
+            == 0
+        {
+            format.has_left(name);
+        }
+        self.forget_contents(name);
+        Ok(self.state(name))
+    }
+
+    fn forget_contents(&self, name: &KeyName) {
+        let inodes = self.view.with_contents(|node| node.is_under(name));
+        if let Some(mount) = self.mount.upgrade() {
+            mount.forget_contents(&inodes);
+        }
+    }
+}
+
+/// The name of a key as it travels.
+fn key_name(bytes: &[u8]) -> Option<KeyName> {
+    let descriptor = || bytes.try_into().ok().map(KeyName::Descriptor);
+    let identifier = || bytes.try_into().ok().map(KeyName::Identifier);
+    descriptor().or_else(identifier)
+}
+
+/// What an error of metadata means to a command.
+pub(crate) fn metadata_failure(place: &str, error: Error) -> Failure {
+    use vfs::Error as Lower;
+    let kind = match error {
+        Error::Keys(error) => return Failure::from(error),
+        Error::WrongKey => FailureKind::WrongKey,
+        Error::Damaged(_) => FailureKind::Damaged,
+        Error::Unknown(_) => FailureKind::TooNew,
+        Error::NotFound(_) | Error::Lower(Lower::NotFound) => FailureKind::NotFound,
+        Error::Exists(_) => FailureKind::Exists,
+        Error::Foreign(_) | Error::Lower(Lower::Access | Lower::NotPermitted | Lower::ReadOnly) => {
+            FailureKind::Permission
+        }
+        Error::Lower(Lower::NoSpace | Lower::Quota) => FailureKind::NoSpace,
+        Error::Lower(_) => FailureKind::Device,
+        Error::Refused(_) | Error::Cipher(_) | Error::Memory(_) => FailureKind::Other,
+    };
+    Failure::new(kind, format!("{place}: {error}"))
 }

@@ -37,6 +37,15 @@ pub(super) fn policy(dir: &Path, lower: &Entry) -> Result<(Space, Policy)> {
     }
 }
 
+/// The key file, where there can be one only.
+pub(super) fn one_key_file(key: &StackKey) -> Result<Option<&Path>> {
+    match &key.key_file[..] {
+        [] => Ok(None),
+        [file] => Ok(Some(file)),
+        _ => Err(Failure::usage("this takes one key file")),
+    }
+}
+
 /// The master key in a file.
 pub(super) fn master_key(path: &Path) -> Result<MasterKey> {
     let key = key_file(path)?;
@@ -51,9 +60,14 @@ pub(super) fn master_key(path: &Path) -> Result<MasterKey> {
     })
 }
 
-/// The first line of a file, or what is typed.
+/// The passphrase of a directory, or a new one.
 pub(super) fn passphrase(dir: &Path, key: &StackKey, new: bool) -> Result<Secret> {
-    let mut passphrase = match &key.passfile {
+    passphrase_in(dir, key.passfile.as_deref(), new)
+}
+
+/// The first line of this file, or what is typed.
+pub(super) fn passphrase_in(dir: &Path, passfile: Option<&Path>, new: bool) -> Result<Secret> {
+    let mut passphrase = match passfile {
         Some(path) => key_file(path)?,
         None => ask(dir, new)?,
     };
@@ -73,9 +87,10 @@ pub(super) fn failure(dir: &Path, error: Error) -> Failure {
         Error::NotDirectory => (FailureKind::Usage, "it is not a directory"),
         Error::Exists => (FailureKind::Exists, "it is encrypted already"),
         Error::NotEmpty => (FailureKind::Other, "it is not empty"),
-        Error::Access | Error::NotPermitted | Error::ReadOnly => {
+        Error::Access | Error::NotPermitted => {
             (FailureKind::Permission, "it cannot be read or changed")
         }
+        Error::ReadOnly => (FailureKind::Permission, "its file system is read-only"),
         Error::NotSupported => (
             FailureKind::Other,
             "its file system does not have the extended attributes that are necessary, or the \

@@ -10,7 +10,8 @@ mod mounts;
 mod pefs;
 
 pub(crate) use background::start;
-pub(crate) use control::{Answer, KeyLine, Mounted, Request};
+pub(crate) use control::{Answer, KeyLine, MasterState, Mounted, Request};
+pub(crate) use fscrypt::metadata_failure;
 pub(crate) use mounts::{SUBTYPE, list, unmount};
 
 use cipher::SystemRandom;
@@ -30,10 +31,19 @@ pub(crate) fn run(args: Stack, as_json: bool) -> Result {
         Stack::Init(args) => {
             match args.format {
                 StackFormat::Fscrypt => init(&args)?,
+                StackFormat::Gocryptfs if args.by_directory || args.policy_version == 1 => {
+                    let message = "--by-directory and --policy-version are for the format fscrypt";
+                    return Err(Failure::usage(message));
+                }
                 StackFormat::Gocryptfs => gocryptfs::init(&args)?,
             }
             Ok(Outcome::done())
         }
+        Stack::Passwd(args) => {
+            gocryptfs::change_passphrase(&args)?;
+            Ok(Outcome::done())
+        }
+        Stack::Mount(args) if mount::is_remount(&args) => mount::remount(&args),
         Stack::Mount(args) if args.foreground || args.detached => mount::run(&args),
         Stack::Mount(args) => background::start(&args),
         Stack::Unmount(args) => {
@@ -46,6 +56,9 @@ pub(crate) fn run(args: Stack, as_json: bool) -> Result {
 }
 
 fn init(args: &StackInit) -> Result<()> {
+    if args.reverse {
+        return Err(Failure::usage("--reverse is for --format gocryptfs"));
+    }
     let dir = lower::open(&args.dir)?;
     let (contents, names) = match args.cipher {
         StackCipher::Aes256 => (Mode::Aes256Xts, Mode::Aes256Cts),
@@ -60,21 +73,42 @@ fn init(args: &StackInit) -> Result<()> {
         contents,
         names,
         padding: args.padding.unwrap_or(32),
+        key: match args.policy_version {
+            1 => KeyName::Descriptor([0; 8]),
+            _ => KeyName::Identifier([0; 16]),
+        },
         ..Policy::new([0; 16])
     };
+    if args.policy_version == 1 && names == Mode::Aes256Hctr2 {
+        return Err(Failure::usage(
+            "policies of version 1 have no aes-256-hctr2",
+        ));
+    }
     if !policy.is_valid() {
         return Err(Failure::usage("names are padded to 4, 8, 16 or 32 bytes"));
+    }
+    if args.by_directory {
+        return fscrypt::init_for_directories(&args.dir, &dir);
     }
     let space = match args.attributes {
         Some(StackSpace::Trusted) => Space::Trusted,
         Some(StackSpace::User) => Space::User,
-        None if rustix::process::geteuid().is_root() => Space::Trusted,
-        None => Space::User,
+        None => fscrypt::usual_space(),
     };
-    let Some(key_file) = &args.key.key_file else {
+    let Some(key_file) = lower::one_key_file(&args.key)? else {
         return fscrypt::init(&args.dir, &dir, space, &policy, &args.key);
     };
-    let key = lower::master_key(key_file)?.identifier();
+    let master = lower::master_key(key_file)?;
+    // It is of 64 bytes then: keys of files are made of its bytes.
+    if args.policy_version == 1 && !master.is_whole() {
+        return Err(Failure::usage(
+            "a key for policies of version 1 has 64 bytes",
+        ));
+    }
+    let key = match args.policy_version {
+        1 => Ok(master.descriptor()),
+        _ => master.identifier(),
+    };
     let key = key.map_err(|error| Failure::other(error.to_string()))?;
     let policy = Policy { key, ..policy };
     Fscrypt::set_policy(&dir, space, &policy, &SystemRandom)
@@ -104,9 +138,13 @@ struct PolicyStatus {
 fn status(args: &StackStatus, as_json: bool) -> Result {
     let dir = lower::open(&args.dir)?;
     let status = if let Some(config) = gocryptfs::config(&args.dir, &dir)? {
-        status_of_config(&config)
+        status_of_config(&config, "gocryptfs")
+    } else if let Some(config) = gocryptfs::reverse_config(&args.dir, &dir)? {
+        status_of_config(&config, "gocryptfs, shown by --reverse")
     } else if pefs::keys(&args.dir, &dir)?.is_some() {
         status_of_pefs()
+    } else if fscrypt::has_metadata(&dir) && matches!(Space::of(&dir), Ok(None)) {
+        status_of_directories()
     } else {
         let (space, policy) = lower::policy(&args.dir, &dir)?;
         status_of_policy(space, &policy)
@@ -134,10 +172,10 @@ fn status(args: &StackStatus, as_json: bool) -> Result {
     }))
 }
 
-fn status_of_config(config: &Config) -> Status {
+fn status_of_config(config: &Config, format: &'static str) -> Status {
     let features = config.features();
     Status {
-        format: "gocryptfs",
+        format,
         contents: match features.content {
             Content::AesGcm => "AES-256-GCM",
             Content::AesSiv => "AES-256-SIV",
@@ -158,6 +196,17 @@ fn status_of_pefs() -> Status {
         contents: "AES-XTS or Camellia-XTS, as each key says",
         authenticated: false,
         names: "AES-128-CBC",
+        policy: None,
+    }
+}
+
+fn status_of_directories() -> Status {
+    let ciphers = "as the policy of each directory says";
+    Status {
+        format: "fscrypt",
+        contents: ciphers,
+        authenticated: false,
+        names: ciphers,
         policy: None,
     }
 }

@@ -1,23 +1,25 @@
 //! Serving the view of a lower directory until it is unmounted.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cipher::SystemRandom;
 use daemon::Failure;
 use fuse::{AccessTimes, End, Hears, Mount};
-use protocol::api::FailureKind;
+use protocol::api::{AccessTimes as TimesOption, FailureKind};
 use protocol::client::Terminal;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use stack::formats::Format;
-use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Policy};
-use stack::{Entry, Options, Stacked};
+use stack::formats::fscrypt::{Fscrypt, Space};
+use stack::{Entry, Options, ReverseView, Stacked};
+use vfs::FileSystem;
 
 use super::control::Control;
-use super::mounts::SUBTYPE;
+use super::mounts::{SUBTYPE, find};
 use super::{background, gocryptfs, lower, pefs};
 use crate::cmd::export::args::MountOption;
 use crate::cmd::stack::args::StackMount;
@@ -27,6 +29,12 @@ use crate::terminal::Prompter;
 pub(super) fn run(args: &StackMount) -> Result {
     secret::harden_process().map_err(Failure::from)?;
     let dir = lower::open(&args.dir)?;
+    if args.reverse {
+        let keys = gocryptfs::open_reverse(&args.dir, &dir, &args.key)?;
+        let hears = hears(args, &dir);
+        let view = ReverseView::new(dir, keys, lower_options(args));
+        return serve_view(view, args, hears, no_control);
+    }
     if args.pefs {
         pefs::check_free(&args.dir, &dir)?;
         return serve(dir, pefs::without_keys(), args, pefs::control);
@@ -46,23 +54,35 @@ pub(super) fn run(args: &StackMount) -> Result {
         return serve(dir, format, args, pefs::control);
     }
     let format = fscrypt(&dir, args)?;
-    serve(dir, format, args, no_control)
+    serve(dir, format, args, super::fscrypt::control)
 }
 
 /// The format of a directory of fscrypt, with its key.
 fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
-    let (space, policy) = lower::policy(&args.dir, dir)?;
-    let keys = match &args.key.key_file {
-        Some(path) => {
-            let key = lower::master_key(path)?;
-            HashMap::from([(right(&key, &policy, &args.dir)?, key)])
+    let (space, policy) =
+        match super::fscrypt::has_metadata(dir) && matches!(Space::of(dir), Ok(None)) {
+            true => (super::fscrypt::usual_space(), None),
+            false => {
+                let (space, policy) = lower::policy(&args.dir, dir)?;
+                (space, Some(policy))
+            }
+        };
+    let keys = match policy {
+        _ if !args.key.key_file.is_empty() => {
+            let keys = super::fscrypt::keys_of_files(&args.key.key_file)?;
+            if policy.is_some_and(|policy| !keys.contains_key(&policy.key)) {
+                let message = format!("the key is not the one of {}", args.dir.display());
+                return Err(Failure::new(FailureKind::WrongKey, message));
+            }
+            keys
         }
-        None if args.locked => HashMap::new(),
-        None if super::fscrypt::has_metadata(dir) => {
+        None => HashMap::new(),
+        Some(_) if args.locked => HashMap::new(),
+        Some(policy) if super::fscrypt::has_metadata(dir) => {
             let key = super::fscrypt::unlock(&args.dir, &policy.key, &args.key)?;
             HashMap::from([(policy.key, key)])
         }
-        None => {
+        Some(_) => {
             let message = "fscrypt needs a key file: -d FILE; or --locked, to use no key";
             return Err(Failure::usage(message));
         }
@@ -71,32 +91,54 @@ fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
 }
 
 /// Has commands change the keys of a mount.
-type StartControl<F> = fn(Arc<Stacked<F>>, &Arc<Mount>) -> Result<Option<Control>>;
+type StartControl<V> = fn(Arc<V>, &Arc<Mount>) -> Result<Option<Control>>;
 
 /// For formats whose keys stay.
-fn no_control<F: Format>(_: Arc<Stacked<F>>, _: &Arc<Mount>) -> Result<Option<Control>> {
+fn no_control<V>(_: Arc<V>, _: &Arc<Mount>) -> Result<Option<Control>> {
     Ok(None)
 }
 
-fn serve<F: Format>(dir: Entry, format: F, args: &StackMount, control: StartControl<F>) -> Result {
-    more_files();
-    let shared = !args.private;
-    // What other machines change is seen when a file is opened, and what they are to see is there when it is
-    // closed.
-    let hears = match shared {
-        false => Hears::Neither,
-        true if dir.is_local() => Hears::Opens,
-        true => Hears::OpensAndCloses,
+fn serve<F: Format>(
+    dir: Entry,
+    format: F,
+    args: &StackMount,
+    control: StartControl<Stacked<F>>,
+) -> Result {
+    let hears = match args.private {
+        true if format.heeds_opens() => Hears::OpensAndKeeps,
+        _ => hears(args, &dir),
     };
-    let view = Stacked::new(dir, format, Options { shared })
-        .map_err(|error| lower::failure(&args.dir, error))?;
-    let view = Arc::new(view);
+    let view = Stacked::new(dir, format, lower_options(args));
+    serve_view(view, args, hears, control)
+}
+
+/// What other machines change is seen when a file is opened, and what they are to see is there when it is
+/// closed.
+fn hears(args: &StackMount, dir: &Entry) -> Hears {
+    match args.private {
+        true => Hears::Neither,
+        false if dir.is_local() => Hears::Opens,
+        false => Hears::OpensAndCloses,
+    }
+}
+
+fn serve_view<V: FileSystem + 'static>(
+    view: vfs::Result<V>,
+    args: &StackMount,
+    hears: Hears,
+    control: StartControl<V>,
+) -> Result {
+    let known_max = more_files();
+    let view = Arc::new(view.map_err(|error| lower::failure(&args.dir, error))?);
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let signals = signals.map_err(|error| Failure::other(error.to_string()))?;
     let mount = Mount::new(
         view.clone(),
         &absolute(&args.mountpoint),
-        &options(args, hears)?,
+        &fuse::Options {
+            known_max,
+            ..options(args, hears)?
+        },
     )?;
     let mount = Arc::new(mount);
     let _control = control(view, &mount).unwrap_or_else(|failure| {
@@ -125,28 +167,40 @@ fn serve<F: Format>(dir: Entry, format: F, args: &StackMount, control: StartCont
     }
 }
 
-/// The name by which the policy knows the key, if it is the right one.
-fn right(key: &MasterKey, policy: &Policy, dir: &Path) -> Result<KeyName> {
-    // A policy of version 1 does not have to name its key in this way; what the tool makes does.
-    let name = match policy.key {
-        KeyName::Descriptor(_) => Ok(key.descriptor()),
-        KeyName::Identifier(_) => key.identifier(),
-    };
-    match name {
-        Ok(name) if name == policy.key => Ok(name),
-        Ok(_) => Err(Failure::new(
-            FailureKind::WrongKey,
-            format!("the key is not the one of {}", dir.display()),
-        )),
-        Err(error) => Err(Failure::other(error.to_string())),
+/// How the lower directory is used.
+fn lower_options(args: &StackMount) -> Options {
+    let has = |option: MountOption| args.options.contains(&option);
+    Options {
+        shared: !args.private,
+        noatime: has(MountOption::AccessTimes(TimesOption::Never)),
+        nodiratime: has(MountOption::DirectoryTimes(false)),
     }
+}
+
+/// Whether a mount that exists is to follow the options.
+pub(super) fn is_remount(args: &StackMount) -> bool {
+    args.options.contains(&MountOption::Remount)
+}
+
+/// Has a mount follow the options of its kind.
+pub(super) fn remount(args: &StackMount) -> Result {
+    let mount = find(&args.mountpoint)?;
+    let options_now = lower_options(args);
+    let has = |word: &str| mount.options.iter().any(|option| option == word);
+    if options_now.noatime != has("noatime") || options_now.nodiratime != has("nodiratime") {
+        return Err(Failure::usage(
+            "noatime and nodiratime cannot change while it is mounted; unmount it, and mount it again",
+        ));
+    }
+    mount.follow(&options(args, Hears::Neither)?)?;
+    Ok(Outcome::done())
 }
 
 fn options(args: &StackMount, hears: Hears) -> Result<fuse::Options> {
     let mut options = fuse::Options {
         fs_name: absolute(&args.dir).display().to_string(),
         subtype: SUBTYPE.to_owned(),
-        read_only: args.read_only,
+        read_only: args.read_only || args.reverse,
         allow_other: args.allow_other,
         hears,
         ..fuse::Options::default()
@@ -158,21 +212,18 @@ fn options(args: &StackMount, hears: Hears) -> Result<fuse::Options> {
             MountOption::Setuid(is) => options.nosuid = !is,
             MountOption::Devices(is) => options.nodev = !is,
             MountOption::DirectoryTimes(is) => options.nodiratime = !is,
-            MountOption::AccessTimes(protocol::api::AccessTimes::Never) => {
+            MountOption::AccessTimes(TimesOption::Never) => {
                 options.access_times = AccessTimes::Never;
             }
-            MountOption::AccessTimes(protocol::api::AccessTimes::Relative) => {
+            MountOption::AccessTimes(TimesOption::Relative) => {
                 options.access_times = AccessTimes::Relative;
             }
-            MountOption::AccessTimes(protocol::api::AccessTimes::Always) => {
-                options.access_times = AccessTimes::Always;
-            }
-            MountOption::Remount => {
+            MountOption::AccessTimes(TimesOption::Always) => {
                 return Err(Failure::usage(
-                    "unmount it, and mount it again with the options",
+                    "access times are those of the lower file system: mount that one with strictatime",
                 ));
             }
-            MountOption::Ignored => {}
+            MountOption::Remount | MountOption::Ignored => {}
         }
     }
     Ok(options)
@@ -199,14 +250,22 @@ fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Allows as many open files as the system lets this process have: each inode that the kernel keeps is
-/// one.
-fn more_files() {
+/// The most inodes that the kernel may know of a mount: each costs memory here.
+const KNOWN_MAX: u64 = 1 << 19;
+
+/// Allows as many open files as the system lets this process have, and returns how many inodes the kernel may know:
+/// each is an open file.
+fn more_files() -> Option<NonZeroUsize> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // The mount works without, for fewer files.
-    let _ = setrlimit(Resource::Nofile, raised);
+    let allowed = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    // The rest is for files that are read and written.
+    let known = allowed.map_or(KNOWN_MAX, |files| (files / 4 * 3).min(KNOWN_MAX));
+    NonZeroUsize::new(usize::try_from(known).unwrap_or(usize::MAX))
 }

@@ -69,19 +69,24 @@ fn row(listed: Listed) -> Row {
 }
 
 pub(crate) fn unmount(mountpoint: &Path, force: bool) -> Result<Listed> {
+    let mount = find(mountpoint)?;
+    mount.unmount(force)?;
+    Ok(mount)
+}
+
+/// The mount at a place.
+pub(super) fn find(mountpoint: &Path) -> Result<Listed> {
     let path = resolved(mountpoint);
     let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
-    let Some(mount) = mounts.find(|mount| mount.path == path) else {
-        return Err(Failure::new(
+    mounts.find(|mount| mount.path == path).ok_or_else(|| {
+        Failure::new(
             FailureKind::NotFound,
             format!(
                 "no encrypted directory is mounted on {}; 'strongroom stack list' shows those that are",
                 path.display()
             ),
-        ));
-    };
-    mount.unmount(force)?;
-    Ok(mount)
+        )
+    })
 }
 
 /// The path as the kernel lists it. The last name is not looked up: its file system may have lost its server.

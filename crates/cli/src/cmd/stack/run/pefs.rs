@@ -138,6 +138,7 @@ impl Controlled for MountedKeys {
                     .map_err(|error| refused(id, error))?;
                 Ok(Answer::Done)
             }
+            _ => Err(Failure::other("the mount is one of pefs")),
         }
     }
 }
@@ -184,7 +185,7 @@ fn refused(id: KeyId, error: Error) -> Failure {
 /// The key of a file, or of a passphrase.
 fn master_key(dir: &Path, keys: &Keys, key: &StackKey) -> Result<MasterKey> {
     let iterations = keys.config.iterations.unwrap_or(DEFAULT_ITERATIONS);
-    let (files, passphrase): (Vec<Secret>, _) = match &key.key_file {
+    let (files, passphrase): (Vec<Secret>, _) = match lower::one_key_file(key)? {
         Some(path) => (vec![key_file(path)?], None),
         None => (Vec::new(), Some(lower::passphrase(dir, key, false)?)),
     };

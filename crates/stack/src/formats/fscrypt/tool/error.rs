@@ -1,4 +1,4 @@
-//! What can be wrong with the files of the tool.
+//! The errors of the tool's files.
 
 /// Why a policy or protector could not be used.
 #[derive(Debug, thiserror::Error)]

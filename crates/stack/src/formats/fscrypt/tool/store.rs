@@ -1,10 +1,10 @@
 //! The directory `.fscrypt`.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use vfs::Error as Lower;
 
 use super::error::{Error, Result, damaged};
@@ -13,7 +13,7 @@ use super::link::Link;
 use super::policy::ProtectedPolicy;
 use super::protector::{Descriptor, Protector, Source};
 use crate::formats::fscrypt::KeyName;
-use crate::lower::{Entry, list, posix};
+use crate::lower::{Entry, list, posix, replace, sync};
 
 /// The name of the directory.
 pub const DIRECTORY_NAME: &str = ".fscrypt";
@@ -133,7 +133,7 @@ impl Store {
         if filled.is_err() {
             remove_tree(&root, &temporary);
         }
-        filled.and_then(|()| sync(&root))
+        filled.and_then(|()| Ok(sync(&root)?))
     }
 
     /// Removes all policies and protectors. What only they open cannot be opened any more.
@@ -146,7 +146,7 @@ impl Store {
         let temporary = temporary_name();
         rustix::fs::renameat(&root, DIRECTORY_NAME, &root, &temporary[..]).map_err(posix)?;
         remove_tree(&root, &temporary);
-        sync(&root)
+        Ok(sync(&root)?)
     }
 
     /// Who can make policies and protectors here; nothing for modes of another kind.
@@ -344,32 +344,9 @@ fn in_file(name: &str, error: Error) -> Error {
 
 /// Replaces a file at once, and keeps its owner and mode.
 fn write(dir: &Entry, name: &str, bytes: &[u8], owner: Option<u32>) -> Result<()> {
-    let before = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok();
-    let mode = before.map_or(0o600, |stat| stat.st_mode & 0o777);
-    let owner = owner.or(before.map(|stat| stat.st_uid));
     let temporary = temporary_name();
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
-    let file = dir.open(temporary.as_bytes(), flags, Mode::RUSR | Mode::WUSR)?;
-    let written = || -> Result<()> {
-        if let Some(uid) = owner.filter(|_| rustix::process::geteuid().is_root()) {
-            rustix::fs::fchown(&file, Some(Uid::from_raw(uid)), None::<Gid>).map_err(posix)?;
-        }
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(posix)?;
-        let mut file = File::from(file);
-        file.write_all(bytes)
-            .and_then(|()| file.sync_all())
-            .map_err(|error| {
-                let errno = error.raw_os_error().unwrap_or_default();
-                Lower::from_errno(errno).unwrap_or(Lower::Io)
-            })?;
-        rustix::fs::renameat(dir, &temporary[..], dir, name).map_err(posix)?;
-        Ok(())
-    };
-    let written = written();
-    if written.is_err() {
-        let _ = rustix::fs::unlinkat(dir, &temporary[..], AtFlags::empty());
-    }
-    written.and_then(|()| sync(dir))
+    replace(dir, temporary.as_bytes(), name.as_bytes(), bytes, owner)?;
+    Ok(())
 }
 
 fn remove(dir: &Entry, name: &str, what: &str) -> Result<()> {
@@ -378,7 +355,7 @@ fn remove(dir: &Entry, name: &str, what: &str) -> Result<()> {
         Lower::NotFound => Error::NotFound(what.to_owned()),
         other => Error::Lower(other),
     })?;
-    sync(dir)
+    Ok(sync(dir)?)
 }
 
 /// Removes the directory as far as it can be removed. It has no metadata any more, or never had.
@@ -400,11 +377,6 @@ fn remove_tree(root: &Entry, name: &str) {
         let _ = rustix::fs::unlinkat(&base, part, AtFlags::REMOVEDIR);
     }
     let _ = rustix::fs::unlinkat(root, name, AtFlags::REMOVEDIR);
-}
-
-fn sync(dir: &Entry) -> Result<()> {
-    let file = dir.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?;
-    Ok(rustix::fs::fsync(file).map_err(posix)?)
 }
 
 /// A name that the tool does not take for a file of its own.

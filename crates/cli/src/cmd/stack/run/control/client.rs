@@ -29,13 +29,28 @@ pub(crate) struct Mounted {
 impl Mounted {
     /// The mount that a path is on. Only those who may look into a mount find it by what is in it.
     pub(crate) fn of(path: &Path) -> Result<Mounted> {
+        Mounted::find(path)?.ok_or_else(|| {
+            let why = "it is on no mount of an encrypted directory";
+            Failure::new(FailureKind::NotFound, format!("{}: {why}", path.display()))
+        })
+    }
+
+    /// The mount of a lower directory, the last one.
+    pub(crate) fn of_lower(lower: &Path) -> Option<Mounted> {
+        let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
+        let listed = mounts.find(|mount| Path::new(&mount.source) == lower)?;
+        Some(Mounted { listed })
+    }
+
+    /// The mount that a path is on, if it is on one.
+    pub(crate) fn find(path: &Path) -> Result<Option<Mounted>> {
         let failed = |kind, why: &dyn std::fmt::Display| {
             Failure::new(kind, format!("{}: {why}", path.display()))
         };
         let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
         let place = resolved(path);
         if let Some(listed) = mounts.clone().find(|mount| mount.path == place) {
-            return Ok(Mounted { listed });
+            return Ok(Some(Mounted { listed }));
         }
         let found = rustix::fs::lstat(path).map_err(|error| match error {
             Errno::NOENT => failed(FailureKind::NotFound, &"there is no such file"),
@@ -44,9 +59,7 @@ impl Mounted {
         })?;
         let device = (rustix::fs::major(found.st_dev) == 0).then(|| minor(found.st_dev));
         let listed = mounts.find(|mount| Some(mount.device) == device);
-        let why = "it is on no mount of an encrypted directory";
-        let listed = listed.ok_or_else(|| failed(FailureKind::NotFound, &why))?;
-        Ok(Mounted { listed })
+        Ok(listed.map(|listed| Mounted { listed }))
     }
 
     /// The lower directory.

@@ -35,12 +35,22 @@ pub(crate) enum Request {
         name: Vec<u8>,
         id: [u8; 8],
     },
+    /// With fscrypt: the policy of an inode.
+    PolicyOf { ino: u64 },
+    /// With fscrypt: a policy for an empty directory, as the kernel has policies.
+    SetPolicy { ino: u64, policy: Vec<u8> },
+    /// With fscrypt: whether there is this master key.
+    MasterState { name: Vec<u8> },
+    /// With fscrypt: another master key, which follows as a secret.
+    AddMaster { name: Vec<u8> },
+    /// With fscrypt: one master key less.
+    RemoveMaster { name: Vec<u8> },
 }
 
 impl Request {
     /// Whether a secret follows.
     pub(super) fn has_secret(&self) -> bool {
-        matches!(self, Request::Add { .. })
+        matches!(self, Request::Add { .. } | Request::AddMaster { .. })
     }
 }
 
@@ -49,7 +59,19 @@ impl Request {
 pub(crate) enum Answer {
     Done,
     Keys(Vec<KeyLine>),
+    /// As the kernel has policies; nothing for what is not encrypted.
+    Policy(Option<Vec<u8>>),
+    Master(MasterState),
     Failed(Failure),
+}
+
+/// Whether there is a master key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum MasterState {
+    Absent,
+    Present,
+    /// It was removed while files were open.
+    Leaving,
 }
 
 /// A key, as it is shown.

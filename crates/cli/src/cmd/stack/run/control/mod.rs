@@ -11,5 +11,5 @@ mod messages;
 mod server;
 
 pub(crate) use client::Mounted;
-pub(crate) use messages::{Answer, KeyLine, Request};
+pub(crate) use messages::{Answer, KeyLine, MasterState, Request};
 pub(super) use server::{Control, Controlled};

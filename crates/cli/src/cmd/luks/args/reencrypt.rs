@@ -1,0 +1,93 @@
+//! Changing the key or cipher of a container in place.
+
+use clap::{Args, ValueEnum};
+
+use super::shared::{LuksContainer, LuksKdf, LuksKey};
+use crate::cmd::values;
+
+/// What is kept of data while it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LuksResilience {
+    Checksum,
+    Journal,
+    None,
+}
+
+/// Re-encrypt a container in place, with a new key or cipher
+///
+/// All data gets a new random key, and another cipher, key length or sector size if you ask for it. The data
+/// stays where it is. The container must be closed, and must be LUKS2 (`luks convert` makes it so) without
+/// --integrity. Back up the data first. Old backups of the header do not open the data afterwards.
+///
+/// The new key needs your passphrases. Without options, the command asks for the passphrase of each key slot.
+/// With --key-slot or a key file it keeps one slot. At the end all other slots are removed. A kept slot gets
+/// another number.
+///
+/// Ctrl-C pauses the work. After that, or after a power cut, continue it with --resume-only.
+/// `cryptsetup reencrypt --resume-only` continues it too, and this command continues what cryptsetup began.
+/// Until it is complete, the container opens with the same passphrases (`luks open`).
+///
+/// Data is written in parts, the hot zones. With --resilience checksum, checksums of the sectors of a hot zone
+/// are stored in the header before it is written, which relies on a device that writes whole sectors. With
+/// journal, the data itself is stored there: slower, and safe on any device. With none, a power cut destroys
+/// data.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A new key; asks for the passphrase of each key slot:
+    strongroom luks reencrypt secret.img
+
+  Another cipher, by a key file that opens key slot 0; only that slot is kept:
+    strongroom luks reencrypt --cipher serpent-xts-plain64 --key-file /etc/keys/disk -S 0 /dev/sdb
+
+  Prepare only; continue later, with a line of JSON each 10 seconds:
+    strongroom luks reencrypt --init-only secret.img
+    strongroom luks reencrypt --resume-only --progress-json --progress-frequency 10 secret.img
+
+EXIT CODES
+  1 if it was interrupted; 2 for a wrong argument; 3 if no re-encryption is under way, with
+  --resume-only; 4 if one is under way, with --init-only or options for a new one; 5 if the
+  container is open; 7 if the passphrase is wrong; 9 if the header is damaged or was changed; 10
+  if the container cannot be re-encrypted; 11 if the header or the device has no free space.")]
+pub(crate) struct LuksReencrypt {
+    /// The new cipher; default: the present one
+    #[arg(short, long, value_name = "CIPHER", conflicts_with = "resume_only")]
+    pub(crate) cipher: Option<String>,
+    /// The length of the new key in bits; default: as it is, or what the cipher takes
+    #[arg(short = 's', long, value_name = "BITS", conflicts_with = "resume_only")]
+    pub(crate) key_size: Option<usize>,
+    /// The new sector size in bytes: 512, 1024, 2048 or 4096; a file system may need the old one
+    #[arg(long, value_name = "BYTES", conflicts_with = "resume_only")]
+    pub(crate) sector_size: Option<u32>,
+    /// Keep only this key slot
+    #[arg(short = 'S', long, value_name = "SLOT", conflicts_with = "resume_only")]
+    pub(crate) key_slot: Option<u32>,
+    /// Protect the data that is being written; default: checksum
+    #[arg(long, value_enum, conflicts_with = "resume_only")]
+    pub(crate) resilience: Option<LuksResilience>,
+    /// The hash of --resilience checksum; default: sha256
+    #[arg(long, value_name = "HASH", conflicts_with = "resume_only")]
+    pub(crate) resilience_hash: Option<String>,
+    /// The largest size of a hot zone, such as 64M; default: 32M
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    pub(crate) hotzone_size: Option<u64>,
+    /// Prepare the header and stop; no data is written
+    #[arg(long, conflicts_with = "resume_only")]
+    pub(crate) init_only: bool,
+    /// Continue a re-encryption, and do not begin one
+    #[arg(long)]
+    pub(crate) resume_only: bool,
+    /// Print the progress as a line each so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) progress_frequency: Option<u64>,
+    /// Print the progress as lines of JSON
+    #[arg(long)]
+    pub(crate) progress_json: bool,
+    #[command(flatten)]
+    pub(crate) key: LuksKey,
+    #[command(flatten)]
+    pub(crate) container: LuksContainer,
+    // Last: what follows would stand below its heading.
+    #[command(flatten)]
+    pub(crate) kdf: LuksKdf,
+}

@@ -1,0 +1,262 @@
+//! `strongroom luks reencrypt`. What data becomes is tested in the crate `luks`.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::process::Stdio;
+
+use common::*;
+
+/// A password hash as quick as there is.
+const CHEAP: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 32";
+
+const PASSPHRASE: &str = "correct horse\n";
+
+/// A container in the file `image`, with 2 MiB of data.
+fn format(place: &Place, more: &str) {
+    let file = std::fs::File::create(place.path("image")).unwrap();
+    file.set_len(18 << 20).unwrap();
+    ends(
+        place,
+        0,
+        &format!("format -q {more} {{DIR}}/image"),
+        PASSPHRASE,
+    );
+}
+
+/// Runs a command line of `luks`, split at spaces, that has to end with this code.
+#[track_caller]
+fn ends(place: &Place, code: i32, line: &str, input: &str) -> Done {
+    let done = place.run_with(&place.words(&format!("luks {line}")), input.as_bytes());
+    assert_eq!(done.code, code, "{line}: {done:?}");
+    done
+}
+
+/// The data as it lies there, encrypted: zeros until something is written.
+fn data(place: &Place) -> Vec<u8> {
+    let mut bytes = vec![0; 2 << 20];
+    let file = std::fs::File::open(place.path("image")).unwrap();
+    file.read_exact_at(&mut bytes, 16 << 20).unwrap();
+    bytes
+}
+
+#[test]
+fn a_container_gets_a_new_key_and_cipher() {
+    let place = Place::without_daemon();
+    let luks = |code, line: &str, input| ends(&place, code, line, input);
+    format(&place, CHEAP);
+    let before = data(&place);
+    luks(NOT_FOUND, "reencrypt --resume-only {DIR}/image", PASSPHRASE);
+    luks(WRONG_KEY, "reencrypt {DIR}/image", "wrong passphrase\n");
+    luks(
+        USAGE,
+        "reencrypt --cipher aes-xts-plain64 -s 192 {DIR}/image",
+        PASSPHRASE,
+    );
+    luks(
+        USAGE,
+        "reencrypt --resume-only --cipher aes-xts-plain64 {DIR}/image",
+        PASSPHRASE,
+    );
+    assert!(
+        data(&place) == before,
+        "nothing is changed by what is refused"
+    );
+    let line = format!("reencrypt {CHEAP} --cipher serpent-xts-plain64 -s 256 {{DIR}}/image");
+    let done = luks(0, &line, PASSPHRASE);
+    assert_eq!(
+        (&*done.out, &*done.err),
+        ("", ""),
+        "no terminal, no progress"
+    );
+    let after = data(&place);
+    assert!(
+        before
+            .chunks(512)
+            .zip(after.chunks(512))
+            .all(|(a, b)| a != b)
+    );
+    let dump = luks(0, "dump {DIR}/image", "").out;
+    has(&dump, "serpent-xts-plain64");
+    lacks(&dump, "online-reencrypt");
+    luks(0, "open --test-passphrase -S 1 {DIR}/image", PASSPHRASE);
+    luks(
+        NOT_FOUND,
+        "open --test-passphrase -S 0 {DIR}/image",
+        PASSPHRASE,
+    );
+    let line = format!("reencrypt {CHEAP} --progress-json --progress-frequency 0 {{DIR}}/image");
+    let said = luks(0, &line, PASSPHRASE).out;
+    let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(last["device_bytes"], last["device_size"], "{said}");
+    format(
+        &place,
+        "--type luks1 --pbkdf pbkdf2 --pbkdf-force-iterations 1000",
+    );
+    has(
+        &luks(TOO_NEW, "reencrypt {DIR}/image", PASSPHRASE).err,
+        "luks convert --type luks2",
+    );
+}
+
+#[test]
+fn passphrases_are_asked_for_by_slot_or_one_is_kept() {
+    let place = Place::without_daemon();
+    let luks = |code, line: &str, input: &str| ends(&place, code, line, input);
+    let two = |code, slot| {
+        luks(
+            code,
+            &format!("open --test-passphrase -S {slot} {{DIR}}/image"),
+            "two\n",
+        )
+    };
+    format(&place, CHEAP);
+    std::fs::write(place.path("key"), "two").unwrap();
+    let add = format!("add-key {CHEAP} --new-keyfile {{DIR}}/key {{DIR}}/image");
+    luks(0, &add, PASSPHRASE);
+    let line = format!("reencrypt {CHEAP} {{DIR}}/image");
+    luks(WRONG_KEY, &line, &format!("{PASSPHRASE}{PASSPHRASE}"));
+    luks(0, &line, &format!("{PASSPHRASE}two\n"));
+    luks(0, "open --test-passphrase -S 2 {DIR}/image", PASSPHRASE);
+    two(0, 3);
+    let with_file = format!("reencrypt {CHEAP} --key-file {{DIR}}/key {{DIR}}/image");
+    has(&luks(USAGE, &with_file, "").err, "--key-slot");
+    luks(0, &format!("{with_file} -S 3"), "");
+    luks(WRONG_KEY, "open --test-passphrase {DIR}/image", PASSPHRASE);
+    two(0, 0);
+    luks(0, &with_file, "");
+    two(0, 1);
+}
+
+#[test]
+fn a_reencryption_that_was_prepared_opens_and_is_continued() {
+    let place = Place::new();
+    let luks = |code, line: &str, input| ends(&place, code, line, input);
+    format(&place, CHEAP);
+    let before = data(&place);
+    luks(
+        0,
+        &format!("reencrypt {CHEAP} --init-only {{DIR}}/image"),
+        PASSPHRASE,
+    );
+    assert!(data(&place) == before, "no data is written");
+    luks(EXISTS, "reencrypt --init-only {DIR}/image", PASSPHRASE);
+    luks(
+        EXISTS,
+        "reencrypt --cipher aes-xts-plain64 {DIR}/image",
+        PASSPHRASE,
+    );
+    luks(0, "open {DIR}/image secret", PASSPHRASE);
+    let status = luks(0, "status --json", "").out;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let at = &status[0]["reencryption"];
+    assert_eq!(
+        (&at["done"], &at["total"]),
+        (&0.into(), &(2 << 20).into()),
+        "{status}"
+    );
+    has(
+        &luks(0, "status secret", "").out,
+        "0 of 4096 sectors are re-encrypted",
+    );
+    luks(BUSY, "reencrypt {DIR}/image", PASSPHRASE);
+    luks(0, "close secret", "");
+    luks(WRONG_KEY, "reencrypt {DIR}/image", "wrong passphrase\n");
+    luks(0, "reencrypt --resume-only {DIR}/image", PASSPHRASE);
+    assert!(data(&place) != before);
+    luks(0, "open {DIR}/image secret", PASSPHRASE);
+    has(&luks(0, "status --json", "").out, "\"reencryption\": null");
+    luks(BUSY, "reencrypt {DIR}/image", PASSPHRASE);
+    luks(0, "close secret", "");
+}
+
+/// Starts a re-encryption in small hot zones, and sends a signal when the first is behind it.
+fn signalled(place: &Place, signal: rustix::process::Signal) -> std::process::Output {
+    let line = format!(
+        "luks reencrypt {CHEAP} --resilience journal --hotzone-size 4096 --progress-json \
+         --progress-frequency 0 {{DIR}}/image"
+    );
+    let mut child = place
+        .command()
+        .args(place.words(&line))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(PASSPHRASE.as_bytes())
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        lines.next().expect("progress").unwrap();
+    }
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, signal).unwrap();
+    // It shall not wait for a reader.
+    for line in lines {
+        line.unwrap();
+    }
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn an_interruption_pauses_and_says_how_to_go_on() {
+    let place = Place::without_daemon();
+    format(&place, CHEAP);
+    let ended = signalled(&place, rustix::process::Signal::INT);
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(OTHER), "{said}");
+    has(&said, "strongroom luks reencrypt --resume-only");
+    let dump = ends(&place, 0, "dump {DIR}/image", "").out;
+    has(&dump, "online-reencrypt-v2");
+    lacks(&dump, "in-reencryption");
+    ends(&place, 0, "reencrypt {DIR}/image", PASSPHRASE);
+    lacks(
+        &ends(&place, 0, "dump {DIR}/image", "").out,
+        "online-reencrypt-v2",
+    );
+}
+
+#[test]
+fn a_command_that_is_killed_is_continued() {
+    let place = Place::without_daemon();
+    format(&place, CHEAP);
+    let ended = signalled(&place, rustix::process::Signal::KILL);
+    assert_eq!(ended.status.code(), None);
+    has(
+        &ends(&place, 0, "dump {DIR}/image", "").out,
+        "online-reencrypt-v2",
+    );
+    ends(&place, 0, "reencrypt --resume-only {DIR}/image", PASSPHRASE);
+    ends(&place, 0, "open --test-passphrase {DIR}/image", PASSPHRASE);
+}
+
+#[test]
+fn the_header_may_be_elsewhere() {
+    let place = Place::without_daemon();
+    let luks = |code, line: &str| ends(&place, code, line, PASSPHRASE);
+    format(&place, &format!("{CHEAP} --header {{DIR}}/header"));
+    luks(USAGE, "reencrypt {DIR}/header");
+    luks(
+        0,
+        &format!("reencrypt {CHEAP} --init-only --header {{DIR}}/header {{DIR}}/image"),
+    );
+    let small = std::fs::File::create(place.path("small")).unwrap();
+    small.set_len(0).unwrap();
+    luks(11, "reencrypt --header {DIR}/header {DIR}/small");
+    has(
+        &luks(0, "dump --header {DIR}/header {DIR}/image").out,
+        "online-reencrypt-v2",
+    );
+    luks(0, "reencrypt --header {DIR}/header {DIR}/image");
+    assert!(data(&place) != vec![0; 2 << 20]);
+    luks(
+        0,
+        "open --test-passphrase --header {DIR}/header {DIR}/image",
+    );
+}

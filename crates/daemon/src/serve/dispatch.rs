@@ -1,0 +1,127 @@
+//! Carrying out requests, whichever protocol they came by.
+
+use std::sync::Arc;
+
+use protocol::api::{Ask, Command, FailureKind, Reply, Request};
+use secret::Secret;
+
+use crate::failure::{Failure, Result};
+use crate::host::users::Peer;
+use crate::serve::commands::served;
+use crate::state::channel::{Channel, Data};
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::zones::view::View;
+
+/// What came of a request.
+pub(crate) enum Outcome {
+    Reply(Reply),
+    Stop,
+}
+
+/// A channel to a caller, which has the names that a tenant uses in a zone.
+struct Seen<'a> {
+    channel: &'a mut dyn Channel,
+    view: Option<&'a View>,
+}
+
+impl Channel for Seen<'_> {
+    fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
+        self.channel.ask(match self.view {
+            Some(view) => view.ask(ask),
+            None => ask,
+        })
+    }
+
+    fn notice(&mut self, text: String) {
+        self.channel.notice(match self.view {
+            Some(view) => view.text(&text),
+            None => text,
+        });
+    }
+
+    fn data(&self) -> Result<Arc<dyn Data>> {
+        self.channel.data()
+    }
+}
+
+/// How much memory a request lets one password hash take, in KiB: others may not take it from the machine.
+fn hash_memory_of(request: &Request, peer: &Peer, view: Option<&View>) -> Result<u64> {
+    match request.hash_memory {
+        None => Ok(0),
+        Some(mib) if peer.is_admin && view.is_none() => Ok(mib.saturating_mul(1024)),
+        Some(_) => Err(Failure::new(
+            FailureKind::Permission,
+            "--hash-memory is for root, and for the user who runs the daemon",
+        )),
+    }
+}
+
+impl Daemon {
+    /// Carries out a request, which came in through a zone if there is a view of one.
+    pub(crate) fn carry_out(
+        self: &Arc<Self>,
+        request: Request,
+        peer: Peer,
+        view: Option<&View>,
+        channel: &mut dyn Channel,
+    ) -> Result<Outcome> {
+        keys::hash_for(peer.uid);
+        keys::allow_hash_memory(hash_memory_of(&request, &peer, view)?);
+        let stops = matches!(request.command, Command::DaemonStop);
+        let mut command = served(request.command);
+        let said = command.line().0;
+        tracing::info!(who = peer.who, command = said, "command");
+        self.authorize(&peer, view, &mut *command)?;
+        let mut seen = Seen { channel, view };
+        let pools = || self.pools();
+        let mut context = Context {
+            peer,
+            view,
+            pools: &pools,
+            // In a zone what it means outside.
+            said: command.line().0,
+            channel: &mut seen,
+        };
+        let result = command.run(self, &mut context);
+        if stops && result.is_ok() {
+            return Ok(Outcome::Stop);
+        }
+        let seen = match (view, result) {
+            (None, result) => result,
+            (Some(view), Ok(reply)) => view.reply(reply),
+            (Some(view), Err(failure)) => Err(view.failure(failure)),
+        };
+        seen.map(Outcome::Reply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::api::API_VERSION;
+
+    #[test]
+    fn others_do_not_give_a_hash_more_memory() {
+        let request = |hash_memory| Request {
+            version: API_VERSION,
+            command: Command::Mounts,
+            hash_memory,
+        };
+        let peer = |is_admin| Peer {
+            uid: 1000,
+            gid: 1000,
+            groups: vec![1000],
+            who: "another user".into(),
+            is_admin,
+        };
+        let refused = hash_memory_of(&request(Some(5)), &peer(false), None);
+        assert_eq!(refused.unwrap_err().kind, FailureKind::Permission);
+        assert_eq!(
+            hash_memory_of(&request(None), &peer(false), None).unwrap(),
+            0
+        );
+        let allowed = hash_memory_of(&request(Some(5)), &peer(true), None);
+        assert_eq!(allowed.unwrap(), 5 << 10);
+    }
+}

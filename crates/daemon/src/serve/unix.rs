@@ -1,0 +1,228 @@
+//! Commands at Unix sockets: one connection, one command, one thread.
+
+use std::io::{self, Read};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use protocol::api::{API_VERSION, Answer, Ask, AskFormat, FailureKind, Reply, Request};
+use protocol::wire::{self, DataReader, DataWriter};
+use secret::Secret;
+
+use crate::failure::{Failure, Result};
+use crate::host::users::Peer;
+use crate::serve::commands::served;
+use crate::serve::dispatch::Outcome;
+use crate::state::channel::{Channel, Data, Dialogue, StreamWriter};
+use crate::state::daemon::Daemon;
+use crate::state::zones::zone::Zone;
+
+/// A client sends its request within this time.
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// A request of a user other than root has no more bytes than this.
+const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
+
+/// The caller at the other end of a connection.
+struct Connected(Arc<UnixStream>);
+
+impl Channel for Connected {
+    fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
+        let lost =
+            |error| Failure::new(FailureKind::NoKey, format!("the caller went away: {error}"));
+        let len_max = match ask.format {
+            AskFormat::KeyFile => wire::KEY_FILE_MAX,
+            AskFormat::Passphrase | AskFormat::Hex | AskFormat::Pin => wire::SECRET_MAX,
+        };
+        let mut stream = &*self.0;
+        wire::send(&mut stream, &Answer::Ask(ask)).map_err(lost)?;
+        wire::receive_secret(&mut stream, len_max).map_err(lost)
+    }
+
+    fn notice(&mut self, text: String) {
+        // A client that has gone needs no answer.
+        let _ = wire::send(&mut &*self.0, &Answer::Notice(text));
+    }
+
+    fn data(&self) -> Result<Arc<dyn Data>> {
+        Ok(Arc::clone(&self.0) as Arc<dyn Data>)
+    }
+}
+
+impl Data for UnixStream {
+    fn reader(&self) -> io::Result<Box<dyn Read + '_>> {
+        let mut stream = self;
+        wire::send(&mut stream, &Answer::Ready)?;
+        Ok(Box::new(DataReader::new(stream)))
+    }
+
+    fn writer(&self) -> Box<dyn StreamWriter + '_> {
+        Box::new(DataWriter::new(self))
+    }
+
+    fn dialogue(&self) -> Box<dyn Dialogue + '_> {
+        Box::new(self)
+    }
+
+    fn break_off(&self) {
+        let _ = self.shutdown(Shutdown::Both);
+    }
+}
+
+impl StreamWriter for DataWriter<&UnixStream> {
+    fn end(self: Box<Self>) -> io::Result<()> {
+        DataWriter::end(*self)
+    }
+}
+
+/// A connection on which all has to come until a moment, and not only each piece a while after the one before.
+struct Hurried<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl Read for Hurried<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let mut stream = self.stream;
+        stream.read(buf)
+    }
+}
+
+impl Daemon {
+    /// Has a thread of its own serve a connection.
+    pub(crate) fn serve_on_thread(serve: impl FnOnce() + Send + 'static) {
+        let thread = std::thread::Builder::new().name("command".into());
+        if let Err(error) = thread.spawn(serve) {
+            tracing::error!(%error, "a command could not be served");
+        }
+    }
+
+    /// Serves one connection, which came in where the daemon listens or through a zone.
+    pub(crate) fn serve_one(self: &Arc<Self>, stream: UnixStream, zone: Option<&Zone>) -> Served {
+        let stream = Arc::new(stream);
+        let outcome = match zone {
+            Some(zone) => self.handle_in_zone(&stream, zone),
+            None => Peer::of(&stream).and_then(|peer| self.hear(peer, &stream)),
+        };
+        answer(&stream, outcome)
+    }
+
+    /// Serves one connection of a caller who is known by other means.
+    #[cfg(test)]
+    pub(crate) fn serve_peer(self: &Arc<Self>, peer: Peer, stream: UnixStream) {
+        let stream = Arc::new(stream);
+        let outcome = self.hear(peer, &stream);
+        assert_eq!(answer(&stream, outcome), Served::Done);
+    }
+
+    /// Reads a request, and carries it out.
+    fn hear(self: &Arc<Self>, peer: Peer, stream: &Arc<UnixStream>) -> Result<Outcome> {
+        let request = match peer.is_admin {
+            true => receive_in_time(stream, wire::JSON_MAX)?,
+            false => {
+                self.check_known(&peer)?;
+                receive_in_time(stream, DELEGATE_REQUEST_MAX)?
+            }
+        };
+        self.carry_out(request, peer, None, &mut Connected(Arc::clone(stream)))
+    }
+
+    /// Carries out a tenant's request, and answers with the names that the tenant uses.
+    fn handle_in_zone(self: &Arc<Self>, stream: &Arc<UnixStream>, zone: &Zone) -> Result<Outcome> {
+        let mut peer = Peer::of(stream)?;
+        zone.check(&peer)?;
+        let mut caller = Connected(Arc::clone(stream));
+        let _running = zone.callers.begin(&caller.data()?)?;
+        let request = receive_in_time(stream, DELEGATE_REQUEST_MAX)?;
+        peer.who = format!("{}:{}", peer.who, zone.name);
+        let view = self.view(zone)?;
+        let _guard = zone.guard_names(served(request.command.clone()).names())?;
+        self.carry_out(request, peer, Some(&view), &mut caller)
+    }
+
+    /// Refuses a user without any permission before reading the request.
+    fn check_known(&self, peer: &Peer) -> Result<()> {
+        if self.knows(peer) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            FailureKind::Permission,
+            "only root, the user who runs the daemon, and those to whom something is allowed \
+             ('strongroom allow') may use it",
+        ))
+    }
+}
+
+/// Tells a caller what came of a command.
+fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
+    let answer = match outcome {
+        Ok(Outcome::Reply(reply)) => Answer::Done(reply),
+        Ok(Outcome::Stop) => {
+            let _ = wire::send(&mut stream, &Answer::Done(Reply::Nothing));
+            return Served::Stop;
+        }
+        Err(failure) => {
+            tracing::info!(reason = failure.message, "a command failed");
+            Answer::Failed(failure.into())
+        }
+    };
+    if let Err(error) = wire::send(&mut stream, &answer) {
+        tracing::debug!(%error, "a caller did not wait for its answer");
+    }
+    Served::Done
+}
+
+/// Receives a request of so many bytes at most, within [`REQUEST_TIME`].
+fn receive_in_time(stream: &UnixStream, max: u32) -> Result<Request> {
+    let unheard = |error| Failure::other(format!("the connection failed: {error}"));
+    let until = Instant::now() + REQUEST_TIME;
+    let request = understood(wire::receive_request(&mut Hurried { stream, until }, max))?;
+    // Who is asked for a passphrase then may think.
+    stream.set_read_timeout(None).map_err(unheard)?;
+    Ok(request)
+}
+
+fn understood(request: std::io::Result<std::result::Result<Request, u32>>) -> Result<Request> {
+    let request = request
+        .map_err(|error| Failure::other(format!("the request cannot be understood: {error}")))?;
+    request.map_err(|version| {
+        Failure::other(format!(
+            "the daemon speaks version {API_VERSION} and this command version {version}; restart the daemon: \
+             strongroom daemon stop"
+        ))
+    })
+}
+
+/// What becomes of the daemon after a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// It goes on.
+    Done,
+    /// It ends.
+    Stop,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_request_that_comes_in_drops_is_not_waited_for() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        there.write_all(b"J").unwrap();
+        let until = Instant::now();
+        let mut late = Hurried {
+            stream: &here,
+            until,
+        };
+        let error = wire::receive_request(&mut late, 1000).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    }
+}

@@ -1,0 +1,51 @@
+//! How a command talks to its caller, whichever protocol the caller speaks.
+//!
+//! A front end for commands, such as the Unix socket, implements both traits. Operations know nothing else of it.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use protocol::api::Ask;
+use secret::Secret;
+
+use crate::failure::{Failure, Result};
+
+/// The caller of a command.
+pub(crate) trait Channel {
+    /// Asks for a secret; `None` if there will be none.
+    fn ask(&mut self, ask: Ask) -> Result<Option<Secret>>;
+
+    /// Tells the user something.
+    fn notice(&mut self, text: String);
+
+    /// What carries the data of the command. The daemon itself and callers without a connection have none.
+    fn data(&self) -> Result<Arc<dyn Data>> {
+        Err(Failure::other("data needs a connection to travel over"))
+    }
+}
+
+/// Carries the data of one command: a stream that is sent or received, or what is asked of a borrowed device.
+pub(crate) trait Data: Send + Sync {
+    /// Tells the caller to send a stream, and returns a reader of it.
+    fn reader(&self) -> io::Result<Box<dyn Read + '_>>;
+
+    /// What sends a stream to the caller.
+    fn writer(&self) -> Box<dyn StreamWriter + '_>;
+
+    /// Bytes both ways, as the protocol for borrowed devices needs them.
+    fn dialogue(&self) -> Box<dyn Dialogue + '_>;
+
+    /// Ends both directions, as if the caller had gone away. A reader or writer that waits gets an error or the end.
+    fn break_off(&self);
+}
+
+/// Sends a stream.
+pub(crate) trait StreamWriter: Write {
+    /// Says that this was all of it.
+    fn end(self: Box<Self>) -> io::Result<()>;
+}
+
+/// Bytes both ways.
+pub(crate) trait Dialogue: Read + Write {}
+
+impl<T: Read + Write> Dialogue for T {}

@@ -1,0 +1,283 @@
+//! The secrets that initiators of iSCSI prove: where they are, and what is computed with them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cipher::{ChapHash, Random, SystemRandom};
+use iscsi::{Chap, Question};
+use keys::{KeySource, Location};
+use parking_lot::Mutex;
+use protocol::api::{Ask, AskFormat, FailureKind};
+use secret::Secret;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Result};
+use crate::state::channel::Channel;
+
+/// RFC 7143, section 9.2.1: no shorter secret where the wire is not encrypted.
+const SECRET_MIN: usize = 12;
+/// A name has at most so many bytes.
+const NAME_MAX: usize = 255;
+
+/// What is remembered of the secrets of an export: never themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChapSources {
+    /// The users that initiators log in as, and where their secrets are.
+    users: BTreeMap<String, Source>,
+    /// The name of the target, and where its own secret is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own: Option<(String, Source)>,
+}
+
+/// Where a secret is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Source {
+    /// A person typed it.
+    Prompt,
+    File(PathBuf),
+}
+
+/// Secrets that a person typed, by the export and the name. They are kept until the daemon ends.
+#[derive(Default)]
+pub(crate) struct Typed(Mutex<BTreeMap<String, Arc<Secrets>>>);
+
+/// The secrets of an export, in locked memory.
+#[derive(Debug)]
+pub(crate) struct Secrets {
+    users: BTreeMap<String, Secret>,
+    own: Option<(String, Secret)>,
+}
+
+impl ChapSources {
+    /// Reads `USER=LOCATION` of each user, and of the target.
+    pub(crate) fn parse(users: &[String], own: Option<&str>) -> Result<Option<ChapSources>> {
+        let mut sources = ChapSources::default();
+        for text in users {
+            let (name, source) = parse(text)?;
+            if sources.users.insert(name.clone(), source).is_some() {
+                return Err(Failure::usage(format!("the user '{name}' is named twice")));
+            }
+        }
+        sources.own = own.map(parse).transpose()?;
+        match (sources.users.is_empty(), &sources.own) {
+            (true, Some(_)) => Err(Failure::usage(
+                "a target proves its secret only to initiators that prove theirs: give --chap too",
+            )),
+            (true, None) => Ok(None),
+            (false, _) => Ok(Some(sources)),
+        }
+    }
+
+    /// Gets the secrets, from a person too.
+    pub(crate) fn ask(&self, export: &str, channel: &mut dyn Channel) -> Result<Secrets> {
+        self.gather(&mut |name, source| match source {
+            Source::File(path) => Ok(keys::read_private(path)?),
+            Source::Prompt => {
+                let ask = Ask {
+                    dataset: format!("{name} at {export}"),
+                    format: AskFormat::Passphrase,
+                    twice: true,
+                    again: false,
+                };
+                channel.ask(ask)?.ok_or_else(|| {
+                    let why = format!("the CHAP secret of '{name}' was not given");
+                    Failure::new(FailureKind::NoKey, why)
+                })
+            }
+        })
+    }
+
+    /// Gets the secrets from files.
+    fn read(&self) -> Result<Secrets> {
+        self.gather(&mut |name, source| match source {
+            Source::File(path) => Ok(keys::read_private(path)?),
+            Source::Prompt => Err(Failure::new(
+                FailureKind::NoKey,
+                format!(
+                    "the CHAP secret of '{name}' was typed, and is not known after a restart; unexport the \
+                     target and export it again"
+                ),
+            )),
+        })
+    }
+
+    fn gather(&self, get: &mut dyn FnMut(&str, &Source) -> Result<Secret>) -> Result<Secrets> {
+        let mut get = |name: &str, source: &Source| {
+            let secret = get(name, source)?;
+            match secret.len() {
+                ..SECRET_MIN => Err(Failure::new(
+                    FailureKind::Usage,
+                    format!(
+                        "the CHAP secret of '{name}' has {} bytes; it needs at least {SECRET_MIN}",
+                        secret.len()
+                    ),
+                )),
+                _ => Ok(secret),
+            }
+        };
+        let mut users = BTreeMap::new();
+        for (name, source) in &self.users {
+            users.insert(name.clone(), get(name, source)?);
+        }
+        let own = match &self.own {
+            Some((name, source)) => Some((name.clone(), get(name, source)?)),
+            None => None,
+        };
+        if let Some((_, own)) = &own
+            && let Some((user, _)) = users.iter().find(|(_, secret)| *secret == own)
+        {
+            return Err(Failure::usage(format!(
+                "the target and '{user}' have one CHAP secret; each direction needs a secret of its own"
+            )));
+        }
+        Ok(Secrets { users, own })
+    }
+}
+
+impl Typed {
+    /// Keeps the secrets of an export, if a person typed some of them.
+    pub(crate) fn keep(&self, export: &str, sources: &ChapSources, secrets: Secrets) {
+        let all = sources
+            .users
+            .values()
+            .chain(sources.own.iter().map(|own| &own.1));
+        if all.into_iter().any(|source| *source == Source::Prompt) {
+            self.0.lock().insert(export.into(), Arc::new(secrets));
+        }
+    }
+
+    pub(crate) fn forget(&self, export: &str) {
+        self.0.lock().remove(export);
+    }
+
+    /// The secrets of an export: those that are kept, or else those in files.
+    pub(crate) fn secrets(&self, export: &str, sources: &ChapSources) -> Result<Arc<Secrets>> {
+        if let Some(kept) = self.0.lock().get(export) {
+            return Ok(Arc::clone(kept));
+        }
+        sources.read().map(Arc::new)
+    }
+}
+
+/// `NAME=LOCATION`, of which the location is the prompt or a file.
+fn parse(text: &str) -> Result<(String, Source)> {
+    let Some((name, location)) = text.split_once('=') else {
+        // It may be a secret: it is not repeated.
+        return Err(Failure::usage(
+            "write USER=LOCATION, as in web=file:///etc/keys/web, or web=prompt; a secret itself is not an argument",
+        ));
+    };
+    if name.is_empty() || name.len() > NAME_MAX || name.contains(char::is_control) {
+        return Err(Failure::usage(
+            "the name of a CHAP user has 1 to 255 bytes, and no control characters",
+        ));
+    }
+    let source: KeySource = format!("passphrase,{location}").parse()?;
+    match source.location() {
+        Location::Prompt => Ok((name.into(), Source::Prompt)),
+        Location::File(path) => Ok((name.into(), Source::File(path.clone()))),
+        _ => Err(Failure::usage(format!(
+            "the CHAP secret of '{name}' is typed (prompt), or is in a file (file:///PATH)"
+        ))),
+    }
+}
+
+impl Chap for Secrets {
+    fn answer_len(&self, hash: u8) -> Option<usize> {
+        let tried = ChapHash::from_number(hash)?.answer(0, &[], &[])?;
+        Some(tried.len())
+    }
+
+    fn random(&self, out: &mut [u8]) -> io::Result<()> {
+        SystemRandom.fill(out).map_err(io::Error::other)
+    }
+
+    fn is_answer(&self, user: &str, question: &Question<'_>, answer: &[u8]) -> bool {
+        self.users.get(user).is_some_and(|secret| {
+            compute(question, secret).is_some_and(|right| cipher::eq(&right, answer))
+        })
+    }
+
+    fn own_answer(&self, question: &Question<'_>) -> Option<(String, Vec<u8>)> {
+        let (name, secret) = self.own.as_ref()?;
+        Some((name.clone(), compute(question, secret)?.to_vec()))
+    }
+}
+
+fn compute(question: &Question<'_>, secret: &Secret) -> Option<cipher::Output> {
+    let hash = ChapHash::from_number(question.hash)?;
+    hash.answer(question.id, secret.expose(), question.challenge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Person(Vec<&'static str>);
+
+    impl Channel for Person {
+        fn ask(&mut self, _: Ask) -> Result<Option<Secret>> {
+            let next = self.0.pop();
+            Ok(next.map(|text| Secret::from_slice(text.as_bytes()).unwrap()))
+        }
+
+        fn notice(&mut self, _: String) {}
+    }
+
+    #[test]
+    fn secrets_are_long_and_differ() {
+        let both = ChapSources::parse(&["web=prompt".into()], Some("disk=prompt"));
+        let both = both.unwrap().unwrap();
+        let ask = |typed: &[&'static str]| both.ask("x", &mut Person(typed.to_vec()));
+        let kind = |typed: &[&'static str]| ask(typed).err().unwrap().kind;
+        assert_eq!(kind(&[]), FailureKind::NoKey);
+        assert_eq!(kind(&["eleven byte"]), FailureKind::Usage);
+        assert_eq!(kind(&["twelve bytes", "twelve bytes"]), FailureKind::Usage);
+        let secrets = ask(&["another dozen", "twelve bytes"]).unwrap();
+        let question = Question {
+            hash: 7,
+            id: 3,
+            challenge: &[9; 32],
+        };
+        let (name, own) = secrets.own_answer(&question).unwrap();
+        assert_eq!(name, "disk");
+        assert!(!secrets.is_answer("web", &question, &own));
+        let hash = ChapHash::from_number(7).unwrap();
+        let right = hash.answer(3, b"twelve bytes", &[9; 32]).unwrap();
+        assert!(secrets.is_answer("web", &question, &right));
+        assert!(!secrets.is_answer("disk", &question, &right));
+        assert!(!secrets.is_answer("web", &question, &right[..31]));
+        let said = format!("{secrets:?}{}", serde_json::to_string(&both).unwrap());
+        assert!(
+            !said.contains("twelve") && !said.contains("dozen"),
+            "{said}"
+        );
+        assert_eq!(both.read().err().unwrap().kind, FailureKind::NoKey);
+    }
+
+    #[test]
+    fn a_source_is_a_file_or_a_person() {
+        let parse = |user: &str, own| ChapSources::parse(&[user.into()], own);
+        for wrong in [
+            "web",
+            "=prompt",
+            "web=",
+            "web=secret12345",
+            "web=https://a/b",
+            "a\u{1}=prompt",
+        ] {
+            let refused = parse(wrong, None).unwrap_err();
+            assert_eq!(refused.kind, FailureKind::Usage, "{wrong}");
+            assert!(!refused.message.contains("secret12345"));
+        }
+        assert!(ChapSources::parse(&[], Some("disk=prompt")).is_err());
+        assert!(ChapSources::parse(&["a=prompt".into(), "a=file:///b".into()], None).is_err());
+        assert_eq!(ChapSources::parse(&[], None).unwrap(), None);
+        let sources = parse("web=file:///etc/k", None).unwrap().unwrap();
+        let text = serde_json::to_string(&sources).unwrap();
+        assert_eq!(text, r#"{"users":{"web":{"file":"/etc/k"}}}"#);
+    }
+}
