@@ -95,6 +95,11 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "strongroom set quota=20G tank/home",
         Root(""),
     ),
+    (
+        "GUIDE.md",
+        "strongroom luks reencrypt secret.img              # a new key; asks for the passphrase of each key slot",
+        Not("it asks at a terminal; tests/luks_reencrypt.rs gives key files"),
+    ),
     ("GUIDE.md", "strongroom create -o encryption=on -o quota=20G -o mountpoint=/zones/web tank/web", Root("")),
     (
         "GUIDE.md",

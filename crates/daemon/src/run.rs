@@ -214,8 +214,11 @@ fn accept(started: &Started) {
             let daemon = Arc::clone(daemon);
             let stops = stops.clone();
             Daemon::serve_on_thread(move || {
-                if daemon.serve_one(stream, None) == Served::Stop {
+                let stream = Arc::new(stream);
+                if daemon.serve_one(&stream, None) == Served::Stop {
                     stops.tell(STOPPED);
+                    // Open until the process has ended: the caller waits for that.
+                    std::mem::forget(stream);
                 }
                 drop(guest);
             });

@@ -103,13 +103,16 @@ impl Daemon {
     }
 
     /// Serves one connection, which came in where the daemon listens or through a zone.
-    pub(crate) fn serve_one(self: &Arc<Self>, stream: UnixStream, zone: Option<&Zone>) -> Served {
-        let stream = Arc::new(stream);
+    pub(crate) fn serve_one(
+        self: &Arc<Self>,
+        stream: &Arc<UnixStream>,
+        zone: Option<&Zone>,
+    ) -> Served {
         let outcome = match zone {
-            Some(zone) => self.handle_in_zone(&stream, zone),
-            None => Peer::of(&stream).and_then(|peer| self.hear(peer, &stream)),
+            Some(zone) => self.handle_in_zone(stream, zone),
+            None => Peer::of(stream).and_then(|peer| self.hear(peer, stream)),
         };
-        answer(&stream, outcome)
+        answer(stream, outcome)
     }
 
     /// Serves one connection of a caller who is known by other means.

@@ -3,7 +3,7 @@
 mod remote_device;
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -187,6 +187,8 @@ impl Client {
         terminal: &mut dyn Terminal,
         data: &mut dyn Data,
     ) -> Result<Reply, Failure> {
+        let command = command.into();
+        let stops = matches!(command, Command::DaemonStop);
         self.request(command)?;
         let mut piece = Vec::new();
         loop {
@@ -200,7 +202,12 @@ impl Client {
             match answer {
                 Answer::Ready => self.send_data(data)?,
                 Answer::Lent(_) => return Err(not_understood()),
-                Answer::Done(reply) => return Ok(reply),
+                Answer::Done(reply) => {
+                    if stops {
+                        self.wait_for_end();
+                    }
+                    return Ok(reply);
+                }
                 Answer::Failed(failure) => return Err(failure),
                 Answer::Notice(text) => terminal.notice(&text),
                 Answer::Ask(ask) => {
@@ -232,6 +239,13 @@ impl Client {
             Ok(Answer::Failed(failure)) => Err(failure),
             _ => Err(lost(error)),
         }
+    }
+
+    /// Waits until a daemon that said it ends has ended: it keeps the connection until then. A command that follows
+    /// would else come to one that no longer answers.
+    fn wait_for_end(&mut self) {
+        let _ = self.stream.set_read_timeout(Some(PATIENCE));
+        let _ = self.stream.read(&mut [0]);
     }
 
     /// Sends data to its end, or for as long as the daemon takes it: if it does not, it says why.

@@ -72,7 +72,7 @@ impl Daemon {
                     return;
                 };
                 Daemon::serve_on_thread(move || {
-                    let _: Served = daemon.serve_one(stream, Some(&zone));
+                    let _: Served = daemon.serve_one(&Arc::new(stream), Some(&zone));
                     drop(guest);
                 });
             });
