@@ -65,6 +65,11 @@ fn main() {
         );
     }
     nbd_clients();
+    for order in [0b1110_0100, 0, 0x55] {
+        let mut server = nbd::fuzzing::server_sample();
+        server[0] = order;
+        put("nbd_server", &format!("order-{order}"), &[&server]);
+    }
     iscsi_initiators();
     images();
 }

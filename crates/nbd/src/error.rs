@@ -1,4 +1,4 @@
-//! The errors of a server, and the reasons for the end of a connection.
+//! The errors of servers and clients, and the reasons for the end of a connection.
 
 use std::io;
 
@@ -71,7 +71,10 @@ pub(crate) enum Gone {
     /// The socket, or TLS.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// What the client said.
+    /// What the other end said.
     #[error("{0}")]
     Protocol(&'static str),
+    /// What a server refused, and its reason.
+    #[error("{0}")]
+    Refused(String),
 }

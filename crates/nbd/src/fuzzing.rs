@@ -1,18 +1,21 @@
-//! What reads bytes from clients, for `fuzz/` and for tests of this crate.
+//! What reads bytes from clients and servers, for `fuzz/` and for tests of this crate.
 
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use block::MemoryDevice;
 use parking_lot::Mutex;
 
+use crate::client::{self, Asked, Wanted};
 use crate::connection::{Connection, Helpers};
 use crate::export::{Export, Exports};
 use crate::input::Input;
 use crate::link::Link;
 use crate::negotiate::{Session, negotiate};
+use crate::proto::{Kind, Request};
 
-/// A client that has said everything, and does not listen.
+/// The other end, which has said everything and does not listen.
 struct Script(Mutex<Vec<u8>>);
 
 impl Link for Script {
@@ -37,6 +40,10 @@ impl Link for Script {
     }
 
     fn take_time(&self) {}
+
+    fn receive_until(&self, _moment: Instant) {}
+
+    fn send_until(&self, _moment: Instant) {}
 
     fn finish(&self) {}
 
@@ -84,9 +91,109 @@ pub fn requests(bytes: &[u8]) {
     let _ = Connection::new(link, session, Input::new(), &Helpers::new(0)).serve();
 }
 
+/// A server that begins with these bytes, and what a client asks of it. The first byte says in which order.
+pub fn server(bytes: &[u8]) {
+    let (order, bytes) = bytes.split_first().unwrap_or((&0, &[]));
+    let mut link: Arc<dyn Link> = Arc::new(Script(Mutex::new(bytes.to_vec())));
+    let mut input = Input::new();
+    let Ok(agreed) = client::negotiate(&mut link, &mut input, "a", None) else {
+        return;
+    };
+    let (structured, allocation) = (agreed.structured, agreed.allocation);
+    let connection = client::Connection::new(link, input, agreed, Duration::from_secs(5));
+    for nth in 0..8 {
+        let mut buf = [0; 1024];
+        let (kind, wanted) = match (order >> nth) & 3 {
+            0 => (
+                Kind::Read,
+                Wanted::Data {
+                    offset: 512,
+                    buf: &mut buf,
+                },
+            ),
+            1 => (
+                Kind::BlockStatus,
+                Wanted::Status {
+                    len: 1024,
+                    found: None,
+                },
+            ),
+            2 => (Kind::Flush, Wanted::Nothing),
+            _ => (Kind::Write, Wanted::Nothing),
+        };
+        let request = Request {
+            flags: 0,
+            kind,
+            cookie: 0,
+            offset: 512,
+            len: 1024,
+        };
+        let mut asked = Asked::new(wanted, structured, allocation);
+        let _ = connection.ask(request, &[], &mut asked);
+    }
+}
+
+/// A server that agrees to everything, and answers requests. The first byte is for the order of requests.
+pub fn server_sample() -> Vec<u8> {
+    let option = |about: u8, kind: u8, data: &[u8]| {
+        let mut bytes = 0x0003_e889_0455_65a9u64.to_be_bytes().to_vec();
+        bytes.extend([0, 0, 0, about, 0, 0, 0, kind]);
+        bytes.extend((data.len() as u32).to_be_bytes());
+        bytes.extend(data);
+        bytes
+    };
+    let chunk = |kind: u8, cookie: u8, data: &[u8]| {
+        let mut bytes = 0x668e_33efu32.to_be_bytes().to_vec();
+        bytes.extend([0, 1, 0, kind, 0, 0, 0, 0, 0, 0, 0, cookie]);
+        bytes.extend((data.len() as u32).to_be_bytes());
+        bytes.extend(data);
+        bytes
+    };
+    let mut whole = b"\0NBDMAGICIHAVEOPT\0\x03".to_vec();
+    whole.extend(option(8, 1, &[]));
+    whole.extend(option(10, 4, b"\0\0\0\x01base:allocation"));
+    whole.extend(option(10, 1, &[]));
+    whole.extend(option(7, 3, b"\0\0\0\0\0\0\0\x01\0\0\x05\x6d"));
+    whole.extend(option(7, 3, b"\0\x03\0\0\x02\0\0\0\x10\0\x02\0\0\0"));
+    whole.extend(option(7, 1, &[]));
+    for cookie in 1..9 {
+        let mut data = 512u64.to_be_bytes().to_vec();
+        data.extend([cookie; 512]);
+        match cookie % 3 {
+            0 => whole.extend(chunk(2, cookie, b"\0\0\0\0\0\0\x02\0\0\0\x04\0")),
+            1 => whole.extend(chunk(1, cookie, &data)),
+            _ => whole.extend(chunk(5, cookie, b"\0\0\0\x01\0\0\x02\0\0\0\0\x03")),
+        }
+    }
+    whole
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The same for a server: what looks like answers, with bytes that are changed.
+    #[test]
+    fn nothing_that_a_server_says_makes_a_client_panic() {
+        let whole = server_sample();
+        let mut state = 1u64;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as usize
+        };
+        for _ in 0..20_000 {
+            let mut bytes = whole.clone();
+            bytes[0] = next() as u8;
+            for _ in 0..next() % 3 {
+                let at = 1 + next() % (bytes.len() - 1);
+                bytes[at] ^= 1 << (next() % 8);
+            }
+            bytes.truncate(bytes.len() - (next() % 2) * (next() % 64));
+            server(&bytes);
+        }
+    }
 
     /// What looks like requests, and what does not: the fuzzer does more of it.
     #[test]

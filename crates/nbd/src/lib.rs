@@ -1,4 +1,4 @@
-//! Serves block devices to the network by the NBD protocol.
+//! Serves block devices to the network by the NBD protocol, and uses those of other servers.
 //!
 //! [`Exports`] are devices under names. A [`Server`] offers them to the clients of its socket. A client
 //! first agrees on options and an export (`negotiate`), and then sends requests (`connection`).
@@ -8,12 +8,16 @@
 //! - One client cannot slow down or end the connection of another one.
 //! - A server with [`Tls`] gives nothing to a client without a certificate that it believes.
 //!
+//! A [`RemoteExport`] is the other end: an export of any NBD server, as a `BlockDevice`. The server is not trusted
+//! either.
+//!
 //! The protocol is that of `doc/proto.md` in the NBD project: fixed newstyle negotiation, simple and
 //! structured answers, `base:allocation`, and TLS. Extended headers are missing.
 //!
 //! Layers, lowest first:
 //! - `error`, `proto`: failures, and the numbers of the protocol;
-//! - `link`, `tls`, `input`: bytes from and to a client;
+//! - `link`, `tls`, `input`: bytes from and to the other end;
+//! - `client`: an export of another server;
 //! - `export`, `places`: what is offered, and how many clients there may be;
 //! - `negotiate`: the first phase of a connection;
 //! - `buffers`, `connection`, `execute`: the second one: requests and answers;
@@ -22,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod buffers;
+mod client;
 mod connection;
 mod error;
 mod execute;
@@ -36,6 +41,7 @@ mod proto;
 mod server;
 mod tls;
 
+pub use client::{Address, ClientTls, Patience, Remote, RemoteExport};
 pub use error::{Error, Result};
 pub use export::{Export, Exports};
 pub use server::{Listener, Server};

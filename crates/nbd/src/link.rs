@@ -1,15 +1,15 @@
-//! The connection to a client: a socket.
+//! The connection to the other end: a socket.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 
-/// Bytes to and from a client. One thread receives at a time, and one sends.
+/// Bytes to and from the other end. One thread receives at a time, and one sends.
 pub(crate) trait Link: Send + Sync {
     /// Receives something, first into `first` and then into `second`; 0 at the end.
     fn receive(&self, first: &mut [u8], second: &mut [u8]) -> io::Result<usize>;
@@ -20,61 +20,105 @@ pub(crate) trait Link: Send + Sync {
     /// Whether it is encrypted.
     fn is_secure(&self) -> bool;
 
-    /// From now on waits for the client as long as it takes.
+    /// From now on waits for the other end as long as it takes.
     fn take_time(&self);
 
-    /// Tells the client that nothing more comes.
+    /// Receiving fails after this moment.
+    fn receive_until(&self, moment: Instant);
+
+    /// Sending fails after this moment.
+    fn send_until(&self, moment: Instant);
+
+    /// Tells the other end that nothing more comes.
     fn finish(&self);
 
     /// Makes sending and receiving fail, now and later.
     fn cut(&self);
 
-    /// Whether the client has closed its end, whether or not that was noticed by who receives.
+    /// Whether the other end is closed, whether or not the thread that receives has noticed.
     fn is_left(&self) -> bool;
 }
 
 /// A connected socket.
 pub(crate) struct Socket {
     fd: OwnedFd,
-    /// When the handshake has to end.
-    deadline: Instant,
-    /// Whether the handshake has ended, so that `deadline` no longer counts.
-    has_time: AtomicBool,
+    receive_limit: Limit,
+    send_limit: Limit,
+}
+
+/// The moment after which waiting fails, if there is one.
+struct Limit {
+    /// The moments are counted from here.
+    start: Instant,
+    /// In nanoseconds; [`Limit::NONE`] without a limit.
+    after: AtomicU64,
+}
+
+impl Limit {
+    const NONE: u64 = u64::MAX;
+
+    fn new(moment: Instant) -> Limit {
+        let limit = Limit {
+            start: Instant::now(),
+            after: AtomicU64::new(Limit::NONE),
+        };
+        limit.set(moment);
+        limit
+    }
+
+    fn set(&self, moment: Instant) {
+        let after = moment.saturating_duration_since(self.start).as_nanos();
+        let after = u64::try_from(after).unwrap_or(Limit::NONE);
+        self.after.store(after, Ordering::Relaxed);
+    }
+
+    fn lift(&self) {
+        self.after.store(Limit::NONE, Ordering::Relaxed);
+    }
+
+    /// The time that is left, if it is limited.
+    fn left(&self) -> Option<Duration> {
+        match self.after.load(Ordering::Relaxed) {
+            Limit::NONE => None,
+            after => Some(Duration::from_nanos(after).saturating_sub(self.start.elapsed())),
+        }
+    }
 }
 
 impl Socket {
+    /// `patience`: how long the handshake may take.
     pub(crate) fn new(fd: OwnedFd, patience: Duration) -> Socket {
+        let end = Instant::now() + patience;
         Socket {
             fd,
-            deadline: Instant::now() + patience,
-            has_time: AtomicBool::new(false),
+            receive_limit: Limit::new(end),
+            send_limit: Limit::new(end),
         }
     }
 
-    /// Returns when it is ready for these, or fails when the client's time is over.
-    fn wait_for(&self, what: PollFlags) -> io::Result<()> {
-        if self.has_time.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        loop {
-            let left = self.deadline.saturating_duration_since(Instant::now());
+    /// Returns when it is ready for these, or fails when the time is over.
+    fn wait_for(&self, what: PollFlags, limit: &Limit) -> io::Result<()> {
+        while let Some(left) = limit.left() {
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             let left = Timespec {
                 tv_sec: left.as_secs() as i64,
                 tv_nsec: i64::from(left.subsec_nanos()),
             };
             match poll(&mut [PollFd::new(&self.fd, what)], Some(&left)) {
-                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return Ok(()),
-                Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
+        Ok(())
     }
 }
 
 impl Link for Socket {
     fn receive(&self, first: &mut [u8], second: &mut [u8]) -> io::Result<usize> {
-        self.wait_for(PollFlags::IN)?;
+        self.wait_for(PollFlags::IN, &self.receive_limit)?;
         loop {
             let pieces = &mut [IoSliceMut::new(first), IoSliceMut::new(second)];
             match rustix::io::readv(&self.fd, pieces) {
@@ -86,9 +130,9 @@ impl Link for Socket {
 
     fn send(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            self.wait_for(PollFlags::OUT)?;
+            self.wait_for(PollFlags::OUT, &self.send_limit)?;
             let mut flags = SendFlags::NOSIGNAL;
-            if !self.has_time.load(Ordering::Relaxed) {
+            if self.send_limit.left().is_some() {
                 flags |= SendFlags::DONTWAIT;
             }
             match rustix::net::send(&self.fd, bytes, flags) {
@@ -105,7 +149,16 @@ impl Link for Socket {
     }
 
     fn take_time(&self) {
-        self.has_time.store(true, Ordering::Relaxed);
+        self.receive_limit.lift();
+        self.send_limit.lift();
+    }
+
+    fn receive_until(&self, moment: Instant) {
+        self.receive_limit.set(moment);
+    }
+
+    fn send_until(&self, moment: Instant) {
+        self.send_limit.set(moment);
     }
 
     fn finish(&self) {

@@ -17,7 +17,7 @@ const DATA_MAX: u32 = 16 << 10;
 const SKIPPED_MAX: u32 = 1 << 20;
 
 /// The one metadata context there is, and its number.
-const ALLOCATION: &[u8] = b"base:allocation";
+pub(crate) const ALLOCATION: &[u8] = b"base:allocation";
 pub(crate) const ALLOCATION_ID: u32 = 1;
 
 type Result<T> = std::result::Result<T, Gone>;

@@ -7,8 +7,8 @@ pub(crate) const MAGIC: u64 = 0x4e42_444d_4147_4943;
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 const REQUEST_MAGIC: u32 = 0x2560_9513;
-const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-const CHUNK_MAGIC: u32 = 0x668e_33ef;
+pub(crate) const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+pub(crate) const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
 /// Flags of the greeting and of its answer.
 pub(crate) mod greeting {
@@ -31,7 +31,7 @@ pub(crate) mod option {
 
 /// Answers to options.
 pub(crate) mod answer {
-    const ERROR: u32 = 1 << 31;
+    pub(crate) const ERROR: u32 = 1 << 31;
     pub(crate) const ACK: u32 = 1;
     pub(crate) const SERVER: u32 = 2;
     pub(crate) const INFO: u32 = 3;
@@ -41,6 +41,8 @@ pub(crate) mod answer {
     pub(crate) const INVALID: u32 = ERROR + 3;
     pub(crate) const TLS_REQUIRED: u32 = ERROR + 5;
     pub(crate) const UNKNOWN: u32 = ERROR + 6;
+    pub(crate) const SHUTDOWN: u32 = ERROR + 7;
+    pub(crate) const BLOCK_SIZE_REQUIRED: u32 = ERROR + 8;
     pub(crate) const TOO_BIG: u32 = ERROR + 9;
 }
 
@@ -123,6 +125,17 @@ impl Request {
     /// How long it is, without what is to be written.
     pub(crate) const LEN: usize = 28;
 
+    pub(crate) fn encode(&self) -> [u8; Request::LEN] {
+        let mut bytes = [0; Request::LEN];
+        bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.flags.to_be_bytes());
+        bytes[6..8].copy_from_slice(&self.kind.number().to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.offset.to_be_bytes());
+        bytes[24..].copy_from_slice(&self.len.to_be_bytes());
+        bytes
+    }
+
     /// `None` if that is no request: whatever follows means nothing then.
     pub(crate) fn decode(bytes: &[u8; Request::LEN]) -> Option<Request> {
         let mut fields = Fields(bytes);
@@ -155,6 +168,20 @@ impl Kind {
             6 => Kind::WriteZeroes,
             7 => Kind::BlockStatus,
             other => Kind::Unknown(other),
+        }
+    }
+
+    fn number(self) -> u16 {
+        match self {
+            Kind::Read => 0,
+            Kind::Write => 1,
+            Kind::Disconnect => 2,
+            Kind::Flush => 3,
+            Kind::Trim => 4,
+            Kind::Cache => 5,
+            Kind::WriteZeroes => 6,
+            Kind::BlockStatus => 7,
+            Kind::Unknown(other) => other,
         }
     }
 
@@ -219,13 +246,26 @@ pub(crate) fn simple_reply(cookie: u64, error: u32) -> [u8; 16] {
     reply
 }
 
-/// Kinds of chunks, of which a structured answer is made.
+/// Kinds of chunks, of which a structured answer is made, and the flag of the last one.
+pub(crate) mod chunk {
+    pub(crate) const DONE: u16 = 1;
+    pub(crate) const NONE: u16 = 0;
+    pub(crate) const OFFSET_DATA: u16 = 1;
+    pub(crate) const OFFSET_HOLE: u16 = 2;
+    pub(crate) const BLOCK_STATUS: u16 = 5;
+    /// All kinds with this bit say that a request failed.
+    pub(crate) const IS_ERROR: u16 = 1 << 15;
+    pub(crate) const ERROR: u16 = IS_ERROR + 1;
+    pub(crate) const ERROR_OFFSET: u16 = IS_ERROR + 2;
+}
+
+/// Those that this server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(crate) enum Chunk {
-    OffsetData = 1,
-    BlockStatus = 5,
-    Error = (1 << 15) + 1,
+    OffsetData = chunk::OFFSET_DATA,
+    BlockStatus = chunk::BLOCK_STATUS,
+    Error = chunk::ERROR,
 }
 
 /// The head of a chunk of `len` bytes; `is_last` of those of its answer.
@@ -276,6 +316,7 @@ mod tests {
             len: 512,
         };
         assert_eq!(request, expected);
+        assert_eq!(expected.encode(), bytes);
         bytes[0] ^= 1;
         assert_eq!(Request::decode(&bytes), None);
     }

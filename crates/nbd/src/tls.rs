@@ -8,12 +8,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use rustls::{Connection, RootCertStore, ServerConfig, ServerConnection};
 
 use crate::link::Link;
 use crate::{Error, Result};
@@ -29,18 +30,13 @@ impl Tls {
     /// # Errors
     /// [`Error::Certificates`], which names the file.
     pub fn from_dir(dir: &Path) -> Result<Tls> {
-        let mut roots = RootCertStore::empty();
-        let authorities = dir.join("ca-cert.pem");
-        for certificate in certificates(&authorities)? {
-            let added = roots.add(certificate);
-            added.map_err(|error| unusable(&authorities, error))?;
-        }
+        let roots = authorities(dir)?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
                 .with_crls(revoked(&dir.join("ca-crl.pem"))?)
                 .build()
-                .map_err(|error| unusable(&authorities, error))?;
+                .map_err(|error| unusable(&dir.join(AUTHORITIES), error))?;
         let own = dir.join("server-cert.pem");
         let key = private_key(&dir.join("server-key.pem"))?;
         let config = ServerConfig::builder_with_provider(provider)
@@ -53,14 +49,27 @@ impl Tls {
     }
 }
 
-fn unusable(path: &Path, reason: impl std::fmt::Display) -> Error {
+/// The file with the certificates that have to have signed those of the other end.
+pub(crate) const AUTHORITIES: &str = "ca-cert.pem";
+
+pub(crate) fn authorities(dir: &Path) -> Result<RootCertStore> {
+    let path = dir.join(AUTHORITIES);
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&path)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| unusable(&path, error))?;
+    }
+    Ok(roots)
+}
+
+pub(crate) fn unusable(path: &Path, reason: impl std::fmt::Display) -> Error {
     Error::Certificates {
         path: path.display().to_string(),
         reason: reason.to_string(),
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let found: Vec<_> = found.map_err(|error| unusable(path, error))?;
     match found.is_empty() {
@@ -69,7 +78,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     }
 }
 
-fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>> {
+pub(crate) fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -84,7 +93,7 @@ fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>> {
     }
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
+pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     let found = std::fs::metadata(path).map_err(|error| unusable(path, error))?;
     if found.mode() & 0o077 != 0 {
         return Err(unusable(
@@ -99,7 +108,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 /// the one that sends; the state of TLS is locked between, while bytes are encrypted or decrypted.
 pub(crate) struct TlsLink {
     socket: Arc<dyn Link>,
-    state: Mutex<ServerConnection>,
+    state: Mutex<Connection>,
     /// What was received and is not decrypted.
     received: Mutex<Received>,
     /// What is encrypted, to be sent.
@@ -120,7 +129,12 @@ impl TlsLink {
     /// Greets a client, of which nothing may be waiting in `socket`. Fails if the client has no certificate,
     /// or not a good one.
     pub(crate) fn accept(socket: Arc<dyn Link>, tls: &Tls) -> io::Result<TlsLink> {
-        let mut state = ServerConnection::new(Arc::clone(&tls.0)).map_err(io::Error::other)?;
+        let state = ServerConnection::new(Arc::clone(&tls.0)).map_err(io::Error::other)?;
+        TlsLink::greet(socket, state.into())
+    }
+
+    /// Ends when both ends know each other.
+    pub(crate) fn greet(socket: Arc<dyn Link>, mut state: Connection) -> io::Result<TlsLink> {
         state.set_buffer_limit(None);
         let mut stream = Blocking(&*socket);
         while state.is_handshaking() {
@@ -190,6 +204,14 @@ impl Link for TlsLink {
 
     fn take_time(&self) {
         self.socket.take_time();
+    }
+
+    fn receive_until(&self, moment: Instant) {
+        self.socket.receive_until(moment);
+    }
+
+    fn send_until(&self, moment: Instant) {
+        self.socket.send_until(moment);
     }
 
     fn finish(&self) {

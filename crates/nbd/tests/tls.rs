@@ -10,8 +10,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use block::MemoryDevice;
-use nbd::{Error, Export, Exports, Listener, Server, Tls};
+use block::{Access, BlockDevice, MemoryDevice};
+use nbd::{
+    Address, ClientTls, Error, Export, Exports, Listener, Patience, Remote, RemoteExport, Server,
+    Tls,
+};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, IsCa,
     KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
@@ -211,4 +214,51 @@ fn silent_clients_shut_no_other_out() {
     client.read_exact(&mut answer).unwrap();
     assert_eq!(answer[12..], [0, 0, 0, 1, 0, 0, 0, 0]);
     drop(silent);
+}
+
+/// The client of this crate: it believes the server, and the server believes it.
+#[test]
+fn an_export_is_a_device_behind_tls() {
+    let place = place();
+    let open = |identity: Option<&str>, name: &str| {
+        let dir = |identity| place.dir.path().join(identity);
+        let tls = identity.map(|identity| ClientTls::from_dir(&dir(identity), name).unwrap());
+        let remote = Remote {
+            address: Address::Tcp("127.0.0.1".into(), place.port),
+            export: "x".into(),
+            tls,
+            name: "nbds://127.0.0.1/x".into(),
+            patience: Patience::default(),
+        };
+        RemoteExport::open(remote, Access::Exclusive)
+    };
+    let device = open(Some("client"), "127.0.0.1").unwrap();
+    let data = vec![7; 3 << 20];
+    device
+        .write_at(4096, &[std::io::IoSlice::new(&data)])
+        .unwrap();
+    device.flush().unwrap();
+    let mut back = vec![0; data.len()];
+    device.read_at(4096, &mut back).unwrap();
+    assert!(back == data && place.device.to_bytes()[4096..][..data.len()] == data);
+    // Without TLS, with the certificate of another authority or a revoked one, or for another host.
+    let plain = open(None, "").err().unwrap().to_string();
+    assert!(plain.contains("nbds"), "{plain}");
+    for identity in ["stranger", "revoked"] {
+        let refused =
+            open(Some(identity), "127.0.0.1").map(|device| device.read_at(0, &mut [0; 512]));
+        assert!(!matches!(refused, Ok(Ok(()))), "{identity}");
+    }
+    let other = open(Some("client"), "example.org")
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(other.contains("certificate"), "{other}");
+
+    let dir = place.dir.path().join("empty");
+    fs::create_dir(&dir).unwrap();
+    let missing = ClientTls::from_dir(&dir, "127.0.0.1").unwrap_err();
+    assert!(missing.to_string().contains("ca-cert.pem"), "{missing}");
+    let wrong = ClientTls::from_dir(&place.dir.path().join("client"), "no host");
+    assert!(matches!(wrong, Err(Error::Certificates { .. })));
 }

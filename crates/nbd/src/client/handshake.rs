@@ -1,0 +1,317 @@
+//! The first phase of a connection: the client asks for options, and for an export.
+//!
+//! What the server says is bounded: each answer has at most [`DATA_MAX`] bytes, each option at most [`ANSWERS_MAX`]
+//! answers, and the socket has a time limit for all of it.
+
+use std::sync::Arc;
+
+use super::tls::ClientTls;
+use crate::error::Gone;
+use crate::input::Input;
+use crate::link::Link;
+use crate::negotiate::ALLOCATION;
+use crate::proto::{self, Fields, answer, greeting, info, option};
+
+/// The data of an answer.
+const DATA_MAX: u32 = 64 << 10;
+/// Answers to one option.
+const ANSWERS_MAX: usize = 64;
+/// The longest name of an export.
+pub(super) const NAME_MAX: usize = 4096;
+/// So much of what a server says is shown.
+const SHOWN_MAX: usize = 200;
+
+/// Servers before the fixed newstyle say this in place of `IHAVEOPT`.
+const OLD_MAGIC: u64 = 0x0000_4202_8186_1253;
+
+type Result<T> = std::result::Result<T, Gone>;
+
+/// What a client and a server have agreed on.
+#[derive(Clone, Debug)]
+pub(crate) struct Agreed {
+    pub(crate) size: u64,
+    /// See [`proto::can`].
+    pub(crate) flags: u16,
+    pub(crate) blocks: Blocks,
+    /// Whether reads are answered in chunks.
+    pub(crate) structured: bool,
+    /// The number of the context that says what is a hole.
+    pub(crate) allocation: Option<u32>,
+}
+
+impl Agreed {
+    pub(crate) fn can(&self, flag: u16) -> bool {
+        self.flags & proto::can::HAS_FLAGS != 0 && self.flags & flag != 0
+    }
+}
+
+/// Sizes of requests, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocks {
+    pub(crate) minimum: u32,
+    pub(crate) preferred: u32,
+    pub(crate) maximum: u32,
+}
+
+impl Blocks {
+    /// Of a server that says nothing of them.
+    const DEFAULT: Blocks = Blocks {
+        minimum: 512,
+        preferred: 4096,
+        maximum: proto::PAYLOAD_MAX,
+    };
+
+    fn decode(fields: &mut Fields<'_>) -> Option<Blocks> {
+        let blocks = Blocks {
+            minimum: fields.u32()?,
+            preferred: fields.u32()?,
+            maximum: fields.u32()?,
+        };
+        let Blocks {
+            minimum,
+            preferred,
+            maximum,
+        } = blocks;
+        let makes_sense = minimum.is_power_of_two()
+            && minimum <= 64 << 10
+            && preferred.is_power_of_two()
+            && preferred >= minimum
+            && maximum >= minimum;
+        makes_sense.then_some(blocks)
+    }
+}
+
+struct Client<'a> {
+    link: &'a mut Arc<dyn Link>,
+    input: &'a mut Input,
+    export: &'a str,
+    no_zeroes: bool,
+}
+
+/// Gets the export of this name; with `tls`, after everything is encrypted.
+pub(crate) fn negotiate(
+    link: &mut Arc<dyn Link>,
+    input: &mut Input,
+    export: &str,
+    tls: Option<&ClientTls>,
+) -> Result<Agreed> {
+    let mut client = Client {
+        link,
+        input,
+        export,
+        no_zeroes: false,
+    };
+    client.hello()?;
+    if let Some(tls) = tls {
+        client.start_tls(tls)?;
+    }
+    let structured = client.ask(option::STRUCTURED_REPLY, &[])?;
+    let allocation = match structured {
+        true => client.allocation()?,
+        false => None,
+    };
+    let mut agreed = client.go()?;
+    agreed.structured = structured;
+    agreed.allocation = allocation;
+    Ok(agreed)
+}
+
+impl Client<'_> {
+    fn hear(&mut self, len: usize) -> Result<&[u8]> {
+        match self.input.fill(&**self.link, len)? {
+            true => Ok(self.input.take(len)),
+            false => Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into()),
+        }
+    }
+
+    fn hello(&mut self) -> Result<()> {
+        let greeted = self.hear(16)?;
+        let mut fields = Fields(greeted);
+        match (fields.u64(), fields.u64()) {
+            (Some(proto::MAGIC), Some(proto::OPTION_MAGIC)) => {}
+            (Some(proto::MAGIC), Some(OLD_MAGIC)) => {
+                return Err(Gone::Protocol("the server has the protocol of before 2011"));
+            }
+            _ => return Err(Gone::Protocol("no NBD server listens there")),
+        }
+        let flags = Fields(self.hear(2)?).u16().unwrap_or_default();
+        if flags & greeting::FIXED_NEWSTYLE == 0 {
+            return Err(Gone::Protocol("the server has no fixed newstyle handshake"));
+        }
+        let taken = flags & (greeting::FIXED_NEWSTYLE | greeting::NO_ZEROES);
+        self.no_zeroes = taken & greeting::NO_ZEROES != 0;
+        Ok(self.link.send(&u32::from(taken).to_be_bytes())?)
+    }
+
+    fn say(&mut self, option: u32, data: &[u8]) -> Result<()> {
+        let mut bytes = proto::OPTION_MAGIC.to_be_bytes().to_vec();
+        bytes.extend(option.to_be_bytes());
+        bytes.extend((data.len() as u32).to_be_bytes());
+        bytes.extend(data);
+        Ok(self.link.send(&bytes)?)
+    }
+
+    /// An answer to an option, and its data.
+    fn answer(&mut self, option: u32) -> Result<(u32, Vec<u8>)> {
+        let mut fields = Fields(self.hear(20)?);
+        let head = (fields.u64(), fields.u32(), fields.u32(), fields.u32());
+        let (Some(proto::OPTION_REPLY_MAGIC), Some(about), Some(kind), Some(len)) = head else {
+            return Err(Gone::Protocol(
+                "what the server says is no answer to an option",
+            ));
+        };
+        if about != option {
+            return Err(Gone::Protocol(
+                "the server answers an option that was not asked for",
+            ));
+        }
+        if len > DATA_MAX {
+            return Err(Gone::Protocol(
+                "the server answers an option at too great length",
+            ));
+        }
+        Ok((kind, self.hear(len as usize)?.to_vec()))
+    }
+
+    /// Asks for an option with no answer but yes or no.
+    fn ask(&mut self, option: u32, data: &[u8]) -> Result<bool> {
+        self.say(option, data)?;
+        match self.answer(option)? {
+            (answer::ACK, _) => Ok(true),
+            (kind, data) if kind == answer::TLS_REQUIRED => Err(refusal(kind, &data)),
+            (kind, _) if kind & answer::ERROR != 0 => Ok(false),
+            _ => Err(NO_ANSWER),
+        }
+    }
+
+    fn start_tls(&mut self, tls: &ClientTls) -> Result<()> {
+        if !self.ask(option::STARTTLS, &[])? {
+            return Err(Gone::Protocol(
+                "the server has no TLS; its address without it begins with nbd",
+            ));
+        }
+        if self.input.len() > 0 {
+            return Err(Gone::Protocol("the server did not wait for TLS"));
+        }
+        *self.link = Arc::new(tls.greet(Arc::clone(self.link))?);
+        Ok(())
+    }
+
+    /// The name of the export, after its length.
+    fn name(&self) -> Vec<u8> {
+        let len = self.export.len() as u32;
+        [&len.to_be_bytes(), self.export.as_bytes()].concat()
+    }
+
+    /// Asks for the context that says what is a hole.
+    fn allocation(&mut self) -> Result<Option<u32>> {
+        let mut data = self.name();
+        data.extend(1u32.to_be_bytes());
+        data.extend((ALLOCATION.len() as u32).to_be_bytes());
+        data.extend(ALLOCATION);
+        self.say(option::SET_META_CONTEXT, &data)?;
+        let mut found = None;
+        for _ in 0..ANSWERS_MAX {
+            match self.answer(option::SET_META_CONTEXT)? {
+                (answer::ACK, _) => return Ok(found),
+                (answer::META_CONTEXT, data) => {
+                    let mut fields = Fields(&data);
+                    let id = fields.u32().ok_or(NO_ANSWER)?;
+                    if fields.0 == ALLOCATION {
+                        found = Some(id);
+                    }
+                }
+                (kind, _) if kind & answer::ERROR != 0 => return Ok(None),
+                _ => return Err(NO_ANSWER),
+            }
+        }
+        Err(TOO_MANY)
+    }
+
+    fn go(&mut self) -> Result<Agreed> {
+        let mut data = self.name();
+        data.extend(1u16.to_be_bytes());
+        data.extend(info::BLOCK_SIZE.to_be_bytes());
+        self.say(option::GO, &data)?;
+        let (mut export, mut blocks) = (None, Blocks::DEFAULT);
+        for _ in 0..ANSWERS_MAX {
+            match self.answer(option::GO)? {
+                (answer::ACK, _) => {
+                    let (size, flags) = export.ok_or(Gone::Protocol(
+                        "the server does not say how large the export is",
+                    ))?;
+                    return Ok(Agreed {
+                        size,
+                        flags,
+                        blocks,
+                        structured: false,
+                        allocation: None,
+                    });
+                }
+                (answer::INFO, data) => {
+                    let mut fields = Fields(&data);
+                    match fields.u16().ok_or(NO_ANSWER)? {
+                        info::EXPORT => {
+                            let (size, flags) = (fields.u64(), fields.u16());
+                            export = Some(size.zip(flags).ok_or(NO_ANSWER)?);
+                        }
+                        info::BLOCK_SIZE => {
+                            let decoded = Blocks::decode(&mut fields);
+                            blocks = decoded
+                                .ok_or(Gone::Protocol("the server's block sizes make no sense"))?;
+                        }
+                        _ => {}
+                    }
+                }
+                (answer::UNSUPPORTED, _) => return self.go_as_before(),
+                (kind, data) if kind & answer::ERROR != 0 => return Err(refusal(kind, &data)),
+                _ => return Err(NO_ANSWER),
+            }
+        }
+        Err(TOO_MANY)
+    }
+
+    /// Servers before 2016 know no other option. They close the connection if there is no such export.
+    fn go_as_before(&mut self) -> Result<Agreed> {
+        let export = self.export;
+        self.say(option::EXPORT_NAME, export.as_bytes())?;
+        let len = if self.no_zeroes { 10 } else { 134 };
+        let mut fields = Fields(self.hear(len)?);
+        let (size, flags) = (fields.u64(), fields.u16());
+        let (size, flags) = size.zip(flags).ok_or(NO_ANSWER)?;
+        Ok(Agreed {
+            size,
+            flags,
+            blocks: Blocks::DEFAULT,
+            structured: false,
+            allocation: None,
+        })
+    }
+}
+
+const NO_ANSWER: Gone = Gone::Protocol("the server's answer to an option makes no sense");
+const TOO_MANY: Gone = Gone::Protocol("the server answers an option too many times");
+
+/// Why there is no export.
+fn refusal(kind: u32, data: &[u8]) -> Gone {
+    let reason = match kind {
+        answer::UNKNOWN => "the server has no export of this name",
+        answer::POLICY => "the server does not allow it",
+        answer::TLS_REQUIRED => "the server wants TLS: its address begins with nbds",
+        answer::SHUTDOWN => "the server is shutting down",
+        answer::BLOCK_SIZE_REQUIRED => "the server wants other block sizes",
+        _ => "the server refused",
+    };
+    match shown(data) {
+        said if said.is_empty() => Gone::Refused(reason.into()),
+        said => Gone::Refused(format!("{reason} ({said})")),
+    }
+}
+
+/// What a server said, for a message.
+pub(super) fn shown(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let is_shown = |c: &char| !c.is_control();
+    let shown: String = said.chars().filter(is_shown).take(SHOWN_MAX).collect();
+    shown.trim().to_owned()
+}

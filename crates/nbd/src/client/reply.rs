@@ -1,0 +1,308 @@
+//! Answers to requests: what they may contain, and what they are for.
+
+use block::Status;
+
+use super::handshake::shown;
+use crate::error::Gone;
+use crate::input::Input;
+use crate::link::Link;
+use crate::proto::{self, Fields, chunk};
+
+/// What a server says of an error, and of what is stored where, is no longer than this.
+const TEXT_MAX: u32 = 64 << 10;
+/// Chunks of one answer.
+const CHUNKS_MAX: usize = 4096;
+
+type Result<T> = std::result::Result<T, Gone>;
+
+/// The head of an answer, or of a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) cookie: u64,
+    pub(crate) kind: HeadKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadKind {
+    /// The whole answer, but for the data of a read that succeeded.
+    Simple { error: u32 },
+    /// A part of an answer.
+    Chunk { flags: u16, kind: u16, len: u32 },
+}
+
+impl Head {
+    /// Receives the next head.
+    pub(crate) fn receive(link: &dyn Link, input: &mut Input, structured: bool) -> Result<Head> {
+        const NONSENSE: Gone = Gone::Protocol("what the server says is no answer");
+        const CLOSED: Gone = Gone::Protocol("the server closed the connection");
+        if !input.fill(link, 16)? {
+            return Err(CLOSED);
+        }
+        let mut fields = Fields(input.take(16));
+        let head = match fields.u32().ok_or(NONSENSE)? {
+            proto::SIMPLE_REPLY_MAGIC => {
+                let error = fields.u32().ok_or(NONSENSE)?;
+                let cookie = fields.u64().ok_or(NONSENSE)?;
+                let kind = HeadKind::Simple { error };
+                return Ok(Head { cookie, kind });
+            }
+            proto::CHUNK_MAGIC if structured => (fields.u16(), fields.u16(), fields.u64()),
+            _ => return Err(NONSENSE),
+        };
+        let (Some(flags), Some(kind), Some(cookie)) = head else {
+            return Err(NONSENSE);
+        };
+        if !input.fill(link, 4)? {
+            return Err(CLOSED);
+        }
+        let len = Fields(input.take(4)).u32().ok_or(NONSENSE)?;
+        let kind = HeadKind::Chunk { flags, kind, len };
+        Ok(Head { cookie, kind })
+    }
+}
+
+/// What a request wants to know.
+pub(crate) enum Wanted<'a> {
+    /// Whether it is done.
+    Nothing,
+    /// The bytes from `offset`.
+    Data { offset: u64, buf: &'a mut [u8] },
+    /// What is known of the beginning of a range of so many bytes.
+    Status { len: u64, found: Option<Status> },
+}
+
+/// Why a server did not do what a request asked for.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) errno: u32,
+    pub(crate) said: String,
+}
+
+/// A request on its way, and what has come of it.
+pub(crate) struct Asked<'a> {
+    pub(crate) wanted: Wanted<'a>,
+    /// The context that says what is a hole.
+    allocation: Option<u32>,
+    structured: bool,
+    /// Which bytes of the data are there.
+    covered: Covered,
+    chunks: usize,
+    refusal: Option<Refusal>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn new(wanted: Wanted<'a>, structured: bool, allocation: Option<u32>) -> Asked<'a> {
+        Asked {
+            wanted,
+            allocation,
+            structured,
+            covered: Covered::default(),
+            chunks: 0,
+            refusal: None,
+        }
+    }
+
+    /// What came of it, after the end of the answer.
+    pub(crate) fn outcome(&mut self) -> std::result::Result<(), Refusal> {
+        self.refusal.take().map_or(Ok(()), Err)
+    }
+
+    /// Receives what follows a head. True at the end of the answer.
+    pub(crate) fn receive(
+        &mut self,
+        kind: HeadKind,
+        link: &dyn Link,
+        input: &mut Input,
+    ) -> Result<bool> {
+        match kind {
+            HeadKind::Simple { error } => self.simple(error, link, input).map(|()| true),
+            HeadKind::Chunk { flags, kind, len } => {
+                self.chunks += 1;
+                if self.chunks > CHUNKS_MAX {
+                    return Err(Gone::Protocol("the server answers in too many parts"));
+                }
+                self.chunk(kind, len, link, input)?;
+                match flags & chunk::DONE {
+                    0 if kind == chunk::NONE => Err(ODD_CHUNK),
+                    0 => Ok(false),
+                    _ => self.end().map(|()| true),
+                }
+            }
+        }
+    }
+
+    fn simple(&mut self, error: u32, link: &dyn Link, input: &mut Input) -> Result<()> {
+        if self.chunks > 0 {
+            return Err(ODD_CHUNK);
+        }
+        match (error, &mut self.wanted) {
+            (0, Wanted::Nothing) => {}
+            (0, Wanted::Data { buf, .. }) if !self.structured => input.read_into(link, buf)?,
+            (0, Wanted::Data { .. } | Wanted::Status { .. }) => {
+                return Err(Gone::Protocol(
+                    "the server answers without what was asked for",
+                ));
+            }
+            (errno, _) => {
+                let said = String::new();
+                self.refusal = Some(Refusal { errno, said });
+            }
+        }
+        Ok(())
+    }
+
+    fn chunk(&mut self, kind: u16, len: u32, link: &dyn Link, input: &mut Input) -> Result<()> {
+        match kind {
+            chunk::NONE if len == 0 => Ok(()),
+            chunk::OFFSET_DATA if len > 8 => {
+                let at = Fields(hear(link, input, 8)?).u64().ok_or(ODD_CHUNK)?;
+                let piece = self.piece(at, len - 8)?;
+                Ok(input.read_into(link, piece)?)
+            }
+            chunk::OFFSET_HOLE if len == 12 => {
+                let mut fields = Fields(hear(link, input, 12)?);
+                let at = fields.u64().zip(fields.u32());
+                let (at, len) = at.ok_or(ODD_CHUNK)?;
+                self.piece(at, len)?.fill(0);
+                Ok(())
+            }
+            chunk::BLOCK_STATUS if (12..=TEXT_MAX).contains(&len) && len % 8 == 4 => {
+                let data = hear(link, input, len as usize)?;
+                let status = status(data, self.allocation);
+                match &mut self.wanted {
+                    Wanted::Status { len, found } if found.is_none() => {
+                        let mut status = status.ok_or(ODD_CHUNK)?;
+                        status.len = status.len.min(*len);
+                        *found = Some(status);
+                        Ok(())
+                    }
+                    _ => Err(ODD_CHUNK),
+                }
+            }
+            kind if kind & chunk::IS_ERROR != 0 && (4..=TEXT_MAX).contains(&len) => {
+                let refusal = refusal(kind, hear(link, input, len as usize)?);
+                let refusal = refusal.ok_or(ODD_CHUNK)?;
+                self.refusal.get_or_insert(refusal);
+                Ok(())
+            }
+            _ => Err(ODD_CHUNK),
+        }
+    }
+
+    /// Where these bytes go.
+    fn piece(&mut self, at: u64, len: u32) -> Result<&mut [u8]> {
+        const OUTSIDE: Gone = Gone::Protocol("the server sends data that was not asked for");
+        let Wanted::Data { offset, buf } = &mut self.wanted else {
+            return Err(OUTSIDE);
+        };
+        let start = at
+            .checked_sub(*offset)
+            .and_then(|at| usize::try_from(at).ok());
+        let start = start.ok_or(OUTSIDE)?;
+        let end = start.checked_add(len as usize).ok_or(OUTSIDE)?;
+        let piece = buf.get_mut(start..end).ok_or(OUTSIDE)?;
+        match self.covered.add(start, end) {
+            true => Ok(piece),
+            false => Err(Gone::Protocol("the server sends data twice")),
+        }
+    }
+
+    /// Whether everything has come.
+    fn end(&self) -> Result<()> {
+        let is_whole = match &self.wanted {
+            Wanted::Nothing => true,
+            Wanted::Data { buf, .. } => self.covered.is_all(buf.len()),
+            Wanted::Status { found, .. } => found.is_some(),
+        };
+        match is_whole || self.refusal.is_some() {
+            true => Ok(()),
+            false => Err(Gone::Protocol("the server's answer has gaps")),
+        }
+    }
+}
+
+const ODD_CHUNK: Gone = Gone::Protocol("a part of the server's answer makes no sense");
+
+fn hear<'a>(link: &dyn Link, input: &'a mut Input, len: usize) -> Result<&'a mut [u8]> {
+    match input.fill(link, len)? {
+        true => Ok(input.take(len)),
+        false => Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into()),
+    }
+}
+
+/// The first range of a chunk that says what is stored where.
+fn status(data: &[u8], allocation: Option<u32>) -> Option<Status> {
+    const HOLE: u32 = 1;
+    const ZERO: u32 = 2;
+    let mut fields = Fields(data);
+    if Some(fields.u32()?) != allocation {
+        return None;
+    }
+    let (len, flags) = (fields.u32()?, fields.u32()?);
+    (len > 0).then_some(Status {
+        len: len.into(),
+        is_hole: flags & HOLE != 0,
+        is_zero: flags & ZERO != 0,
+    })
+}
+
+/// What a chunk says of an error. Kinds that are not known begin with its number too.
+fn refusal(kind: u16, data: &[u8]) -> Option<Refusal> {
+    let mut fields = Fields(data);
+    let errno = fields.u32().filter(|errno| *errno != 0)?;
+    let said = match kind {
+        chunk::ERROR | chunk::ERROR_OFFSET => {
+            let len = fields.u16()?;
+            let said = fields.bytes(len.into())?;
+            match (kind, fields.0.len()) {
+                (chunk::ERROR, 0) | (chunk::ERROR_OFFSET, 8) => shown(said),
+                _ => return None,
+            }
+        }
+        _ => String::new(),
+    };
+    Some(Refusal { errno, said })
+}
+
+/// Ranges that do not touch each other, by where they begin.
+#[derive(Default)]
+struct Covered(Vec<(usize, usize)>);
+
+impl Covered {
+    /// Adds a range. False if a part of it is there, or if it is empty.
+    fn add(&mut self, start: usize, end: usize) -> bool {
+        let next = self.0.partition_point(|(begin, _)| *begin < start);
+        let before = next.checked_sub(1).map(|at| self.0[at].1);
+        let after = self.0.get(next).map(|(begin, _)| *begin);
+        if start >= end || before.is_some_and(|is| is > start) || after.is_some_and(|is| is < end) {
+            return false;
+        }
+        match (before == Some(start), after == Some(end)) {
+            (true, true) => self.0[next - 1].1 = self.0.remove(next).1,
+            (true, false) => self.0[next - 1].1 = end,
+            (false, true) => self.0[next].0 = start,
+            (false, false) => self.0.insert(next, (start, end)),
+        }
+        true
+    }
+
+    fn is_all(&self, len: usize) -> bool {
+        self.0 == [(0, len)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Covered;
+
+    #[test]
+    fn ranges_come_in_any_order_and_once() {
+        let mut covered = Covered::default();
+        assert!(covered.add(4, 8) && covered.add(12, 16));
+        for (start, end) in [(4, 8), (0, 5), (7, 9), (0, 20), (5, 6), (12, 13), (9, 9)] {
+            assert!(!covered.add(start, end), "{start}..{end}");
+        }
+        assert!(covered.add(8, 12) && !covered.is_all(16));
+        assert!(covered.add(0, 4) && covered.is_all(16) && !covered.is_all(17));
+    }
+}
