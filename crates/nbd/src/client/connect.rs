@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{Timeout, set_socket_keepalive, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::Address;
+use super::remote::Address;
 
 /// So many addresses of a host are tried.
 const ADDRESSES_MAX: usize = 8;

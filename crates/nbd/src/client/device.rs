@@ -13,10 +13,10 @@ use std::time::Instant;
 use block::{Access, BlockDevice, Error, Result, SectorSizes, Status};
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use super::Remote;
 use super::connect::connect;
 use super::connection::{Connection, Failed, reason};
 use super::handshake::{Agreed, NAME_MAX, negotiate};
+use super::remote::Remote;
 use super::reply::{Asked, Wanted};
 use crate::error::Gone;
 use crate::input::Input;

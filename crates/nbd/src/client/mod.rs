@@ -1,5 +1,6 @@
 //! An export of an NBD server, as a device.
 //!
+//! - `remote`: which export, and how long its server is waited for;
 //! - `tls`: the certificates of a client;
 //! - `connect`: a socket to a server, within a time limit;
 //! - `handshake`: agrees with the server on an export;
@@ -14,59 +15,16 @@ mod connect;
 mod connection;
 mod device;
 mod handshake;
+mod remote;
 mod reply;
 mod tls;
-
-use std::path::PathBuf;
-use std::time::Duration;
 
 #[cfg(any(test, fuzzing))]
 pub(crate) use connection::Connection;
 pub use device::RemoteExport;
 #[cfg(any(test, fuzzing))]
 pub(crate) use handshake::negotiate;
+pub use remote::{Address, Patience, Remote};
 #[cfg(any(test, fuzzing))]
 pub(crate) use reply::{Asked, Wanted};
 pub use tls::ClientTls;
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A TCP port of a host, by its name or address.
-    Tcp(String, u16),
-    /// A unix socket.
-    Unix(PathBuf),
-}
-
-/// How long a server is waited for.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// Until there is a connection with an export, its name looked up and all.
-    pub connect: Duration,
-    /// Until a request is answered.
-    pub answer: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
-            connect: Duration::from_secs(10),
-            answer: Duration::from_secs(60),
-        }
-    }
-}
-
-/// An export of a server.
-#[derive(Clone, Debug)]
-pub struct Remote {
-    /// The server.
-    pub address: Address,
-    /// The name of the export; the default export has an empty one.
-    pub export: String,
-    /// With it the server has to prove who it is, and everything is encrypted.
-    pub tls: Option<ClientTls>,
-    /// The name of the device in messages: its address.
-    pub name: String,
-    /// Time limits.
-    pub patience: Patience,
-}

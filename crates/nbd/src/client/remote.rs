@@ -1,0 +1,48 @@
+//! Which export, and how long its server is waited for.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::tls::ClientTls;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP port of a host, by its name or address.
+    Tcp(String, u16),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+/// How long a server is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Until there is a connection with an export, its name looked up and all.
+    pub connect: Duration,
+    /// Until a request is answered.
+    pub answer: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            connect: Duration::from_secs(10),
+            answer: Duration::from_secs(60),
+        }
+    }
+}
+
+/// An export of a server.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// The server.
+    pub address: Address,
+    /// The name of the export; the default export has an empty one.
+    pub export: String,
+    /// With it the server has to prove who it is, and everything is encrypted.
+    pub tls: Option<ClientTls>,
+    /// The name of the device in messages: its address.
+    pub name: String,
+    /// Time limits.
+    pub patience: Patience,
+}
