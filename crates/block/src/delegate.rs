@@ -34,6 +34,9 @@ macro_rules! delegate {
     (@ $self:ident $to:expr, flush) => {
         $crate::delegate!(@@ $self $to, flush() -> $crate::Result<()>);
     };
+    (@ $self:ident $to:expr, waits_on_write) => {
+        $crate::delegate!(@@ $self $to, waits_on_write() -> bool);
+    };
     (@ $self:ident $to:expr, drop_cached) => {
         $crate::delegate!(@@ $self $to, drop_cached() -> $crate::Result<()>);
     };

@@ -87,6 +87,12 @@ pub trait BlockDevice: Send + Sync {
         self.write_at(offset, &[IoSlice::new(data)])
     }
 
+    /// Whether a write waits for a network or a medium, so that a caller that writes to several devices gains
+    /// from a thread for each. A write to a file does not wait: it goes to the system's cache.
+    fn waits_on_write(&self) -> bool {
+        false
+    }
+
     /// Makes every write that has returned durable.
     ///
     /// # Errors
@@ -162,7 +168,7 @@ pub trait BlockDevice: Send + Sync {
 impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     delegate!(self => **self;
         size refresh_size sector_sizes name read_at write_at write_durably_at write_in_place flush
-        drop_cached discard zero zero_fast status_at overwrite);
+        drop_cached discard zero zero_fast status_at overwrite waits_on_write);
 }
 
 /// Checks that a range lies on a device.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::batch;
 use crate::devices::Store;
 use crate::headers::Headers;
+use crate::helpers;
 use crate::layout::{BLOCK, SUPERBLOCK_MAGIC, encode_frame};
 use crate::member::Member;
 use crate::{Error, HeaderCheck, Newest, Result};
@@ -185,7 +187,16 @@ impl Store {
         let block: Box<[u8; BLOCK]> = encode_frame(SUPERBLOCK_MAGIC, self.pool_guid, txg, payload);
         let layout = self.groups.now();
         let members = layout.members().filter(|member| is_wanted(member));
-        let write = |member: &Member| member.write_superblock(txg, &block);
-        self.groups.on_each(&layout, members, write)
+        let members: Vec<Arc<Member>> = members.cloned().collect();
+        if !batch::is_worthwhile(&members) {
+            let write = |member: &Member| member.write_superblock(txg, &block);
+            return self.groups.on_each(&layout, members.iter(), write);
+        }
+        let job = |member: &Arc<Member>| Arc::new((Arc::clone(member), txg, block.clone()));
+        let jobs: Vec<_> = members.iter().map(job).collect();
+        let outcomes = helpers::on_all(&jobs, |(member, txg, block)| {
+            member.write_superblock(*txg, block)
+        });
+        self.groups.outcome(&layout, &members, outcomes)
     }
 }

@@ -437,6 +437,20 @@ impl Groups {
         }
     }
 
+    /// What comes of an operation on several members, of which these are the outcomes; one that failed is faulted.
+    pub(crate) fn outcome(
+        &self,
+        layout: &Layout,
+        members: &[Arc<Member>],
+        outcomes: Vec<Result<()>>,
+    ) -> Result<()> {
+        let outcomes = members.iter().zip(outcomes);
+        let failed = outcomes.filter_map(|(member, outcome)| Some((member, outcome.err()?)));
+        failed
+            .map(|(member, error)| self.failed(layout, member, error))
+            .fold(Ok(()), Result::and)
+    }
+
     /// Does something to each of some members; one that fails is faulted.
     pub(crate) fn on_each<'a>(
         &self,

@@ -13,9 +13,11 @@
 //! - `error`, `segment`, `membership`: numbers, and what is said about devices;
 //! - `code`, `shape`, [`layout`], `geometry`: the code of parity, and where bytes lie;
 //! - `debts`, `member`, `group`, `parity`: one device, what it did not take, the devices that share segments, reading without some;
+//! - `batch`: writes to several members at the same time;
 //! - `devices`, `headers`, `cache`: the devices of a pool together, and cache devices;
 //! - `places`, `blocks`, `members`, `extend`: what a [`Store`] does with segments, superblocks and key blocks, its devices.
 
+mod batch;
 mod blocks;
 mod cache;
 mod code;

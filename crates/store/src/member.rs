@@ -31,6 +31,8 @@ pub(crate) struct Member {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) label: Label,
     pub(crate) geometry: Geometry,
+    /// See [`BlockDevice::waits_on_write`].
+    pub(crate) waits_on_write: bool,
     condition: Arc<Condition>,
 }
 
@@ -54,6 +56,7 @@ impl Member {
     /// A device that joins a pool. Nothing is written yet.
     pub(crate) fn new(device: Arc<dyn BlockDevice>, label: Label, geometry: Geometry) -> Member {
         Member {
+            waits_on_write: device.waits_on_write(),
             device,
             label,
             geometry,
@@ -81,6 +84,7 @@ impl Member {
             device: Arc::clone(&self.device),
             label,
             geometry,
+            waits_on_write: self.waits_on_write,
             condition: Arc::clone(&self.condition),
         }
     }

@@ -166,7 +166,7 @@ impl Group {
         segment: SegmentId,
         offset: u32,
         stripes: &[&[u8]],
-        mut act: impl FnMut(&Member, u64, &[IoSlice<'_>]),
+        mut act: impl FnMut(&Arc<Member>, u64, &[IoSlice<'_>]),
     ) {
         let shares = self.share(segment, offset, stripes);
         for member in self.members.iter().filter(|member| member.is_active()) {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::IoSlice;
 use std::sync::Arc;
 
+use crate::batch::{self, Batch};
 use crate::devices::Store;
 use crate::group::{self, Group, Layout};
 use crate::helpers;
@@ -157,6 +158,14 @@ impl Store {
             return Ok(());
         }
         let members = group.members.iter().filter(|member| member.is_active());
+        if batch::is_worthwhile(&group.members) {
+            let bytes = batch::bytes_of(pieces);
+            let write = |member: &Arc<Member>| (group::at(member, segment, offset), bytes.clone());
+            let batches = members.map(|m| Arc::new(Batch::new(m, vec![write(m)])));
+            let batches: Vec<Arc<Batch>> = batches.collect();
+            self.groups.write_batches(&layout, &batches);
+            return Ok(());
+        }
         for member in members {
             let at = group::at(member, segment, offset);
             self.groups.write(&layout, member, at, pieces);
@@ -272,11 +281,17 @@ impl Store {
         (segment, offset): (SegmentId, u32),
         stripes: &[&[u8]],
     ) {
+        let mut batches: Vec<Batch> = Vec::new();
+        let at_once = batch::is_worthwhile(&group.members);
         group.write_stripes(segment, offset, stripes, |member, at, pieces| {
-            if member.is_active() {
+            if at_once {
+                Batch::add(&mut batches, member, (at, batch::bytes_of(pieces)));
+            } else if member.is_active() {
                 self.groups.write(layout, member, at, pieces);
             }
         });
+        let batches: Vec<Arc<Batch>> = batches.into_iter().map(Arc::new).collect();
+        self.groups.write_batches(layout, &batches);
     }
 
     /// Flushes those of some members that were written to, side by side.
@@ -288,14 +303,6 @@ impl Store {
         let active = members.filter(|member| member.is_active());
         let dirty: Vec<Arc<Member>> = active.filter(|m| m.is_dirty()).cloned().collect();
         let outcomes = helpers::on_all(&dirty, Member::flush);
-        let failed = |(member, outcome): (&Arc<Member>, Result<()>)| match outcome {
-            Ok(()) => Ok(()),
-            Err(error) => self.groups.failed(layout, member, error),
-        };
-        dirty
-            .iter()
-            .zip(outcomes)
-            .map(failed)
-            .fold(Ok(()), Result::and)
+        self.groups.outcome(layout, &dirty, outcomes)
     }
 }

@@ -346,6 +346,10 @@ impl BlockDevice for Mapping {
         self.meter.write_inline.count(len, write)
     }
 
+    fn waits_on_write(&self) -> bool {
+        self.core.device.waits_on_write()
+    }
+
     fn flush(&self) -> block::Result<()> {
         match self.read_only {
             true => Ok(()),

@@ -339,6 +339,11 @@ impl BlockDevice for RemoteExport {
         self.write(offset, pieces, true)
     }
 
+    /// Each write waits for the answer of the server.
+    fn waits_on_write(&self) -> bool {
+        true
+    }
+
     fn flush(&self) -> Result<()> {
         match self.access {
             Access::ReadOnly => Ok(()),

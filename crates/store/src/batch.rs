@@ -1,0 +1,79 @@
+//! Writes to several members at the same time, where each would wait for its device.
+//!
+//! The writer waits for all of them: what it does next, such as a flush, comes after every write. Members whose
+//! devices do not wait are written one after the other by the caller, which costs less than waking a thread.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::group::{Groups, Layout};
+use crate::helpers;
+use crate::member::Member;
+
+/// What goes to one member, in this order.
+pub(crate) struct Batch {
+    member: Arc<Member>,
+    writes: Vec<(u64, Arc<[u8]>)>,
+}
+
+/// Whether some members gain from being written to at the same time.
+pub(crate) fn is_worthwhile(members: &[Arc<Member>]) -> bool {
+    let slow = members
+        .iter()
+        .filter(|member| member.waits_on_write && member.is_active());
+    slow.take(2).count() == 2
+}
+
+impl Batch {
+    pub(crate) fn new(member: &Arc<Member>, writes: Vec<(u64, Arc<[u8]>)>) -> Batch {
+        let member = Arc::clone(member);
+        Batch { member, writes }
+    }
+
+    /// Adds a write to the batches of a caller that takes one member after the other.
+    pub(crate) fn add(batches: &mut Vec<Batch>, member: &Arc<Member>, write: (u64, Arc<[u8]>)) {
+        match batches.last_mut() {
+            Some(last) if last.member.guid() == member.guid() => last.writes.push(write),
+            _ => batches.push(Batch::new(member, vec![write])),
+        }
+    }
+
+    /// Makes the writes, up to one that fails: which that is, and with what.
+    fn write(&self) -> Result<(), (usize, Error)> {
+        for (number, (at, bytes)) in self.writes.iter().enumerate() {
+            let pieces = [IoSlice::new(bytes)];
+            if !self.member.owe_more(*at, &pieces) {
+                let written = self.member.write(*at, &pieces);
+                written.map_err(|error| (number, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of some pieces, for several threads.
+pub(crate) fn bytes_of(pieces: &[IoSlice<'_>]) -> Arc<[u8]> {
+    match pieces {
+        [only] => Arc::from(&only[..]),
+        _ => pieces.iter().flat_map(|p| p.iter().copied()).collect(),
+    }
+}
+
+impl Groups {
+    /// As [`Groups::write`], to several members at the same time.
+    pub(crate) fn write_batches(&self, layout: &Layout, batches: &[Arc<Batch>]) {
+        let outcomes = helpers::on_all(batches, Batch::write);
+        for (batch, outcome) in batches.iter().zip(outcomes) {
+            let Err((from, error)) = outcome else {
+                continue;
+            };
+            let Err(kept) = self.failed(layout, &batch.member, error) else {
+                continue;
+            };
+            for (at, bytes) in &batch.writes[from..] {
+                batch.member.owe(*at, &[IoSlice::new(bytes)], &kept);
+            }
+        }
+    }
+}
