@@ -142,7 +142,7 @@ impl Session {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let (stdout, watch) = tracer::start(command, kill_at);
+        let (stdout, watch) = tracer::start(command, tracer::CHANGES, kill_at);
         let mut line = String::new();
         let _ = BufReader::new(stdout).read_line(&mut line);
         let done = line == "ready\n" && self.run().is_some();

@@ -14,7 +14,7 @@ use libc::{c_int, c_long, c_void, pid_t};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The calls that change something that outlives the process.
-const CHANGES: [c_long; 27] = [
+pub const CHANGES: &[c_long] = &[
     libc::SYS_write,
     libc::SYS_writev,
     libc::SYS_pwrite64,
@@ -47,11 +47,15 @@ const CHANGES: [c_long; 27] = [
 /// A program under watch. Ends, with how many calls it made, when the program does.
 pub type Watch = JoinHandle<u64>;
 
-/// Starts a program, to be killed at its call number `kill_at` of those that change something,
-/// counted from 1. Its standard output is a pipe.
+/// Starts a program, to be killed at its call number `kill_at` of those in `counted`, counted from 1. Its
+/// standard output is a pipe.
 // It is waited for below, with its threads.
 #[allow(clippy::zombie_processes)]
-pub fn start(mut command: Command, kill_at: Option<u64>) -> (ChildStdout, Watch) {
+pub fn start(
+    mut command: Command,
+    counted: &'static [c_long],
+    kill_at: Option<u64>,
+) -> (ChildStdout, Watch) {
     let (tell, told) = mpsc::channel();
     // All of ptrace has to come from the thread whose child it is.
     let watch = std::thread::spawn(move || {
@@ -63,7 +67,7 @@ pub fn start(mut command: Command, kill_at: Option<u64>) -> (ChildStdout, Watch)
         let main = child.id() as pid_t;
         tell.send(child.stdout.take().expect("a pipe"))
             .expect("it is wanted");
-        watch(main, kill_at)
+        watch(main, counted, kill_at)
     });
     (told.recv().expect("it starts"), watch)
 }
@@ -75,7 +79,7 @@ fn check(result: c_long) -> std::io::Result<()> {
     }
 }
 
-fn watch(main: pid_t, kill_at: Option<u64>) -> u64 {
+fn watch(main: pid_t, counted: &[c_long], kill_at: Option<u64>) -> u64 {
     let mut calls = 0;
     let mut is_new = true;
     loop {
@@ -96,7 +100,9 @@ fn watch(main: pid_t, kill_at: Option<u64>) -> u64 {
             // Stopped by its exec, before its first call.
             is_new = false;
             set_options(pid);
-        } else if signal == libc::SIGTRAP | 0x80 && entered(pid).is_some_and(is_change) {
+        } else if signal == libc::SIGTRAP | 0x80
+            && entered(pid).is_some_and(|call| counted.contains(&call))
+        {
             calls += 1;
             if Some(calls) == kill_at {
                 let main = Pid::from_raw(main).expect("a process");
@@ -107,10 +113,6 @@ fn watch(main: pid_t, kill_at: Option<u64>) -> u64 {
         let is_ours = signal & !0x80 == libc::SIGTRAP || signal == libc::SIGSTOP;
         go_on(pid, if is_ours { 0 } else { signal });
     }
-}
-
-fn is_change(number: c_long) -> bool {
-    CHANGES.contains(&number)
 }
 
 fn set_options(pid: pid_t) {

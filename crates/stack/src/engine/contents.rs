@@ -81,6 +81,7 @@ impl<F: Format> Stacked<F> {
 
     pub(super) fn sync_inode(&self, ino: Ino, datasync: bool) -> Result<()> {
         let inode = self.inodes.get(ino)?;
+        self.unsynced.sync()?;
         match inode.kind {
             Kind::File => {
                 let file = self.inodes.file(&inode)?;

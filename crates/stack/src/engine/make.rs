@@ -13,18 +13,16 @@ use vfs::{Attr, Caller, Error, Ino, Kind, NewNode, Result};
 
 use super::claim::Claim;
 use super::inode::Inode;
+use super::own;
 use super::stacked::Stacked;
 use super::temporary;
 use crate::formats::{self, Format, LowerName, Sought};
-use crate::lower::{self, Entry, list, posix, sync};
+use crate::lower::{Entry, posix};
 
 const SGID: u16 = 0o2000;
 
 /// Permissions of what is not complete.
 const PRIVATE: Mode = Mode::RWXU;
-
-/// The longest file that is replaced, in bytes.
-const REPLACED_MAX: usize = 64 << 10;
 
 /// Who owns what is made, and who may use it.
 struct Rights {
@@ -60,7 +58,7 @@ impl<F: Format> Stacked<F> {
                 self.enter_new(new.kind, entry, made.node, Some(file))
             }
             Kind::Directory => {
-                let entry = make_directory(&dir.entry, &rights, &made, &lower.name)?;
+                let entry = self.make_directory(&dir.entry, &rights, &made, &lower.name)?;
                 self.enter_new(new.kind, entry, made.node, None)
             }
             Kind::Symlink => Err(Error::Invalid),
@@ -163,7 +161,8 @@ impl<F: Format> Stacked<F> {
         then: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         if let Some(long) = &lower.long {
-            write_small(dir.directory()?, &long.name, &long.contents)?;
+            let file = own::write(dir.directory()?, &long.name, &long.contents)?;
+            self.unsynced.add(file)?;
         }
         then().inspect_err(|_| self.drop_long_name(dir, lower))
     }
@@ -175,6 +174,36 @@ impl<F: Format> Stacked<F> {
         {
             let _ = rustix::fs::unlinkat(&dir.entry, &long.name[..], AtFlags::empty());
         }
+    }
+
+    fn make_directory(
+        &self,
+        dir: &Entry,
+        rights: &Rights,
+        made: &formats::NewNode<F::Node>,
+        name: &[u8],
+    ) -> Result<Entry> {
+        let temporary = temporary::name();
+        rustix::fs::mkdirat(dir, &temporary[..], rights.first_mode()).map_err(posix)?;
+        let named = dir.entry(&temporary).and_then(|entry| {
+            set_xattrs(&entry, made)?;
+            for (file, contents) in &made.files {
+                self.unsynced
+                    .add(own::write(&entry, file.as_bytes(), contents)?)?;
+            }
+            rights.give(&entry)?;
+            rename_new(dir, &temporary, name)?;
+            Ok(entry)
+        });
+        if named.is_err() {
+            for (file, _) in &made.files {
+                if let Ok(entry) = dir.entry(&temporary) {
+                    let _ = rustix::fs::unlinkat(&entry, *file, AtFlags::empty());
+                }
+            }
+            let _ = rustix::fs::unlinkat(dir, &temporary[..], AtFlags::REMOVEDIR);
+        }
+        named
     }
 
     /// Enters what was just made. One lookup.
@@ -296,34 +325,6 @@ fn link(path: &str, dir: &Entry, name: &[u8]) -> Result<()> {
     rustix::fs::linkat(CWD, path, dir, name, AtFlags::SYMLINK_FOLLOW).map_err(posix)
 }
 
-fn make_directory<N>(
-    dir: &Entry,
-    rights: &Rights,
-    made: &formats::NewNode<N>,
-    name: &[u8],
-) -> Result<Entry> {
-    let temporary = temporary::name();
-    rustix::fs::mkdirat(dir, &temporary[..], rights.first_mode()).map_err(posix)?;
-    let named = dir.entry(&temporary).and_then(|entry| {
-        set_xattrs(&entry, made)?;
-        for (file, contents) in &made.files {
-            write_small(&entry, file.as_bytes(), contents)?;
-        }
-        rights.give(&entry)?;
-        rename_new(dir, &temporary, name)?;
-        Ok(entry)
-    });
-    if named.is_err() {
-        for (file, _) in &made.files {
-            if let Ok(entry) = dir.entry(&temporary) {
-                let _ = rustix::fs::unlinkat(&entry, *file, AtFlags::empty());
-            }
-        }
-        let _ = rustix::fs::unlinkat(dir, &temporary[..], AtFlags::REMOVEDIR);
-    }
-    named
-}
-
 /// Renames what was made to a name that is free.
 fn rename_new(dir: &Entry, from: &[u8], to: &[u8]) -> Result<()> {
     match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
@@ -362,69 +363,4 @@ fn set_xattrs<N>(entry: &Entry, made: &formats::NewNode<N>) -> Result<()> {
         entry.set_xattr(name, value, XattrFlags::CREATE)?;
     }
     Ok(())
-}
-
-/// Writes the files of a format into an empty directory, in this order.
-///
-/// # Errors
-/// `NotEmpty` if there is something in it; those of the lower directory.
-pub fn prepare(root: &Entry, files: &[(&str, Vec<u8>)]) -> Result<()> {
-    list(root, 0, |listed| match listed.name {
-        b"." | b".." => Ok(true),
-        _ => Err(Error::NotEmpty),
-    })?;
-    for (name, contents) in files {
-        write_small(root, name.as_bytes(), contents)?;
-    }
-    sync(root)
-}
-
-/// Writes a new file of a format beside what is there. It is on the disk when this returns.
-///
-/// # Errors
-/// `Exists`; those of the lower directory.
-pub fn add(root: &Entry, name: &str, contents: &[u8]) -> Result<()> {
-    let _claim = Claim::take(root)?;
-    match root.entry(name.as_bytes()) {
-        Ok(_) => return Err(Error::Exists),
-        Err(Error::NotFound) => {}
-        Err(error) => return Err(error),
-    }
-    lower::replace(root, &temporary::name(), name.as_bytes(), contents, None)
-}
-
-/// Replaces a file of a format, whole or not at all, if it still has these contents. It is on the disk when
-/// this returns.
-///
-/// # Errors
-/// `Busy` if it has others; those of the lower directory.
-pub fn replace(root: &Entry, name: &str, old: &[u8], new: &[u8]) -> Result<()> {
-    let _claim = Claim::take(root)?;
-    match root.read_small(name.as_bytes(), REPLACED_MAX) {
-        Ok(found) if found == old => {
-            lower::replace(root, &temporary::name(), name.as_bytes(), new, None)
-        }
-        Ok(_) | Err(Error::NotFound) => Err(Error::Busy),
-        Err(error) => Err(error),
-    }
-}
-
-/// Writes a small file of the format's own, whole: under a temporary name first.
-fn write_small(dir: &Entry, name: &[u8], contents: &[u8]) -> Result<()> {
-    let temporary = temporary::name();
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
-    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
-    let file = dir.open(&temporary, flags, mode)?;
-    let written = rustix::io::pwrite(&file, contents, 0);
-    let named = match written {
-        Ok(len) if len == contents.len() => {
-            rustix::fs::renameat(dir, &temporary[..], dir, name).map_err(posix)
-        }
-        Ok(_) => Err(Error::NoSpace),
-        Err(error) => Err(posix(error)),
-    };
-    if named.is_err() {
-        let _ = rustix::fs::unlinkat(dir, &temporary[..], AtFlags::empty());
-    }
-    named
 }

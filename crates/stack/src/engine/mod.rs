@@ -2,7 +2,7 @@
 //!
 //! Layers, lowest first:
 //! - `inode`: the inodes that the front end knows; `temporary`: names for what is not complete; `claim`
-//!   and `lock`: one client at a time;
+//!   and `lock`: one client at a time; `own`: small files of the format;
 //! - `stacked`: the file system, and finding names in it;
 //! - `keys`: inodes when keys come and go;
 //! - `sizes` and `contents`: bytes of files; `attributes`, `make`, `moves`: the rest;
@@ -17,6 +17,7 @@ mod keys;
 mod lock;
 mod make;
 mod moves;
+mod own;
 mod reverse;
 mod serve;
 mod serve_reverse;
@@ -25,6 +26,6 @@ mod stacked;
 mod temporary;
 
 pub use inode::Options;
-pub use make::{add, prepare, replace};
+pub use own::{add, prepare, replace};
 pub use reverse::ReverseView;
 pub use stacked::Stacked;

@@ -6,9 +6,10 @@ use rustix::fs::FileType;
 use vfs::{Attr, DirEntry, Error, Ino, Kind, ROOT, Result};
 
 use super::inode::{Inode, Inodes, Options};
+use super::own::Unsynced;
 use super::temporary;
 use crate::formats::{Format, LongName, LongNames, LowerName, Sought};
-use crate::lower::{Entry, Listed, kind, list_open};
+use crate::lower::{Entry, Listed, kind, list, list_open};
 
 /// The longest contents of a file with a long name.
 const LONG_NAME_MAX: usize = 4096;
@@ -20,6 +21,7 @@ pub struct Stacked<F: Format> {
     /// The number of the root in the lower directory.
     root_ino: u64,
     pub(super) options: Options,
+    pub(super) unsynced: Unsynced,
 }
 
 /// Where a name was found.
@@ -43,6 +45,7 @@ impl<F: Format> Stacked<F> {
             inodes: Inodes::new(root, options),
             root_ino,
             options,
+            unsynced: Unsynced::default(),
         })
     }
 
@@ -113,7 +116,11 @@ impl<F: Format> Stacked<F> {
         mut each: impl FnMut(&Listed<'_>, &[u8], Option<LongName>) -> Result<bool>,
     ) -> Result<()> {
         let entry = dir.directory()?;
-        self.format.learn(&dir.node, entry)?;
+        match self.format.learn(&dir.node, entry) {
+            // A removal that was interrupted took the format's own file: `rmdir` ends it.
+            Err(Error::Io) if is_empty(entry)? => {}
+            learned => learned?,
+        }
         let long_name = RefCell::new(None);
         let long: &LongNames<'_> = &|name| {
             let contents = match entry.read_small(name, LONG_NAME_MAX) {
@@ -224,6 +231,15 @@ pub(super) fn number(root: u64, lower: u64) -> Ino {
         ROOT => root,
         lower => lower,
     }
+}
+
+fn is_empty(dir: &Entry) -> Result<bool> {
+    let mut is_empty = true;
+    list(dir, 0, |listed| {
+        is_empty &= matches!(listed.name, b"." | b"..");
+        Ok(is_empty)
+    })?;
+    Ok(is_empty)
 }
 
 pub(super) fn kind_of(dir: &Entry, lower: &[u8]) -> Option<Kind> {

@@ -1,6 +1,6 @@
 //! gocryptfs as a [`Format`].
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
 use cipher::Random;
@@ -31,9 +31,22 @@ pub struct Gocryptfs {
 /// An inode: of files there is nothing to know.
 #[derive(Debug)]
 pub struct Node {
-    /// Of a directory.
-    iv: DirIv,
+    /// Of a directory; nothing while its file is missing.
+    iv: OnceLock<DirIv>,
     is_root: bool,
+}
+
+impl Node {
+    fn new(iv: DirIv, is_root: bool) -> Node {
+        Node {
+            iv: iv.into(),
+            is_root,
+        }
+    }
+
+    fn iv(&self) -> Result<&DirIv> {
+        self.iv.get().ok_or(Error::Io)
+    }
 }
 
 impl Gocryptfs {
@@ -75,17 +88,18 @@ impl Gocryptfs {
             files.push((DIR_IV_NAME, iv.to_vec()));
         }
         Ok(NewNode {
-            node: Node { iv, is_root: false },
+            node: Node::new(iv, false),
             xattrs: Vec::new(),
             files,
         })
     }
 
-    fn read_iv(&self, read: impl FnOnce(usize) -> Result<Vec<u8>>) -> Result<DirIv> {
+    fn dir_iv(&self, entry: &Entry) -> Result<DirIv> {
         if !self.dir_iv {
             return Ok([0; 16]);
         }
-        let iv: DirIv = read(16)?.try_into().map_err(|_| Error::Io)?;
+        let iv = entry.read_small(DIR_IV_NAME.as_bytes(), 16)?;
+        let iv: DirIv = iv.try_into().map_err(|_| Error::Io)?;
         // All names of directories without an IV would be alike, so this one was lost.
         if iv == [0; 16] {
             return Err(Error::Io);
@@ -110,18 +124,30 @@ impl Format for Gocryptfs {
     }
 
     fn root(&self, root: &Entry) -> Result<Node> {
-        let iv = self.read_iv(|limit| root.read_small(DIR_IV_NAME.as_bytes(), limit))?;
-        Ok(Node { iv, is_root: true })
+        let iv = self.dir_iv(root)?;
+        Ok(Node::new(iv, true))
     }
 
     fn node(&self, _dir: &Node, _lower: &[u8], kind: Kind, entry: &Entry) -> Result<Node> {
         let iv = match kind {
-            Kind::Directory => {
-                self.read_iv(|limit| entry.read_small(DIR_IV_NAME.as_bytes(), limit))?
-            }
-            _ => [0; 16],
+            Kind::Directory => match self.dir_iv(entry) {
+                // Its removal was interrupted: it is listed as empty, and can be removed.
+                Err(Error::NotFound) => OnceLock::new(),
+                iv => iv?.into(),
+            },
+            _ => [0; 16].into(),
         };
         Ok(Node { iv, is_root: false })
+    }
+
+    fn learn(&self, node: &Node, entry: &Entry) -> Result<()> {
+        if node.iv.get().is_some() {
+            return Ok(());
+        }
+        let iv = self.dir_iv(entry).map_err(|_| Error::Io)?;
+        // Another thread has read the same.
+        let _ = node.iv.set(iv);
+        Ok(())
     }
 
     fn new_node(&self, _dir: &Node, kind: Kind) -> Result<NewNode<Node>> {
@@ -129,10 +155,7 @@ impl Format for Gocryptfs {
             return self.new_directory();
         }
         Ok(NewNode {
-            node: Node {
-                iv: [0; 16],
-                is_root: false,
-            },
+            node: Node::new([0; 16], false),
             xattrs: Vec::new(),
             files: Vec::new(),
         })
@@ -152,11 +175,11 @@ impl Format for Gocryptfs {
         };
         match names.stored(lower) {
             Stored::Own => Ok(None),
-            Stored::Whole(whole) => names.open(&dir.iv, whole).map(Some),
+            Stored::Whole(whole) => names.open(dir.iv()?, whole).map(Some),
             Stored::Long(file) => {
                 let whole = long(&file)?;
                 match names.is_long(lower, &whole) {
-                    true => names.open(&dir.iv, &whole).map(Some),
+                    true => names.open(dir.iv()?, &whole).map(Some),
                     false => Err(Error::Io),
                 }
             }
@@ -165,7 +188,7 @@ impl Format for Gocryptfs {
 
     fn lower_name(&self, dir: &Node, plain: &[u8]) -> Result<Sought> {
         match &self.names {
-            Some(names) => names.seal(&dir.iv, plain).map(Sought::At),
+            Some(names) => names.seal(dir.iv()?, plain).map(Sought::At),
             None if plain.len() > NAME_MAX => Err(Error::NameTooLong),
             None if dir.is_root && plain == CONFIG_NAME.as_bytes() => Err(Error::NotFound),
             None => Ok(Sought::At(LowerName {
