@@ -323,7 +323,7 @@ fn directories_have_policies_of_their_own() {
     assert_eq!(fs::read(&file).expect("read"), b"second");
 
     // Without keys only what is in clear can be read.
-    place.ok("stack unmount {DIR}/view");
+    place.ok("stack unmount -f {DIR}/view");
     place.ok("stack mount {DIR}/lower {DIR}/view");
     assert_eq!(
         fs::read(mounted.view("clear")).expect("read"),
@@ -375,7 +375,7 @@ fn policies_of_version_1() {
     mounted.ok("unlock --key {DIR}/key {DIR}/view");
     assert_eq!(fs::read(mounted.view("file")).expect("read"), b"contents");
     let place = &mounted.place;
-    place.ok("stack unmount {DIR}/view");
+    place.ok("stack unmount -f {DIR}/view");
     let mount = "stack mount {DIR}/other {DIR}/view";
     place.ok_with(mount, "passphrase\n");
     fs::write(mounted.view("file"), "contents").expect("written");

@@ -244,7 +244,7 @@ fn the_helper_of_encrypted_directories() {
     // The process of the mount goes on as it began.
     assert_eq!(call("remount,rw,relatime").status.code(), Some(32));
 
-    place.ok(&format!("stack unmount {}", view.display()));
+    place.ok(&format!("stack unmount -f {}", view.display()));
     assert_eq!(call("key-file=/nowhere").status.code(), Some(32));
     assert_eq!(call("surprise").status.code(), Some(1));
 }

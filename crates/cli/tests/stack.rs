@@ -461,5 +461,5 @@ fn few_descriptors_are_enough() {
         let text = fs::read_to_string(name(number)).expect("read");
         assert_eq!(text, number.to_string());
     }
-    place.ok(&format!("stack unmount {}", view.display()));
+    place.ok(&format!("stack unmount -f {}", view.display()));
 }
