@@ -126,7 +126,9 @@ impl From<store::Error> for Failure {
         let kind = match error {
             E::Device(error) => return error.into(),
             E::NotAPool { .. } => FailureKind::NotFound,
-            E::MissingDevices { .. } | E::NoMember { .. } => FailureKind::Device,
+            E::MissingDevices { .. } | E::NoMember { .. } | E::OtherDevice { .. } => {
+                FailureKind::Device
+            }
             E::NoSuchMember { .. } => FailureKind::NotFound,
             E::NotThatCache { .. } => FailureKind::Device,
             E::InUse { .. } => FailureKind::Exists,

@@ -24,6 +24,12 @@ pub enum Error {
         /// What the write failed with.
         reason: String,
     },
+    /// The device has the label of none or of another pool, where it had that of this one.
+    #[error("{device} is another device than before; connect the one that the pool had")]
+    OtherDevice {
+        /// The device's name.
+        device: String,
+    },
     /// There is no label.
     #[error("{device} holds no Strongroom pool")]
     NotAPool {

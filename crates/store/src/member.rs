@@ -380,14 +380,46 @@ impl Member {
         let condition = &self.condition;
         let _flushing = condition.flushing.lock();
         let mut debts = condition.debts.write();
+        self.check_identity()?;
+        let had_lost = self.may_have_lost();
+        if let Err(error) = self.write_debts(&debts) {
+            // A device that was away says with its first flush that it may have lost writes. They are read afterwards
+            // then, and the debts have to be written again.
+            if had_lost || !self.may_have_lost() {
+                return Err(error);
+            }
+            self.write_debts(&debts)?;
+        }
+        self.forget_debts(&mut debts);
+        Ok(())
+    }
+
+    fn write_debts(&self, debts: &Debts) -> Result<()> {
         for (at, bytes) in debts.runs() {
             let written = self.device.write_at(at, &[IoSlice::new(bytes)]);
             written.inspect_err(|_| self.count(Failed::Write))?;
         }
-        condition.dirty.store(false, Ordering::Release);
-        self.flush_device()?;
-        self.forget_debts(&mut debts);
-        Ok(())
+        self.condition.dirty.store(false, Ordering::Release);
+        self.flush_device()
+    }
+
+    /// Refuses a device that came back as another one.
+    fn check_identity(&self) -> Result<()> {
+        let is_other = match read_label(&*self.device) {
+            Ok(label) => {
+                label.pool_guid != self.label.pool_guid
+                    || label.device_guid != self.label.device_guid
+            }
+            Err(Error::NotAPool { .. }) => true,
+            // A label that is damaged or cannot be read is not another one.
+            Err(_) => false,
+        };
+        match is_other {
+            true => Err(Error::OtherDevice {
+                device: self.device.name(),
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Whether a flush has failed, and what was written before may be lost.

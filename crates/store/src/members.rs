@@ -24,9 +24,10 @@ impl Store {
         })
     }
 
-    /// Looks how large the devices are now.
+    /// Looks how large the devices are now that are in use. A remote one connects again if its connection is lost; one
+    /// that has failed does so only when it is opened again.
     pub fn refresh_sizes(&self) {
-        for member in self.groups.now().all() {
+        for member in self.groups.now().active() {
             // One that cannot tell keeps the size that it had.
             let _ = member.device.refresh_size();
         }
