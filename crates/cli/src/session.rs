@@ -194,17 +194,18 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// As [`absolute`], of a device; a volume of a pool is no path.
+/// As [`absolute`], of a device; other names are spelled as the daemon remembers them.
 pub(crate) fn device_path(name: &Path) -> Result<PathBuf, Failure> {
-    match DeviceName::parse(name).supported()?.volume() {
-        Some(_) => Ok(name.to_owned()),
-        None => absolute(name),
+    match DeviceName::parse(name) {
+        // A mapping carries no pool and no container.
+        DeviceName::Path(_) | DeviceName::Luks(_) => absolute(name),
+        other => Ok(other.canonical()?.into()),
     }
 }
 
-/// Whether this is the name of a volume.
-pub(crate) fn is_volume(name: &Path) -> bool {
-    DeviceName::parse(name).volume().is_some()
+/// Whether this is the name of a file or a disk.
+pub(crate) fn is_path(name: &Path) -> bool {
+    DeviceName::parse(name).is_path()
 }
 
 #[cfg(test)]
@@ -223,5 +224,25 @@ mod tests {
             absolute(Path::new("")).unwrap_err().kind,
             FailureKind::Usage
         );
+    }
+
+    #[test]
+    fn names_that_are_no_paths_stay_names() {
+        let here = std::env::current_dir().unwrap();
+        let device = |name: &str| device_path(Path::new(name)).map(PathBuf::into_os_string);
+        assert_eq!(device("a").unwrap(), here.join("a").into_os_string());
+        for (name, spelling) in [
+            ("volume:tank/disk", "volume:tank/disk"),
+            ("nbd://Host:10809/disk", "nbd://host/disk"),
+        ] {
+            assert_eq!(device(name).unwrap(), spelling);
+        }
+        for wrong in ["nbd://", "nbd+vsock://2/x", "s3://bucket"] {
+            assert_eq!(
+                device(wrong).unwrap_err().kind,
+                FailureKind::Usage,
+                "{wrong}"
+            );
+        }
     }
 }

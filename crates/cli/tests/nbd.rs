@@ -98,8 +98,8 @@ fn what_cannot_be_exported_is_refused() {
     has(&open, "--tls-certificates");
     let precious = place.fails(&format!("nbd export --listen unix:./odd {disk}"), EXISTS);
     has(&precious, "no socket");
-    let remote = place.fails("nbd export nbd://host/disk", USAGE);
-    has(&remote, "/dev/nbd0");
+    let bucket = place.fails("nbd export s3://bucket/disk", USAGE);
+    has(&bucket, "object stores");
     // Nothing of these is left.
     assert_eq!(place.ok("nbd list -H"), "");
     place.ok(&format!("nbd export {disk}"));

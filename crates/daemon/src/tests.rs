@@ -434,7 +434,12 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
 fn no_device_of_an_unsupported_kind_is_opened() {
     let dir = tempfile::tempdir().unwrap();
     let daemon = daemon(dir.path());
-    for name in ["nbd://host/disk", "s3://bucket/pool"] {
+    for name in [
+        "nbd+vsock://2/disk",
+        "nbd://",
+        "nbd://h/x?socket=/s",
+        "s3://bucket/pool",
+    ] {
         let opened = daemon.open_device(Path::new(name), block::Access::ReadOnly, "a test");
         let failure = opened.err().unwrap();
         assert_eq!(failure.kind, FailureKind::Usage);

@@ -1,26 +1,22 @@
-//! Names of devices: paths of files and disks, volumes of pools, open LUKS mappings.
+//! Names of devices: paths of files and disks, volumes of pools, open LUKS mappings, exports of NBD servers.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::api::Failure;
+use crate::nbd_uri::NbdUri;
 
 const VOLUME: &str = "volume:";
 const LUKS: &str = "luks:";
 
+/// What begins the address of an export of an NBD server. [`NbdUri`] says more.
+const NBD: [&str; 4] = ["nbd://", "nbds://", "nbd+unix://", "nbds+unix://"];
+
 /// What begins the names of devices that cannot be opened, and what to use in place of them.
 const UNSUPPORTED: [(&[&str], &str); 2] = [
     (
-        &[
-            "nbd://",
-            "nbds://",
-            "nbd+unix://",
-            "nbds+unix://",
-            "nbd+vsock://",
-            "nbds+vsock://",
-        ],
-        "exports of NBD servers cannot be opened by their address; connect the export with nbd-client, and name the \
-         disk, as in /dev/nbd0",
+        &["nbd+vsock://", "nbds+vsock://"],
+        "NBD servers are reached by TCP and unix sockets; write nbd://host/disk or nbd+unix:///disk?socket=/run/nbd.sock",
     ),
     (
         &["s3://"],
@@ -37,7 +33,9 @@ pub enum DeviceName<'a> {
     Volume(&'a str),
     /// An open LUKS mapping: `luks:NAME`.
     Luks(&'a str),
-    /// A device of a kind that cannot be opened: `nbd://host/export`, `s3://bucket`.
+    /// An export of an NBD server: `nbd://host/disk`. It need not be a correct address.
+    Nbd(&'a str),
+    /// A device of a kind that cannot be opened: `s3://bucket`.
     Unsupported(Unsupported<'a>),
 }
 
@@ -67,6 +65,9 @@ impl<'a> DeviceName<'a> {
             return DeviceName::Luks(mapping);
         }
         let is_one = |prefixes: &[&str]| prefixes.iter().any(|prefix| text.starts_with(prefix));
+        if is_one(&NBD) {
+            return DeviceName::Nbd(text);
+        }
         match UNSUPPORTED.iter().find(|(prefixes, _)| is_one(prefixes)) {
             Some((_, instead)) => DeviceName::Unsupported(Unsupported {
                 name: text,
@@ -80,8 +81,39 @@ impl<'a> DeviceName<'a> {
     pub fn volume(self) -> Option<&'a str> {
         match self {
             DeviceName::Volume(name) => Some(name),
-            DeviceName::Path(_) | DeviceName::Luks(_) | DeviceName::Unsupported(_) => None,
+            DeviceName::Path(_)
+            | DeviceName::Luks(_)
+            | DeviceName::Nbd(_)
+            | DeviceName::Unsupported(_) => None,
         }
+    }
+
+    /// Whether other programs open it by this name too: it is a file or a disk.
+    pub fn is_path(self) -> bool {
+        matches!(self, DeviceName::Path(_))
+    }
+
+    /// The name as it is shown and remembered. Other names have one spelling only.
+    ///
+    /// # Errors
+    /// No device of this kind can be opened, or the address of an export is none.
+    pub fn canonical(self) -> Result<String, Failure> {
+        match self {
+            DeviceName::Nbd(text) => NbdUri::parse(text).map(|uri| uri.to_string()),
+            DeviceName::Unsupported(name) => Err(name.refusal()),
+            DeviceName::Path(_) | DeviceName::Volume(_) | DeviceName::Luks(_) => {
+                Ok(self.to_string())
+            }
+        }
+    }
+
+    /// Whether both are spellings of one name. Paths that lead to one file are not the same name.
+    pub fn is_same(self, other: DeviceName<'_>) -> bool {
+        self == other
+            || matches!((self, other), (DeviceName::Nbd(_), DeviceName::Nbd(_)))
+                && self
+                    .canonical()
+                    .is_ok_and(|name| other.canonical().is_ok_and(|is| is == name))
     }
 
     /// The name, if there are devices of this kind.
@@ -91,7 +123,10 @@ impl<'a> DeviceName<'a> {
     pub fn supported(self) -> Result<DeviceName<'a>, Failure> {
         match self {
             DeviceName::Unsupported(name) => Err(name.refusal()),
-            DeviceName::Path(_) | DeviceName::Volume(_) | DeviceName::Luks(_) => Ok(self),
+            DeviceName::Path(_)
+            | DeviceName::Volume(_)
+            | DeviceName::Luks(_)
+            | DeviceName::Nbd(_) => Ok(self),
         }
     }
 }
@@ -103,7 +138,9 @@ impl fmt::Display for DeviceName<'_> {
             DeviceName::Path(path) => path.display().fmt(f),
             DeviceName::Volume(name) => write!(f, "{VOLUME}{name}"),
             DeviceName::Luks(name) => write!(f, "{LUKS}{name}"),
-            DeviceName::Unsupported(Unsupported { name, .. }) => name.fmt(f),
+            DeviceName::Nbd(name) | DeviceName::Unsupported(Unsupported { name, .. }) => {
+                name.fmt(f)
+            }
         }
     }
 }
@@ -123,20 +160,34 @@ mod tests {
             ),
             ("volume:tank/disk@1", DeviceName::Volume("tank/disk@1")),
             ("luks:secret", DeviceName::Luks("secret")),
+            ("nbd://Host/disk", DeviceName::Nbd("nbd://Host/disk")),
         ] {
             assert_eq!(DeviceName::parse(text), name);
             assert_eq!(name.to_string(), text);
         }
         assert_eq!(DeviceName::parse("volume:a/b").volume(), Some("a/b"));
         assert_eq!(DeviceName::parse("luks:a").volume(), None);
+        assert!(DeviceName::parse("a").is_path() && !DeviceName::parse("nbd://a/b").is_path());
+    }
+
+    #[test]
+    fn spellings_of_one_address_are_one_name() {
+        let is_same = |a: &str, b: &str| DeviceName::parse(a).is_same(DeviceName::parse(b));
+        assert!(is_same("nbd://Host:10809/x", "nbd://host/x"));
+        assert!(!is_same("nbd://host/x", "nbd://host/y"));
+        assert!(!is_same("nbd://host:0/x", "nbd://host:00/x"));
+        assert!(is_same("/a", "/a") && !is_same("/a", "/b") && !is_same("luks:a", "volume:a"));
+        assert_eq!(
+            DeviceName::parse("nbd://HOST/x").canonical().unwrap(),
+            "nbd://host/x"
+        );
+        assert!(DeviceName::parse("nbd://").canonical().is_err());
     }
 
     #[test]
     fn kinds_that_cannot_be_opened_are_refused_and_what_can_is_named() {
         for (text, instead) in [
-            ("nbd://host/disk", "/dev/nbd0"),
-            ("nbds://host:10809/", "/dev/nbd0"),
-            ("nbd+unix:///disk?socket=/run/nbd", "/dev/nbd0"),
+            ("nbd+vsock://2/disk", "nbd+unix:///disk"),
             ("s3://bucket/pool", "volume:tank/disk"),
         ] {
             let name = DeviceName::parse(text);

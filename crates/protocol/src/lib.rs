@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `accounts`, `digits`, `property`, `sizes` | names of users and groups, properties of datasets, bytes and sizes as text |
 //! | `api` | commands, replies and failures |
+//! | `nbd_uri`, `device_name` | addresses of exports, and all names of devices |
 //! | `wire` | frames |
 //! | `client` | a connection, the start of a daemon, a device that the daemon lends |
 
@@ -27,6 +28,7 @@ pub mod api;
 pub mod client;
 pub mod device_name;
 pub mod digits;
+pub mod nbd_uri;
 pub mod property;
 pub mod sizes;
 pub mod wire;

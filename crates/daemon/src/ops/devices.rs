@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pool::{DeviceInfo, DeviceState, Origin, Pool, Purpose};
 use protocol::api::{DeviceChange, DeviceGroup, FailureKind, PoolDevices};
+use protocol::device_name::DeviceName;
 use store::NewMember;
 
 use crate::failure::{Failure, Result};
@@ -288,7 +289,7 @@ fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
 /// Whether `name` names the device with this path and guid.
 pub(crate) fn is_named(name: &str, path: &str, guid: u64) -> bool {
     let canonical = |path: &str| Path::new(path).canonicalize().ok();
-    name == path
+    DeviceName::parse(name).is_same(DeviceName::parse(path))
         || name.parse() == Ok(guid)
         || canonical(name).is_some_and(|name| canonical(path) == Some(name))
 }
@@ -296,8 +297,9 @@ pub(crate) fn is_named(name: &str, path: &str, guid: u64) -> bool {
 /// The group that is meant, if it is no spare: by its only device, or by its name if it has several.
 fn find_group(pool: &Pool, name: &str) -> Result<Option<(u16, Purpose)>> {
     let devices = pool.devices();
+    let is_path = DeviceName::parse(name).is_path();
     let number = Path::new(name).file_name().and_then(|name| name.to_str());
-    let number = number.and_then(number_of);
+    let number = number.filter(|_| is_path).and_then(number_of);
     let named = devices
         .iter()
         .find(|d| number.is_some() && d.group == number);

@@ -225,7 +225,7 @@ impl Daemon {
         let all = self.exported.all.lock();
         let is_one = |is: &Definition| match &is.device {
             Exportable::Volume(name) => is_one(name, is.volume),
-            Exportable::File(_) | Exportable::Luks(_) => false,
+            Exportable::File(_) | Exportable::Luks(_) | Exportable::Nbd(_) => false,
         };
         all.iter()
             .filter(|(_, entry)| is_one(&entry.is))

@@ -41,8 +41,11 @@ impl Daemon {
     pub(crate) fn candidates(&self, search: &[PathBuf]) -> Candidates {
         let mut failures = Vec::new();
         let mut by_pool: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
-        for (path, is_named) in self.places(search, &mut failures) {
-            match self.probe(&path) {
+        let places = self.places(search, &mut failures);
+        let paths: Vec<&Path> = places.keys().map(PathBuf::as_path).collect();
+        let probed = self.probe_all(&paths);
+        for ((path, is_named), probed) in places.into_iter().zip(probed) {
+            match probed {
                 Ok(found) => by_pool.entry(found.pool_guid).or_default().push(path),
                 // What was named in person is not passed over in silence.
                 Err(failure) if is_named => failures.push(failure),
@@ -65,7 +68,27 @@ impl Daemon {
         Ok(store::probe(&device)?)
     }
 
-    /// The files and disks to look at, and whether each was named in person.
+    /// Which pools several devices say they belong to. Those of other hosts are asked at the same time: one that does
+    /// not answer is waited for until its time is over.
+    fn probe_all(&self, paths: &[&Path]) -> Vec<Result<store::Found>> {
+        let is_remote = |path: &Path| matches!(DeviceName::parse(path), DeviceName::Nbd(_));
+        std::thread::scope(|scope| {
+            let probes: Vec<_> = paths
+                .iter()
+                .map(|path| is_remote(path).then(|| scope.spawn(|| self.probe(path))))
+                .collect();
+            let probes = probes.into_iter().zip(paths);
+            let done = probes.map(|(thread, path)| match thread {
+                None => self.probe(path),
+                Some(thread) => thread.join().unwrap_or_else(|_| {
+                    Err(Failure::other("a thread that looked for pools failed"))
+                }),
+            });
+            done.collect()
+        })
+    }
+
+    /// The devices to look at, and whether each was named in person.
     fn places(&self, search: &[PathBuf], failures: &mut Vec<Failure>) -> BTreeMap<PathBuf, bool> {
         let mut places = BTreeMap::new();
         let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -75,8 +98,13 @@ impl Daemon {
             usual.extend(disks());
         }
         for place in search {
-            if DeviceName::parse(place).volume().is_some() {
-                places.insert(place.clone(), true);
+            let name = DeviceName::parse(place);
+            if !name.is_path() {
+                // What is wrong with the name is found when it is opened.
+                let name = name
+                    .canonical()
+                    .map_or_else(|_| place.clone(), PathBuf::from);
+                places.insert(name, true);
                 continue;
             }
             let failed = |error| {
@@ -118,16 +146,20 @@ impl Daemon {
         let mut members: BTreeMap<u64, PathBuf> = BTreeMap::new();
         let mut foreign = Vec::new();
         let own = known.paths();
-        let elsewhere = places.iter().filter(|path| !own.contains(path));
-        for path in own.iter().chain(elsewhere) {
-            let Ok(found) = self.probe(path) else {
+        // A pool of files and disks is not to wait for the servers of other pools.
+        let elsewhere = places
+            .iter()
+            .filter(|path| !own.contains(path) && DeviceName::parse(path).is_path());
+        let paths: Vec<&Path> = own.iter().chain(elsewhere).map(PathBuf::as_path).collect();
+        for (path, found) in paths.iter().zip(self.probe_all(&paths)) {
+            let Ok(found) = found else {
                 continue;
             };
             if found.pool_guid == guid && known.has_device(found.device_guid) {
                 members
                     .entry(found.device_guid)
-                    .or_insert_with(|| path.clone());
-            } else if own.contains(path) {
+                    .or_insert_with(|| path.to_path_buf());
+            } else if own.iter().any(|own| own == path) {
                 foreign.push(explain_foreign(path, &found, guid));
             }
         }

@@ -287,12 +287,8 @@ impl Daemon {
 impl Open {
     /// Whether its header or its data is on this device.
     fn is_on(&self, device: &Path) -> bool {
-        let places = std::iter::once(&self.device).chain(&self.header);
-        let mut places = places.map(Path::new);
-        match DeviceName::parse(device).volume() {
-            Some(_) => places.any(|place| place == device),
-            None => places.any(|place| device_name::is_same(place, device)),
-        }
+        let mut places = std::iter::once(&self.device).chain(&self.header);
+        places.any(|place| device_name::is_same(Path::new(place), device))
     }
 }
 
@@ -523,7 +519,7 @@ fn serve_as(flags: &mut Flags, change: &MappingChange) {
 }
 
 impl Daemon {
-    /// A file, a disk or a volume, for a new mapping; and the file, if the mapping owns one.
+    /// A device for a new mapping; and the file, if the mapping owns one.
     fn device(&self, path: &Path, new: &command::LuksOpen) -> Result<MappingDevice> {
         let access = match new.read_only {
             true => Access::ReadOnly,

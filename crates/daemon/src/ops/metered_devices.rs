@@ -29,7 +29,8 @@ pub(crate) struct OpenDevice {
 static OPEN: Mutex<BTreeMap<String, (Weak<DeviceMeter>, Instant)>> = Mutex::new(BTreeMap::new());
 
 impl Daemon {
-    /// Opens a device that is to belong to an imported pool: a file, a disk, or a volume of another pool.
+    /// Opens a device that is to belong to an imported pool: a file, a disk, a volume of another pool,
+    /// or an export of an NBD server.
     /// `user` is the pool, or what looks for one.
     pub(crate) fn open_device(
         &self,

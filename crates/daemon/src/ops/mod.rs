@@ -26,6 +26,7 @@ pub(crate) mod offers;
 pub(crate) mod pools;
 pub(crate) mod receive_policy;
 pub(crate) mod remote_device;
+pub(crate) mod remote_exports;
 pub(crate) mod restore;
 pub(crate) mod shred;
 pub(crate) mod snapshots;

@@ -276,7 +276,21 @@ impl Daemon {
                 volumes::pools_below(known.devices.iter().map(|device| device.path.as_path()))
             },
         );
-        for (name, known) in layers.into_iter().flatten() {
+        // Pools of this host do not wait for the servers of others.
+        let is_remote = |known: &KnownPool| {
+            let paths = known
+                .devices
+                .iter()
+                .map(|device| DeviceName::parse(&device.path));
+            paths
+                .into_iter()
+                .any(|name| matches!(name, DeviceName::Nbd(_)))
+        };
+        let layers = layers.into_iter().map(|mut layer| {
+            layer.sort_by_key(|(_, known)| is_remote(known));
+            layer
+        });
+        for (name, known) in layers.flatten() {
             let mut nobody = NonInteractive::default();
             let mut context = Context::internal("import at start", &mut nobody);
             let keys = Some(keys_until);
@@ -529,7 +543,7 @@ impl Daemon {
     ) -> Result<Vec<Arc<dyn BlockDevice>>> {
         let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
         for path in paths {
-            if !matches!(DeviceName::parse(path), DeviceName::Path(_)) {
+            if !DeviceName::parse(path).is_path() {
                 opened.push(self.open_device(
                     path,
                     Access::Exclusive,

@@ -1,5 +1,5 @@
-//! Devices of the daemon's that a command borrows, so that it can work on a header itself: volumes, and the
-//! headers of containers that are open. What it asks of the device goes over its connection; it has the
+//! Devices of the daemon's that a command borrows, so that it can work on a header itself: volumes, exports of
+//! other servers, and the headers of containers that are open. What it asks of the device goes over its connection; it has the
 //! device until that ends.
 
 use std::io::{ErrorKind, IoSlice};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::BlockDevice;
+use block::{Access, BlockDevice};
 use protocol::api::{Answer, BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, FailureKind};
 use protocol::device_name::DeviceName;
 use protocol::wire;
@@ -58,18 +58,26 @@ impl Daemon {
                 header: Some(header),
             });
         }
-        let Some(volume) = DeviceName::parse(device).volume() else {
-            return Err(Failure::new(
-                FailureKind::NotFound,
-                format!("no mapping of this daemon is on {}", device.display()),
-            ));
+        let (access, writable) = match how {
+            Borrowing::Look => (Access::ReadOnly, 0),
+            Borrowing::ChangeHeader | Borrowing::Own => (Access::Exclusive, u64::MAX),
         };
-        let (volume, writable) = match how {
-            Borrowing::Look => (self.look_at_volume(volume, USER)?, 0),
-            Borrowing::ChangeHeader | Borrowing::Own => (self.lend_volume(volume, USER)?, u64::MAX),
+        let device: Arc<dyn BlockDevice> = match (DeviceName::parse(device), access) {
+            (DeviceName::Volume(volume), Access::ReadOnly) => {
+                Arc::new(self.look_at_volume(volume, USER)?)
+            }
+            (name @ (DeviceName::Volume(_) | DeviceName::Nbd(_)), _) => {
+                self.open(name, access, USER)?
+            }
+            (DeviceName::Path(_) | DeviceName::Luks(_) | DeviceName::Unsupported(_), _) => {
+                return Err(Failure::new(
+                    FailureKind::NotFound,
+                    format!("no mapping of this daemon is on {}", device.display()),
+                ));
+            }
         };
         Ok(Loan {
-            device: Arc::new(volume),
+            device,
             writable,
             header: None,
         })

@@ -269,6 +269,7 @@ impl Daemon {
             DeviceName::Path(path) => Arc::new(FileDevice::open(path, access)?),
             DeviceName::Volume(volume) => Arc::new(self.lend_volume(volume, user)?),
             DeviceName::Luks(mapping) => Arc::new(self.open_mapped(mapping, access, user)?),
+            DeviceName::Nbd(text) => self.open_remote_export(text, access, user)?,
             DeviceName::Unsupported(name) => return Err(name.refusal().into()),
         })
     }

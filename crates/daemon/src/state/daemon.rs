@@ -25,6 +25,7 @@ use crate::state::front_end::FrontEnd;
 use crate::state::guests::Guests;
 use crate::state::mapping_table::Mappings;
 use crate::state::memory::{KnownDevice, KnownPool, Remembered, StateDir};
+use crate::state::remote_exports::RemoteExports;
 use crate::state::zones::zone::Zones;
 
 /// The file in which the imported pools are remembered.
@@ -46,6 +47,8 @@ pub(crate) struct Daemon {
     pub(crate) zones: Zones,
     pub(crate) exported: Exported,
     pub(crate) mappings: Mappings,
+    /// Exports of other servers that are in use.
+    pub(crate) remote_exports: Arc<RemoteExports>,
     pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
     /// What a killed daemon had mounted, until it is mounted again.
     pub(crate) dead_mounts: Mutex<Vec<Listed>>,
@@ -101,6 +104,7 @@ impl Daemon {
             zones: Zones::default(),
             exported: Exported::default(),
             mappings: Mappings::default(),
+            remote_exports: Arc::default(),
             front_ends,
             dead_mounts: Mutex::default(),
         })

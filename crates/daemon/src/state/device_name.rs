@@ -1,15 +1,21 @@
-//! Which names can be those of volumes, and files and disks that have several paths.
+//! Which names can be those of volumes, and devices that have several names.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+
+use protocol::device_name::DeviceName;
 
 /// Whether it can be the name of a volume, or of a snapshot of one: a pool has no other datasets without a slash.
 pub(crate) fn is_name(text: &str) -> bool {
     pool::DatasetName::parse(text).is_ok_and(|name| !name.path.is_empty())
 }
 
-/// Whether both paths lead to the same file or disk.
+/// Whether both name the same device: paths that lead to one file or disk, or spellings of one name.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    let (name, other_name) = (DeviceName::parse(one), DeviceName::parse(other));
+    if !name.is_path() || !other_name.is_path() {
+        return name.is_same(other_name);
+    }
     let identity = |path: &Path| {
         let found = std::fs::metadata(path).ok()?;
         Some(match found.file_type().is_block_device() {

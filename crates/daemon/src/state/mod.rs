@@ -21,5 +21,6 @@ pub(crate) mod metered_files;
 pub(crate) mod mountpoints;
 pub(crate) mod pool_worker;
 pub(crate) mod properties;
+pub(crate) mod remote_exports;
 pub(crate) mod volume_state;
 pub(crate) mod zones;

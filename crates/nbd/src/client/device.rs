@@ -1,26 +1,21 @@
 //! The device.
 //!
 //! A lost connection fails every request from then on. [`BlockDevice::refresh_size`] connects again: the pool calls it
-//! for `pool clear`, and the mapping when it is resized. Nothing else does, because the server may have lost writes that
+//! for `pool clear` and when it looks for growth, the mapping when it is resized. The server may have lost writes that
 //! it had answered and that were not flushed. If there were such writes, the next flush fails, once: so the user
 //! of the device learns of it as of any disk that loses writes.
 
 use std::io::{self, IoSlice};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
 
 use block::{Access, BlockDevice, Error, Result, SectorSizes, Status};
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use super::connect::connect;
-use super::connection::{Connection, Failed, reason};
-use super::handshake::{Agreed, NAME_MAX, negotiate};
+use super::connection::{Connection, Failed};
+use super::dial::{dial, open_error, sectors, size};
+use super::handshake::Agreed;
 use super::remote::Remote;
 use super::reply::{Asked, Wanted};
-use crate::error::Gone;
-use crate::input::Input;
-use crate::link::{Link, Socket};
 use crate::proto::{self, Kind, Request, can, errno, flag};
 
 /// The largest read or write that is sent as one request.
@@ -29,8 +24,6 @@ const PIECE_MAX: u64 = 8 << 20;
 const ZERO_MAX: u64 = 128 << 20;
 /// The largest range to be discarded with one request.
 const TRIM_MAX: u64 = 1 << 30;
-/// Sectors are no larger than this; nothing here is laid out for more.
-const SECTOR_MAX: u32 = 4096;
 
 /// An export of another NBD server.
 pub struct RemoteExport {
@@ -41,6 +34,8 @@ pub struct RemoteExport {
     sectors: SectorSizes,
     size: AtomicU64,
     unflushed: Unflushed,
+    /// Held alone while a part of a block is written, which reads the rest of it first.
+    writing: RwLock<()>,
 }
 
 /// What the server may lose.
@@ -69,6 +64,7 @@ impl RemoteExport {
             remote,
             access,
             unflushed: Unflushed::default(),
+            writing: RwLock::new(()),
         })
     }
 
@@ -87,26 +83,16 @@ impl RemoteExport {
         }
     }
 
-    /// Refuses what does not lie on the device, or is not made of sectors.
+    /// Refuses what does not lie on the device.
     fn check(&self, offset: u64, len: u64) -> Result<()> {
         let size = self.size();
-        let device = || self.name();
-        if offset.checked_add(len).is_none_or(|end| end > size) {
-            return Err(Error::OutOfRange {
-                device: device(),
+        match offset.checked_add(len) {
+            Some(end) if end <= size => Ok(()),
+            _ => Err(Error::OutOfRange {
+                device: self.name(),
                 offset,
                 len,
                 size,
-            });
-        }
-        let sector = self.sectors.logical;
-        match (offset | len).is_multiple_of(sector.into()) {
-            true => Ok(()),
-            false => Err(Error::Misaligned {
-                device: device(),
-                offset,
-                len,
-                sector,
             }),
         }
     }
@@ -163,23 +149,12 @@ impl RemoteExport {
             true => flag::FUA,
             false => 0,
         };
-        let write = |at: u64, data: &[IoSlice<'_>]| {
-            let len = data.iter().map(|piece| piece.len() as u64).sum();
-            let asked = (Kind::Write, flags);
-            let done = self.ask(&connection, asked, (at, len), data, Wanted::Nothing);
-            done.map_err(|failed| self.failure("writing", (at, len), failed.into()))
-        };
-        let most = self.piece_max(&connection);
-        if len <= most {
-            if len > 0 {
-                write(offset, pieces)?;
-            }
+        if blocks_around(&connection, (offset, len)) == (offset, len) {
+            let _writing = self.writing.read();
+            self.write_blocks(&connection, (offset, len), pieces, flags)?;
         } else {
-            let mut at = offset;
-            for batch in cut(pieces, most) {
-                write(at, &batch)?;
-                at += batch.iter().map(|piece| piece.len() as u64).sum::<u64>();
-            }
+            let _writing = self.writing.write();
+            self.write_in_blocks(&connection, (offset, len), pieces, flags)?;
         }
         match flags & flag::FUA {
             0 => self.unflushed.wrote(),
@@ -189,6 +164,72 @@ impl RemoteExport {
             true => self.flush_on(&connection),
             false => Ok(()),
         }
+    }
+
+    /// Writes whole blocks.
+    fn write_blocks(
+        &self,
+        connection: &Connection,
+        (offset, len): (u64, u64),
+        pieces: &[IoSlice<'_>],
+        flags: u16,
+    ) -> Result<()> {
+        let write = |range: (u64, u64), data: &[IoSlice<'_>]| {
+            let done = self.ask(
+                connection,
+                (Kind::Write, flags),
+                range,
+                data,
+                Wanted::Nothing,
+            );
+            done.map_err(|failed| self.failure("writing", range, failed.into()))
+        };
+        let most = self.piece_max(connection);
+        if len <= most {
+            return match len {
+                0 => Ok(()),
+                _ => write((offset, len), pieces).map(drop),
+            };
+        }
+        let mut at = offset;
+        for batch in cut(pieces, most) {
+            let len = batch.iter().map(|piece| piece.len() as u64).sum();
+            write((at, len), &batch)?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Writes what is not made of whole blocks: with the rest of the first and the last one, which are read.
+    fn write_in_blocks(
+        &self,
+        connection: &Connection,
+        range: (u64, u64),
+        pieces: &[IoSlice<'_>],
+        flags: u16,
+    ) -> Result<()> {
+        let (start, whole) = blocks_around(connection, range);
+        let mut blocks = vec![0; whole as usize];
+        self.read_blocks(connection, start, &mut blocks)?;
+        let mut at = (range.0 - start) as usize;
+        for piece in pieces {
+            blocks[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        self.write_blocks(connection, (start, whole), &[IoSlice::new(&blocks)], flags)
+    }
+
+    /// Reads whole blocks.
+    fn read_blocks(&self, connection: &Connection, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let mut at = offset;
+        for buf in buf.chunks_mut(self.piece_max(connection) as usize) {
+            let range = (at, buf.len() as u64);
+            let wanted = Wanted::Data { offset: at, buf };
+            let done = self.ask(connection, (Kind::Read, 0), range, &[], wanted);
+            done.map_err(|failed| self.failure("reading", range, failed.into()))?;
+            at += range.1;
+        }
+        Ok(())
     }
 
     /// Has a range trimmed or zeroed, in pieces.
@@ -318,16 +359,14 @@ impl BlockDevice for RemoteExport {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.check(offset, buf.len() as u64)?;
         let connection = self.connection.read();
-        let most = self.piece_max(&connection) as usize;
-        let mut at = offset;
-        for buf in buf.chunks_mut(most) {
-            let range = (at, buf.len() as u64);
-            at += range.1;
-            let offset = range.0;
-            let wanted = Wanted::Data { offset, buf };
-            let done = self.ask(&connection, (Kind::Read, 0), range, &[], wanted);
-            done.map_err(|failed| self.failure("reading", range, failed.into()))?;
+        let range = (offset, buf.len() as u64);
+        let (start, whole) = blocks_around(&connection, range);
+        if (start, whole) == range {
+            return self.read_blocks(&connection, offset, buf);
         }
+        let mut blocks = vec![0; whole as usize];
+        self.read_blocks(&connection, start, &mut blocks)?;
+        buf.copy_from_slice(&blocks[(offset - start) as usize..][..buf.len()]);
         Ok(())
     }
 
@@ -355,10 +394,14 @@ impl BlockDevice for RemoteExport {
         self.check_writable()?;
         self.check(offset, len)?;
         let connection = self.connection.read();
-        if !connection.agreed.can(can::TRIM) {
+        // Blocks of which a part is needed stay.
+        let block = u64::from(connection.agreed.blocks.minimum);
+        let start = offset.next_multiple_of(block);
+        let end = offset + len - (offset + len) % block;
+        if !connection.agreed.can(can::TRIM) || start >= end {
             return Ok(());
         }
-        let range = (offset, len);
+        let range = (start, end - start);
         match self.each(&connection, (Kind::Trim, 0), range, TRIM_MAX) {
             // The server need not do it.
             Err((_, _, Failed::Refused(refusal))) if refusal.errno == errno::NOTSUP => Ok(()),
@@ -371,7 +414,9 @@ impl BlockDevice for RemoteExport {
         self.check_writable()?;
         self.check(offset, len)?;
         let connection = self.connection.read();
-        if !can_zero(&connection.agreed) {
+        if !can_zero(&connection.agreed)
+            || blocks_around(&connection, (offset, len)) != (offset, len)
+        {
             drop(connection);
             return self.overwrite(offset, len);
         }
@@ -383,7 +428,9 @@ impl BlockDevice for RemoteExport {
         self.check_writable()?;
         self.check(offset, len)?;
         let connection = self.connection.read();
-        if !can_zero(&connection.agreed) || !connection.agreed.can(can::FAST_ZERO) {
+        let are_blocks = blocks_around(&connection, (offset, len)) == (offset, len);
+        let agreed = &connection.agreed;
+        if !are_blocks || !can_zero(agreed) || !agreed.can(can::FAST_ZERO) {
             return Ok(false);
         }
         match self.write_zeroes(&connection, (offset, len), flag::FAST_ZERO) {
@@ -430,6 +477,16 @@ impl BlockDevice for RemoteExport {
     }
 }
 
+/// The range made of whole blocks that has all of this one.
+fn blocks_around(connection: &Connection, (offset, len): (u64, u64)) -> (u64, u64) {
+    let block = u64::from(connection.agreed.blocks.minimum);
+    let start = offset - offset % block;
+    match len {
+        0 => (offset, 0),
+        _ => (start, (offset + len).next_multiple_of(block) - start),
+    }
+}
+
 /// Whether zeros can be written without sending them, and be made durable.
 fn can_zero(agreed: &Agreed) -> bool {
     agreed.can(can::WRITE_ZEROES) && (agreed.can(can::FLUSH) || agreed.can(can::FUA))
@@ -455,78 +512,6 @@ fn cut<'a>(pieces: &'a [IoSlice<'a>], most: u64) -> Vec<Vec<IoSlice<'a>>> {
         }
     }
     batches
-}
-
-fn open_error<T>(remote: &Remote, opened: io::Result<T>) -> Result<T> {
-    opened.map_err(|source| Error::Open {
-        path: remote.name.clone(),
-        source,
-    })
-}
-
-/// Connects, and agrees with the server on the export.
-fn dial(remote: &Remote, access: Access) -> io::Result<Connection> {
-    if remote.export.len() > NAME_MAX {
-        let reason = "the name of the export is longer than 4096 bytes";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-    }
-    let end = Instant::now() + remote.patience.connect;
-    let fd = connect(&remote.address, end)?;
-    let left = end.saturating_duration_since(Instant::now());
-    let mut link: Arc<dyn Link> = Arc::new(Socket::new(fd, left));
-    let mut input = Input::new();
-    let agreed = negotiate(&mut link, &mut input, &remote.export, remote.tls.as_ref());
-    let agreed = agreed.map_err(|gone| match &gone {
-        Gone::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
-            let reason = "the server does not answer; it may have all the clients that it allows";
-            io::Error::new(io::ErrorKind::TimedOut, reason)
-        }
-        _ => io::Error::other(reason(&gone)),
-    })?;
-    check(&agreed, access).map_err(io::Error::other)?;
-    Ok(Connection::new(link, input, agreed, remote.patience.answer))
-}
-
-/// Whether an export can be used.
-fn check(agreed: &Agreed, access: Access) -> std::result::Result<(), String> {
-    let sectors = sectors(agreed);
-    if agreed.blocks.minimum > SECTOR_MAX {
-        return Err(format!(
-            "the server takes blocks of at least {} bytes only, and more than {SECTOR_MAX} are not supported",
-            agreed.blocks.minimum
-        ));
-    }
-    if i64::try_from(agreed.size).is_err() || size(agreed, sectors) == 0 {
-        return Err(format!("an export of {} bytes cannot be used", agreed.size));
-    }
-    if access == Access::ReadOnly {
-        return Ok(());
-    }
-    if agreed.can(can::READ_ONLY) {
-        return Err("the server offers it for reading only".into());
-    }
-    match agreed.can(can::FLUSH) || agreed.can(can::FUA) {
-        true => Ok(()),
-        false => Err(
-            "the server makes nothing durable: it has neither flush nor FUA; change its configuration".into(),
-        ),
-    }
-}
-
-fn sectors(agreed: &Agreed) -> SectorSizes {
-    let logical = agreed.blocks.minimum.max(SectorSizes::COMMON.logical);
-    SectorSizes {
-        logical,
-        physical: agreed
-            .blocks
-            .preferred
-            .clamp(logical, SECTOR_MAX.max(logical)),
-    }
-}
-
-/// The size in whole sectors.
-fn size(agreed: &Agreed, sectors: SectorSizes) -> u64 {
-    agreed.size - agreed.size % u64::from(sectors.logical)
 }
 
 impl From<Failed> for io::Error {

@@ -6,6 +6,7 @@
 //! - `handshake`: agrees with the server on an export;
 //! - `reply`: answers, and what they may contain;
 //! - `connection`: several requests on their way at the same time;
+//! - `dial`: a connection with an export that can be used;
 //! - `device`: the device, which is lost with its connection until it is asked for its size.
 //!
 //! The server is hostile input. Everything that it sends has limits, and each request has a time limit. A connection on
@@ -14,6 +15,7 @@
 mod connect;
 mod connection;
 mod device;
+mod dial;
 mod handshake;
 mod remote;
 mod reply;

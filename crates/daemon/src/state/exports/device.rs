@@ -1,8 +1,9 @@
 //! What can be exported.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protocol::device_name::DeviceName;
+use protocol::nbd_uri::NbdUri;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
@@ -19,6 +20,8 @@ pub(crate) enum Exportable {
     Luks(String),
     /// A volume, or a snapshot of one, by its name.
     Volume(String),
+    /// An export of another NBD server, by its address.
+    Nbd(String),
 }
 
 impl Exportable {
@@ -31,6 +34,7 @@ impl Exportable {
             }
             DeviceName::Path(_) => text,
             DeviceName::Volume(name) => name,
+            name @ DeviceName::Nbd(_) => return Ok(Exportable::Nbd(name.canonical()?)),
             DeviceName::Unsupported(name) => return Err(name.refusal().into()),
         };
         match device_name::is_name(text) {
@@ -48,6 +52,7 @@ impl Exportable {
             Exportable::File(path) => DeviceName::Path(path),
             Exportable::Luks(name) => DeviceName::Luks(name),
             Exportable::Volume(name) => DeviceName::Volume(name),
+            Exportable::Nbd(name) => DeviceName::Nbd(name),
         }
     }
 
@@ -65,6 +70,10 @@ impl Exportable {
             Exportable::File(path) => paths.iter().any(|other| device_name::is_same(path, other)),
             Exportable::Luks(_) => false,
             Exportable::Volume(_) => false,
+            Exportable::Nbd(name) => {
+                let name = Path::new(name);
+                paths.iter().any(|other| device_name::is_same(name, other))
+            }
         }
     }
 
@@ -77,6 +86,7 @@ impl Exportable {
             }
             Exportable::Luks(name) => name.clone(),
             Exportable::Volume(name) => name.clone(),
+            Exportable::Nbd(name) => NbdUri::parse(name).map_or(String::new(), |uri| uri.export),
         }
     }
 }

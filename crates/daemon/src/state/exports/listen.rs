@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use nbd::{Listener, Tls};
 use protocol::api::FailureKind;
+use protocol::nbd_uri::percent;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
@@ -185,20 +186,6 @@ pub(crate) fn default_socket(socket: &Path) -> PathBuf {
     }
     nbd.push("nbd.sock");
     socket.with_file_name(nbd)
-}
-
-/// Text for a URI.
-fn percent(text: &[u8]) -> String {
-    let mut out = String::new();
-    for byte in text {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' | b':' => {
-                out.push(char::from(*byte));
-            }
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The exports there are, and who offers them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::DeviceMeter;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
+use crate::state::device_name;
 use crate::state::exports::chap::{ChapSources, Typed};
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::Place;
@@ -110,6 +111,13 @@ pub(crate) struct ExportNow {
 }
 
 impl Exported {
+    /// Whether a server of this daemon listens at this socket.
+    pub(crate) fn listens_at(&self, socket: &Path) -> bool {
+        let servers = self.servers.lock();
+        let mut places = servers.keys();
+        places.any(|place| matches!(place, Place::Unix(path) if device_name::is_same(path, socket)))
+    }
+
     pub(crate) fn set(&self, name: &str, is: Definition, state: State) {
         self.all.lock().insert(name.into(), Entry { is, state });
     }

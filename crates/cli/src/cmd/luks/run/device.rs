@@ -14,7 +14,7 @@ use protocol::device_name::DeviceName;
 use super::remote_device::Borrowed;
 use crate::cmd::luks::args::LuksContainer;
 use crate::outcome::LocalResult as Result;
-use crate::session::{Session, absolute};
+use crate::session::{Session, absolute, device_path};
 
 /// So long a command waits for others that change the same header.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it looks whether they are done.
 const STEP: Duration = Duration::from_millis(50);
 
-/// A device with a header, or for one. A volume is borrowed from the daemon, and so is what the daemon has
-/// open, if that can be. Who changes keys waits for others that do.
+/// A device with a header, or for one. A volume or remote export is borrowed from the daemon, and so is what the
+/// daemon has open, if that can be. Who changes keys waits for others that do.
 pub(super) fn device(
     path: &Path,
     how: Borrowing,
@@ -73,8 +73,9 @@ fn device_now(
     session: &Session,
 ) -> std::result::Result<Arc<dyn BlockDevice>, Refused> {
     let name = DeviceName::parse(path).supported();
-    if name.map_err(Refused::failed)?.volume().is_some() {
-        let borrowed = session.borrow(path, how).map_err(Refused::failed)?;
+    if let DeviceName::Volume(_) | DeviceName::Nbd(_) = name.map_err(Refused::failed)? {
+        let name = device_path(path).map_err(Refused::failed)?;
+        let borrowed = session.borrow(&name, how).map_err(Refused::failed)?;
         return Ok(Arc::new(Borrowed(borrowed)));
     }
     let access = match how {

@@ -128,7 +128,7 @@ fn header_file<'a>(
         luks::Version::V2 => 16 << 20,
     };
     let name = DeviceName::parse(path).supported()?;
-    if name.volume().is_some() || path.exists() {
+    if !name.is_path() || path.exists() {
         let device = device(path, Borrowing::Own, session)?;
         if path.is_file() && device.size() < len {
             lengthen(path, len)?;

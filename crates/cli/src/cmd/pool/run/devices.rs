@@ -7,7 +7,7 @@ use protocol::device_name::DeviceName;
 
 use crate::cmd::pool::args::Pool;
 use crate::outcome::{Result, call_quiet};
-use crate::session::{Session, device_path, is_volume, usage};
+use crate::session::{Session, device_path, is_path, usage};
 
 /// A group with parity has so many devices.
 const RAIDZ_MIN: usize = 3;
@@ -155,14 +155,14 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
             continue;
         }
         check_path(word)?;
-        let path = match (are_new, is_volume(word)) {
-            (true, true) => {
+        let path = match (are_new, is_path(word)) {
+            (true, false) => {
                 let word = word.display();
                 return Err(usage(format!(
-                    "{word} is a volume, and -s makes files; run the command without -s"
+                    "{word} is not a file, and -s makes files; run the command without -s"
                 )));
             }
-            (true, false) => device_path(word)?,
+            (true, true) => device_path(word)?,
             (false, _) => device(word)?,
         };
         match (&kind, groups.last_mut()) {
@@ -203,7 +203,7 @@ fn check_path(word: &Path) -> Result<()> {
     DeviceName::parse(word).supported()?;
     let text = word.to_string_lossy();
     let is_disk = Path::new("/dev").join(word).exists();
-    if text.contains('/') || is_volume(word) || is_disk {
+    if text.contains('/') || !is_path(word) || is_disk {
         return Ok(());
     }
     let near = WORDS.iter().map(|known| (distance(&text, known), known));
@@ -337,10 +337,20 @@ mod tests {
             "a volume is not made with -s"
         );
         for are_new in [true, false] {
-            let export = [PathBuf::from("nbd://host/disk")];
-            let refusal = devices(&export, are_new).unwrap_err().message;
-            assert!(refusal.contains("/dev/nbd0"), "{refusal}");
+            let bucket = [PathBuf::from("s3://bucket")];
+            let refusal = devices(&bucket, are_new).unwrap_err().message;
+            assert!(refusal.contains("object stores"), "{refusal}");
         }
+        let exports = ["nbd://Host/disk", "nbd+unix:///x?socket=/s"].map(PathBuf::from);
+        let parsed = devices(&exports, false).unwrap();
+        assert_eq!(
+            parsed.groups[0].devices[0].to_str(),
+            Some("nbd://host/disk")
+        );
+        assert!(
+            devices(&exports, true).is_err(),
+            "an export is not made with -s"
+        );
     }
 
     #[test]

@@ -1,0 +1,44 @@
+//! Exports of other NBD servers as devices.
+
+use std::sync::Arc;
+
+use block::{Access, BlockDevice};
+use nbd::{Address, ClientTls, Patience, Remote};
+use protocol::nbd_uri::{NbdServer, NbdUri};
+
+use crate::failure::{Failure, Result};
+use crate::state::daemon::Daemon;
+
+impl Daemon {
+    /// Opens the export with this address for `user`.
+    ///
+    /// # Errors
+    /// The address is wrong, the server is not there or refuses, or something else here uses the export.
+    pub(crate) fn open_remote_export(
+        &self,
+        text: &str,
+        access: Access,
+        user: &str,
+    ) -> Result<Arc<dyn BlockDevice>> {
+        let uri = NbdUri::parse(text)?;
+        let address = match &uri.server {
+            NbdServer::Tcp(host, port) => Address::Tcp(host.clone(), *port),
+            NbdServer::Unix(socket) if self.exported.listens_at(socket) => {
+                return Err(Failure::usage(format!(
+                    "{uri} is an export of this daemon; name the device that it offers, as in volume:tank/disk"
+                )));
+            }
+            NbdServer::Unix(socket) => Address::Unix(socket.clone()),
+        };
+        let tls = uri.tls.as_ref().zip(uri.certified_host());
+        let tls = tls.map(|(tls, host)| ClientTls::from_dir(&tls.certificates, host));
+        let remote = Remote {
+            address,
+            export: uri.export.clone(),
+            tls: tls.transpose()?,
+            name: uri.to_string(),
+            patience: Patience::default(),
+        };
+        Ok(self.remote_exports.open(remote, access, user)?)
+    }
+}

@@ -1,0 +1,125 @@
+//! Exports of other NBD servers that are in use. NBD has no exclusive use: that one export is used twice is prevented
+//! inside this daemon only, by its name.
+
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::sync::{Arc, Weak};
+
+use block::{Access, BlockDevice, Error};
+use nbd::{Remote, RemoteExport};
+use parking_lot::Mutex;
+
+/// Those that have a user, by name.
+#[derive(Default)]
+pub(crate) struct RemoteExports(Mutex<BTreeMap<String, InUse>>);
+
+struct InUse {
+    user: String,
+    /// There once it is open.
+    device: Weak<RemoteExport>,
+}
+
+impl RemoteExports {
+    /// Opens an export for `user`. To look at one that is in use needs no connection of its own: a server may allow
+    /// one client only.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        remote: Remote,
+        access: Access,
+        user: &str,
+    ) -> block::Result<Arc<dyn BlockDevice>> {
+        match access {
+            Access::ReadOnly => {
+                let in_use = self
+                    .0
+                    .lock()
+                    .get(&remote.name)
+                    .map(|is| Weak::clone(&is.device));
+                let in_use = in_use.and_then(|device| device.upgrade());
+                Ok(match in_use {
+                    Some(device) => Arc::new(LookedAt(device)),
+                    None => Arc::new(RemoteExport::open(remote, access)?),
+                })
+            }
+            Access::Exclusive => {
+                let place = self.reserve(&remote.name, user)?;
+                let device = Arc::new(RemoteExport::open(remote, access)?);
+                if let Some(in_use) = self.0.lock().get_mut(&place.name) {
+                    in_use.device = Arc::downgrade(&device);
+                }
+                Ok(Arc::new(Used {
+                    device,
+                    _place: place,
+                }))
+            }
+        }
+    }
+
+    fn reserve(self: &Arc<Self>, name: &str, user: &str) -> block::Result<Place> {
+        let mut all = self.0.lock();
+        if let Some(in_use) = all.get(name) {
+            return Err(Error::Busy {
+                path: name.into(),
+                holder: in_use.user.clone(),
+            });
+        }
+        let in_use = InUse {
+            user: user.into(),
+            device: Weak::new(),
+        };
+        all.insert(name.into(), in_use);
+        Ok(Place {
+            all: Arc::clone(self),
+            name: name.into(),
+        })
+    }
+}
+
+/// The use of an export, which ends when this is dropped.
+struct Place {
+    all: Arc<RemoteExports>,
+    name: String,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.all.0.lock().remove(&self.name);
+    }
+}
+
+/// An export with its user. The connection ends before its place is free.
+struct Used {
+    device: Arc<RemoteExport>,
+    _place: Place,
+}
+
+impl BlockDevice for Used {
+    block::delegate!(self => self.device; size refresh_size sector_sizes name read_at write_at write_durably_at);
+    block::delegate!(self => self.device; write_in_place flush drop_cached discard zero zero_fast status_at overwrite);
+}
+
+/// An export that is in use, to be read by others.
+struct LookedAt(Arc<RemoteExport>);
+
+impl LookedAt {
+    fn refused<T>(&self) -> block::Result<T> {
+        let device = self.name();
+        Err(Error::ReadOnly { device })
+    }
+}
+
+impl BlockDevice for LookedAt {
+    block::delegate!(self => self.0; size sector_sizes name read_at drop_cached status_at);
+
+    fn write_at(&self, _offset: u64, _pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        self.refused()
+    }
+
+    fn flush(&self) -> block::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _offset: u64, _len: u64) -> block::Result<()> {
+        self.refused()
+    }
+}

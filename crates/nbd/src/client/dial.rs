@@ -1,0 +1,91 @@
+//! A connection with an export that can be used as a device.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use block::{Access, Error, Result, SectorSizes};
+
+use super::connect::connect;
+use super::connection::{Connection, reason};
+use super::handshake::{Agreed, NAME_MAX, negotiate};
+use super::remote::Remote;
+use crate::error::Gone;
+use crate::input::Input;
+use crate::link::{Link, Socket};
+use crate::proto::can;
+
+/// Sectors are no larger than this; nothing here is laid out for more.
+const SECTOR_MAX: u32 = 4096;
+
+pub(super) fn open_error<T>(remote: &Remote, opened: io::Result<T>) -> Result<T> {
+    opened.map_err(|source| Error::Open {
+        path: remote.name.clone(),
+        source,
+    })
+}
+
+/// Connects, and agrees with the server on the export.
+pub(super) fn dial(remote: &Remote, access: Access) -> io::Result<Connection> {
+    if remote.export.len() > NAME_MAX {
+        let reason = "the name of the export is longer than 4096 bytes";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    let end = Instant::now() + remote.patience.connect;
+    let fd = connect(&remote.address, end)?;
+    let left = end.saturating_duration_since(Instant::now());
+    let mut link: Arc<dyn Link> = Arc::new(Socket::new(fd, left));
+    let mut input = Input::new();
+    let agreed = negotiate(&mut link, &mut input, &remote.export, remote.tls.as_ref());
+    let agreed = agreed.map_err(|gone| match &gone {
+        Gone::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+            let reason = "the server does not answer; it may have all the clients that it allows";
+            io::Error::new(io::ErrorKind::TimedOut, reason)
+        }
+        _ => io::Error::other(reason(&gone)),
+    })?;
+    check(&agreed, access).map_err(io::Error::other)?;
+    Ok(Connection::new(link, input, agreed, remote.patience.answer))
+}
+
+/// Whether an export can be used.
+fn check(agreed: &Agreed, access: Access) -> std::result::Result<(), String> {
+    let sectors = sectors(agreed);
+    if agreed.blocks.minimum > SECTOR_MAX {
+        return Err(format!(
+            "the server takes blocks of at least {} bytes only, and more than {SECTOR_MAX} are not supported",
+            agreed.blocks.minimum
+        ));
+    }
+    if i64::try_from(agreed.size).is_err() || size(agreed, sectors) == 0 {
+        return Err(format!("an export of {} bytes cannot be used", agreed.size));
+    }
+    if access == Access::ReadOnly {
+        return Ok(());
+    }
+    if agreed.can(can::READ_ONLY) {
+        return Err("the server offers it for reading only".into());
+    }
+    match agreed.can(can::FLUSH) || agreed.can(can::FUA) {
+        true => Ok(()),
+        false => Err(
+            "the server makes nothing durable: it has neither flush nor FUA; change its configuration".into(),
+        ),
+    }
+}
+
+pub(super) fn sectors(agreed: &Agreed) -> SectorSizes {
+    let logical = agreed.blocks.minimum.max(SectorSizes::COMMON.logical);
+    SectorSizes {
+        logical,
+        physical: agreed
+            .blocks
+            .preferred
+            .clamp(logical, SECTOR_MAX.max(logical)),
+    }
+}
+
+/// The size in whole sectors.
+pub(super) fn size(agreed: &Agreed, sectors: SectorSizes) -> u64 {
+    agreed.size - agreed.size % u64::from(sectors.logical)
+}
