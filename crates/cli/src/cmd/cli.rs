@@ -17,6 +17,7 @@ use crate::cmd::dataset::args::{
 use crate::cmd::export::args::{Iscsi, Mount, Nbd, Unmount};
 use crate::cmd::fscrypt::args::Fscrypt;
 use crate::cmd::key::args::{Key, Keygen};
+use crate::cmd::login::args::Login;
 use crate::cmd::luks::args::Luks;
 use crate::cmd::pefs::args::Pefs;
 use crate::cmd::pool::args::{Inspect, Pool};
@@ -124,6 +125,8 @@ pub(crate) enum Command {
     Crypto(Crypto),
     Daemon(Daemon),
     Completion(Completion),
+    #[command(hide = true)]
+    Login(Login),
     Man(Manual),
 }
 

@@ -11,6 +11,7 @@ mod fscrypt;
 #[cfg(test)]
 mod help_rules;
 mod key;
+mod login;
 mod luks;
 mod pefs;
 mod pool;
@@ -63,6 +64,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Keygen(args) => key::run::keygen(&args),
         Command::Allow(args) => dataset::run::delegation::allow(args, session),
         Command::Unallow(args) => dataset::run::delegation::unallow(args, session),
+        Command::Login(args) => login::run::run(&args),
         Command::Luks(args) => Ok(luks::run::run(*args, session)?),
         Command::Stack(args) => Ok(stack::run::run(args, session.json)?),
         Command::Fscrypt(args) => Ok(fscrypt::run::run(args, session.json)?),

@@ -1,0 +1,145 @@
+//! The steps of a login.
+
+use std::path::Path;
+
+use protocol::api::{Failure, FailureKind};
+use protocol::client::SYSTEM_DIR;
+
+use super::parts::Part;
+use super::passphrases;
+use super::sessions::Sessions;
+use crate::cmd::login::args::{Login, LoginStep};
+use crate::outcome::{Outcome, Result};
+use crate::session::usage;
+
+/// The directory with the sessions, in the one of root's processes.
+const SESSIONS: &str = "logins";
+
+pub(crate) fn run(args: &Login) -> Result {
+    if !rustix::process::geteuid().is_root() {
+        let message = "'strongroom login' is for the PAM module, which starts it as root";
+        return Err(Failure::new(FailureKind::Permission, message.to_owned()));
+    }
+    if !args.home.is_absolute() {
+        return Err(usage("--home takes an absolute path"));
+    }
+    let parts = Part::all(&args.home)?;
+    match args.step {
+        LoginStep::Find => found(&parts).map(|()| Outcome::done()),
+        LoginStep::Auth | LoginStep::Check => check(&parts),
+        LoginStep::Open => open(args, &parts),
+        LoginStep::Close => close(args, &parts),
+        LoginStep::Password => change(&parts),
+    }
+}
+
+/// Fails if there is nothing.
+fn found(parts: &[Part]) -> Result<()> {
+    match parts.is_empty() {
+        true => Err(Failure::new(
+            FailureKind::NotFound,
+            "there is nothing to open for this user".to_owned(),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The passphrase opens all of them: a user could add one that any passphrase opens.
+fn check(parts: &[Part]) -> Result {
+    found(parts)?;
+    let passphrase = passphrases::next(&mut passphrases::read()?)?;
+    for part in parts {
+        part.check(&passphrase)
+            .map_err(|failure| of(part, failure))?;
+    }
+    Ok(Outcome::done())
+}
+
+fn open(args: &Login, parts: &[Part]) -> Result {
+    found(parts)?;
+    let process = process(args)?;
+    let passphrase = passphrases::next(&mut passphrases::read()?)?;
+    let mut sessions = sessions(args)?;
+    sessions.add(process)?;
+    for part in parts {
+        // What was open before stays open.
+        if !part.is_open().map_err(|failure| of(part, failure))? {
+            sessions.note(&part.name());
+        }
+    }
+    // First: if this program ends early, the last session still closes what is open by then.
+    sessions.store()?;
+    let mut outcome = Outcome::done();
+    for part in parts {
+        if let Err(failure) = part.open(&passphrase) {
+            outcome.failures.push(of(part, failure));
+        }
+    }
+    Ok(outcome)
+}
+
+fn close(args: &Login, parts: &[Part]) -> Result {
+    let mut sessions = sessions(args)?;
+    sessions.remove(process(args)?);
+    let mut outcome = Outcome::done();
+    if sessions.is_empty() {
+        let opened = std::mem::take(&mut sessions.opened);
+        for part in parts {
+            let name = part.name();
+            if !opened.contains(&name) {
+                continue;
+            }
+            // What is in use stays for the end of the next session.
+            if let Err(failure) = part.close() {
+                outcome.failures.push(of(part, failure));
+                sessions.note(&name);
+            }
+        }
+    }
+    sessions.store()?;
+    Ok(outcome)
+}
+
+fn sessions(args: &Login) -> Result<Sessions> {
+    Ok(Sessions::open(
+        &Path::new(SYSTEM_DIR).join(SESSIONS),
+        args.uid,
+    )?)
+}
+
+fn process(args: &Login) -> Result<i32> {
+    args.process
+        .ok_or_else(|| usage("--process is missing: a session belongs to a process"))
+}
+
+fn change(parts: &[Part]) -> Result {
+    found(parts)?;
+    let mut lines = passphrases::read()?;
+    let (old, new) = (
+        passphrases::next(&mut lines)?,
+        passphrases::next(&mut lines)?,
+    );
+    // Nothing changes if the old passphrase does not open all of them.
+    for part in parts {
+        part.check(&old).map_err(|failure| of(part, failure))?;
+    }
+    let mut outcome = Outcome::done();
+    for part in parts {
+        if let Err(failure) = part.change(&old, &new) {
+            let failure = of(part, failure);
+            outcome.failures.push(Failure {
+                message: format!("{}; the old passphrase still opens it", failure.message),
+                ..failure
+            });
+        }
+    }
+    Ok(outcome)
+}
+
+/// A failure, with the part that it is about.
+fn of(part: &Part, failure: Failure) -> Failure {
+    Failure {
+        message: format!("{}: {}", part.name(), failure.message),
+        ..failure
+    }
+}
