@@ -6,12 +6,14 @@
 //!
 //! Layers, lowest first:
 //! - `options`: the arguments of the module; `trusted`: whether a program may be started as root;
-//! - `child`, `program`: start `strongroom login`, wait for it for a limited time;
 //! - `handle`: the functions of libpam;
-//! - `hooks`: what the module does for each call of PAM.
+//! - `child`, `program`: start `strongroom login`, wait for it for a limited time;
+//! - `hooks`: what the module does for each call of PAM; `entry`: its entry points.
 
 #[cfg(not(test))]
 mod child;
+#[cfg(not(test))]
+mod entry;
 #[cfg(not(test))]
 mod handle;
 #[cfg(not(test))]
