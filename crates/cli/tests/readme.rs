@@ -56,6 +56,11 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ("GUIDE.md", "# After a file, disk or volume became larger, the pool can use all of it: now, or always.", Root("mkdir -p /mnt/other")),
     (
         "GUIDE.md",
+        "strongroom pool create tank mirror /dev/sdb nbd://server.example.org/disk",
+        Not("there is no such server; tests/remote_exports.rs has nbdkit"),
+    ),
+    (
+        "GUIDE.md",
         "strongroom keygen --format hex /etc/keys/mail",
         Without("mkdir -p /etc/keys", &[("strongroom key change -o keysource=raw,https:", "there is no such server")]),
     ),

@@ -89,7 +89,8 @@ pub(crate) struct IscsiExport {
     /// Let initiators log in without authentication
     #[arg(long)]
     pub(crate) no_authentication: bool,
-    /// A volume; a file or disk, by a path that begins with / or .; or luks:NAME, an open LUKS mapping
+    /// A volume; a file or disk, by a path that begins with / or .; luks:NAME, an open LUKS mapping; or
+    /// nbd://HOST/EXPORT, an export of another server
     #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
 }

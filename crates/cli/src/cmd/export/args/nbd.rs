@@ -88,7 +88,8 @@ pub(crate) struct NbdExport {
     /// A directory with certificates, for HOST:PORT
     #[arg(long, value_name = "DIR")]
     pub(crate) tls_certificates: Option<PathBuf>,
-    /// A volume; a file or disk, by a path that begins with / or .; or luks:NAME, an open LUKS mapping
+    /// A volume; a file or disk, by a path that begins with / or .; luks:NAME, an open LUKS mapping; or
+    /// nbd://HOST/EXPORT, an export of another server
     #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
 }

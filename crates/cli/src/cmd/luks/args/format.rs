@@ -88,7 +88,7 @@ pub(crate) struct LuksFormat {
     pub(crate) batch_mode: bool,
     #[command(flatten)]
     pub(crate) key: LuksKey,
-    /// A file, a disk or a volume, as volume:tank/disk
+    /// A file, a disk, volume:POOL/DATASET or nbd://HOST/EXPORT
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
     // Last: what follows would stand below its heading.

@@ -34,7 +34,8 @@ pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey};
 ///
 /// Keys, tokens and names of an open container can be changed. Commands that change keys wait up to a minute
 /// for each other. `format`, `erase`, `header-restore`,
-/// `convert`, `reencrypt` and `repair` need it closed. A device can also be a volume of a pool, as volume:tank/disk.
+/// `convert`, `reencrypt` and `repair` need it closed. A device can also be a volume of
+/// a pool, as volume:tank/disk, or an export of an NBD server, as nbd://host/disk.
 ///
 /// A container protects less than a dataset. Without --integrity its content is not authenticated: changes
 /// by an attacker who can write to the device are not detected. With --integrity, an attacker can still put

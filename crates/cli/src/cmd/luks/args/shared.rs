@@ -10,7 +10,7 @@ pub(crate) struct LuksContainer {
     /// The header is in this file, disk or volume
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
-    /// The container: a file, a disk or a volume, as volume:tank/disk
+    /// The container: a file, a disk, volume:POOL/DATASET or nbd://HOST/EXPORT
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
 }

@@ -44,7 +44,7 @@ pub(crate) struct PoolAdd {
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// Files or disks; `mirror`, `raidz1` or `raidz2` begins a group, `log` begins groups for logs, `cache`
+    /// Files, disks, or devices as nbd://host/disk or volume:tank/disk; `mirror`, `raidz1` or `raidz2` begins a group, `log` begins groups for logs, `cache`
     /// begins cache devices, `spare` begins spares
     #[arg(value_name = "mirror|raidz|log|cache|spare|DEVICE", required = true)]
     pub(crate) words: Vec<PathBuf>,

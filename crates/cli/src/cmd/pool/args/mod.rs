@@ -71,8 +71,8 @@ pub(crate) struct PoolSync {
 
 /// Create a pool with a root dataset
 ///
-/// The devices are files or disks. A name without a slash that is no file here is a disk in /dev. Each
-/// device is a group of its own, and data is spread over the groups. `mirror` before several devices makes
+/// The devices are files or disks. A name without a slash that is no file here is a disk in /dev.
+/// volume:POOL/DATASET is a volume of another pool, nbd://HOST/EXPORT an export of an NBD server. Each device is a group of its own, and data is spread over the groups. `mirror` before several devices makes
 /// a group that holds the same data on each. `raidz1` or `raidz2` before 3 to 32 devices makes a group that
 /// survives the loss of one or two. `spare` comes before devices that wait until another device fails.
 ///
@@ -99,6 +99,10 @@ EXAMPLES
     strongroom keygen /etc/keys/tank
     strongroom pool create -O encryption=on -O keysource=raw,file:///etc/keys/tank \\
         -O compression=zstd-3 -m /srv/tank tank /dev/sdb
+
+  A mirror of a disk here and an export of another host, which is reached with TLS:
+    strongroom pool create tank mirror /dev/sdb \\
+        'nbds://server.example.org/disk?tls-certificates=/etc/nbd'
 
 EXIT CODES
   2 for an unknown property, a wrong value or a device that is too small; 4 if a pool of that name
@@ -159,7 +163,7 @@ EXIT CODES
   if it is damaged; 10 if a newer version wrote it; 12 if required devices are missing, or a log
   device with synced writes is (see -m), or two devices were used apart from each other.")]
 pub(crate) struct PoolImport {
-    /// Look here: a device, or a directory of devices; may be repeated
+    /// Look here: a device, a directory of devices, or an address as nbd://host/disk; may be repeated
     #[arg(short, value_name = "PATH")]
     pub(crate) dirs: Vec<PathBuf>,
     /// Import all pools that are found
