@@ -253,6 +253,65 @@ fn a_mirror_goes_on_without_a_server_and_takes_it_again() {
     has(&status, "with 0 errors");
 }
 
+/// A server that keeps what was not flushed in memory, and loses it: what was synced is there, also where the daemon went on
+/// meanwhile.
+#[test]
+fn a_power_cut_of_the_server_loses_nothing_that_was_synced() {
+    if !can_mount() {
+        return;
+    }
+    let mut place = Place::new();
+    File::create(place.path("img"))
+        .unwrap()
+        .set_len(128 << 20)
+        .unwrap();
+    let line = "nbdkit -f --filter=cache file {DIR}/img cache=writeback";
+    let Some(mut server) = Program::start(&place, "a", line) else {
+        return;
+    };
+    let uri = server.uri();
+    place.ok(&format!("pool create -m none tank {uri}"));
+    let dir = mounted(&place);
+    for round in 0..6 {
+        write_synced(
+            &dir.join(format!("synced-{round}")),
+            &contents(round, 300_000),
+        )
+        .unwrap();
+        // This may be lost, and nothing else.
+        fs::write(
+            dir.join(format!("more-{round}")),
+            contents(round, 2_000_000),
+        )
+        .unwrap();
+        if round % 3 == 0 {
+            place.run(&place.words("pool sync tank"));
+            fs::write(dir.join("unsynced"), contents(round, 900_000)).unwrap();
+        }
+        server.kill();
+        if round % 2 == 0 {
+            place.kill();
+            server.again();
+            place.start();
+            place.ok("pool list");
+        } else {
+            // The daemon finds out by itself.
+            let _ = write_synced(&dir.join("refused"), &contents(round, 5000));
+            server.again();
+            if place.run(&place.words("pool clear tank")).code != 0 {
+                place.ok("pool export -f tank");
+                place.ok(&format!("pool import -l --accept -d {uri} tank"));
+            }
+        }
+        for before in 0..=round {
+            let found = fs::read(dir.join(format!("synced-{before}"))).unwrap();
+            assert!(found == contents(before, 300_000), "{round}: {before}");
+        }
+        place.ok("pool scrub -w tank");
+        has(&place.ok("pool status tank"), "with 0 errors");
+    }
+}
+
 /// Each command that names a device takes an export.
 #[test]
 fn exports_are_devices_in_every_command() {
