@@ -264,6 +264,50 @@ fn without_the_key() {
     mounted.end();
 }
 
+#[test]
+fn names_in_clear() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::without_daemon();
+    place.ok("keygen {DIR}/key");
+    for dir in ["lower", "view"] {
+        fs::create_dir(place.path(dir)).expect("a directory");
+    }
+    let init = "stack init --clear-names {DIR}/lower";
+    refused(&place, init, USAGE, "--key-file");
+    place.ok("stack init --clear-names -d {DIR}/key {DIR}/lower");
+    has(&place.ok("stack status {DIR}/lower"), "NULL");
+    let mounted = Mounted::with_key(&place);
+    mounted
+        .shell("mkdir d; echo secret text > d/name; mv d/name d/new; ln -s d/new link; cat link");
+    assert_eq!(
+        mounted.shell("cat d/new; readlink link"),
+        "secret text\nd/new\n"
+    );
+    mounted.end();
+    let stored = fs::read(place.path("lower/d/new")).expect("under its own name");
+    assert_eq!(stored.len(), 4096);
+    assert!(!stored.windows(6).any(|bytes| bytes == b"secret"));
+    // Without the key names are there, and contents are not.
+    let locked = Mounted::new(&place, &["--locked"]);
+    let view = place.path("view");
+    assert_eq!(
+        locked.shell("ls; ls d; readlink link"),
+        "d\nlink\nnew\nd/new\n"
+    );
+    let codes = [
+        fs::read(view.join("d/new")).map(drop),
+        fs::write(view.join("d/other"), ""),
+        fs::create_dir(view.join("other")),
+        fs::rename(view.join("d/new"), view.join("d/other")),
+    ];
+    let codes = codes.map(|done| done.expect_err("without the key").raw_os_error());
+    assert_eq!(codes, [Some(vfs_no_key()); 4]);
+    locked.shell("rm d/new link; rmdir d");
+    locked.end();
+}
+
 /// `ENOKEY`
 fn vfs_no_key() -> i32 {
     rustix::io::Errno::NOKEY.raw_os_error()

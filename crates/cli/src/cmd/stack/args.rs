@@ -86,6 +86,9 @@ EXAMPLES
   For a machine without AES instructions:
     strongroom stack init -d vault.key --cipher adiantum /srv/encrypted
 
+  With contents encrypted and names in clear, for a server that works with names:
+    strongroom stack init -d vault.key --clear-names /srv/encrypted
+
   For encrypted backups of a plain directory:
     strongroom stack init --format gocryptfs --reverse ~/documents
 
@@ -102,6 +105,9 @@ pub(crate) struct StackInit {
     /// The ciphers of contents and names
     #[arg(long, value_enum, value_name = "CIPHER", default_value = "aes-256")]
     pub(crate) cipher: StackCipher,
+    /// With fscrypt and a key file: leave names in clear, as Lustre's null-name policy
+    #[arg(long, requires = "key_file", conflicts_with = "padding")]
+    pub(crate) clear_names: bool,
     /// With fscrypt: pad names to a multiple of 4, 8, 16 or 32 bytes; default: 32
     #[arg(long, value_name = "BYTES")]
     pub(crate) padding: Option<usize>,
@@ -113,7 +119,7 @@ pub(crate) struct StackInit {
           value_parser = clap::value_parser!(u8).range(1..=2))]
     pub(crate) policy_version: u8,
     /// With fscrypt: encrypt only those directories that `fscrypt encrypt` makes so in a mount
-    #[arg(long, conflicts_with_all = ["key_file", "passfile", "cipher", "padding", "attributes", "policy_version"])]
+    #[arg(long, conflicts_with_all = ["key_file", "passfile", "cipher", "padding", "attributes", "policy_version", "clear_names"])]
     pub(crate) by_directory: bool,
     /// With gocryptfs: leave the files in clear, for mounts that show them encrypted
     #[arg(long, conflicts_with = "by_directory")]

@@ -74,7 +74,12 @@ impl Policy {
         }
     }
 
-    /// Whether Linux allows this policy on a file system with blocks of 4096 bytes.
+    /// Whether names and the targets of links are in clear.
+    pub fn has_clear_names(&self) -> bool {
+        self.names == Mode::Null
+    }
+
+    /// Whether Linux allows this policy on a file system with blocks of 4096 bytes, or Lustre.
     pub fn is_valid(&self) -> bool {
         let version = match self.key {
             KeyName::Descriptor(_) => 1,
@@ -145,7 +150,10 @@ impl Context {
         };
         let policy = Policy {
             contents: Mode::from_number(bytes[1])?,
-            names: Mode::from_number(bytes[2])?,
+            names: match bytes[2] {
+                0 => Mode::Null,
+                number => Mode::from_number(number)?,
+            },
             padding: 4 << (bytes[3] & 3),
             flags: match bytes[3] & !3 {
                 0 => Flags::PerFile,

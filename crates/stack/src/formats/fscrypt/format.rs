@@ -117,6 +117,11 @@ impl Node {
             && self.context.get().is_none()
     }
 
+    /// Whether names in it, or its target, are stored as they are.
+    fn has_clear_names(&self) -> bool {
+        self.is_clear() || self.policy().is_ok_and(Policy::has_clear_names)
+    }
+
     /// Its policy.
     ///
     /// # Errors
@@ -419,7 +424,7 @@ impl Format for Fscrypt {
         lower: &[u8],
         long: &LongNames<'_>,
     ) -> Result<Option<Vec<u8>>> {
-        if dir.is_clear() {
+        if dir.has_clear_names() {
             return Ok(Some(lower.to_vec()));
         }
         let Some(sealed) = Self::sealed_name(lower, long)? else {
@@ -436,7 +441,7 @@ impl Format for Fscrypt {
     }
 
     fn lower_name(&self, dir: &Node, plain: &[u8]) -> Result<Sought> {
-        if dir.is_clear() {
+        if dir.has_clear_names() {
             return clear_name(plain).map(Sought::At);
         }
         if !self.has_key(dir) {
@@ -463,6 +468,9 @@ impl Format for Fscrypt {
         if node.context.get().is_some() && node.policy()? != dir.policy()? {
             return Err(Error::CrossDevice);
         }
+        if dir.has_clear_names() {
+            return clear_name(plain);
+        }
         let sealed = name::seal(&*self.key(dir)?, plain, dir.policy()?.padding, NAME_MAX)?;
         Ok(lower_name(sealed))
     }
@@ -487,6 +495,9 @@ impl Format for Fscrypt {
         let (context, sealed) = Self::split_target(stored).ok_or(Error::Io)?;
         if context != *node.context()? {
             return Err(Error::Stale);
+        }
+        if node.has_clear_names() {
+            return Ok(name::unpadded(sealed));
         }
         if !self.has_key(node) {
             return Ok(name::nokey_name(&sealed));

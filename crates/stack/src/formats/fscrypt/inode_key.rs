@@ -5,7 +5,7 @@ use vfs::{Error, Result};
 
 use super::context::{Context, Flags, KeyName, NONCE_LEN};
 use super::master_key::{MasterKey, Purpose};
-use super::mode::{Cipher, Iv};
+use super::mode::{Cipher, Iv, Mode};
 
 /// Where an inode is, for policies that put its number into the IV. A file system of Linux has this; a
 /// stacked directory does not.
@@ -57,6 +57,13 @@ impl InodeKey {
             true => policy.contents,
             false => policy.names,
         };
+        if mode == Mode::Null {
+            return Ok(InodeKey {
+                cipher: Cipher::Null,
+                ivs: Ivs::Number,
+                unit: policy.unit(),
+            });
+        }
         let len = mode.key_len();
         let number = [mode.number()];
         let volume = volume.ok_or(Error::NotSupported);

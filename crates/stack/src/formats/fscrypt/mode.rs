@@ -17,10 +17,12 @@ pub enum Mode {
     Adiantum,
     /// AES-256-HCTR2, for names.
     Aes256Hctr2,
+    /// No encryption, for names (`LLCRYPT_MODE_NULL` of Lustre). Linux has no such policies.
+    Null,
 }
 
 impl Mode {
-    /// Every mode that is supported. SM4 (7 and 8) is not.
+    /// Every mode of Linux that is supported. SM4 (7 and 8) is not.
     pub const ALL: [Mode; 6] = [
         Mode::Aes256Xts,
         Mode::Aes256Cts,
@@ -33,6 +35,7 @@ impl Mode {
     /// Its number.
     pub const fn number(self) -> u8 {
         match self {
+            Mode::Null => 0,
             Mode::Aes256Xts => 1,
             Mode::Aes256Cts => 4,
             Mode::Aes128Cbc => 5,
@@ -42,7 +45,7 @@ impl Mode {
         }
     }
 
-    /// The mode with this number.
+    /// The mode of Linux with this number.
     pub fn from_number(number: u8) -> Option<Mode> {
         Mode::ALL.into_iter().find(|mode| mode.number() == number)
     }
@@ -50,6 +53,7 @@ impl Mode {
     /// The name that the tool `fscrypt` has for it.
     pub const fn name(self) -> &'static str {
         match self {
+            Mode::Null => "NULL",
             Mode::Aes256Xts => "AES_256_XTS",
             Mode::Aes256Cts => "AES_256_CTS",
             Mode::Aes128Cbc => "AES_128_CBC",
@@ -70,17 +74,22 @@ impl Mode {
             Mode::Aes256Xts => 64,
             Mode::Aes256Cts | Mode::Adiantum | Mode::Aes256Hctr2 => 32,
             Mode::Aes128Cbc | Mode::Aes128Cts => 16,
+            Mode::Null => 0,
         }
     }
 
     /// The pairs for contents and names that Linux allows: all of version 2, and those but HCTR2 of
-    /// version 1.
+    /// version 1. And as Lustre has it, names in clear.
     pub(super) const fn is_pair(contents: Mode, names: Mode, version: u8) -> bool {
         matches!(
             (contents, names),
             (Mode::Aes256Xts, Mode::Aes256Cts)
                 | (Mode::Aes128Cbc, Mode::Aes128Cts)
                 | (Mode::Adiantum, Mode::Adiantum)
+                | (
+                    Mode::Aes256Xts | Mode::Aes128Cbc | Mode::Adiantum,
+                    Mode::Null
+                )
         ) || (version == 2 && matches!((contents, names), (Mode::Aes256Xts, Mode::Aes256Hctr2)))
     }
 }
@@ -94,6 +103,8 @@ pub(super) enum Cipher {
     Names(NameCipher),
     /// The IV has 32 bytes.
     Wide(NameCipher),
+    /// Leaves all as it is.
+    Null,
 }
 
 /// The IV of one unit: a number of 64 bits, and what follows it.
@@ -110,6 +121,7 @@ impl Cipher {
             }
             Mode::Adiantum => NameCipher::new(NameMode::Adiantum, key).map(Cipher::Wide),
             Mode::Aes256Hctr2 => NameCipher::new(NameMode::Hctr2, key).map(Cipher::Wide),
+            Mode::Null => Ok(Cipher::Null),
         }
     }
 
@@ -120,6 +132,7 @@ impl Cipher {
             Cipher::Sectors(cipher) => cipher.encrypt(number(iv), 1, unit, data),
             Cipher::Names(cipher) => cipher.encrypt(&iv[..16], data),
             Cipher::Wide(cipher) => cipher.encrypt(iv, data),
+            Cipher::Null => Ok(()),
         }
     }
 
@@ -130,6 +143,7 @@ impl Cipher {
             Cipher::Sectors(cipher) => cipher.decrypt(number(iv), 1, unit, data),
             Cipher::Names(cipher) => cipher.decrypt(&iv[..16], data),
             Cipher::Wide(cipher) => cipher.decrypt(iv, data),
+            Cipher::Null => Ok(()),
         }
     }
 }

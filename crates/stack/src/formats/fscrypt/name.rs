@@ -40,9 +40,13 @@ pub(super) fn seal(key: &InodeKey, plain: &[u8], padding: usize, max: usize) -> 
 pub(super) fn open(key: &InodeKey, sealed: &[u8]) -> Result<Vec<u8>> {
     let mut name = sealed.to_vec();
     key.open_name(&mut name)?;
+    Ok(unpadded(name))
+}
+
+pub(super) fn unpadded(mut name: Vec<u8>) -> Vec<u8> {
     let len = name.iter().position(|byte| *byte == 0);
     name.truncate(len.unwrap_or(name.len()));
-    Ok(name)
+    name
 }
 
 /// What is shown for a ciphertext without the key: base64url of Linux's `struct fscrypt_nokey_name`.

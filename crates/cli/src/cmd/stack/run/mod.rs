@@ -31,8 +31,10 @@ pub(crate) fn run(args: Stack, as_json: bool) -> Result {
         Stack::Init(args) => {
             match args.format {
                 StackFormat::Fscrypt => init(&args)?,
-                StackFormat::Gocryptfs if args.by_directory || args.policy_version == 1 => {
-                    let message = "--by-directory and --policy-version are for the format fscrypt";
+                StackFormat::Gocryptfs
+                    if args.by_directory || args.policy_version == 1 || args.clear_names =>
+                {
+                    let message = "--by-directory, --policy-version and --clear-names are for the format fscrypt";
                     return Err(Failure::usage(message));
                 }
                 StackFormat::Gocryptfs => gocryptfs::init(&args)?,
@@ -71,7 +73,7 @@ fn init(args: &StackInit) -> Result<()> {
     };
     let policy = Policy {
         contents,
-        names,
+        names: if args.clear_names { Mode::Null } else { names },
         padding: args.padding.unwrap_or(32),
         key: match args.policy_version {
             1 => KeyName::Descriptor([0; 8]),
