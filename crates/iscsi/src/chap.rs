@@ -52,6 +52,8 @@ pub(crate) struct Exchange {
     /// Whether there is no other way to log in.
     is_required: bool,
     state: State,
+    /// Whose secret the initiator knows.
+    user: Option<String>,
 }
 
 enum State {
@@ -71,6 +73,7 @@ impl Exchange {
             of,
             is_required,
             state: State::Method,
+            user: None,
         }
     }
 
@@ -89,6 +92,11 @@ impl Exchange {
             State::Done => self.of,
             _ => Vec::new(),
         }
+    }
+
+    /// The user whose secret the initiator has proved to know.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
     }
 
     /// Whether a key belongs here.
@@ -127,6 +135,7 @@ impl Exchange {
                     keys::put(answer, "CHAP_R", &keys::hex(&own));
                 }
                 self.of = proved;
+                self.user = value("CHAP_N").map(Into::into);
                 self.state = State::Done;
                 Ok(())
             }

@@ -11,7 +11,7 @@ use crate::keys::Agreed;
 use crate::link::{Input, Link};
 use crate::login::{Purpose, Session, login};
 use crate::session::serve;
-use crate::target::{Access, Target, Targets};
+use crate::target::{Access, Target, Targets, Who};
 
 /// The name of the target that there is.
 const TARGET: &str = "iqn.2026-01.org.example:disk";
@@ -141,10 +141,15 @@ pub fn commands(bytes: &[u8]) -> Vec<u8> {
     if how & 16 != 0 {
         (agreed.send_max, agreed.burst, agreed.first_burst) = (513, 1024, 512);
     }
-    let attached = target.attach(&link, "iqn.x:y", [0; 6]);
+    let who = Who {
+        initiator: "iqn.x:y".into(),
+        isid: [0; 6],
+        user: None,
+    };
+    let attached = target.attach(&link, who);
     let session = Session {
         purpose: match how & 32 {
-            0 => Purpose::Use(attached.expect("it is open")),
+            0 => Purpose::Use(attached.unwrap_or_else(|_| unreachable!("it is open"))),
             _ => Purpose::Discovery(Vec::new()),
         },
         initiator: "iqn.x:y".into(),

@@ -8,7 +8,7 @@ use crate::error::Gone;
 use crate::keys::{self, Agreed, TEXT_MAX};
 use crate::link::{Input, Link};
 use crate::pdu::{Digests, Head, Received, SEGMENT_MAX, append, request, response};
-use crate::target::{Attached, Target, Targets};
+use crate::target::{Attached, NotTaken, Target, Targets, Who};
 
 const TRANSIT: u8 = 0x80;
 const CONTINUE: u8 = 0x40;
@@ -257,7 +257,8 @@ impl Login<'_> {
         {
             return Err(INITIATOR_ERROR);
         }
-        self.initiator = Some(initiator.into());
+        // Names differ by more than the size of their letters.
+        self.initiator = Some(initiator.to_ascii_lowercase());
         self.is_discovery = match value("SessionType") {
             None | Some("Normal") => false,
             Some("Discovery") => true,
@@ -335,8 +336,19 @@ impl Login<'_> {
             let proved = self.exchange.take().map(Exchange::proved);
             return Ok(Some(Purpose::Discovery(proved.unwrap_or_default())));
         };
-        let initiator = self.initiator.as_deref().unwrap_or_default();
-        let attached = target.attach(self.link, initiator, self.isid);
-        Ok(Some(Purpose::Use(attached.ok_or(OUT_OF_RESOURCES)?)))
+        let who = Who {
+            initiator: self.initiator.clone().unwrap_or_default(),
+            isid: self.isid,
+            user: self
+                .exchange
+                .as_ref()
+                .and_then(Exchange::user)
+                .map(Into::into),
+        };
+        match target.attach(self.link, who) {
+            Ok(attached) => Ok(Some(Purpose::Use(attached))),
+            Err(NotTaken::OfAnother) => Err(FORBIDDEN),
+            Err(NotTaken::Full) => Err(OUT_OF_RESOURCES),
+        }
     }
 }

@@ -50,8 +50,27 @@ struct Sessions {
 
 struct Open {
     link: Arc<dyn Link>,
-    initiator: String,
-    isid: [u8; 6],
+    who: Who,
+}
+
+/// Who has a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    /// What the initiator calls itself, in small letters.
+    pub(crate) initiator: String,
+    /// Its number for the session.
+    pub(crate) isid: [u8; 6],
+    /// The user whose secret it has proved to know.
+    pub(crate) user: Option<String>,
+}
+
+/// Why a session is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotTaken {
+    /// It would end a session of another user.
+    OfAnother,
+    /// The target takes no more.
+    Full,
 }
 
 /// A session, for people.
@@ -118,7 +137,7 @@ impl Target {
     pub fn sessions(&self) -> Vec<SessionNow> {
         let sessions = self.sessions.lock();
         let now = sessions.all.iter().map(|(number, open)| SessionNow {
-            initiator: open.initiator.clone(),
+            initiator: open.who.initiator.clone(),
             address: open.link.peer(),
             number: *number,
         });
@@ -152,33 +171,33 @@ impl Target {
         self.resets.load(Relaxed)
     }
 
-    /// Counts a session for as long as what is returned exists; `None` if no more are taken. One that the same
-    /// initiator had under this number of its own is ended first.
+    /// Counts a session for as long as what is returned exists. One that the same initiator had under this number of
+    /// its own is ended first, if it was of the same user: an initiator can call itself what it likes.
     pub(crate) fn attach(
         self: &Arc<Self>,
         link: &Arc<dyn Link>,
-        initiator: &str,
-        isid: [u8; 6],
-    ) -> Option<Attached> {
+        who: Who,
+    ) -> std::result::Result<Attached, NotTaken> {
         let mut sessions = self.sessions.lock();
-        let is_same = |open: &Open| open.isid == isid && open.initiator == initiator;
-        let olds = sessions.all.values().filter(|open| is_same(open));
-        olds.for_each(|open| open.link.cut());
+        let is_same =
+            |open: &Open| (&open.who.initiator, open.who.isid) == (&who.initiator, who.isid);
+        let mut olds = sessions.all.values().filter(|open| is_same(open));
+        if olds.clone().any(|open| open.who.user != who.user) {
+            return Err(NotTaken::OfAnother);
+        }
+        olds.by_ref().for_each(|open| open.link.cut());
         let some = |sessions: &mut Sessions| sessions.all.values().any(is_same);
         self.left.wait_while_for(&mut sessions, some, PATIENCE);
         if sessions.is_closed || some(&mut sessions) {
-            return None;
+            return Err(NotTaken::Full);
         }
         let numbers = (1..=u16::MAX).map(|n| sessions.next.wrapping_add(n));
-        let number = { numbers }.find(|n| *n != 0 && !sessions.all.contains_key(n))?;
+        let number = { numbers }.find(|n| *n != 0 && !sessions.all.contains_key(n));
+        let number = number.ok_or(NotTaken::Full)?;
         sessions.next = number;
-        let open = Open {
-            link: Arc::clone(link),
-            initiator: initiator.into(),
-            isid,
-        };
-        sessions.all.insert(number, open);
-        Some(Attached {
+        let link = Arc::clone(link);
+        sessions.all.insert(number, Open { link, who });
+        Ok(Attached {
             target: Arc::clone(self),
             number,
         })
@@ -292,5 +311,75 @@ impl Targets {
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Target>> {
         self.0.read().get(name).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::mpsc::{Sender, channel};
+
+    use block::MemoryDevice;
+
+    use super::*;
+
+    /// Says when it is cut.
+    struct Cut(Mutex<Sender<()>>);
+
+    impl Link for Cut {
+        fn receive(&self, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn send(&self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn take_time(&self) {}
+
+        fn cut(&self) {
+            self.0.lock().send(()).expect("it is heard");
+        }
+
+        fn portal(&self) -> String {
+            String::new()
+        }
+
+        fn peer(&self) -> String {
+            String::new()
+        }
+    }
+
+    fn who(initiator: &str, user: &str) -> Who {
+        Who {
+            initiator: initiator.into(),
+            isid: [1; 6],
+            user: Some(user.into()),
+        }
+    }
+
+    #[test]
+    fn a_session_is_ended_by_its_own_user_only() {
+        let device = Arc::new(MemoryDevice::new(1 << 20));
+        let target = Target::new("iqn.x:disk", 1, device, Access::default());
+        let target = Arc::new(target.expect("a target"));
+        let (cut, heard) = channel();
+        let link: Arc<dyn Link> = Arc::new(Cut(Mutex::new(cut)));
+        let ann = target.attach(&link, who("iqn.x:ann", "ann"));
+        let ann = ann.unwrap_or_else(|_| panic!("it is open"));
+
+        // Calls itself as the initiator of another user.
+        let taken = target.attach(&link, who("iqn.x:ann", "bob")).map(drop);
+        assert_eq!(taken, Err(NotTaken::OfAnother));
+        assert!(heard.try_recv().is_err());
+
+        let ends = std::thread::spawn(move || {
+            heard.recv().expect("it is cut");
+            drop(ann);
+        });
+        let again = target.attach(&link, who("iqn.x:ann", "ann"));
+        assert!(again.is_ok());
+        ends.join().expect("no panic");
+        assert_eq!(target.sessions().len(), 1);
     }
 }
