@@ -186,8 +186,10 @@ fn a_lost_connection_comes_again_when_it_is_asked_to_and_owns_up() {
     // Not flushed.
     device.write_at(0, &sector).unwrap();
     place.exports.remove("x", true).unwrap();
-    assert!(device.write_at(0, &sector).is_err());
     again(2 << 20);
+    assert!(device.read_at(0, &mut [0; 512]).is_err());
+    assert!(device.refresh_size().is_err(), "no write has failed yet");
+    assert!(device.write_at(0, &sector).is_err());
     device.refresh_size().unwrap();
     let unsure = device.flush().unwrap_err();
     assert!(unsure.to_string().contains("not flushed"), "{unsure}");

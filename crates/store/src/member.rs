@@ -388,6 +388,8 @@ impl Member {
             if had_lost || !self.may_have_lost() {
                 return Err(error);
             }
+            let _ = self.device.refresh_size();
+            self.check_identity()?;
             self.write_debts(&debts)?;
         }
         self.forget_debts(&mut debts);

@@ -2,8 +2,8 @@
 //!
 //! A lost connection fails every request from then on. [`BlockDevice::refresh_size`] connects again: the pool calls it
 //! for `pool clear` and when it looks for growth, the mapping when it is resized. The server may have lost writes that
-//! it had answered and that were not flushed. If there were such writes, the next flush fails, once: so the user
-//! of the device learns of it as of any disk that loses writes.
+//! it had answered and that were not flushed. If there are such writes, it connects again only after a write or a flush
+//! has failed, and a flush fails once: so the user of the device learns of it as of any disk that loses writes.
 
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,6 +47,8 @@ struct Unflushed {
     flushed: AtomicU64,
     /// Writes may be lost, and no flush has failed since.
     is_lost: AtomicBool,
+    /// Whether a write or a flush has failed since the connection was lost.
+    is_told: AtomicBool,
 }
 
 impl RemoteExport {
@@ -182,7 +184,10 @@ impl RemoteExport {
                 data,
                 Wanted::Nothing,
             );
-            done.map_err(|failed| self.failure("writing", range, failed.into()))
+            done.map_err(|failed| {
+                self.unflushed.tell(&failed);
+                self.failure("writing", range, failed.into())
+            })
         };
         let most = self.piece_max(connection);
         if len <= most {
@@ -270,7 +275,7 @@ impl RemoteExport {
             // Some of it may have been done before a failure.
             self.unflushed.wrote();
         }
-        done
+        done.inspect_err(|(_, _, failed)| self.unflushed.tell(failed))
     }
 
     fn flush_on(&self, connection: &RwLockReadGuard<'_, Connection>) -> Result<()> {
@@ -296,14 +301,20 @@ impl RemoteExport {
         };
         // After a failure too: the caller knows then that writes may be lost.
         unflushed.flushed.fetch_max(written, Ordering::AcqRel);
-        done.map_err(|failed| failure(failed.into()))
+        done.map_err(|failed| {
+            unflushed.tell(&failed);
+            failure(failed.into())
+        })
     }
 
     /// Connects again after the connection was lost.
     fn connect_again(&self) -> Result<()> {
         let mut connection = self.connection.write();
-        if connection.lost().is_none() {
+        let Some(lost) = connection.lost() else {
             return Ok(());
+        };
+        if !self.unflushed.may_end() {
+            return Err(self.failure("asking for the size", (0, 0), Failed::Lost(lost).into()));
         }
         let new = open_error(&self.remote, dial(&self.remote, self.access))?;
         let new_sectors = sectors(&new.agreed);
@@ -325,9 +336,23 @@ impl Unflushed {
         self.written.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// A write or a flush has failed.
+    fn tell(&self, failed: &Failed) {
+        if matches!(failed, Failed::Lost(_)) {
+            self.is_told.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether another connection may take the place of the one that is lost.
+    fn may_end(&self) -> bool {
+        let written = self.written.load(Ordering::Acquire);
+        self.is_told.load(Ordering::Acquire) || self.flushed.load(Ordering::Acquire) == written
+    }
+
     /// Another connection takes the place of one that is lost.
     fn connection_ended(&self) {
         let written = self.written.load(Ordering::Acquire);
+        self.is_told.store(false, Ordering::Release);
         if self.flushed.swap(written, Ordering::AcqRel) < written {
             self.is_lost.store(true, Ordering::Release);
         }
@@ -339,7 +364,7 @@ impl BlockDevice for RemoteExport {
         self.size.load(Ordering::Acquire)
     }
 
-    /// Connects again if the connection is lost.
+    /// Connects again if the connection is lost, unless writes may be lost of which the user does not know.
     fn refresh_size(&self) -> Result<u64> {
         let is_lost = self.connection.read().lost().is_some();
         if is_lost {
