@@ -155,6 +155,58 @@ fn only_programs_that_root_alone_can_replace_are_started() {
     );
 }
 
+#[test]
+fn passwd_changes_the_passphrase_of_a_dataset() {
+    with_dataset(
+        r#"
+        printf '%s\n' 'first passphrase' 'second Passphrase 2' 'second Passphrase 2' |
+            setpriv --reuid 2000 --regid 2000 --clear-groups passwd || fail passwd
+        closed
+        ! echo 'first passphrase' | test authenticate || fail 'the old one'
+        is letter letter "$(login_as_ann 'second Passphrase 2' 'cat letter')"
+        closed
+        # While it is mounted.
+        echo 'second Passphrase 2' | strongroom mount -l tank/ann
+        printf '%s\n' 'second Passphrase 2' 'third Passphrase 3!' 'third Passphrase 3!' | test chauthtok
+        mounted /home/ann || fail 'it is closed'
+        strongroom unmount tank/ann
+        strongroom key unload tank/ann
+        echo 'third Passphrase 3!' | test authenticate
+        # A wrong old one changes nothing, and says so.
+        ! printf '%s\n' 'wrong passphrase' 'fourth 4444' 'fourth 4444' | test chauthtok 2> /tmp/said || fail 'a wrong one'
+        grep -q 'does not open the encrypted home' /tmp/said || fail "$(cat /tmp/said)"
+        # One that is too short for a dataset changes nothing.
+        ! printf '%s\n' 'third Passphrase 3!' short short | test chauthtok 2> /tmp/said || fail 'a short one'
+        grep -q 'keeps the old passphrase' /tmp/said || fail "$(cat /tmp/said)"
+        echo 'third Passphrase 3!' | test authenticate
+        # Root changes the password and does not know the old one.
+        printf '%s\n' 'of root 12345' 'of root 12345' | passwd ann > /tmp/said 2>&1 || fail 'passwd of root'
+        grep -q 'keeps its passphrase' /tmp/said || fail "$(cat /tmp/said)"
+        echo 'third Passphrase 3!' | test authenticate
+        "#,
+    );
+}
+
+/// A home of pefs in a dataset: the dataset gets its old passphrase back if pefs refuses the new one.
+#[test]
+fn a_change_that_fails_is_undone() {
+    with_dataset(
+        r#"
+        echo 'first passphrase' | strongroom mount -l tank/ann
+        ln -s aes256-xts:10 /home/ann/.pefs.conf
+        chain() { printf '%s\n' "$1" "$1" | strongroom pefs addchain -f -Z /home/ann; }
+        chain 'first passphrase'
+        chain 'second Passphrase 2'
+        chown -h ann:ann /home/ann/.pefs.*
+        echo 'first passphrase' | test authenticate
+        printf '%s\n' 'first passphrase' 'second Passphrase 2' 'second Passphrase 2' > /tmp/lines
+        ! test chauthtok < /tmp/lines 2> /tmp/said || fail 'one that has a record'
+        grep -q 'keeps the old passphrase' /tmp/said || fail "$(cat /tmp/said)"
+        echo 'first passphrase' | test authenticate || fail 'it is not undone'
+        "#,
+    );
+}
+
 /// The module is loaded into `sshd`: it has no cryptography, no allocator, and no entry points but those of PAM.
 #[test]
 fn the_module_has_only_what_it_needs() {

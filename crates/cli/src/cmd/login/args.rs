@@ -75,6 +75,18 @@ pub(crate) struct Login {
     /// Say what is done
     #[arg(long)]
     pub(crate) debug: bool,
+
+    /// Only this part, in this process
+    #[arg(long, hide = true)]
+    pub(crate) part: Option<LoginPart>,
+
+    /// Where the encrypted files of the home are
+    #[arg(long, hide = true)]
+    pub(crate) lower: Option<PathBuf>,
+
+    /// Unmount what a login has mounted
+    #[arg(long, hide = true)]
+    pub(crate) unmounts: bool,
 }
 
 /// A step of a login.
@@ -92,4 +104,11 @@ pub(crate) enum LoginStep {
     Close,
     /// Change the passphrase: the old one is read first, then the new one
     Password,
+}
+
+/// What is done in a process of its own, with the rights of the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoginPart {
+    /// A home of pefs
+    Pefs,
 }

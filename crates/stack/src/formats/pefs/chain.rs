@@ -16,6 +16,9 @@ const MAC_LEN: usize = 32;
 /// A record, in bytes.
 pub(super) const RECORD_LEN: usize = SEALED_LEN + MAC_LEN;
 
+/// The random bytes at the start of a record, before it is sealed.
+const MARK_LEN: usize = 4;
+
 /// More keys than any chain has.
 const KEYS_MAX: usize = 1024;
 
@@ -26,6 +29,8 @@ pub(super) struct Link {
     pub(super) algorithm: Algorithm,
     /// The next key; nothing at the end of a chain.
     pub(super) child: Option<(MasterKey, Algorithm)>,
+    /// Another key has taken its place: it is in a chain for its files, and begins none any more.
+    pub(super) is_retired: bool,
 }
 
 impl Link {
@@ -42,7 +47,9 @@ impl Link {
         }
         let mut plain = Secret::from_slice(sealed)?;
         crypt(&key, plain.expose_mut())?;
-        Link::decode(plain.expose())
+        let mut link = Link::decode(plain.expose())?;
+        link.is_retired = plain.expose()[..MARK_LEN] == retired_mark(parent);
+        Ok(link)
     }
 
     /// The record of `parent` that leads to a key, or is the end of a chain.
@@ -50,6 +57,7 @@ impl Link {
         parent: &MasterKey,
         algorithm: Algorithm,
         child: Option<(&MasterKey, Algorithm)>,
+        is_retired: bool,
         random: &dyn Random,
     ) -> Result<Vec<u8>, Error> {
         let mut plain = Secret::zeroed(SEALED_LEN)?;
@@ -68,6 +76,9 @@ impl Link {
             }
         }
         bytes[84..].copy_from_slice(&numbers(algorithm));
+        if is_retired {
+            bytes[..MARK_LEN].copy_from_slice(&retired_mark(parent));
+        }
         let key = parent.record_key();
         crypt(&key, bytes)?;
         let mut record = bytes.to_vec();
@@ -94,10 +105,18 @@ impl Link {
             }
         };
         Ok(Link {
+            is_retired: false,
             algorithm: algorithm(84).ok_or(Error::Record)?,
             child,
         })
     }
+}
+
+/// What stands in the place of random bytes in the record of a retired key. pefs ignores these bytes, and only the key
+/// tells them from random ones.
+fn retired_mark(key: &MasterKey) -> [u8; MARK_LEN] {
+    let mark = Digest::Sha512.hmac(key.expose(), &[b"<STRONGROOM RETIRED>\0"]);
+    *mark.first_chunk().expect("64 bytes")
 }
 
 /// AES-CTR with a counter that goes up from its first byte. Such a counter is only here: as one block after

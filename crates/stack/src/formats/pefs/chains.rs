@@ -87,9 +87,43 @@ impl Chains {
                 return Err(Error::Circle);
             }
         }
-        let record = Link::seal(parent, algorithm, child, random)?;
+        let record = Link::seal(parent, algorithm, child, false, random)?;
         self.records.insert(parent.id().0.to_vec(), record);
         Ok(())
+    }
+
+    /// Puts a new key in the place of `old`, the first key of a chain: the new key leads to `old` and to all keys after
+    /// it, so that files stay readable. False if `old` has no record.
+    ///
+    /// The record of `old` says that it is retired. It stays in the chain: it is the key of files.
+    ///
+    /// # Errors
+    /// As [`Chains::open`] and [`Chains::set`].
+    pub fn rekey(
+        &mut self,
+        old: MasterKey,
+        (new, algorithm): (&MasterKey, Algorithm),
+        random: &dyn Random,
+    ) -> Result<bool, Error> {
+        let Some(keys) = self.open(old, algorithm)? else {
+            return Ok(false);
+        };
+        let (old, old_algorithm) = &keys[0];
+        let next = keys.get(1).map(|(key, algorithm)| (key, *algorithm));
+        let record = Link::seal(old, *old_algorithm, next, true, random)?;
+        self.set((new, algorithm), Some((old, *old_algorithm)), random)?;
+        self.records.insert(old.id().0.to_vec(), record);
+        Ok(true)
+    }
+
+    /// Whether another key has taken the place of this one.
+    ///
+    /// # Errors
+    /// [`Error::Record`], [`Error::Cipher`], [`Error::Memory`].
+    pub fn is_retired(&self, key: &MasterKey) -> Result<bool, Error> {
+        let record = self.get(&key.id())?;
+        let link = record.map(|record| Link::open(key, record)).transpose()?;
+        Ok(link.is_some_and(|link| link.is_retired))
     }
 
     /// Takes the record of a key away. False if it has none.

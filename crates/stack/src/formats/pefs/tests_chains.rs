@@ -120,3 +120,63 @@ fn a_recorded_database_is_changed() {
         Database::new(DATABASE).unwrap().records().unwrap()
     );
 }
+
+/// The ids of the chain of a key, if it has a record.
+fn chain_of(chains: &Chains, first: u16) -> Option<Vec<KeyId>> {
+    let opened = chains.open(numbered(first), Algorithm::default());
+    opened.expect("opened").map(|keys| ids(&keys))
+}
+
+/// Chains from each of these keys to the next one.
+fn linked(chains: &mut Chains, keys: &[u16]) {
+    for pair in keys.windows(2) {
+        let (parent, child) = (numbered(pair[0]), numbered(pair[1]));
+        let algorithm = Algorithm::default();
+        let set = chains.set(
+            (&parent, algorithm),
+            Some((&child, algorithm)),
+            &SystemRandom,
+        );
+        set.expect("set");
+    }
+}
+
+fn rekeyed(chains: &mut Chains, old: u16, new: u16) -> bool {
+    let new = numbered(new);
+    let new = (&new, Algorithm::default());
+    chains
+        .rekey(numbered(old), new, &SystemRandom)
+        .expect("done")
+}
+
+#[test]
+fn a_new_key_leads_to_all_keys_and_the_old_ones_are_retired() {
+    let all = |numbers: &[u16]| Some(numbers.iter().map(|n| numbered(*n).id()).collect());
+    let mut chains = Chains::new(4096);
+    linked(&mut chains, &[1, 2, 3]);
+    linked(&mut chains, &[7, 2]);
+    assert!(rekeyed(&mut chains, 1, 9));
+    assert!(rekeyed(&mut chains, 9, 8));
+    let mut chains = Chains::decode(&chains.encode()).expect("read again");
+    assert_eq!(chain_of(&chains, 8), all(&[8, 9, 1, 2, 3]));
+    // Other keys lead where they led.
+    assert_eq!(chain_of(&chains, 7), all(&[7, 2, 3]));
+    for (key, is_retired) in [
+        (1, true),
+        (9, true),
+        (8, false),
+        (7, false),
+        (2, false),
+        (5, false),
+    ] {
+        let found = chains.is_retired(&numbered(key)).expect("read");
+        assert_eq!(found, is_retired, "{key}");
+    }
+    assert!(!rekeyed(&mut chains, 5, 6));
+    assert_eq!(chain_of(&chains, 6), None);
+
+    let mut chains = with_records(1, 4096);
+    assert!(rekeyed(&mut chains, 0, 5));
+    assert_eq!(chain_of(&chains, 5), all(&[5, 0]));
+    assert!(chains.is_retired(&numbered(0)).expect("read"));
+}

@@ -1,12 +1,18 @@
 //! The steps of a login, for everything that the user has.
 //!
-//! Layers, lowest first: `passphrases`; `sessions`: who is logged in, and what was opened; `dataset`; `parts`: all kinds
-//! of encrypted homes behind one interface; this: the steps.
+//! Layers, lowest first:
+//! - `passphrases`; `sessions`: who is logged in, and what was opened; `covered`: directories below mounts;
+//! - `worker`: a process with the rights of the user;
+//! - `dataset`, `pefs`: kinds of homes; `parts`: all of them behind one interface;
+//! - `steps`.
 
+mod covered;
 mod dataset;
 mod parts;
 mod passphrases;
+mod pefs;
 mod sessions;
 mod steps;
+mod worker;
 
 pub(crate) use steps::run;

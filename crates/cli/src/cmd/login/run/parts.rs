@@ -1,35 +1,39 @@
 //! Everything of a user that a passphrase opens at login, behind one interface.
 
-use std::path::Path;
-
 use secret::Secret;
 
 use super::dataset;
+use super::pefs::PefsHome;
+use crate::cmd::login::args::{Login, LoginStep};
 use crate::outcome::Result;
 
 /// One thing that a passphrase opens.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum Part<'a> {
+    Pefs(PefsHome<'a>),
     Dataset(dataset::Home),
 }
 
-impl Part {
+impl<'a> Part<'a> {
     /// All that the user has.
-    pub(super) fn all(home: &Path) -> Result<Vec<Part>> {
-        let dataset = dataset::Home::find(home)?.map(Part::Dataset);
-        Ok(dataset.into_iter().collect())
+    pub(super) fn all(args: &'a Login) -> Result<Vec<Part<'a>>> {
+        let pefs = PefsHome::find(args)?.map(Part::Pefs);
+        let dataset = dataset::Home::find(&args.home)?.map(Part::Dataset);
+        Ok(pefs.into_iter().chain(dataset).collect())
     }
 
     /// What it is called.
     pub(super) fn name(&self) -> String {
         match self {
+            Part::Pefs(_) => "pefs".to_owned(),
             Part::Dataset(home) => format!("dataset {}", home.name()),
         }
     }
 
-    /// Fails if the passphrase does not open it. Nothing changes.
-    pub(super) fn check(&self, passphrase: &Secret) -> Result<()> {
+    /// Fails if the passphrase does not open it. Nothing changes. `step` is the one for which it is checked.
+    pub(super) fn check(&self, step: LoginStep, passphrase: &Secret) -> Result<()> {
         match self {
+            Part::Pefs(home) => home.run(step, &[passphrase], false),
             Part::Dataset(home) => home.check(passphrase),
         }
     }
@@ -37,6 +41,7 @@ impl Part {
     /// Whether it is open already, by whatever opened it.
     pub(super) fn is_open(&self) -> Result<bool> {
         match self {
+            Part::Pefs(home) => Ok(home.is_mounted()),
             Part::Dataset(home) => Ok(home.is_loaded()? && home.is_mounted()?),
         }
     }
@@ -44,20 +49,30 @@ impl Part {
     /// Opens it.
     pub(super) fn open(&self, passphrase: &Secret) -> Result<()> {
         match self {
+            Part::Pefs(home) => home.run(LoginStep::Open, &[passphrase], false),
             Part::Dataset(home) => home.open(passphrase),
         }
     }
 
-    /// Closes what a session opened.
-    pub(super) fn close(&self) -> Result<()> {
+    /// Closes it. `is_own`: a session has opened it. `delkeys`: keys go in any case. Returns whether it is as before
+    /// the first session.
+    pub(super) fn close(&self, is_own: bool, delkeys: bool) -> Result<bool> {
         match self {
-            Part::Dataset(home) => home.close(),
+            Part::Pefs(home) if delkeys => home.run(LoginStep::Close, &[], is_own).map(|()| true),
+            Part::Dataset(home) if is_own => home.close().map(|()| true),
+            Part::Pefs(_) | Part::Dataset(_) => Ok(!is_own),
         }
+    }
+
+    /// Whether it takes a passphrase that it had before.
+    pub(super) fn changes_back(&self) -> bool {
+        !matches!(self, Part::Pefs(_))
     }
 
     /// Has the new passphrase open it, and the old one no longer.
     pub(super) fn change(&self, old: &Secret, new: &Secret) -> Result<()> {
         match self {
+            Part::Pefs(home) => home.run(LoginStep::Password, &[old, new], false),
             Part::Dataset(home) => home.change(old, new),
         }
     }

@@ -4,18 +4,26 @@ use std::path::Path;
 
 use protocol::api::{Failure, FailureKind};
 use protocol::client::SYSTEM_DIR;
+use secret::Secret;
 
 use super::parts::Part;
-use super::passphrases;
 use super::sessions::Sessions;
-use crate::cmd::login::args::{Login, LoginStep};
+use super::{passphrases, pefs};
+use crate::cmd::login::args::{Login, LoginPart, LoginStep};
 use crate::outcome::{Outcome, Result};
-use crate::session::usage;
+use crate::session::{other, usage};
 
 /// The directory with the sessions, in the one of root's processes.
 const SESSIONS: &str = "logins";
 
 pub(crate) fn run(args: &Login) -> Result {
+    match args.part {
+        Some(LoginPart::Pefs) => {
+            pefs::work(args)?;
+            return Ok(Outcome::done());
+        }
+        None => {}
+    }
     if !rustix::process::geteuid().is_root() {
         let message = "'strongroom login' is for the PAM module, which starts it as root";
         return Err(Failure::new(FailureKind::Permission, message.to_owned()));
@@ -23,10 +31,10 @@ pub(crate) fn run(args: &Login) -> Result {
     if !args.home.is_absolute() {
         return Err(usage("--home takes an absolute path"));
     }
-    let parts = Part::all(&args.home)?;
+    let parts = Part::all(args)?;
     match args.step {
         LoginStep::Find => found(&parts).map(|()| Outcome::done()),
-        LoginStep::Auth | LoginStep::Check => check(&parts),
+        step @ (LoginStep::Auth | LoginStep::Check) => check(step, &parts),
         LoginStep::Open => open(args, &parts),
         LoginStep::Close => close(args, &parts),
         LoginStep::Password => change(&parts),
@@ -34,7 +42,7 @@ pub(crate) fn run(args: &Login) -> Result {
 }
 
 /// Fails if there is nothing.
-fn found(parts: &[Part]) -> Result<()> {
+fn found(parts: &[Part<'_>]) -> Result<()> {
     match parts.is_empty() {
         true => Err(Failure::new(
             FailureKind::NotFound,
@@ -45,17 +53,17 @@ fn found(parts: &[Part]) -> Result<()> {
 }
 
 /// The passphrase opens all of them: a user could add one that any passphrase opens.
-fn check(parts: &[Part]) -> Result {
+fn check(step: LoginStep, parts: &[Part<'_>]) -> Result {
     found(parts)?;
     let passphrase = passphrases::next(&mut passphrases::read()?)?;
     for part in parts {
-        part.check(&passphrase)
+        part.check(step, &passphrase)
             .map_err(|failure| of(part, failure))?;
     }
     Ok(Outcome::done())
 }
 
-fn open(args: &Login, parts: &[Part]) -> Result {
+fn open(args: &Login, parts: &[Part<'_>]) -> Result {
     found(parts)?;
     let process = process(args)?;
     let passphrase = passphrases::next(&mut passphrases::read()?)?;
@@ -78,7 +86,7 @@ fn open(args: &Login, parts: &[Part]) -> Result {
     Ok(outcome)
 }
 
-fn close(args: &Login, parts: &[Part]) -> Result {
+fn close(args: &Login, parts: &[Part<'_>]) -> Result {
     let mut sessions = sessions(args)?;
     sessions.remove(process(args)?);
     let mut outcome = Outcome::done();
@@ -86,12 +94,13 @@ fn close(args: &Login, parts: &[Part]) -> Result {
         let opened = std::mem::take(&mut sessions.opened);
         for part in parts {
             let name = part.name();
-            if !opened.contains(&name) {
-                continue;
-            }
+            let is_own = opened.contains(&name);
             // What is in use stays for the end of the next session.
-            if let Err(failure) = part.close() {
+            let is_closed = part.close(is_own, args.delkeys).unwrap_or_else(|failure| {
                 outcome.failures.push(of(part, failure));
+                false
+            });
+            if is_own && !is_closed {
                 sessions.note(&name);
             }
         }
@@ -112,7 +121,7 @@ fn process(args: &Login) -> Result<i32> {
         .ok_or_else(|| usage("--process is missing: a session belongs to a process"))
 }
 
-fn change(parts: &[Part]) -> Result {
+fn change(parts: &[Part<'_>]) -> Result {
     found(parts)?;
     let mut lines = passphrases::read()?;
     let (old, new) = (
@@ -121,23 +130,43 @@ fn change(parts: &[Part]) -> Result {
     );
     // Nothing changes if the old passphrase does not open all of them.
     for part in parts {
-        part.check(&old).map_err(|failure| of(part, failure))?;
+        part.check(LoginStep::Check, &old)
+            .map_err(|failure| of(part, failure))?;
     }
-    let mut outcome = Outcome::done();
-    for part in parts {
+    // Those that can be changed back come first.
+    let (back, last): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.changes_back());
+    let mut changed: Vec<&Part<'_>> = Vec::new();
+    for part in back.into_iter().chain(last) {
         if let Err(failure) = part.change(&old, &new) {
+            return Ok(undo(&changed, (&old, &new), of(part, failure)));
+        }
+        changed.push(part);
+    }
+    Ok(Outcome::done())
+}
+
+/// Gives what was changed its old passphrase again, after a failure. Says so, and what has the new one.
+fn undo(changed: &[&Part<'_>], (old, new): (&Secret, &Secret), failure: Failure) -> Outcome {
+    let mut outcome = Outcome::failed(failure);
+    for part in changed.iter().rev() {
+        if let Err(failure) = part.change(new, old) {
             let failure = of(part, failure);
             outcome.failures.push(Failure {
-                message: format!("{}; the old passphrase still opens it", failure.message),
+                message: format!("{}; it has the new passphrase", failure.message),
                 ..failure
             });
         }
     }
-    Ok(outcome)
+    let message = match outcome.failures.len() {
+        1 => "the encrypted home keeps the old passphrase",
+        _ => "all other parts of the encrypted home keep the old passphrase",
+    };
+    outcome.failures.push(other(message));
+    outcome
 }
 
 /// A failure, with the part that it is about.
-fn of(part: &Part, failure: Failure) -> Failure {
+fn of(part: &Part<'_>, failure: Failure) -> Failure {
     Failure {
         message: format!("{}: {}", part.name(), failure.message),
         ..failure

@@ -133,7 +133,7 @@ pub(super) fn get(args: &GetKey) -> Result {
     }))
 }
 
-fn add_one(mounted: &Mounted, (key, algorithm): &Keyed) -> Result<()> {
+pub(super) fn add_one(mounted: &Mounted, (key, algorithm): &Keyed) -> Result<()> {
     let algorithm = algorithm.to_string();
     let request = Request::Add { algorithm };
     mounted.ask(&request, Some(key.secret())).map(drop)
@@ -178,7 +178,7 @@ pub(super) fn no_record(id: KeyId, lower: &Lower) -> Failure {
     Failure::new(FailureKind::WrongKey, message)
 }
 
-fn lines(answer: Answer) -> Result<Vec<KeyLine>> {
+pub(super) fn lines(answer: Answer) -> Result<Vec<KeyLine>> {
     match answer {
         Answer::Keys(keys) => Ok(keys),
         _ => Err(Failure::other(

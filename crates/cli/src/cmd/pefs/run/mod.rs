@@ -3,6 +3,7 @@
 mod codes;
 mod key;
 mod keys;
+mod login;
 mod mounts;
 mod place;
 
@@ -11,6 +12,7 @@ use daemon::Failure;
 use protocol::api::FailureKind;
 use stack::formats::pefs::{Algorithm, Chains, KeyError, KeyId, MasterKey};
 
+pub(crate) use self::login::Home;
 use self::place::Lower;
 use crate::cmd::pefs::args::{AddChain, DelChain, Pefs, RandomChain, ShowChains};
 use crate::outcome::{LocalResult as Result, Outcome};

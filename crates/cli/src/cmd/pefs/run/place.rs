@@ -46,6 +46,13 @@ impl Lower {
         &self.path
     }
 
+    /// Whether there is a `.pefs.db`, or a `.pefs.conf` that says something.
+    pub(super) fn is_pefs(&self) -> bool {
+        let database = self.dir.entry(DATABASE_NAME.as_bytes());
+        let link = self.dir.entry(CONFIG_NAME.as_bytes());
+        database.is_ok() || link.and_then(|link| link.target()).is_ok()
+    }
+
     /// What `.pefs.conf` says, if it is a link.
     pub(super) fn config(&self) -> Result<Config> {
         let link = self.dir.entry(CONFIG_NAME.as_bytes());

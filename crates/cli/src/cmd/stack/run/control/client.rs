@@ -35,6 +35,19 @@ impl Mounted {
         })
     }
 
+    /// The mount on this mountpoint, the last one.
+    pub(crate) fn at(mountpoint: &Path) -> Option<Mounted> {
+        let place = resolved(mountpoint);
+        let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
+        let listed = mounts.find(|mount| mount.path == place)?;
+        Some(Mounted { listed })
+    }
+
+    /// The user who mounted.
+    pub(crate) fn user(&self) -> u32 {
+        self.listed.user
+    }
+
     /// The mount of a lower directory, the last one.
     pub(crate) fn of_lower(lower: &Path) -> Option<Mounted> {
         let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
