@@ -420,6 +420,8 @@ fn the_daemon_starts_without_a_server() {
     has(&place.ok("pool list -H"), "near");
     let status = place.ok("pool status");
     has(&status, "far");
+    // With the reason.
+    has(&status, &format!("cannot open {uri}: "));
     server.again();
     place.ok("pool import far");
     has(&place.ok("pool status far"), &uri);

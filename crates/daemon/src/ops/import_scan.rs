@@ -144,7 +144,7 @@ impl Daemon {
         places: &[PathBuf],
     ) -> Result<Candidate> {
         let mut members: BTreeMap<u64, PathBuf> = BTreeMap::new();
-        let mut foreign = Vec::new();
+        let (mut foreign, mut away) = (Vec::new(), Vec::new());
         let own = known.paths();
         // A pool of files and disks is not to wait for the servers of other pools.
         let elsewhere = places
@@ -152,8 +152,13 @@ impl Daemon {
             .filter(|path| !own.contains(path) && DeviceName::parse(path).is_path());
         let paths: Vec<&Path> = own.iter().chain(elsewhere).map(PathBuf::as_path).collect();
         for (path, found) in paths.iter().zip(self.probe_all(&paths)) {
-            let Ok(found) = found else {
-                continue;
+            let found = match found {
+                Ok(found) => found,
+                Err(failure) => {
+                    // Of a file that is missing nothing is to be said; a server may say why it gives no export.
+                    away.extend((!DeviceName::parse(path).is_path()).then_some(failure.0.message));
+                    continue;
+                }
             };
             if found.pool_guid == guid && known.has_device(found.device_guid) {
                 members
@@ -163,7 +168,7 @@ impl Daemon {
                 foreign.push(explain_foreign(path, &found, guid));
             }
         }
-        for reason in &foreign {
+        for reason in foreign.iter().chain(&away) {
             tracing::warn!(pool = name, reason, "a device is ignored");
         }
         if !members.is_empty() {
@@ -172,7 +177,10 @@ impl Daemon {
         Err(match foreign.is_empty() {
             true => Failure::new(
                 FailureKind::NotFound,
-                format!("no device of pool '{name}' (guid {guid}) is there"),
+                away.iter().fold(
+                    format!("no device of pool '{name}' (guid {guid}) is there"),
+                    |said, reason| format!("{said}; {reason}"),
+                ),
             ),
             false => Failure::new(
                 FailureKind::Permission,

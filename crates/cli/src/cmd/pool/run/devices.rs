@@ -200,7 +200,7 @@ const WORDS: [&str; 8] = [
 
 /// Refuses a name without a slash that is none of a disk: a word that is mistyped would become a file.
 fn check_path(word: &Path) -> Result<()> {
-    DeviceName::parse(word).supported()?;
+    DeviceName::parse(word).canonical()?;
     let text = word.to_string_lossy();
     let is_disk = Path::new("/dev").join(word).exists();
     if text.contains('/') || !is_path(word) || is_disk {
