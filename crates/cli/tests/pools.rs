@@ -408,3 +408,54 @@ fn lists_show_devices_and_what_has_problems() {
         "pool 'other' is healthy\n"
     );
 }
+
+#[test]
+fn properties_of_pools_are_shown_and_set() {
+    let place = Place::new();
+    place.pool("tank");
+    let one = |line: &str| place.ok(&format!("pool get -H -p -o value {line}"));
+    assert_eq!(one("autoexpand tank"), "off\n");
+    place.ok("pool set autoexpand=on tank");
+    assert_eq!(
+        place.ok("pool get -H autoexpand tank"),
+        "tank\tautoexpand\ton\tlocal\n"
+    );
+    // It is the same as that of the root dataset.
+    assert_eq!(place.ok("get -H -o value autoexpand tank"), "on\n");
+    let listed = place.ok("pool list -H -p -o size,guid,health tank");
+    assert_eq!(one("size,guid,health tank").replace('\n', "\t"), {
+        let mut values: Vec<&str> = listed.trim().split('\t').collect();
+        // In the order of `pool get all`.
+        values.swap(1, 2);
+        values
+            .iter()
+            .map(|value| format!("{value}\t"))
+            .collect::<String>()
+    });
+    assert_eq!(one("alloc,cap tank").lines().count(), 2);
+    let all = place.ok("pool get all");
+    for name in [
+        "size",
+        "capacity",
+        "health",
+        "free",
+        "readonly",
+        "autoexpand",
+    ] {
+        has(&all, name);
+    }
+    has(&place.ok("pool get --json health"), "\"ONLINE\"");
+    place.fails("pool get nonsense tank", NOT_FOUND);
+    place.fails("pool get size nowhere", NOT_FOUND);
+    has(
+        &place.fails("pool set size=1G tank", USAGE),
+        "cannot be set",
+    );
+    has(
+        &place.fails("pool set atime=off tank", USAGE),
+        "strongroom set",
+    );
+    place.fails("pool set autoexpand=perhaps tank", USAGE);
+    place.fails("pool set autoexpand=on tank/a", USAGE);
+    place.fails("pool set autoexpand=on nowhere", NOT_FOUND);
+}

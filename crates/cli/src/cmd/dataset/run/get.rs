@@ -39,7 +39,7 @@ pub(crate) fn run(args: Get, session: &mut Session) -> Result {
 }
 
 /// The properties to ask for: none for all.
-fn wanted(given: &str) -> Result<Vec<String>> {
+pub(crate) fn wanted(given: &str) -> Result<Vec<String>> {
     let given: Vec<&str> = given.split(',').collect();
     if given.iter().any(|name| name.is_empty()) {
         return Err(usage("a property name is empty"));
@@ -65,7 +65,12 @@ fn is_from(source: &Source, wanted: &[SourceKind]) -> bool {
     wanted.is_empty() || wanted.contains(&kind)
 }
 
-fn report(rows: &[DatasetRow], fields: &[GetField], script: bool, exact: bool) -> String {
+pub(crate) fn report(
+    rows: &[DatasetRow],
+    fields: &[GetField],
+    script: bool,
+    exact: bool,
+) -> String {
     let head = |field: &GetField| {
         Column::left(match field {
             GetField::Name => "NAME",

@@ -2,6 +2,7 @@
 
 mod devices;
 mod inspect;
+mod properties;
 
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use devices::{
 };
 
 pub(crate) use inspect::Inspect;
+pub(crate) use properties::{PoolGet, PoolSet};
 
 /// Create, import, export and manage pools
 ///
@@ -34,6 +36,8 @@ pub(crate) enum Pool {
     Export(PoolExport),
     List(PoolList),
     Status(PoolStatus),
+    Get(PoolGet),
+    Set(PoolSet),
     Iostat(PoolIostat),
     Sync(PoolSync),
     Scrub(PoolScrub),

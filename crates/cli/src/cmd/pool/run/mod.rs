@@ -4,6 +4,7 @@ mod devices;
 pub(crate) mod inspect;
 mod iostat;
 mod list;
+mod properties;
 mod repeat;
 mod scrub;
 mod status;
@@ -28,6 +29,8 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
         Pool::Export(args) => export(args, session),
         Pool::List(args) => list::run(args, session),
         Pool::Status(args) => status::run(args, session),
+        Pool::Get(args) => properties::get(args, session),
+        Pool::Set(args) => properties::set(args, session),
         Pool::Iostat(args) => iostat::run(args, session),
         Pool::Scrub(args) => scrub::run(args, session),
         args @ (Pool::Add(_)

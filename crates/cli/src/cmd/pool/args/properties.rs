@@ -1,0 +1,69 @@
+//! `pool get` and `pool set`.
+
+use clap::Args;
+
+use crate::cmd::dataset::args::GetField;
+use crate::cmd::values::{self, TableStyle};
+
+/// Show properties of pools
+///
+/// SOURCE is `local` for a value that was set, `default` if it was not, and `-` for values that are counted or
+/// fixed. Properties of datasets are shown by `strongroom get`; they begin at the root dataset, which has the
+/// name of the pool.
+///
+/// `allocated` and `capacity` are the used part of `size`, `free` is what can still be written, and
+/// `expandsize` is the space that `pool online -e` would add. With `autoexpand=on` a pool grows when its
+/// devices do.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  All properties of a pool:
+    strongroom pool get all tank
+
+  One value, for a script:
+    strongroom pool get -H -p -o value free tank
+
+JSON
+  [{\"name\", \"type\": \"pool\", \"properties\": {\"free\": {\"value\": 98304, \"source\": \"none\"}, ...}}, ...]
+
+EXIT CODES
+  3 if there is no such pool or property.")]
+pub(crate) struct PoolGet {
+    #[command(flatten)]
+    pub(crate) table: TableStyle,
+    /// Columns to print
+    #[arg(
+        short = 'o',
+        value_name = "COLUMN,...",
+        value_delimiter = ',',
+        default_value = "name,property,value,source"
+    )]
+    pub(crate) fields: Vec<GetField>,
+    /// Properties with commas between them, or `all`
+    #[arg(value_name = "all|PROPERTY,...")]
+    pub(crate) props: String,
+    /// Pools; default: all pools
+    #[arg(value_name = "POOL")]
+    pub(crate) pools: Vec<String>,
+}
+
+/// Set a property of a pool
+///
+/// `autoexpand` is the property that can be set: with `on` the pool grows when its devices do. The others are
+/// counted or fixed. Properties of datasets are set by `strongroom set`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Use new space on the devices by itself:
+    strongroom pool set autoexpand=on tank
+
+EXIT CODES
+  2 for an unknown property or a wrong value; 3 if there is no such pool.")]
+pub(crate) struct PoolSet {
+    /// The property and its new value
+    #[arg(value_name = "PROPERTY=VALUE", value_parser = values::property)]
+    pub(crate) prop: (String, String),
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+}

@@ -1,0 +1,141 @@
+//! `pool get` and `pool set`: what a pool has, and the settings that are stored with its root dataset.
+
+use protocol::api::{
+    DatasetRow, Failure, FailureKind, PoolReport, PropertyRow, Source, Value, command,
+};
+use protocol::property::OF_POOLS;
+
+use crate::cmd::dataset::run::get::{report, wanted};
+use crate::cmd::pool::args::{PoolGet, PoolSet};
+use crate::outcome::{Outcome, Result, call_quiet};
+use crate::session::{Session, answer, usage};
+use crate::show::json;
+
+/// Properties that are counted or fixed, in the order of `zpool get all`.
+const COUNTED: [&str; 9] = [
+    "size",
+    "capacity",
+    "health",
+    "guid",
+    "dedupratio",
+    "free",
+    "allocated",
+    "readonly",
+    "expandsize",
+];
+
+pub(super) fn get(args: PoolGet, session: &mut Session) -> Result {
+    let names = wanted(&args.props)?;
+    for name in &names {
+        if name != OF_POOLS && !COUNTED.contains(&full(name)) {
+            let message = format!(
+                "pools have no property '{name}'; 'strongroom get' shows those of datasets"
+            );
+            return Err(Failure::new(FailureKind::NotFound, message));
+        }
+    }
+    let has = |name: &str| names.is_empty() || names.iter().any(|wanted| full(wanted) == name);
+    let command = command::PoolStatus { pools: args.pools };
+    let pools = answer!(session.call(command)?, Pools)?;
+    let mut rows = Vec::new();
+    for pool in &pools {
+        let counted = COUNTED.into_iter().filter(|name| has(name));
+        let mut props: Vec<PropertyRow> = counted.map(|name| row(pool, name)).collect();
+        if has(OF_POOLS) {
+            props.extend(settings(pool, session)?);
+        }
+        rows.push(DatasetRow {
+            name: pool.name.clone(),
+            kind: "pool".into(),
+            props,
+        });
+    }
+    if session.json {
+        return Ok(Outcome::text(json::datasets(&rows)));
+    }
+    if rows.is_empty() && !args.table.script {
+        return Ok(Outcome::text("no pools available\n"));
+    }
+    let (script, exact) = (args.table.script, args.table.parsable);
+    Ok(Outcome::text(report(&rows, &args.fields, script, exact)))
+}
+
+/// A name, if it was given as the column of `pool list`.
+fn full(name: &str) -> &str {
+    match name {
+        "alloc" => "allocated",
+        "cap" => "capacity",
+        "expandsz" => "expandsize",
+        "dedup" => "dedupratio",
+        name => name,
+    }
+}
+
+fn row(pool: &PoolReport, name: &str) -> PropertyRow {
+    let is_known = pool.health != UNAVAILABLE || ["health", "guid", "readonly"].contains(&name);
+    PropertyRow {
+        property: name.into(),
+        value: match is_known {
+            true => value(pool, name),
+            false => Value::None,
+        },
+        source: Source::None,
+    }
+}
+
+/// A pool that is remembered, and is not imported.
+const UNAVAILABLE: &str = "UNAVAIL";
+
+fn value(pool: &PoolReport, name: &str) -> Value {
+    match name {
+        "size" => Value::Bytes(pool.size),
+        "capacity" => {
+            let percent = u128::from(pool.allocated) * 100 / u128::from(pool.size.max(1));
+            Value::Percent(percent as u64)
+        }
+        "health" => Value::Text(pool.health.clone()),
+        "guid" => Value::Number(pool.guid),
+        "dedupratio" => Value::Ratio((pool.dedupratio * 100.0) as u64),
+        "free" => Value::Bytes(pool.free),
+        "allocated" => Value::Bytes(pool.allocated),
+        "readonly" => Value::Text(if pool.read_only { "on" } else { "off" }.into()),
+        "expandsize" => Value::Bytes(pool.expandable),
+        _ => Value::None,
+    }
+}
+
+/// What is stored with the root dataset.
+fn settings(pool: &PoolReport, session: &mut Session) -> Result<Vec<PropertyRow>> {
+    if pool.health == UNAVAILABLE {
+        return Ok(Vec::new());
+    }
+    let command = command::Get {
+        names: vec![pool.name.clone()],
+        depth: Some(0),
+        snapshots: false,
+        props: vec![OF_POOLS.into()],
+    };
+    let rows = answer!(session.call(command)?, Datasets)?;
+    Ok(rows.into_iter().flat_map(|row| row.props).collect())
+}
+
+pub(super) fn set(args: PoolSet, session: &mut Session) -> Result {
+    let (name, _) = &args.prop;
+    if name != OF_POOLS {
+        return Err(usage(match COUNTED.contains(&full(name)) {
+            true => format!("'{name}' of a pool is counted or fixed; it cannot be set"),
+            false => {
+                format!("pools have no property '{name}'; 'strongroom set' sets those of datasets")
+            }
+        }));
+    }
+    if args.pool.contains(['/', '@']) {
+        return Err(usage(format!("'{}' is not the name of a pool", args.pool)));
+    }
+    let command = command::Set {
+        names: vec![args.pool],
+        props: vec![args.prop],
+        force: false,
+    };
+    call_quiet(session, command)
+}
