@@ -422,6 +422,9 @@ pub(crate) struct KeyFile {
 /// Sources of new protectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NewSource {
+    /// The login passphrase of the user who runs the command; it is not compared with that of the account
+    #[value(name = "pam_passphrase")]
+    Login,
     /// A passphrase
     #[value(name = "custom_passphrase")]
     Passphrase,

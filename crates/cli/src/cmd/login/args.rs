@@ -111,4 +111,6 @@ pub(crate) enum LoginStep {
 pub(crate) enum LoginPart {
     /// A home of pefs
     Pefs,
+    /// Login protectors of fscrypt
+    Fscrypt,
 }

@@ -2,6 +2,7 @@
 
 mod directory;
 mod keyring;
+mod login;
 mod metadata;
 mod place;
 mod secrets;
@@ -15,6 +16,7 @@ use keys::Argon2Params;
 use protocol::api::FailureKind;
 use stack::formats::fscrypt::tool::{Config, Store, Writers};
 
+pub(crate) use self::login::Logins;
 use self::place::failure;
 use crate::cmd::fscrypt::args::{Fscrypt, Metadata, Setup};
 use crate::outcome::{LocalResult as Result, Outcome};

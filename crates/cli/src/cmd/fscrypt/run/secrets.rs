@@ -10,6 +10,7 @@ use stack::formats::fscrypt::tool::{
     Config, Descriptor, Found, ProtectedPolicy, Protector, Source, Store, descriptor_text,
 };
 
+use super::login;
 use super::place::{self, failure};
 use crate::cmd::fscrypt::args::{KeyFile, NewProtector, NewSource};
 use crate::cmd::luks::run::{ask, key_file};
@@ -64,27 +65,42 @@ pub(super) fn new_protector(
         (None, "raw_key") => NewSource::RawKey,
         (None, "custom_passphrase") => NewSource::Passphrase,
         (None, _) => {
-            let message = "the configuration asks for login passphrases; say --source custom_passphrase or raw_key";
+            let message = "the configuration asks for login passphrases; say --source pam_passphrase, custom_passphrase or raw_key";
             return Err(Failure::usage(message));
         }
     };
-    let Some(name) = new.name.as_deref().filter(|name| !name.is_empty()) else {
-        return Err(Failure::usage("a new protector needs a name: --name NAME"));
-    };
     let where_ = place.display().to_string();
     let failed = |error| failure(&where_, error);
+    let own = Source::Login(rustix::process::geteuid().as_raw());
+    let name = match (source, new.name.as_deref()) {
+        // A user has one of them.
+        (NewSource::Login, None) if login::of_user(store, own).is_none() => "",
+        (NewSource::Login, None) => {
+            let message = format!("{where_}: there is a login protector of this user already");
+            return Err(Failure::new(FailureKind::Exists, message));
+        }
+        (NewSource::Login, Some(_)) => {
+            return Err(Failure::usage("a login protector has no name"));
+        }
+        (_, Some(name)) if !name.is_empty() => name,
+        _ => return Err(Failure::usage("a new protector needs a name: --name NAME")),
+    };
     for descriptor in store.protectors().map_err(failed)? {
-        if matches!(store.protector(&descriptor), Ok(Found::Here(known)) if known.name == name) {
+        let is_named = |known: &Protector| !name.is_empty() && known.name == name;
+        if matches!(store.protector(&descriptor), Ok(Found::Here(known)) if is_named(&known)) {
             let message = format!("{where_}: there is a protector named '{name}' already");
             return Err(Failure::new(FailureKind::Exists, message));
         }
     }
     let made = match source {
         NewSource::RawKey => Protector::with_raw_key(name, &raw_key(key)?, &SystemRandom),
-        NewSource::Passphrase => {
-            let label = format!("custom protector \"{name}\"");
+        NewSource::Login | NewSource::Passphrase => {
+            let (label, source) = match source {
+                NewSource::Login => ("login protector".to_owned(), own),
+                _ => (format!("custom protector \"{name}\""), Source::Passphrase),
+            };
             let passphrase = new_passphrase(&label)?;
-            let (source, costs) = (Source::Passphrase, &config.costs);
+            let costs = &config.costs;
             Protector::with_passphrase(source, name, costs, &passphrase, &SystemRandom)
         }
     };

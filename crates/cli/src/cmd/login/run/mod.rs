@@ -3,11 +3,12 @@
 //! Layers, lowest first:
 //! - `passphrases`; `sessions`: who is logged in, and what was opened; `covered`: directories below mounts;
 //! - `worker`: a process with the rights of the user;
-//! - `dataset`, `pefs`: kinds of homes; `parts`: all of them behind one interface;
+//! - `dataset`, `pefs`, `fscrypt`: kinds of homes; `parts`: all of them behind one interface;
 //! - `steps`.
 
 mod covered;
 mod dataset;
+mod fscrypt;
 mod parts;
 mod passphrases;
 mod pefs;

@@ -3,6 +3,7 @@
 use secret::Secret;
 
 use super::dataset;
+use super::fscrypt::Protectors;
 use super::pefs::PefsHome;
 use crate::cmd::login::args::{Login, LoginStep};
 use crate::outcome::Result;
@@ -12,6 +13,7 @@ use crate::outcome::Result;
 pub(super) enum Part<'a> {
     Pefs(PefsHome<'a>),
     Dataset(dataset::Home),
+    Fscrypt(Protectors<'a>),
 }
 
 impl<'a> Part<'a> {
@@ -19,7 +21,8 @@ impl<'a> Part<'a> {
     pub(super) fn all(args: &'a Login) -> Result<Vec<Part<'a>>> {
         let pefs = PefsHome::find(args)?.map(Part::Pefs);
         let dataset = dataset::Home::find(&args.home)?.map(Part::Dataset);
-        Ok(pefs.into_iter().chain(dataset).collect())
+        let fscrypt = Protectors::find(args)?.into_iter().map(Part::Fscrypt);
+        Ok(pefs.into_iter().chain(dataset).chain(fscrypt).collect())
     }
 
     /// What it is called.
@@ -27,6 +30,7 @@ impl<'a> Part<'a> {
         match self {
             Part::Pefs(_) => "pefs".to_owned(),
             Part::Dataset(home) => format!("dataset {}", home.name()),
+            Part::Fscrypt(protectors) => protectors.name().to_owned(),
         }
     }
 
@@ -35,6 +39,7 @@ impl<'a> Part<'a> {
         match self {
             Part::Pefs(home) => home.run(step, &[passphrase], false),
             Part::Dataset(home) => home.check(passphrase),
+            Part::Fscrypt(protectors) => protectors.run(step, &[passphrase]),
         }
     }
 
@@ -43,6 +48,8 @@ impl<'a> Part<'a> {
         match self {
             Part::Pefs(home) => Ok(home.is_mounted()),
             Part::Dataset(home) => Ok(home.is_loaded()? && home.is_mounted()?),
+            // `delkeys` alone decides what becomes of keys.
+            Part::Fscrypt(_) => Ok(true),
         }
     }
 
@@ -51,6 +58,7 @@ impl<'a> Part<'a> {
         match self {
             Part::Pefs(home) => home.run(LoginStep::Open, &[passphrase], false),
             Part::Dataset(home) => home.open(passphrase),
+            Part::Fscrypt(protectors) => protectors.run(LoginStep::Open, &[passphrase]),
         }
     }
 
@@ -59,8 +67,11 @@ impl<'a> Part<'a> {
     pub(super) fn close(&self, is_own: bool, delkeys: bool) -> Result<bool> {
         match self {
             Part::Pefs(home) if delkeys => home.run(LoginStep::Close, &[], is_own).map(|()| true),
+            Part::Fscrypt(protectors) if delkeys => {
+                protectors.run(LoginStep::Close, &[]).map(|()| true)
+            }
             Part::Dataset(home) if is_own => home.close().map(|()| true),
-            Part::Pefs(_) | Part::Dataset(_) => Ok(!is_own),
+            Part::Pefs(_) | Part::Dataset(_) | Part::Fscrypt(_) => Ok(!is_own),
         }
     }
 
@@ -74,6 +85,7 @@ impl<'a> Part<'a> {
         match self {
             Part::Pefs(home) => home.run(LoginStep::Password, &[old, new], false),
             Part::Dataset(home) => home.change(old, new),
+            Part::Fscrypt(protectors) => protectors.run(LoginStep::Password, &[old, new]),
         }
     }
 }

@@ -8,7 +8,7 @@ use secret::Secret;
 
 use super::parts::Part;
 use super::sessions::Sessions;
-use super::{passphrases, pefs};
+use super::{fscrypt, passphrases, pefs};
 use crate::cmd::login::args::{Login, LoginPart, LoginStep};
 use crate::outcome::{Outcome, Result};
 use crate::session::{other, usage};
@@ -20,6 +20,10 @@ pub(crate) fn run(args: &Login) -> Result {
     match args.part {
         Some(LoginPart::Pefs) => {
             pefs::work(args)?;
+            return Ok(Outcome::done());
+        }
+        Some(LoginPart::Fscrypt) => {
+            fscrypt::work(args)?;
             return Ok(Outcome::done());
         }
         None => {}

@@ -43,6 +43,13 @@ impl Mounted {
         Some(Mounted { listed })
     }
 
+    /// The mounts that this user has made.
+    pub(crate) fn of_user(uid: u32) -> Vec<Mounted> {
+        let mounts = fuse::listed(SUBTYPE).into_iter();
+        let own = mounts.filter(|mount| mount.user == uid);
+        own.map(|listed| Mounted { listed }).collect()
+    }
+
     /// The user who mounted.
     pub(crate) fn user(&self) -> u32 {
         self.listed.user
