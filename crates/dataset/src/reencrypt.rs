@@ -71,7 +71,7 @@ impl Dataset {
             walk.slot = slot + 1;
         }
         if self.has_waiting() {
-            self.pool.enter()?.mark_dirty();
+            self.open.mark_changed(&self.pool.enter()?);
         }
         Ok(walk.progress)
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -16,10 +16,14 @@ use pool::{ArrayKind, DatasetHooks, OpenDataset, Pool, Result, SealInput, TxgWri
 struct Holder {
     number: u8,
     in_commit: Box<dyn Fn() + Send + Sync>,
+    /// How many commits have visited it.
+    visits: AtomicUsize,
 }
 
 impl DatasetHooks for Holder {
-    fn freeze(&self, _: u64) {}
+    fn freeze(&self, _: u64) {
+        self.visits.fetch_add(1, Ordering::SeqCst);
+    }
 
     fn sync(&self, _: &TxgWriter<'_>) -> Result<()> {
         (self.in_commit)();
@@ -44,7 +48,12 @@ fn dataset(pool: &Pool, name: &str) -> Arc<OpenDataset> {
 }
 
 fn hold(dataset: &OpenDataset, number: u8, in_commit: Box<dyn Fn() + Send + Sync>) -> Arc<Holder> {
-    let holder = Arc::new(Holder { number, in_commit });
+    let visits = AtomicUsize::new(0);
+    let holder = Arc::new(Holder {
+        number,
+        in_commit,
+        visits,
+    });
     let weak: Weak<Holder> = Arc::downgrade(&holder);
     dataset.attach(weak);
     holder
@@ -156,4 +165,59 @@ fn a_commit_that_panics_suspends_the_pool() {
         );
     }
     assert!(pool.commit().is_err());
+}
+
+/// A commit costs what changed, and not what is open.
+#[test]
+fn commits_visit_datasets_that_changed_and_no_others() {
+    const COUNT: usize = 50;
+    let devices = fault_devices(1, &FaultClock::new());
+    let pool = create_on(&devices);
+    let names = (0..COUNT).map(|n| format!("tank/{n}"));
+    let open: Vec<_> = names.map(|name| dataset(&pool, &name)).collect();
+    let holders: Vec<_> = open.iter().map(|d| hold(d, 5, Box::new(|| ()))).collect();
+    let visits = || {
+        let taken = holders.iter().map(|h| h.visits.swap(0, Ordering::SeqCst));
+        taken.collect::<Vec<usize>>()
+    };
+    let only = |changed: usize| (0..COUNT).map(|n| usize::from(n == changed)).collect();
+    let made = AtomicUsize::new(COUNT);
+    let create = || {
+        let number = made.fetch_add(1, Ordering::SeqCst);
+        drop(dataset(&pool, &format!("tank/{number}")));
+    };
+    // What a holder had before it was attached is part of the next commit.
+    create();
+    assert_eq!(visits(), [1; COUNT]);
+    // One more visit, for what a holder keeps until a commit is done.
+    create();
+    assert_eq!(visits(), [1; COUNT]);
+    create();
+    assert_eq!(visits(), [0; COUNT]);
+
+    put(&pool, &open[7], ArrayKind::Data, 1, 7).unwrap();
+    pool.commit().unwrap();
+    let once: Vec<usize> = only(7);
+    assert_eq!(visits(), once);
+    assert!(!pool.entry(open[7].id()).unwrap().roots[1].is_empty());
+    create();
+    assert_eq!(visits(), once);
+    create();
+    assert_eq!(visits(), [0; COUNT]);
+
+    // A dataset with a log is visited until it has none.
+    open[9].want_log(1 << 20, 77);
+    open[9].mark_changed(&pool.enter().unwrap());
+    (0..5).for_each(|_| create());
+    let mut found = visits();
+    assert_eq!(std::mem::take(&mut found[9]), 5);
+    assert_eq!(found, [0; COUNT]);
+    assert!(pool.entry(open[9].id()).unwrap().log.exists());
+    open[9].want_log(0, 0);
+    (0..4).for_each(|_| create());
+    visits();
+    create();
+    assert_eq!(visits(), [0; COUNT]);
+    assert!(!pool.entry(open[9].id()).unwrap().log.exists());
+    assert_clean(&pool);
 }

@@ -300,7 +300,7 @@ fn a_log_waits_through_any_number_of_imports() {
     let pool = open_on(&devices).unwrap();
     let dataset = open_top(&pool);
     dataset.log_replayed();
-    pool.enter().unwrap().mark_dirty();
+    dataset.mark_changed(&pool.enter().unwrap());
     pool.commit().unwrap();
     assert!(!pool.entry(pool.top().unwrap().id).unwrap().log.exists());
     assert_clean(&pool);

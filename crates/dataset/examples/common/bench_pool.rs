@@ -71,15 +71,34 @@ impl BenchPool {
             created: 0,
             force: false,
         };
-        let origin = Origin {
-            who: "bench".into(),
-            text: "bench".into(),
-        };
-        self.pool.add_cache(&new, &origin).expect("it is empty");
+        self.pool.add_cache(&new, &origin()).expect("it is empty");
     }
 
     pub(crate) fn drain_caches(&self) {
         self.pool.drain_caches();
+    }
+
+    /// Makes a dataset beside it, which is number `number`.
+    pub(crate) fn make(&self, number: u64) -> u64 {
+        let new = NewDataset {
+            kind: DatasetKind::FileSystem,
+            guid: 100 + number,
+            suite: SUITE.id(),
+            keyring: None,
+            is_key_root: true,
+            props: Default::default(),
+        };
+        let name = format!("bench/{number}");
+        let made = self.pool.create_dataset(&name, new, &origin());
+        made.expect("a dataset").id
+    }
+
+    /// Makes a dataset beside it, and opens that.
+    pub(crate) fn dataset(&self, number: u64) -> Arc<Dataset> {
+        let id = self.make(number);
+        let (keys, settings) = (Some(vec![keys()]), Settings::default());
+        let opened = Dataset::open(&self.engine(), &self.pool, id, keys, settings, &OWNER);
+        opened.expect("the dataset")
     }
 
     /// Makes a volume beside it, and opens that.
@@ -92,11 +111,7 @@ impl BenchPool {
             is_key_root: true,
             props: [shape.mark()].into(),
         };
-        let origin = Origin {
-            who: "bench".into(),
-            text: "create".into(),
-        };
-        let made = self.pool.create_dataset("bench/volume", new, &origin);
+        let made = self.pool.create_dataset("bench/volume", new, &origin());
         let id = made.expect("a volume").id;
         let keys = Some(vec![keys()]);
         Volume::open(&self.engine(), &self.pool, id, keys, settings).expect("the volume")
@@ -126,6 +141,13 @@ fn keys() -> DataKeys {
     let (_, wrapping) = Wrapping::create(&key, &params, 0, &random).expect("a wrapping key");
     let made = Generation::create(&wrapping, 2, 1, 1, SUITE, 0, &random);
     made.expect("keys").1
+}
+
+fn origin() -> Origin {
+    Origin {
+        who: "bench".into(),
+        text: "bench".into(),
+    }
 }
 
 /// Neither time nor names matter here.

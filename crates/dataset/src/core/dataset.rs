@@ -371,7 +371,7 @@ impl Dataset {
     }
 
     pub(crate) fn mark_changed(&self, hold: &Hold<'_>) {
-        hold.mark_dirty();
+        self.open.mark_changed(hold);
         self.last_change.fetch_max(hold.txg(), Ordering::AcqRel);
     }
 

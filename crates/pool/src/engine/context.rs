@@ -1,5 +1,6 @@
 //! The state that a pool and its open datasets share: storage, the dataset table, and the open transaction group.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,8 @@ pub(crate) struct Context {
     pub(crate) gate: RwLock<Gate>,
     /// Whether the open transaction group has changes.
     pub(crate) dirty: AtomicBool,
+    /// Open datasets that the next commit visits, by id: those that changed, and those with a log.
+    pub(crate) to_visit: Mutex<BTreeSet<u64>>,
     /// What is shared between pointers.
     pub(crate) dedup: Dedup,
     pub(crate) suspension: Suspension,
@@ -62,7 +65,7 @@ impl Hold<'_> {
     }
 
     /// Says that there is something to commit.
-    pub fn mark_dirty(&self) {
+    pub(crate) fn mark_dirty(&self) {
         self.context.dirty.store(true, Ordering::Release);
     }
 }
@@ -84,6 +87,7 @@ impl Context {
             closed: Condvar::new(),
             gate: RwLock::new(Gate { txg: state.txg + 1 }),
             dirty: AtomicBool::new(false),
+            to_visit: Mutex::default(),
             dedup: Dedup::new(&state.root),
             suspension: Suspension::default(),
             is_collecting: AtomicBool::new(false),

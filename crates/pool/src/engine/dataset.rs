@@ -56,6 +56,8 @@ pub struct OpenDataset {
     arrays: [RwLock<ArrayState>; 2],
     pub(crate) log: Mutex<Ring>,
     hooks: Mutex<Option<Weak<dyn DatasetHooks>>>,
+    /// Whether it changed since a commit visited it.
+    is_changed: AtomicBool,
 }
 
 struct ArrayState {
@@ -92,6 +94,22 @@ impl OpenDataset {
             arrays,
             log: Mutex::new(Ring::new(&entry.log)),
             hooks: Mutex::new(None),
+            is_changed: AtomicBool::new(false),
+        }
+    }
+
+    /// Says that something of the dataset changes in the open transaction group, so that its commit visits it:
+    /// commits pass over datasets that did not change.
+    pub fn mark_changed(&self, hold: &Hold<'_>) {
+        self.need_visit();
+        hold.mark_dirty();
+    }
+
+    /// Has the next commit visit it. What changed before this call is what the commit finds.
+    pub(crate) fn need_visit(&self) {
+        if !self.is_changed.load(Ordering::Acquire) && !self.is_changed.swap(true, Ordering::AcqRel)
+        {
+            self.context.to_visit.lock().insert(self.id);
         }
     }
 
@@ -129,9 +147,10 @@ impl OpenDataset {
         }
     }
 
-    /// Sets the hooks that commits call.
+    /// Sets the hooks that commits call, the next one in any case.
     pub fn attach(&self, hooks: Weak<dyn DatasetHooks>) {
         *self.hooks.lock() = Some(hooks);
+        self.need_visit();
     }
 
     /// Has the dataset take part in a commit. Not if its key holder is gone: its changes cannot be
@@ -391,7 +410,7 @@ impl OpenDataset {
         new: impl FnOnce(u64) -> RecordPtr,
     ) -> RecordPtr {
         assert!(self.writable && slot < SLOT_LIMIT);
-        hold.mark_dirty();
+        self.mark_changed(hold);
         let new = new(hold.txg());
         let replaced = self.array(array).write().put_open(slot, new);
         self.forget(hold.txg(), replaced);
@@ -507,9 +526,15 @@ pub(crate) struct Part {
 impl Part {
     /// Sets aside what the transaction group changed, as it closes.
     pub(crate) fn freeze(&self, txg: u64) {
-        self.dataset.freeze();
+        let dataset = &self.dataset;
+        let changed = dataset.is_changed.swap(false, Ordering::AcqRel);
+        dataset.freeze();
         if let Some(holder) = &self.holder {
             holder.freeze(txg);
+        }
+        // One visit more gives back what the holder kept while this one was written.
+        if changed || !dataset.log.lock().is_quiet() {
+            dataset.context.to_visit.lock().insert(dataset.id);
         }
     }
 }

@@ -141,15 +141,25 @@ impl Engine {
         outcome.unwrap_or_else(Err)
     }
 
-    /// Closes the open transaction group, of these datasets, and opens the next.
+    /// Closes the open transaction group, of the datasets that changed in it, and opens the next.
     fn close_group(&self) -> (u64, Vec<Part>) {
-        let open: Vec<Arc<OpenDataset>> = {
-            let open = self.open.lock();
-            open.values().filter_map(Weak::upgrade).collect()
-        };
+        // Outlives the gate: a dataset that is closed meanwhile enters it.
+        let found: Vec<Arc<OpenDataset>>;
+        let open = self.open.lock();
         let mut gate = self.gate.write();
         // Not before: until here one may have gained its holder, or lost it, and have changed.
-        let parts: Vec<Part> = open.iter().filter_map(OpenDataset::take_part).collect();
+        let ids = std::mem::take(&mut *self.to_visit.lock());
+        let listed = ids.iter().filter_map(|id| open.get(id));
+        found = listed.filter_map(Weak::upgrade).collect();
+        drop(open);
+        let mut parts = Vec::with_capacity(found.len());
+        for dataset in &found {
+            match dataset.take_part() {
+                Some(part) => parts.push(part),
+                // It takes part in no commit until it is closed, unless it gets another holder.
+                None => drop(self.to_visit.lock().insert(dataset.id)),
+            }
+        }
         let txg = gate.txg;
         gate.txg += 1;
         self.dirty.store(false, Ordering::Release);

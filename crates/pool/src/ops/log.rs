@@ -78,6 +78,8 @@ impl Pool {
             let mut log = dataset.log.lock();
             given_up |= log.wanted() > 0;
             log.want(0, 0);
+            drop(log);
+            dataset.need_visit();
         }
         drop(open);
         if given_up {

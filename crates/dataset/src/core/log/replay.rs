@@ -63,7 +63,7 @@ impl Dataset {
             tracing::info!(dataset, steps = applied, "the log is replayed");
         }
         self.open.log_replayed();
-        self.pool.enter()?.mark_dirty();
+        self.open.mark_changed(&self.pool.enter()?);
         Ok(self.pool.commit()?)
     }
 

@@ -290,7 +290,7 @@ impl Dataset {
         self.journal.stop();
         if self.open.wanted_log() > 0 {
             self.open.want_log(0, 0);
-            self.pool.enter()?.mark_dirty();
+            self.open.mark_changed(&self.pool.enter()?);
         }
         Ok(())
     }

@@ -42,6 +42,10 @@ impl Pointed {
         fits
     }
 
+    pub(super) fn is_none(&self) -> bool {
+        self.open == 0 && self.frozen == 0
+    }
+
     pub(super) fn freeze(&mut self) {
         self.frozen += std::mem::take(&mut self.open);
     }

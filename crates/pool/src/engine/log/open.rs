@@ -37,12 +37,14 @@ impl OpenDataset {
     /// it. Until then its head stays, and a crash makes the replay begin anew.
     pub fn log_replayed(&self) {
         self.log.lock().replayed();
+        self.need_visit();
     }
 
     /// Asks for a log of about so many bytes, which the next commit that has something of this
     /// dataset sets up under the name `chain`, which is random. 0 asks to give it up.
     pub fn want_log(&self, bytes: u64, chain: u64) {
         self.log.lock().want(bytes, chain);
+        self.need_visit();
     }
 
     /// How large the log was asked to be.

@@ -196,6 +196,16 @@ impl Ring {
         }
     }
 
+    /// Whether no commit has anything to do with it, however many come, until something else is wanted of it.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let is_unused = match &self.stage {
+            Stage::Waiting(_) => true,
+            Stage::Off(chunks) => chunks.is_empty(),
+            Stage::On => false,
+        };
+        is_unused && self.wanted == 0 && self.coming.is_empty() && self.pointed.is_none()
+    }
+
     /// The place of the next entry, of `len` bytes. `None` if there is no room for it now, or no entry
     /// is as long.
     pub(crate) fn reserve(&mut self, len: u32, may_use: MayUse<'_>) -> Option<Reserved> {
