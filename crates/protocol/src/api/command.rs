@@ -4,25 +4,36 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::device_commands::{
+    IscsiExport, IscsiKick, IscsiUnexport, LuksBorrow, LuksClose, LuksOpen, LuksRefresh,
+    LuksResize, LuksStatus, NbdExport, NbdUnexport,
+};
 use super::report::OwnerKind;
-use super::serving::{Borrowing, MappingChange, PlainMapping};
 use super::wanted::{
     Allowed, DeviceChange, InspectTarget, NewVolume, Props, Rotation, SendWhat, WhoKind,
 };
 
 /// Makes of one list the structs, the enum, and the macro `with_command`. Commands without
-/// fields come first. `$d` is a dollar sign for the macro inside.
+/// fields come first, then those whose structs are in `device_commands`. `$d` is a dollar sign for the macro inside.
 macro_rules! commands {
     (($d:tt)
      { $($(#[$alone_doc:meta])* $alone:ident;)* }
+     { $($there:ident;)* }
      $($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty,)* })*) => {
         /// What is wanted.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum Command {
             $($(#[$alone_doc])* $alone,)*
+            $(#[doc = concat!("See [`", stringify!($there), "`](struct@", stringify!($there), ").")] $there($there),)*
             $($(#[$doc])* $name($name),)*
         }
+
+        $(impl From<$there> for Command {
+            fn from(command: $there) -> Command {
+                Command::$there(command)
+            }
+        })*
 
         $($(#[$alone_doc])*
         #[derive(Clone, Copy, Debug)]
@@ -55,6 +66,7 @@ macro_rules! commands {
                         let $d each = $crate::api::command::$alone;
                         $d do
                     })*
+                    $($crate::api::Command::$there($d each) => $d do,)*
                     $($crate::api::Command::$name($d each) => $d do,)*
                 }
             };
@@ -79,6 +91,19 @@ commands! {
         DaemonStatus;
         /// Unmount everything and end.
         DaemonStop;
+    }
+    {
+        NbdExport;
+        NbdUnexport;
+        IscsiExport;
+        IscsiUnexport;
+        IscsiKick;
+        LuksOpen;
+        LuksClose;
+        LuksStatus;
+        LuksRefresh;
+        LuksResize;
+        LuksBorrow;
     }
     /// Make a pool with a root dataset.
     PoolCreate {
@@ -546,112 +571,5 @@ commands! {
     ZoneDestroy {
         /// The zone.
         name: String,
-    }
-    /// Offer a device to others.
-    NbdExport {
-        /// The device, as `Exportable` in the daemon has it: an absolute path.
-        device: String,
-        /// What clients call it; the last part of the path if absent.
-        name: Option<String>,
-        /// What it is, for people.
-        description: Option<String>,
-        /// Whether clients cannot change it.
-        read_only: bool,
-        /// `unix:PATH` or `HOST:PORT`; a socket beside the daemon's if absent.
-        listen: Option<String>,
-        /// A directory with certificates, for TCP.
-        tls_certificates: Option<PathBuf>,
-    }
-    /// Take an export back.
-    NbdUnexport {
-        /// The export.
-        name: String,
-        /// Also from those who use it.
-        force: bool,
-    }
-    /// Offer a device to initiators.
-    IscsiExport {
-        /// The device, as `Exportable` in the daemon has it: an absolute path.
-        device: String,
-        /// The name of the target; made of that of the device if absent.
-        name: Option<String>,
-        /// Whether initiators cannot change it.
-        read_only: bool,
-        /// `ADDRESS:PORT`; port 3260 of this host only if absent.
-        portal: Option<String>,
-        /// The initiators that may log in; all if there are none.
-        initiators: Vec<String>,
-        /// `USER=LOCATION` of the secrets that they prove.
-        chap: Vec<String>,
-        /// The same of the target itself.
-        own_chap: Option<String>,
-        /// Whether initiators need not authenticate themselves.
-        open: bool,
-    }
-    /// Take a target back.
-    IscsiUnexport {
-        /// The target.
-        name: String,
-        /// Also from those who use it.
-        force: bool,
-    }
-    /// End a session of an initiator.
-    IscsiKick {
-        /// The target.
-        target: String,
-        /// The number of the session there.
-        number: u16,
-    }
-    /// Open a container.
-    LuksOpen {
-        /// The file or disk.
-        device: PathBuf,
-        /// Where the header is, if elsewhere.
-        header: Option<PathBuf>,
-        /// What the mapping is called.
-        name: String,
-        /// Whether what opens it is asked for as the contents of a key file. The caller reads that.
-        with_key_file: bool,
-        /// Only this key slot.
-        key_slot: Option<u32>,
-        /// Whether writes are refused.
-        read_only: bool,
-        /// How it is served; what is absent is as the header says.
-        serving: MappingChange,
-        /// Whether the header is to say so from now on.
-        persistent: bool,
-        /// What a header would say, if there is none.
-        plain: Option<PlainMapping>,
-    }
-    /// Close a mapping.
-    LuksClose {
-        /// The mapping.
-        name: String,
-    }
-    /// Which mappings are open, and how they do.
-    LuksStatus {
-        /// These; all if there are none.
-        names: Vec<String>,
-    }
-    /// Change how a mapping is served.
-    LuksRefresh {
-        /// The mapping.
-        name: String,
-        /// What changes.
-        change: MappingChange,
-    }
-    /// Make a mapping larger or smaller.
-    LuksResize {
-        /// The mapping.
-        name: String,
-        /// So many bytes; as many as the device has if absent.
-        size: Option<u64>,
-    }
-    /// Lend the caller a volume, or the header of a container that is open.
-    LuksBorrow {
-        /// The volume, or the path of the device that the header is on.
-        device: PathBuf,
-        /// What it does with it.
-        how: Borrowing,
     }
 }

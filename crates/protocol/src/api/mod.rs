@@ -5,6 +5,7 @@
 
 mod anchor;
 pub mod command;
+mod device_commands;
 mod failure;
 mod inspection;
 mod pools;

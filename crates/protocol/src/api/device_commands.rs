@@ -1,0 +1,136 @@
+//! The commands that serve devices: exports, targets and mappings.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::serving::{Borrowing, MappingChange, PlainMapping};
+
+/// Offer a device to others.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NbdExport {
+    /// The device, as `Exportable` in the daemon has it: an absolute path.
+    pub device: String,
+    /// What clients call it; the last part of the path if absent.
+    pub name: Option<String>,
+    /// What it is, for people.
+    pub description: Option<String>,
+    /// Whether clients cannot change it.
+    pub read_only: bool,
+    /// `unix:PATH` or `HOST:PORT`; a socket beside the daemon's if absent.
+    pub listen: Option<String>,
+    /// A directory with certificates, for TCP.
+    pub tls_certificates: Option<PathBuf>,
+}
+
+/// Take an export back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NbdUnexport {
+    /// The export.
+    pub name: String,
+    /// Also from those who use it.
+    pub force: bool,
+}
+
+/// Offer a device to initiators.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IscsiExport {
+    /// The device, as `Exportable` in the daemon has it: an absolute path.
+    pub device: String,
+    /// The name of the target; made of that of the device if absent.
+    pub name: Option<String>,
+    /// Whether initiators cannot change it.
+    pub read_only: bool,
+    /// `ADDRESS:PORT`; port 3260 of this host only if absent.
+    pub portal: Option<String>,
+    /// The initiators that may log in; all if there are none.
+    pub initiators: Vec<String>,
+    /// `USER=LOCATION` of the secrets that they prove.
+    pub chap: Vec<String>,
+    /// The same of the target itself.
+    pub own_chap: Option<String>,
+    /// Whether initiators need not authenticate themselves.
+    pub open: bool,
+}
+
+/// Take a target back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IscsiUnexport {
+    /// The target.
+    pub name: String,
+    /// Also from those who use it.
+    pub force: bool,
+}
+
+/// End a session of an initiator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IscsiKick {
+    /// The target.
+    pub target: String,
+    /// The number of the session there.
+    pub number: u16,
+}
+
+/// Open a container.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LuksOpen {
+    /// The file or disk.
+    pub device: PathBuf,
+    /// Where the header is, if elsewhere.
+    pub header: Option<PathBuf>,
+    /// What the mapping is called.
+    pub name: String,
+    /// Whether what opens it is asked for as the contents of a key file. The caller reads that.
+    pub with_key_file: bool,
+    /// Only this key slot.
+    pub key_slot: Option<u32>,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// How it is served; what is absent is as the header says.
+    pub serving: MappingChange,
+    /// Whether the header is to say so from now on.
+    pub persistent: bool,
+    /// What a header would say, if there is none.
+    pub plain: Option<PlainMapping>,
+}
+
+/// Close a mapping.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LuksClose {
+    /// The mapping.
+    pub name: String,
+}
+
+/// Which mappings are open, and how they do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LuksStatus {
+    /// These; all if there are none.
+    pub names: Vec<String>,
+}
+
+/// Change how a mapping is served.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LuksRefresh {
+    /// The mapping.
+    pub name: String,
+    /// What changes.
+    pub change: MappingChange,
+}
+
+/// Make a mapping larger or smaller.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LuksResize {
+    /// The mapping.
+    pub name: String,
+    /// So many bytes; as many as the device has if absent.
+    pub size: Option<u64>,
+}
+
+/// Lend the caller a volume, or the header of a container that is open.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LuksBorrow {
+    /// The volume, or the path of the device that the header is on.
+    pub device: PathBuf,
+    /// What it does with it.
+    pub how: Borrowing,
+}
