@@ -50,6 +50,24 @@ fn a_dataset_is_home_from_the_first_login_to_the_last_logout() {
     );
 }
 
+/// Many logins and logouts at the same time: each session has its home, and the last one closes it.
+#[test]
+fn sessions_that_begin_and_end_at_once_have_their_home() {
+    with_dataset(
+        r#"
+        for i in 1 2 3 4 5 6; do
+            (for j in 1 2 3; do
+                is letter letter "$(login_as_ann 'first passphrase' 'cat letter' 2>/dev/null)" || exit 1
+            done) &
+            all="${all-} $!"
+        done
+        for one in $all; do wait $one || fail "$one"; done
+        closed
+        is sessions 0 "$(grep -c session /run/strongroom/logins/2000 || true)"
+        "#,
+    );
+}
+
 #[test]
 fn only_the_right_passphrase_opens_a_dataset() {
     with_dataset(
@@ -89,6 +107,7 @@ fn what_was_open_before_stays_open_and_what_is_in_use_too() {
         echo 'first passphrase' | strongroom mount -l tank/ann
         is letter letter "$(login_as_ann 'first passphrase' 'cat letter')"
         mounted /home/ann || fail 'a logout has closed it'
+        ! echo 'wrong passphrase' | test authenticate || fail 'a wrong one, while it is open'
         strongroom unmount tank/ann
         strongroom key unload tank/ann
         # In use: it stays, and the end of the next session closes it.

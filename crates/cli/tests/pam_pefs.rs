@@ -29,6 +29,9 @@ fn a_home_of_pefs_is_mounted_at_login_and_loses_its_keys_at_the_last_logout() {
         closed 'after pamtester'
         is text secret "$(login_as_ann 'first passphrase' 'echo secret > letter; cat letter')"
         closed 'after the first login'
+        # The mount has the masks of its users.
+        is modes '644 755' "$(login_as_ann 'first passphrase' \
+            'umask 022; echo > file; mkdir dir; echo $(stat -c %a file dir); rm -r file dir')"
         ! grep -rq secret /home/ann || fail 'plain text'
         mkfifo -m 666 /tmp/wait /tmp/ready
         login_as_ann 'first passphrase' 'echo > /tmp/ready; cat < /tmp/wait; cat letter' > /tmp/one &

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The program gets no descriptors of the one that loaded the module, no ignored signals and no terminal.
+/// The program gets no descriptors of the one that loaded the module, no groups, no ignored signals and no terminal.
 pub(crate) fn become_clean(command: &mut Command) {
     // SAFETY: `clean` makes system calls only, and takes no memory.
     unsafe { command.pre_exec(clean) };
@@ -14,10 +14,13 @@ pub(crate) fn become_clean(command: &mut Command) {
 
 /// Between fork and exec.
 fn clean() -> io::Result<()> {
-    // SAFETY: these calls get numbers only. Descriptors are closed by exec, since the start reports its errors over one.
+    // SAFETY: these calls get numbers only, and no groups. Descriptors are closed by exec, since the start reports its errors over one.
     unsafe {
         libc::umask(0o077);
         libc::setsid();
+        if libc::setgroups(0, std::ptr::null()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
         for signal in 1..=64 {
             libc::signal(signal, libc::SIG_DFL);
         }

@@ -245,7 +245,15 @@ impl Call<'_> {
             }
         }
         match done {
-            Some(0) => Ok(()),
+            Some(0) => {
+                // At a login whose password has expired, the session comes after this.
+                self.handle.with_kept(|kept| {
+                    if kept.passphrase.is_some() {
+                        kept.passphrase = Some(new);
+                    }
+                });
+                Ok(())
+            }
             Some(NOT_FOUND) => Err(Code::Ignore),
             Some(WRONG_KEY) => Err(Code::AuthErr),
             _ => Err(Code::AuthtokErr),

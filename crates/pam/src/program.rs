@@ -62,7 +62,7 @@ pub(crate) fn run(
         .stdin(Stdio::from(input))
         .stdout(Stdio::null())
         .stderr(Stdio::from(errors))
-        // All three user numbers: those of `su` are of two users. The groups become none.
+        // All three user numbers: those of `su` are of two users.
         .uid(0)
         .gid(0);
     child::become_clean(&mut command);

@@ -35,13 +35,18 @@ pub(crate) fn run(args: &Login) -> Result {
     if !args.home.is_absolute() {
         return Err(usage("--home takes an absolute path"));
     }
+    // What is mounted does not change meanwhile.
+    let sessions = match args.step {
+        LoginStep::Open | LoginStep::Close | LoginStep::Password => Some(sessions(args)?),
+        LoginStep::Find | LoginStep::Auth | LoginStep::Check => None,
+    };
     let parts = Part::all(args)?;
-    match args.step {
-        LoginStep::Find => found(&parts).map(|()| Outcome::done()),
-        step @ (LoginStep::Auth | LoginStep::Check) => check(step, &parts),
-        LoginStep::Open => open(args, &parts),
-        LoginStep::Close => close(args, &parts),
-        LoginStep::Password => change(&parts),
+    match (args.step, sessions) {
+        (LoginStep::Open, Some(sessions)) => open(args, &parts, sessions),
+        (LoginStep::Close, Some(sessions)) => close(args, &parts, sessions),
+        (LoginStep::Password, _) => change(&parts),
+        (LoginStep::Find, _) => found(&parts).map(|()| Outcome::done()),
+        (step, _) => check(step, &parts),
     }
 }
 
@@ -67,11 +72,10 @@ fn check(step: LoginStep, parts: &[Part<'_>]) -> Result {
     Ok(Outcome::done())
 }
 
-fn open(args: &Login, parts: &[Part<'_>]) -> Result {
+fn open(args: &Login, parts: &[Part<'_>], mut sessions: Sessions) -> Result {
     found(parts)?;
     let process = process(args)?;
     let passphrase = passphrases::next(&mut passphrases::read()?)?;
-    let mut sessions = sessions(args)?;
     sessions.add(process)?;
     for part in parts {
         // What was open before stays open.
@@ -90,8 +94,7 @@ fn open(args: &Login, parts: &[Part<'_>]) -> Result {
     Ok(outcome)
 }
 
-fn close(args: &Login, parts: &[Part<'_>]) -> Result {
-    let mut sessions = sessions(args)?;
+fn close(args: &Login, parts: &[Part<'_>], mut sessions: Sessions) -> Result {
     sessions.remove(process(args)?);
     let mut outcome = Outcome::done();
     if sessions.is_empty() {
