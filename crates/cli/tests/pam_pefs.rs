@@ -108,7 +108,7 @@ fn files_of_the_user_do_not_lead_root_astray() {
         ! echo 'first passphrase' | pamtester only ann authenticate || fail 'noise'
         rm /home/ann/.pefs.db
         # The home itself leads elsewhere.
-        cp /root/other/.pefs.db /root/
+        cp -P /root/other/.pefs.db /home/ann/.pefs.conf /root/
         mv /home/ann /home/ann.away
         ln -s /root /home/ann
         ! echo 'first passphrase' | pamtester only ann authenticate || fail 'a home of root'
