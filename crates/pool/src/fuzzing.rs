@@ -14,7 +14,7 @@ use crate::format::pointer::{Addr, Place, RecordPtr};
 use crate::format::reap_job::ReapJob;
 use crate::format::root::PoolRoot;
 use crate::format::stream::{Begin, ResumeToken};
-use crate::storage::gang::{Bounds, CHECKSUM, MAP_LEN, Scatter, mark_of};
+use crate::storage::gang::{Bounds, CHECKSUM, Gang, MAP_LEN, mark_of};
 use crate::storage::remap::Page;
 use crate::storage::space::{Bitmap, SegmentEntry};
 use crate::{DatasetName, check_pool_name};
@@ -64,7 +64,7 @@ pub fn decode(kind: u8, bytes: &[u8]) {
                 let _ = SegmentEntry::read_from_bytes(chunk);
             }
         }
-        11 => scatter_map(bytes),
+        11 => gang_map(bytes),
         12 => crate::format::log_entry::fuzzing::decode(bytes),
         13 => dedup::decode_for_fuzzing(bytes),
         14 => remap_page(bytes),
@@ -101,21 +101,21 @@ fn remap_page(bytes: &[u8]) {
 }
 
 /// A map with these contents and a checksum that fits, of a record of as many units as it says.
-fn scatter_map(bytes: &[u8]) {
+fn gang_map(bytes: &[u8]) {
     let mut map = bytes.to_vec();
     map.resize(MAP_LEN - CHECKSUM, 0);
     let units = u32::from(map[8]).max(1);
     let sum = blake3::hash(&map);
     map.extend_from_slice(sum.as_bytes());
     let addr = [0, 1].map(|index| Addr::new(SegmentId::new(0, index), 0, units * UNIT));
-    let place = Place::new(addr, 1, [0; 16]).with_scatter_mark(Some(mark_of(&map)));
+    let place = Place::new(addr, 1, [0; 16]).with_gang_mark(Some(mark_of(&map)));
     let bounds = Bounds {
         groups: vec![(8, store::Shape::WHOLE); 2],
         units: 256,
     };
-    if let Some(scatter) = Scatter::decode(&map, &place, &bounds) {
+    if let Some(gang) = Gang::decode(&map, &place, &bounds) {
         for copy in 0..2 {
-            let len: usize = scatter.runs(copy).iter().map(|run| run.bytes.len()).sum();
+            let len: usize = gang.runs(copy).iter().map(|run| run.bytes.len()).sum();
             assert_eq!(len, place.disk_size() as usize);
         }
     }
@@ -223,7 +223,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         start,
         units,
     };
-    let scatter = Scatter {
+    let gang = Gang {
         copies: [
             vec![piece(2, 4, 2), piece(3, 9, 1)],
             vec![piece(4, 1, 1), piece(4, 8, 2)],
@@ -233,8 +233,8 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         groups: vec![(8, store::Shape::WHOLE); 2],
         units: 256,
     };
-    let mut scatter_map = scatter.encode(&bounds).expect("few pieces");
-    scatter_map.truncate(64);
+    let mut gang_map = gang.encode(&bounds).expect("few pieces");
+    gang_map.truncate(64);
     let line = history_line::HistoryLine {
         time: 1,
         txg: 2,
@@ -262,7 +262,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (8, bitmap),
         (9, SegmentEntry::new(2, 9).as_bytes().to_vec()),
         (10, b"tank/home/ann@monday".to_vec()),
-        (11, scatter_map),
+        (11, gang_map),
         (12, crate::format::log_entry::fuzzing::sample_entry()),
         (13, dedup::sample_bucket()),
         (14, Page::sample().encode(&bounds).expect("few pieces")),

@@ -60,7 +60,7 @@ fn no_commit_fails_for_fragments() {
         assert_eq!(pool.suspended(), None);
         let scattered = long
             .keys()
-            .filter(|slot| dataset.get(array, **slot).unwrap().place.is_scattered());
+            .filter(|slot| dataset.get(array, **slot).unwrap().place.is_gang());
         assert!(scattered.count() > 1);
         model[usize::from(array == PAGES)].extend(long);
         for (array, model) in [DATA, PAGES].into_iter().zip(&model) {
@@ -99,7 +99,7 @@ fn with_one(array: ArrayKind) -> (Vec<Arc<FaultDevice>>, Pool, Arc<OpenDataset>,
         pool.commit().unwrap();
         let ptr = dataset.get(array, slot).unwrap();
         let copies = ptr.place.copies().count();
-        if ptr.place.is_scattered()
+        if ptr.place.is_gang()
             && pieces(&devices[0], &ptr)[..copies]
                 .iter()
                 .all(|pieces| pieces.len() > 1)

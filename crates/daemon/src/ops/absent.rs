@@ -4,7 +4,7 @@ use std::path::Path;
 
 use protocol::api::{FailureKind, PoolReport, ScrubRow, command};
 
-use super::import_scan::Candidate;
+use super::import_scan::FoundPool;
 use crate::failure::{Failure, Result};
 use crate::state::daemon::Daemon;
 use crate::state::memory::KnownPool;
@@ -23,7 +23,7 @@ impl Daemon {
     pub(crate) fn refuse_impostor(
         &self,
         name: &str,
-        candidate: &Candidate,
+        candidate: &FoundPool,
         import: &command::PoolImport,
     ) -> Result<()> {
         let by_guid = import.pool.as_ref().and_then(|pool| pool.parse().ok());

@@ -19,7 +19,7 @@ use crate::state::memory::KnownPool;
 const SCAN: &str = "a command that looks for pools";
 
 /// The devices that say they belong to one pool.
-pub(crate) struct Candidate {
+pub(crate) struct FoundPool {
     pub(crate) guid: u64,
     pub(crate) paths: Vec<PathBuf>,
     /// What its newest superblock says, or why it cannot be read.
@@ -31,14 +31,14 @@ pub(crate) struct Candidate {
 }
 
 /// What was found, and why some of what was named could not be looked at.
-pub(crate) struct Candidates {
-    pub(crate) pools: Vec<Candidate>,
+pub(crate) struct ImportScan {
+    pub(crate) pools: Vec<FoundPool>,
     pub(crate) failures: Vec<Failure>,
 }
 
 impl Daemon {
     /// Pools by the devices found in some places; in the usual ones if none is named.
-    pub(crate) fn candidates(&self, search: &[PathBuf]) -> Candidates {
+    pub(crate) fn scan_for_pools(&self, search: &[PathBuf]) -> ImportScan {
         let mut failures = Vec::new();
         let mut by_pool: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
         let places = self.places(search, &mut failures);
@@ -53,9 +53,9 @@ impl Daemon {
             }
         }
         let pools = by_pool.into_iter();
-        Candidates {
+        ImportScan {
             pools: pools
-                .map(|(guid, paths)| self.read_candidate(guid, paths))
+                .map(|(guid, paths)| self.read_found(guid, paths))
                 .collect(),
             failures,
         }
@@ -142,7 +142,7 @@ impl Daemon {
         guid: u64,
         known: &KnownPool,
         places: &[PathBuf],
-    ) -> Result<Candidate> {
+    ) -> Result<FoundPool> {
         let mut members: BTreeMap<u64, PathBuf> = BTreeMap::new();
         let (mut foreign, mut away) = (Vec::new(), Vec::new());
         let own = known.paths();
@@ -172,7 +172,7 @@ impl Daemon {
             tracing::warn!(pool = name, reason, "a device is ignored");
         }
         if !members.is_empty() {
-            return Ok(self.read_candidate(guid, members.into_values().collect()));
+            return Ok(self.read_found(guid, members.into_values().collect()));
         }
         Err(match foreign.is_empty() {
             true => Failure::new(
@@ -194,7 +194,7 @@ impl Daemon {
     }
 
     /// What is on the devices of a pool, as far as it can be opened.
-    fn read_candidate(&self, guid: u64, paths: Vec<PathBuf>) -> Candidate {
+    fn read_found(&self, guid: u64, paths: Vec<PathBuf>) -> FoundPool {
         let read = || {
             let store = Arc::new(self.open_store(&paths, Access::ReadOnly, SCAN)?);
             let superblocks = store.superblocks()?;
@@ -217,7 +217,7 @@ impl Daemon {
         let missing = devices
             .iter()
             .filter(|device| device.state == DeviceState::Missing);
-        Candidate {
+        FoundPool {
             guid,
             superblock,
             missing: missing.map(|device| device.path.clone()).collect(),
@@ -284,20 +284,20 @@ fn name_found(mut failure: Failure, paths: &[PathBuf]) -> Failure {
 
 /// The pools to import: the one that is wanted, or all. `search` is where they were looked for, if that was said.
 pub(crate) fn choose(
-    candidates: Vec<Candidate>,
+    found: Vec<FoundPool>,
     wanted: Option<&str>,
     search: &[PathBuf],
     failures: &[Failure],
-) -> Result<Vec<Candidate>> {
+) -> Result<Vec<FoundPool>> {
     let Some(wanted) = wanted else {
-        return Ok(candidates);
+        return Ok(found);
     };
     let by_guid = wanted.parse::<u64>().ok();
-    let unreadable = candidates
+    let unreadable = found
         .iter()
         .find_map(|candidate| candidate.superblock.as_ref().err().cloned());
     let unnamed = failures.first().cloned();
-    let mut chosen: Vec<Candidate> = candidates
+    let mut chosen: Vec<FoundPool> = found
         .into_iter()
         .filter(|candidate| {
             Some(candidate.guid) == by_guid

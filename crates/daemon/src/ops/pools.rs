@@ -19,7 +19,7 @@ use crate::host::users::host_name;
 use crate::ops::dataset_spec::DatasetSpec;
 use crate::ops::devices::keeps_keys;
 use crate::ops::devices::{redundancy, refuse_mixed};
-use crate::ops::import_scan::{Candidate, Candidates, choose};
+use crate::ops::import_scan::{FoundPool, ImportScan, choose};
 use crate::ops::metered_devices;
 use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
@@ -103,7 +103,7 @@ impl Daemon {
     /// The pools on the devices in some places that are not imported here.
     pub(crate) fn importable(&self, search: &[PathBuf]) -> Result<Vec<ImportablePool>> {
         let mut all = Vec::new();
-        let Candidates { pools, failures } = self.candidates(search);
+        let ImportScan { pools, failures } = self.scan_for_pools(search);
         if let (true, Some(failure)) = (pools.is_empty(), failures.into_iter().next()) {
             return Err(failure);
         }
@@ -153,7 +153,7 @@ impl Daemon {
         keys_until: Option<Instant>,
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
-        let Candidates { pools, failures } = self.candidates(&import.search);
+        let ImportScan { pools, failures } = self.scan_for_pools(&import.search);
         let chosen = choose(pools, import.pool.as_deref(), &import.search, &failures)?;
         context.tell(failures);
         let names = self.import_all(&chosen, import, keys_until, context);
@@ -166,7 +166,7 @@ impl Daemon {
 
     fn import_all(
         self: &Arc<Self>,
-        chosen: &[Candidate],
+        chosen: &[FoundPool],
         import: &command::PoolImport,
         keys_until: Option<Instant>,
         context: &mut Context<'_>,
@@ -189,7 +189,7 @@ impl Daemon {
 
     fn import_one(
         self: &Arc<Self>,
-        candidate: &Candidate,
+        candidate: &FoundPool,
         import: &command::PoolImport,
         keys_until: Option<Instant>,
         context: &mut Context<'_>,

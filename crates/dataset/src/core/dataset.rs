@@ -30,7 +30,7 @@ use crate::seal::{HeadSeal, NewGeneration, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
 use crate::tree::{HEADER_SIZE, Header};
 
-/// What a page takes of the pool at most: two copies, with scatter maps, and the nodes above it.
+/// What a page takes of the pool at most: two copies, with gang maps, and the nodes above it.
 pub(crate) const PAGE_ROOM: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
 
 /// A snapshot keeps this part of the pages that a dataset may keep.

@@ -89,13 +89,13 @@ pub struct Place {
     mark: [u8; 7],
 }
 
-/// The record lies in pieces, and the addresses are those of its scatter map.
+/// The record lies in pieces, and the addresses are those of its gang map.
 const SCATTERED: u8 = 1;
 /// The record is in the dedup table, which knows how many pointers there are to it.
 const SHARED: u8 = 2;
 
-/// What a place keeps of the checksum of its scatter map.
-pub(crate) type ScatterMark = [u8; 7];
+/// What a place keeps of the checksum of its gang map.
+pub(crate) type GangMark = [u8; 7];
 
 /// What a place keeps of the nonce of a shared record.
 pub(crate) type ShareMark = [u8; 7];
@@ -191,14 +191,14 @@ impl Place {
     }
 
     /// The same place, with its pieces listed in a map that has this mark.
-    pub(crate) fn with_scatter_mark(mut self, mark: Option<ScatterMark>) -> Place {
+    pub(crate) fn with_gang_mark(mut self, mark: Option<GangMark>) -> Place {
         self.form = if mark.is_some() { SCATTERED } else { 0 };
         self.mark = mark.unwrap_or_default();
         self
     }
 
-    /// The mark of its scatter map, if it has one.
-    pub(crate) fn scatter_mark(&self) -> Option<ScatterMark> {
+    /// The mark of its gang map, if it has one.
+    pub(crate) fn gang_mark(&self) -> Option<GangMark> {
         (self.form == SCATTERED).then_some(self.mark)
     }
 
@@ -212,7 +212,7 @@ impl Place {
     }
 
     /// Whether the record lies in pieces.
-    pub fn is_scattered(&self) -> bool {
+    pub fn is_gang(&self) -> bool {
         self.form == SCATTERED
     }
 
@@ -236,15 +236,15 @@ impl Place {
         self.addr[0].size()
     }
 
-    /// Bytes of all copies, with their scatter maps.
+    /// Bytes of all copies, with their gang maps.
     pub fn allocated(&self) -> u64 {
-        let map = if self.is_scattered() { store::UNIT } else { 0 };
+        let map = if self.is_gang() { store::UNIT } else { 0 };
         self.copies()
             .map(|addr| u64::from(addr.size()) + u64::from(map))
             .sum()
     }
 
-    /// Whether its form can be: only records of two units and more have a scatter map, and only those
+    /// Whether its form can be: only records of two units and more have a gang map, and only those
     /// with one copy are shared.
     fn form_is_consistent(&self, level: u8) -> bool {
         match self.form {
@@ -401,7 +401,7 @@ mod tests {
         expected.extend([0; 12]);
         assert_eq!(pointer().as_bytes(), expected);
         let mut scattered = pointer();
-        scattered.place = scattered.place.with_scatter_mark(Some([0x77; 7]));
+        scattered.place = scattered.place.with_gang_mark(Some([0x77; 7]));
         expected[56..64].copy_from_slice(&[1, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77]);
         assert_eq!(scattered.as_bytes(), expected);
         assert!(scattered.is_consistent());

@@ -1,6 +1,6 @@
 //! Scattered records: where no free run is long enough for a record, it lies in pieces.
 //!
-//! The addresses of such a record point to a *scatter map*, one unit, that lists the pieces of every
+//! The addresses of such a record point to a *gang map*, one unit, that lists the pieces of every
 //! copy. Each copy of the record has a copy of the map, and all are alike: a damaged map is read, and
 //! repaired, from another. The place keeps the beginning of the map's checksum, so that a map of an
 //! earlier record at the same address is never taken for this one's. What the record is, and the
@@ -15,7 +15,7 @@ use store::{SegmentId, Shape, Store, UNIT};
 
 use crate::format::codec::{Reader, Writer};
 use crate::format::extent::Extent;
-use crate::format::pointer::{Addr, Place, ScatterMark};
+use crate::format::pointer::{Addr, GangMark, Place};
 use crate::storage::writer::batch::Piece;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SR-SCATT");
@@ -86,12 +86,12 @@ impl Bounds {
 
 /// The pieces of every copy of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scatter {
+pub(crate) struct Gang {
     /// In the order of the record's bytes; the second is empty if there is one copy.
     pub(crate) copies: [Vec<Extent>; 2],
 }
 
-impl Scatter {
+impl Gang {
     /// The bytes of the map, or `None` if it cannot hold these pieces.
     pub(crate) fn encode(&self, bounds: &Bounds) -> Option<Vec<u8>> {
         let [first, second] = &self.copies;
@@ -113,9 +113,9 @@ impl Scatter {
 
     /// The map at a place, if these bytes are it: whole, the one that the place means, and with
     /// pieces that exist, do not overlap, and add up to the record.
-    pub(crate) fn decode(bytes: &[u8], place: &Place, bounds: &Bounds) -> Option<Scatter> {
+    pub(crate) fn decode(bytes: &[u8], place: &Place, bounds: &Bounds) -> Option<Gang> {
         let (body, sum) = bytes.split_at_checked(MAP_LEN - CHECKSUM)?;
-        if blake3::hash(body).as_bytes() != sum || place.scatter_mark() != Some(mark_of(bytes)) {
+        if blake3::hash(body).as_bytes() != sum || place.gang_mark() != Some(mark_of(bytes)) {
             return None;
         }
         let mut r = Reader::new(body);
@@ -130,13 +130,13 @@ impl Scatter {
         let mut pieces = |count| (0..count).map(|_| bounds.unpack(r.u64()?)).collect();
         let first: Option<Vec<Extent>> = pieces(counts[0]);
         let second: Option<Vec<Extent>> = pieces(counts[1]);
-        let scatter = Scatter {
+        let gang = Gang {
             copies: [first?, second?],
         };
         (u64::from(units) * u64::from(UNIT) == u64::from(place.disk_size())
-            && scatter.fits(place)
-            && scatter.is_disjoint(place, bounds))
-        .then_some(scatter)
+            && gang.fits(place)
+            && gang.is_disjoint(place, bounds))
+        .then_some(gang)
     }
 
     /// Whether each copy there is has as many units as the record.
@@ -168,7 +168,7 @@ impl Scatter {
 }
 
 /// What a place keeps of its map, to know it by.
-pub(crate) fn mark_of(map: &[u8]) -> ScatterMark {
+pub(crate) fn mark_of(map: &[u8]) -> GangMark {
     let mut mark = [0; 7];
     mark.copy_from_slice(&map[MAP_LEN - CHECKSUM..][..7]);
     mark
@@ -242,47 +242,40 @@ impl Run {
 pub(crate) struct Allotted {
     addr: [Addr; 2],
     /// The map, and its bytes, if the record lies in pieces.
-    scatter: Option<(Arc<Scatter>, Arc<Vec<u8>>)>,
+    gang: Option<(Arc<Gang>, Arc<Vec<u8>>)>,
 }
 
 impl Allotted {
     /// Each copy in one run.
     pub(crate) fn whole(addr: [Addr; 2]) -> Allotted {
-        Allotted {
-            addr,
-            scatter: None,
-        }
+        Allotted { addr, gang: None }
     }
 
     /// In pieces; the addresses are those of the maps. `None` if the map cannot hold them.
-    pub(crate) fn scattered(
-        addr: [Addr; 2],
-        scatter: Scatter,
-        bounds: &Bounds,
-    ) -> Option<Allotted> {
-        let bytes = scatter.encode(bounds)?;
+    pub(crate) fn scattered(addr: [Addr; 2], gang: Gang, bounds: &Bounds) -> Option<Allotted> {
+        let bytes = gang.encode(bounds)?;
         Some(Allotted {
             addr,
-            scatter: Some((Arc::new(scatter), Arc::new(bytes))),
+            gang: Some((Arc::new(gang), Arc::new(bytes))),
         })
     }
 
-    pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
-        self.scatter.as_ref().map(|(scatter, _)| scatter)
+    pub(crate) fn gang(&self) -> Option<&Arc<Gang>> {
+        self.gang.as_ref().map(|(gang, _)| gang)
     }
 
     /// The place of a record that is here.
     pub(crate) fn place(&self, birth: u64, checksum: [u8; 16]) -> Place {
-        let mark = self.scatter.as_ref().map(|(_, bytes)| mark_of(bytes));
-        Place::new(self.addr, birth, checksum).with_scatter_mark(mark)
+        let mark = self.gang.as_ref().map(|(_, bytes)| mark_of(bytes));
+        Place::new(self.addr, birth, checksum).with_gang_mark(mark)
     }
 
     /// Every unit of it.
     pub(crate) fn extents(&self) -> Vec<Extent> {
         let copies = self.addr.iter().filter(|addr| !addr.is_empty());
-        match &self.scatter {
+        match &self.gang {
             None => copies.map(Extent::of).collect(),
-            Some((scatter, _)) => all_extents(copies, scatter),
+            Some((gang, _)) => all_extents(copies, gang),
         }
     }
 
@@ -293,12 +286,12 @@ impl Allotted {
                 continue;
             }
             let at = (addr.segment(), addr.offset());
-            let Some((scatter, map)) = &self.scatter else {
+            let Some((gang, map)) = &self.gang else {
                 store.write(at.0, at.1, &[IoSlice::new(record)])?;
                 continue;
             };
             store.write(at.0, at.1, &[IoSlice::new(map)])?;
-            for run in scatter.runs(copy) {
+            for run in gang.runs(copy) {
                 let bytes = IoSlice::new(&record[run.bytes]);
                 store.write(run.segment, run.offset, &[bytes])?;
             }
@@ -313,12 +306,12 @@ impl Allotted {
         let mut writes = Vec::new();
         for (copy, addr) in copies {
             let at = (addr.segment(), addr.offset());
-            let Some((scatter, map)) = &self.scatter else {
+            let Some((gang, map)) = &self.gang else {
                 writes.push((at.0, at.1, record.clone()));
                 continue;
             };
             writes.push((at.0, at.1, Piece::Bytes(Arc::clone(map))));
-            for run in scatter.runs(copy) {
+            for run in gang.runs(copy) {
                 writes.push((run.segment, run.offset, record.part(run.bytes)));
             }
         }
@@ -327,11 +320,8 @@ impl Allotted {
 }
 
 /// The units of the maps at `copies` and of all pieces.
-pub(crate) fn all_extents<'a>(
-    copies: impl Iterator<Item = &'a Addr>,
-    scatter: &Scatter,
-) -> Vec<Extent> {
-    let pieces = scatter.copies.iter().flatten().copied();
+pub(crate) fn all_extents<'a>(copies: impl Iterator<Item = &'a Addr>, gang: &Gang) -> Vec<Extent> {
+    let pieces = gang.copies.iter().flatten().copied();
     copies.map(map_extent).chain(pieces).collect()
 }
 
@@ -360,8 +350,8 @@ mod tests {
     use super::samples::{bounds, piece};
     use super::*;
 
-    fn example() -> (Scatter, [Addr; 2]) {
-        let scatter = Scatter {
+    fn example() -> (Gang, [Addr; 2]) {
+        let gang = Gang {
             copies: [
                 vec![piece(0, 1, 4, 1), piece(0, 7, 255, 1), piece(1, 2, 0, 3)],
                 vec![piece(1, 0, 9, 5)],
@@ -372,20 +362,20 @@ mod tests {
             Addr::new(SegmentId::new(0, 0), 0, size),
             Addr::new(SegmentId::new(1, 1), 8192, size),
         ];
-        (scatter, addr)
+        (gang, addr)
     }
 
-    fn place(scatter: &Scatter, addr: [Addr; 2]) -> (Vec<u8>, Place) {
-        let bytes = scatter.encode(&bounds()).unwrap();
-        let place = Place::new(addr, 3, [0; 16]).with_scatter_mark(Some(mark_of(&bytes)));
+    fn place(gang: &Gang, addr: [Addr; 2]) -> (Vec<u8>, Place) {
+        let bytes = gang.encode(&bounds()).unwrap();
+        let place = Place::new(addr, 3, [0; 16]).with_gang_mark(Some(mark_of(&bytes)));
         (bytes, place)
     }
 
     /// The bytes of a map. They never change.
     #[test]
     fn golden_bytes() {
-        let (scatter, addr) = example();
-        let (bytes, place) = place(&scatter, addr);
+        let (gang, addr) = example();
+        let (bytes, place) = place(&gang, addr);
         let mut expected = b"SR-SCATT".to_vec();
         expected.extend([5, 0, 0, 0, 3, 0, 1, 0]);
         expected.extend([0, 4, 1, 0, 0, 0, 0, 0]);
@@ -395,27 +385,27 @@ mod tests {
         expected.resize(4064, 0);
         assert_eq!(bytes[..4064], expected);
         assert_eq!(bytes[4064..], *blake3::hash(&expected).as_bytes());
-        assert_eq!(Scatter::decode(&bytes, &place, &bounds()), Some(scatter));
+        assert_eq!(Gang::decode(&bytes, &place, &bounds()), Some(gang));
     }
 
     #[test]
     fn no_changed_byte_is_taken() {
-        let (scatter, addr) = example();
-        let (bytes, place) = place(&scatter, addr);
+        let (gang, addr) = example();
+        let (bytes, place) = place(&gang, addr);
         for at in 0..bytes.len() {
             let mut bad = bytes.clone();
             bad[at] ^= 0x10;
-            assert_eq!(Scatter::decode(&bad, &place, &bounds()), None, "byte {at}");
+            assert_eq!(Gang::decode(&bad, &place, &bounds()), None, "byte {at}");
         }
-        assert_eq!(Scatter::decode(&bytes[..100], &place, &bounds()), None);
+        assert_eq!(Gang::decode(&bytes[..100], &place, &bounds()), None);
         let unmarked = Place::new(addr, 3, [0; 16]);
-        assert_eq!(Scatter::decode(&bytes, &unmarked, &bounds()), None);
+        assert_eq!(Gang::decode(&bytes, &unmarked, &bounds()), None);
     }
 
     #[test]
     fn maps_that_cannot_be_are_refused() {
         let (good, addr) = example();
-        let cases: [fn(&mut Scatter); 5] = [
+        let cases: [fn(&mut Gang); 5] = [
             |s| s.copies[0][0] = piece(0, 8, 4, 1),
             |s| s.copies[0][0] = piece(2, 0, 4, 1),
             |s| s.copies[0][0] = piece(1, 2, 2, 1),
@@ -426,17 +416,17 @@ mod tests {
             let mut bad = good.clone();
             case(&mut bad);
             let (bytes, place) = place(&bad, addr);
-            assert_eq!(Scatter::decode(&bytes, &place, &bounds()), None, "case {i}");
+            assert_eq!(Gang::decode(&bytes, &place, &bounds()), None, "case {i}");
         }
         let (bytes, _) = place(&good, addr);
         let one = [addr[0], Addr::default()];
-        let place = Place::new(one, 3, [0; 16]).with_scatter_mark(Some(mark_of(&bytes)));
-        assert_eq!(Scatter::decode(&bytes, &place, &bounds()), None, "one copy");
+        let place = Place::new(one, 3, [0; 16]).with_gang_mark(Some(mark_of(&bytes)));
+        assert_eq!(Gang::decode(&bytes, &place, &bounds()), None, "one copy");
     }
 
     #[test]
     fn a_map_holds_the_largest_record() {
-        let full = |copies: usize| Scatter {
+        let full = |copies: usize| Gang {
             copies: [0, 1].map(|copy| {
                 let count = if copy < copies { 253 } else { 0 };
                 (0..count).map(|n| piece(0, copy as u32, n, 1)).collect()

@@ -21,9 +21,9 @@ use crate::error::{Error, Result};
 use crate::format::config::Config;
 use crate::format::extent::Extent;
 use crate::format::node::Node;
-use crate::format::pointer::{Addr, Identity, Place, RecordPtr, ScatterMark, checksum};
+use crate::format::pointer::{Addr, GangMark, Identity, Place, RecordPtr, checksum};
 use crate::storage::cache_device::CacheDevices;
-use crate::storage::gang::{Allotted, Bounds, Run, Scatter, all_extents, map_extent};
+use crate::storage::gang::{Allotted, Bounds, Gang, Run, all_extents, map_extent};
 use crate::storage::nodes::Nodes;
 use crate::storage::reconstruct::Variants;
 use crate::storage::remap::{Remap, TableReader};
@@ -39,9 +39,9 @@ pub(crate) struct PoolReader {
     node_lookups: Lookups,
     /// What a commit has placed and not written yet, by checksum.
     unwritten: RwLock<HashMap<[u8; 16], Piece>>,
-    maps: SeededCache<MapKey, Arc<Scatter>>,
+    maps: SeededCache<MapKey, Arc<Gang>>,
     /// Maps that the commit under way has placed.
-    unwritten_maps: RwLock<HashMap<MapKey, Arc<Scatter>>>,
+    unwritten_maps: RwLock<HashMap<MapKey, Arc<Gang>>>,
     bounds: RwLock<Arc<Bounds>>,
     /// Where what lay in groups that were removed lies now.
     pub(crate) remap: Remap,
@@ -86,8 +86,8 @@ struct KnownNode {
     identity: Identity,
 }
 
-/// Names a scatter map: its mark, and where its first copy is.
-type MapKey = (ScatterMark, Addr);
+/// Names a gang map: its mark, and where its first copy is.
+type MapKey = (GangMark, Addr);
 
 /// A cache that forgets the same in each run of a seed.
 type SeededCache<Key, Value> = Cache<Key, Value, UnitWeighter, CacheHash>;
@@ -103,7 +103,7 @@ fn seeded_cache<Key: Eq + Hash, Value: Clone>(
 /// Nodes of the remap table kept in memory.
 const REMAP_NODES: usize = 2048;
 
-/// Scatter maps kept in memory.
+/// Gang maps kept in memory.
 const CACHED_MAPS: usize = 4096;
 
 impl PoolReader {
@@ -166,11 +166,11 @@ impl PoolReader {
         self.unwritten.write().clear();
     }
 
-    /// Makes the scatter map of a record readable before it is written, if it has one.
+    /// Makes the gang map of a record readable before it is written, if it has one.
     pub(crate) fn hold_unwritten_map(&self, place: &Place, allotted: &Allotted) {
-        if let (Some(mark), Some(scatter)) = (place.scatter_mark(), allotted.scatter()) {
+        if let (Some(mark), Some(gang)) = (place.gang_mark(), allotted.gang()) {
             let key = (mark, place.addr[0]);
-            self.unwritten_maps.write().insert(key, Arc::clone(scatter));
+            self.unwritten_maps.write().insert(key, Arc::clone(gang));
         }
     }
 
@@ -179,23 +179,23 @@ impl PoolReader {
         self.unwritten_maps.write().clear();
     }
 
-    /// The scatter map of a place that has one, from whichever copy is whole.
-    pub(crate) fn scatter(&self, place: &Place) -> Result<Arc<Scatter>> {
-        let damaged = || Error::damaged("a scatter map", &place.addr[0]);
-        let mark = place.scatter_mark().ok_or_else(damaged)?;
+    /// The gang map of a place that has one, from whichever copy is whole.
+    pub(crate) fn gang(&self, place: &Place) -> Result<Arc<Gang>> {
+        let damaged = || Error::damaged("a gang map", &place.addr[0]);
+        let mark = place.gang_mark().ok_or_else(damaged)?;
         let key = (mark, place.addr[0]);
         let unwritten = self.unwritten_maps.read().get(&key).cloned();
-        if let Some(scatter) = unwritten.or_else(|| self.maps.get(&key)) {
-            return Ok(scatter);
+        if let Some(gang) = unwritten.or_else(|| self.maps.get(&key)) {
+            return Ok(gang);
         }
         let found = place.copies().find_map(|addr| self.read_map(place, &addr));
-        let (scatter, _) = found.ok_or_else(damaged)?;
-        self.maps.insert(key, Arc::clone(&scatter));
-        Ok(scatter)
+        let (gang, _) = found.ok_or_else(damaged)?;
+        self.maps.insert(key, Arc::clone(&gang));
+        Ok(gang)
     }
 
-    /// One copy of a scatter map, and its bytes, from the first member that has it whole.
-    pub(crate) fn read_map(&self, place: &Place, addr: &Addr) -> Option<(Arc<Scatter>, Vec<u8>)> {
+    /// One copy of a gang map, and its bytes, from the first member that has it whole.
+    pub(crate) fn read_map(&self, place: &Place, addr: &Addr) -> Option<(Arc<Gang>, Vec<u8>)> {
         let mut bytes = vec![0; store::UNIT as usize];
         let moved = self.remap.resolve(map_extent(addr)).ok()?;
         let [Extent { segment, start, .. }] = moved[..] else {
@@ -206,19 +206,19 @@ impl PoolReader {
                 .store
                 .read_nth(nth, segment, start * store::UNIT, &mut bytes);
             read.ok()?;
-            let scatter = Scatter::decode(&bytes, place, &self.bounds())?;
-            Some((Arc::new(scatter), bytes.clone()))
+            let gang = Gang::decode(&bytes, place, &self.bounds())?;
+            Some((Arc::new(gang), bytes.clone()))
         })
     }
 
     /// Every unit of a record or node as its pointer says: of all copies, their pieces, and their maps.
     pub(crate) fn extents(&self, place: &Place) -> Result<Vec<Extent>> {
-        if !place.is_scattered() {
+        if !place.is_gang() {
             return Ok(Extent::of_whole(place).collect());
         }
-        let scatter = self.scatter(place)?;
+        let gang = self.gang(place)?;
         let copies = place.addr.iter().filter(|addr| !addr.is_empty());
-        Ok(all_extents(copies, &scatter))
+        Ok(all_extents(copies, &gang))
     }
 
     /// What of a record or node can be freed. Where no copy of its map is whole its pieces are
@@ -226,7 +226,7 @@ impl PoolReader {
     pub(crate) fn extents_to_free(&self, place: &Place) -> Vec<Extent> {
         self.extents(place).unwrap_or_else(|error| {
             let bytes = place.allocated();
-            tracing::error!(%error, bytes, "a scatter map is lost; the space of its record is not given back while the pool lives");
+            tracing::error!(%error, bytes, "a gang map is lost; the space of its record is not given back while the pool lives");
             place.copies().map(|addr| map_extent(&addr)).collect()
         })
     }
@@ -243,8 +243,8 @@ impl PoolReader {
 
     /// Where they would lie if no group had been removed.
     pub(crate) fn runs_of_pointer(&self, place: &Place, copy: usize) -> Result<Vec<Run>> {
-        if place.is_scattered() {
-            return Ok(self.scatter(place)?.runs(copy));
+        if place.is_gang() {
+            return Ok(self.gang(place)?.runs(copy));
         }
         Ok(vec![Run::of(&place.addr[copy])])
     }

@@ -12,7 +12,7 @@ const LENGTH_MAX: usize = 1024;
 
 /// A record or node of which a copy is bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Suspect {
+pub(crate) struct BadCopy {
     /// A slot that it covers, unless it is one of the pool's own records.
     pub(crate) slot: Option<u64>,
     pub(crate) ptr: RecordPtr,
@@ -20,18 +20,18 @@ pub(crate) struct Suspect {
 
 /// A list of them.
 #[derive(Default)]
-pub(crate) struct RepairQueue(Mutex<Vec<Suspect>>);
+pub(crate) struct RepairQueue(Mutex<Vec<BadCopy>>);
 
 impl RepairQueue {
     pub(crate) fn add(&self, slot: Option<u64>, ptr: &RecordPtr) {
-        let suspect = Suspect { slot, ptr: *ptr };
+        let bad = BadCopy { slot, ptr: *ptr };
         let mut queue = self.0.lock();
-        if queue.len() < LENGTH_MAX && !queue.contains(&suspect) {
-            queue.push(suspect);
+        if queue.len() < LENGTH_MAX && !queue.contains(&bad) {
+            queue.push(bad);
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<Suspect> {
+    pub(crate) fn take(&self) -> Vec<BadCopy> {
         std::mem::take(&mut *self.0.lock())
     }
 }

@@ -12,7 +12,7 @@ use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose, STRETCHE
 use crate::format::features::FEATURE_GROWN;
 use crate::ops::pool::Pool;
 
-/// Segments of a group are numbered below this in a scatter map, in units.
+/// Segments of a group are numbered below this in a gang map, in units.
 const GROUP_UNITS_MAX: u64 = 1 << 40;
 
 const NOT_IN_USE: &str = "it is not in use; bring it online first, without -e";

@@ -170,7 +170,7 @@ impl Step<'_> {
     /// Does what this step is for with a record or node, if what points to it is still `current`. False if
     /// no copy of it is good.
     pub(crate) fn examine(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
-        if place.is_scattered() && !self.examine_map(place, current)? {
+        if place.is_gang() && !self.examine_map(place, current)? {
             return Ok(false);
         }
         let is_good = |bytes: &[u8]| checksum(bytes) == place.checksum;
@@ -188,7 +188,7 @@ impl Step<'_> {
         self.work(place.birth(), &find, &is_good, &fetch, current)
     }
 
-    /// Examines a scatter map. Every copy of it is one unit.
+    /// Examines a gang map. Every copy of it is one unit.
     fn examine_map(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
         let disk = std::sync::Arc::clone(&self.pool.engine.disk);
         let whole = |addr| disk.read_map(place, &addr).map(|(_, bytes)| bytes);

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::scrub_status::ScrubStatus;
 use crate::ops::pool::Pool;
-use crate::storage::repair_queue::Suspect;
+use crate::storage::repair_queue::BadCopy;
 
 impl Pool {
     /// Repairs what was read with errors since this was called last, and returns how many copies were
@@ -28,8 +28,8 @@ impl Pool {
             left: u64::MAX,
             status: &mut status,
         };
-        for suspect in damaged {
-            is_own |= !step.heal(&suspect)?;
+        for bad in damaged {
+            is_own |= !step.heal(&bad)?;
         }
         if is_own {
             step.pool_arrays()?;
@@ -43,8 +43,8 @@ impl Pool {
 
 impl Step<'_> {
     /// False if no dataset has it.
-    fn heal(&mut self, suspect: &Suspect) -> Result<bool> {
-        let Some(slot) = suspect.slot else {
+    fn heal(&mut self, bad: &BadCopy) -> Result<bool> {
+        let Some(slot) = bad.slot else {
             return Ok(false);
         };
         let pool = self.pool;
@@ -55,9 +55,9 @@ impl Step<'_> {
         };
         for id in heads {
             for kind in ArrayKind::ALL {
-                let current = || is_current(pool, id, kind, slot, &suspect.ptr);
+                let current = || is_current(pool, id, kind, slot, &bad.ptr);
                 if current()? {
-                    self.examine(&suspect.ptr.place, &current)?;
+                    self.examine(&bad.ptr.place, &current)?;
                     return Ok(true);
                 }
             }

@@ -245,7 +245,7 @@ impl Space {
             places.push(ptr.place);
             Ok(())
         })?;
-        if places.iter().any(Place::is_scattered) {
+        if places.iter().any(Place::is_gang) {
             return Err(Error::inconsistent(
                 "segment table",
                 "a record of it lies in pieces",

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::extent::{Class, Extent};
 use crate::format::pointer::Addr;
 use crate::storage::core::Core;
-use crate::storage::gang::{Allotted, Bounds, Scatter};
+use crate::storage::gang::{Allotted, Bounds, Gang};
 use crate::storage::space::Space;
 
 /// What the list of dead records takes for one that a slot has held: an entry, in both copies of its chunk, and
@@ -61,11 +61,11 @@ fn gather(
     taken: &mut Vec<Extent>,
 ) -> Result<Allotted> {
     let mut addr = [Addr::default(); 2];
-    let mut scatter = Scatter {
+    let mut gang = Gang {
         copies: Default::default(),
     };
     let mut apart = None;
-    for (addr, pieces) in addr.iter_mut().zip(&mut scatter.copies).take(copies) {
+    for (addr, pieces) in addr.iter_mut().zip(&mut gang.copies).take(copies) {
         let map = space.allocate(class, 1, apart)?;
         taken.push(map);
         *addr = Addr::new(map.segment, map.start * UNIT, units * UNIT);
@@ -84,5 +84,5 @@ fn gather(
         }
         apart = Some(map.segment);
     }
-    Allotted::scattered(addr, scatter, bounds).ok_or(Error::NoSpace)
+    Allotted::scattered(addr, gang, bounds).ok_or(Error::NoSpace)
 }
