@@ -4,7 +4,6 @@
 //! - [`Key`] holds a key of 256 bits.
 //! - [`Locked`] holds any other value, such as an expanded key.
 //! - [`harden_process`] keeps the rest of the memory out of core dumps.
-//! - [`give_back_memory`] has the allocator return free memory to the system.
 //!
 //! What it guarantees:
 //! - A secret is in locked memory from its first byte on: constructors read or compute it there.
@@ -29,6 +28,6 @@ mod secret;
 
 pub use error::{Error, Result};
 pub use key::Key;
-pub use memory::{Locked, give_back_memory};
+pub use memory::Locked;
 pub use process::harden_process;
 pub use secret::Secret;

@@ -20,7 +20,7 @@ pub(crate) fn give_back_soon() {
     let give_back = || {
         thread::sleep(DELAY);
         IS_COMING.store(false, Ordering::Release);
-        secret::give_back_memory();
+        allocator::give_back_memory();
     };
     let started = thread::Builder::new()
         .name("memory".into())

@@ -6,8 +6,6 @@
 //! - a [`Region`] is one slot, seen as bytes;
 //! - a [`Locked`] is one slot with a value in it.
 //!
-//! `allocator` stands alone: it gives back ordinary memory.
-//!
 //! What the pages have: `mlock` (they stay out of swap; hibernation still writes them),
 //! `MADV_DONTDUMP` (they stay out of core files) and `MADV_DONTFORK` (a child process does not have
 //! them). The last is chosen over `MADV_WIPEONFORK` on purpose: a child that used a wiped key would
@@ -16,11 +14,9 @@
 
 #![allow(unsafe_code)]
 
-mod allocator;
 mod arena;
 mod locked;
 mod region;
 
-pub use allocator::give_back_memory;
 pub use locked::Locked;
 pub(crate) use region::Region;

@@ -1,4 +1,7 @@
 //! Memory that the allocator keeps.
+//!
+//! It is a crate of its own: the PAM module has secrets, and must not bring an allocator into other programs.
+#![allow(unsafe_code)]
 
 // The allocator of the program, if it has set it so; linked for one function that its crate does not offer.
 use libmimalloc_sys as _;
