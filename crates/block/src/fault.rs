@@ -174,11 +174,12 @@ fn tear(image: &mut [u8], offset: u64, data: &[u8], dice: &mut Dice) {
     }
 }
 
-/// SplitMix64: small, and the same everywhere.
-struct Dice(u64);
+/// Numbers that a seed decides, by SplitMix64: what a power cut leaves here, and what tests do.
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
+    /// The next number, below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -5,37 +5,8 @@ mod common;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
+use common::containers::*;
 use common::*;
-
-/// A password hash as quick as there is.
-const CHEAP: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 32";
-
-const PASSPHRASE: &str = "correct horse\n";
-
-/// A file of zeros, which is to be a container.
-fn image(place: &Place) {
-    let file = std::fs::File::create(place.path("image")).unwrap();
-    file.set_len(18 << 20).unwrap();
-}
-
-/// Makes a container in the file `image`.
-fn format(place: &Place, more: &str) {
-    image(place);
-    ends(
-        place,
-        0,
-        &format!("format -q {more} {{DIR}}/image"),
-        PASSPHRASE,
-    );
-}
-
-/// Runs a command line of `luks`, split at spaces, that has to end with this code.
-#[track_caller]
-fn ends(place: &Place, code: i32, line: &str, input: &str) -> Done {
-    let done = place.run_with(&place.words(&format!("luks {line}")), input.as_bytes());
-    assert_eq!(done.code, code, "{line}: {done:?}");
-    done
-}
 
 #[test]
 fn keys_are_added_changed_and_removed_without_a_daemon() {

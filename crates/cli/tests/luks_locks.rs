@@ -5,19 +5,12 @@ mod common;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use common::containers::*;
 use common::*;
-
-/// A password hash as quick as there is.
-const CHEAP: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 32";
-
-const PASSPHRASE: &str = "correct horse\n";
 
 /// A place with a container in the file `image`.
 fn with_container(place: Place) -> Place {
-    let file = std::fs::File::create(place.path("image")).unwrap();
-    file.set_len(18 << 20).unwrap();
-    let format = format!("luks format -q {CHEAP} {{DIR}}/image");
-    place.ok_with(&format, PASSPHRASE);
+    format(&place, CHEAP);
     place
 }
 

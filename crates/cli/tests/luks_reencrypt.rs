@@ -6,32 +6,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
+use common::containers::*;
 use common::*;
-
-/// A password hash as quick as there is.
-const CHEAP: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 32";
-
-const PASSPHRASE: &str = "correct horse\n";
-
-/// A container in the file `image`, with 2 MiB of data.
-fn format(place: &Place, more: &str) {
-    let file = std::fs::File::create(place.path("image")).unwrap();
-    file.set_len(18 << 20).unwrap();
-    ends(
-        place,
-        0,
-        &format!("format -q {more} {{DIR}}/image"),
-        PASSPHRASE,
-    );
-}
-
-/// Runs a command line of `luks`, split at spaces, that has to end with this code.
-#[track_caller]
-fn ends(place: &Place, code: i32, line: &str, input: &str) -> Done {
-    let done = place.run_with(&place.words(&format!("luks {line}")), input.as_bytes());
-    assert_eq!(done.code, code, "{line}: {done:?}");
-    done
-}
 
 /// The data as it lies there, encrypted: zeros until something is written.
 fn data(place: &Place) -> Vec<u8> {

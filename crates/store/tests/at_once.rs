@@ -9,7 +9,7 @@ use std::time::Duration;
 use block::fault::{Fault, FaultDevice};
 use block::{BlockDevice, Error};
 use common::*;
-use store::{CreateOptions, NewGroup, SegmentId, Store};
+use store::{SegmentId, Store};
 
 /// Devices whose writes go on only when all of them have one under way.
 #[derive(Default)]
@@ -66,17 +66,7 @@ fn waiting_group(devices: &[Arc<FaultDevice>], parity: usize) -> (Store, Arc<Mee
         let (inner, meeting) = (Arc::clone(inner), Arc::clone(&meeting));
         Arc::new(Waiting { inner, meeting }) as Arc<dyn BlockDevice>
     });
-    let options = CreateOptions {
-        pool_guid: 7,
-        device_guids: (100..).take(devices.len()).collect(),
-        created: 1,
-        force: false,
-    };
-    let group = NewGroup {
-        devices: waiting.collect(),
-        parity,
-    };
-    let store = Store::create_groups(vec![group], vec![], &options).unwrap();
+    let store = new_group(waiting.collect(), parity);
     store.commit_labels().unwrap();
     *meeting.of.lock().unwrap() = devices.len();
     (store, meeting)

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod bench;
+pub mod containers;
 pub mod login;
 pub mod programs;
 pub mod stacked;

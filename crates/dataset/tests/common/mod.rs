@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::BlockDevice;
+pub use block::fault::Dice;
 use block::fault::{FaultClock, FaultDevice};
 use cipher::{Random, SeededRandom, Suite};
 use dataset::{Clock, Dataset, Engine, EngineOptions, Settings};
@@ -20,18 +21,6 @@ use pool::{DatasetKind, Env, NewDataset, Origin, Pool, VolumeShape};
 use secret::Key;
 use store::{CreateOptions, NewGroup, Store};
 use vfs::{Caller, FileSystem, Ino, Kind, NewNode, ROOT, Time};
-
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 pub struct TestClock(AtomicU64);
 

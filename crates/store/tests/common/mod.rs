@@ -26,21 +26,23 @@ pub fn dynamic(devices: &[Arc<FaultDevice>]) -> Vec<Arc<dyn BlockDevice>> {
 
 /// One group of all devices; their guids count from 100.
 pub fn group(devices: &[Arc<FaultDevice>], parity: usize) -> Store {
+    let store = new_group(dynamic(devices), parity);
+    store.write_superblock(1, b"first").unwrap();
+    store.flush().unwrap();
+    store.commit_labels().unwrap();
+    store
+}
+
+/// The same before its first commit.
+pub fn new_group(devices: Vec<Arc<dyn BlockDevice>>, parity: usize) -> Store {
     let options = CreateOptions {
         pool_guid: 7,
         device_guids: (100..).take(devices.len()).collect(),
         created: 1,
         force: false,
     };
-    let group = NewGroup {
-        devices: dynamic(devices),
-        parity,
-    };
-    let store = Store::create_groups(vec![group], vec![], &options).unwrap();
-    store.write_superblock(1, b"first").unwrap();
-    store.flush().unwrap();
-    store.commit_labels().unwrap();
-    store
+    let group = NewGroup { devices, parity };
+    Store::create_groups(vec![group], vec![], &options).unwrap()
 }
 
 pub fn new_member(device: &Arc<FaultDevice>, guid: u64) -> NewMember {
