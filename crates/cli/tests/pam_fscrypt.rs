@@ -82,7 +82,7 @@ fn a_login_opens_directories_below_a_mount_of_root() {
         is owner 2000 "$(stat -c %u /srv/lower/.fscrypt/protectors/$id)"
         chown 65534 "/srv/lower/.fscrypt/protectors/$id"
         is code 1 "$(echo 'second Passphrase 2' | pamtester only ann authenticate > /dev/null 2>&1; echo $?)"
-        grep -q 'login find: exit code 3' /tmp/log || fail 'it is used'
+        logged 'login find: exit code 3' || fail 'it is used'
         strongroom stack unmount /srv/vault
         "#,
     );

@@ -50,12 +50,26 @@ log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 log.bind("/dev/log"); os.chmod("/dev/log", 0o666)
 with open("/tmp/log", "a", buffering=1) as out:
     while (line := log.recv(8192).decode(errors="replace")) != "end":
-        out.write(line.rstrip("\0\n") + "\n")
+        if line == "mark":
+            open("/tmp/marked", "w").close()
+        else:
+            out.write(line.rstrip("\0\n") + "\n")
 PY
 logger=$!
+to_log() {
+    python3 -c 'import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.connect("/dev/log"); s.send(sys.argv[1].encode())' "$1"
+}
+# logged PATTERN: whether the log has it, when all that was sent is in it.
+mkfifo /tmp/marked
+logged() {
+    to_log mark
+    cat /tmp/marked
+    grep -q "$1" /tmp/log
+}
 finish() {
     strongroom daemon stop 2>/dev/null || true
-    python3 -c 'import socket; s=socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.connect("/dev/log"); s.send(b"end")'
+    to_log end
     wait $logger
 }
 python3 -c 'import os,time
