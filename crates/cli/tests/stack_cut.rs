@@ -414,16 +414,21 @@ fn cut(format: &'static str) {
     disk.check("image", &allowed[done], format);
     let start = calls as usize % STRIDE;
     for at in (1 + start..=calls as usize).step_by(if all { 1 } else { STRIDE }) {
-        fs::write(path("image"), &image).expect("written");
-        let lower = Ext4::mount(&path("image"), &path("lower")).expect("mounted");
+        // Other files each time: a program of another test may keep the old mount for a moment.
+        let (image_now, lost) = (format!("image-{at}"), format!("lost-power-{at}"));
+        fs::write(path(&image_now), &image).expect("written");
+        let lower = Ext4::mount(&path(&image_now), &path("lower")).expect("mounted");
         let (done, _) = disk.run(&steps, Some(at as u64));
         // What the disk has at this moment; the file system is still mounted.
-        fs::copy(path("image"), path("lost-power")).expect("copied");
+        fs::copy(path(&image_now), path(&lost)).expect("copied");
         drop(lower);
         let what = format!("{format}, call {at} of {calls}, {done} steps done");
-        disk.check("image", &allowed[done], &format!("killed: {what}"));
+        disk.check(&image_now, &allowed[done], &format!("killed: {what}"));
         let what = format!("lost power: {what}");
-        disk.check("lost-power", &allowed[done], &what);
+        disk.check(&lost, &allowed[done], &what);
+        for image in [image_now, lost] {
+            fs::remove_file(path(&image)).expect("removed");
+        }
     }
 }
 

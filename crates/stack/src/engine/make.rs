@@ -162,7 +162,7 @@ impl<F: Format> Stacked<F> {
     ) -> Result<T> {
         if let Some(long) = &lower.long {
             let file = own::write(dir.directory()?, &long.name, &long.contents)?;
-            self.unsynced.add(file)?;
+            self.unsynced.add(file);
         }
         then().inspect_err(|_| self.drop_long_name(dir, lower))
     }
@@ -189,7 +189,7 @@ impl<F: Format> Stacked<F> {
             set_xattrs(&entry, made)?;
             for (file, contents) in &made.files {
                 self.unsynced
-                    .add(own::write(&entry, file.as_bytes(), contents)?)?;
+                    .add(own::write(&entry, file.as_bytes(), contents)?);
             }
             rights.give(&entry)?;
             rename_new(dir, &temporary, name)?;

@@ -1,13 +1,12 @@
 //! Small files of a format's own, beside those of the view: its configuration, and what names are computed with.
 //!
 //! Without such a file, what was written and synced beside it could not be found. So the view's `fsync` brings
-//! them to the disk too, and until then the lower file system is asked to begin to write them: it then has
-//! their bytes before it has their names.
+//! them to the disk too.
 
 use std::os::fd::OwnedFd;
 
 use parking_lot::Mutex;
-use rustix::fs::{Advice, AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use vfs::{Error, Result};
 
 use super::claim::Claim;
@@ -17,31 +16,45 @@ use crate::lower::{self, Entry, list, posix, sync};
 /// The longest file that is replaced, in bytes.
 const REPLACED_MAX: usize = 64 << 10;
 
-/// So many files wait for an `fsync`; the next one syncs them all.
+/// So many files wait for an `fsync` by themselves. If there are more, it syncs the whole file system.
 const UNSYNCED_MAX: usize = 64;
 
 /// Files that may not be on the disk yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Unsynced(Mutex<State>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     files: Vec<OwnedFd>,
+    /// Whether there were more.
+    too_many: bool,
+    /// The lower directory. It is open all the time: `syncfs` tells it of all errors since then.
+    root: OwnedFd,
     /// Why one of them may be lost. The kernel says so once, and the next sync would succeed.
     failed: Option<Error>,
 }
 
 impl Unsynced {
-    /// Keeps a file for the next sync.
+    /// Nothing yet, below a lower directory.
     ///
     /// # Errors
-    /// Those of [`Unsynced::sync`].
-    pub(super) fn add(&self, file: OwnedFd) -> Result<()> {
+    /// Those of opening it.
+    pub(super) fn new(root: &Entry) -> Result<Unsynced> {
+        Ok(Unsynced(Mutex::new(State {
+            files: Vec::new(),
+            too_many: false,
+            root: root.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?,
+            failed: None,
+        })))
+    }
+
+    /// Keeps a file for the next sync.
+    pub(super) fn add(&self, file: OwnedFd) {
         let mut state = self.0.lock();
-        state.files.push(file);
-        match state.files.len() < UNSYNCED_MAX {
-            true => Ok(()),
-            false => state.sync(),
+        state.too_many |= state.files.len() == UNSYNCED_MAX;
+        match state.too_many {
+            true => state.files.clear(),
+            false => state.files.push(file),
         }
     }
 
@@ -57,11 +70,14 @@ impl Unsynced {
 
 impl State {
     fn sync(&mut self) -> Result<()> {
-        for file in self.files.drain(..) {
-            if let Err(error) = rustix::fs::fdatasync(file) {
-                self.failed = Some(posix(error));
-            }
+        let mut failed = None;
+        if std::mem::take(&mut self.too_many) {
+            failed = rustix::fs::syncfs(&self.root).err();
         }
+        for file in self.files.drain(..) {
+            failed = rustix::fs::fdatasync(file).err().or(failed);
+        }
+        self.failed = failed.map(posix).or(self.failed);
         self.failed.map_or(Ok(()), Err)
     }
 }
@@ -122,8 +138,6 @@ pub(super) fn write(dir: &Entry, name: &[u8], contents: &[u8]) -> Result<OwnedFd
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
     let file = dir.open(&temporary, flags, mode)?;
     let written = rustix::io::pwrite(&file, contents, 0);
-    // Has Linux begin to write: it does not keep what is not needed. Where not, nothing is lost.
-    let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     let named = match written {
         Ok(len) if len == contents.len() => {
             rustix::fs::renameat(dir, &temporary[..], dir, name).map_err(posix)

@@ -38,6 +38,7 @@ impl<F: Format> Stacked<F> {
     /// Those of [`Format::root`].
     pub fn new(entry: Entry, format: F, options: Options) -> Result<Stacked<F>> {
         let root_ino = entry.stat()?.stx_ino;
+        let unsynced = Unsynced::new(&entry)?;
         let node = format.root(&entry)?;
         let root = Inode::new(ROOT, Kind::Directory, entry, node);
         Ok(Stacked {
@@ -45,7 +46,7 @@ impl<F: Format> Stacked<F> {
             inodes: Inodes::new(root, options),
             root_ino,
             options,
-            unsynced: Unsynced::default(),
+            unsynced,
         })
     }
 
@@ -117,7 +118,7 @@ impl<F: Format> Stacked<F> {
     ) -> Result<()> {
         let entry = dir.directory()?;
         match self.format.learn(&dir.node, entry) {
-            // A removal that was interrupted took the format's own file: `rmdir` ends it.
+            // Its own file is missing, since making or removing it was interrupted: `rmdir` ends that.
             Err(Error::Io) if is_empty(entry)? => {}
             learned => learned?,
         }

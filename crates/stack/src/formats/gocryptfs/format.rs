@@ -99,6 +99,10 @@ impl Gocryptfs {
             return Ok([0; 16]);
         }
         let iv = entry.read_small(DIR_IV_NAME.as_bytes(), 16)?;
+        if iv.is_empty() {
+            // A power cut took it before it was synced.
+            return Err(Error::NotFound);
+        }
         let iv: DirIv = iv.try_into().map_err(|_| Error::Io)?;
         // All names of directories without an IV would be alike, so this one was lost.
         if iv == [0; 16] {
@@ -131,7 +135,7 @@ impl Format for Gocryptfs {
     fn node(&self, _dir: &Node, _lower: &[u8], kind: Kind, entry: &Entry) -> Result<Node> {
         let iv = match kind {
             Kind::Directory => match self.dir_iv(entry) {
-                // Its removal was interrupted: it is listed as empty, and can be removed.
+                // Making or removing it was interrupted: if it is empty it is listed so, and can be removed.
                 Err(Error::NotFound) => OnceLock::new(),
                 iv => iv?.into(),
             },
