@@ -95,7 +95,7 @@ struct Used {
 
 impl BlockDevice for Used {
     block::delegate!(self => self.device; size refresh_size sector_sizes name read_at write_at write_durably_at);
-    block::delegate!(self => self.device; write_in_place flush drop_cached discard zero zero_fast status_at overwrite);
+    block::delegate!(self => self.device; write_in_place flush drop_cached discard zero zero_fast status_at overwrite waits_on_write);
 }
 
 /// An export that is in use, to be read by others.
