@@ -176,3 +176,37 @@ fn a_mount_uses_the_keys_of_its_chain() {
     assert_eq!(fs::read(place.path("view/file")).expect("read"), b"text");
     place.ok("stack unmount -f {DIR}/view");
 }
+
+#[test]
+fn chains_change_below_a_mount_over_itself() {
+    if !can_mount() {
+        return;
+    }
+    let place = prepared();
+    let lower = place.path("lower");
+    place.ok("pefs addchain -f -Z -j {DIR}/first {DIR}/lower");
+    place.ok("stack mount --passfile {DIR}/first {DIR}/lower {DIR}/lower");
+    fs::write(lower.join("file"), "text").expect("written");
+    // A file of this name would be encrypted, and the chains would be lost.
+    let error = fs::rename(lower.join("file"), lower.join(".pefs.db")).expect_err("refused");
+    assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+    let change = "pefs addchain -j {DIR}/second -J {DIR}/first {DIR}/lower";
+    let done = place.run(&place.words(change));
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(done.code == 0, is_root, "{done:?}");
+    let opener = match is_root {
+        true => "second",
+        // Only root reaches what the mount covers.
+        false => {
+            has(&done.err, "unmount it first");
+            "first"
+        }
+    };
+    place.ok("stack unmount -f {DIR}/lower");
+    assert!(lower.join(".pefs.db").exists());
+    place.ok(&format!(
+        "stack mount --passfile {{DIR}}/{opener} {{DIR}}/lower {{DIR}}/lower"
+    ));
+    assert_eq!(fs::read(lower.join("file")).expect("read"), b"text");
+    place.ok("stack unmount -f {DIR}/lower");
+}

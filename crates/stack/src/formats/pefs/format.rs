@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use cipher::Random;
 use vfs::{Error, Kind, Result};
 
+use super::config::{CONFIG_NAME, DATABASE_NAME};
 use super::key::{Key, KeyId};
 use super::names::{self, NAME_MAX, Tweak};
 use crate::formats::{Format, Layout, LongNames, LowerName, NewNode, SizeIn, Sought};
@@ -248,6 +249,11 @@ impl Format for Pefs {
     }
 
     fn new_name(&self, dir: &Node, plain: &[u8], node: &Node) -> Result<LowerName> {
+        let own = [CONFIG_NAME, DATABASE_NAME].map(str::as_bytes);
+        // It would take the place of the file of the format, and be encrypted: all keys of chains would be lost.
+        if dir.sealed.is_none() && node.sealed.is_some() && own.contains(&plain) {
+            return Err(Error::NotPermitted);
+        }
         let name = match (&node.sealed, &dir.sealed) {
             (Some(node), Some(dir)) if !Arc::ptr_eq(&node.key, &dir.key) => {
                 return Err(Error::CrossDevice);

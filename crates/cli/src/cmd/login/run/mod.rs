@@ -1,12 +1,11 @@
 //! The steps of a login, for everything that the user has.
 //!
 //! Layers, lowest first:
-//! - `passphrases`; `sessions`: who is logged in, and what was opened; `covered`: directories below mounts;
+//! - `passphrases`; `sessions`: who is logged in, and what was opened;
 //! - `worker`: a process with the rights of the user;
 //! - `dataset`, `pefs`, `fscrypt`: kinds of homes; `parts`: all of them behind one interface;
 //! - `steps`.
 
-mod covered;
 mod dataset;
 mod fscrypt;
 mod parts;

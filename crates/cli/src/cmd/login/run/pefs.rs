@@ -6,12 +6,11 @@ use protocol::api::Failure;
 use protocol::api::FailureKind;
 use secret::Secret;
 
-use super::covered::Covered;
 use super::passphrases;
 use super::worker::{self, Rights, Work};
 use crate::cmd::login::args::{Login, LoginPart, LoginStep};
 use crate::cmd::pefs::run::Home;
-use crate::cmd::stack::run::Mounted;
+use crate::cmd::stack::run::{Covered, Mounted};
 use crate::outcome::{LocalResult, Result};
 use crate::session::other;
 

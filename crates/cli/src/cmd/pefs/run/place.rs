@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use daemon::Failure;
+use fuse::Listed;
 use protocol::api::FailureKind;
 use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid};
 use stack::Entry;
@@ -13,7 +14,7 @@ use stack::formats::pefs::{CONFIG_NAME, Chains, Config, DATABASE_MAX, DATABASE_N
 use vfs::Error;
 
 use crate::cmd::pefs::args::Place;
-use crate::cmd::stack::run::SUBTYPE;
+use crate::cmd::stack::run::{Covered, SUBTYPE};
 use crate::outcome::LocalResult as Result;
 
 /// The new file until it is whole.
@@ -23,23 +24,58 @@ const TEMPORARY: &str = ".pefs.db.new";
 pub(super) struct Lower {
     path: PathBuf,
     dir: Entry,
+    /// Holds it open below a mount over itself.
+    _covered: Option<Covered>,
 }
 
 impl Lower {
     /// The directory that a command names, by itself or by its mount.
     pub(super) fn open(place: &Place) -> Result<Lower> {
-        let path = match place.is_lower {
-            true => place.dir.clone(),
-            false => below(&place.dir)?,
+        let Some(mount) = mount_at(&place.dir) else {
+            return match place.is_lower {
+                true => Lower::at(&place.dir),
+                false => Err(not_mounted(&place.dir)),
+            };
         };
-        Lower::at(&path)
+        let below = PathBuf::from(&mount.source);
+        match place.is_lower {
+            // What is written to the mount is encrypted: `.pefs.db` would be lost.
+            _ if below == mount.path => Lower::covered(&mount.path),
+            true => Err(Failure::usage(format!(
+                "{} is a mount of {}; leave -f out, or name that",
+                place.dir.display(),
+                mount.source
+            ))),
+            false => Lower::at(&below),
+        }
+    }
+
+    /// The lower directory of a mount over itself.
+    fn covered(path: &Path) -> Result<Lower> {
+        let covered = Covered::below(path).map_err(|error| {
+            let message = format!(
+                "{} is mounted over itself: unmount it first ({error})",
+                path.display()
+            );
+            Failure::new(FailureKind::Busy, message)
+        })?;
+        let lower = Lower::at(&covered.path())?;
+        Ok(Lower {
+            path: path.to_owned(),
+            _covered: Some(covered),
+            ..lower
+        })
     }
 
     /// A lower directory by its path.
     pub(super) fn at(path: &Path) -> Result<Lower> {
         let dir = Entry::root(path).map_err(|error| lower_failure(path, error))?;
         let path = path.to_owned();
-        Ok(Lower { path, dir })
+        Ok(Lower {
+            path,
+            dir,
+            _covered: None,
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -121,23 +157,21 @@ fn write(dir: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// The lower directory of a mount.
-fn below(mountpoint: &Path) -> Result<PathBuf> {
-    let path = mountpoint.canonicalize();
+/// The mount at a place, if there is one.
+fn mount_at(place: &Path) -> Option<Listed> {
+    let path = place.canonicalize().ok()?;
     let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
-    let found = path
-        .ok()
-        .and_then(|path| mounts.find(|mount| mount.path == path));
-    match found {
-        Some(mount) => Ok(mount.source.into()),
-        None => Err(Failure::new(
-            FailureKind::NotFound,
-            format!(
-                "no encrypted directory is mounted on {}; with -f, name the lower directory",
-                mountpoint.display()
-            ),
-        )),
-    }
+    mounts.find(|mount| mount.path == path)
+}
+
+fn not_mounted(place: &Path) -> Failure {
+    Failure::new(
+        FailureKind::NotFound,
+        format!(
+            "no encrypted directory is mounted on {}; with -f, name the lower directory",
+            place.display()
+        ),
+    )
 }
 
 fn lower_failure(path: &Path, error: Error) -> Failure {

@@ -2,6 +2,7 @@
 
 mod background;
 mod control;
+mod covered;
 mod fscrypt;
 mod gocryptfs;
 mod lower;
@@ -11,6 +12,7 @@ mod pefs;
 
 pub(crate) use background::start;
 pub(crate) use control::{Answer, KeyLine, MasterState, Mounted, Request};
+pub(crate) use covered::Covered;
 pub(crate) use fscrypt::metadata_failure;
 pub(crate) use mounts::{SUBTYPE, list, unmount};
 

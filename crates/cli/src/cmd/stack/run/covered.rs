@@ -9,13 +9,13 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 
 /// A directory that a mount covers.
 #[derive(Debug)]
-pub(super) struct Covered {
+pub(crate) struct Covered {
     dir: OwnedFd,
 }
 
 impl Covered {
     /// The directory below the mount on `path`.
-    pub(super) fn below(path: &Path) -> std::io::Result<Covered> {
+    pub(crate) fn below(path: &Path) -> std::io::Result<Covered> {
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(std::io::ErrorKind::InvalidInput.into());
         };
@@ -30,7 +30,7 @@ impl Covered {
     }
 
     /// Its path, for this process and those that it starts.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.dir.as_raw_fd()).into()
     }
 }
