@@ -178,6 +178,8 @@ fn a_session_keeps_its_target_unless_forced() {
     assert_eq!(ok("iscsi-ls", &[&format!("iscsi://{portal}")]), "");
     assert!(!run("iscsi-inq", &[&uri]).status.success());
     ok("iscsi-inq", &["-i", only, &uri]);
+    // Its session can be listed for a moment after it logged out.
+    while !place.ok("iscsi sessions -H").is_empty() {}
 
     let image = format!(
         "driver=iscsi,transport=tcp,portal={portal},target={name},lun=0,initiator-name={only}"
