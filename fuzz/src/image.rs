@@ -191,7 +191,7 @@ fn build() -> Vec<u8> {
     files.sync_all().unwrap();
     files.close().unwrap();
     drop(files);
-    // Waits in the reap queue when the image is taken.
+    // Waits in the free queue when the image is taken.
     let gone = open("tank/gone", None);
     fill(&gone);
     gone.close().unwrap();

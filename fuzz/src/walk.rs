@@ -137,7 +137,7 @@ pub fn change(pool: &Pool) {
         write(&files, &seen);
         let _ = files.sync_all();
         files.forget_all();
-        let _ = files.reap_dead();
+        let _ = files.free_dead_slots();
         let _ = files.close();
     }
     let _ = pool.snapshot(&["tank@three".into()], true, &origin());

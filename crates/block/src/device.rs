@@ -28,7 +28,7 @@ impl SectorSizes {
 pub struct Status {
     /// How long the range is, in bytes.
     pub len: u64,
-    /// Nothing is stored for it: writing there takes new room.
+    /// Nothing is stored for it: writing there takes new space.
     pub is_hole: bool,
     /// It reads as zeros.
     pub is_zero: bool,

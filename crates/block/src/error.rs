@@ -93,7 +93,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the backing store itself has no room (a sparse file on a full file system).
+    /// Whether the backing store itself has no free space (a sparse file on a full file system).
     pub fn is_no_space(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
     }

@@ -3,7 +3,7 @@
 //! [`FaultDevice`] keeps a journal of every write and flush, numbered by a [`FaultClock`] that
 //! several devices may share. From the journal [`Journal::image`] builds what the medium holds after
 //! a power cut at any of those moments: flushed writes for certain, the others kept, lost, reordered
-//! or torn as a seed decides. Read, write and flush errors, short writes, a store without room and
+//! or torn as a seed decides. Read, write and flush errors, short writes, a store without free space and
 //! flipped bits are asked for with [`FaultDevice::inject`] and [`FaultDevice::flip`].
 
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ pub enum Fault {
         /// Length of the range.
         len: u64,
     },
-    /// Writes beyond this many bytes in all fail for want of room.
+    /// Writes beyond this many bytes in all fail for lack of space.
     FullAfter(u64),
 }
 

@@ -71,7 +71,7 @@ fn a_covered_mount_says_that_its_options_stay() {
     let done = place.run(&["set", "exec=off", "tank/a"]);
     assert_eq!(done.code, 0, "{done:?}");
     has(&done.err, "its options stay as they are");
-    // What is made beside it looks at no other mount, unless it reserves room that the others have to leave.
+    // What is made beside it looks at no other mount, unless it reserves space that the others have to leave.
     for (line, reserves) in [
         ("create tank/b", false),
         ("clone tank/b@1 tank/c", false),

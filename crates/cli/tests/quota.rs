@@ -55,7 +55,7 @@ fn until_freed(place: &Place, name: &str) {
 }
 
 #[test]
-fn what_is_too_much_is_refused_and_what_is_deleted_is_room_again() {
+fn a_write_over_the_quota_fails_and_a_deletion_frees_the_quota() {
     if !can_mount() {
         return;
     }

@@ -43,7 +43,7 @@ impl Drop for Tmpfs {
 }
 
 #[test]
-fn a_pool_goes_on_when_the_file_system_below_it_has_room_again() {
+fn a_pool_goes_on_when_the_file_system_below_it_has_space_again() {
     if !can_mount() {
         return;
     }
@@ -72,7 +72,7 @@ fn a_pool_goes_on_when_the_file_system_below_it_has_room_again() {
     let filler = below.0.join("filler");
     fill(&filler);
 
-    // What is written now finds no room below, sooner or later.
+    // What is written now finds no free space below, sooner or later.
     let mut taken = Vec::new();
     let failed = (0..200).find(|n| {
         let bytes = contents(*n, 200_000);

@@ -93,7 +93,7 @@ fn what_was_synced_outlives_the_daemon() {
     }
 }
 
-/// The inner pool holds what it had committed, and goes on when there is room again.
+/// The inner pool holds what it had committed, and goes on when there is space again.
 #[test]
 fn a_full_outer_pool_is_a_device_that_fails() {
     if !can_mount() {

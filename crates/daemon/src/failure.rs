@@ -225,7 +225,7 @@ impl From<luks::Error> for Failure {
             E::WrongPassphrase { .. } => FailureKind::WrongKey,
             E::SlotInUse { .. } => FailureKind::Exists,
             E::LastSlot { .. } => FailureKind::Busy,
-            E::NoRoom { .. } | E::TooSmall { .. } => FailureKind::NoSpace,
+            E::NoSpace { .. } | E::TooSmall { .. } => FailureKind::NoSpace,
             E::Usage(_) => FailureKind::Usage,
             _ => FailureKind::Other,
         };

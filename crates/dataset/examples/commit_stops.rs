@@ -72,7 +72,7 @@ fn main() {
                 let data = [thread as u8; 4096];
                 run("write 4 KiB", &mut |n| {
                     let at = random(n << 8 | thread) % BLOCKS * 4096;
-                    files.write(ino, at, &data, false).expect("room");
+                    files.write(ino, at, &data, false).expect("space");
                 })
             }));
         }
@@ -90,7 +90,7 @@ fn main() {
         let end = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < end {
             std::thread::sleep(Duration::from_secs(1));
-            files.sync_all().expect("room");
+            files.sync_all().expect("space");
             commits.fetch_add(1, Ordering::Relaxed);
         }
         is_over.store(true, Ordering::Relaxed);
@@ -112,7 +112,7 @@ fn main() {
 fn make(files: &Dataset, name: &str) -> Ino {
     let node = NewNode::new(Kind::File, 0o600);
     let made = files.create(&OWNER, ROOT, name.as_bytes(), &node);
-    made.expect("room").ino
+    made.expect("space").ino
 }
 
 fn report(name: &str, mut times: Vec<Duration>) {

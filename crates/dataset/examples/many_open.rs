@@ -52,7 +52,7 @@ fn main() {
 fn make(files: &Dataset, name: &str) {
     let node = NewNode::new(Kind::File, 0o600);
     let made = files.create(&OWNER, ROOT, name.as_bytes(), &node);
-    files.forget(made.expect("room").ino, 1);
+    files.forget(made.expect("space").ino, 1);
 }
 
 fn median(mut act: impl FnMut(u64)) -> f64 {

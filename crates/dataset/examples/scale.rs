@@ -136,7 +136,7 @@ impl Tree {
         let ino = made.expect("a file").ino;
         if !self.contents.is_empty() {
             let written = self.fs().write(ino, 0, &self.contents, false);
-            written.expect("room");
+            written.expect("space");
         }
         self.fs().forget(ino, 1);
     }
@@ -169,18 +169,18 @@ fn measure(count: u64, how: &How, options: EngineOptions) {
         contents: how.contents.clone(),
     };
     if how.accounts {
-        tree.files.count_owners().expect("room");
+        tree.files.count_owners().expect("space");
     }
     for number in 0..count - SAMPLE.min(count) {
         tree.create(number);
     }
-    tree.fs().sync().expect("room");
+    tree.fs().sync().expect("space");
     let last = count.saturating_sub(SAMPLE)..count;
     let create = each(&mut tree, last, Tree::create);
 
     // Closed, and opened again.
     let dirs = std::mem::take(&mut tree.dirs);
-    tree.files.close().expect("room");
+    tree.files.close().expect("space");
     let used = pool.used() >> 20;
     drop(tree);
     pool.export();
@@ -263,7 +263,7 @@ fn each(
         act(tree, number);
         done += 1;
     }
-    tree.fs().sync().expect("room");
+    tree.fs().sync().expect("space");
     (processor_time() - begin).as_secs_f64() * 1e6 / f64::from(done)
 }
 

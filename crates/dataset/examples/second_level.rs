@@ -95,16 +95,16 @@ fn write_file(files: &Arc<Dataset>) -> Ino {
     let node = NewNode::new(Kind::File, 0o644);
     let ino = files
         .create(&OWNER, ROOT, b"file", &node)
-        .expect("room")
+        .expect("space")
         .ino;
     let mut state = 1_u64;
     for at in (0..FILE).step_by(PIECE as usize) {
         let piece: Vec<u8> = (0..PIECE / 8)
             .flat_map(|_| random(&mut state).to_le_bytes())
             .collect();
-        files.write(ino, at, &piece, false).expect("room");
+        files.write(ino, at, &piece, false).expect("space");
     }
-    files.sync_all().expect("room");
+    files.sync_all().expect("space");
     ino
 }
 

@@ -47,7 +47,7 @@ impl Bytes for File {
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
-        self.0.write(self.1, offset, data, false).expect("room");
+        self.0.write(self.1, offset, data, false).expect("space");
     }
 
     fn sync(&self) {
@@ -61,7 +61,7 @@ impl Bytes for Volume {
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
-        self.write_at(offset, &[IoSlice::new(data)]).expect("room");
+        self.write_at(offset, &[IoSlice::new(data)]).expect("space");
     }
 
     fn sync(&self) {

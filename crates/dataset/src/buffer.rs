@@ -43,11 +43,11 @@ impl Buffer {
             self.bytes.resize(len, 0);
         } else {
             // What grows in small steps is not to be copied at each.
-            let room = match self.bytes.len() {
+            let size = match self.bytes.len() {
                 0 => len,
                 _ => len.next_power_of_two(),
             };
-            let mut larger = Buffer::zeroed(room);
+            let mut larger = Buffer::zeroed(size);
             larger.bytes[..self.bytes.len()].copy_from_slice(&self.bytes);
             larger.bytes.truncate(len);
             *self = larger;

@@ -129,7 +129,7 @@ fn check_page(page: &Page) {
         }
     }
     assert!(page.used() <= PAGE);
-    // Replacing a key may leave no room for it; that is all that may go wrong.
+    // Replacing a key may leave no free space for it; that is all that may go wrong.
     assert!(Page::from_bytes(page.bytes()).is_some() || page.len() == 0);
 }
 

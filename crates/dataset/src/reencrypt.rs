@@ -56,13 +56,14 @@ impl Dataset {
             } else {
                 left = left.saturating_sub(size);
                 let bytes =
-                    self.open.record_room(array, size as usize) + self.settings().table_room();
-                let Ok(room) = self.pool.reserve_besides(bytes, ReserveFor::Writing, kept) else {
+                    self.open.record_space(array, size as usize) + self.settings().table_space();
+                let Ok(reserved) = self.pool.reserve_besides(bytes, ReserveFor::Writing, kept)
+                else {
                     // The commit frees what was replaced so far. Then there may be space again.
                     walk.progress.waits = !self.has_waiting();
                     break;
                 };
-                match self.reencrypt(array, slot, room)? {
+                match self.reencrypt(array, slot, reserved)? {
                     true => walk.found += 1,
                     false => walk.progress.damaged += 1,
                 }
@@ -112,7 +113,7 @@ impl Dataset {
     }
 
     /// False if the record cannot be opened.
-    fn reencrypt(&self, array: ArrayKind, slot: u64, room: Reservation) -> Result<bool> {
+    fn reencrypt(&self, array: ArrayKind, slot: u64, reserved: Reservation) -> Result<bool> {
         // Not borrowed: the device below may be a volume, which has its own to do.
         let mut buf = SEALED.take();
         let mut anew: Option<Sealed> = None;
@@ -140,7 +141,7 @@ impl Dataset {
             slot,
             was: ptr,
             placed,
-            _room: room,
+            _reserved: reserved,
         });
         Ok(true)
     }

@@ -158,8 +158,8 @@ impl Volume {
         let mut rest = data;
         while !rest.is_empty() {
             // Up to where a long one would end that begins at a multiple of the length.
-            let room = WRITE_MAX - (offset % WRITE_MAX as u64) as usize;
-            let (piece, more) = rest.split_at(room.min(rest.len()));
+            let left = WRITE_MAX - (offset % WRITE_MAX as u64) as usize;
+            let (piece, more) = rest.split_at(left.min(rest.len()));
             self.write_piece(offset, piece)?;
             offset += piece.len() as u64;
             rest = more;

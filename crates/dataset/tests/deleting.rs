@@ -76,7 +76,7 @@ fn delete_everything(pool: &Pool, files: &Dataset, size: usize, threads: usize, 
     let tend = || {
         while !is_over.load(Ordering::Relaxed) {
             pool.commit().unwrap();
-            files.reap_dead().unwrap();
+            files.free_dead_slots().unwrap();
         }
     };
     let delete = |names: &[String]| {

@@ -105,9 +105,9 @@ fn many_threads_sync_what_they_wrote_and_no_more_is_needed() {
     assert_clean(&pool);
 }
 
-fn reap(files: &Dataset) {
+fn free_dead(files: &Dataset) {
     while files.has_dead() {
-        files.reap_dead().unwrap();
+        files.free_dead_slots().unwrap();
     }
 }
 
@@ -136,7 +136,7 @@ fn a_synced_copy_has_what_its_source_had() {
     files.fsync(vfs::ROOT, false).unwrap();
     files.unlink(vfs::ROOT, b"first").unwrap();
     files.forget(first, 1);
-    reap(&files);
+    free_dead(&files);
     files.sync_all().unwrap();
     files.fsync(vfs::ROOT, false).unwrap();
 
@@ -174,7 +174,7 @@ fn what_was_cut_off_a_file_that_is_gone_is_freed() {
     drop((files, pool));
     let (pool, files) = after_power_cut(&device, suite);
     files.lookup(vfs::ROOT, b"other").unwrap();
-    reap(&files);
+    free_dead(&files);
     files.sync_all().unwrap();
     let id = files.id();
     drop(files);
@@ -189,7 +189,7 @@ fn what_was_cut_off_a_file_that_is_gone_is_freed() {
     assert_clean(&pool);
 }
 
-/// Makes a dataset beside it that is full of something else, but for a little room.
+/// Makes a dataset beside it that is full of something else, but for a little space.
 fn fill_rest(pool: &Pool) {
     let other = new_dataset(77, None);
     let other = pool.create_dataset("tank/other", other, &origin());
@@ -211,7 +211,7 @@ fn fill_rest(pool: &Pool) {
     assert!((0..1000).any(|n| write(n) == Err(vfs::Error::NoSpace)));
     files.unlink(vfs::ROOT, b"spare").unwrap();
     files.forget(spare, 1);
-    reap(&files);
+    free_dead(&files);
     files.sync_all().unwrap();
 }
 

@@ -236,7 +236,7 @@ fn a_quota_is_kept_to_the_byte() {
     let copied = files.copy_range(ino, 0, copy, 0, 256 * KIB);
     assert_eq!(copied, Err(Error::Quota));
     assert_eq!(files.copy_range(ino, 0, copy, 0, 128 * KIB), Ok(128 * KIB));
-    // What goes is room at once.
+    // What goes is space at once.
     write(&files, copy, 128 * KIB, 124 * KIB).unwrap();
     assert_eq!(write(&files, other, 4 * KIB, 1), Err(Error::Quota));
     let cut = SetAttr {

@@ -44,7 +44,7 @@ fn run(seed: u64, steps: usize) {
         }
         match driver.dice.below(60) {
             0..=3 => pool.commit().unwrap(),
-            4 => files.reap_dead().unwrap(),
+            4 => files.free_dead_slots().unwrap(),
             5 => {
                 files.close().unwrap();
                 drop((files, pool));
@@ -102,7 +102,7 @@ fn deleting_everything_gives_everything_back() {
         vfs::FileSystem::removexattr(files.as_ref(), vfs::ROOT, &name).unwrap();
     }
     pool.commit().unwrap();
-    files.reap_dead().unwrap();
+    files.free_dead_slots().unwrap();
     pool.commit().unwrap();
     assert_clean(&pool);
     assert!(!files.has_dead());

@@ -435,7 +435,7 @@ fn a_full_pool_is_no_reason_to_stop_for_ever() {
         names.push(name);
     }
     rotate(&pool, &entry, &key, &files);
-    // More than there is room for beside the old records at once.
+    // More than there is space for beside the old records at once.
     reencrypt(&pool, &files, 1 << 30);
     assert_eq!(generations(&pool, entry.id), BTreeSet::from([2]));
     for name in &names {

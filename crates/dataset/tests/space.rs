@@ -1,4 +1,4 @@
-//! A device with little room: writers are told, and what is deleted comes back.
+//! A device with little space: writers are told, and what is deleted comes back.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn random(dice: &mut Dice, len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Writes files of a size until there is no room; how many are whole.
+/// Writes files of a size until there is no free space; how many are whole.
 fn fill(files: &Dataset, dice: &mut Dice, prefix: &str, size: usize) -> usize {
     for n in 0.. {
         let mut write = || -> vfs::Result<()> {
@@ -39,7 +39,7 @@ fn fill(files: &Dataset, dice: &mut Dice, prefix: &str, size: usize) -> usize {
     unreachable!()
 }
 
-/// Removes every so many files. With a snapshot that keeps them, there may be no room even for that.
+/// Removes every so many files. With a snapshot that keeps them, there may be no free space even for that.
 fn remove(files: &Dataset, prefix: &str, every: usize) -> bool {
     for (name, _) in look::list(files, ROOT).unwrap() {
         let text = String::from_utf8(name.clone()).unwrap();
@@ -63,7 +63,7 @@ fn free(files: &Dataset) -> u64 {
 }
 
 #[test]
-fn a_full_pool_says_so_and_deleting_makes_room() {
+fn a_full_pool_says_so_and_deleting_frees_space() {
     let (_device, pool, files) = opened(48 << 20, SUITE, 0);
     let mut dice = Dice(1);
     let first = fill(&files, &mut dice, "a", 1 << 20);
@@ -84,7 +84,7 @@ fn a_full_pool_says_so_and_deleting_makes_room() {
 }
 
 #[test]
-fn what_was_copied_before_the_room_ended_counts() {
+fn what_was_copied_before_the_pool_was_full_counts() {
     let (_device, _pool, files) = opened(48 << 20, SUITE, 0);
     let mut dice = Dice(4);
     let from = create_file(&files, "from").unwrap();
@@ -109,7 +109,7 @@ fn what_was_copied_before_the_room_ended_counts() {
 
 /// A kernel lets go of what was unlinked some time after it was, and writers do not know that.
 #[test]
-fn what_was_just_unlinked_is_room_as_soon_as_it_is_let_go_of() {
+fn an_unlinked_file_is_free_space_at_its_last_close() {
     let (_device, pool, files) = opened(48 << 20, SUITE, 0);
     let mut dice = Dice(3);
     let count = fill(&files, &mut dice, "a", 1 << 20);
@@ -123,7 +123,7 @@ fn what_was_just_unlinked_is_room_as_soon_as_it_is_let_go_of() {
         }
         other.forget(ino, 1);
     });
-    // One that is in use all the time is not waited for again and again, and there is no room after all.
+    // One that is in use all the time is not waited for again and again, and there is no free space after all.
     files.lookup(ROOT, b"a1").unwrap();
     files.unlink(ROOT, b"a1").unwrap();
     let again = fill(&files, &mut dice, "b", 1 << 20);
@@ -143,7 +143,7 @@ fn deleting_what_a_snapshot_keeps_works_on_a_full_pool() {
     pool.commit().unwrap();
     snapshot(&pool, "tank@kept");
     fill(&files, &mut dice, "b", 4096);
-    // Nothing of this gives room back, and it has to go on until nothing is left or say why.
+    // Nothing of this gives space back, and it has to go on until nothing is left or say why.
     assert!(remove(&files, "a", 1));
     assert!(remove(&files, "b", 1));
     fill(&files, &mut dice, "c", 100_000);
@@ -169,14 +169,14 @@ fn deleting_what_a_snapshot_keeps_works_on_a_full_pool() {
 }
 
 #[test]
-fn large_files_find_room_between_small_ones() {
+fn large_files_find_space_between_small_ones() {
     for seed in seeds(500, 3) {
         let (device, pool, files) = opened(40 << 20, SUITE, 0);
         let mut dice = Dice(seed);
         let small = fill(&files, &mut dice, "small", 4096);
         assert!(remove(&files, "small", 2));
         files.sync_all().unwrap();
-        // There is hardly a run of two units left, and half of the room.
+        // There is hardly a run of two units left, and half of the space.
         let large = fill(&files, &mut dice, "large", 1 << 20);
         assert!(large > 8, "seed {seed}: {large} files among {small}");
         snapshot(&pool, "tank@kept");

@@ -110,7 +110,7 @@ fn threads_do_not_disturb_each_other() {
                         let _ = pool.destroy_dataset(&name, false, &origin());
                         pool.snapshot(&[name], false, &origin()).unwrap();
                     }
-                    files.reap_dead().unwrap();
+                    files.free_dead_slots().unwrap();
                 }
             });
             let threads: Vec<_> = (0..4)

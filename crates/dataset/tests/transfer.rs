@@ -16,7 +16,9 @@ use common::model::{Picture, assert_same};
 use common::*;
 use dataset::{Compression, Dataset, RecordOpener, RecordSealer, Resealer, Settings};
 use forged::fitting;
-use pool::{Begin, NewClone, Pool, Position, ReceiveInto, Reception, SealInput, Sealing, SendOf};
+use pool::{
+    Begin, NewClone, Pool, Position, ReceiveInto, ReceivePolicy, SealInput, Sealing, SendOf,
+};
 
 /// Where something travels, and what it is there.
 struct Copy<'a> {
@@ -85,7 +87,7 @@ impl Copy<'_> {
     }
 }
 
-impl Reception for Copy<'_> {
+impl ReceivePolicy for Copy<'_> {
     fn keyring(&self, begin: &Begin, now: Option<&[u8]>) -> Result<Option<Vec<u8>>, String> {
         Ok(now.is_none().then(|| begin.keyring.clone()))
     }

@@ -21,10 +21,10 @@ const PAGE: usize = 4096;
 const BEFORE_DATA: usize = size_of::<InHeader>() + size_of::<WriteIn>();
 /// Where a request begins.
 const START: usize = PAGE - BEFORE_DATA;
-/// The kernel refuses to be read with less room than for its largest request.
+/// The kernel refuses to be read with less space than for its largest request.
 const LEN: usize = MAX_WRITE as usize + 2 * PAGE;
 
-/// Room for one request.
+/// Space for one request.
 pub(crate) struct Buffer {
     bytes: MmapMut,
     /// The longest request that was read into these pages.
@@ -56,10 +56,10 @@ impl Buffer {
 
     /// Waits for a request.
     pub(crate) fn read(&mut self, device: BorrowedFd<'_>) -> io::Result<&[u8]> {
-        let room = &mut self.bytes[START..];
+        let free = &mut self.bytes[START..];
         let mut again = true;
         loop {
-            match io::read(device, &mut *room) {
+            match io::read(device, &mut *free) {
                 Ok(len) => {
                     self.longest = self.longest.max(len);
                     return Ok(&self.bytes[START..START + len]);

@@ -383,12 +383,12 @@ fn put_written(out: &mut Vec<u8>, len: u64) {
     put(out, &abi::WriteOut { size, padding: 0 });
 }
 
-/// An xattr answer: its size if that is asked for, else the value if there is room for it.
-fn put_sized(out: &mut Vec<u8>, value: &[u8], room: u32) -> Result<()> {
+/// An xattr answer: its size if that is asked for, else the value if there is space for it.
+fn put_sized(out: &mut Vec<u8>, value: &[u8], size_max: u32) -> Result<()> {
     let size = u32::try_from(value.len()).map_err(|_| Errno::RANGE)?;
-    match room {
+    match size_max {
         0 => put(out, &abi::GetxattrOut { size, padding: 0 }),
-        room if size > room => return Err(Errno::RANGE),
+        size_max if size > size_max => return Err(Errno::RANGE),
         _ => out.extend_from_slice(value),
     }
     Ok(())

@@ -227,7 +227,7 @@ fn extended_attributes() {
     assert_eq!(get(&path, "user.one").unwrap(), b"uno");
     assert_eq!(get(&path, "user.empty").unwrap(), b"");
     assert_eq!(get(&path, "user.none"), Err(Errno::NODATA));
-    // How much room it takes, and too little of it.
+    // How much space it takes, and too little of it.
     assert_eq!(rustix::fs::lgetxattr_query(&path, "user.one"), Ok(3));
     let short = rustix::fs::lgetxattr(&path, "user.one", &mut [0; 2][..]);
     assert_eq!(short, Err(Errno::RANGE));

@@ -37,8 +37,8 @@ fn volatile(mounted: &Mounted) -> Ino {
 /// What an open directory lists, from its beginning.
 fn list(dir: &File) -> BTreeSet<String> {
     rustix::fs::seek(dir, SeekFrom::Start(0)).unwrap();
-    let mut room = Vec::with_capacity(8192);
-    let mut entries = RawDir::new(dir.as_fd(), room.spare_capacity_mut());
+    let mut buffer = Vec::with_capacity(8192);
+    let mut entries = RawDir::new(dir.as_fd(), buffer.spare_capacity_mut());
     let mut names = BTreeSet::new();
     while let Some(entry) = entries.next() {
         let name = entry.unwrap().file_name().to_str().unwrap().to_owned();

@@ -90,7 +90,7 @@ fn slots_are_numbered_by_the_lowest_free_number() {
         wrapping.add_slot(&wrapping_key, 0, &key(byte), &CHEAP, NOW, &random)
     };
     for number in 1..SLOTS_MAX as u32 {
-        assert_eq!(add(&mut wrapping, number as u8).expect("room"), number);
+        assert_eq!(add(&mut wrapping, number as u8).expect("space"), number);
     }
     assert!(matches!(add(&mut wrapping, 99), Err(Error::SlotsFull)));
     wrapping.remove_slot(5, &wrapping_key).expect("remove");
@@ -100,8 +100,8 @@ fn slots_are_numbered_by_the_lowest_free_number() {
         Err(Error::NoSlot(5))
     ));
     assert!(matches!(wrapping.unlock(&key(5)), Err(Error::WrongKey)));
-    assert_eq!(add(&mut wrapping, 50).expect("room"), 5);
-    assert_eq!(add(&mut wrapping, 51).expect("room"), 17);
+    assert_eq!(add(&mut wrapping, 50).expect("space"), 5);
+    assert_eq!(add(&mut wrapping, 51).expect("space"), 17);
     assert!(matches!(add(&mut wrapping, 99), Err(Error::SlotsFull)));
 
     let full = Keyring::new(

@@ -28,7 +28,7 @@ impl Container {
     /// Makes the container one of another version.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the other version cannot hold what is there; [`Error::NoRoom`].
+    /// [`Error::Usage`] if the other version cannot hold what is there; [`Error::NoSpace`].
     pub fn convert(&mut self, to: Version, random: &dyn Random) -> Result<()> {
         self.check_changeable()?;
         match (&self.header, to) {
@@ -240,7 +240,7 @@ fn luks1_areas(
         }
         taken.sort();
         let offset = gap(&taken, luks1::AREA_ALIGN, view.header_len(), len);
-        *area = offset.ok_or_else(|| Error::NoRoom {
+        *area = offset.ok_or_else(|| Error::NoSpace {
             what: "LUKS1 has eight areas for key material, and there is space for fewer".into(),
         })?;
         taken.push((*area, *area + len));

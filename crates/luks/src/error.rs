@@ -104,10 +104,10 @@ pub enum Error {
         /// The slot.
         slot: u32,
     },
-    /// There is no room in the header.
+    /// There is no free space in the header.
     #[error("the LUKS header has no free space for this: {what}")]
-    NoRoom {
-        /// For what, and how to make room.
+    NoSpace {
+        /// For what, and how to free space.
         what: String,
     },
     /// The device is smaller than the header says, or than a container must be.

@@ -55,7 +55,7 @@ impl Container {
     /// Lets the header have these flags, and no other of those that mean something here.
     ///
     /// # Errors
-    /// [`crate::Error::Usage`] for LUKS1; [`crate::Error::NoRoom`]; the failure of the device.
+    /// [`crate::Error::Usage`] for LUKS1; [`crate::Error::NoSpace`]; the failure of the device.
     pub fn set_flags(&mut self, flags: &[Flag], random: &dyn Random) -> Result<()> {
         let device = Arc::clone(&self.device);
         let header = self.luks2_mut("flags")?;

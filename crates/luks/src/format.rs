@@ -55,7 +55,7 @@ pub struct Format {
     pub data_offset: Option<u64>,
     /// How long a copy of a LUKS2 header is, in bytes.
     pub copy_len: u64,
-    /// How much room there is for key material, in bytes; what is left before the data if not said.
+    /// How much space there is for key material, in bytes; what is left before the data if not said.
     pub areas_len: Option<u64>,
     /// How the first slot protects the key.
     pub slot: SlotChoice,
@@ -107,7 +107,7 @@ pub fn format(
         header,
         is_overwritten: false,
     };
-    container.check_room(format)?;
+    container.check_space(format)?;
     // Settled before anything is written: there may be too little memory for it.
     let mut slot = format.slot.clone();
     slot.kdf = slot.kdf.forced()?;
@@ -278,13 +278,13 @@ fn areas_len(format: &Format, data_offset: u64) -> Result<u64> {
         0 => DATA_OFFSET,
         offset => offset,
     };
-    let room = end.checked_sub(2 * format.copy_len).ok_or_else(|| {
+    let len = end.checked_sub(2 * format.copy_len).ok_or_else(|| {
         let needed = 2 * format.copy_len;
         Error::Usage(format!(
             "data cannot begin before byte {needed}, where the header ends"
         ))
     })?;
-    Ok((room - room % luks2::AREA_ALIGN).min(luks2::AREAS_MAX))
+    Ok((len - len % luks2::AREA_ALIGN).min(luks2::AREAS_MAX))
 }
 
 /// Overwrites the beginning of every header that may be there, one after the other: with the first one,
@@ -306,10 +306,10 @@ fn object(json: Value) -> Map<String, Value> {
 }
 
 impl Container {
-    fn check_room(&self, format: &Format) -> Result<()> {
+    fn check_space(&self, format: &Format) -> Result<()> {
         let segment = self.segment()?;
         if let Some(integrity) = &segment.integrity {
-            return integrity::check_room(&*self.device, &segment, integrity);
+            return integrity::check_space(&*self.device, &segment, integrity);
         }
         let least = match segment.offset {
             0 => self.header_len(),
@@ -325,7 +325,7 @@ impl Container {
         }
     }
 
-    /// Overwrites every header that may be there, and the room for key material.
+    /// Overwrites every header that may be there, and the space for key material.
     fn give_up_old(&self, random: &dyn Random) -> Result<()> {
         let device = &*self.device;
         give_up(device)?;

@@ -146,7 +146,7 @@ fn find_plain(material: &[u8]) -> Option<u64> {
     found.map(|sector| sector as u64)
 }
 
-/// How much room a key takes in the header, in bytes.
+/// How much space a key takes in the header, in bytes.
 pub(crate) fn area_len(key_len: usize, align: u64) -> u64 {
     material_len(key_len).next_multiple_of(align)
 }

@@ -272,7 +272,7 @@ impl Header {
     /// from where to where its material goes. Only the first sector of the header changes.
     ///
     /// # Errors
-    /// [`Error::NoRoom`]; [`Error::Usage`] if areas are not where they can stay.
+    /// [`Error::NoSpace`]; [`Error::Usage`] if areas are not where they can stay.
     pub(crate) fn vacate(&mut self, begin: u64, end: u64) -> Result<Option<(u64, u64)>> {
         let unaligned = |slot: &Keyslot| !slot.offset.is_multiple_of(AREA_ALIGN);
         if self.slots().iter().any(unaligned) {
@@ -311,7 +311,7 @@ impl Header {
                 let behind = self.header_len().next_multiple_of(AREA_ALIGN);
                 let fits = behind + len <= end;
                 let behind = fits.then(|| sectors(behind)).transpose()?;
-                let full = || Error::NoRoom {
+                let full = || Error::NoSpace {
                     what:
                         "LUKS2 needs the space of a key slot; remove one of the slots 0 to 5 first"
                             .into(),

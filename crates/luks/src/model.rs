@@ -78,7 +78,7 @@ pub struct Keyslot {
     pub cipher_key_len: usize,
     /// Where the area is, in bytes.
     pub offset: u64,
-    /// How much room the area has, in bytes.
+    /// How much space the area has, in bytes.
     pub len: u64,
 }
 

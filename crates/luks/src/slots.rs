@@ -50,7 +50,7 @@ impl Container {
     /// Lets another passphrase open the container, and says which slot it got.
     ///
     /// # Errors
-    /// [`Error::SlotInUse`], [`Error::NoRoom`], [`Error::Usage`].
+    /// [`Error::SlotInUse`], [`Error::NoSpace`], [`Error::Usage`].
     pub fn add_key(
         &mut self,
         volume_key: &Secret,
@@ -92,7 +92,7 @@ impl Container {
             Some(id) => Ok(id),
             None => (0..most)
                 .find(|id| !used.contains(id))
-                .ok_or(Error::NoRoom {
+                .ok_or(Error::NoSpace {
                     what: format!("all {most} key slots are in use; remove one"),
                 }),
         }
@@ -317,11 +317,11 @@ fn gaps(header: &luks2::Header) -> Vec<(u64, u64)> {
     areas.into_iter().map(gap).collect()
 }
 
-/// The first gap between areas with room for `len` bytes.
+/// The first gap between areas with space for `len` bytes.
 fn find_gap(header: &luks2::Header, len: u64) -> Result<u64> {
     let mut gaps = gaps(header).into_iter();
     let fits = gaps.find(|(_, gap)| *gap >= len);
-    fits.map(|(at, _)| at).ok_or_else(|| Error::NoRoom {
+    fits.map(|(at, _)| at).ok_or_else(|| Error::NoSpace {
         what: format!(
             "key material has {} bytes; remove a key slot",
             header.view().areas_len

@@ -28,7 +28,7 @@ impl Container {
     ///
     /// # Errors
     /// [`Error::Usage`] if it is no token, refers to a key slot that is not there, or the number is in
-    /// use; [`Error::NoRoom`].
+    /// use; [`Error::NoSpace`].
     pub fn add_token(
         &mut self,
         token: Map<String, Value>,
@@ -45,7 +45,7 @@ impl Container {
             Some(id) => id,
             None => (0..OBJECTS_MAX)
                 .find(|id| !used.contains_key(id))
-                .ok_or(Error::NoRoom {
+                .ok_or(Error::NoSpace {
                     what: format!("there are {OBJECTS_MAX} tokens; remove one"),
                 })?,
         };

@@ -18,7 +18,7 @@ impl Container {
     /// the container is needed, and this one does not open it.
     ///
     /// # Errors
-    /// [`Error::SlotInUse`], [`Error::NoRoom`]; [`Error::Usage`] for LUKS1, and for a key that is too long.
+    /// [`Error::SlotInUse`], [`Error::NoSpace`]; [`Error::Usage`] for LUKS1, and for a key that is too long.
     pub fn add_unbound_key(
         &mut self,
         key_len: usize,
@@ -63,7 +63,7 @@ impl Container {
 pub(crate) fn free_digest(header: &luks2::Header) -> Result<u32> {
     let digests = &header.view().digests;
     let number = (0..DIGESTS_MAX).find(|number| !digests.contains_key(number));
-    number.ok_or(Error::NoRoom {
+    number.ok_or(Error::NoSpace {
         what: format!("there are {DIGESTS_MAX} digests of keys; remove a key slot without data"),
     })
 }

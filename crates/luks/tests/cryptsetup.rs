@@ -287,7 +287,7 @@ fn it_reads_our_tokens_priorities_and_names() {
     assert!(bench.opens(&path));
 }
 
-/// Room for key material of a chosen size moves the data.
+/// Space for key material of a chosen size moves the data.
 #[test]
 fn data_begins_where_it_begins_there() {
     let Some(bench) = Bench::new() else { return };

@@ -185,7 +185,7 @@ fn tokens_come_and_go() {
     let mut huge = bound;
     huge.insert("data".into(), "x".repeat(COPY).into());
     let error = made.add_token(huge, None, &RANDOM).unwrap_err();
-    assert!(matches!(error, Error::NoRoom { .. }), "{error}");
+    assert!(matches!(error, Error::NoSpace { .. }), "{error}");
     made.remove_token(0, &RANDOM).unwrap();
     let mut read = reopen(bytes(&made)).unwrap();
     assert!(matches!(

@@ -15,7 +15,7 @@ use luks::{Container, Error, Flags, Format, Mapping, Version};
 
 const PASSPHRASE: &str = "correct horse";
 const DATA_OFFSET: u64 = 4 << 20;
-/// With room for tags of 64 bytes for each 512.
+/// With space for tags of 64 bytes for each 512.
 const DEVICE_LEN: u64 = DATA_OFFSET + (4 << 20);
 
 struct Case {

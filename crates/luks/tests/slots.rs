@@ -95,20 +95,20 @@ fn a_passphrase_is_exchanged() {
 #[test]
 fn all_slots_can_be_used() {
     for (version, most) in [(Version::V1, 8), (Version::V2, 32)] {
-        // LUKS2 has room for as many as fit before its data.
-        let room = match version {
+        // LUKS2 has space for as many as fit before its data.
+        let slots = match version {
             Version::V1 => most,
             Version::V2 => ((1 << 20) - (32 << 10)) / (64 << 10),
         };
         let (mut made, key) = container(version);
         let slot = cheap_slot(version);
-        for id in 1..room {
+        for id in 1..slots {
             made.add_key(&key, &secret("more"), &slot, Some(id), &RANDOM)
                 .unwrap();
         }
         let before = bytes(&made);
         let full = made.add_key(&key, &secret("more"), &slot, None, &RANDOM);
-        assert!(matches!(full, Err(Error::NoRoom { .. })), "{full:?}");
+        assert!(matches!(full, Err(Error::NoSpace { .. })), "{full:?}");
         assert_eq!(
             before,
             bytes(&made),

@@ -11,10 +11,10 @@ pub(crate) const LARGE: usize = 1 << 20;
 const KEPT_BYTES: usize = 128 << 10;
 /// Answers are kept until there are so many: then the client gets them, and continues.
 const KEPT_MAX: usize = 16;
-/// Before the data of a large piece there is room for the head of its answer; data begins on a page.
-const HEAD_ROOM: usize = 4096;
+/// Before the data of a large piece there is space for the head of its answer; data begins on a page.
+const HEADROOM: usize = 4096;
 
-/// Answers that are kept, and room for one large piece. Memory is used up to what was needed at most.
+/// Answers that are kept, and space for one large piece. Memory is used up to what was needed at most.
 pub(crate) struct Buffers {
     kept: Box<[u8]>,
     len: usize,
@@ -46,7 +46,7 @@ impl Buffers {
         (self.len, self.answers) = (0, 0);
     }
 
-    /// One more answer, where there is room.
+    /// One more answer, where there is space.
     pub(crate) fn keep(&mut self, answer: &[u8]) {
         self.kept[self.len..self.len + answer.len()].copy_from_slice(answer);
         self.len += answer.len();
@@ -68,18 +68,18 @@ impl Buffers {
         Ok(())
     }
 
-    /// Room for what is to be written.
+    /// Space for what is to be written.
     pub(crate) fn payload(&mut self, len: usize) -> &mut [u8] {
-        if self.large.len() < HEAD_ROOM + len {
-            self.large.resize(HEAD_ROOM + len, 0);
+        if self.large.len() < HEADROOM + len {
+            self.large.resize(HEADROOM + len, 0);
         }
-        &mut self.large[HEAD_ROOM..HEAD_ROOM + len]
+        &mut self.large[HEADROOM..HEADROOM + len]
     }
 
     /// What was put there with a head before it, which is put there now.
     pub(crate) fn headed(&mut self, head: &[u8], len: usize) -> &[u8] {
-        let start = HEAD_ROOM - head.len();
-        self.large[start..HEAD_ROOM].copy_from_slice(head);
-        &self.large[start..HEAD_ROOM + len]
+        let start = HEADROOM - head.len();
+        self.large[start..HEADROOM].copy_from_slice(head);
+        &self.large[start..HEADROOM + len]
     }
 }

@@ -87,7 +87,7 @@ pub(crate) enum Kind {
 pub(crate) mod flag {
     /// It is durable before the answer.
     pub(crate) const FUA: u16 = 1;
-    /// Zeros are to take room.
+    /// Zeros are to take space.
     pub(crate) const NO_HOLE: u16 = 1 << 1;
     /// The answer comes in one piece.
     pub(crate) const DONT_FRAGMENT: u16 = 1 << 2;

@@ -30,7 +30,7 @@ pub enum Error {
         /// The reason.
         detail: String,
     },
-    /// Too little room.
+    /// Too little space.
     #[error("no space is left in the pool")]
     NoSpace,
     /// A quota or reservation does not allow it.

@@ -7,11 +7,11 @@ use crate::engine::{deadlist, dedup};
 use crate::format::config::Config;
 use crate::format::entry::Entry;
 use crate::format::extent::Extent;
+use crate::format::free_job::FreeJob;
 use crate::format::history_line;
 use crate::format::log_head::LogHead;
 use crate::format::node::Node;
 use crate::format::pointer::{Addr, Place, RecordPtr};
-use crate::format::reap_job::ReapJob;
 use crate::format::root::PoolRoot;
 use crate::format::stream::{Begin, ResumeToken};
 use crate::storage::gang::{Bounds, CHECKSUM, Gang, MAP_LEN, mark_of};
@@ -40,8 +40,8 @@ pub fn decode(kind: u8, bytes: &[u8]) {
             }
         }
         4 => {
-            if let Some(job) = ReapJob::decode(bytes) {
-                assert_eq!(ReapJob::decode(&job.encode()), Some(job));
+            if let Some(job) = FreeJob::decode(bytes) {
+                assert_eq!(FreeJob::decode(&job.encode()), Some(job));
             }
         }
         5 => {
@@ -242,8 +242,8 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         who: "root on host".into(),
         text: "strongroom create tank".into(),
     };
-    let job = ReapJob {
-        what: crate::format::reap_job::Reap::Tree { min_birth: 3 },
+    let job = FreeJob {
+        what: crate::format::free_job::ToFree::Tree { min_birth: 3 },
         root: RecordPtr::EMPTY,
         cursor: 9,
     };

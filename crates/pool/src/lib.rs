@@ -47,7 +47,7 @@ mod storage;
 
 pub use engine::context::Hold;
 pub use engine::dataset::{DatasetHooks, OpenDataset};
-pub use engine::dedup::ROOM as DEDUP_ROOM;
+pub use engine::dedup::SPACE as DEDUP_SPACE;
 pub use engine::history::Origin;
 pub use engine::log::{LogEnd, LogEntry, LogReader};
 pub use engine::placed::Placed;
@@ -84,7 +84,7 @@ pub use ops::holds::Hold as SnapshotHold;
 pub use ops::info::{Listed, SpaceInfo, Superblock};
 pub use ops::log::{ShownEntry, ShownLog};
 pub use ops::pool::Pool;
-pub use ops::receive::{ReceiveInto, Reception, SealRecords, SealedRecord, Sealing};
+pub use ops::receive::{ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, Sealing};
 pub use ops::send::{OpenRecords, SendOf, Sending};
 pub use storage::cache_device::SecondaryCache;
 pub use storage::space::{Reservation, ReserveFor, TurnToFree};

@@ -152,7 +152,7 @@ fn many_threads_share() {
     assert!(info.records <= 20);
 }
 
-/// Walks are bounded by what the pool has room for; what is shared may be more.
+/// Walks are bounded by what the pool has space for; what is shared may be more.
 #[test]
 fn there_may_be_more_pointers_than_units() {
     let devices = fault_devices(1, &FaultClock::new());

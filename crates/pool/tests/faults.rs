@@ -70,7 +70,7 @@ fn a_failed_flush_is_never_taken_for_success() {
 }
 
 #[test]
-fn a_store_without_room_suspends() {
+fn a_full_device_suspends_the_pool() {
     let clock = FaultClock::new();
     let devices = fault_devices(1, &clock);
     let pool = create_on(&devices);

@@ -341,7 +341,7 @@ fn a_group_grows_when_all_of_its_devices_have() {
         assert!(gained.records >= 7 << 20, "{gained:?}");
         workload.run(30);
         assert_clean(&workload.pool);
-        // A device that has room for what the group had before has none for what it has now.
+        // A device that has space for what the group had before has none for what it has now.
         let small = Arc::new(FaultDevice::new(DEVICE_SIZE, &clock));
         let refused = workload.attach_device(100, &new_member(&small, 200), true, &origin());
         assert!(refused.unwrap_err().to_string().contains("at least"));

@@ -79,14 +79,14 @@ fn what_is_reserved_counts_for_those_above_and_is_kept_from_the_others() {
     assert!(taken > 256 * KIB && taken < 512 * KIB);
     assert_eq!((kept(a), kept(other)), (0, 512 * KIB - taken));
 
-    // Reserving room leaves it.
+    // Reserving space leaves it.
     let available = pool.space().available;
     assert_eq!(pool.available_to(other).unwrap(), available - kept(other));
     assert_eq!(pool.available_to(below).unwrap(), available);
-    let room = |id, bytes| pool.reserve_besides(bytes, ReserveFor::Writing, kept(id));
-    assert!(matches!(room(other, available), Err(Error::NoSpace)));
-    drop(room(below, available).unwrap());
-    drop(room(other, available - kept(other)).unwrap());
+    let reserve = |id, bytes| pool.reserve_besides(bytes, ReserveFor::Writing, kept(id));
+    assert!(matches!(reserve(other, available), Err(Error::NoSpace)));
+    drop(reserve(below, available).unwrap());
+    drop(reserve(other, available - kept(other)).unwrap());
 }
 
 #[test]
@@ -133,12 +133,12 @@ fn what_is_more_than_there_is_is_refused_and_changes_nothing() {
     );
     set(&pool, "tank/a", "quota", None).unwrap();
 
-    let room = pool.space().available;
+    let free = pool.space().available;
     refused(
-        create(&pool, "tank/c", &[("reservation", room + 1)]),
+        create(&pool, "tank/c", &[("reservation", free + 1)]),
         "this would reserve",
     );
-    create(&pool, "tank/c", &[("reservation", room - 512 * KIB)]).unwrap();
+    create(&pool, "tank/c", &[("reservation", free - 512 * KIB)]).unwrap();
     refused(
         set(&pool, "tank/a", "refreservation", Some(2 << 20)),
         "this would reserve",

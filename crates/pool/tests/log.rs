@@ -258,7 +258,7 @@ fn no_entry_points_to_devices_that_are_not_listed_yet() {
         let ptr = synced.put(&hold, ArrayKind::Data, 100 + record, placed.unwrap());
         drop(hold);
         let payload = vec![2; 4096 - LOG_HEADER - LOG_PLACE];
-        // Without room for it in the log a commit would have to do it.
+        // Without space for it in the log a commit would have to do it.
         let appended = append_pointing(&synced, Some(ptr), payload);
         newest = appended.map(|(_, sequence)| sequence).or(newest);
         let image = |disk: &Arc<FaultDevice>| disk.to_bytes();

@@ -81,7 +81,7 @@ fn logs_go_to_their_devices_and_records_never() {
     pool.commit().unwrap();
     assert_eq!(groups(&top_log(&pool)), [1]);
     let free = pool.space().free;
-    // As many records as there is room for.
+    // As many records as there is space for.
     let mut slot = 2;
     while put_reserved(&pool, &dataset, ArrayKind::Data, slot, sized(slot, 8)).is_ok() {
         let ptr = dataset.get(ArrayKind::Data, slot).unwrap();

@@ -457,7 +457,7 @@ fn groups_are_added_and_used() {
         workload.reopened(|| open_on(&devices[..members]).unwrap());
         assert_clean(&workload.pool);
         assert_eq!(workload.space().total, after.total);
-        // More than the first device had room for.
+        // More than the first device had space for.
         let left = fill(&mut workload);
         assert!(left > 8 << 20, "{left}");
         settle(&workload.pool);

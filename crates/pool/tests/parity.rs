@@ -96,7 +96,7 @@ fn wrong_columns_are_found_and_mended() {
     }
 }
 
-/// Writes records until there is no room, and returns how many bytes that were.
+/// Writes records until there is no free space, and returns how many bytes that were.
 fn fill(pool: &Pool, units: u64) -> u64 {
     let dataset = pool.open_dataset(1).unwrap();
     let mut bytes = 0;

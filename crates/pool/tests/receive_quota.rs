@@ -10,7 +10,7 @@ use common::model::settle;
 use common::streams::*;
 use common::*;
 use pool::ArrayKind::Data;
-use pool::{Begin, Error, Pool, ReceiveInto, Reception};
+use pool::{Begin, Error, Pool, ReceiveInto, ReceivePolicy};
 
 /// Records of 64 KiB in a stream.
 const RECORDS: u64 = 40;
@@ -46,7 +46,7 @@ fn receive_some(
     pool: &Pool,
     stream: &[u8],
     target: &str,
-    reception: &dyn Reception,
+    policy: &dyn ReceivePolicy,
     resumable: bool,
 ) -> (pool::Result<()>, u64) {
     let mut rest = stream;
@@ -56,7 +56,7 @@ fn receive_some(
         resumable,
         is_open: false,
     };
-    let result = pool.receive(&mut rest as &mut dyn Read, &into, reception, &origin());
+    let result = pool.receive(&mut rest as &mut dyn Read, &into, policy, &origin());
     (result, (stream.len() - rest.len()) as u64)
 }
 
@@ -96,7 +96,7 @@ fn a_quota_of_a_dataset_above_ends_it() {
     assert!(to.find("tank/q/b").is_err());
     assert_eq!(to.space().free, before);
     assert_clean(&to);
-    // Kept, it goes on once there is more room.
+    // Kept, it goes on once there is more space.
     let (result, _) = receive_some(&to, &full, "tank/q/b", &AsItIs, true);
     assert_refused(result, "quota");
     set(&to, "tank/q", "quota", Some(8 << 20));
@@ -131,7 +131,7 @@ fn an_increment_counts_with_what_is_there() {
 /// Gives a dataset that is received a property.
 struct With(&'static str, u64);
 
-impl Reception for With {
+impl ReceivePolicy for With {
     fn keyring(
         &self,
         begin: &Begin,

@@ -21,7 +21,7 @@ fn scrub(pool: &Pool) -> pool::ScrubStatus {
     status
 }
 
-/// Writes long records until there is no room for them.
+/// Writes long records until there is no free space for them.
 fn fill_with_long(
     pool: &Pool,
     dataset: &OpenDataset,
@@ -210,7 +210,7 @@ fn a_map_that_leads_elsewhere_is_not_followed() {
 }
 
 #[test]
-fn a_room_that_is_dropped_gives_its_pieces_back() {
+fn a_dropped_reserve_frees_its_pieces() {
     let (_devices, pool, dataset, _) = with_one(DATA);
     pool.commit().unwrap();
     let free = pool.space().free;
@@ -222,8 +222,8 @@ fn a_room_that_is_dropped_gives_its_pieces_back() {
     drop(placed);
     assert_eq!(pool.space().free, free);
     assert_clean(&pool);
-    let room = dataset.record_room(DATA, 200 * 4096);
-    assert!(pool.reserve(room, ReserveFor::Writing).is_ok());
+    let bytes = dataset.record_space(DATA, 200 * 4096);
+    assert!(pool.reserve(bytes, ReserveFor::Writing).is_ok());
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn freed_space_goes_back_to_the_host() {
 }
 
 #[test]
-fn emptying_far_slots_sets_room_aside_for_every_node() {
+fn emptying_far_slots_reserves_space_for_every_node() {
     let devices = fault_devices(1, &FaultClock::new());
     let pool = create_on(&devices);
     let dataset = pool.open_dataset(1).unwrap();
@@ -269,7 +269,7 @@ fn emptying_far_slots_sets_room_aside_for_every_node() {
         put(&pool, &dataset, DATA, slot + 1, sized(2, 1)).unwrap();
     }
     pool.commit().unwrap();
-    let wanted = dataset.punch_room(DATA, &slots);
+    let wanted = dataset.punch_space(DATA, &slots);
     assert!(wanted >= 2 * 60 * 2 * 4096, "two nodes for each: {wanted}");
     let before = pool.space().available;
     for slot in &slots {

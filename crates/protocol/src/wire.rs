@@ -104,8 +104,8 @@ impl<W: Write> DataWriter<W> {
 
 impl<W: Write> Write for DataWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = DATA_MAX - self.piece.len();
-        let taken = &bytes[..bytes.len().min(room)];
+        let left = DATA_MAX - self.piece.len();
+        let taken = &bytes[..bytes.len().min(left)];
         self.piece.extend_from_slice(taken);
         if self.piece.len() == DATA_MAX {
             self.flush()?;

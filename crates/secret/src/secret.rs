@@ -156,7 +156,7 @@ impl Secret {
         self.region.as_ref().map_or(0, |r| r.bytes().len())
     }
 
-    /// Makes room for `more` bytes past the present ones, of `limit` in all. What grows has twice as much
+    /// Makes space for `more` bytes past the present ones, of `limit` in all. What grows has twice as much
     /// afterwards, so that a long secret is not copied again and again.
     fn reserve(&mut self, more: usize, limit: usize) -> Result<()> {
         let needed = self.len.checked_add(more).ok_or(Error::SecretTooLong)?;

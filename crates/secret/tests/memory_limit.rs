@@ -31,7 +31,7 @@ fn the_limit_is_named() {
         "{message}"
     );
 
-    // What is locked stays, and its page has room for more of its size.
+    // What is locked stays, and its page has space for more of its size.
     let after = Key::from_bytes(&[2; 32]).expect("a slot in a page that is locked");
     assert_ne!(before, after);
 }

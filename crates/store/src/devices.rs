@@ -233,9 +233,9 @@ impl Store {
             .collect()
     }
 
-    /// How many segments a device of so many bytes has room for.
-    pub fn room_for(&self, size: u64) -> u32 {
-        self.template().room_for(size)
+    /// How many segments a device of so many bytes has space for.
+    pub fn segments_in(&self, size: u64) -> u32 {
+        self.template().segments_in(size)
     }
 
     /// How a group lays out what it holds.
@@ -281,7 +281,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// How many segments a device has room for.
+    /// How many segments a device has space for.
     pub(crate) fn segments(&self, new: &NewMember) -> Result<u32> {
         let device = &new.device;
         let whole = Geometry::new(
@@ -319,7 +319,7 @@ impl Template {
         Ok(Arc::new(member))
     }
 
-    /// The members of a new group, each with as many segments as the smallest has room for, but no more
+    /// The members of a new group, each with as many segments as the smallest has space for, but no more
     /// than that.
     pub(crate) fn group(
         &self,
@@ -343,8 +343,8 @@ impl Template {
                 ),
             })?,
         };
-        let rooms: Result<Vec<u32>> = devices.iter().map(|new| self.segments(new)).collect();
-        let segments = rooms?.into_iter().min().unwrap_or(0);
+        let all: Result<Vec<u32>> = devices.iter().map(|new| self.segments(new)).collect();
+        let segments = all?.into_iter().min().unwrap_or(0);
         let segments = segments.min(u32::MAX / shape.columns() as u32);
         let segments = segments.min(segments_max);
         let members = devices.iter().enumerate();
@@ -387,8 +387,8 @@ impl Template {
         }
     }
 
-    /// How many segments a device of so many bytes has room for.
-    pub(crate) fn room_for(&self, size: u64) -> u32 {
+    /// How many segments a device of so many bytes has space for.
+    pub(crate) fn segments_in(&self, size: u64) -> u32 {
         let whole = Geometry::new("", size, self.segment_size, self.key_blocks);
         whole.map_or(0, |whole| whole.segments)
     }

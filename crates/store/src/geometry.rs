@@ -64,8 +64,8 @@ impl Geometry {
     ) -> Result<Geometry> {
         let device_size = size - size % BLOCK as u64;
         let header_size = header_bytes(key_blocks).next_multiple_of(64 << 10);
-        let room = device_size.saturating_sub(2 * header_size);
-        let segments = room / u64::from(segment_size);
+        let size = device_size.saturating_sub(2 * header_size);
+        let segments = size / u64::from(segment_size);
         if segments < SEGMENTS_MIN {
             return Err(Error::TooSmall {
                 device: device.into(),
@@ -82,13 +82,13 @@ impl Geometry {
         })
     }
 
-    /// How many segments a device of this size has room for. Its group may have fewer.
-    pub(crate) fn room(&self) -> u32 {
+    /// How many segments a device of this size has space for. Its group may have fewer.
+    pub(crate) fn segments_max(&self) -> u32 {
         let between = self.device_size.saturating_sub(2 * self.header_size);
         u32::try_from(between / u64::from(self.segment_size)).unwrap_or(u32::MAX)
     }
 
-    /// The least size of a device that has room for so many segments.
+    /// The least size of a device that has space for so many segments.
     pub(crate) fn least_size(&self, segments: u32) -> u64 {
         2 * self.header_size + u64::from(segments) * u64::from(self.segment_size)
     }

@@ -44,7 +44,7 @@ impl Group {
         self.members.first().map_or(Shape::WHOLE, |m| m.shape())
     }
 
-    /// How many segments each of its devices has room for, and its shape.
+    /// How many segments each of its devices has space for, and its shape.
     pub(crate) fn per_column(&self) -> (u32, Shape) {
         let shape = self.shape();
         let segments = match (self.segments, self.members.first()) {
@@ -60,15 +60,18 @@ impl Group {
         if self.segments.is_some() {
             return self.segments();
         }
-        let rooms = self.members.iter().map(|member| member.geometry.room());
-        let most = rooms.max().unwrap_or(0);
+        let all = self
+            .members
+            .iter()
+            .map(|member| member.geometry.segments_max());
+        let most = all.max().unwrap_or(0);
         most.saturating_mul(self.shape().columns() as u32)
     }
 
     /// An error if a member cannot hold its part of so many segments.
-    pub(crate) fn check_room(&self, member: &Member, segments: u32) -> Result<()> {
+    pub(crate) fn check_space(&self, member: &Member, segments: u32) -> Result<()> {
         let each = segments / self.shape().columns() as u32;
-        match member.geometry.room() >= each {
+        match member.geometry.segments_max() >= each {
             true => Ok(()),
             false => Err(Error::TooSmall {
                 device: member.device.name(),
@@ -81,18 +84,18 @@ impl Group {
     /// Says how many segments there are, parity included.
     pub(crate) fn set_segments(&mut self, segments: u32) -> Result<()> {
         for member in &self.members {
-            self.check_room(member, segments)?;
+            self.check_space(member, segments)?;
         }
         self.segments = Some(segments);
         Ok(())
     }
 
-    /// Takes a member in, which must have room for its part.
+    /// Takes a member in, which must have space for its part.
     pub(crate) fn take_in(&mut self, member: Arc<Member>) -> Result<()> {
         // It may have grown since the member was labelled.
         let each = self.per_column().0;
         let all = each.saturating_mul(self.shape().columns() as u32);
-        self.check_room(&member, all)?;
+        self.check_space(&member, all)?;
         self.members.push(member);
         Ok(())
     }

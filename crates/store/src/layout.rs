@@ -211,7 +211,7 @@ impl Label {
     }
 }
 
-/// The least room for a label, the ring and `key_blocks` key blocks.
+/// The least space for a label, the ring and `key_blocks` key blocks.
 pub fn header_bytes(key_blocks: u32) -> u64 {
     (1 + u64::from(RING_SLOTS) + u64::from(key_blocks)) * BLOCK as u64
 }

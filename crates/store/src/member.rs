@@ -159,11 +159,11 @@ impl Member {
             column: self.label.column.get(),
             size: self.geometry.device_size,
             present: self.device.size(),
-            room: self.geometry.room(),
-            room_extended: self
+            segments: self.geometry.segments_max(),
+            segments_extended: self
                 .extended()
-                .map_or(0, |size| self.with_size(size).geometry.room())
-                .max(self.geometry.room()),
+                .map_or(0, |size| self.with_size(size).geometry.segments_max())
+                .max(self.geometry.segments_max()),
             is_spare: self.label.is_spare(),
             state: self.state(),
             errors: self.errors(),

@@ -10,7 +10,7 @@ use crate::member::Member;
 use crate::{Assigned, Error, Fault, Joins, MemberInfo, MemberState, NewMember, Result, Shape};
 
 impl Store {
-    /// Says how many segments a group has, parity included. Each of its members must have room for its part.
+    /// Says how many segments a group has, parity included. Each of its members must have space for its part.
     ///
     /// # Errors
     /// `Error::NoMember` if there is no such group, `Error::TooSmall` if a member is too small.
@@ -196,7 +196,7 @@ impl Store {
         member.set_state(MemberState::Offline);
         self.groups.try_change(|layout| {
             if let Some(group) = layout.groups.get(usize::from(member.label.group.get())) {
-                group.check_room(&member, group.segments())?;
+                group.check_space(&member, group.segments())?;
             }
             let mut all: Vec<Arc<Member>> = layout.all().cloned().collect();
             all.retain(|other| other.guid() != guid);

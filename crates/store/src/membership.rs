@@ -57,10 +57,10 @@ pub struct MemberInfo {
     pub size: u64,
     /// Bytes that it has, as of [`crate::Store::refresh_sizes`].
     pub present: u64,
-    /// How many segments there is room for in the bytes that the pool uses.
-    pub room: u32,
-    /// How many there would be room for after [`crate::Store::extend`].
-    pub room_extended: u32,
+    /// How many segments there is space for in the bytes that the pool uses.
+    pub segments: u32,
+    /// How many there would be space for after [`crate::Store::extend`].
+    pub segments_extended: u32,
     /// Whether it is labelled as a spare.
     pub is_spare: bool,
     /// What it is good for.

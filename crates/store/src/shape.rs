@@ -19,7 +19,7 @@
 //! ```
 //!
 //! The units of a stripe are rounded up to a multiple of parity + 1, which is what one unit of data
-//! takes: so whatever is free has room for something.
+//! takes: so whatever is free has space for something.
 
 use crate::UNIT;
 

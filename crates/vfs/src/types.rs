@@ -176,7 +176,7 @@ pub enum RenameMode {
 /// What `fallocate` does with a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallocate {
-    /// Make sure there is room; extend the file unless `keep_size`.
+    /// Make sure there is space; extend the file unless `keep_size`.
     Allocate {
         /// Leave the size as it is.
         keep_size: bool,

@@ -56,21 +56,21 @@ impl Daemon {
         let shape = volume
             .map(|new| volumes::shape(&new, &mut props))
             .transpose()?;
-        let plan = DatasetSpec::new(suite_above(&active, name)?, name, &props, context.channel)?;
-        let plan = plan.of_volume(shape);
+        let spec = DatasetSpec::new(suite_above(&active, name)?, name, &props, context.channel)?;
+        let spec = spec.of_volume(shape);
         let _admin = active.lock()?;
         if is_there()? {
             return Ok(());
         }
-        let mut plans = Vec::new();
+        let mut specs = Vec::new();
         for missing in missing_above(&active, name, parents)? {
             // Without properties of its own it asks for nothing.
             let above = suite_above(&active, &missing)?;
-            let plan = DatasetSpec::new(above, &missing, &Vec::new(), context.channel)?;
-            plans.push((missing, plan));
+            let spec = DatasetSpec::new(above, &missing, &Vec::new(), context.channel)?;
+            specs.push((missing, spec));
         }
-        plans.push((name.to_owned(), plan));
-        let made = create_all(&active, plans, context)?;
+        specs.push((name.to_owned(), spec));
+        let made = create_all(&active, specs, context)?;
         context.tell(active.apply_reservations(&made)?);
         if !no_mount {
             let failures = self.offer_datasets(&active, &made, context.caller());
@@ -453,10 +453,10 @@ fn not_the_root(active: &ActivePool, property: &str, name: &str) -> Failure {
 /// Makes datasets, each below the one before, all or none.
 fn create_all(
     active: &Arc<ActivePool>,
-    plans: Vec<(String, DatasetSpec)>,
+    specs: Vec<(String, DatasetSpec)>,
     context: &mut Context<'_>,
 ) -> Result<Vec<Arc<Entry>>> {
-    let first = plans.first().and_then(|(name, _)| name.rsplit_once('/'));
+    let first = specs.first().and_then(|(name, _)| name.rsplit_once('/'));
     let Some((above, _)) = first else {
         return Err(Failure::usage("create a pool with 'pool create'"));
     };
@@ -464,8 +464,8 @@ fn create_all(
     let above = active.pool.find(above)?;
     let mut all = Vec::new();
     let mut keys = Vec::new();
-    for (name, plan) in plans {
-        let (mut new, key) = plan.carry_out(Some((active, &above)), &name)?;
+    for (name, spec) in specs {
+        let (mut new, key) = spec.carry_out(Some((active, &above)), &name)?;
         if let Some(uid) = context.creator() {
             new.props.extend(active.grants_for_creator(&above, uid)?);
         }

@@ -8,7 +8,7 @@ use cipher::Suite;
 use dataset::{Compression, RecordSealer};
 use keys::{Format, Generation, KeySource, Keyring, Wrapping, WrappingKey};
 use parking_lot::Mutex;
-use pool::{Begin, Entry, ReceiveInto, Reception, Sealing};
+use pool::{Begin, Entry, ReceiveInto, ReceivePolicy, Sealing};
 use protocol::api::{FailureKind, Props};
 use protocol::property::{PROPERTIES, Property, Received, Settable};
 
@@ -30,7 +30,7 @@ pub(crate) struct Chosen {
     props: BTreeMap<String, String>,
     exclude: Vec<String>,
     /// How a new dataset is encrypted, if what comes is in the clear.
-    plan: Option<DatasetSpec>,
+    spec: Option<DatasetSpec>,
     /// Whether the caller chose that, instead of the dataset above.
     says_how: bool,
     /// Properties that the caller may not set, and so no stream for this caller.
@@ -74,7 +74,7 @@ impl Chosen {
                 ),
             ));
         }
-        let plan = match is_new && dataset.contains('/') {
+        let spec = match is_new && dataset.contains('/') {
             true => {
                 let above = suite_above(active, dataset)?;
                 Some(DatasetSpec::new(above, dataset, given, context.channel)?)
@@ -85,7 +85,7 @@ impl Chosen {
         Ok(Chosen {
             props,
             exclude,
-            plan,
+            spec,
             says_how,
             forbidden,
             may_clone: context.view.is_none() && context.creator().is_none(),
@@ -133,7 +133,7 @@ pub(crate) struct Rules<'a> {
     says_how: bool,
     forbidden: BTreeSet<&'static str>,
     may_clone: bool,
-    plan: Mutex<Option<DatasetSpec>>,
+    spec: Mutex<Option<DatasetSpec>>,
     new: Mutex<New>,
     /// What was received so far.
     received: Mutex<Vec<String>>,
@@ -181,7 +181,7 @@ impl<'a> Rules<'a> {
             says_how: chosen.says_how,
             forbidden: chosen.forbidden,
             may_clone: chosen.may_clone,
-            plan: Mutex::new(chosen.plan),
+            spec: Mutex::new(chosen.spec),
             new: Mutex::default(),
             received: Mutex::default(),
             failures: Mutex::default(),
@@ -251,9 +251,9 @@ impl<'a> Rules<'a> {
     /// How records are sealed for a new dataset.
     fn seal_new(&self, begin: &Begin, family: u64, txg: u64) -> Result<Sealing> {
         let gone = || Failure::usage("there was a dataset of this name, and it is gone; try again");
-        let plan = self.plan.lock().take().ok_or_else(gone)?;
+        let spec = self.spec.lock().take().ok_or_else(gone)?;
         let above = self.above()?;
-        let (made, props) = plan.keys(Some((self.active, &above)), self.dataset, family)?;
+        let (made, props) = spec.keys(Some((self.active, &above)), self.dataset, family)?;
         self.new.lock().props = props;
         if made.is_none() && begin.suite != 0 && !self.says_how {
             return Err(Failure::usage(
@@ -325,7 +325,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-impl Reception for Rules<'_> {
+impl ReceivePolicy for Rules<'_> {
     fn keyring(
         &self,
         begin: &Begin,

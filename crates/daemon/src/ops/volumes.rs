@@ -39,7 +39,7 @@ pub(crate) fn applies(entry: &Entry, property: &str) -> bool {
 }
 
 /// What a new volume is to be, by its size and properties, of which those are taken out that are not stored as
-/// such. Unless it is sparse its room is reserved.
+/// such. Unless it is sparse its space is reserved.
 pub(crate) fn shape(new: &NewVolume, props: &mut Props) -> Result<VolumeShape> {
     let mut block_size = BLOCK_SIZE;
     for (name, value) in props.iter() {

@@ -57,7 +57,7 @@ pub(crate) struct Daemon {
 /// The pools that this daemon has, and those it is to have at its next start.
 #[derive(Default)]
 struct Pools {
-    imported: BTreeMap<String, Arc<ActivePool>>,
+    active: BTreeMap<String, Arc<ActivePool>>,
     /// Not imported now, and not because a command exported them: they could not be imported at the
     /// start, or were exported for the daemon to end.
     absent: Remembered,
@@ -112,12 +112,12 @@ impl Daemon {
 
     /// The imported pools, by name.
     pub(crate) fn pools(&self) -> Vec<Arc<ActivePool>> {
-        self.pools.lock().imported.values().cloned().collect()
+        self.pools.lock().active.values().cloned().collect()
     }
 
     /// An imported pool.
     pub(crate) fn pool(&self, name: &str) -> Result<Arc<ActivePool>> {
-        self.pools.lock().imported.get(name).cloned().ok_or_else(|| {
+        self.pools.lock().active.get(name).cloned().ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
                 format!("there is no imported pool '{name}'; 'strongroom pool import' lists pools that can be imported"),
@@ -145,7 +145,7 @@ impl Daemon {
         if pools.stopping {
             return Err(Failure::new(FailureKind::Busy, "the daemon is ending"));
         }
-        if pools.imported.contains_key(&name) {
+        if pools.active.contains_key(&name) {
             return Err(already_imported(&name));
         }
         let guid = active.pool.guid();
@@ -155,7 +155,7 @@ impl Daemon {
             .absent
             .pools
             .retain(|_, known| known.guid != Some(guid));
-        pools.imported.insert(name, active);
+        pools.active.insert(name, active);
         self.remember(&pools);
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Daemon {
     /// Lets a pool go, for good. False if there is none of that name, neither here nor remembered.
     pub(crate) fn remove(&self, name: &str) -> bool {
         let mut pools = self.pools.lock();
-        let was_imported = pools.imported.remove(name).is_some();
+        let was_imported = pools.active.remove(name).is_some();
         let was_absent = pools.absent.remove(name);
         self.remember(&pools);
         was_imported || was_absent
@@ -172,7 +172,7 @@ impl Daemon {
     /// Lets a pool go, until the next start.
     pub(crate) fn set_aside(&self, active: &ActivePool) {
         let mut pools = self.pools.lock();
-        pools.imported.remove(&active.pool.name());
+        pools.active.remove(&active.pool.name());
         pools.absent.insert(active.pool.name(), active.known());
         self.remember(&pools);
     }
@@ -235,7 +235,7 @@ impl Daemon {
 
     fn to_remember(pools: &Pools) -> Remembered {
         let mut remembered = pools.absent.clone();
-        for active in pools.imported.values() {
+        for active in pools.active.values() {
             remembered.insert(active.pool.name(), active.known());
         }
         for (name, device) in &pools.joining {

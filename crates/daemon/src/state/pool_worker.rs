@@ -79,7 +79,7 @@ impl ActivePool {
         let mut more = false;
         for dataset in self.open_files() {
             if dataset.has_dead() {
-                let emptied = dataset.reap_dead();
+                let emptied = dataset.free_dead_slots();
                 if let Err(error) = emptied.and_then(|()| Ok(self.pool.commit()?)) {
                     tracing::warn!(%error, dataset = dataset.name(), "space could not be given back yet");
                 }

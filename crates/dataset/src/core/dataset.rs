@@ -31,7 +31,7 @@ use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Wri
 use crate::tree::{HEADER_SIZE, Header};
 
 /// What a page takes of the pool at most: two copies, with gang maps, and the nodes above it.
-pub(crate) const PAGE_ROOM: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
+pub(crate) const PAGE_SPACE: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
 
 /// A snapshot keeps this part of the pages that a dataset may keep.
 const SNAPSHOT_SHARE: usize = 8;
@@ -52,8 +52,8 @@ pub struct Dataset {
     pub(crate) volume: Option<VolumeShape>,
     pub(crate) inodes: Arc<Inodes>,
     pub(crate) unlinked: Unlinked,
-    /// Room in the pool for the pages that are dirty.
-    pub(crate) page_room: Mutex<Vec<Reservation>>,
+    /// Space in the pool for the pages that are dirty.
+    pub(crate) page_reservations: Mutex<Vec<Reservation>>,
     pub(crate) frozen: Mutex<FrozenFiles>,
     /// Records that workers are sealing.
     pub(crate) pending: Pending,
@@ -115,7 +115,7 @@ impl Dataset {
         }
         if dataset.open.is_writable() {
             // What cannot be removed now is still on the list the next time.
-            if let Err(error) = dataset.reap_orphans() {
+            if let Err(error) = dataset.remove_orphans() {
                 let name = dataset.name();
                 tracing::warn!(%error, dataset = name, "unlinked files could not be removed yet");
             }
@@ -172,7 +172,7 @@ impl Dataset {
             volume: entry.volume(),
             inodes: Arc::new(Inodes::new()),
             unlinked: Unlinked::default(),
-            page_room: Mutex::default(),
+            page_reservations: Mutex::default(),
             frozen: Mutex::default(),
             pending: Pending::default(),
             settings: RwLock::new(settings),
@@ -304,8 +304,8 @@ impl Dataset {
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
         let settings = self.check_writable()?;
-        let room = self.reserve_operation(&settings, why)?;
-        self.change_within(room, scope, operation, then)
+        let reserved = self.reserve_operation(&settings, why)?;
+        self.change_within(reserved, scope, operation, then)
     }
 
     /// As [`Dataset::change_in`], also while the dataset's settings refuse changes.
@@ -316,14 +316,14 @@ impl Dataset {
         operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
     ) -> Result<R> {
-        let room = self.reserve_operation(&self.settings(), why)?;
-        self.change_within(room, scope, operation, then)
+        let reserved = self.reserve_operation(&self.settings(), why)?;
+        self.change_within(reserved, scope, operation, then)
     }
 
     /// As [`Dataset::change_always`], with space that was set aside before.
     pub(crate) fn change_within<T, R>(
         &self,
-        room: Reservation,
+        reserved: Reservation,
         scope: Scope,
         mut operation: impl FnMut(&mut Writer<'_>) -> Step<T>,
         then: impl FnOnce(&Hold<'_>, T) -> R,
@@ -333,7 +333,7 @@ impl Dataset {
             let hold = self.pool.enter()?;
             match self.try_change(&hold, scope, &mut operation)? {
                 Ok((value, dirtied)) => {
-                    self.keep_room(room, dirtied);
+                    self.keep_reserved(reserved, dirtied);
                     return Ok(then(&hold, value));
                 }
                 Err((slot, evictions)) => {

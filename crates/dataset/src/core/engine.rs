@@ -82,8 +82,8 @@ impl Engine {
     }
 
     /// Bytes that the record cache may hold.
-    pub(crate) fn cache_room(&self) -> u64 {
-        self.cache.room()
+    pub(crate) fn cache_capacity(&self) -> u64 {
+        self.cache.capacity()
     }
 
     /// Bytes that are written and not yet in a pool, of all datasets.

@@ -38,5 +38,5 @@ pub(crate) struct Rewritten {
     pub(crate) slot: u64,
     pub(crate) was: RecordPtr,
     pub(crate) placed: Placed,
-    pub(crate) _room: Reservation,
+    pub(crate) _reserved: Reservation,
 }

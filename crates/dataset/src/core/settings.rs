@@ -1,6 +1,6 @@
 //! What an open dataset follows.
 
-use pool::{DEDUP_ROOM, OpenDataset, SecondaryCache};
+use pool::{DEDUP_SPACE, OpenDataset, SecondaryCache};
 
 use super::log::SyncMode;
 use crate::seal::Compression;
@@ -70,8 +70,8 @@ impl Default for Settings {
 
 impl Settings {
     /// What a record takes besides if it may be shared.
-    pub(crate) fn table_room(&self) -> u64 {
-        if self.dedup { DEDUP_ROOM } else { 0 }
+    pub(crate) fn table_space(&self) -> u64 {
+        if self.dedup { DEDUP_SPACE } else { 0 }
     }
 
     pub(super) fn keeps_metadata(&self) -> bool {

@@ -7,8 +7,8 @@ use vfs::{Attr, Caller, Ino, Kind, NewNode, ROOT, RenameMode, Time};
 use zerocopy::IntoBytes;
 
 use super::acl::{self, Acl};
+use super::async_free::destroy_inode;
 use super::names;
-use super::reap::destroy_inode;
 use crate::core::log::Scope;
 use crate::core::{Dataset, attr_of};
 use crate::error::Result;

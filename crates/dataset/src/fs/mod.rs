@@ -1,10 +1,10 @@
 //! A dataset as a file system.
 
 pub(crate) mod acl;
+mod async_free;
 mod dir;
 pub(crate) mod names;
 mod owners;
-mod reap;
 mod xattr;
 
 pub use owners::Miscount;

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use pool::ReserveFor;
 
 use crate::core::log::Scope;
-use crate::core::{Dataset, PAGE_ROOM, Settings};
+use crate::core::{Dataset, PAGE_SPACE, Settings};
 use crate::error::Result;
 use crate::tree::owners::{Account, Owner, Usage, some_accounts};
 use crate::tree::{Attempt, PAGE, View};
@@ -138,7 +138,7 @@ impl Dataset {
         self.pool.note_owners();
         let owners = self.read_tree(|r| Ok(r.recounted().map_or(0, BTreeMap::len)))? as u64;
         let pages = (owners * ACCOUNT_BYTES).div_ceil(PAGE as u64);
-        let room = self.reserve(settings, pages * PAGE_ROOM, ReserveFor::Writing)?;
+        let reserved = self.reserve(settings, pages * PAGE_SPACE, ReserveFor::Writing)?;
         self.change_in(
             Scope::Unlogged,
             ReserveFor::Writing,
@@ -155,7 +155,7 @@ impl Dataset {
             },
             |_, ()| (),
         )?;
-        self.page_room.lock().push(room);
+        self.page_reservations.lock().push(reserved);
         Ok(())
     }
 

@@ -48,7 +48,7 @@ impl Dataset {
         }
         let mut buffer = Buffer::zeroed(value.len().next_multiple_of(4096));
         buffer[..value.len()].copy_from_slice(value);
-        let _room = self.record_room(&self.settings(), buffer.len(), ReserveFor::Writing)?;
+        let _reserved = self.record_space(&self.settings(), buffer.len(), ReserveFor::Writing)?;
         let mut placed = Some(self.place_data(&buffer)?);
         let len = value.len() as u32;
         let operation = |w: &mut Writer<'_>| {
@@ -85,7 +85,7 @@ impl Dataset {
         match (&old, how) {
             (Some(_), SetXattr { create: true, .. }) => return Err(vfs::Error::Exists.into()),
             (None, SetXattr { replace: true, .. }) => return Err(vfs::Error::NoAttribute.into()),
-            (None, _) => self.check_list_room(w, ino, name)?,
+            (None, _) => self.check_list_space(w, ino, name)?,
             _ => {}
         }
         bury_value(w, old.as_deref());
@@ -93,7 +93,7 @@ impl Dataset {
         self.touch_xattr(w, ino, true)
     }
 
-    fn check_list_room(&self, w: &Writer<'_>, ino: Ino, name: &[u8]) -> Step<()> {
+    fn check_list_space(&self, w: &Writer<'_>, ino: Ino, name: &[u8]) -> Step<()> {
         let mut len = name.len() + 1;
         w.scan(
             &xattr_key(ino, b""),

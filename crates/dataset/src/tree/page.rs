@@ -385,10 +385,10 @@ mod tests {
                 let upper = lower.split(index, len);
                 assert!(lower.is_sound() && upper.is_sound());
                 assert_eq!([cells(&lower), cells(&upper)].concat(), all);
-                let room = |p: &Page| PAGE - HEAD - p.used();
+                let free = |p: &Page| PAGE - HEAD - p.used();
                 let above = upper.len() == 0 || index > lower.len();
                 let target = if above { &upper } else { &lower };
-                assert!(room(target) >= len, "index {index}, len {len}");
+                assert!(free(target) >= len, "index {index}, len {len}");
             }
         }
     }

@@ -22,7 +22,7 @@ pub struct Driver {
     log: Vec<String>,
 }
 
-/// The outcome of an operation that should have this one. Any may fail for want of room, for a quota or for an
+/// The outcome of an operation that should have this one. Any may fail for lack of space, for a quota or for an
 /// error of a device, which is for the caller to judge.
 fn agree<T>(result: Result<T>, expected: Result<()>, what: &str) -> Result<Option<T>> {
     match result {
@@ -57,7 +57,7 @@ impl Driver {
     /// One random operation, after which model and file system agree about its outcome.
     ///
     /// # Errors
-    /// The file system had no room, or a device failed. The model is then as if all had gone well.
+    /// The file system had no free space, or a device failed. The model is then as if all had gone well.
     pub fn step(&mut self, fs: &dyn FileSystem) -> Result<()> {
         self.in_steps = None;
         match self.dice.below(102) {

@@ -98,9 +98,9 @@ impl Sim {
         }
     }
 
-    /// There was no room: nothing has happened, or a part of what takes several steps.
+    /// There was no free space: nothing has happened, or a part of what takes several steps.
     fn refused(&mut self, guid: u64, fs: &SnapshotDirFs, before: Model, driver: Driver) {
-        self.say("   no room");
+        self.say("   no free space");
         let mut model = before.clone();
         if let Some((id, path)) = driver.in_steps {
             let ino = resolve(fs, &path);
@@ -114,7 +114,7 @@ impl Sim {
             assert!(is_part, "a part of it that cannot be");
             model.node_mut(id).contents = found;
         } else if let Ok(found) = look(fs) {
-            assert_same(&found, &before.picture(), "there was no room for it");
+            assert_same(&found, &before.picture(), "there was no free space for it");
         }
         self.dataset_mut(guid).history.push(model, true);
     }
@@ -134,7 +134,7 @@ impl Sim {
         match self.dice.below(12) {
             0..=5 => self.fsync(guid),
             6 => self.sync(guid),
-            7 => self.reap(guid),
+            7 => self.free_dead(guid),
             8 => {
                 self.say("give up logs");
                 let result = self.pool().give_up_logs();
@@ -180,9 +180,9 @@ impl Sim {
         }
     }
 
-    fn reap(&mut self, guid: u64) {
-        self.say(format!("{guid}: reap"));
-        let result = self.files(guid).reap_dead();
+    fn free_dead(&mut self, guid: u64) {
+        self.say(format!("{guid}: free dead slots"));
+        let result = self.files(guid).free_dead_slots();
         self.survive_dataset(result);
     }
 

@@ -1,4 +1,4 @@
-//! Devices that become larger, and the room that their pool gains.
+//! Devices that become larger, and the space that their pool gains.
 
 use pool::{DeviceInfo, DeviceState, Purpose};
 

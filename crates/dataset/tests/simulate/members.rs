@@ -400,7 +400,7 @@ impl Sim {
         }
     }
 
-    /// Goes on with a removal as far as there is room for it.
+    /// Goes on with a removal as far as there is space for it.
     pub fn remove_all(&mut self) {
         self.say("remove everything that is to go");
         let pool = self.pool();

@@ -43,7 +43,7 @@ impl From<bool> for Refusal {
 pub struct Tally {
     /// Something was found on a cache device.
     pub hits: u64,
-    /// A group of devices had more room than before.
+    /// A group of devices had more space than before.
     pub grown: u64,
     /// A stream became a clone.
     pub clones: u64,
@@ -259,7 +259,7 @@ impl Sim {
         match result {
             Ok(value) => Some(value),
             Err(pool::Error::NoSpace | pool::Error::KeyAreaFull { .. }) => {
-                self.say("   no room");
+                self.say("   no free space");
                 None
             }
             Err(error) => {

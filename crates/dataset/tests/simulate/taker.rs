@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cipher::{Random, Suite};
 use dataset::{Engine, RecordSealer, Settings};
 use keys::{Generation, Keyring, Wrapping, WrappingKey};
-use pool::{Begin, Reception, Sealing};
+use pool::{Begin, ReceivePolicy, Sealing};
 
 use crate::commands::settings;
 use crate::sim::Sim;
@@ -23,7 +23,7 @@ pub struct Taker {
     keyring: Option<Keyring>,
 }
 
-impl Reception for Taker {
+impl ReceivePolicy for Taker {
     /// What it has stays, and what is new comes behind it.
     fn keyring(&self, begin: &Begin, now: Option<&[u8]>) -> Result<Option<Vec<u8>>, String> {
         let Some(now) = now else {

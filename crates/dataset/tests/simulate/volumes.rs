@@ -131,7 +131,7 @@ impl Sim {
         self.say(format!("{guid}: {what} {offset}+{len}"));
         match result {
             Ok(()) => self.dataset_mut(guid).history.push(after, what != "write"),
-            Err(error) if error.is_no_space() => self.had_no_room(guid, volume, after),
+            Err(error) if error.is_no_space() => self.had_no_space(guid, volume, after),
             Err(error) => {
                 assert!(self.may_fail(), "{error}");
                 self.say(format!("   {error}"));
@@ -146,8 +146,8 @@ impl Sim {
     }
 
     /// Nothing has happened, or a part of what takes several steps.
-    fn had_no_room(&mut self, guid: u64, volume: &Volume, after: Model) {
-        self.say("   no room");
+    fn had_no_space(&mut self, guid: u64, volume: &Volume, after: Model) {
+        self.say("   no free space");
         let Ok(found) = picture(volume) else {
             assert!(self.may_fail());
             self.is_over = true;
@@ -167,7 +167,7 @@ impl Sim {
         match volume.flush() {
             Ok(()) if is_asked_for => self.dataset_mut(guid).history.mark(Synced::All),
             Ok(()) => {}
-            Err(error) if error.is_no_space() => self.say("   no room"),
+            Err(error) if error.is_no_space() => self.say("   no free space"),
             Err(error) => {
                 assert!(self.may_fail(), "{error}");
                 self.say(format!("   {error}"));
@@ -198,7 +198,7 @@ impl Sim {
             Err(error) => panic!("{error}"),
             Ok(()) => Ok(()),
         };
-        // What was cut off goes when there is room for that.
+        // What was cut off goes when there is space for that.
         let resized = match resized {
             Err(pool::Error::NoSpace) if volume.size() == size => Ok(()),
             other => other,

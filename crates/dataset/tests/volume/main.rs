@@ -151,7 +151,7 @@ fn a_volume_is_a_row_of_bytes() {
 }
 
 #[test]
-fn what_is_discarded_takes_no_room() {
+fn discarded_blocks_use_no_space() {
     let device = fault_device(64 << 20, &FaultClock::new());
     let pool = create(&device, SUITE, 16 << 20, BLOCK);
     let volume = open(&pool, "tank/vol", SUITE, Settings::default());

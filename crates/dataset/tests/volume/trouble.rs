@@ -124,7 +124,7 @@ fn a_full_pool_says_so_and_loses_nothing() {
     let found = read_all(&volume);
     let held = found.chunks(BLOCK as usize).take(written.len());
     assert!(held.eq(written.iter().map(Vec::as_slice)));
-    // Room comes back.
+    // Space comes back.
     volume.discard(0, 8 << 20).unwrap();
     for _ in 0..3 {
         pool.commit().unwrap();

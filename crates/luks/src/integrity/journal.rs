@@ -63,7 +63,7 @@ impl Section {
         ENTRY_SECTORS * SECTOR_LEN + n * self.block()
     }
 
-    /// Adds a section with these blocks, at most as many as it has room for, to `out`.
+    /// Adds a section with these blocks, at most as many as it has space for, to `out`.
     pub(super) fn encode<'a>(
         &self,
         number: u32,

@@ -97,15 +97,15 @@ pub(crate) fn create(
     Tagged::create(Arc::clone(device), segment.offset, spec.tag_len(), block)
 }
 
-/// Whether a device has room for a segment with integrity, and some data.
-pub(crate) fn check_room(
+/// Whether a device has space for a segment with integrity, and some data.
+pub(crate) fn check_space(
     device: &dyn BlockDevice,
     segment: &Segment,
     integrity: &Integrity,
 ) -> Result<()> {
     let spec = SealSpec::parse(&segment.cipher, integrity, &device.name())?;
     let block = segment.sector_size as usize;
-    tagged::check_room(device, segment.offset, spec.tag_len(), block)
+    tagged::check_space(device, segment.offset, spec.tag_len(), block)
 }
 
 /// The data of a segment with integrity, decrypted.

@@ -31,11 +31,11 @@ const INLINE: u32 = 0x20;
 /// The metadata of a section of the journal has so many sectors.
 pub(super) const ENTRY_SECTORS: usize = 8;
 /// What the entries may have of each of those, in bytes: a MAC and a commit id are behind them.
-const ENTRY_ROOM: usize = 512 - 8 - 8;
+const ENTRY_SPACE: usize = 512 - 8 - 8;
 /// If the journal has no MAC, they have its place too.
-const ENTRY_ROOM_NO_MAC: usize = 512 - 8;
+const ENTRY_SPACE_NO_MAC: usize = 512 - 8;
 /// The longest tag, in bytes: its entry fits in a sector of the journal with the largest blocks.
-const TAG_LEN_MAX: usize = ENTRY_ROOM - 8 - 8 * 8;
+const TAG_LEN_MAX: usize = ENTRY_SPACE - 8 - 8 * 8;
 
 /// The largest journal that is read, in bytes; the kernel makes none of more than 64 MiB by itself.
 const JOURNAL_MAX: u64 = 1 << 30;
@@ -205,7 +205,7 @@ pub(super) struct Section {
     pub(super) tag_len: usize,
     /// Sectors in a block.
     pub(super) block_sectors: usize,
-    /// How many blocks it has room for.
+    /// How many blocks it has space for.
     pub(super) entries: usize,
     /// How long an entry is, in bytes.
     pub(super) entry_len: usize,
@@ -225,7 +225,7 @@ impl Section {
         }
         let block_sectors = 1 << superblock.block_log2;
         let entry_len = (8 + 8 * block_sectors + tag_len).next_multiple_of(8);
-        let entries = ENTRY_ROOM_NO_MAC / entry_len * ENTRY_SECTORS;
+        let entries = ENTRY_SPACE_NO_MAC / entry_len * ENTRY_SECTORS;
         Ok(Section {
             tag_len,
             block_sectors,

@@ -215,7 +215,7 @@ impl Tagged {
         Ok(())
     }
 
-    /// Where the units begin that these bytes are in, and room for them.
+    /// Where the units begin that these bytes are in, and space for them.
     fn units(&self, at: u64, len: usize) -> (u64, Vec<u8>) {
         let begin = at - at % self.unit;
         let end = (at + len as u64).next_multiple_of(self.unit);
@@ -501,8 +501,8 @@ fn plan(device: &dyn BlockDevice, start: u64, tag_len: usize, block: usize) -> R
     planned.ok_or_else(|| too_small(device, start.saturating_add(2 << 20)))
 }
 
-/// Whether there is room for any data behind `start`.
-pub(super) fn check_room(
+/// Whether there is space for any data behind `start`.
+pub(super) fn check_space(
     device: &dyn BlockDevice,
     start: u64,
     tag_len: usize,

@@ -114,10 +114,10 @@ impl Header {
         let mut json = self.json.clone();
         edit(&mut json);
         let view = View::read(&json).map_err(Error::Usage)?;
-        let room = view.copy_len as usize - BINARY_LEN;
-        if encode_json(&json).len() >= room {
-            return Err(Error::NoRoom {
-                what: format!("its JSON area has {room} bytes; remove a key or a token"),
+        let area_len = view.copy_len as usize - BINARY_LEN;
+        if encode_json(&json).len() >= area_len {
+            return Err(Error::NoSpace {
+                what: format!("its JSON area has {area_len} bytes; remove a key or a token"),
             });
         }
         self.json = json;

@@ -65,7 +65,7 @@ impl Container {
     ///
     /// # Errors
     /// [`Error::Usage`] for what the cipher does not take, and for a wrong key; [`Error::Unsupported`] for what
-    /// cannot be re-encrypted; [`Error::NoRoom`]; the failure of a device. Nothing is changed then.
+    /// cannot be re-encrypted; [`Error::NoSpace`]; the failure of a device. Nothing is changed then.
     pub fn begin_reencryption(
         &mut self,
         data: &dyn BlockDevice,
@@ -176,7 +176,7 @@ impl Container {
         let header = self.luks2_mut("re-encryption")?;
         let (area, number) = (largest_gap(header), free_digest(header)?);
         if area.1 == 0 || resilience.capacity(area.1, unit) == 0 {
-            return Err(Error::NoRoom {
+            return Err(Error::NoSpace {
                 what: "no space for key material is left; remove a key slot".into(),
             });
         }

@@ -144,7 +144,7 @@ fn zone_len(state: &Reencryption, wanted: Option<u64>) -> Result<u64> {
     let len = wanted.unwrap_or(ZONE).min(most);
     match len - len % unit {
         0 => Err(Error::Usage(format!(
-            "a hot zone has at least {unit} bytes, and there is room for {most}"
+            "a hot zone has at least {unit} bytes, and there is space for {most}"
         ))),
         len => Ok(len),
     }

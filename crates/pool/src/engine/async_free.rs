@@ -1,7 +1,7 @@
 //! Frees the space of destroyed datasets and snapshots, a bounded piece with each commit.
 //!
 //! A destroyed dataset or snapshot is out of the dataset table at once. What it occupied waits in
-//! the reap queue: trees whose younger part is to be freed, and lists of dead records. A job
+//! the free queue: trees whose younger part is to be freed, and lists of dead records. A job
 //! remembers how far it came, in the same commit that frees what it came by, so a power cut neither
 //! leaks nor frees twice.
 
@@ -11,21 +11,21 @@ use crate::engine::deadlist;
 use crate::engine::table::DatasetTable;
 use crate::error::Result;
 use crate::format::extent::Class;
+use crate::format::free_job::{FreeJob, ToFree};
 use crate::format::pointer::RecordPtr;
-use crate::format::reap_job::{Reap, ReapJob};
 use crate::storage::array::{Overlay, walk};
 use crate::storage::writer::txg::TxgWriter;
 
 /// One commit frees about this many records and nodes.
 const STEP: usize = 16_384;
 
-impl ReapJob {
+impl FreeJob {
     /// Frees up to `budget` records and nodes; true if that was all.
     fn step(&mut self, commit: &TxgWriter<'_>, budget: &mut usize) -> Result<bool> {
         let disk = &commit.core.disk;
         let min_birth = match self.what {
-            Reap::Tree { min_birth } => min_birth,
-            Reap::DeadRecords | Reap::ListOnly => 0,
+            ToFree::Tree { min_birth } => min_birth,
+            ToFree::DeadRecords | ToFree::ListOnly => 0,
         };
         let what = self.what;
         let stopped = walk::visit(disk, &self.root, self.cursor, min_birth, &mut |visit| {
@@ -36,7 +36,7 @@ impl ReapJob {
                 walk::Visit::Record(_, ptr) | walk::Visit::Node(_, ptr) => ptr,
             };
             *budget = budget.saturating_sub(1);
-            if ptr.level() == 0 && what == Reap::DeadRecords {
+            if ptr.level() == 0 && what == ToFree::DeadRecords {
                 for dead in deadlist::decode_chunk(&disk.clear_record(ptr)?)? {
                     commit.free(&dead.place());
                     *budget = budget.saturating_sub(1);
@@ -54,12 +54,12 @@ impl ReapJob {
 }
 
 /// Puts jobs into the queue.
-pub(crate) fn enqueue(state: &mut DatasetTable, jobs: impl IntoIterator<Item = Option<ReapJob>>) {
+pub(crate) fn enqueue(state: &mut DatasetTable, jobs: impl IntoIterator<Item = Option<FreeJob>>) {
     for job in jobs.into_iter().flatten() {
-        let slot = state.root.reap_slot.get();
-        state.root.reap_slot = (slot + 1).into();
-        state.reap.insert(slot, job);
-        state.reap_dirty.insert(slot);
+        let slot = state.root.async_free_slot.get();
+        state.root.async_free_slot = (slot + 1).into();
+        state.async_free.insert(slot, job);
+        state.async_free_dirty.insert(slot);
     }
 }
 
@@ -67,15 +67,15 @@ pub(crate) fn enqueue(state: &mut DatasetTable, jobs: impl IntoIterator<Item = O
 pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
     let mut budget = STEP;
     while budget > 0 {
-        let Some((slot, mut job)) = state.reap.pop_first() else {
+        let Some((slot, mut job)) = state.async_free.pop_first() else {
             return Ok(());
         };
-        state.reap_dirty.insert(slot);
+        state.async_free_dirty.insert(slot);
         let mark = commit.mark();
         match job.step(commit, &mut budget) {
             Ok(true) => {}
             Ok(false) => {
-                state.reap.insert(slot, job);
+                state.async_free.insert(slot, job);
             }
             Err(error) => {
                 // Without the node it is unknown what hangs below it. Its space is lost, the rest
@@ -91,14 +91,14 @@ pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
 /// Writes the jobs that changed.
 pub(crate) fn sync(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
     let mut overlay = Overlay::default();
-    for slot in std::mem::take(&mut state.reap_dirty) {
-        let ptr = match state.reap.get(&slot) {
+    for slot in std::mem::take(&mut state.async_free_dirty) {
+        let ptr = match state.async_free.get(&slot) {
             Some(job) => commit.place_record(Class::Meta, job.encode())?,
             None => RecordPtr::EMPTY,
         };
         overlay.put(slot, ptr);
     }
-    let root = state.root.reap;
-    state.root.reap = commit.update_pool_array(Class::Meta, &root, &overlay)?;
+    let root = state.root.async_free;
+    state.root.async_free = commit.update_pool_array(Class::Meta, &root, &overlay)?;
     Ok(())
 }

@@ -68,8 +68,8 @@ struct ArrayState {
     /// Changes of the open transaction group.
     open: Overlay,
     /// Free space that is reserved for the nodes of these changes.
-    syncing_room: Reservation,
-    open_room: Reservation,
+    syncing_reserved: Reservation,
+    open_reserved: Reservation,
 }
 
 impl OpenDataset {
@@ -79,8 +79,8 @@ impl OpenDataset {
                 root,
                 syncing: Arc::default(),
                 open: Overlay::default(),
-                syncing_room: context.space.nothing(),
-                open_room: context.space.nothing(),
+                syncing_reserved: context.space.nothing(),
+                open_reserved: context.space.nothing(),
             })
         };
         let arrays = entry.roots.map(array);
@@ -429,8 +429,8 @@ impl OpenDataset {
             let mut state = array.write();
             debug_assert!(state.syncing.is_empty());
             state.syncing = Arc::new(std::mem::take(&mut state.open));
-            let room = self.context.space.nothing();
-            state.syncing_room = std::mem::replace(&mut state.open_room, room);
+            let nothing = self.context.space.nothing();
+            state.syncing_reserved = std::mem::replace(&mut state.open_reserved, nothing);
         }
         self.freeze_log();
     }
@@ -471,9 +471,9 @@ impl OpenDataset {
     }
 
     /// The transaction group has places for everything: what was set aside for its nodes is not needed.
-    pub(crate) fn give_room_back(&self) {
+    pub(crate) fn release_reserved(&self) {
         for array in &self.arrays {
-            array.write().syncing_room.shrink(0);
+            array.write().syncing_reserved.shrink(0);
         }
     }
 
@@ -483,16 +483,16 @@ impl OpenDataset {
             let mut state = array.write();
             state.root = *root;
             state.syncing = Arc::default();
-            state.syncing_room.shrink(0);
+            state.syncing_reserved.shrink(0);
         }
         self.log.lock().on_durable();
     }
 }
 
 impl OpenDataset {
-    /// What must be set aside for a record of `len` bytes, so that a commit finds room for it and
+    /// What must be set aside for a record of `len` bytes, so that a commit finds space for it and
     /// for the nodes above it whatever the pool looks like.
-    pub fn record_room(&self, array: ArrayKind, len: usize) -> u64 {
+    pub fn record_space(&self, array: ArrayKind, len: usize) -> u64 {
         let len = (len as u64).next_multiple_of(u64::from(UNIT));
         let map = if len > u64::from(UNIT) { UNIT } else { 0 };
         // The array may grow by a level.
@@ -501,7 +501,7 @@ impl OpenDataset {
     }
 
     /// What the nodes take that change when these slots, which ascend, are emptied.
-    pub fn punch_room(&self, array: ArrayKind, slots: &[u64]) -> u64 {
+    pub fn punch_space(&self, array: ArrayKind, slots: &[u64]) -> u64 {
         let height = self.height(array);
         let mut last: Option<u64> = None;
         let mut nodes = 0;
@@ -553,15 +553,16 @@ impl Drop for OpenDataset {
 }
 
 impl ArrayState {
-    /// Puts a record into a slot in the open group, and sets room aside for the nodes above it.
+    /// Puts a record into a slot in the open group, and reserves space for the nodes above it.
     fn put_open(&mut self, slot: u64, ptr: RecordPtr) -> Option<RecordPtr> {
         let nodes = self.open.new_nodes(slot, self.root.level());
         let table = if ptr.place.is_shared() {
-            dedup::ROOM
+            dedup::SPACE
         } else {
             0
         };
-        self.open_room.grow(nodes * NODE_BYTES + table + DEAD_BYTES);
+        self.open_reserved
+            .grow(nodes * NODE_BYTES + table + DEAD_BYTES);
         self.open.put(slot, ptr)
     }
 

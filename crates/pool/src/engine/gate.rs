@@ -37,7 +37,7 @@ pub(crate) struct Engine {
     /// The removal of a group that is under way.
     pub(crate) removal: Mutex<Removal>,
     /// Set aside for writing the remap table anew.
-    remap_room: Mutex<Reservation>,
+    remap_reserved: Mutex<Reservation>,
     pub(crate) freeing: Turn,
     /// A transaction group that is written, and that the devices did not make durable.
     waiting: Mutex<Option<Closing>>,
@@ -70,13 +70,13 @@ impl Engine {
             commits: Histogram::default(),
             slacks: Mutex::default(),
             removal: Mutex::new(Removal::new(space.nothing())),
-            remap_room: Mutex::new(space.nothing()),
+            remap_reserved: Mutex::new(space.nothing()),
             freeing: Turn::default(),
             waiting: Mutex::default(),
             resuming: Mutex::default(),
             claims,
         };
-        engine.set_remap_room(remap_pages);
+        engine.reserve_for_remap(remap_pages);
         engine
     }
 
@@ -197,7 +197,7 @@ impl Engine {
             dataset.enter(&commit, &mut state)?;
             let id = dataset.part.dataset.id;
             deadlist::append(&commit, &mut state, id, &dataset.delta.dead)?;
-            dataset.part.dataset.give_room_back();
+            dataset.part.dataset.release_reserved();
         }
         self.enter_faults(&commit, &mut state);
         let devices = state.device_places();
@@ -228,7 +228,7 @@ impl Engine {
         closing.tell_parts();
         let disk = &self.disk;
         disk.on_durable(&closing.root.remap, &state.config);
-        self.set_remap_room(closing.root.remap_pages.get());
+        self.reserve_for_remap(closing.root.remap_pages.get());
         self.space.committed(closing.root.bitmaps, &closing.freed);
         self.space.note_referenced(state.referenced());
         self.claims.on_durable(&self.space, &state);
@@ -270,18 +270,18 @@ impl Engine {
     }
 
     /// Sets aside what a commit needs at most to write the remap table, of so many pages.
-    fn set_remap_room(&self, pages: u64) {
+    fn reserve_for_remap(&self, pages: u64) {
         let units = self.disk.store.segment_size() / store::UNIT;
-        self.remap_room
+        self.remap_reserved
             .lock()
-            .set(self.disk.remap.room(pages, units));
+            .set(self.disk.remap.space(pages, units));
     }
 
     /// Whether a commit would have anything to write.
     pub(crate) fn has_work(&self) -> bool {
         self.dirty.load(Ordering::Acquire) || self.has_faults() || {
             let state = self.state.read();
-            !state.reap.is_empty() || state.config_dirty || !state.history_waiting.is_empty()
+            !state.async_free.is_empty() || state.config_dirty || !state.history_waiting.is_empty()
         }
     }
 }

@@ -146,15 +146,15 @@ impl Demand {
                 ),
             });
         }
-        let room = space.available_bytes();
-        if now.kept > self.kept && now.kept > room {
+        let available = space.available_bytes();
+        if now.kept > self.kept && now.kept > available {
             return Err(Error::Limit {
                 name: state.root.name(),
                 reason: format!(
                     "this would reserve {} bytes more, and only {} bytes of the pool are neither used nor \
                      reserved",
                     now.kept - self.kept,
-                    room.saturating_sub(self.kept)
+                    available.saturating_sub(self.kept)
                 ),
             });
         }

@@ -6,7 +6,7 @@ use crate::storage::space::Reservation;
 /// A removal under way, as far as it is not in the configuration.
 pub(crate) struct Removal {
     /// For what is not copied yet.
-    pub(crate) room: Reservation,
+    pub(crate) reserved: Reservation,
     /// Where the walk is.
     pub(crate) walk: ScrubStatus,
     /// What was not copied when the walk began.
@@ -20,9 +20,9 @@ pub(crate) struct Removal {
 }
 
 impl Removal {
-    pub(crate) fn new(room: Reservation) -> Removal {
+    pub(crate) fn new(reserved: Reservation) -> Removal {
         Removal {
-            room,
+            reserved,
             walk: ScrubStatus::default(),
             left_before: u64::MAX,
             has_walked: false,

@@ -84,7 +84,7 @@ impl Slacks {
 }
 
 impl Entry {
-    /// Whether room of the pool is kept for it.
+    /// Whether space of the pool is kept for it.
     pub fn reserves(&self) -> bool {
         size(self, RESERVATION).is_some() || size(self, REFRESERVATION).is_some()
     }

@@ -13,9 +13,9 @@ use crate::format::entry_flags::PARTIAL;
 use crate::format::features::{
     FEATURE_GROWN, FEATURE_LOG_DEVICES, FEATURE_PARITY, FEATURE_REDUNDANT, FEATURE_REMOVED,
 };
+use crate::format::free_job::FreeJob;
 use crate::format::history_line::HistoryLine;
 use crate::format::pointer::RecordPtr;
-use crate::format::reap_job::ReapJob;
 use crate::format::root::PoolRoot;
 use crate::names::{DatasetName, NAME_MAX, is_part};
 use crate::storage::array::walk;
@@ -27,7 +27,7 @@ pub(crate) struct DatasetTable {
     pub(crate) root: PoolRoot,
     pub(crate) txg: u64,
     pub(crate) config: Config,
-    pub(crate) reap: BTreeMap<u64, ReapJob>,
+    pub(crate) async_free: BTreeMap<u64, FreeJob>,
     /// Lines that the next commit appends to the history.
     pub(crate) history_waiting: Vec<HistoryLine>,
     /// Shared with a copy of the table, as `names` is, until one of both changes: a commit keeps one to go back to.
@@ -37,7 +37,7 @@ pub(crate) struct DatasetTable {
     /// Entries that the commit under way has changed or removed.
     pub(crate) dirty: BTreeSet<u64>,
     /// Jobs likewise.
-    pub(crate) reap_dirty: BTreeSet<u64>,
+    pub(crate) async_free_dirty: BTreeSet<u64>,
     /// Whether the configuration changed.
     pub(crate) config_dirty: bool,
 }
@@ -49,11 +49,11 @@ impl DatasetTable {
             root,
             txg,
             config,
-            reap: BTreeMap::new(),
+            async_free: BTreeMap::new(),
             entries: Arc::default(),
             names: Arc::default(),
             dirty: BTreeSet::new(),
-            reap_dirty: BTreeSet::new(),
+            async_free_dirty: BTreeSet::new(),
             history_waiting: Vec::new(),
             config_dirty: false,
         }
@@ -77,7 +77,7 @@ impl DatasetTable {
                 .ok_or_else(|| inconsistent(format!("entry {slot} cannot be read")))?;
             state.index(Arc::new(entry))
         })?;
-        state.reap = load_jobs(disk, &state.root.reap)?;
+        state.async_free = load_jobs(disk, &state.root.async_free)?;
         state.check()?;
         Ok(state)
     }
@@ -414,11 +414,11 @@ impl DatasetTable {
 }
 
 /// Reads the jobs of what is being destroyed.
-fn load_jobs(disk: &PoolReader, root: &RecordPtr) -> Result<BTreeMap<u64, ReapJob>> {
+fn load_jobs(disk: &PoolReader, root: &RecordPtr) -> Result<BTreeMap<u64, FreeJob>> {
     let mut jobs = BTreeMap::new();
     walk::each_record(disk, root, &mut |slot, ptr| {
-        let job = ReapJob::decode(&disk.clear_record(ptr)?)
-            .ok_or_else(|| Error::inconsistent("reap queue", "a job cannot be read"))?;
+        let job = FreeJob::decode(&disk.clear_record(ptr)?)
+            .ok_or_else(|| Error::inconsistent("free queue", "a job cannot be read"))?;
         jobs.insert(slot, job);
         Ok(())
     })?;

@@ -152,14 +152,14 @@ impl Entry {
         VolumeShape::parse(self.props.get(VOLUME)?)
     }
 
-    /// Says how large it is. Where room is reserved for all of it, it is so afterwards.
+    /// Says how large it is. Where space is reserved for all of it, it is so afterwards.
     pub(crate) fn set_volume(&mut self, shape: Option<VolumeShape>) {
         let reserved = |shape: VolumeShape| shape.reservation().to_string();
         let was = self.volume().map(reserved);
-        if let (Some(room), Some(shape)) = (self.props.get_mut(REFRESERVATION), shape)
-            && was.as_ref() == Some(room)
+        if let (Some(size), Some(shape)) = (self.props.get_mut(REFRESERVATION), shape)
+            && was.as_ref() == Some(size)
         {
-            *room = reserved(shape);
+            *size = reserved(shape);
         }
         match shape {
             Some(shape) => self.props.extend([shape.mark()]),

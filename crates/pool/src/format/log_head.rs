@@ -10,7 +10,7 @@ use crate::format::pointer::{Addr, Place};
 /// A log has at most so many chunks.
 pub(crate) const CHUNKS_MAX: usize = 12;
 
-/// How many bytes of entries a chunk has room for. In a group with parity each unit of an entry is a
+/// How many bytes of entries a chunk has space for. In a group with parity each unit of an entry is a
 /// stripe, which has its own parity and can be written without those around it.
 pub(crate) fn capacity(chunk: &Addr, shape: Shape) -> u32 {
     shape.singles(chunk.size() / UNIT) * UNIT

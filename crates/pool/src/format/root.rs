@@ -61,10 +61,10 @@ pub(crate) struct PoolRoot {
     /// The history.
     pub(crate) history: RecordPtr,
     /// What is being destroyed.
-    pub(crate) reap: RecordPtr,
+    pub(crate) async_free: RecordPtr,
     /// The devices, and the key blocks to wipe.
     pub(crate) config: RecordPtr,
-    /// Room for the roots of what later versions add.
+    /// Space for the roots of what later versions add.
     pub(crate) reserved_roots: [RecordPtr; 2],
     /// The remap table.
     pub(crate) remap: RecordPtr,
@@ -72,8 +72,8 @@ pub(crate) struct PoolRoot {
     pub(crate) dedup: RecordPtr,
     /// The slot of `history` that is being filled.
     pub(crate) history_slot: U64,
-    /// The slot that the next entry of `reap` gets.
-    pub(crate) reap_slot: U64,
+    /// The slot that the next entry of `async_free` gets.
+    pub(crate) async_free_slot: U64,
     name_len: U32,
     host_len: U32,
     name: [u8; 256],
@@ -116,7 +116,7 @@ impl PoolRoot {
             return Err(Error::UnknownFeatures { bits: unknown });
         }
         // Far from where counting on would overflow.
-        let counters = [root.next_id, root.history_slot, root.reap_slot];
+        let counters = [root.next_id, root.history_slot, root.async_free_slot];
         let counters = counters
             .into_iter()
             .chain([root.dedup_buckets, root.remap_pages]);

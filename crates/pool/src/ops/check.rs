@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
 use crate::format::extent::Extent;
+use crate::format::free_job::ToFree;
 use crate::format::pointer::{Place, RecordPtr, Share};
-use crate::format::reap_job::Reap;
 use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 use crate::storage::space::Bitmap;
@@ -130,7 +130,7 @@ impl Pool {
         };
         check.pool_records();
         check.datasets();
-        check.reap_queue();
+        check.free_queue();
         check.dedup_table();
         check.compare()?;
         Ok(check.report)
@@ -239,7 +239,7 @@ impl Check<'_> {
         for (what, array) in [
             ("the dataset table", root.datasets),
             ("the history", root.history),
-            ("the reap queue", root.reap),
+            ("the free queue", root.async_free),
             ("the dedup table", root.dedup),
             ("the remap table", root.remap),
         ] {
@@ -331,16 +331,16 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn reap_queue(&mut self) {
-        let jobs = self.pool.engine.state.read().reap.clone();
+    fn free_queue(&mut self) {
+        let jobs = self.pool.engine.state.read().async_free.clone();
         let what = "what is being destroyed";
         for job in jobs.values() {
             let min_birth = match job.what {
-                Reap::Tree { min_birth } => min_birth,
-                Reap::DeadRecords | Reap::ListOnly => 0,
+                ToFree::Tree { min_birth } => min_birth,
+                ToFree::DeadRecords | ToFree::ListOnly => 0,
             };
             self.array(what, &job.root, (job.cursor, min_birth), |check, ptr| {
-                if job.what == Reap::DeadRecords {
+                if job.what == ToFree::DeadRecords {
                     let chunk = check.pool.engine.disk.clear_record(ptr)?;
                     for dead in deadlist::decode_chunk(&chunk)? {
                         check.claim(what, &dead.place());

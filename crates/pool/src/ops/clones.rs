@@ -52,7 +52,7 @@ impl Pool {
     ) -> Result<Arc<Entry>> {
         self.engine.commit_within_limits(|commit, state| {
             log(commit, state, origin, None);
-            let _room = commit.room_for_entries(2, text_bytes(&new.props))?;
+            let _reserved = commit.reserve_entries(2, text_bytes(&new.props))?;
             let id = clone(commit, state, snapshot, name, new, origin)?;
             state.entry(id).cloned()
         })
@@ -68,7 +68,7 @@ impl Pool {
     pub fn promote(&self, name: &str, reseal: Option<Reseal>, origin: &Origin) -> Result<()> {
         self.engine.commit_within_limits(|commit, state| {
             let moving = moving(state, name)?;
-            let _room = commit.room_for_entries(moving.len() + 3, 0)?;
+            let _reserved = commit.reserve_entries(moving.len() + 3, 0)?;
             log(commit, state, origin, None);
             promote(state, name, &moving, reseal)
         })

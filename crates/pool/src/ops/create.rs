@@ -177,7 +177,7 @@ impl Pool {
         self.engine.commit_within_limits(|commit, state| {
             log(commit, state, origin, None);
             let texts = all.iter().map(|(_, new)| text_bytes(&new.props)).sum();
-            let _room = commit.room_for_entries(all.len(), texts)?;
+            let _reserved = commit.reserve_entries(all.len(), texts)?;
             let create = |(name, new): (String, _)| create_one(commit, state, &name, new, origin);
             all.into_iter().map(create).collect()
         })
@@ -292,7 +292,7 @@ impl Pool {
                 check_props(name, &entry.props)?;
                 texts += text_bytes(&entry.props);
             }
-            let _room = commit.room_for_entries(names.len(), texts)?;
+            let _reserved = commit.reserve_entries(names.len(), texts)?;
             log(commit, state, origin, None);
             Ok(())
         })

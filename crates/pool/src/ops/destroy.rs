@@ -8,7 +8,7 @@ use crate::engine::table::{DatasetTable, head_id};
 use crate::engine::{async_free, deadlist, keyarea};
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
-use crate::format::reap_job::{Reap, ReapJob};
+use crate::format::free_job::{FreeJob, ToFree};
 use crate::ops::clones::check_clones;
 use crate::ops::pool::Pool;
 use crate::ops::{holds, named, snapshot};
@@ -197,10 +197,10 @@ pub(crate) fn destroy_head(
     let lists = deadlist::dissolve(commit, &entry.deadlist)?;
     let trees = entry
         .roots
-        .map(|root| ReapJob::new(Reap::Tree { min_birth }, root));
+        .map(|root| FreeJob::new(ToFree::Tree { min_birth }, root));
     let lists = lists
         .into_iter()
-        .map(|(_, sublist)| ReapJob::new(Reap::ListOnly, sublist.root));
+        .map(|(_, sublist)| FreeJob::new(ToFree::ListOnly, sublist.root));
     async_free::enqueue(state, trees.into_iter().chain(lists));
     commit.free_extents(entry.log.extents());
     keyarea::discard(state, entry.keyring.clone());

@@ -44,7 +44,7 @@ impl Pool {
         self.engine.commit_with(|commit, state| {
             check_tag(tag)?;
             let snapshots = all_named(state, names, recursive)?;
-            let _room = commit.room_for_entries(snapshots.len(), snapshots.len() * TAG_MAX)?;
+            let _reserved = commit.reserve_entries(snapshots.len(), snapshots.len() * TAG_MAX)?;
             let now = commit.core.env.now().to_string();
             log(commit, state, origin, None);
             state.root.features_required |= FEATURE_CLONES;
@@ -76,7 +76,7 @@ impl Pool {
     ) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             let snapshots = all_named(state, names, recursive)?;
-            let _room = commit.room_for_entries(snapshots.len(), 0)?;
+            let _reserved = commit.reserve_entries(snapshots.len(), 0)?;
             log(commit, state, origin, None);
             for snapshot in snapshots {
                 let key = format!("{PREFIX}{tag}");

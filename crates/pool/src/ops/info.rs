@@ -301,7 +301,7 @@ impl Pool {
             total: space.total().usual,
             free: space.free().usual,
             available: space.available_bytes(),
-            freeing: self.engine.state.read().reap.len(),
+            freeing: self.engine.state.read().async_free.len(),
         }
     }
 

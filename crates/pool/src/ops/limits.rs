@@ -40,8 +40,8 @@ impl Pool {
     pub fn available_to(&self, id: u64) -> Result<u64> {
         let limits = self.limits(id)?;
         let left = limits.quotas.iter().map(Quota::left).min();
-        let room = self.engine.space.available_bytes();
-        Ok(room
+        let available = self.engine.space.available_bytes();
+        Ok(available
             .saturating_sub(limits.kept)
             .min(left.unwrap_or(u64::MAX)))
     }

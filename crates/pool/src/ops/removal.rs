@@ -25,7 +25,7 @@ use crate::format::removal_status::{RemovalPhase, RemovalStatus};
 /// So many pages of the remap table are changed in a commit that does nothing else.
 const PAGES: usize = 512;
 
-const NO_ROOM: &str = "the rest of the pool has no free space for the remaining data";
+const NO_SPACE: &str = "the rest of the pool has no free space for the remaining data";
 
 /// What could not be done is tried again after so many seconds.
 pub(crate) const RETRY_SECS: u64 = 60;
@@ -57,10 +57,10 @@ impl Pool {
         let mut removal = engine.removal.lock();
         let name = self.check_removable(group)?;
         engine.space.leave(group, true);
-        let room = self
+        let reserved = self
             .begin_removal(group, &name, origin)
             .inspect_err(|_| engine.space.leave(group, false))?;
-        *removal = Removal::new(room);
+        *removal = Removal::new(reserved);
         Ok(())
     }
 
@@ -132,11 +132,11 @@ impl Pool {
         let remap = &engine.disk.remap;
         let taken = space.taken_units(group);
         let table = space.system_bytes_without(group)
-            + remap.room_for(engine.disk.store.as_ref(), group, taken);
+            + remap.space_for(engine.disk.store.as_ref(), group, taken);
         let wanted = space.bytes_of_units(group, taken).saturating_add(table);
         let kept = Slacks::of(&engine.state.read()).total();
-        let room = space.reserve_besides(wanted, ReserveFor::Writing, kept);
-        let mut room = room.map_err(|error| match error {
+        let reserved = space.reserve_besides(wanted, ReserveFor::Writing, kept);
+        let mut reserved = reserved.map_err(|error| match error {
             Error::NoSpace => Error::of_device(
                 name,
                 too_large(wanted, space.available_bytes().saturating_sub(kept)),
@@ -148,7 +148,7 @@ impl Pool {
         engine.in_flight.devices_changed();
         let now = engine.env.now();
         let total = space.taken_units(group) * u64::from(store::UNIT);
-        room.shrink(space.bytes_of_units(group, taken));
+        reserved.shrink(space.bytes_of_units(group, taken));
         engine.commit_with(|commit, state| {
             let moved_till = state
                 .config
@@ -173,7 +173,7 @@ impl Pool {
                 other => other,
             })
         })?;
-        Ok(room)
+        Ok(reserved)
     }
 
     /// Stops the removal under way. The group stays in use, as it was.
@@ -267,13 +267,13 @@ impl Pool {
         if removal.walk == ScrubStatus::default() {
             removal.left_before = left;
         }
-        let room = engine.space.bytes_of_units(status.group, left);
-        removal.room.set(room);
+        let reserved = engine.space.bytes_of_units(status.group, left);
+        removal.reserved.set(reserved);
         if matches!(
             engine.space.reserve(0, ReserveFor::Freeing),
             Err(Error::NoSpace)
         ) {
-            return Ok(self.wait(removal, NO_ROOM.into()));
+            return Ok(self.wait(removal, NO_SPACE.into()));
         }
         let evacuated = Evacuated::new(status.group, engine.in_flight.ticket());
         let mut step = Step {
@@ -289,7 +289,7 @@ impl Pool {
         self.enter_copies(evacuated)?;
         match walked {
             Ok(done) => removal.has_walked = done,
-            Err(Error::NoSpace) => return Ok(self.wait(removal, NO_ROOM.into())),
+            Err(Error::NoSpace) => return Ok(self.wait(removal, NO_SPACE.into())),
             Err(error) => return Err(error),
         }
         Ok(true)
@@ -332,12 +332,12 @@ impl Pool {
     /// has a copy.
     fn end_removal(&self, status: &RemovalStatus, removal: &mut Removal) -> Result<bool> {
         let engine = &self.engine;
-        if !engine.state.read().reap.is_empty() {
+        if !engine.state.read().async_free.is_empty() {
             engine.commit_with(|_, _| Ok(()))?;
             return Ok(true);
         }
         if self.drop_group(status)? {
-            removal.room.shrink(0);
+            removal.reserved.shrink(0);
             return Ok(false);
         }
         let left = self.left(status.group)?;
@@ -404,7 +404,7 @@ impl Pool {
         let still = engine.commit_with(|commit, state| give_up(commit, state, now))?;
         if let Some(group) = still {
             engine.space.leave(group, false);
-            removal.room.shrink(0);
+            removal.reserved.shrink(0);
         }
         Ok(still.is_none())
     }

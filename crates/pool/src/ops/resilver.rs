@@ -145,7 +145,7 @@ impl Step<'_> {
     /// Last come the pool's own records, once nothing of what is destroyed needs to be read any more.
     fn finish_resilver(&mut self) -> Result<bool> {
         let engine = &self.pool.engine;
-        if !engine.state.read().reap.is_empty() {
+        if !engine.state.read().async_free.is_empty() {
             engine.commit_with(|_, _| Ok(()))?;
             return Ok(false);
         }

@@ -10,8 +10,8 @@ use crate::engine::table::DatasetTable;
 use crate::engine::{async_free, deadlist};
 use crate::error::{Error, Result};
 use crate::format::entry::{DatasetKind, Entry};
+use crate::format::free_job::{FreeJob, ToFree};
 use crate::format::pointer::RecordPtr;
-use crate::format::reap_job::{Reap, ReapJob};
 use crate::names::DatasetName;
 use crate::ops::clones::check_clones;
 use crate::ops::pool::Pool;
@@ -58,7 +58,7 @@ impl Pool {
                     wanted.push((head.id, snapshot.to_owned(), name));
                 }
             }
-            let _room = commit.room_for_entries(wanted.len(), 0)?;
+            let _reserved = commit.reserve_entries(wanted.len(), 0)?;
             log(commit, state, origin, None);
             for (head, snapshot, name) in &wanted {
                 let env = &commit.core.env;
@@ -205,7 +205,7 @@ pub(crate) fn destroy(commit: &TxgWriter<'_>, state: &mut DatasetTable, id: u64)
     let freed = only_here.as_ref().map_or(0, deadlist::Sublist::bytes);
     async_free::enqueue(
         state,
-        only_here.map(|sublist| ReapJob::new(Reap::DeadRecords, sublist.root)),
+        only_here.map(|sublist| FreeJob::new(ToFree::DeadRecords, sublist.root)),
     );
     let mut dead_bytes = next.dead_bytes - freed.min(next.dead_bytes);
     for (older, sublist) in deadlist::dissolve(commit, &snapshot.deadlist)? {
@@ -281,10 +281,10 @@ pub(crate) fn roll_back(
     let min_birth = target.created_txg;
     let trees = old
         .roots
-        .map(|root| ReapJob::new(Reap::Tree { min_birth }, root));
+        .map(|root| FreeJob::new(ToFree::Tree { min_birth }, root));
     let lists = deadlist::dissolve(commit, &old.deadlist)?
         .into_iter()
-        .map(|(_, sublist)| ReapJob::new(Reap::ListOnly, sublist.root));
+        .map(|(_, sublist)| FreeJob::new(ToFree::ListOnly, sublist.root));
     async_free::enqueue(state, trees.into_iter().chain(lists));
     Ok(())
 }

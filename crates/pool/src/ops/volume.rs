@@ -39,7 +39,7 @@ impl Pool {
                     format!("a volume is whole blocks, and its blocks have {block_size} bytes");
                 Error::refused(name, reason)
             })?;
-            let _room = commit.room_for_entries(1, 0)?;
+            let _reserved = commit.reserve_entries(1, 0)?;
             let entry = state.edit(before.id)?;
             entry.set_volume(Some(new));
             if entry.was_written() {

@@ -237,7 +237,7 @@ impl Run {
     }
 }
 
-/// Room that was found for the copies of a record.
+/// Space that was found for the copies of a record.
 #[derive(Clone, Debug)]
 pub(crate) struct Allotted {
     addr: [Addr; 2],

@@ -160,7 +160,7 @@ pub fn put(
     Ok(())
 }
 
-/// Writes a record if there is room for it, committing once to make some.
+/// Writes a record if there is space for it, committing once to make some.
 pub fn put_reserved(
     pool: &Pool,
     dataset: &OpenDataset,
@@ -168,14 +168,14 @@ pub fn put_reserved(
     slot: u64,
     number: u64,
 ) -> Result<()> {
-    let bytes = dataset.record_room(array, contents(number).len());
-    let room = pool.reserve(bytes, ReserveFor::Writing);
-    let _room = match room {
+    let bytes = dataset.record_space(array, contents(number).len());
+    let reserved = pool.reserve(bytes, ReserveFor::Writing);
+    let _reserved = match reserved {
         Err(pool::Error::NoSpace) => {
             pool.commit().unwrap();
             pool.reserve(bytes, ReserveFor::Writing)?
         }
-        room => room?,
+        reserved => reserved?,
     };
     put(pool, dataset, array, slot, number).unwrap();
     Ok(())
@@ -190,9 +190,9 @@ pub fn fragment(pool: &Pool, dataset: &OpenDataset) -> BTreeMap<u64, u64> {
     let mut left = BTreeMap::new();
     for n in 0.. {
         let (slot, number) = (FILLER + n, sized(n, 1));
-        // Into the room that is kept for frees, so that little of the pool is in long runs.
-        let bytes = dataset.record_room(ArrayKind::Data, 4096);
-        let Ok(_room) = pool.reserve(bytes, ReserveFor::Freeing) else {
+        // Into the space that is kept for frees, so that little of the pool is in long runs.
+        let bytes = dataset.record_space(ArrayKind::Data, 4096);
+        let Ok(_reserved) = pool.reserve(bytes, ReserveFor::Freeing) else {
             break;
         };
         put(pool, dataset, ArrayKind::Data, slot, number).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{ArrayKind, DEDUP_ROOM, OpenDataset, Pool, Reach, ReserveFor};
+use pool::{ArrayKind, DEDUP_SPACE, OpenDataset, Pool, Reach, ReserveFor};
 
 use super::*;
 
@@ -239,8 +239,8 @@ impl Workload {
             if self.units_max > 0 {
                 number = sized(number, 1 + self.dice.below(self.units_max));
             }
-            let bytes = dataset.record_room(array, contents(number).len()) + DEDUP_ROOM;
-            let Ok(_room) = self.pool.reserve(bytes, ReserveFor::Writing) else {
+            let bytes = dataset.record_space(array, contents(number).len()) + DEDUP_SPACE;
+            let Ok(_reserved) = self.pool.reserve(bytes, ReserveFor::Writing) else {
                 return false;
             };
             put(&self.pool, &dataset, array, slot, number).unwrap();
@@ -259,8 +259,8 @@ impl Workload {
         let dataset = self.open(name);
         for slot in slots {
             if self.dice.below(3) == 0 {
-                let bytes = dataset.punch_room(array, &[slot]);
-                let Ok(_room) = self.pool.reserve(bytes, ReserveFor::Freeing) else {
+                let bytes = dataset.punch_space(array, &[slot]);
+                let Ok(_reserved) = self.pool.reserve(bytes, ReserveFor::Freeing) else {
                     return false;
                 };
                 punch(&self.pool, &dataset, array, slot).unwrap();
@@ -277,7 +277,7 @@ impl Workload {
             return false;
         }
         let new = new_dataset(1000 + number);
-        if !has_room(self.pool.create_dataset(&name, new, &origin())) {
+        if !has_space(self.pool.create_dataset(&name, new, &origin())) {
             return true;
         }
         self.model.datasets.insert(name, Arrays::default());
@@ -288,7 +288,7 @@ impl Workload {
         let snapshot = format!("s{}", self.number());
         let recursive = self.dice.below(4) == 0;
         let names = [format!("{name}@{snapshot}")];
-        if !has_room(self.pool.snapshot(&names, recursive, &origin())) {
+        if !has_space(self.pool.snapshot(&names, recursive, &origin())) {
             return true;
         }
         let below = format!("{name}/");
@@ -328,7 +328,7 @@ impl Workload {
         let made = self
             .pool
             .clone_snapshot(&origin_name, &clone, new, &origin());
-        if has_room(made) {
+        if has_space(made) {
             self.model.datasets.insert(clone.clone(), arrays);
             self.model.origins.insert(clone, origin_name);
         }
@@ -342,7 +342,7 @@ impl Workload {
         }
         let index = self.dice.below(count) as usize;
         let clone = self.model.origins.keys().nth(index).unwrap().clone();
-        if has_room(self.pool.promote(&clone, None, &origin())) {
+        if has_space(self.pool.promote(&clone, None, &origin())) {
             self.model.promote(&clone);
         }
         true
@@ -456,8 +456,8 @@ impl Workload {
     }
 }
 
-/// False if a command was refused for want of room; the group is committed all the same.
-fn has_room<T>(result: pool::Result<T>) -> bool {
+/// False if a command was refused for lack of space; the group is committed all the same.
+fn has_space<T>(result: pool::Result<T>) -> bool {
     match result {
         Ok(_) => true,
         Err(pool::Error::NoSpace) => false,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pool::{
-    Begin, OpenRecords, Pool, Position, ReceiveInto, Reception, RecordPtr, Result, SealInput,
+    Begin, OpenRecords, Pool, Position, ReceiveInto, ReceivePolicy, RecordPtr, Result, SealInput,
     SealRecords, SealedRecord, Sealing, SendOf,
 };
 
@@ -14,7 +14,7 @@ use super::*;
 /// Takes what comes as it is.
 pub struct AsItIs;
 
-impl Reception for AsItIs {
+impl ReceivePolicy for AsItIs {
     fn keyring(
         &self,
         begin: &Begin,

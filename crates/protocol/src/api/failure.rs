@@ -62,7 +62,7 @@ pub enum FailureKind {
     Damaged,
     /// The pool was written by a newer program.
     TooNew,
-    /// There is no room.
+    /// There is no free space.
     NoSpace,
     /// A device failed.
     Device,

@@ -198,7 +198,7 @@ pub enum DeviceAnswer {
     Failed {
         /// What happened.
         message: String,
-        /// Whether there was no room.
+        /// Whether there was no free space.
         is_no_space: bool,
     },
 }

@@ -12,7 +12,7 @@ pub type Props = Vec<(String, String)>;
 pub struct NewVolume {
     /// Its size, in bytes.
     pub size: u64,
-    /// Reserve no room for it.
+    /// Reserve no space for it.
     pub sparse: bool,
 }
 

@@ -37,7 +37,7 @@ impl RemoteDevice {
     /// Writes `data` at `offset`.
     ///
     /// # Errors
-    /// [`ErrorKind::StorageFull`] without room; otherwise as [`RemoteDevice::read`].
+    /// [`ErrorKind::StorageFull`] without free space; otherwise as [`RemoteDevice::read`].
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         let mut pieces = data.chunks(wire::DATA_MAX).enumerate();
         pieces.try_for_each(|(n, piece)| {

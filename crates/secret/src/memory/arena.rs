@@ -89,7 +89,7 @@ impl Arena {
                 (number, self.chunks.entry(number).or_insert(chunk))
             }
         };
-        let index = chunk.free.pop().expect("a chunk with room");
+        let index = chunk.free.pop().expect("a chunk with space");
         Ok(Slot {
             address: chunk.address(index),
             len: slot_len,

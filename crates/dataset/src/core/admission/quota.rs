@@ -27,7 +27,7 @@ impl Dataset {
         let free = || {
             // What was removed is given back by a commit after the one that removed it.
             self.pool.commit()?;
-            self.reap_dead()?;
+            self.free_dead_slots()?;
             let before = self.pool.committed_txg();
             self.free_to_the_end()?;
             let quotas = self.pool.limits(self.id())?.quotas;
@@ -45,8 +45,8 @@ impl Dataset {
         })
     }
 
-    /// Sets room aside in the pool, and leaves what reservations keep for others.
-    pub(crate) fn room_of_pool(
+    /// Reserves space in the pool, and leaves what reservations keep for others.
+    pub(crate) fn reserve_in_pool(
         &self,
         settings: &Settings,
         bytes: u64,

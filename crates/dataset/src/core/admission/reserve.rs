@@ -1,16 +1,16 @@
-//! Room for what is about to be written: where there is none, what can be freed is.
+//! Space for what is about to be written: where there is none, what can be freed is.
 
 use std::time::{Duration, Instant};
 
 use pool::{Reservation, ReserveFor};
 
 use super::quota::OPERATION_CHARGE;
-use crate::core::dataset::{Dataset, PAGE_ROOM};
+use crate::core::dataset::{Dataset, PAGE_SPACE};
 use crate::core::settings::Settings;
 use crate::error::Result;
 
 /// One operation changes about this many pages.
-const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
+const OPERATION_SPACE: u64 = 4 * PAGE_SPACE;
 
 /// A delete that finds too little space gives up once commits have changed nothing for so long. Threads that
 /// have set space aside do in this time what they set it aside for.
@@ -22,15 +22,15 @@ const OPERATION_ROOM: u64 = 4 * PAGE_ROOM;
 const STANDSTILL: Duration = Duration::from_millis(20);
 
 impl Dataset {
-    /// Keeps as much of an operation's room as the pages need that it made dirty.
-    pub(crate) fn keep_room(&self, mut room: Reservation, dirtied: usize) {
-        room.shrink(dirtied as u64 * PAGE_ROOM);
+    /// Keeps as much of an operation's space as the pages need that it made dirty.
+    pub(crate) fn keep_reserved(&self, mut reserved: Reservation, dirtied: usize) {
+        reserved.shrink(dirtied as u64 * PAGE_SPACE);
         if dirtied > 0 {
-            self.page_room.lock().push(room);
+            self.page_reservations.lock().push(reserved);
         }
     }
 
-    /// Sets room aside for an operation on the tree.
+    /// Reserves space for an operation on the tree.
     pub(crate) fn reserve_operation(
         &self,
         settings: &Settings,
@@ -39,12 +39,12 @@ impl Dataset {
         if why == ReserveFor::Writing {
             self.charge(settings, OPERATION_CHARGE)?;
         }
-        self.find_room(settings, self.operation_room(), why)
+        self.reserve_or_free(settings, self.operation_space(), why)
     }
 
-    fn operation_room(&self) -> u64 {
+    fn operation_space(&self) -> u64 {
         // What users and groups have is on a page of its own, if it is counted.
-        OPERATION_ROOM + u64::from(self.tree.counts_owners()) * PAGE_ROOM
+        OPERATION_SPACE + u64::from(self.tree.counts_owners()) * PAGE_SPACE
     }
 
     /// Sets space aside for an operation on the tree that can be left out. `None` where that takes waiting, or
@@ -56,11 +56,11 @@ impl Dataset {
         if self.has_to_wait() || settings.limited && !self.try_charge(OPERATION_CHARGE)? {
             return Ok(None);
         }
-        let space = self.room_of_pool(settings, self.operation_room(), ReserveFor::Writing);
+        let space = self.reserve_in_pool(settings, self.operation_space(), ReserveFor::Writing);
         Ok(space.ok())
     }
 
-    /// Sets room aside for contents, if quotas allow it.
+    /// Reserves space for contents, if quotas allow it.
     pub(crate) fn reserve(
         &self,
         settings: &Settings,
@@ -70,38 +70,43 @@ impl Dataset {
         if why == ReserveFor::Writing {
             self.charge(settings, bytes)?;
         }
-        self.find_room(settings, bytes, why)
+        self.reserve_or_free(settings, bytes, why)
     }
 
-    /// Sets room aside. Where there is none, what waits to be freed is freed first.
-    fn find_room(&self, settings: &Settings, bytes: u64, why: ReserveFor) -> Result<Reservation> {
-        let room = || self.room_of_pool(settings, bytes, why);
-        if let Ok(room) = room() {
-            return Ok(room);
+    /// Reserves space. Where there is none, what waits to be freed is freed first.
+    fn reserve_or_free(
+        &self,
+        settings: &Settings,
+        bytes: u64,
+        why: ReserveFor,
+    ) -> Result<Reservation> {
+        let reserve = || self.reserve_in_pool(settings, bytes, why);
+        if let Ok(reserved) = reserve() {
+            return Ok(reserved);
         }
         if why != ReserveFor::Writing {
-            return self.room_to_free(bytes);
+            return self.reserve_in_turn(bytes);
         }
         let free = || {
-            // Files come before the log, which can do without room.
+            // Files come before the log, which can do without free space.
             self.pool.give_up_logs()?;
             self.pool.commit()?;
-            self.reap_dead()?;
+            self.free_dead_slots()?;
             self.free_to_the_end()
         };
-        let found = self.after_freeing(free, || Ok(room().ok()))?;
-        found.map_or_else(room, Ok)
+        let found = self.after_freeing(free, || Ok(reserve().ok()))?;
+        found.map_or_else(reserve, Ok)
     }
 
     /// Sets space aside for a delete that finds too little: alone, and after commits, which give back what
     /// others have set aside and do not need.
-    fn room_to_free(&self, bytes: u64) -> Result<Reservation> {
+    fn reserve_in_turn(&self, bytes: u64) -> Result<Reservation> {
         let turn = self.pool.turn_to_free();
         let mut seen = None;
         let mut last_change = Instant::now();
         loop {
-            if let Ok(room) = turn.reserve(bytes) {
-                return Ok(room);
+            if let Ok(reserved) = turn.reserve(bytes) {
+                return Ok(reserved);
             }
             let free = turn.free();
             if seen.replace(free) != Some(free) {

@@ -48,7 +48,7 @@ impl ReadAhead {
         size: u64,
         read: Range<u64>,
     ) {
-        let window = WINDOW.min(dataset.engine.cache_room() / 8);
+        let window = WINDOW.min(dataset.engine.cache_capacity() / 8);
         let cached = dataset.settings().primary_cache == PrimaryCache::All;
         if !cached || window < BATCH || dataset.engine.workers.count() == 0 {
             return;

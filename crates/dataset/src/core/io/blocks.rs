@@ -107,7 +107,7 @@ impl Dataset {
             let _io = inode.io.write();
             let (mut full, mut next) = self.some_full(inode, at, to)?;
             if !full.is_empty() {
-                let _room = self.room_to_empty(&mut full, &mut next)?;
+                let _reserved = self.reserve_to_empty(&mut full, &mut next)?;
                 self.empty_some(inode, &full, is_logged)?;
             }
             at = next;

@@ -52,7 +52,7 @@ impl RecordCache {
     }
 
     /// Bytes that it may hold.
-    pub(crate) fn room(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         self.entries.capacity()
     }
 

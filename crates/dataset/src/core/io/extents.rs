@@ -88,7 +88,7 @@ pub(crate) fn slot_in(extents: &[Extent], record: u64) -> Option<u64> {
     extent.map(|extent| extent.slot_of(record))
 }
 
-/// Gives a record a slot that has none, and room after it for the records to come.
+/// Gives a record a slot that has none, and space after it for the records to come.
 pub(crate) fn add(w: &mut Writer<'_>, ino: Ino, record: u64) -> Step<Extent> {
     let (mut start, mut end) = run_for(record);
     if record > 0

@@ -16,8 +16,8 @@ pub(crate) struct FrozenFiles {
     pub(super) pages: Vec<(u64, Arc<Page>)>,
     pub(super) freed: Vec<u64>,
     pub(super) header: Option<Header>,
-    /// Room for the pages, given back once all have places.
-    pub(super) page_room: Vec<Reservation>,
+    /// Space for the pages, given back once all have places.
+    pub(super) page_reservations: Vec<Reservation>,
 }
 
 /// A record of a transaction group that has ended.
@@ -30,5 +30,5 @@ pub(super) struct FrozenRecord {
     pub(super) job: Option<Arc<SealJob>>,
     pub(super) ptr: Mutex<RecordPtr>,
     /// Given back as soon as it has a place.
-    pub(super) room: Mutex<Option<Reservation>>,
+    pub(super) reserved: Mutex<Option<Reservation>>,
 }

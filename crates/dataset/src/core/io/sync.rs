@@ -149,7 +149,7 @@ impl Dataset {
                     buffer: Arc::clone(&dirty.buffer),
                     job,
                     ptr: Mutex::new(RecordPtr::EMPTY),
-                    room: Mutex::new(dirty.room.take()),
+                    reserved: Mutex::new(dirty.reserved.take()),
                 });
             }
             !records.is_empty()
@@ -167,7 +167,7 @@ impl Dataset {
                 }?;
                 *frozen.ptr.lock() =
                     commit.put_placed(&self.open, ArrayKind::Data, frozen.slot, placed);
-                drop(frozen.room.lock().take());
+                drop(frozen.reserved.lock().take());
             }
             Ok(())
         };
@@ -241,7 +241,9 @@ impl DatasetHooks for Dataset {
         frozen.pages = tree.pages;
         frozen.freed = tree.freed;
         frozen.header = tree.header;
-        frozen.page_room.append(&mut self.page_room.lock());
+        frozen
+            .page_reservations
+            .append(&mut self.page_reservations.lock());
         *self.frozen.lock() = frozen;
     }
 
@@ -251,7 +253,7 @@ impl DatasetHooks for Dataset {
             .sync_records(commit, &frozen.records)
             .and_then(|()| self.sync_pages(commit, &frozen))
             .and_then(|()| Ok(self.sync_reencrypted(commit)?));
-        frozen.page_room.clear();
+        frozen.page_reservations.clear();
         result.map_err(|error| match error {
             crate::Error::Pool(error) => error,
             other => pool::Error::Sealing {

@@ -1,4 +1,4 @@
-//! Taking contents away: truncation, holes, and the room that a file is promised.
+//! Taking contents away: truncation, holes, and the space that a file is promised.
 
 use std::sync::Arc;
 
@@ -165,9 +165,13 @@ impl Dataset {
             .iter()
             .map(|p| p.buffer.len() as i64 - p.old_len as i64)
             .sum();
-        let (settings, mut rooms) = (self.settings(), Vec::new());
+        let (settings, mut reservations) = (self.settings(), Vec::new());
         for patch in &cut.patches {
-            rooms.push(self.record_room(&settings, patch.buffer.len(), ReserveFor::Freeing)?);
+            reservations.push(self.record_space(
+                &settings,
+                patch.buffer.len(),
+                ReserveFor::Freeing,
+            )?);
         }
         let records: Vec<u64> = cut.patches.iter().map(|patch| patch.record).collect();
         let (from, to) = (cut.from, cut.to);
@@ -194,14 +198,14 @@ impl Dataset {
         let scope = Scope::Contents(ino);
         self.change_in(scope, ReserveFor::Freeing, operation, |hold, slots| {
             self.drop_records(inode, from..to);
-            for ((patch, slot), room) in cut.patches.into_iter().zip(slots).zip(rooms) {
+            for ((patch, slot), reserved) in cut.patches.into_iter().zip(slots).zip(reservations) {
                 self.put_record(
                     inode,
                     hold,
                     patch.record,
                     slot,
                     Arc::new(patch.buffer),
-                    room,
+                    reserved,
                 );
             }
         })
@@ -252,7 +256,7 @@ impl Dataset {
         let end = offset.checked_add(len).filter(|end| *end <= SIZE_MAX);
         let end = end.ok_or(vfs::Error::FileTooBig)?;
         if let Fallocate::Allocate { .. } = mode {
-            // Copy-on-write cannot keep room for later. It can say now that there is none.
+            // Copy-on-write cannot keep space for later. It can say now that there is none.
             drop(self.reserve(&self.settings(), len, ReserveFor::Writing)?);
         } else {
             self.zero_range(ino, offset, end)?;

@@ -37,17 +37,18 @@ pub(super) struct Part<'a> {
     old_len: usize,
     base: Base,
     /// What is set aside for it, unless the record in memory has as much: so many bytes.
-    room: Option<Reservation>,
+    reserved: Option<Reservation>,
     held: u64,
 }
 
 impl Part<'_> {
-    /// Whether the record has left memory since it was to be changed there, or a commit has taken over the room
+    /// Whether the record has left memory since it was to be changed there, or a commit has taken over the space
     /// that it had.
     fn is_outdated(&self, records: &BTreeMap<u64, DirtyRecord>) -> bool {
-        let lacks_room = |dirty: &DirtyRecord| self.room.is_none() && dirty.room.is_none();
+        let lacks_reserved =
+            |dirty: &DirtyRecord| self.reserved.is_none() && dirty.reserved.is_none();
         let dirty = records.get(&self.record);
-        matches!(self.base, Base::InMemory) && dirty.is_none_or(lacks_room)
+        matches!(self.base, Base::InMemory) && dirty.is_none_or(lacks_reserved)
     }
 
     /// Whether the record is written up to its end.
@@ -137,8 +138,8 @@ impl Dataset {
         loop {
             let mut parts = self.plan(inode, attr, offset, data)?;
             self.reserve_parts(settings, &mut parts)?;
-            let tree_room = self.reserve_operation(settings, ReserveFor::Writing)?;
-            if self.put_parts(inode, write, &mut parts, tree_room)? {
+            let tree_reserved = self.reserve_operation(settings, ReserveFor::Writing)?;
+            if self.put_parts(inode, write, &mut parts, tree_reserved)? {
                 let complete: Vec<u64> = parts
                     .iter()
                     .filter(|part| part.is_to_the_end(write.record_size))
@@ -220,12 +221,12 @@ impl Dataset {
             len: needed.max(old_len),
             old_len,
             base,
-            room: None,
+            reserved: None,
             held: 0,
         };
         if let Some(dirty) = inode.records.lock().get(&record) {
             return Ok(Part {
-                held: dirty.room.as_ref().map_or(0, Reservation::bytes),
+                held: dirty.reserved.as_ref().map_or(0, Reservation::bytes),
                 ..part(dirty.buffer.len(), Base::InMemory)
             });
         }
@@ -278,12 +279,12 @@ impl Dataset {
         Ok(read.map_or_else(Buffer::default, |(_, buffer)| buffer))
     }
 
-    /// Sets room aside for the parts whose records do not have it already.
+    /// Reserves space for the parts whose records do not have it already.
     pub(super) fn reserve_parts(&self, settings: &Settings, parts: &mut [Part<'_>]) -> Result<()> {
         for part in parts {
-            let bytes = self.open.record_room(ArrayKind::Data, part.len) + settings.table_room();
+            let bytes = self.open.record_space(ArrayKind::Data, part.len) + settings.table_space();
             if part.held < bytes {
-                part.room = Some(self.reserve(settings, bytes, ReserveFor::Writing)?);
+                part.reserved = Some(self.reserve(settings, bytes, ReserveFor::Writing)?);
             }
         }
         Ok(())
@@ -296,7 +297,7 @@ impl Dataset {
         inode: &Arc<Inode>,
         write: &Write,
         parts: &mut [Part<'_>],
-        tree_room: Reservation,
+        tree_reserved: Reservation,
     ) -> Result<bool> {
         let now = self.now();
         let growth: i64 = parts
@@ -332,7 +333,7 @@ impl Dataset {
         };
         let placed = parts.iter_mut().zip(slots);
         self.put_all(inode, records, hold.txg(), write.record_size, placed);
-        self.keep_room(tree_room, dirtied);
+        self.keep_reserved(tree_reserved, dirtied);
         drop(hold);
         Ok(true)
     }
@@ -396,7 +397,7 @@ impl Dataset {
             0
         };
         let is_streamed = run == record_size;
-        let room = part.room.take();
+        let reserved = part.reserved.take();
         match std::mem::replace(&mut part.base, Base::InMemory) {
             Base::Ready(buffer) => {
                 debug_assert!(!buffer.is_empty());
@@ -406,7 +407,7 @@ impl Dataset {
                     stage: Stage::Dirty,
                     run,
                     is_streamed,
-                    room,
+                    reserved,
                 };
                 records.insert(part.record, dirty);
             }
@@ -421,8 +422,8 @@ impl Dataset {
                 dirty.slot = slot;
                 dirty.stage = Stage::Dirty;
                 (dirty.run, dirty.is_streamed) = (run, is_streamed);
-                if room.is_some() {
-                    dirty.room = room;
+                if reserved.is_some() {
+                    dirty.reserved = reserved;
                 }
             }
         }
@@ -439,7 +440,7 @@ impl Dataset {
         record: u64,
         slot: u64,
         buffer: Arc<Buffer>,
-        room: Reservation,
+        reserved: Reservation,
     ) {
         debug_assert!(!buffer.is_empty());
         let len = buffer.len();
@@ -457,7 +458,7 @@ impl Dataset {
             stage: Stage::Dirty,
             run: 0,
             is_streamed: false,
-            room: Some(room),
+            reserved: Some(reserved),
         };
         let before = inode.records.lock().insert(record, dirty);
         self.engine
@@ -480,15 +481,15 @@ impl Dataset {
         }
     }
 
-    /// Room for one record of this length.
-    pub(crate) fn record_room(
+    /// Space for one record of this length.
+    pub(crate) fn record_space(
         &self,
         settings: &Settings,
         len: usize,
         why: ReserveFor,
     ) -> Result<Reservation> {
-        let bytes = self.open.record_room(ArrayKind::Data, len);
-        self.reserve(settings, bytes + settings.table_room(), why)
+        let bytes = self.open.record_space(ArrayKind::Data, len);
+        self.reserve(settings, bytes + settings.table_space(), why)
     }
 }
 

@@ -21,7 +21,7 @@ impl Dataset {
     /// Applies what waits in the log, and commits it.
     ///
     /// # Errors
-    /// The pool has no room for it, or failed, or the log cannot be read. What is in the log stays there.
+    /// The pool has no free space for it, or failed, or the log cannot be read. What is in the log stays there.
     pub(crate) fn replay_log(&self) -> Result<()> {
         let Some(head) = self.open.waiting_log() else {
             return Ok(());
@@ -182,10 +182,10 @@ impl Dataset {
             return Ok(());
         };
         let buffer = make()?;
-        let room = self.record_room(&self.settings(), buffer.len(), ReserveFor::Freeing)?;
+        let reserved = self.record_space(&self.settings(), buffer.len(), ReserveFor::Freeing)?;
         let hold = self.pool.enter()?;
         self.mark_changed(&hold);
-        self.put_record(&inode, &hold, record, slot, Arc::new(buffer), room);
+        self.put_record(&inode, &hold, record, slot, Arc::new(buffer), reserved);
         Ok(())
     }
 

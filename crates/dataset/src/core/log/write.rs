@@ -204,7 +204,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Writes an entry, or commits if it is too long for one or there is no room.
+    /// Writes an entry, or commits if it is too long for one or there is no free space.
     fn append(&self, requests: &[Arc<LogRequest>]) -> Result<()> {
         let steps: usize = requests.iter().map(|request| request.len()).sum();
         if steps > ENTRY_STEPS_MAX {
@@ -229,18 +229,18 @@ impl Dataset {
         if self.open.append_log(&places, len, seal)?
             || self.append_after_commit(&places, len, seal)?
         {
-            let (room, size) = self.open.log_room();
-            if room < size / 2 {
+            let (left, size) = self.open.log_space();
+            if left < size / 2 {
                 self.enlarge_log(size);
                 self.engine.wake();
             }
             return Ok(());
         }
-        self.enlarge_log(self.open.log_room().1);
+        self.enlarge_log(self.open.log_space().1);
         self.commit_all()
     }
 
-    /// Appends an entry once the commit under way, if there is one, has made room.
+    /// Waits for the running commit, which may free space in the log, and appends the entry.
     fn append_after_commit<S>(&self, places: &[Place], len: usize, seal: S) -> Result<bool>
     where
         S: FnOnce(u64, u64, &mut [u8]) -> Result<pool::Identity>,

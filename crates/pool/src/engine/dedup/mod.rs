@@ -14,7 +14,7 @@ mod sharing;
 mod table;
 
 pub(crate) use sharing::Dedup;
-pub use sharing::ROOM;
+pub use sharing::SPACE;
 pub(crate) use table::each;
 #[cfg(fuzzing)]
 pub(crate) use table::fuzzing::{decode_for_fuzzing, sample_bucket};

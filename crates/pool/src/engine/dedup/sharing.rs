@@ -19,7 +19,7 @@ use crate::storage::writer::txg::TxgWriter;
 
 /// What a commit may need to bring a shared record into the table: its bucket and the nodes above,
 /// each twice.
-pub const ROOM: u64 = 2 * (2 + 2) * UNIT as u64;
+pub const SPACE: u64 = 2 * (2 + 2) * UNIT as u64;
 
 /// A commit adds so many buckets at most.
 const SPLITS_MAX: u64 = 256;

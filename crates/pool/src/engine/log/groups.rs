@@ -128,17 +128,17 @@ impl Copy<'_> {
     fn append(&mut self, entry: &[u8]) -> Result<()> {
         let store = &self.commit.core.disk.store;
         let len = entry.len() as u32;
-        let room = |chunk: &Addr| capacity(chunk, store.shape(chunk.segment().group()));
+        let size = |chunk: &Addr| capacity(chunk, store.shape(chunk.segment().group()));
         if self
             .chunks
             .last()
-            .is_none_or(|chunk| room(chunk) - self.offset < len)
+            .is_none_or(|chunk| size(chunk) - self.offset < len)
         {
             let chunk = self.new_chunk(len)?;
             self.chunks.push(chunk);
             self.offset = 0;
         }
-        let chunk = self.chunks.last().expect("one that has room");
+        let chunk = self.chunks.last().expect("one that has space");
         let cell = store.shape(chunk.segment().group()).cell();
         let units: Vec<&[u8]> = entry.chunks(UNIT as usize).collect();
         store.write_each(chunk.segment(), chunk.offset() + self.offset * cell, &units)?;
@@ -147,7 +147,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// A chunk with room for `len` bytes at least, and for all that is left if there is such a run.
+    /// A chunk with space for `len` bytes at least, and for all that is left if there is such a run.
     fn new_chunk(&self, len: u32) -> Result<Addr> {
         let core = self.commit.core;
         let store = &core.disk.store;
@@ -179,7 +179,7 @@ fn allocate_chunk(core: &Core, units: u32) -> Result<Extent> {
         return Ok(found);
     }
     let bytes = u64::from(units) * u64::from(UNIT);
-    let _room = core.space.reserve(bytes, ReserveFor::Writing)?;
+    let _reserved = core.space.reserve(bytes, ReserveFor::Writing)?;
     core.space.allocate(Class::Data, units, None)
 }
 

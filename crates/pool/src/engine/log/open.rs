@@ -52,15 +52,15 @@ impl OpenDataset {
         self.log.lock().wanted()
     }
 
-    /// Bytes that may be appended before a commit has to make room, and of the whole log.
-    pub fn log_room(&self) -> (u64, u64) {
-        self.log.lock().room()
+    /// Bytes that may be appended before a commit has to free space, and of the whole log.
+    pub fn log_space(&self) -> (u64, u64) {
+        self.log.lock().space()
     }
 
     /// Appends an entry with a payload of `len` bytes, which with [`LOG_HEADER`] and [`LOG_PLACE`] for
     /// each record are whole units. Returns once it is durable, and so are these records, which the
     /// payload points to and no commit has made durable yet; false if only a commit will do: there is no
-    /// room before it, or would be none to replay it, or a device failed. `seal` gets chain and sequence, which the
+    /// space before it, or would be none to replay it, or a device failed. `seal` gets chain and sequence, which the
     /// payload has to bind, and where the payload goes, which is all zeros. One call at a time.
     ///
     /// # Errors
@@ -77,8 +77,8 @@ impl OpenDataset {
         let whole = (clear + len) as u32;
         let reserved = {
             let mut log = self.log.lock();
-            let has_room = log.pointed.add(places, &self.context.space);
-            has_room.then(|| log.reserve(whole, &self.may_use()))
+            let has_space = log.pointed.add(places, &self.context.space);
+            has_space.then(|| log.reserve(whole, &self.may_use()))
         };
         let Some(reserved) = reserved.flatten() else {
             return Ok(false);

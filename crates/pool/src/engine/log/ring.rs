@@ -3,7 +3,7 @@
 //! A chunk is used only once the commit that gave it to the dataset is durable, and again only once
 //! the commit is durable that moved the head past it.
 //!
-//! Chunks lie in the groups that are there for logs, or where there is none, or no room in it, where
+//! Chunks lie in the groups that are there for logs, or where there is none, or no free space in it, where
 //! records lie too. A group for logs may fail, or be about to go: then its chunks are *shut*, and as
 //! soon as nothing is in them any more they are given back.
 
@@ -206,7 +206,7 @@ impl Ring {
         is_unused && self.wanted == 0 && self.coming.is_empty() && self.pointed.is_none()
     }
 
-    /// The place of the next entry, of `len` bytes. `None` if there is no room for it now, or no entry
+    /// The place of the next entry, of `len` bytes. `None` if there is no free space for it now, or no entry
     /// is as long.
     pub(crate) fn reserve(&mut self, len: u32, may_use: MayUse<'_>) -> Option<Reserved> {
         assert!(self.writing.is_none(), "one entry is written at a time");
@@ -272,8 +272,8 @@ impl Ring {
         }
     }
 
-    /// Bytes that entries may still take before a commit makes room, and those of all chunks.
-    pub(crate) fn room(&self) -> (u64, u64) {
+    /// Bytes that entries may still take before a commit frees space, and those of all chunks.
+    pub(crate) fn space(&self) -> (u64, u64) {
         let behind = self.chunks.get(self.at.chunk + 1..).unwrap_or_default();
         let here = self.chunks.get(self.at.chunk);
         let here = here.map_or(0, |chunk| u64::from(chunk.size() - self.at.offset));
@@ -385,7 +385,7 @@ impl Ring {
     }
 
     /// Frees those of the spare chunks that are shut, or lie among records while the groups for logs have
-    /// room for a whole ring.
+    /// space for a whole ring.
     fn give_back(&mut self, commit: &TxgWriter<'_>, spare: &mut Vec<Chunk>) {
         let space = &commit.core.space;
         let has_better = space.log_bytes() >= self.wanted;
@@ -407,7 +407,7 @@ impl Ring {
     /// More chunks, until there are as many bytes as wanted, or no more can be had.
     fn grow(&self, commit: &TxgWriter<'_>, mut count: usize, mut bytes: u64) -> Result<Vec<Chunk>> {
         let largest = commit.core.disk.store.segment_size();
-        // With parity a chunk has room for less than its size, but for no less than this part of it.
+        // With parity a chunk has space for less than its size, but for no less than this part of it.
         let part = commit.core.space.largest_cell();
         let size = self.wanted * u64::from(part) / (CHUNKS_MAX as u64 - 2);
         let mut size = u32::try_from(size).unwrap_or(largest).next_power_of_two();
@@ -415,7 +415,7 @@ impl Ring {
         commit.core.note_log();
         let mut chunks = Vec::new();
         while bytes < self.wanted && count < CHUNKS_MAX {
-            match find_room(commit, bytes, size) {
+            match find_chunk(commit, bytes, size) {
                 Ok(extent) => {
                     commit.note_allocated(extent);
                     let chunk = Chunk {
@@ -467,8 +467,8 @@ impl Ring {
     }
 }
 
-/// Room for a chunk beside so many bytes of its ring: in a group for logs if there is one that has it.
-fn find_room(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<Extent> {
+/// Space for a chunk beside so many bytes of its ring: in a group for logs if there is one that has it.
+fn find_chunk(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<Extent> {
     let space = &commit.core.space;
     if bytes + u64::from(size) <= space.log_bytes()
         && let Some(extent) = space.allocate_log(size / UNIT)?
@@ -479,7 +479,7 @@ fn find_room(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<Extent> {
     if (bytes + u64::from(size)) * FREE_PART > space.unreserved_bytes() {
         return Err(Error::NoSpace);
     }
-    let _room = space.reserve(u64::from(size), ReserveFor::Writing)?;
+    let _reserved = space.reserve(u64::from(size), ReserveFor::Writing)?;
     space.allocate(Class::Data, size / UNIT, None)
 }
 

@@ -204,7 +204,7 @@ impl<'a> LogReader<'a> {
         let at = self.at(chunk, offset);
         let members = at.map_or(0, |(segment, ..)| self.disk.store.width(segment.group()));
         (0..members).filter_map(move |member| {
-            let (segment, offset, room) = at?;
+            let (segment, offset, left) = at?;
             let mut first = vec![0; UNIT as usize];
             let read = self
                 .disk
@@ -214,7 +214,7 @@ impl<'a> LogReader<'a> {
             let is_ours = head.pool == self.disk.store.pool_guid()
                 && head.dataset == self.dataset
                 && head.chain == self.head.chain;
-            if !is_ours || head.len > room || !wanted(&head) {
+            if !is_ours || head.len > left || !wanted(&head) {
                 return None;
             }
             Some(RawEntry {
@@ -227,16 +227,16 @@ impl<'a> LogReader<'a> {
         })
     }
 
-    /// A place in the ring, and how much room there is from there on.
+    /// A place in the ring, and how much space there is from there on.
     fn at(&self, chunk: usize, offset: u32) -> Option<(SegmentId, u32, u32)> {
         let run = self.head.chunks.get(chunk)?;
         let shape = self.disk.store.shape(run.segment().group());
-        let room = capacity(run, shape).checked_sub(offset);
-        let room = room.filter(|room| *room > 0)?;
+        let left = capacity(run, shape).checked_sub(offset);
+        let left = left.filter(|left| *left > 0)?;
         let offset = run
             .offset()
             .checked_add(offset.checked_mul(shape.cell())?)?;
-        Some((run.segment(), offset, room))
+        Some((run.segment(), offset, left))
     }
 }
 

@@ -40,7 +40,7 @@ const FLAG_TEMPORARY: u8 = 1;
 const FLAG_WAS_SPARE: u8 = 2;
 
 impl Config {
-    /// Whether what groups are for is possible: the reader makes room for their segments.
+    /// Whether what groups are for is possible: the caller allocates memory for their segments.
     fn roles_can_be(&self) -> bool {
         let has_parity = |group| self.shape(group).has_parity();
         !self.roles.is_empty()

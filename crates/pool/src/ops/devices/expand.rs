@@ -1,7 +1,7 @@
-//! Devices that became larger, and the groups that have more room for it.
+//! Devices that became larger, and the groups that have more space for it.
 //!
 //! A device that became larger is used whole as soon as the header at its end has moved. Its group has more
-//! segments when each of its devices has room for them, with the commit that says so. Nothing is placed
+//! segments when each of its devices has space for them, with the commit that says so. Nothing is placed
 //! there before that is durable.
 
 use store::{MemberInfo, MemberState, UNIT};
@@ -38,7 +38,7 @@ pub struct Gained {
 }
 
 /// What a group could have.
-struct Room {
+struct Growth {
     /// How many segments there would be on each device.
     each: u32,
     /// How many more there would be in all, parity included.
@@ -59,12 +59,12 @@ impl Pool {
         let all = devices.filter_map(|device| {
             let mut working = members.iter().filter(|member| !has_failed(member));
             let member = working.find(|member| member.guid == device.guid)?;
-            let unused = match member.room_extended > member.room {
+            let unused = match member.segments_extended > member.segments {
                 true => member.present.saturating_sub(member.size),
                 false => 0,
             };
-            let room = self.room_of(&config, device.group, &members, &|m| m.room_extended);
-            let gain = self.engine.space.gain(device.group, room.added);
+            let growth = self.growth_of(&config, device.group, &members, &|m| m.segments_extended);
+            let gain = self.engine.space.gain(device.group, growth.added);
             (unused > 0 || gain > 0).then_some(Expandable {
                 guid: device.guid,
                 unused,
@@ -116,19 +116,19 @@ impl Pool {
             let members = store.members();
             let member = members.iter().find(|member| member.guid == guid);
             let size = member.map_or(device.size, |member| member.size);
-            let room = self.room_of(&state.config, device.group, &members, &|m| m.room);
+            let growth = self.growth_of(&state.config, device.group, &members, &|m| m.segments);
             let gained = Gained {
                 device: size.saturating_sub(device.size),
-                records: engine.space.gain(device.group, room.added),
+                records: engine.space.gain(device.group, growth.added),
             };
             if gained == Gained::default() {
                 return Ok(gained);
             }
             state.device(guid)?.size = size;
-            if room.added > 0 {
+            if growth.added > 0 {
                 let columns = state.config.shape(device.group).columns() as u32;
-                store.set_segments(device.group, room.each * columns)?;
-                engine.space.extend(device.group, room.added);
+                store.set_segments(device.group, growth.each * columns)?;
+                engine.space.extend(device.group, growth.added);
                 engine.disk.grow();
                 state.config.stretches = engine.space.numbering().stretches();
                 state.root.features_required |= FEATURE_GROWN;
@@ -140,19 +140,19 @@ impl Pool {
         Ok(gained)
     }
 
-    /// How many segments a group would have if each device that is there had room for as many as `has` says,
-    /// and each other one for what it had room for when it was there last.
-    fn room_of(
+    /// How many segments a group would have if each device that is there had space for as many as `has` says,
+    /// and each other one for what it had space for when it was there last.
+    fn growth_of(
         &self,
         config: &Config,
         group: u16,
         members: &[MemberInfo],
         has: &dyn Fn(&MemberInfo) -> u32,
-    ) -> Room {
+    ) -> Growth {
         let store = &self.engine.disk.store;
         let listed = config.group(group).map(|device| {
             let member = members.iter().find(|member| member.guid == device.guid);
-            member.map_or_else(|| store.room_for(device.size), has)
+            member.map_or_else(|| store.segments_in(device.size), has)
         });
         // One that is about to be listed counts too.
         let others = members.iter().filter(|m| !m.is_spare && m.group == group);
@@ -168,7 +168,7 @@ impl Pool {
         } else {
             0
         };
-        Room { each, added }
+        Growth { each, added }
     }
 }
 

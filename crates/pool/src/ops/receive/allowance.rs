@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::entry::Entry;
 use crate::format::stream::Begin;
 use crate::ops::pool::Pool;
-use crate::ops::receive::reception::{ReceiveInto, Reception};
+use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
 
 /// What may still come into a dataset that is being received.
 pub(super) struct Allowance {
@@ -31,7 +31,7 @@ impl Allowance {
         partial: u64,
         begin: &Begin,
         into: &ReceiveInto<'_>,
-        reception: &dyn Reception,
+        policy: &dyn ReceivePolicy,
     ) -> Result<Option<Allowance>> {
         let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
         let head = pool.find(dataset).ok();
@@ -44,7 +44,7 @@ impl Allowance {
             Some(_) => Default::default(),
             None => {
                 let refused = |reason| Error::refused(dataset, reason);
-                reception.props(begin).map_err(refused)?
+                policy.props(begin).map_err(refused)?
             }
         };
         let own = QuotaKind::ALL.into_iter().filter_map(|kind| {

@@ -14,7 +14,7 @@ use crate::format::seal_input::SealInput;
 use crate::format::stream::Begin;
 use crate::ops::create::{check_props, text_bytes};
 use crate::ops::pool::Pool;
-use crate::ops::receive::reception::{ReceiveInto, Reception, Sealing};
+use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy, Sealing};
 use crate::ops::snapshot;
 use crate::storage::writer::txg::TxgWriter;
 
@@ -28,7 +28,7 @@ impl Pool {
         id: u64,
         begin: &Begin,
         into: &ReceiveInto<'_>,
-        reception: &dyn Reception,
+        policy: &dyn ReceivePolicy,
         sealing: Option<&Sealing>,
         origin: &Origin,
     ) -> Result<String> {
@@ -36,7 +36,7 @@ impl Pool {
             let plan = Plan::new(self, state, begin, into, When::End)?;
             plan.check_is_same(state.entry(id)?)?;
             let keyring = match sealing {
-                None => plan.keyring(self, begin, reception)?,
+                None => plan.keyring(self, begin, policy)?,
                 Some(sealing) => sealing.keyring.clone().filter(|_| plan.head.is_none()),
             };
             if sealing.is_none() {
@@ -48,10 +48,10 @@ impl Pool {
             }
             log(commit, state, origin, None);
             let head = match &plan.head {
-                None => plan.become_dataset(state, id, begin, reception, sealing)?,
+                None => plan.become_dataset(state, id, begin, policy, sealing)?,
                 Some(head) => plan.go_over(commit, state, id, head.id)?,
             };
-            let _room = commit.room_for_entries(3, text_bytes(&state.entry(head)?.props))?;
+            let _reserved = commit.reserve_entries(3, text_bytes(&state.entry(head)?.props))?;
             if let Some(keyring) = keyring {
                 let guid = state.entry(head)?.guid;
                 let new = keyarea::write(commit, state, guid, &keyring)?;
@@ -102,11 +102,11 @@ impl Plan {
         state: &mut DatasetTable,
         id: u64,
         begin: &Begin,
-        reception: &dyn Reception,
+        policy: &dyn ReceivePolicy,
         sealing: Option<&Sealing>,
     ) -> Result<u64> {
         let refused = |reason| Error::refused(self.dataset.as_str(), reason);
-        let mut props = reception.props(begin).map_err(refused)?;
+        let mut props = policy.props(begin).map_err(refused)?;
         // Names that begin like this are the pool's own.
         props.retain(|name, _| !name.starts_with('@'));
         check_props(&self.dataset, &props)?;

@@ -9,8 +9,8 @@ mod allowance;
 mod finish;
 mod partial;
 mod plan;
-mod reception;
+mod policy;
 mod streams;
 
 pub(crate) use partial::discard_broken;
-pub use reception::{ReceiveInto, Reception, SealRecords, SealedRecord, Sealing};
+pub use policy::{ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, Sealing};

@@ -16,7 +16,7 @@ use crate::format::stream::{Begin, Position, ResumeToken};
 use crate::ops::create::{self, NewDataset, text_bytes};
 use crate::ops::destroy;
 use crate::ops::pool::Pool;
-use crate::ops::receive::reception::{ReceiveInto, Reception};
+use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
 use crate::storage::array::diff;
 use crate::storage::writer::txg::TxgWriter;
 
@@ -26,20 +26,20 @@ impl Pool {
         &self,
         begin: &Begin,
         into: &ReceiveInto<'_>,
-        reception: &dyn Reception,
+        policy: &dyn ReceivePolicy,
     ) -> Result<(Arc<OpenDataset>, bool)> {
         let id = self.engine.commit_with(|commit, state| {
             let plan = Plan::new(self, state, begin, into, When::Begin)?;
-            plan.keyring(self, begin, reception)?;
+            plan.keyring(self, begin, policy)?;
             if let (None, Some(base)) = (&plan.head, &plan.base)
-                && !reception.may_clone(base)
+                && !policy.may_clone(base)
             {
                 return Err(plan.lacks_base(begin));
             }
             if plan.head.is_none() {
                 // Who chose what does not fit is told before anything comes.
                 let refused = |reason| Error::refused(plan.dataset.as_str(), reason);
-                reception.props(begin).map_err(refused)?;
+                policy.props(begin).map_err(refused)?;
             }
             match state.partial_of(plan.parent, &plan.last).cloned() {
                 Some(partial) if self.goes_on(state, &plan, &partial, begin)? => Ok(partial.id),
@@ -213,7 +213,7 @@ impl Plan {
         let marks = Entry::receiving_marks(&receiving, begin.sealed_state());
         let shape = begin.volume.map(|shape| shape.mark());
         let props: BTreeMap<_, _> = marks.chain(shape).collect();
-        let _room = commit.room_for_entries(1, text_bytes(&props))?;
+        let _reserved = commit.reserve_entries(1, text_bytes(&props))?;
         let kind = match begin.volume {
             None => DatasetKind::FileSystem,
             Some(_) => DatasetKind::Volume,

@@ -14,7 +14,7 @@ use crate::ops::clones::check_clones;
 use crate::ops::create::free_name;
 use crate::ops::holds;
 use crate::ops::pool::Pool;
-use crate::ops::receive::reception::{ReceiveInto, Reception};
+use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
 
 /// When it is looked at what a stream is to become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +227,7 @@ impl Plan {
         &self,
         pool: &Pool,
         begin: &Begin,
-        reception: &dyn Reception,
+        policy: &dyn ReceivePolicy,
     ) -> Result<Option<Vec<u8>>> {
         if begin.suite == 0 || begin.plain.is_some() {
             return Ok(None);
@@ -239,8 +239,6 @@ impl Plan {
         });
         let current = current.transpose()?;
         let refused = |reason: String| Error::refused(self.dataset.as_str(), reason);
-        reception
-            .keyring(begin, current.as_deref())
-            .map_err(refused)
+        policy.keyring(begin, current.as_deref()).map_err(refused)
     }
 }

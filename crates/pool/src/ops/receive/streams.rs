@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::array_kind::ArrayKind;
 use crate::format::stream::{Begin, Frame, FrameReader};
 use crate::ops::pool::Pool;
-use crate::ops::receive::reception::{ReceiveInto, Reception, SealedRecord, Sealing};
+use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy, SealedRecord, Sealing};
 use crate::storage::space::{Reservation, ReserveFor};
 
 use super::allowance::Allowance;
@@ -24,7 +24,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Stream`] and [`Error::StreamIo`] for the stream;
-    /// [`Error::Refused`] if it does not fit the target, or `reception` refuses it;
+    /// [`Error::Refused`] if it does not fit the target, or `policy` refuses it;
     /// [`Error::NoSuchDataset`], [`Error::BadName`] and
     /// [`Error::Exists`] for the target; [`Error::Limit`],
     /// [`Error::NoSpace`], [`Error::KeyAreaFull`]; as
@@ -33,7 +33,7 @@ impl Pool {
         &self,
         input: &mut dyn Read,
         into: &ReceiveInto<'_>,
-        reception: &dyn Reception,
+        policy: &dyn ReceivePolicy,
         origin: &Origin,
     ) -> Result<()> {
         let mut frames = FrameReader::new(input);
@@ -42,8 +42,8 @@ impl Pool {
             let Frame::Begin(begin) = frame else {
                 return Err(Error::stream("does not begin"));
             };
-            let name = self.receive_one(&begin, &mut frames, into, reception, origin)?;
-            reception.received(&name);
+            let name = self.receive_one(&begin, &mut frames, into, policy, origin)?;
+            policy.received(&name);
             count += 1;
         }
         match count {
@@ -57,7 +57,7 @@ impl Pool {
         begin: &Begin,
         frames: &mut FrameReader<'_>,
         into: &ReceiveInto<'_>,
-        reception: &dyn Reception,
+        policy: &dyn ReceivePolicy,
         origin: &Origin,
     ) -> Result<String> {
         if begin.plain.is_some() && into.resumable {
@@ -66,15 +66,14 @@ impl Pool {
                 "what comes in the clear cannot go on after an interruption; receive it without -s",
             ));
         }
-        let (dataset, is_resumable) = self.begin_receive(begin, into, reception)?;
+        let (dataset, is_resumable) = self.begin_receive(begin, into, policy)?;
         let id = dataset.id();
-        let sealing = self.sealing(id, begin, into, reception);
+        let sealing = self.sealing(id, begin, into, policy);
         let done = sealing.and_then(|sealing| {
             let sealing = sealing.as_ref();
-            let mut allowance = Allowance::new(self, id, begin, into, reception)?;
+            let mut allowance = Allowance::new(self, id, begin, into, policy)?;
             self.fill(&dataset, frames, sealing, &mut allowance)?;
-            reception
-                .finish(&mut || self.finish_receive(id, begin, into, reception, sealing, origin))
+            policy.finish(&mut || self.finish_receive(id, begin, into, policy, sealing, origin))
         });
         if let Err(error) = &done {
             self.give_up(dataset, is_resumable && !is_final(error));
@@ -87,13 +86,13 @@ impl Pool {
         id: u64,
         begin: &Begin,
         into: &ReceiveInto<'_>,
-        reception: &dyn Reception,
+        policy: &dyn ReceivePolicy,
     ) -> Result<Option<Sealing>> {
         if begin.plain.is_none() {
             return Ok(None);
         }
         let partial = self.entry(id)?;
-        let sealing = reception.sealing(begin, partial.family, partial.created_txg);
+        let sealing = policy.sealing(begin, partial.family, partial.created_txg);
         let sealing = sealing.map_err(|reason| Error::refused(into.target, reason))?;
         match self.entry(partial.origin) {
             Ok(base) if base.suite != sealing.suite => Err(Error::refused(
@@ -179,8 +178,8 @@ impl Pool {
         len: usize,
         place: &mut dyn FnMut() -> Result<Placed>,
     ) -> Result<()> {
-        let room = dataset.record_room(array, len);
-        let _room = self.room_to_receive(dataset, room, ReserveFor::Writing)?;
+        let bytes = dataset.record_space(array, len);
+        let _reserved = self.reserve_to_receive(dataset, bytes, ReserveFor::Writing)?;
         let placed = place()?;
         let hold = self.enter()?;
         dataset.put(&hold, array, slot, placed);
@@ -197,11 +196,11 @@ impl Pool {
     ) -> Result<()> {
         let mut from = slot;
         while let Some(found) = dataset.next(array, from, slot + count)? {
-            let room = dataset.punch_room(array, &[found]);
-            let room = self.room_to_receive(dataset, room, ReserveFor::Freeing)?;
+            let bytes = dataset.punch_space(array, &[found]);
+            let reserved = self.reserve_to_receive(dataset, bytes, ReserveFor::Freeing)?;
             let hold = self.enter()?;
             dataset.punch(&hold, array, found);
-            drop((hold, room));
+            drop((hold, reserved));
             from = found + 1;
             *changes += 1;
             self.commit_some(changes)?;
@@ -217,8 +216,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Sets room aside. A commit may give back some.
-    fn room_to_receive(
+    /// Reserves space. A commit may give back some.
+    fn reserve_to_receive(
         &self,
         dataset: &OpenDataset,
         bytes: u64,
@@ -236,7 +235,7 @@ impl Pool {
                 self.commit()?;
                 reserve()
             }
-            room => room,
+            reserved => reserved,
         }
     }
 

@@ -91,7 +91,7 @@ impl Step<'_> {
         Ok(true)
     }
 
-    /// Writes the copy of an extent to other groups, in one piece if there is room for that, and not in the
+    /// Writes the copy of an extent to other groups, in one piece if there is space for that, and not in the
     /// segment `apart` where there is a choice.
     fn place_copy(
         &self,

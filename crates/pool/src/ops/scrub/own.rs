@@ -17,7 +17,7 @@ enum Own {
     Table,
     Bitmaps,
     History,
-    Reap,
+    AsyncFree,
     Dedup,
     Remap,
     /// The deadlist of a dataset or snapshot.
@@ -31,7 +31,7 @@ const ARRAYS: [Own; 7] = [
     Own::Table,
     Own::Bitmaps,
     Own::History,
-    Own::Reap,
+    Own::AsyncFree,
     Own::Dedup,
     Own::Remap,
 ];
@@ -47,7 +47,7 @@ impl Own {
             Own::Table => Some(root.table),
             Own::Bitmaps => Some(root.bitmaps),
             Own::History => Some(root.history),
-            Own::Reap => Some(root.reap),
+            Own::AsyncFree => Some(root.async_free),
             Own::Dedup => Some(root.dedup),
             Own::Remap => Some(root.remap),
             Own::Deadlist(id) => state.get(id).map(|entry| entry.deadlist),

@@ -112,7 +112,7 @@ fn count(ptr: &RecordPtr, left: &mut u64) -> Result<()> {
 }
 
 pub(crate) fn too_many() -> Error {
-    let detail = "it has more nodes and records than the pool has room for";
+    let detail = "it has more nodes and records than the pool has space for";
     Error::inconsistent("tree of nodes", detail)
 }
 

@@ -226,7 +226,7 @@ impl Inner {
             batch.dedup_by_key(|(key, _)| *key);
             batch.retain(|(key, _)| index.get(*key).is_none());
             let units = batch.iter().map(|(_, bytes)| units_of(bytes.len())).sum();
-            match index.make_room(units) {
+            match index.make_space(units) {
                 Some(start) if units > 0 => start,
                 _ => return,
             }

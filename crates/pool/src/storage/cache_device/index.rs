@@ -1,6 +1,6 @@
-//! What is where on a cache device: a ring in which the oldest makes room for the newest.
+//! What is where on a cache device: a ring in which the newest replaces the oldest.
 //!
-//! It is in memory only. An entry takes 32 bytes and the spare room of two tables: about 50, and 71 at
+//! It is in memory only. An entry takes 32 bytes and the spare space of two tables: about 50, and 71 at
 //! most.
 
 use std::collections::{HashMap, VecDeque};
@@ -56,8 +56,8 @@ impl Index {
         self.held
     }
 
-    /// Makes room for so many units in a row: what is there is forgotten. `None` if there are not as many.
-    pub(crate) fn make_room(&mut self, units: u32) -> Option<u32> {
+    /// Makes space for so many units in a row: what is there is forgotten. `None` if there are not as many.
+    pub(crate) fn make_space(&mut self, units: u32) -> Option<u32> {
         if units > self.units {
             return None;
         }
@@ -86,7 +86,7 @@ impl Index {
         }
     }
 
-    /// Enters what was written where room was made for it, in that order.
+    /// Enters what was written where space was made for it, in that order.
     pub(crate) fn insert(&mut self, key: Key, span: Span) {
         if let Some(old) = self.spans.insert(key, span) {
             self.held -= u64::from(old.units);
@@ -132,7 +132,7 @@ mod tests {
                 0 => step / 2,
                 _ => step,
             };
-            let start = index.make_room(len).unwrap();
+            let start = index.make_space(len).unwrap();
             for unit in &mut units[start as usize..(start + len) as usize] {
                 *unit = Some(key);
             }
@@ -161,13 +161,13 @@ mod tests {
     fn no_more_entries_than_memory_is_set_aside_for() {
         let mut index = Index::new(1000, 3);
         for key in 0..10 {
-            let start = index.make_room(1).unwrap();
+            let start = index.make_space(1).unwrap();
             index.insert(key, Span { start, units: 1 });
         }
         assert_eq!(index.held(), 3);
         assert!(index.get(6).is_none() && index.get(7).is_some());
         index.clear();
         assert_eq!((index.held(), index.get(9)), (0, None));
-        assert_eq!(index.make_room(1001), None);
+        assert_eq!(index.make_space(1001), None);
     }
 }

@@ -310,18 +310,18 @@ impl Remap {
         counts.map(|count| u64::from(*count)).sum()
     }
 
-    /// Room that the table may need for what so many units of a group hold.
-    pub(crate) fn room_for(&self, store: &Store, group: u16, units: u64) -> u64 {
+    /// Space that the table may need for what so many units of a group hold.
+    pub(crate) fn space_for(&self, store: &Store, group: u16, units: u64) -> u64 {
         let segment_units = store.segment_size() / UNIT;
         let segments = store.groups()[usize::from(group)];
         let all = u64::from(segments) * u64::from(segment_units);
         let pages = all / u64::from(page::units_of_page(segment_units));
-        self.room(pages.min(units), segment_units)
+        self.space(pages.min(units), segment_units)
     }
 
-    /// Room that a commit may need to write the whole table anew.
-    pub(crate) fn room(&self, pages: u64, segment_units: u32) -> u64 {
-        pages.saturating_mul(page::room_for_page(segment_units))
+    /// Space that a commit may need to write the whole table anew.
+    pub(crate) fn space(&self, pages: u64, segment_units: u32) -> u64 {
+        pages.saturating_mul(page::space_for_page(segment_units))
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn units_of_page(segment_units: u32) -> u32 {
 }
 
 /// What a page takes at most, in both copies, with two nodes above it.
-pub(super) fn room_for_page(segment_units: u32) -> u64 {
+pub(super) fn space_for_page(segment_units: u32) -> u64 {
     let bytes = u64::from(units_of_page(segment_units)) * 16 + 8;
     2 * bytes.next_multiple_of(u64::from(UNIT)) + 4 * u64::from(UNIT)
 }

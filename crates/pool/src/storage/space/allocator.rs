@@ -338,7 +338,7 @@ impl Space {
         }
     }
 
-    /// The groups to try, the best first: the one whose turn it is, then those with most room.
+    /// The groups to try, the best first: the one whose turn it is, then those with most space.
     fn group_order(
         &self,
         inner: &mut Inner,

@@ -34,14 +34,14 @@ impl Total {
 
 /// Bytes of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct Capacity {
     /// Records of the usual size.
     pub(crate) usual: u64,
     /// Records of one unit each.
     pub(crate) certain: u64,
 }
 
-impl Room {
+impl Capacity {
     pub(super) fn add(&mut self, shape: Shape, units: u64, unusable: u64) {
         self.usual += shape.usable(units) * u64::from(UNIT);
         let cells = units.saturating_sub(unusable) / u64::from(shape.cell());

@@ -39,7 +39,7 @@ impl Space {
 
     fn discard(self: &Arc<Space>, run: Span) -> Result<()> {
         let bytes = u64::from(run.units) * u64::from(UNIT);
-        let Ok(_room) = self.reserve(bytes, ReserveFor::Writing) else {
+        let Ok(_reserved) = self.reserve(bytes, ReserveFor::Writing) else {
             return Ok(());
         };
         if !self.take_if_free(run)? {

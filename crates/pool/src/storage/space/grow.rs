@@ -28,7 +28,7 @@ impl Space {
         let wanted = self.system_segments_for(&numbering);
         let units = self.units_per_segment;
         let lacking = wanted.saturating_sub(self.inner.lock().system_segments());
-        let _room = match purpose {
+        let _reserved = match purpose {
             // The bitmaps of a group for logs lie in the others.
             Purpose::Logs => {
                 let bytes = lacking * u64::from(units) * u64::from(UNIT);
@@ -82,7 +82,7 @@ impl Space {
         (numbering, lacking.min(added.into()) as u32)
     }
 
-    /// Bytes of records of the usual size for which there would be room in so many more segments of a group.
+    /// Bytes of records of the usual size for which there would be space in so many more segments of a group.
     pub(crate) fn gain(&self, group: u16, added: u32) -> u64 {
         if added == 0 {
             return 0;

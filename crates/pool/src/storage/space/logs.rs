@@ -66,7 +66,7 @@ impl Space {
         free * u64::from(UNIT) / FREE_PART
     }
 
-    /// Takes a run of units in a group that is for logs only, if there is one that works and has room.
+    /// Takes a run of units in a group that is for logs only, if there is one that works and has space.
     pub(crate) fn allocate_log(&self, units: u32) -> Result<Option<Extent>> {
         let mut inner = self.inner.lock();
         let mut groups = self.log_groups(&inner);

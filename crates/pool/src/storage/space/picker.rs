@@ -49,12 +49,12 @@ pub(crate) fn pick(
     let search = |wanted: &dyn Fn(&Summary) -> bool| first(segments, barred, &fits, wanted);
     if class == Class::System {
         // Chosen when the pool was made: the table says which they are.
-        return roomiest(segments, barred, &fits, &own);
+        return emptiest(segments, barred, &fits, &own);
     }
     search(&half_free)
         .or_else(|| search(&empty))
-        .or_else(|| roomiest(segments, barred, &fits, &own))
-        .or_else(|| roomiest(segments, barred, &fits, &other))
+        .or_else(|| emptiest(segments, barred, &fits, &own))
+        .or_else(|| emptiest(segments, barred, &fits, &other))
 }
 
 type Test<'a> = &'a dyn Fn(&Summary) -> bool;
@@ -78,7 +78,7 @@ fn first(segments: &[Summary], barred: Option<u32>, fits: Test, wanted: Test) ->
         .map(|(index, _)| index)
 }
 
-fn roomiest(segments: &[Summary], barred: Option<u32>, fits: Test, wanted: Test) -> Option<u32> {
+fn emptiest(segments: &[Summary], barred: Option<u32>, fits: Test, wanted: Test) -> Option<u32> {
     candidates(segments, barred, fits, wanted)
         .min_by_key(|(_, summary)| summary.taken)
         .map(|(index, _)| index)
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(
             pick_data(&segments, 8),
             Some(3),
-            "the roomiest of its class"
+            "the emptiest of its class"
         );
         assert_eq!(
             pick_data(&segments, 25),

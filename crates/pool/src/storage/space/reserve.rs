@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Space;
 use crate::error::{Error, Result};
-use crate::storage::space::counts::Room;
+use crate::storage::space::counts::Capacity;
 
 /// Why space is wanted. Each kind may use what the kinds before it must leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +38,13 @@ impl Reservation {
         self.bytes -= excess;
     }
 
-    /// Sets aside so many bytes instead, without asking whether there is room.
+    /// Sets aside so many bytes instead, without asking whether there is space.
     pub(crate) fn set(&mut self, bytes: u64) {
         self.grow(bytes.saturating_sub(self.bytes));
         self.shrink(bytes);
     }
 
-    /// Sets more aside, without asking whether there is room.
+    /// Sets more aside, without asking whether there is space.
     pub(crate) fn grow(&mut self, bytes: u64) {
         self.space.reserved.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
@@ -58,19 +58,19 @@ impl Drop for Reservation {
 }
 
 impl Space {
-    /// Sets bytes aside, or says that there is no room for them.
+    /// Sets bytes aside, or says that there is no free space for them.
     pub(crate) fn reserve(self: &Arc<Space>, bytes: u64, why: ReserveFor) -> Result<Reservation> {
         self.reserve_besides(bytes, why, 0)
     }
 
-    /// Sets bytes aside if there is room for them besides others, which are kept, in records of the usual size.
+    /// Sets bytes aside if there is space for them besides others, which are kept, in records of the usual size.
     pub(crate) fn reserve_besides(
         self: &Arc<Space>,
         bytes: u64,
         why: ReserveFor,
         kept: u64,
     ) -> Result<Reservation> {
-        let Room { usual, certain } = self.free();
+        let Capacity { usual, certain } = self.free();
         let kept = u128::from(kept) * u128::from(certain) / u128::from(usual.max(1));
         let kept = u64::try_from(kept).unwrap_or(u64::MAX);
         let free = certain.saturating_sub(kept);

@@ -7,7 +7,7 @@
 use super::Space;
 use super::allocator::Inner;
 use crate::format::extent::Class;
-use crate::storage::space::counts::{Room, Total};
+use crate::storage::space::counts::{Capacity, Total};
 use crate::storage::space::takes::Takes;
 
 impl Inner {
@@ -22,13 +22,13 @@ impl Inner {
 
 impl Space {
     /// All there is for records.
-    pub(crate) fn total(&self) -> Room {
+    pub(crate) fn total(&self) -> Capacity {
         let units = u64::from(self.units_per_segment);
         self.sum(|total| total.segments_for_records() * units)
     }
 
     /// What is not taken.
-    pub(crate) fn free(&self) -> Room {
+    pub(crate) fn free(&self) -> Capacity {
         self.sum(|total| total.free)
     }
 
@@ -50,16 +50,16 @@ impl Space {
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 
-    fn sum(&self, units: impl Fn(&Total) -> u64) -> Room {
+    fn sum(&self, units: impl Fn(&Total) -> u64) -> Capacity {
         let numbering = self.numbering();
         let inner = self.inner.lock();
-        let mut room = Room::default();
+        let mut sum = Capacity::default();
         for group in inner.groups_that_take(Takes::Records).map(usize::from) {
             let (total, shape) = (&inner.totals[group], &numbering.shapes()[group]);
             // What is left at the end of a segment is too little for anything.
             let rest = u64::from(self.units_per_segment % shape.cell());
-            room.add(*shape, units(total), rest * total.segments_for_records());
+            sum.add(*shape, units(total), rest * total.segments_for_records());
         }
-        room
+        sum
     }
 }

@@ -1,4 +1,4 @@
-//! Room: finding places for records, and knowing beforehand that there will be some.
+//! Space: finding places for records, and knowing beforehand that there will be some.
 //!
 //! A record gets one run where there is one, else pieces and a map of them ([`mod@crate::storage::gang`]).
 //! So a writer that has reserved its bytes and one unit more for each copy finds space, however the
@@ -18,7 +18,7 @@ use crate::storage::space::Space;
 /// a part of the nodes above.
 pub(crate) const DEAD_BYTES: u64 = 128;
 
-/// Finds room for `copies` copies of `len` bytes, in different segments where there is a choice.
+/// Finds space for `copies` copies of `len` bytes, in different segments where there is a choice.
 pub(crate) fn allot(core: &Core, class: Class, len: usize, copies: usize) -> Result<Allotted> {
     let units = (len as u32).div_ceil(UNIT);
     match whole(&core.space, class, units, copies) {

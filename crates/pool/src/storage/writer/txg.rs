@@ -22,7 +22,7 @@ use crate::storage::writer::reserve::allot;
 pub(crate) const META_COPIES: usize = 2;
 
 /// What an entry takes besides long texts: its record, and nodes of the dataset table.
-const ENTRY_ROOM: u64 = 32 << 10;
+const ENTRY_SPACE: u64 = 32 << 10;
 
 /// A commit under way.
 pub struct TxgWriter<'a> {
@@ -180,9 +180,9 @@ impl<'a> TxgWriter<'a> {
         std::mem::take(&mut *self.key_blocks.lock())
     }
 
-    /// Sets room aside for new entries of the dataset table, with so many bytes of texts in all.
-    pub(crate) fn room_for_entries(&self, count: usize, texts: usize) -> Result<Reservation> {
-        let bytes = count as u64 * ENTRY_ROOM + META_COPIES as u64 * texts as u64;
+    /// Reserves space for new entries of the dataset table, with so many bytes of texts in all.
+    pub(crate) fn reserve_entries(&self, count: usize, texts: usize) -> Result<Reservation> {
+        let bytes = count as u64 * ENTRY_SPACE + META_COPIES as u64 * texts as u64;
         self.core.space.reserve(bytes, ReserveFor::Freeing)
     }
 

@@ -22,7 +22,7 @@ use crate::outcome::{LocalResult as Result, Outcome};
 use crate::session::{Session, other, usage};
 use crate::show::json;
 
-/// No header has room for a larger token, in bytes.
+/// No header has space for a larger token, in bytes.
 const TOKEN_MAX: u64 = 4 << 20;
 
 /// The number of something that was made.

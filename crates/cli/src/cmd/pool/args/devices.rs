@@ -253,7 +253,7 @@ EXAMPLES
   All devices, after you changed a cable; one device:
     strongroom pool clear tank
     strongroom pool clear tank /dev/sdc
-  A suspended pool, after you made room in the file system of its file:
+  A suspended pool, after you made free space in the file system of its file:
     strongroom pool clear tank
 
 EXIT CODES

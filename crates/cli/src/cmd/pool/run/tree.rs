@@ -102,7 +102,7 @@ fn one(depth: usize, name: String, device: &DeviceRow) -> Line<'_> {
     }
 }
 
-/// Bytes that a group has room for, without what is for parity.
+/// Bytes that a group has space for, without what is for parity.
 fn group_size(group: &[DeviceRow]) -> u64 {
     let smallest = group.iter().map(|device| device.size).min().unwrap_or(0);
     let columns = group

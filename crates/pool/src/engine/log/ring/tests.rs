@@ -26,7 +26,7 @@ fn entries_fill_chunk_after_chunk() {
         ring.written();
     }
     assert!(ring.reserve(24576, ALL).is_none());
-    assert_eq!(ring.room(), (16384, 131_072));
+    assert_eq!(ring.space(), (16384, 131_072));
 }
 
 #[test]

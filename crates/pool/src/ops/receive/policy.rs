@@ -17,12 +17,12 @@ pub struct ReceiveInto<'a> {
     pub force: bool,
     /// Keep what came, if it is interrupted.
     pub resumable: bool,
-    /// The dataset is open until [`Reception::finish`] closes it. What was changed in it by then counts.
+    /// The dataset is open until [`ReceivePolicy::finish`] closes it. What was changed in it by then counts.
     pub is_open: bool,
 }
 
 /// What the holder of keys and properties decides about a stream.
-pub trait Reception {
+pub trait ReceivePolicy {
     /// The keyring that the dataset is to have, of what the stream brings and what is there; `None` if it
     /// keeps what it has. Refuses what would leave keys that cannot be unwrapped.
     ///

@@ -7,8 +7,8 @@ const MAGIC: u32 = u32::from_le_bytes(*b"REAP");
 
 /// Something to free.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReapJob {
-    pub(crate) what: Reap,
+pub(crate) struct FreeJob {
+    pub(crate) what: ToFree,
     /// The tree, or the array of chunks.
     pub(crate) root: RecordPtr,
     /// The first slot that is not done.
@@ -17,7 +17,7 @@ pub(crate) struct ReapJob {
 
 /// What a job frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reap {
+pub(crate) enum ToFree {
     /// The part of a tree that was born after `min_birth`.
     Tree { min_birth: u64 },
     /// The chunks of a list of dead records, and these records.
@@ -26,10 +26,10 @@ pub(crate) enum Reap {
     ListOnly,
 }
 
-impl ReapJob {
+impl FreeJob {
     /// A job at its start, unless there is nothing to do.
-    pub(crate) fn new(what: Reap, root: RecordPtr) -> Option<ReapJob> {
-        (!root.is_empty()).then_some(ReapJob {
+    pub(crate) fn new(what: ToFree, root: RecordPtr) -> Option<FreeJob> {
+        (!root.is_empty()).then_some(FreeJob {
             what,
             root,
             cursor: 0,
@@ -38,9 +38,9 @@ impl ReapJob {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let (kind, min_birth) = match self.what {
-            Reap::Tree { min_birth } => (1, min_birth),
-            Reap::DeadRecords => (2, 0),
-            Reap::ListOnly => (3, 0),
+            ToFree::Tree { min_birth } => (1, min_birth),
+            ToFree::DeadRecords => (2, 0),
+            ToFree::ListOnly => (3, 0),
         };
         let mut w = Writer::default();
         w.u32(MAGIC)
@@ -51,18 +51,18 @@ impl ReapJob {
         w.bytes
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Option<ReapJob> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<FreeJob> {
         let mut r = Reader::new(bytes);
         if r.u32()? != MAGIC {
             return None;
         }
         let kind = r.u32()?;
         let min_birth = r.u64()?;
-        Some(ReapJob {
+        Some(FreeJob {
             what: match kind {
-                1 => Reap::Tree { min_birth },
-                2 => Reap::DeadRecords,
-                3 => Reap::ListOnly,
+                1 => ToFree::Tree { min_birth },
+                2 => ToFree::DeadRecords,
+                3 => ToFree::ListOnly,
                 _ => return None,
             },
             cursor: r.u64()?,
@@ -78,19 +78,19 @@ mod tests {
     #[test]
     fn jobs_round_trip() {
         for what in [
-            Reap::Tree { min_birth: 7 },
-            Reap::DeadRecords,
-            Reap::ListOnly,
+            ToFree::Tree { min_birth: 7 },
+            ToFree::DeadRecords,
+            ToFree::ListOnly,
         ] {
-            let job = ReapJob {
+            let job = FreeJob {
                 what,
                 root: RecordPtr::EMPTY,
                 cursor: 9,
             };
             let bytes = job.encode();
-            assert_eq!(ReapJob::decode(&bytes), Some(job));
+            assert_eq!(FreeJob::decode(&bytes), Some(job));
             for len in 0..bytes.len() {
-                assert_eq!(ReapJob::decode(&bytes[..len]), None);
+                assert_eq!(FreeJob::decode(&bytes[..len]), None);
             }
         }
     }

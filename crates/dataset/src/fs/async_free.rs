@@ -47,7 +47,7 @@ impl Dataset {
     pub(crate) fn forget_inodes(&self) {
         self.inodes.forget_all();
         if self.check_writable().is_ok()
-            && let Err(error) = self.reap_orphans()
+            && let Err(error) = self.remove_orphans()
         {
             tracing::warn!(%error, dataset = self.name(), "unlinked files could not be removed yet");
         }
@@ -80,7 +80,7 @@ impl Dataset {
     }
 
     /// Removes the inodes that were unlinked and still open when the dataset was last in use.
-    pub(crate) fn reap_orphans(&self) -> Result<()> {
+    pub(crate) fn remove_orphans(&self) -> Result<()> {
         if self.check_writable().is_err() {
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl Dataset {
     ///
     /// # Errors
     /// The tree or an array cannot be read, or the pool refuses changes. Nothing is done in a read-only dataset.
-    pub fn reap_dead(&self) -> Result<()> {
+    pub fn free_dead_slots(&self) -> Result<()> {
         if self.check_writable().is_err() {
             return Ok(());
         }
@@ -158,7 +158,7 @@ impl Dataset {
                     }
                 }
             }
-            let _room = self.room_to_empty(&mut full, &mut next)?;
+            let _reserved = self.reserve_to_empty(&mut full, &mut next)?;
             self.change_in(
                 Scope::Upkeep,
                 ReserveFor::Freeing,
@@ -183,17 +183,17 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// Sets room aside for the nodes above slots that are to be emptied. Where there is not enough,
+    /// Reserves space for the nodes above slots that are to be emptied. Where there is not enough,
     /// fewer slots are emptied at once, and `next` comes before the others.
-    pub(crate) fn room_to_empty(
+    pub(crate) fn reserve_to_empty(
         &self,
         slots: &mut Vec<u64>,
         next: &mut u64,
     ) -> Result<Reservation> {
         loop {
-            let bytes = self.open.punch_room(ArrayKind::Data, slots);
+            let bytes = self.open.punch_space(ArrayKind::Data, slots);
             match self.pool.reserve_to_free(bytes) {
-                Ok(room) => return Ok(room),
+                Ok(reserved) => return Ok(reserved),
                 Err(_) if slots.len() > 1 => {
                     *next = slots.split_off(slots.len() / 2)[0];
                     // What the slots before these have set aside is free after a commit.
