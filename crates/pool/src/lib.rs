@@ -84,7 +84,9 @@ pub use ops::holds::Hold as SnapshotHold;
 pub use ops::info::{Listed, SpaceInfo, Superblock};
 pub use ops::log::{ShownEntry, ShownLog};
 pub use ops::pool::Pool;
-pub use ops::receive::{ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, Sealing};
+pub use ops::receive::{
+    DryRun, Incoming, ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, Sealing,
+};
 pub use ops::send::{OpenRecords, SendOf, Sending};
 pub use storage::cache_device::SecondaryCache;
 pub use storage::space::{Reservation, ReserveFor, TurnToFree};

@@ -18,6 +18,12 @@ pub(crate) fn history(seconds: u64) -> String {
     format(seconds, "%Y-%m-%d.%H:%M:%S")
 }
 
+/// The time of day now, as `20:31:05`.
+pub(crate) fn of_day() -> String {
+    let now = Timestamp::now().to_zoned(TimeZone::system());
+    now.strftime("%H:%M:%S").to_string()
+}
+
 fn format(seconds: u64, pattern: &str) -> String {
     format_in(TimeZone::system(), seconds, pattern)
 }

@@ -12,3 +12,13 @@ pub(crate) fn bar(what: &str) -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         .with_finish(ProgressFinish::AndClear)
 }
+
+/// As [`bar`], of bytes whose number is unknown.
+pub(crate) fn counter(what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(&format!(
+        "{what} {{spinner}} {{binary_bytes}}, {{binary_bytes_per_sec}}"
+    ));
+    let bar = ProgressBar::no_length();
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+        .with_finish(ProgressFinish::AndClear)
+}

@@ -25,7 +25,7 @@ use protocol::client::Terminal;
 use rustix::io::Errno;
 use secret::Secret;
 
-pub(crate) use bar::bar;
+pub(crate) use bar::{bar, counter};
 pub(crate) use confirm::{confirm, confirm_by_name, is_interactive};
 pub(crate) use signals::Interruptions;
 

@@ -24,6 +24,7 @@ mod mount_settings;
 pub(crate) mod mounts;
 pub(crate) mod offers;
 pub(crate) mod pools;
+mod receive;
 pub(crate) mod receive_policy;
 pub(crate) mod remote_device;
 pub(crate) mod remote_exports;

@@ -126,6 +126,8 @@ pub(crate) struct Rules<'a> {
     dataset: &'a str,
     /// Whether files that are open in the dataset give errors afterwards, rather than hold up the end.
     force: bool,
+    /// Whether what was mounted stays unmounted afterwards.
+    no_mount: bool,
     /// The wrapping key of the dataset, if it is there and that is loaded.
     key: Option<WrappingKey>,
     props: BTreeMap<String, String>,
@@ -166,6 +168,7 @@ impl<'a> Rules<'a> {
         daemon: &'a Arc<Daemon>,
         active: &'a Arc<ActivePool>,
         into: &ReceiveInto<'a>,
+        no_mount: bool,
         chosen: Chosen,
     ) -> Rules<'a> {
         let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
@@ -175,6 +178,7 @@ impl<'a> Rules<'a> {
             active,
             dataset,
             force: into.force,
+            no_mount,
             key: head.and_then(|head| active.loaded_key(head.key_root).ok()),
             props: chosen.props,
             exclude: chosen.exclude,
@@ -443,6 +447,9 @@ impl ReceivePolicy for Rules<'_> {
                 }
             })?;
         let finished = finish();
+        if self.no_mount && finished.is_ok() {
+            return finished;
+        }
         let failures = withdrawn.offer_again(self.daemon);
         self.failures.lock().extend(failures);
         finished

@@ -1,23 +1,19 @@
-//! Sending and receiving: what is asked for, and what travels with a stream besides its records.
-//!
-//! The data goes over the connection of the command. If that breaks, because the command is interrupted
-//! or a pipe behind it closes, a receive ends there, and leaves nothing, or what can go on.
+//! Sending: what is asked for, and what travels with a stream besides its records. The data goes over the connection of
+//! the command.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataset::RecordOpener;
-use pool::{Entry, Position, ReceiveInto, ResumeToken, SendOf};
-use protocol::api::{FailureKind, Props, SendWhat};
+use pool::{Entry, Position, ResumeToken, SendOf};
+use protocol::api::{FailureKind, SendWhat, StreamRow, command};
 use protocol::property::{Property, Settable};
 
 use crate::failure::{Failure, Result};
-use crate::ops::receive_policy::{Chosen, Rules};
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Data;
-use crate::state::context::Context;
 use crate::state::daemon::Daemon;
-use crate::state::keyuses::WhileLoaded;
+use crate::state::keyuses::{KeyNow, WhileLoaded};
 use crate::state::properties;
 use crate::state::zones::view::View;
 
@@ -25,39 +21,24 @@ use crate::state::zones::view::View;
 const READERS: usize = 4;
 
 impl Daemon {
+    /// Sends.
     pub(crate) fn send(
         &self,
-        what: &SendWhat,
-        raw: bool,
-        props: bool,
+        it: &command::Send,
         data: &Arc<dyn Data>,
         view: Option<&View>,
     ) -> Result<()> {
-        let (active, pieces) = self.pieces(what)?;
-        // Only what is sealed goes on after an interruption.
-        let raw = raw || matches!(what, SendWhat::Rest { .. });
-        let all = pieces.iter().map(|piece| active.send_of(piece, raw, props));
-        let root = match pieces.first().filter(|_| !raw) {
-            Some(piece) => active.key_root(&*active.pool.entry(piece.to)?)?,
-            None => 0,
-        };
-        let root = Some(root).filter(|root| *root != 0);
-        // Whatever is wrong with one of them is said before anything is sent.
-        let all: Vec<SendOf> = all.collect::<Result<_>>()?;
-        // Now that it is known which keyrings go with it.
-        if let Some(view) = view {
-            view.may_send(&active, &pieces)?;
-        }
+        let (active, all, root) = self.prepare(it, view)?;
         let _running = self.transfers.begin(data)?;
         let using = |root| active.use_key(root, "a stream that is sent", Some(data));
-        let key = root.map(using);
+        let key = KeyNow::new(root.map(using));
         // It may have been unloaded since its data keys were taken.
         root.map(|root| active.loaded_key(root)).transpose()?;
         let mut out = WhileLoaded {
             data: data.writer(),
-            key: key.as_ref(),
+            key: &key,
         };
-        let explained = |failure: Failure| match &key {
+        let explained = |failure: Failure| match &*key.borrow() {
             Some(key) => key.explain(failure),
             None => failure,
         };
@@ -67,6 +48,50 @@ impl Daemon {
         }
         let ended = out.data.end();
         ended.map_err(|error| explained(pool::Error::StreamIo(error).into()))
+    }
+
+    /// Tells what [`Daemon::send`] would send.
+    pub(crate) fn estimate(
+        &self,
+        it: &command::Send,
+        view: Option<&View>,
+    ) -> Result<Vec<StreamRow>> {
+        let (active, all, _) = self.prepare(it, view)?;
+        let pool = &active.pool;
+        let row = |what: SendOf| {
+            let from = what.from.map(|from| pool.name_of(from)).transpose()?;
+            Ok(StreamRow {
+                name: pool.name_of(what.to)?,
+                from,
+                size: pool.send(what)?.size()?,
+            })
+        };
+        all.into_iter().map(row).collect()
+    }
+
+    /// Decides what goes into each stream, before anything is sent. Also returns the key root whose key is needed.
+    fn prepare(
+        &self,
+        it: &command::Send,
+        view: Option<&View>,
+    ) -> Result<(Arc<ActivePool>, Vec<SendOf>, Option<u64>)> {
+        let (active, pieces) = self.pieces(&it.what)?;
+        // Only what is sealed goes on after an interruption.
+        let raw = it.raw || matches!(it.what, SendWhat::Rest { .. });
+        let all = pieces
+            .iter()
+            .map(|piece| active.send_of(piece, raw, it.props));
+        let root = match pieces.first().filter(|_| !raw) {
+            Some(piece) => active.key_root(&*active.pool.entry(piece.to)?)?,
+            None => 0,
+        };
+        // Whatever is wrong with one of them is said before anything is sent.
+        let all: Vec<SendOf> = all.collect::<Result<_>>()?;
+        // Now that it is known which keyrings go with it.
+        if let Some(view) = view {
+            view.may_send(&active, &pieces)?;
+        }
+        Ok((active, all, Some(root).filter(|root| *root != 0)))
     }
 
     /// What is to be sent, one stream behind the other.
@@ -121,76 +146,6 @@ impl Daemon {
             ),
         ))
     }
-
-    pub(crate) fn receive(
-        self: &Arc<Self>,
-        into: &ReceiveInto<'_>,
-        props: &Props,
-        exclude: Vec<String>,
-        data: &Arc<dyn Data>,
-        context: &mut Context<'_>,
-    ) -> Result<Vec<String>> {
-        let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
-        let active = self.pool_of(dataset)?;
-        // Whatever is asked is asked now.
-        let chosen = Chosen::new(&active, dataset, props, exclude, context)?;
-        let _running = self.transfers.begin(data)?;
-        let lost = |error| Failure::from(pool::Error::StreamIo(error));
-        let stream = data.reader().map_err(lost)?;
-        let using = |root| active.use_key(root, "a stream that is received", Some(data));
-        let key = receiving_root(&active, dataset)?.map(using);
-        let rules = Rules::new(self, &active, into, chosen);
-        let into = &ReceiveInto {
-            is_open: rules.is_mounted(),
-            ..*into
-        };
-        let mut input = WhileLoaded {
-            data: stream,
-            key: key.as_ref(),
-        };
-        let received = active
-            .pool
-            .receive(&mut input, into, &rules, &context.origin());
-        context.tell(active.apply_settings()?);
-        active.wake();
-        let (names, failures) = rules.into_received();
-        context.tell(failures);
-        let Err(error) = received else {
-            return Ok(names);
-        };
-        for name in names {
-            context.channel.notice(format!("received {name}"));
-        }
-        let mut failure = Failure::from(error);
-        if let Some(key) = &key {
-            failure = key.explain(failure);
-        }
-        if let Ok(Some(_)) = active.pool.resume_token(dataset) {
-            failure.message += &format!(
-                "; what came is kept: go on with the token in the property receive_resume_token \
-                 of '{dataset}', or throw it away with receive -A"
-            );
-        }
-        Err(failure)
-    }
-
-    pub(crate) fn abandon_receive(&self, target: &str, context: &mut Context<'_>) -> Result<()> {
-        let active = self.pool_of(target)?;
-        let _admin = active.lock()?;
-        active.pool.abandon_receive(target, &context.origin())?;
-        active.wake();
-        Ok(())
-    }
-}
-
-/// The key root whose keys seal what is received into a dataset, if they are loaded: its own, or that of the
-/// dataset above a new one.
-fn receiving_root(active: &ActivePool, dataset: &str) -> Result<Option<u64>> {
-    let above = dataset.rsplit_once('/').map_or(dataset, |(above, _)| above);
-    let found = active.pool.find(dataset);
-    let head = found.or_else(|_| active.pool.find(above))?;
-    let root = active.key_root(&head)?;
-    Ok(Some(root).filter(|root| *root != 0 && active.has_key(*root)))
 }
 
 /// One stream.

@@ -46,6 +46,17 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The same caller, who is asked and told another way.
+    pub(crate) fn with_channel<'b>(&'b self, channel: &'b mut dyn Channel) -> Context<'b> {
+        Context {
+            peer: self.peer.clone(),
+            view: self.view,
+            pools: self.pools,
+            said: self.said.clone(),
+            channel,
+        }
+    }
+
     /// Those properties of datasets that the caller may not set on one; for a tenant, on one below the root of
     /// the zone.
     pub(crate) fn forbidden(

@@ -1,6 +1,7 @@
 //! Commands that have data keys for a while: a stream that is sent in the clear, one that is sealed as it comes, a
 //! comparison. Who unloads the key by force ends them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{Error as IoError, Read, Write};
 use std::sync::Arc;
@@ -124,15 +125,18 @@ fn unloaded() -> Failure {
     )
 }
 
+/// The key that data which travels now needs, if it needs one.
+pub(crate) type KeyNow = RefCell<Option<KeyUse>>;
+
 /// Data that travels only as long as the key is loaded.
 pub(crate) struct WhileLoaded<'a, T> {
     pub(crate) data: T,
-    pub(crate) key: Option<&'a KeyUse>,
+    pub(crate) key: &'a KeyNow,
 }
 
 impl<T> WhileLoaded<'_, T> {
     fn check(&self) -> std::io::Result<()> {
-        match self.key.is_some_and(KeyUse::is_ended) {
+        match self.key.borrow().as_ref().is_some_and(KeyUse::is_ended) {
             true => Err(IoError::other(unloaded().0.message)),
             false => Ok(()),
         }
@@ -178,12 +182,12 @@ mod tests {
                 // It waits for a client that sends nothing.
                 assert_eq!(here.dialogue().read(&mut [0]).unwrap(), 0);
                 assert!(using.is_ended());
+                let key = RefCell::new(Some(using));
                 let mut data = WhileLoaded {
                     data: Vec::new(),
-                    key: Some(&using),
+                    key: &key,
                 };
                 assert!(data.write(b"plain").is_err() && data.data.is_empty());
-                drop(using);
             });
             assert!(uses.end(1));
         });

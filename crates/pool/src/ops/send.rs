@@ -17,7 +17,7 @@ use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
 use crate::format::pointer::RecordPtr;
 use crate::format::seal_input::SealInput;
-use crate::format::stream::{Begin, FrameWriter, Position, ResumeToken, Sender};
+use crate::format::stream::{Begin, FRAME_HEAD, FrameWriter, Position, ResumeToken, Sender};
 use crate::ops::pool::Pool;
 use crate::storage::array::diff::{Change, diff};
 
@@ -200,6 +200,26 @@ impl Sending {
     /// What the stream begins with.
     pub fn begin(&self) -> &Begin {
         &self.begin
+    }
+
+    /// How many bytes [`Sending::write`] is going to write, found without a look at a record: the nodes that differ are
+    /// read.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if a node cannot be read.
+    pub fn size(&self) -> Result<u64> {
+        // The first frame and the last.
+        let mut bytes = 2 * FRAME_HEAD + self.begin.encode().len() as u64;
+        self.walk(&mut |_, change| {
+            let payload = match (change, &self.opener) {
+                (Change::Empty(..), _) => 0,
+                (Change::Record(_, ptr), None) => ptr.place.disk_size(),
+                (Change::Record(_, ptr), Some(_)) => ptr.identity.logical_size(),
+            };
+            bytes = bytes.saturating_add(FRAME_HEAD + u64::from(payload));
+            Ok(())
+        })?;
+        Ok(bytes)
     }
 
     /// Writes the stream.

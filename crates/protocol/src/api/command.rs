@@ -10,7 +10,8 @@ pub use super::device_commands::{
 };
 use super::report::OwnerKind;
 use super::wanted::{
-    Allowed, DeviceChange, InspectTarget, NewVolume, Props, Rotation, SendWhat, WhoKind,
+    Allowed, DeviceChange, InspectTarget, NewVolume, Props, ReceiveName, Rotation, SendWhat,
+    WhoKind,
 };
 
 /// Makes of one list the structs, the enum, and the macro `with_command`. Commands without
@@ -295,15 +296,23 @@ commands! {
         raw: bool,
         /// With the properties of the dataset.
         props: bool,
+        /// Send nothing: tell what would be sent.
+        estimate: bool,
     }
     /// Receive what is sent: data follows once the daemon is ready.
     Receive {
         /// A dataset, or a snapshot of one by its whole name.
         target: String,
+        /// What it says of the names of what is received.
+        naming: ReceiveName,
         /// Take it back to where the stream goes on.
         force: bool,
         /// Keep what came if it is interrupted.
         resumable: bool,
+        /// Do not mount it again.
+        no_mount: bool,
+        /// Change nothing: tell what would be received.
+        dry_run: bool,
         /// Properties for it, in the place of those that came.
         props: Props,
         /// Properties that are left out.

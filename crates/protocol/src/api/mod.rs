@@ -30,8 +30,8 @@ pub use pools::{
 pub use reply::Reply;
 pub use report::{
     AccountRow, DaemonReport, DatasetRow, DiffReport, DiffRow, GenerationRow, HoldRow, KeyRow,
-    MountRow, OwnerKind, PermissionRow, PropertyRow, ShredReport, SlotRow, Source, Survivor, Value,
-    ZoneRow,
+    MountRow, OwnerKind, PermissionRow, PropertyRow, ShredReport, SlotRow, Source, StreamRow,
+    Survivor, Value, ZoneRow,
 };
 pub use serving::{
     BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, MappingChange,
@@ -39,13 +39,13 @@ pub use serving::{
 };
 pub use wanted::{
     AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, PoolDevices, Props,
-    Rotation, SendWhat, WhoKind,
+    ReceiveName, Rotation, SendWhat, WhoKind,
 };
 
 /// The version of this protocol. Client and daemon are one binary, but not always of one day: it is one more
 /// with every change to what travels here, so that who is of another day is told so instead of being
 /// misunderstood.
-pub const API_VERSION: u32 = 8;
+pub const API_VERSION: u32 = 9;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     AccountRow, Anchor, AnchorRow, DaemonReport, DatasetRow, DiffReport, ExportRow, GenerationRow,
     HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow, PermissionRow,
-    PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow, ZoneRow,
+    PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow, StreamRow, ZoneRow,
 };
 
 /// What a command returns.
@@ -34,6 +34,8 @@ pub enum Reply {
     History(Vec<HistoryRow>),
     /// What differs.
     Diff(DiffReport),
+    /// Streams.
+    Streams(Vec<StreamRow>),
     /// Tags on snapshots.
     Holds(Vec<HoldRow>),
     /// What users or groups have.

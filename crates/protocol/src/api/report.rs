@@ -144,6 +144,17 @@ pub struct HoldRow {
     pub time: u64,
 }
 
+/// A stream that would be sent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StreamRow {
+    /// The snapshot.
+    pub name: String,
+    /// The one that it goes on from.
+    pub from: Option<String>,
+    /// Bytes of the stream.
+    pub size: u64,
+}
+
 /// Whether something is a user's or a group's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -166,6 +166,18 @@ pub enum SendWhat {
     },
 }
 
+/// Which dataset a stream is received into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReceiveName {
+    /// The target.
+    Exact,
+    /// The one below the target whose name the dataset has at the sender, without the pool.
+    Path,
+    /// The one below the target with the last part of that name.
+    Last,
+}
+
 /// What to do about the data keys of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

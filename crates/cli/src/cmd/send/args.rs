@@ -16,6 +16,10 @@ use crate::cmd::values;
 /// who sees the stream can read contents and names of files. Send it over a pipe or an encrypted
 /// connection, not to a file. The receiver encrypts and compresses the copy by its own properties. Such a
 /// stream cannot continue after an interruption.
+///
+/// The sizes of -v and -P are those of the streams, to the byte. They are found before anything is sent: the nodes
+/// that differ are read, and no records. Lines of -P are `full SNAPSHOT SIZE`, `incremental FROM SNAPSHOT SIZE` and
+/// `size SIZE` for all together, with tabs between the words.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -33,10 +37,16 @@ EXAMPLES
   An encrypted copy of a dataset without encryption:
     strongroom send tank/old@now | strongroom receive tank/vault/new
 
+  How large the stream will be:
+    strongroom send -n -v -w -i @monday tank/home@tuesday
+
   To a file; the rest of an interrupted receive:
     strongroom send -w tank/home@monday > /media/stick/home.stream
     strongroom get -H -o value receive_resume_token backup/home
     strongroom send -w -t 0100... | strongroom receive -s backup/home
+
+JSON
+  With -n: [{\"name\", \"from\", \"size\"}, ...] with sizes in bytes.
 
 EXIT CODES
   2 if the standard output is a terminal, or the snapshot of -i is not an earlier one; 3 if there
@@ -58,9 +68,15 @@ pub(crate) struct Send {
     /// Send the rest of an interrupted receive; its property receive_resume_token has the token
     #[arg(short = 't', value_name = "TOKEN", conflicts_with_all = ["from", "all_from", "snapshot"])]
     pub(crate) token: Option<String>,
-    /// Print the number of written bytes on the standard error
+    /// Send nothing; with -v or -P print what would be sent, on the standard output
+    #[arg(short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Print each stream with its size, and the progress, on the standard error
     #[arg(short)]
     pub(crate) verbose: bool,
+    /// As -v, in columns with tabs and exact numbers, for scripts
+    #[arg(short = 'P')]
+    pub(crate) parsable: bool,
     /// The snapshot
     #[arg(value_name = "SNAPSHOT", required_unless_present = "token")]
     pub(crate) snapshot: Option<String>,
@@ -93,6 +109,13 @@ pub(crate) struct Send {
 /// -o sets a property. -x ignores the stream for a property: -x setuid -x devices trusts its programs and devices,
 /// -x canmount mounts it automatically.
 ///
+/// With -d or -e the name of each dataset comes with its stream. tank/home/ann goes to DATASET/home/ann with -d, and to
+/// DATASET/ann with -e. No stream gets out of DATASET. A key that would have to be typed cannot be asked for then.
+///
+/// With -n nothing changes. The whole stream is read, every frame is verified, and it is checked against the dataset, its
+/// keys and your permissions. Not checked is what only shows in the pool: free space, quotas, and whether the records
+/// make up the snapshot.
+///
 /// With -s, the data before an interruption is kept. The property receive_resume_token then has the token for
 /// `send -t`, which sends the rest; -A discards that data.
 #[derive(Args, Debug)]
@@ -106,6 +129,10 @@ EXAMPLES
 
   A plain stream into a dataset with its own key:
     strongroom receive -o encryption=on -o keysource=raw,file:///etc/key backup/home < home.stream
+
+  Look at a stream first; then receive it as backup/home:
+    strongroom receive -n -v -d backup < /media/stick/home.stream
+    strongroom receive -v -d backup < /media/stick/home.stream
 
   From a trusted sender, mounted like any dataset:
     strongroom receive -x canmount -x setuid -x devices backup/home < home.stream
@@ -126,8 +153,23 @@ pub(crate) struct Receive {
     #[arg(short = 's')]
     pub(crate) resumable: bool,
     /// Discard the data of an interrupted receive
-    #[arg(short = 'A', conflicts_with_all = ["force", "resumable", "props", "exclude"])]
+    #[arg(
+        short = 'A',
+        conflicts_with_all = ["force", "resumable", "props", "exclude", "path", "last", "dry_run", "no_mount"]
+    )]
     pub(crate) abandon: bool,
+    /// Receive below DATASET, by the sender's name without its pool; create the datasets between
+    #[arg(short = 'd', conflicts_with = "last")]
+    pub(crate) path: bool,
+    /// Receive below DATASET, by the last part of the sender's name
+    #[arg(short = 'e')]
+    pub(crate) last: bool,
+    /// Check the stream, and change nothing
+    #[arg(short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Do not mount the dataset again that was mounted before
+    #[arg(short = 'u')]
+    pub(crate) no_mount: bool,
     /// Set a property of a new dataset; for a plain stream also encryption and keysource.
     /// Refused for a dataset that exists
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = values::property)]

@@ -1,45 +1,68 @@
 //! Sending and receiving: the standard output and input, and the daemon between them.
 
 use std::io::{IsTerminal, Read};
-use std::time::Instant;
 
-use protocol::api::{Failure, SendWhat, command};
+use protocol::api::{Failure, ReceiveName, SendWhat, command};
 use protocol::client::Data;
 use rustix::io::Errno;
 
 use crate::cmd::send::args::{Receive, Send};
+use crate::cmd::send::progress::{Progress, estimates};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, other, usage};
 use crate::show::json;
 use crate::show::properties::canonical;
-use crate::show::size::human;
 use crate::terminal::input_is_data;
 
 pub(crate) fn send(args: Send, session: &mut Session) -> Result {
+    let mut command = command::Send {
+        what: what(&args),
+        raw: args.raw,
+        props: args.props,
+        estimate: true,
+    };
+    let is_told = args.verbose || args.parsable;
+    if args.dry_run {
+        let streams = answer!(session.call(command)?, Streams)?;
+        return Ok(match (session.json, is_told) {
+            (true, _) => Outcome::text(json::show(&streams)),
+            (false, true) => Outcome::text(estimates(&streams, args.parsable)),
+            (false, false) => Outcome::done(),
+        });
+    }
     if std::io::stdout().is_terminal() {
         return Err(usage(
             "a stream is not for a terminal; send the standard output to a file or a pipe",
         ));
     }
-    let what = match (args.token, args.snapshot) {
-        (Some(token), _) => SendWhat::Rest { token },
-        (None, snapshot) => SendWhat::Snapshot {
-            name: snapshot.unwrap_or_default(),
-            all: args.all_from.is_some(),
-            from: args.from.or(args.all_from),
-        },
+    let progress = match is_told {
+        false => Progress::quiet(),
+        true => {
+            let streams = answer!(session.call(command.clone())?, Streams)?;
+            eprint!("{}", estimates(&streams, args.parsable));
+            Progress::of(streams, args.parsable)
+        }
     };
-    let command = command::Send {
-        what,
-        raw: args.raw,
-        props: args.props,
-    };
-    let mut output = Output {
-        amount: Amount::new(),
-    };
+    command.estimate = false;
+    let mut output = Output { progress };
     session.call_with_data(command, &mut output)?;
-    output.amount.report("sent", args.verbose);
+    if args.verbose && !args.parsable {
+        output.progress.report("sent");
+    }
     Ok(Outcome::done())
+}
+
+fn what(args: &Send) -> SendWhat {
+    match (&args.token, &args.snapshot) {
+        (Some(token), _) => SendWhat::Rest {
+            token: token.clone(),
+        },
+        (None, snapshot) => SendWhat::Snapshot {
+            name: snapshot.clone().unwrap_or_default(),
+            all: args.all_from.is_some(),
+            from: args.from.clone().or(args.all_from.clone()),
+        },
+    }
 }
 
 pub(crate) fn receive(args: Receive, session: &mut Session) -> Result {
@@ -56,60 +79,49 @@ pub(crate) fn receive(args: Receive, session: &mut Session) -> Result {
     let exclude = args.exclude.iter().map(|name| canonical(name).into());
     let command = command::Receive {
         target,
+        naming: match (args.path, args.last) {
+            (true, _) => ReceiveName::Path,
+            (false, true) => ReceiveName::Last,
+            (false, false) => ReceiveName::Exact,
+        },
         force: args.force,
         resumable: args.resumable,
+        no_mount: args.no_mount,
+        dry_run: args.dry_run,
         props: args.props,
         exclude: exclude.collect(),
     };
-    let mut input = Input {
-        amount: Amount::new(),
+    let progress = match args.verbose {
+        true => Progress::unknown(),
+        false => Progress::quiet(),
     };
+    let mut input = Input { progress };
     let reply = session.call_with_data(command, &mut input)?;
     let names = answer!(reply, Names)?;
+    let done = match args.dry_run {
+        true => "would receive",
+        false => "received",
+    };
     if args.verbose {
         for name in &names {
-            eprintln!("received {name}");
+            eprintln!("{done} {name}");
         }
+        input.progress.report("read");
     }
-    input.amount.report("received", args.verbose);
     match session.json {
         true => Ok(Outcome::text(json::show(&names))),
         false => Ok(Outcome::done()),
     }
 }
 
-/// How much went through, since when.
-struct Amount {
-    begin: Instant,
-    bytes: u64,
-}
-
-impl Amount {
-    fn new() -> Amount {
-        Amount {
-            begin: Instant::now(),
-            bytes: 0,
-        }
-    }
-
-    fn report(&self, what: &str, is_wanted: bool) {
-        if is_wanted {
-            let seconds = self.begin.elapsed().as_secs_f64();
-            let speed = self.bytes as f64 / seconds.max(0.001);
-            let (amount, speed) = (human(self.bytes), human(speed as u64));
-            eprintln!("{what} {amount} in {seconds:.1} s, {speed} in each");
-        }
-    }
-}
-
 /// The standard output takes what the daemon sends.
 struct Output {
-    amount: Amount,
+    progress: Progress,
 }
 
 impl Data for Output {
     fn take(&mut self, piece: &[u8]) -> std::result::Result<(), Failure> {
-        self.amount.bytes += piece.len() as u64;
+        self.progress.add(piece.len());
         // Without the buffer of lines that it has otherwise.
         let mut rest = piece;
         while !rest.is_empty() {
@@ -129,7 +141,7 @@ impl Data for Output {
 
 /// The standard input gives what the daemon is to have.
 struct Input {
-    amount: Amount,
+    progress: Progress,
 }
 
 impl Data for Input {
@@ -141,7 +153,7 @@ impl Data for Input {
         loop {
             match std::io::stdin().lock().read(piece) {
                 Ok(read) => {
-                    self.amount.bytes += read as u64;
+                    self.progress.add(read);
                     return Ok(read);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

@@ -1,19 +1,20 @@
 //! Sending and receiving.
 
-use pool::ReceiveInto;
-use protocol::api::{Reply, SendWhat};
+use protocol::api::{ReceiveName, Reply, SendWhat, command};
 
 use super::done;
 use super::line::{LEFT_OUT, Line};
-use crate::serve::authorize::only_root;
+use crate::serve::authorize::{Check, only_root};
 use crate::serve::zones::Names;
-use crate::state::zones::rules::refused;
+use crate::state::context::Context;
+use crate::state::zones::rules::{denied, refused};
 
 serve!(
     Send,
     |_| Names::AsItIs,
     |it| {
-        let line = Line::new("send").flag("-p", it.props);
+        let line = Line::new("send").flag("-n", it.estimate);
+        let line = line.flag("-p", it.props);
         let line = line.flag("-w", it.raw);
         match &it.what {
             SendWhat::Snapshot { name, from, all } => {
@@ -42,9 +43,11 @@ serve!(
     // Whether the keys that go with it are the tenant's is looked at when they are known: [`View::may_send`].
     |it, view| view.send(&mut it.what),
     |it, daemon, context| {
+        if it.estimate {
+            return daemon.estimate(it, context.view).map(Reply::Streams);
+        }
         let data = &context.channel.data()?;
-        let sent = daemon.send(&it.what, it.raw, it.props, data, context.view);
-        sent.map(done)
+        daemon.send(it, data, context.view).map(done)
     }
 );
 
@@ -55,13 +58,21 @@ serve!(
         let mut exclude = it.exclude.clone();
         exclude.sort();
         let line = Line::new("receive")
+            .flag("-d", it.naming == ReceiveName::Path)
+            .flag("-e", it.naming == ReceiveName::Last)
             .flag("-F", it.force)
+            .flag("-n", it.dry_run)
             .flag("-s", it.resumable)
+            .flag("-u", it.no_mount)
             .props("-o", &it.props);
         let leave = |line: Line, name: String| line.option("-x", Some(name));
         exclude.into_iter().fold(line, leave).word(&it.target)
     },
     |it, check| {
+        if it.naming != ReceiveName::Exact {
+            // Each name is decided on when it comes.
+            return check.need(&it.target, &["receive"]);
+        }
         check.receive(&it.target)?;
         let (at, is_there) = check.receives_at(&it.target)?;
         if it.force && is_there {
@@ -69,16 +80,30 @@ serve!(
         }
         check.properties(at, &it.props)
     },
-    |it, view| view.receive(&mut it.target, it.resumable, &mut it.props),
+    |it, view| {
+        if it.naming != ReceiveName::Exact {
+            return Err(denied(
+                "in a zone the dataset is named; leave out -d and -e",
+            ));
+        }
+        view.receive(&mut it.target, it.resumable, &mut it.props)
+    },
     |it, daemon, context| {
-        let into = ReceiveInto {
-            target: &it.target,
-            force: it.force,
-            resumable: it.resumable,
-            is_open: false,
+        // The command says only below which dataset.
+        let may = |target: &str, context: &Context<'_>| {
+            let exact = command::Receive {
+                target: target.into(),
+                naming: ReceiveName::Exact,
+                ..it.clone()
+            };
+            let peer = &context.peer;
+            match peer.is_admin {
+                true => Ok(()),
+                false => exact.authorize(&Check { daemon, peer }),
+            }
         };
         let data = &context.channel.data()?;
-        let received = daemon.receive(&into, &it.props, it.exclude.clone(), data, context);
+        let received = daemon.receive(it, &may, data, context);
         received.map(Reply::Names)
     }
 );

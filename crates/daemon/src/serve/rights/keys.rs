@@ -1,7 +1,7 @@
 //! A copy of a sealed dataset, and the file with its key: a delegate has the two, and not the right to have one
 //! opened with the other.
 
-use protocol::api::{Props, SendWhat, command};
+use protocol::api::{Props, ReceiveName, SendWhat, command};
 use protocol::client::Data;
 
 use super::site::{Site, ZONES};
@@ -82,12 +82,16 @@ fn copy_stays_closed(site: &Site, copy: &str, source: &str) {
         },
         raw: true,
         props: false,
+        estimate: false,
     });
     site.transfer_as(&ann, &send, &mut stream).unwrap();
     let receive = Command::Receive(command::Receive {
         target: copy.into(),
+        naming: ReceiveName::Exact,
         force: false,
         resumable: false,
+        no_mount: false,
+        dry_run: false,
         props: Props::new(),
         exclude: Vec::new(),
     });

@@ -2,7 +2,7 @@
 
 use protocol::api::{
     Allowed, Anchor, Borrowing, Command, DeviceChange, InspectTarget, MappingChange, NewVolume,
-    OwnerKind, PoolDevices, Props, Rotation, SendWhat, WhoKind, command,
+    OwnerKind, PoolDevices, Props, ReceiveName, Rotation, SendWhat, WhoKind, command,
 };
 
 /// A key file that does not exist.
@@ -203,13 +203,17 @@ fn of_streams(fs: &str, to: &str) -> Vec<Command> {
             },
             raw,
             props: false,
+            estimate: false,
         })
     };
     let receive = |target: &str, force, of: &[(&str, &str)]| {
         Command::Receive(command::Receive {
             target: target.into(),
+            naming: ReceiveName::Exact,
             force,
             resumable: false,
+            no_mount: false,
+            dry_run: false,
             props: props(of),
             exclude: Vec::new(),
         })
@@ -227,6 +231,7 @@ fn of_streams(fs: &str, to: &str) -> Vec<Command> {
             },
             raw: true,
             props: false,
+            estimate: false,
         }),
         Command::Send(command::Send {
             what: SendWhat::Rest {
@@ -234,12 +239,23 @@ fn of_streams(fs: &str, to: &str) -> Vec<Command> {
             },
             raw: true,
             props: false,
+            estimate: false,
         }),
         receive(&new, false, &[]),
         receive(&new, false, &[("compression", "off")]),
         receive(&new, false, &[("mountpoint", "legacy")]),
         receive(fs, false, &[]),
         receive(fs, true, &[]),
+        Command::Receive(command::Receive {
+            target: to.into(),
+            naming: ReceiveName::Path,
+            force: false,
+            resumable: false,
+            no_mount: false,
+            dry_run: false,
+            props: Vec::new(),
+            exclude: Vec::new(),
+        }),
         Command::ReceiveAbandon(command::ReceiveAbandon { target: new }),
     ]
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pool::Entry;
 use protocol::api::{
     Ask, DatasetRow, FailureKind, HoldRow, KeyRow, MountRow, PropertyRow, Reply, ShredReport,
-    SlotRow, Source, Survivor, Value,
+    SlotRow, Source, StreamRow, Survivor, Value,
 };
 use protocol::property::Property;
 
@@ -155,6 +155,14 @@ impl View {
                     Some(MountRow { name, ..row })
                 });
                 Reply::Mounts(rows.collect())
+            }
+            Reply::Streams(rows) => {
+                let rows = rows.into_iter().filter_map(|row| {
+                    let name = self.outward(&row.name)?;
+                    let from = row.from.map(|from| self.or_global(&from));
+                    Some(StreamRow { name, from, ..row })
+                });
+                Reply::Streams(rows.collect())
             }
             Reply::Holds(rows) => {
                 let rows = rows.into_iter().filter_map(|row| {

@@ -42,6 +42,9 @@ struct Head {
 
 const _: () = assert!(size_of::<Head>() == 160);
 
+/// Bytes of a frame before what it holds.
+pub(crate) const FRAME_HEAD: u64 = size_of::<Head>() as u64;
+
 /// What a frame says.
 pub(crate) enum Frame {
     /// What is sent.

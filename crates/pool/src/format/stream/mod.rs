@@ -16,6 +16,6 @@ pub(crate) use begin::{BEGIN_MAX, lineage};
 pub use begin::{Begin, Lineage, Sender};
 #[cfg(fuzzing)]
 pub(crate) use frame::fuzzing::{made_to_fit, read_all, samples};
-pub(crate) use frame::{Frame, FrameReader, FrameWriter};
+pub(crate) use frame::{FRAME_HEAD, Frame, FrameReader, FrameWriter};
 pub use position::Position;
 pub use token::ResumeToken;

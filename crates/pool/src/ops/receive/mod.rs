@@ -6,11 +6,14 @@
 //! go on later; how far it came is in the arrays themselves, since records come in their order.
 
 mod allowance;
+mod dry_run;
 mod finish;
 mod partial;
 mod plan;
 mod policy;
 mod streams;
 
+pub use dry_run::DryRun;
 pub(crate) use partial::discard_broken;
 pub use policy::{ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, Sealing};
+pub use streams::Incoming;

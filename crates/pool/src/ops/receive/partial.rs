@@ -31,16 +31,7 @@ impl Pool {
         let id = self.engine.commit_with(|commit, state| {
             let plan = Plan::new(self, state, begin, into, When::Begin)?;
             plan.keyring(self, begin, policy)?;
-            if let (None, Some(base)) = (&plan.head, &plan.base)
-                && !policy.may_clone(base)
-            {
-                return Err(plan.lacks_base(begin));
-            }
-            if plan.head.is_none() {
-                // Who chose what does not fit is told before anything comes.
-                let refused = |reason| Error::refused(plan.dataset.as_str(), reason);
-                policy.props(begin).map_err(refused)?;
-            }
+            plan.check_new(begin, policy)?;
             match state.partial_of(plan.parent, &plan.last).cloned() {
                 Some(partial) if self.goes_on(state, &plan, &partial, begin)? => Ok(partial.id),
                 Some(partial) => {
@@ -64,7 +55,7 @@ impl Pool {
     }
 
     /// Whether a stream goes on with what was received before. False if that can be thrown away.
-    fn goes_on(
+    pub(super) fn goes_on(
         &self,
         state: &DatasetTable,
         plan: &Plan,
@@ -105,7 +96,7 @@ impl Pool {
     }
 
     /// What is to come next into a dataset that is being received.
-    fn next_to_receive(&self, partial: &Entry) -> Result<Position> {
+    pub(super) fn next_to_receive(&self, partial: &Entry) -> Result<Position> {
         let _committing = self.engine.lock_commits();
         for array in [ArrayKind::Data, ArrayKind::Pages] {
             let root = &partial.roots[array as usize];

@@ -105,6 +105,21 @@ impl Plan {
         }
     }
 
+    /// Checks what a new dataset would be: a caller whose choice does not fit is told before anything comes.
+    pub(super) fn check_new(&self, begin: &Begin, policy: &dyn ReceivePolicy) -> Result<()> {
+        if self.head.is_some() {
+            return Ok(());
+        }
+        if let Some(base) = &self.base
+            && !policy.may_clone(base)
+        {
+            return Err(self.lacks_base(begin));
+        }
+        let refused = |reason| Error::refused(self.dataset.as_str(), reason);
+        policy.props(begin).map_err(refused)?;
+        Ok(())
+    }
+
     /// Of a stream that goes on from a snapshot which is not here.
     pub(super) fn lacks_base(&self, begin: &Begin) -> Error {
         Error::refused(
@@ -232,13 +247,18 @@ impl Plan {
         if begin.suite == 0 || begin.plain.is_some() {
             return Ok(None);
         }
+        let current = self.current_keyring(pool)?;
+        let refused = |reason: String| Error::refused(self.dataset.as_str(), reason);
+        policy.keyring(begin, current.as_deref()).map_err(refused)
+    }
+
+    /// The keyring that the dataset has.
+    pub(super) fn current_keyring(&self, pool: &Pool) -> Result<Option<Vec<u8>>> {
         let store = pool.engine.disk.store.as_ref();
         let current = self.head.as_ref().and_then(|head| {
             let at = head.keyring.as_ref()?;
             Some(keyarea::read(store, head.guid, at))
         });
-        let current = current.transpose()?;
-        let refused = |reason: String| Error::refused(self.dataset.as_str(), reason);
-        policy.keyring(begin, current.as_deref()).map_err(refused)
+        current.transpose()
     }
 }

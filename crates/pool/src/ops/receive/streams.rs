@@ -6,8 +6,10 @@ use std::sync::Arc;
 use crate::engine::dataset::OpenDataset;
 use crate::engine::history::Origin;
 use crate::engine::placed::Placed;
+use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::array_kind::ArrayKind;
+use crate::format::entry::Entry;
 use crate::format::stream::{Begin, Frame, FrameReader};
 use crate::ops::pool::Pool;
 use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy, SealedRecord, Sealing};
@@ -19,8 +21,59 @@ use super::finish;
 /// So many slots are changed before a commit makes them durable, and their memory is free again.
 const CHANGES_MAX: usize = 32 << 10;
 
+/// Streams that come, one behind the other.
+pub struct Incoming<'a> {
+    pub(super) frames: FrameReader<'a>,
+    count: usize,
+}
+
+impl<'a> Incoming<'a> {
+    /// Those that `input` holds.
+    pub fn new(input: &'a mut dyn Read) -> Incoming<'a> {
+        Incoming {
+            frames: FrameReader::new(input),
+            count: 0,
+        }
+    }
+
+    /// What the next stream begins with; `None` after the last. The stream has to be received, or checked, before the
+    /// one behind it.
+    ///
+    /// # Errors
+    /// [`Error::Stream`] and [`Error::StreamIo`], also if there is no stream at all.
+    pub fn next_begin(&mut self) -> Result<Option<Box<Begin>>> {
+        match self.frames.next()? {
+            Some(Frame::Begin(begin)) => {
+                self.count += 1;
+                Ok(Some(begin))
+            }
+            Some(_) => Err(Error::stream("does not begin")),
+            None if self.count == 0 => Err(Error::stream("is empty")),
+            None => Ok(None),
+        }
+    }
+}
+
 impl Pool {
-    /// Receives what comes: one stream, or several that go on from each other.
+    /// Receives what comes into one dataset: one stream, or several that go on from each other.
+    ///
+    /// # Errors
+    /// As [`Incoming::next_begin`] and [`Pool::receive_stream`].
+    pub fn receive(
+        &self,
+        input: &mut dyn Read,
+        into: &ReceiveInto<'_>,
+        policy: &dyn ReceivePolicy,
+        origin: &Origin,
+    ) -> Result<()> {
+        let mut incoming = Incoming::new(input);
+        while let Some(begin) = incoming.next_begin()? {
+            self.receive_stream(&begin, &mut incoming, into, policy, origin)?;
+        }
+        Ok(())
+    }
+
+    /// Receives the stream that begins with `begin`, the last that `incoming` gave.
     ///
     /// # Errors
     /// [`Error::Stream`] and [`Error::StreamIo`] for the stream;
@@ -29,27 +82,17 @@ impl Pool {
     /// [`Error::Exists`] for the target; [`Error::Limit`],
     /// [`Error::NoSpace`], [`Error::KeyAreaFull`]; as
     /// [`Pool::commit`].
-    pub fn receive(
+    pub fn receive_stream(
         &self,
-        input: &mut dyn Read,
+        begin: &Begin,
+        incoming: &mut Incoming<'_>,
         into: &ReceiveInto<'_>,
         policy: &dyn ReceivePolicy,
         origin: &Origin,
     ) -> Result<()> {
-        let mut frames = FrameReader::new(input);
-        let mut count = 0;
-        while let Some(frame) = frames.next()? {
-            let Frame::Begin(begin) = frame else {
-                return Err(Error::stream("does not begin"));
-            };
-            let name = self.receive_one(&begin, &mut frames, into, policy, origin)?;
-            policy.received(&name);
-            count += 1;
-        }
-        match count {
-            0 => Err(Error::stream("is empty")),
-            _ => Ok(()),
-        }
+        let name = self.receive_one(begin, &mut incoming.frames, into, policy, origin)?;
+        policy.received(&name);
+        Ok(())
     }
 
     fn receive_one(
@@ -60,12 +103,7 @@ impl Pool {
         policy: &dyn ReceivePolicy,
         origin: &Origin,
     ) -> Result<String> {
-        if begin.plain.is_some() && into.resumable {
-            return Err(Error::refused(
-                into.target,
-                "what comes in the clear cannot go on after an interruption; receive it without -s",
-            ));
-        }
+        check_resumable(begin, into)?;
         let (dataset, is_resumable) = self.begin_receive(begin, into, policy)?;
         let id = dataset.id();
         let sealing = self.sealing(id, begin, into, policy);
@@ -94,17 +132,10 @@ impl Pool {
         let partial = self.entry(id)?;
         let sealing = policy.sealing(begin, partial.family, partial.created_txg);
         let sealing = sealing.map_err(|reason| Error::refused(into.target, reason))?;
-        match self.entry(partial.origin) {
-            Ok(base) if base.suite != sealing.suite => Err(Error::refused(
-                into.target,
-                format!(
-                    "it shares records with {}, and so is encrypted as that or not at all; receive it below a \
-                     dataset that is, or with -o encryption=off",
-                    self.name_of(base.id)?
-                ),
-            )),
-            _ => Ok(Some(sealing)),
+        if let Ok(base) = self.entry(partial.origin) {
+            check_shares(&self.engine.state.read(), &base, into, &sealing)?;
         }
+        Ok(Some(sealing))
     }
 
     /// Puts what comes into a dataset.
@@ -254,6 +285,37 @@ impl Pool {
         if let Err(error) = kept.and(thrown) {
             tracing::warn!(%error, "what was received in part is thrown away by the next import");
         }
+    }
+}
+
+/// Refuses to keep what only goes on as a whole.
+pub(super) fn check_resumable(begin: &Begin, into: &ReceiveInto<'_>) -> Result<()> {
+    match begin.plain.is_some() && into.resumable {
+        false => Ok(()),
+        true => Err(Error::refused(
+            into.target,
+            "what comes in the clear cannot go on after an interruption; receive it without -s",
+        )),
+    }
+}
+
+/// Refuses a dataset whose records and those that it shares would be sealed in two ways.
+pub(super) fn check_shares(
+    state: &DatasetTable,
+    base: &Entry,
+    into: &ReceiveInto<'_>,
+    sealing: &Sealing,
+) -> Result<()> {
+    match base.suite == sealing.suite {
+        true => Ok(()),
+        false => Err(Error::refused(
+            into.target,
+            format!(
+                "it shares records with {}, and so is encrypted as that or not at all; receive it below a \
+                 dataset that is, or with -o encryption=off",
+                state.name_of(base)
+            ),
+        )),
     }
 }
 

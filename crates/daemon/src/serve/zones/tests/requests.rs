@@ -29,7 +29,7 @@ pub(super) fn userspace(name: &str) -> Json {
 
 pub(super) fn send(name: &str, from: Json) -> Json {
     json!({"send": {"what": {"snapshot": {"name": name, "from": from, "all": false}},
-                    "raw": true, "props": false}})
+                    "raw": true, "props": false, "estimate": false}})
 }
 
 pub(super) fn load(name: &str, location: Json) -> Json {
@@ -214,12 +214,14 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"pool-scrub": {"pool": "tank", "stop": false}}),
         json!({"pool-features": {"pools": []}}),
         json!({"pool-history": {"pool": "tank", "internal": true}}),
-        json!({"receive": {"target": "web/r", "force": false, "resumable": true, "props": [],
+        json!({"receive": {"target": "web/r", "naming": "exact", "no_mount": false, "dry_run": false, "force": false, "resumable": true, "props": [],
                            "exclude": []}}),
-        json!({"receive": {"target": "web/r", "force": false, "resumable": false,
+        json!({"receive": {"target": "web/r", "naming": "exact", "no_mount": false, "dry_run": false, "force": false, "resumable": false,
                            "props": [["mountpoint", "/etc"]], "exclude": []}}),
-        json!({"receive": {"target": "web/r", "force": false, "resumable": false,
+        json!({"receive": {"target": "web/r", "naming": "exact", "no_mount": false, "dry_run": false, "force": false, "resumable": false,
                            "props": [["keysource", "raw,file:///etc/shadow"]], "exclude": []}}),
+        json!({"receive": {"target": "web", "naming": "path", "no_mount": false, "dry_run": false, "force": false,
+                           "resumable": false, "props": [], "exclude": []}}),
         json!({"receive-abandon": {"target": "web/x"}}),
         json!({"key-backup": {"name": "web"}}),
         json!({"key-restore": {"name": "web", "backup": "", "keysource": null}}),

@@ -1,0 +1,321 @@
+//! Receiving: which dataset each stream goes into, and the session around it.
+//!
+//! The data comes over the connection of the command. If that breaks, because the command is interrupted or a pipe before
+//! it closes, the receive ends there, and leaves nothing, or what can go on.
+
+use std::sync::Arc;
+
+use pool::{Begin, DatasetName, DryRun, Incoming, ReceiveInto};
+use protocol::api::{Ask, ReceiveName, command};
+use secret::Secret;
+
+use crate::failure::{Failure, Result};
+use crate::ops::receive_policy::{Chosen, Rules};
+use crate::state::active_pool::ActivePool;
+use crate::state::channel::{Channel, Data};
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::keyuses::{KeyNow, WhileLoaded};
+
+/// Decides whether the caller may receive into a dataset that a stream names.
+pub(crate) type MayReceive<'a> = dyn Fn(&str, &Context<'_>) -> Result<()> + 'a;
+
+/// One receive, with all its streams.
+struct Session<'a> {
+    daemon: &'a Arc<Daemon>,
+    active: &'a Arc<ActivePool>,
+    it: &'a command::Receive,
+    data: &'a Arc<dyn Data>,
+    /// The key that the dataset which is received now is sealed with.
+    key: &'a KeyNow,
+    dry_run: DryRun,
+    /// What was received so far.
+    names: Vec<String>,
+    /// What could not be mounted again.
+    failures: Vec<Failure>,
+}
+
+impl Daemon {
+    /// Receives. Returns the names of the snapshots that were received, or would be.
+    pub(crate) fn receive(
+        self: &Arc<Self>,
+        it: &command::Receive,
+        may: &MayReceive<'_>,
+        data: &Arc<dyn Data>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<String>> {
+        let dataset = dataset_of(&it.target);
+        let active = self.pool_of(dataset)?;
+        // Whatever is asked is asked now.
+        let chosen = match it.naming {
+            ReceiveName::Exact => Some(chosen(&active, dataset, it, context)?),
+            ReceiveName::Path | ReceiveName::Last => {
+                check_base(&active, &it.target)?;
+                None
+            }
+        };
+        let _running = self.transfers.begin(data)?;
+        let lost = |error| Failure::from(pool::Error::StreamIo(error));
+        let key = KeyNow::default();
+        let mut input = WhileLoaded {
+            data: data.reader().map_err(lost)?,
+            key: &key,
+        };
+        let mut session = Session {
+            daemon: self,
+            active: &active,
+            it,
+            data,
+            key: &key,
+            dry_run: DryRun::default(),
+            names: Vec::new(),
+            failures: Vec::new(),
+        };
+        let received = session.receive_all(&mut input, chosen, may, context);
+        if !it.dry_run {
+            context.tell(active.apply_settings()?);
+            active.wake();
+        }
+        let Session {
+            names, failures, ..
+        } = session;
+        context.tell(failures);
+        let Err((dataset, mut failure)) = received else {
+            return Ok(names);
+        };
+        for name in names.iter().filter(|_| !it.dry_run) {
+            context.channel.notice(format!("received {name}"));
+        }
+        if let Some(key) = &*key.borrow() {
+            failure = key.explain(failure);
+        }
+        if let Ok(Some(_)) = active.pool.resume_token(&dataset) {
+            failure.message += &format!(
+                "; what came is kept: go on with the token in the property receive_resume_token \
+                 of '{dataset}', or throw it away with receive -A"
+            );
+        }
+        Err(failure)
+    }
+
+    pub(crate) fn abandon_receive(&self, target: &str, context: &mut Context<'_>) -> Result<()> {
+        let active = self.pool_of(target)?;
+        let _admin = active.lock()?;
+        active.pool.abandon_receive(target, &context.origin())?;
+        active.wake();
+        Ok(())
+    }
+}
+
+impl Session<'_> {
+    /// Receives one stream after the other. Of a failure it also returns the dataset.
+    fn receive_all(
+        &mut self,
+        input: &mut WhileLoaded<'_, Box<dyn std::io::Read + '_>>,
+        mut exact: Option<Chosen>,
+        may: &MayReceive<'_>,
+        context: &mut Context<'_>,
+    ) -> std::result::Result<(), (String, Failure)> {
+        let mut dataset = dataset_of(&self.it.target).to_owned();
+        let mut incoming = Incoming::new(input);
+        let mut next = incoming.next_begin();
+        loop {
+            let begin = match next {
+                Ok(None) => return Ok(()),
+                Ok(Some(begin)) => begin,
+                Err(error) => return Err((dataset, error.into())),
+            };
+            let done = named(self.it, &begin).and_then(|target| {
+                dataset = dataset_of(&target).to_owned();
+                let chosen = match exact.take() {
+                    Some(chosen) => (target.clone(), chosen),
+                    None => self.choose(&target, may, context)?,
+                };
+                self.receive_into(&target, chosen, begin, &mut incoming, context)
+            });
+            match done {
+                Ok(following) => next = Ok(following),
+                Err(failure) => return Err((dataset, failure)),
+            }
+        }
+    }
+
+    /// Decides about a dataset that a stream names, and makes those above it.
+    fn choose(
+        &mut self,
+        target: &str,
+        may: &MayReceive<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(String, Chosen)> {
+        may(target, context)?;
+        let mut silent = Silent;
+        let context = &mut context.with_channel(&mut silent);
+        let mut at = target.to_owned();
+        if let Some(first) = missing_above(self.active, target) {
+            match self.it.dry_run {
+                // It stands for what would be made in it.
+                true => at = first,
+                false => self.make_above(target, context)?,
+            }
+        }
+        let chosen = chosen(self.active, dataset_of(&at), self.it, context)?;
+        Ok((at, chosen))
+    }
+
+    fn make_above(&self, target: &str, context: &mut Context<'_>) -> Result<()> {
+        let (above, _) = target.rsplit_once('/').unwrap_or((target, ""));
+        let new = command::Create {
+            name: above.into(),
+            props: Vec::new(),
+            parents: true,
+            no_mount: self.it.no_mount,
+            volume: None,
+        };
+        self.daemon.create(&new, context)
+    }
+
+    /// Receives the streams of one dataset. Returns the beginning of the one behind them.
+    fn receive_into(
+        &mut self,
+        target: &str,
+        (at, chosen): (String, Chosen),
+        begin: Box<Begin>,
+        incoming: &mut Incoming<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Box<Begin>>> {
+        let using = |root| {
+            self.active
+                .use_key(root, "a stream that is received", Some(self.data))
+        };
+        *self.key.borrow_mut() = receiving_root(self.active, dataset_of(&at))?.map(using);
+        let into = ReceiveInto {
+            target: &at,
+            force: self.it.force,
+            resumable: self.it.resumable,
+            is_open: false,
+        };
+        let rules = Rules::new(self.daemon, self.active, &into, self.it.no_mount, chosen);
+        let into = ReceiveInto {
+            is_open: rules.is_mounted(),
+            ..into
+        };
+        let mut next = Some(begin);
+        let mut done = Ok(());
+        while let Some(begin) = next.take() {
+            done = self.receive_one(target, &begin, incoming, &into, &rules, context);
+            if done.is_err() {
+                break;
+            }
+            match incoming.next_begin() {
+                Ok(following) => next = following,
+                Err(error) => done = Err(error.into()),
+            }
+            let is_same = |begin: &Begin| {
+                named(self.it, begin).is_ok_and(|name| dataset_of(&name) == dataset_of(target))
+            };
+            if !next.as_deref().is_some_and(is_same) {
+                break;
+            }
+        }
+        let (names, failures) = rules.into_received();
+        self.names.extend(names);
+        self.failures.extend(failures);
+        done.map(|()| next)
+    }
+
+    fn receive_one(
+        &mut self,
+        target: &str,
+        begin: &Begin,
+        incoming: &mut Incoming<'_>,
+        into: &ReceiveInto<'_>,
+        rules: &Rules<'_>,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        let pool = &self.active.pool;
+        if !self.it.dry_run {
+            pool.receive_stream(begin, incoming, into, rules, &context.origin())?;
+            return Ok(());
+        }
+        let dataset = dataset_of(target);
+        let snapshot = self
+            .dry_run
+            .check(pool, dataset, begin, incoming, into, rules)?;
+        self.names.push(format!("{dataset}@{snapshot}"));
+        Ok(())
+    }
+}
+
+fn dataset_of(name: &str) -> &str {
+    name.split_once('@').map_or(name, |(dataset, _)| dataset)
+}
+
+/// What a stream is received into: as the command says, or by the name that it has at the sender.
+fn named(it: &command::Receive, begin: &Begin) -> Result<String> {
+    let sent = dataset_of(&begin.sender.name);
+    let rest = match it.naming {
+        ReceiveName::Exact => return Ok(it.target.clone()),
+        ReceiveName::Path => sent.split_once('/').map(|(_, rest)| rest),
+        ReceiveName::Last => sent.rsplit('/').next(),
+    };
+    let name = match rest {
+        Some(rest) => format!("{}/{rest}", it.target),
+        None => it.target.clone(),
+    };
+    DatasetName::parse(&format!("{name}@{}", begin.snapshot()))?;
+    Ok(name)
+}
+
+fn chosen(
+    active: &ActivePool,
+    dataset: &str,
+    it: &command::Receive,
+    context: &mut Context<'_>,
+) -> Result<Chosen> {
+    Chosen::new(active, dataset, &it.props, it.exclude.clone(), context)
+}
+
+/// Checks the dataset below which streams go by their names.
+fn check_base(active: &ActivePool, target: &str) -> Result<()> {
+    if target.contains('@') {
+        return Err(Failure::usage(format!(
+            "'{target}': with -d and -e the names come with the stream; name a dataset, not a snapshot"
+        )));
+    }
+    active.pool.find(target)?;
+    Ok(())
+}
+
+/// The first dataset above a name, from the top, that does not exist.
+fn missing_above(active: &ActivePool, name: &str) -> Option<String> {
+    let ends = name.match_indices('/').map(|(end, _)| &name[..end]);
+    let mut missing = ends.filter(|above| active.pool.find(above).is_err());
+    missing.next().map(str::to_owned)
+}
+
+/// The key root whose keys seal what is received into a dataset, if they are loaded: its own, or that of the
+/// dataset above a new one.
+fn receiving_root(active: &ActivePool, dataset: &str) -> Result<Option<u64>> {
+    let above = dataset.rsplit_once('/').map_or(dataset, |(above, _)| above);
+    let found = active.pool.find(dataset);
+    let head = found.or_else(|_| active.pool.find(above))?;
+    let root = active.key_root(&head)?;
+    Ok(Some(root).filter(|root| *root != 0 && active.has_key(*root)))
+}
+
+/// The caller sends a stream already, and cannot be asked any more.
+struct Silent;
+
+impl Channel for Silent {
+    fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
+        Err(Failure::usage(format!(
+            "the key of '{}' cannot be asked for, because its name comes with the stream; name a file with the key, as \
+             in -o keysource=raw,file:///etc/keys/k, or leave out -d and -e",
+            ask.dataset
+        )))
+    }
+
+    fn notice(&mut self, text: String) {
+        tracing::info!(text, "while streams are received");
+    }
+}
