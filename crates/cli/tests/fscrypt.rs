@@ -22,6 +22,8 @@ include!("../../stack/tests/common/ext4.rs");
 struct Disk {
     dir: tempfile::TempDir,
     mount: PathBuf,
+    /// Where login protectors are, if they are on another one.
+    root: Option<Box<Disk>>,
 }
 
 impl Drop for Disk {
@@ -34,21 +36,32 @@ impl Disk {
     /// Nothing, with a line that says why, where there cannot be one.
     fn new() -> Option<Disk> {
         let (dir, mount) = encrypted_ext4(CONFIG)?;
-        let disk = Disk { dir, mount };
+        let root = None;
+        let disk = Disk { dir, mount, root };
         disk.ok("fscrypt setup {M}", "");
         disk.refused("fscrypt setup {M}", "", EXISTS, "already");
         Some(disk)
     }
 
+    /// With another one in place of the root file system.
+    fn with_root() -> Option<Disk> {
+        let root = Some(Box::new(Disk::new()?));
+        let mut disk = Disk::new()?;
+        disk.root = root;
+        Some(disk)
+    }
+
     fn run_program(&self, program: &str, line: &str, input: &str) -> Done {
+        let root = self.root.as_ref().map_or(&self.mount, |root| &root.mount);
         let at = |line: &str| {
             line.replace("{M}", &self.mount.display().to_string())
+                .replace("{R}", &root.display().to_string())
                 .replace("{DIR}", &self.dir.path().display().to_string())
         };
         let mut child = Command::new(program)
             .args(line.split(' ').map(at))
             .env("FSCRYPT_CONF", self.dir.path().join("conf"))
-            .env("FSCRYPT_ROOT_MNT", &self.mount)
+            .env("FSCRYPT_ROOT_MNT", root)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -237,4 +250,161 @@ fn damaged_and_newer_metadata_are_told_apart() {
     );
     let protectors = fs::read_dir(disk.mount.join(".fscrypt/protectors")).expect("listed");
     assert_eq!(protectors.count(), 1);
+}
+
+/// The ID and the passphrase in the file of a recovery passphrase.
+fn recovery(dir: &Path) -> (String, String) {
+    let text = fs::read_to_string(dir.join("fscrypt_recovery_readme.txt")).expect("read");
+    let is_passphrase =
+        |word: &&str| word.len() == 20 && word.bytes().all(|b| b.is_ascii_lowercase());
+    let passphrase = text.split_whitespace().find(is_passphrase);
+    let id = text.split_once("--protector").expect("a command").1;
+    let id = id
+        .split_whitespace()
+        .next()
+        .and_then(|id| id.rsplit_once(':'));
+    let id = id.expect("an ID").1;
+    (id.to_owned(), passphrase.expect("a passphrase").to_owned())
+}
+
+#[test]
+fn a_protector_elsewhere_comes_with_a_recovery_passphrase() {
+    let Some(disk) = Disk::with_root() else {
+        return;
+    };
+    let new = "fscrypt metadata create protector --source custom_passphrase --name there {R}";
+    let there = disk.ok(new, "passphrase\n").trim().to_owned();
+    let ours = disk.mount.join("ours");
+    let tools = disk.mount.join("tools");
+    fs::create_dir(&ours).expect("a directory");
+    fs::create_dir(&tools).expect("a directory");
+    let said = disk.ok(
+        &format!("fscrypt encrypt --protector {{R}}:{there} {{M}}/ours"),
+        "passphrase\n",
+    );
+    has(&said, "fscrypt_recovery_readme.txt");
+    disk.tool(
+        &format!("encrypt --quiet --protector={{R}}:{there} {{M}}/tools"),
+        "passphrase\n",
+    );
+    for name in ["ours", "tools"] {
+        let dir = disk.mount.join(name);
+        fs::write(dir.join("file"), name).expect("written");
+        let (id, passphrase) = recovery(&dir);
+        let passphrase = format!("{passphrase}\n");
+        let unlocked = |with: &str, input: &str| {
+            for program in ["fscrypt", PROGRAM] {
+                disk.ok(&format!("fscrypt lock {{M}}/{name}"), "");
+                assert!(!dir.join("file").exists());
+                let unlock = format!("unlock --unlock-with {with} {{M}}/{name}");
+                match program {
+                    PROGRAM => disk.ok(&format!("fscrypt {unlock}"), input),
+                    _ => disk.tool(&format!("{unlock} --quiet"), input),
+                };
+                let file = fs::read_to_string(dir.join("file"));
+                assert_eq!(file.expect("read"), name, "{program}");
+            }
+        };
+        unlocked(&format!("{{R}}:{there}"), "passphrase\n");
+        unlocked(&format!("{{M}}:{id}"), &passphrase);
+        let recover = format!("fscrypt recover --unlock-with {{M}}:{id} {{M}}/{name}");
+        disk.refused(&recover, &passphrase, EXISTS, "there is");
+    }
+    let status = disk.ok("fscrypt status {M}/ours", "");
+    has(&status, "Recovery passphrase for ours");
+    has(
+        &disk.tool("status {M}/ours", ""),
+        "Recovery passphrase for ours",
+    );
+    // The first file system is gone.
+    let (id, passphrase) = recovery(&ours);
+    disk.ok("fscrypt lock {M}/ours", "");
+    disk.ok("fscrypt metadata destroy --force {R}", "");
+    let unlock = |id: &str| format!("fscrypt unlock --unlock-with {{M}}:{id} {{M}}/ours");
+    disk.refused(&unlock(&there), "passphrase\n", NOT_FOUND, "metadata");
+    disk.ok(&unlock(&id), &format!("{passphrase}\n"));
+}
+
+#[test]
+fn a_directory_gets_a_recovery_passphrase_later() {
+    let Some(disk) = Disk::new() else { return };
+    let (_, protector) = disk.encrypted();
+    disk.refused("fscrypt recover {M}/dir", "another\n", WRONG_KEY, "wrong");
+    disk.ok("fscrypt lock {M}/dir", "");
+    let protectors = || fs::read_dir(disk.mount.join(".fscrypt/protectors")).expect("listed");
+    disk.refused(
+        "fscrypt recover {M}/dir",
+        "passphrase\n",
+        OTHER,
+        "key is not",
+    );
+    assert_eq!(protectors().count(), 1);
+    disk.ok("fscrypt unlock {M}/dir", "passphrase\n");
+    disk.ok("fscrypt recover {M}/dir", "passphrase\n");
+    let (id, passphrase) = recovery(&disk.dir());
+    disk.ok("fscrypt lock {M}/dir", "");
+    let forget = format!("fscrypt metadata destroy --force --protector {{M}}:{protector}");
+    disk.ok(&forget, "");
+    disk.tool(
+        &format!("unlock --quiet --unlock-with={{M}}:{id} {{M}}/dir"),
+        &format!("{passphrase}\n"),
+    );
+    assert_eq!(disk.read().as_deref(), Some(&b"contents"[..]));
+}
+
+#[test]
+fn a_login_protector_is_on_the_root_file_system_and_belongs_to_its_user() {
+    let Some(disk) = Disk::with_root() else {
+        return;
+    };
+    for name in ["first", "second", "third"] {
+        fs::create_dir(disk.mount.join(name)).expect("a directory");
+    }
+    let encrypt = "fscrypt encrypt --source pam_passphrase --user nobody {M}/";
+    disk.refused(&format!("{encrypt}first --name x"), "", USAGE, "no name");
+    disk.refused(
+        "fscrypt encrypt --source pam_passphrase --user no-such-user {M}/first",
+        "",
+        NOT_FOUND,
+        "there is no user",
+    );
+    disk.ok(&format!("{encrypt}first --no-recovery"), "passphrase\n");
+    assert!(
+        !disk
+            .mount
+            .join("first/fscrypt_recovery_readme.txt")
+            .exists()
+    );
+    let owner = |path: PathBuf| {
+        let mut listed = fs::read_dir(path).expect("listed");
+        let entry = listed.next().expect("an entry").expect("an entry");
+        let uid = std::os::unix::fs::MetadataExt::uid(&entry.metadata().expect("metadata"));
+        (entry.file_name().into_string().expect("text"), uid)
+    };
+    let root = &disk.root.as_ref().expect("another one").mount;
+    let (id, uid) = owner(root.join(".fscrypt/protectors"));
+    assert_eq!(uid, 65534);
+    let link = (format!("{id}.link"), 65534);
+    assert_eq!(owner(disk.mount.join(".fscrypt/protectors")), link);
+    assert_eq!(owner(disk.mount.join(".fscrypt/policies")).1, 65534);
+    has(
+        &disk.tool("status {M}/first", ""),
+        "login protector for nobody",
+    );
+    // There is one for a user, which other directories use.
+    disk.refused(&format!("{encrypt}second"), "passphrase\n", EXISTS, &id);
+    disk.ok(
+        &format!("fscrypt encrypt --protector {{R}}:{id} {{M}}/second"),
+        "passphrase\n",
+    );
+    disk.ok("fscrypt lock {M}/first", "");
+    let unlock = format!("unlock --quiet --unlock-with={{R}}:{id} {{M}}/first");
+    disk.tool(&unlock, "passphrase\n");
+    // Nothing is left behind of what fails: here the file system of the link cannot be written.
+    let protectors = disk.mount.join(".fscrypt/protectors");
+    let before = fs::read_dir(&protectors).expect("listed").count();
+    fs::write(disk.mount.join("third/file"), b"").expect("written");
+    let fails = format!("fscrypt encrypt --protector {{R}}:{id} {{M}}/third");
+    disk.refused(&fails, "passphrase\n", OTHER, "not empty");
+    assert_eq!(fs::read_dir(&protectors).expect("listed").count(), before);
 }

@@ -178,13 +178,56 @@ fn fscrypt_by_passphrase() {
     let mounted = Mounted::new(&place, &["--passfile", &place.arg("wrong")]);
     assert_eq!(mounted.shell("cat file"), "text\n");
     mounted.end();
+    // The key of a protector opens it too.
+    fs::write(place.path("raw"), [7; 32]).expect("written");
+    let new =
+        "fscrypt metadata create protector --source raw_key --name raw --key {DIR}/raw {DIR}/lower";
+    let raw = place.ok(new);
     let policies = place.path("lower").join(".fscrypt/policies");
+    let policy = fs::read_dir(&policies).expect("listed").next();
+    let policy = policy.expect("one").expect("an entry").file_name();
+    let with_raw = "stack mount -d {DIR}/raw {DIR}/lower {DIR}/view";
+    refused(&place, with_raw, WRONG_KEY, "not the one");
+    let add = format!(
+        "fscrypt metadata add-protector-to-policy --key {{DIR}}/raw --unlock-with {{DIR}}/lower:{id} \
+         --protector {{DIR}}/lower:{} --policy {{DIR}}/lower:{}",
+        raw.trim(),
+        policy.display()
+    );
+    place.ok_with(&add, "another one\n");
+    let mounted = Mounted::new(&place, &["-d", &place.arg("raw")]);
+    assert_eq!(mounted.shell("cat file"), "text\n");
+    mounted.end();
     let policy = fs::read_dir(policies).expect("listed").next();
     let policy = policy.expect("one").expect("an entry").path();
     let bytes = fs::read(&policy).expect("read");
     fs::write(&policy, &bytes[..50]).expect("written");
     let damaged = "stack mount --passfile {DIR}/pass {DIR}/lower {DIR}/view";
     refused(&place, damaged, DAMAGED, "damaged");
+}
+
+/// A policy of Linux whose IVs have the numbers of inodes.
+#[test]
+fn inode_numbers_in_ivs_are_refused() {
+    let place = prepared();
+    let lower = place.path("lower");
+    let space = ["trusted.sr-c", "user.sr-c"];
+    let (name, mut context) = space
+        .iter()
+        .find_map(|name| {
+            let mut bytes = vec![0; 40];
+            let len = rustix::fs::getxattr(&lower, *name, &mut bytes[..]).ok()?;
+            (len == 40).then_some((*name, bytes))
+        })
+        .expect("a context");
+    for flag in [8, 16] {
+        context[3] = context[3] & 3 | flag;
+        let replace = rustix::fs::XattrFlags::REPLACE;
+        rustix::fs::setxattr(&lower, name, &context, replace).expect("set");
+        let mount = "stack mount -d {DIR}/key {DIR}/lower {DIR}/view";
+        refused(&place, mount, OTHER, "IV_INO_LBLK");
+        refused(&place, "stack status {DIR}/lower", OTHER, "IV_INO_LBLK");
+    }
 }
 
 /// A directory of each program opens with the other one.

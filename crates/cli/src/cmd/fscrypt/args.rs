@@ -36,6 +36,7 @@ FILES
 pub(crate) enum Fscrypt {
     Setup(Setup),
     Encrypt(Encrypt),
+    Recover(Recover),
     Unlock(Unlock),
     Lock(Lock),
     Status(Status),
@@ -79,6 +80,9 @@ pub(crate) struct Setup {
 ///
 /// Makes a new policy, and a new protector for it unless --protector names one. The directory gets the
 /// mode 0700 and is unlocked.
+///
+/// Login protectors are on the root file system, where the kernel encrypts. A protector on another file system can be
+/// lost without the directory. The policy then gets a recovery passphrase too, as with `recover`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -99,19 +103,50 @@ pub(crate) struct Encrypt {
     #[command(flatten)]
     pub(crate) new: NewProtector,
     /// Use this protector instead of a new one
-    #[arg(long, value_name = "MOUNTPOINT:ID", conflicts_with_all = ["source", "name", "policy"])]
+    #[arg(long, value_name = "MOUNTPOINT:ID", conflicts_with_all = ["source", "name", "user", "policy"])]
     pub(crate) protector: Option<String>,
     /// Use this policy instead of a new one
-    #[arg(long, value_name = "MOUNTPOINT:ID", conflicts_with_all = ["source", "name"])]
+    #[arg(long, value_name = "MOUNTPOINT:ID", conflicts_with_all = ["source", "name", "user"])]
     pub(crate) policy: Option<String>,
     /// Open the policy with this protector, where there are several
     #[arg(long, value_name = "MOUNTPOINT:ID", requires = "policy")]
     pub(crate) unlock_with: Option<String>,
     #[command(flatten)]
     pub(crate) key: KeyFile,
+    /// Make no recovery passphrase
+    #[arg(long)]
+    pub(crate) no_recovery: bool,
     /// Leave the directory locked
     #[arg(long)]
     pub(crate) skip_unlock: bool,
+    /// The directory
+    #[arg(value_name = "DIRECTORY")]
+    pub(crate) directory: PathBuf,
+}
+
+/// Give an encrypted directory a recovery passphrase
+///
+/// Makes a random passphrase of 20 letters that opens the policy of the directory too. Writes it into the file
+/// fscrypt_recovery_readme.txt in the directory, which has to be unlocked. Copy it to a safe place.
+///
+/// Needs the secret of a protector that opens the policy.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Of a directory that a login passphrase opens:
+    strongroom fscrypt recover /mnt/disk/private
+
+  After the protector was lost, with the ID and the passphrase of the file:
+    strongroom fscrypt unlock --unlock-with /mnt/disk:0123456789abcdef /mnt/disk/private
+
+EXIT CODES
+  1 if it is not encrypted, or locked; 4 if the file is there already; 7 if the key is wrong.")]
+pub(crate) struct Recover {
+    /// Open the policy with this protector, where there are several
+    #[arg(long, value_name = "MOUNTPOINT:ID")]
+    pub(crate) unlock_with: Option<String>,
+    #[command(flatten)]
+    pub(crate) key: KeyFile,
     /// The directory
     #[arg(value_name = "DIRECTORY")]
     pub(crate) directory: PathBuf,
@@ -408,6 +443,9 @@ pub(crate) struct NewProtector {
     /// What to call a new protector
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// Whose login passphrase opens a new protector; default: that of the user who runs the command
+    #[arg(long, value_name = "USERNAME")]
+    pub(crate) user: Option<String>,
 }
 
 /// A key file.
@@ -422,7 +460,7 @@ pub(crate) struct KeyFile {
 /// Sources of new protectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NewSource {
-    /// The login passphrase of the user who runs the command; it is not compared with that of the account
+    /// The login passphrase of a user; it is not compared with that of the account
     #[value(name = "pam_passphrase")]
     Login,
     /// A passphrase
@@ -433,16 +471,27 @@ pub(crate) enum NewSource {
     RawKey,
 }
 
-/// A time, as `300ms`, `1.5s` or `1m`.
+/// A time, as `300ms`, `1.5s` or `2h45m`.
 fn time(text: &str) -> Result<Duration, String> {
-    let at = text.find(|c: char| c.is_ascii_alphabetic());
-    let (number, unit) = text.split_at(at.unwrap_or(text.len()));
-    let unit = match unit {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "m" => 60.0,
-        _ => return Err("it is a number with ms, s or m".into()),
-    };
-    let number: f64 = number.parse().map_err(|_| "it is no number".to_owned())?;
-    Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
+    let (mut rest, mut seconds) = (text, 0.0);
+    while !rest.is_empty() {
+        let at = rest.find(|c: char| c.is_ascii_alphabetic());
+        let (number, after) = rest.split_at(at.unwrap_or(rest.len()));
+        let end = after.find(|c: char| !c.is_ascii_alphabetic());
+        let (unit, after) = after.split_at(end.unwrap_or(after.len()));
+        let unit = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return Err("it is a number with ms, s, m or h".into()),
+        };
+        let number: f64 = number.parse().map_err(|_| "it is no number".to_owned())?;
+        seconds += number * unit;
+        rest = after;
+    }
+    match text.is_empty() {
+        true => Err("it is empty".into()),
+        false => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
+    }
 }

@@ -79,6 +79,11 @@ impl Policy {
         self.names == Mode::Null
     }
 
+    /// Whether IVs are made from the numbers of inodes.
+    pub const fn needs_inode_numbers(&self) -> bool {
+        matches!(self.flags, Flags::InoLblk64 | Flags::InoLblk32)
+    }
+
     /// Whether Linux allows this policy on a file system with blocks of 4096 bytes, or Lustre.
     pub fn is_valid(&self) -> bool {
         let version = match self.key {

@@ -9,7 +9,7 @@ use cipher::Random;
 use parking_lot::RwLock;
 use vfs::{Error, Kind, Result};
 
-use super::context::{Context, Flags, KeyName, NONCE_LEN, Policy};
+use super::context::{Context, KeyName, NONCE_LEN, Policy};
 use super::inode_key::InodeKey;
 use super::master_key::MasterKey;
 use super::name::{self, NAME_MAX, NokeyName, StoredName};
@@ -217,7 +217,7 @@ impl Fscrypt {
         if !policy.is_valid() {
             return Err(Error::Invalid);
         }
-        if matches!(policy.flags, Flags::InoLblk64 | Flags::InoLblk32) {
+        if policy.needs_inode_numbers() {
             return Err(Error::NotSupported);
         }
         if Space::of(root)?.is_some() {
@@ -293,11 +293,7 @@ impl Fscrypt {
             // The mount would take its contents for clear.
             Some((space, _)) if space != self.space => Err(Error::Io),
             // The inode numbers that Linux put into the IVs are not those of a stacked directory.
-            Some((_, context))
-                if matches!(context.policy.flags, Flags::InoLblk64 | Flags::InoLblk32) =>
-            {
-                Err(Error::NotSupported)
-            }
+            Some((_, context)) if context.policy.needs_inode_numbers() => Err(Error::NotSupported),
             Some((_, context)) => Ok(Some(context)),
         }
     }

@@ -10,67 +10,20 @@ use keys::kernel::{KeyStatus, Removed};
 use protocol::api::FailureKind;
 use rustix::io::Errno;
 use secret::Secret;
-use stack::formats::fscrypt::Policy;
-use stack::formats::fscrypt::tool::{Config, Options, ProtectedPolicy, Protector, Store};
+use stack::formats::fscrypt::KeyName;
+use stack::formats::fscrypt::tool::{Config, Descriptor, ProtectedPolicy, Store};
 
+use super::encrypted::Encrypted;
 use super::keyring::{self, Keyring, kernel_failure, open};
+use super::link;
 use super::place::{self, failure};
-use super::secrets;
+use super::recovery::Recovery;
+use super::secrets::{self, Opened};
 use super::sure::be_sure;
 use crate::cmd::fscrypt::args::{Encrypt, Lock, Purge, Unlock};
 use crate::cmd::luks::run::key_file;
 use crate::cmd::stack::run::Mounted;
 use crate::outcome::LocalResult as Result;
-
-/// A directory with its policy.
-pub(super) struct Encrypted {
-    pub(super) place: PathBuf,
-    pub(super) keyring: Keyring,
-    pub(super) policy: Policy,
-    /// A stacked directory with a key of its own has none.
-    pub(super) metadata: Option<(Store, ProtectedPolicy)>,
-}
-
-impl Encrypted {
-    /// The policy of a directory or file, which its metadata must agree with.
-    pub(super) fn find(path: &Path, config: &Config) -> Result<Encrypted> {
-        let (keyring, place, policy) = keyring::policy(path)?;
-        let metadata = match (metadata(path, &place, &policy, config), &keyring) {
-            // A directory of a mount can have a key that nothing else opens.
-            (Err(failure), Keyring::Mount(_)) if failure.0.kind == FailureKind::NotFound => None,
-            (found, _) => Some(found?),
-        };
-        Ok(Encrypted {
-            place,
-            keyring,
-            policy,
-            metadata,
-        })
-    }
-}
-
-/// The metadata of a policy.
-fn metadata(
-    path: &Path,
-    place: &Path,
-    policy: &Policy,
-    config: &Config,
-) -> Result<(Store, ProtectedPolicy)> {
-    let store = place::store(place, Some(config))?;
-    let stored = store.policy(&policy.key);
-    let stored = stored.map_err(|error| failure(&place.display().to_string(), error))?;
-    match stored.options == Options::of(policy) {
-        true => Ok((store, stored)),
-        false => {
-            let message = format!(
-                "the policy of {} is not as the metadata on {} has it",
-                path.display(),
-                place.display()
-            );
-            Err(Failure::new(FailureKind::Damaged, message))
-        }
-    }
-}
 
 pub(super) fn unlock(args: &Unlock) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
@@ -158,8 +111,29 @@ pub(super) fn purge(args: &Purge) -> Result<String> {
 /// What was made for a directory, and goes if it is not encrypted in the end.
 #[derive(Default)]
 struct Made {
-    policy: Option<ProtectedPolicy>,
-    protector: Option<Protector>,
+    policy: Option<KeyName>,
+    /// Protectors and links, and the places of their metadata.
+    protectors: Vec<(PathBuf, Descriptor)>,
+}
+
+impl Made {
+    /// Removes it. Nothing uses it, and what cannot be removed does no harm.
+    fn revert(self, store: &Store, config: &Config) {
+        let _ = self.policy.map(|name| store.remove_policy(&name));
+        for (place, descriptor) in self.protectors {
+            if let Ok(store) = place::store(&place, Some(config)) {
+                let _ = store.remove_protector(&descriptor);
+            }
+        }
+    }
+}
+
+/// A policy that is open.
+struct OpenPolicy {
+    policy: ProtectedPolicy,
+    master: Secret,
+    recovery: Option<Recovery>,
+    owner: Option<u32>,
 }
 
 pub(super) fn encrypt(args: &Encrypt) -> Result<String> {
@@ -176,60 +150,101 @@ pub(super) fn encrypt(args: &Encrypt) -> Result<String> {
     }
     let store = place::store(&place, Some(&config))?;
     let mut made = Made::default();
-    let done = apply(
-        args,
-        &config,
-        (&keyring, &place, &store),
-        &mut made,
-        &directory,
-    );
-    if let Err(error) = done {
-        // Nothing uses them. What cannot be removed does no harm.
-        let _ = made.policy.map(|policy| store.remove_policy(&policy.name));
-        let _ = made
-            .protector
-            .map(|protector| store.remove_protector(&protector.descriptor));
-        return Err(error);
+    let parts = (place.as_path(), &store);
+    let applied = policy_of(args, &config, parts, &mut made).and_then(|open| {
+        let was_present = apply(path, &keyring, &directory, &open)?;
+        Ok((open, was_present))
+    });
+    let (mut open, was_present) = match applied {
+        Ok(applied) => applied,
+        Err(error) => {
+            made.revert(&store, &config);
+            return Err(error);
+        }
+    };
+    // The directory is encrypted: what opens it stays from here on.
+    let written = write_recovery(&mut open, &directory, path, parts);
+    if args.skip_unlock && !was_present {
+        keyring.remove(&open.policy.name, false)?;
     }
+    let recovery = written?;
     fs::set_permissions(path, Permissions::from_mode(0o700))
         .map_err(|error| place::io(path, &error))?;
-    Ok(match args.skip_unlock {
-        true => format!("{} is encrypted and locked", path.display()),
-        false => format!("{} is encrypted and unlocked", path.display()),
-    })
+    let state = match args.skip_unlock {
+        true => "locked",
+        false => "unlocked",
+    };
+    Ok(format!(
+        "{} is encrypted and {state}{recovery}",
+        path.display()
+    ))
 }
 
-fn apply(
-    args: &Encrypt,
-    config: &Config,
-    (keyring, place, store): (&Keyring, &Path, &Store),
-    made: &mut Made,
+/// Writes the recovery passphrase into the new directory. Returns another line to show.
+fn write_recovery(
+    open: &mut OpenPolicy,
     directory: &File,
-) -> Result<()> {
-    let (policy, master) = match &args.policy {
-        Some(text) => {
-            let (there, _, policy) = place::policy(text, config)?;
-            if there != place {
-                let message = "a policy is for directories of its own file system";
-                return Err(Failure::usage(message));
-            }
-            let (with, parts) = (args.unlock_with.as_deref(), (place, store, &policy));
-            let master = secrets::open_policy(parts, config, with, &args.key)?;
-            (policy, master)
-        }
-        None => new_policy(args, config, (place, store), made)?,
+    path: &Path,
+    parts: (&Path, &Store),
+) -> Result<String> {
+    let Some(recovery) = &open.recovery else {
+        return Ok(String::new());
     };
+    match recovery.write(directory, path, (parts.0, &open.policy), open.owner) {
+        Ok(said) => Ok(format!("\n{said}")),
+        Err(error) => {
+            recovery.revert(parts, &mut open.policy)?;
+            let why = &error.0.message;
+            let message = format!(
+                "{} is encrypted, without a recovery passphrase: {why}",
+                path.display()
+            );
+            Err(Failure::new(error.0.kind, message))
+        }
+    }
+}
+
+/// Gives the directory its policy, and the keyring its key. Returns whether the key was there before.
+fn apply(path: &Path, keyring: &Keyring, directory: &File, open: &OpenPolicy) -> Result<bool> {
+    let policy = &open.policy;
     let was_present = keyring.status(&policy.name)? == (KeyStatus::Present { is_own: true });
     // First: ordinary users may set a policy only with its key.
-    keyring.add(&policy.name, &master)?;
-    let set = keyring.set_policy(directory, &args.directory, &policy.policy());
-    if !was_present && (set.is_err() || args.skip_unlock) {
+    keyring.add(&policy.name, &open.master)?;
+    let set = keyring.set_policy(directory, path, &policy.policy());
+    let set = set.and_then(|()| {
+        directory
+            .sync_all()
+            .map_err(|error| place::io(path, &error))
+    });
+    if !was_present && set.is_err() {
         keyring.remove(&policy.name, false)?;
     }
-    set?;
-    directory
-        .sync_all()
-        .map_err(|error| place::io(&args.directory, &error))
+    set.map(|()| was_present)
+}
+
+/// The policy that is named, or a new one.
+fn policy_of(
+    args: &Encrypt,
+    config: &Config,
+    (place, store): (&Path, &Store),
+    made: &mut Made,
+) -> Result<OpenPolicy> {
+    let Some(text) = &args.policy else {
+        return new_policy(args, config, (place, store), made);
+    };
+    let (there, _, policy) = place::policy(text, config)?;
+    if there != place {
+        let message = "a policy is for directories of its own file system";
+        return Err(Failure::usage(message));
+    }
+    let (with, parts) = (args.unlock_with.as_deref(), (place, store, &policy));
+    let master = secrets::open_policy(parts, config, with, &args.key)?;
+    Ok(OpenPolicy {
+        policy,
+        master,
+        recovery: None,
+        owner: None,
+    })
 }
 
 fn new_policy(
@@ -237,27 +252,39 @@ fn new_policy(
     config: &Config,
     (place, store): (&Path, &Store),
     made: &mut Made,
-) -> Result<(ProtectedPolicy, Secret)> {
-    let (protector, key) = match &args.protector {
-        Some(text) => {
-            let (there, protector) = place::protector(text, config)?;
-            if there != place {
-                let message = "the protector is on another file system; make one on this";
-                return Err(Failure::usage(message));
-            }
-            let key = secrets::open_protector(&protector, &args.key)?;
-            (protector, key)
-        }
+) -> Result<OpenPolicy> {
+    let opened = match &args.protector {
+        Some(text) => Opened::named(text, config, &args.key)?,
         None => {
-            let new = secrets::new_protector(place, store, config, &args.new, &args.key)?;
-            made.protector = Some(new.0.clone());
+            let new = secrets::new_protector(place, config, &args.new, &args.key)?;
+            let known = (new.place.clone(), new.protector.descriptor);
+            made.protectors.push(known);
             new
         }
     };
     let failed = |error| failure(&place.display().to_string(), error);
-    let new = ProtectedPolicy::create(config.options, protector.descriptor, &key, &SystemRandom);
-    let (policy, master) = new.map_err(failed)?;
-    store.put_policy(&policy, None).map_err(failed)?;
-    made.policy = Some(policy.clone());
-    Ok((policy, master))
+    let (descriptor, owner) = (opened.protector.descriptor, opened.owner());
+    let new = ProtectedPolicy::create(config.options, descriptor, &opened.key, &SystemRandom);
+    let (mut policy, master) = new.map_err(failed)?;
+    let mut recovery = None;
+    if opened.place != place {
+        if link::add((place, store), &opened.place, &descriptor, config, owner)? {
+            made.protectors.push((place.to_owned(), descriptor));
+        }
+        if !args.no_recovery {
+            let whose = (args.directory.as_path(), owner);
+            let new = Recovery::add((place, store), &mut policy, &master, config, whose)?;
+            let known = new.protector().descriptor;
+            made.protectors.push((place.to_owned(), known));
+            recovery = Some(new);
+        }
+    }
+    store.put_policy(&policy, owner).map_err(failed)?;
+    made.policy = Some(policy.name);
+    Ok(OpenPolicy {
+        policy,
+        master,
+        recovery,
+        owner,
+    })
 }

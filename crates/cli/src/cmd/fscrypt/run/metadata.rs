@@ -1,10 +1,15 @@
 //! Policies and protectors themselves.
 
-use cipher::SystemRandom;
-use stack::formats::fscrypt::tool::{ProtectedPolicy, Source, Store, descriptor_text, key_name};
+use std::path::Path;
 
+use cipher::SystemRandom;
+use stack::formats::fscrypt::tool::{
+    Config, ProtectedPolicy, Source, Store, descriptor_text, key_name,
+};
+
+use super::link;
 use super::place::{self, failure};
-use super::secrets;
+use super::secrets::{self, Opened};
 use super::sure::be_sure;
 use crate::cmd::fscrypt::args::{
     AddProtector, ChangePassphrase, Create, Destroy, Dump, RemoveProtector,
@@ -15,30 +20,39 @@ pub(super) fn create(args: &Create) -> Result<String> {
     let config = place::config()?;
     match args {
         Create::Protector(args) => {
-            let place = &args.mountpoint;
-            let store = place::store(place, Some(&config))?;
-            let (protector, _) =
-                secrets::new_protector(place, &store, &config, &args.new, &args.key)?;
-            Ok(descriptor_text(&protector.descriptor))
+            let made = secrets::new_protector(&args.mountpoint, &config, &args.new, &args.key)?;
+            Ok(descriptor_text(&made.protector.descriptor))
         }
         Create::Policy(args) => {
             let place = &args.mountpoint;
             let whole = std::fs::canonicalize(place).map_err(|error| place::io(place, &error))?;
             let store = place::store(&whole, Some(&config))?;
-            let (there, protector) = place::protector(&args.protector, &config)?;
-            if there != whole {
-                let message = "the protector is on another file system; make one on this";
-                return Err(daemon::Failure::usage(message));
-            }
-            let key = secrets::open_protector(&protector, &args.key)?;
+            let opened = Opened::named(&args.protector, &config, &args.key)?;
+            let owner = link_to(&opened, (&whole, &store), &config)?;
+            let (protector, key) = (opened.protector, opened.key);
             let failed = |error| failure(&place.display().to_string(), error);
             let (options, random) = (config.options, &SystemRandom);
             let made = ProtectedPolicy::create(options, protector.descriptor, &key, random);
             let (policy, _) = made.map_err(failed)?;
-            store.put_policy(&policy, None).map_err(failed)?;
+            store.put_policy(&policy, owner).map_err(failed)?;
             Ok(key_name(&policy.name))
         }
     }
+}
+
+/// Has the metadata lead to a protector that is elsewhere. Returns who owns what is made for the protector.
+fn link_to(opened: &Opened, here: (&Path, &Store), config: &Config) -> Result<Option<u32>> {
+    let owner = opened.owner();
+    if opened.place != here.0 {
+        link::add(
+            here,
+            &opened.place,
+            &opened.protector.descriptor,
+            config,
+            owner,
+        )?;
+    }
+    Ok(owner)
 }
 
 pub(super) fn destroy(args: &Destroy) -> Result<String> {
@@ -96,21 +110,18 @@ pub(super) fn change_passphrase(args: &ChangePassphrase) -> Result<String> {
 
 pub(super) fn add(args: &AddProtector) -> Result<String> {
     let config = place::config()?;
-    let (there, protector) = place::protector(&args.pair.protector, &config)?;
+    let opened = Opened::named(&args.pair.protector, &config, &args.key)?;
     let (place, store, mut policy) = place::policy(&args.pair.policy, &config)?;
-    if there != place {
-        let message = "protector and policy are on different file systems";
-        return Err(daemon::Failure::usage(message));
-    }
     let failed = |error| failure(&place.display().to_string(), error);
-    let key = secrets::open_protector(&protector, &args.key)?;
     let (with, parts) = (
         args.unlock_with.as_deref(),
         (place.as_path(), &store, &policy),
     );
     let master = secrets::open_policy(parts, &config, with, &args.key)?;
-    let added = policy.add(protector.descriptor, &key, &master, &SystemRandom);
+    let descriptor = opened.protector.descriptor;
+    let added = policy.add(descriptor, &opened.key, &master, &SystemRandom);
     added.map_err(failed)?;
+    link_to(&opened, (&place, &store), &config)?;
     store.put_policy(&policy, None).map_err(failed)?;
     Ok("the protector opens the policy now".into())
 }

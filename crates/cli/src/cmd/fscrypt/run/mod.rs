@@ -1,10 +1,13 @@
 //! Directories that the kernel encrypts. All of it happens in this process.
 
 mod directory;
+mod encrypted;
 mod keyring;
+mod link;
 mod login;
 mod metadata;
 mod place;
+mod recovery;
 mod secrets;
 mod status;
 mod sure;
@@ -25,6 +28,7 @@ pub(crate) fn run(args: Fscrypt, as_json: bool) -> Result {
     let said = match args {
         Fscrypt::Setup(args) => setup(&args)?,
         Fscrypt::Encrypt(args) => directory::encrypt(&args)?,
+        Fscrypt::Recover(args) => recovery::recover(&args)?,
         Fscrypt::Unlock(args) => directory::unlock(&args)?,
         Fscrypt::Lock(args) => directory::lock(&args)?,
         Fscrypt::Purge(args) => directory::purge(&args)?,

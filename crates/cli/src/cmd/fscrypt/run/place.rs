@@ -90,6 +90,13 @@ pub(super) fn of_path(path: &Path) -> Result<PathBuf> {
     Ok(found.unwrap_or(Path::new("/")).to_owned())
 }
 
+/// The file system with login protectors: the one of the system. The variable is the tool's.
+pub(super) fn root() -> Result<PathBuf> {
+    let path = std::env::var_os("FSCRYPT_ROOT_MNT").filter(|path| !path.is_empty());
+    let path = path.map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    fs::canonicalize(&path).map_err(|error| io(&path, &error))
+}
+
 /// Whether metadata is in this directory.
 pub(super) fn is_place(path: &Path) -> bool {
     path.join(DIRECTORY_NAME).is_dir()

@@ -10,6 +10,7 @@ use stack::formats::fscrypt::tool::{
     Config, Descriptor, Found, ProtectedPolicy, Protector, Source, Store, descriptor_text,
 };
 
+use super::link;
 use super::login;
 use super::place::{self, failure};
 use crate::cmd::fscrypt::args::{KeyFile, NewProtector, NewSource};
@@ -52,14 +53,98 @@ fn raw_key(key: &KeyFile) -> Result<Key> {
     Ok(Key::from_bytes(bytes)?)
 }
 
-/// A new protector, which is stored.
+/// A protector that is open, and where it is.
+pub(super) struct Opened {
+    pub(super) place: PathBuf,
+    pub(super) protector: Protector,
+    pub(super) key: Key,
+}
+
+impl Opened {
+    /// The one that is named.
+    pub(super) fn named(text: &str, config: &Config, key: &KeyFile) -> Result<Opened> {
+        let (place, protector) = place::protector(text, config)?;
+        let key = open_protector(&protector, key)?;
+        Ok(Opened {
+            place,
+            protector,
+            key,
+        })
+    }
+
+    /// Who owns what is made for it, if root makes it for another user.
+    pub(super) fn owner(&self) -> Option<u32> {
+        match self.protector.source {
+            Source::Login(uid) if rustix::process::geteuid().is_root() => Some(uid),
+            _ => None,
+        }
+    }
+}
+
+/// A new protector for policies in `place`, which is stored.
 pub(super) fn new_protector(
     place: &Path,
-    store: &Store,
     config: &Config,
     new: &NewProtector,
     key: &KeyFile,
-) -> Result<(Protector, Key)> {
+) -> Result<Opened> {
+    let source = source(new, config)?;
+    let place = match source {
+        NewSource::Login => link::login_place(place)?,
+        _ => std::fs::canonicalize(place).map_err(|error| place::io(place, &error))?,
+    };
+    let store = place::store(&place, Some(config))?;
+    let where_ = place.display().to_string();
+    let failed = |error| failure(&where_, error);
+    let exists = |what: &str| {
+        let message = format!("{where_}: there is {what} already");
+        Failure::new(FailureKind::Exists, message)
+    };
+    let login = Source::Login(user(new)?);
+    let name = match (source, new.name.as_deref()) {
+        // A user has one of them.
+        (NewSource::Login, None) => match login::of_user(&store, login) {
+            None => "",
+            Some(known) => {
+                let id = descriptor_text(&known.descriptor);
+                let what = format!("a login protector of this user (--protector {where_}:{id})");
+                return Err(exists(&what));
+            }
+        },
+        (NewSource::Login, Some(_)) => {
+            return Err(Failure::usage("a login protector has no name"));
+        }
+        (_, Some(name)) if !name.is_empty() => name,
+        _ => return Err(Failure::usage("a new protector needs a name: --name NAME")),
+    };
+    if !name.is_empty() && names(&place, &store)?.contains(&name.to_owned()) {
+        return Err(exists(&format!("a protector named '{name}'")));
+    }
+    let made = match source {
+        NewSource::RawKey => Protector::with_raw_key(name, &raw_key(key)?, &SystemRandom),
+        NewSource::Login | NewSource::Passphrase => {
+            let (label, source) = match source {
+                NewSource::Login => ("login protector".to_owned(), login),
+                _ => (format!("custom protector \"{name}\""), Source::Passphrase),
+            };
+            let passphrase = new_passphrase(&label)?;
+            let costs = &config.costs;
+            Protector::with_passphrase(source, name, costs, &passphrase, &SystemRandom)
+        }
+    };
+    let (protector, key) = made.map_err(failed)?;
+    let opened = Opened {
+        place: place.clone(),
+        protector,
+        key,
+    };
+    let put = store.put_protector(&opened.protector, opened.owner());
+    put.map_err(failed)?;
+    Ok(opened)
+}
+
+/// Where the secret of a new protector comes from.
+fn source(new: &NewProtector, config: &Config) -> Result<NewSource> {
     let source = match (new.source, config.source.as_str()) {
         (Some(source), _) => source,
         (None, "raw_key") => NewSource::RawKey,
@@ -69,44 +154,43 @@ pub(super) fn new_protector(
             return Err(Failure::usage(message));
         }
     };
-    let where_ = place.display().to_string();
-    let failed = |error| failure(&where_, error);
-    let own = Source::Login(rustix::process::geteuid().as_raw());
-    let name = match (source, new.name.as_deref()) {
-        // A user has one of them.
-        (NewSource::Login, None) if login::of_user(store, own).is_none() => "",
-        (NewSource::Login, None) => {
-            let message = format!("{where_}: there is a login protector of this user already");
-            return Err(Failure::new(FailureKind::Exists, message));
+    match (source, &new.user) {
+        (NewSource::Passphrase | NewSource::RawKey, Some(_)) => {
+            let message = "--user is for --source pam_passphrase";
+            Err(Failure::usage(message))
         }
-        (NewSource::Login, Some(_)) => {
-            return Err(Failure::usage("a login protector has no name"));
-        }
-        (_, Some(name)) if !name.is_empty() => name,
-        _ => return Err(Failure::usage("a new protector needs a name: --name NAME")),
-    };
-    for descriptor in store.protectors().map_err(failed)? {
-        let is_named = |known: &Protector| !name.is_empty() && known.name == name;
-        if matches!(store.protector(&descriptor), Ok(Found::Here(known)) if is_named(&known)) {
-            let message = format!("{where_}: there is a protector named '{name}' already");
-            return Err(Failure::new(FailureKind::Exists, message));
-        }
+        _ => Ok(source),
     }
-    let made = match source {
-        NewSource::RawKey => Protector::with_raw_key(name, &raw_key(key)?, &SystemRandom),
-        NewSource::Login | NewSource::Passphrase => {
-            let (label, source) = match source {
-                NewSource::Login => ("login protector".to_owned(), own),
-                _ => (format!("custom protector \"{name}\""), Source::Passphrase),
-            };
-            let passphrase = new_passphrase(&label)?;
-            let costs = &config.costs;
-            Protector::with_passphrase(source, name, costs, &passphrase, &SystemRandom)
-        }
+}
+
+/// The user of a new login protector.
+fn user(new: &NewProtector) -> Result<u32> {
+    let own = rustix::process::geteuid();
+    let Some(name) = &new.user else {
+        return Ok(own.as_raw());
     };
-    let (protector, key) = made.map_err(failed)?;
-    store.put_protector(&protector, None).map_err(failed)?;
-    Ok((protector, key))
+    let uid = protocol::accounts::uid_of(name).ok_or_else(|| {
+        let message = format!("there is no user '{name}'");
+        Failure::new(FailureKind::NotFound, message)
+    })?;
+    match own.is_root() || own.as_raw() == uid {
+        true => Ok(uid),
+        false => Err(Failure::new(
+            FailureKind::Permission,
+            "only root makes protectors of other users",
+        )),
+    }
+}
+
+/// The names of the protectors of a place.
+pub(super) fn names(place: &Path, store: &Store) -> Result<Vec<String>> {
+    let listed = store.protectors();
+    let listed = listed.map_err(|error| failure(&place.display().to_string(), error))?;
+    let name = |descriptor: &Descriptor| match store.protector(descriptor) {
+        Ok(Found::Here(protector)) => Some(protector.name),
+        _ => None,
+    };
+    Ok(listed.iter().filter_map(name).collect())
 }
 
 /// A passphrase, typed twice.

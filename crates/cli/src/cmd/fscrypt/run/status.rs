@@ -12,7 +12,7 @@ use stack::formats::fscrypt::tool::{
     Config, Descriptor, Options, ProtectedPolicy, Store, descriptor_text, key_name,
 };
 
-use super::directory::Encrypted;
+use super::encrypted::Encrypted;
 use super::keyring::Keyring;
 use super::place::{self, failure};
 use super::secrets;

@@ -10,7 +10,7 @@ use daemon::Failure;
 use fuse::Mount;
 use keys::{Argon2Params, HashWork};
 use protocol::api::FailureKind;
-use secret::Secret;
+use secret::{Key, Secret};
 use stack::formats::fscrypt::tool::{
     DIRECTORY_NAME, Error, Found, Options, ProtectedPolicy, Protector, Source, Store, Writers,
 };
@@ -91,10 +91,7 @@ pub(super) fn has_metadata(root: &Entry) -> bool {
 /// The master key of a policy, by a passphrase of one of its protectors.
 pub(super) fn unlock(dir: &Path, name: &KeyName, key: &StackKey) -> Result<MasterKey> {
     let failed = |error| failed(dir, error);
-    let user = rustix::process::geteuid();
-    let trusted = (!user.is_root()).then_some(user.as_raw());
-    let store = Store::open(dir, trusted).map_err(failed)?;
-    let policy = store.policy(name).map_err(failed)?;
+    let (store, policy) = metadata(dir, name)?;
     let passphrase = lower::passphrase(dir, key, false)?;
     let mut work = HashWork::new(WORK_MAX);
     for descriptor in policy.protectors() {
@@ -117,22 +114,61 @@ pub(super) fn unlock(dir: &Path, name: &KeyName, key: &StackKey) -> Result<Maste
     Err(Failure::new(FailureKind::WrongKey, message))
 }
 
-/// The keys in files, by all names that policies have for them.
-pub(super) fn keys_of_files(files: &[PathBuf]) -> Result<HashMap<KeyName, MasterKey>> {
+/// The keys in files, by all names that policies have for them. Such a file can also have the key of a protector of this
+/// policy, whose metadata is in the directory.
+pub(super) fn keys_of_files(
+    dir: &Path,
+    files: &[PathBuf],
+    protected: Option<&KeyName>,
+) -> Result<HashMap<KeyName, MasterKey>> {
+    let other = |error: vfs::Error| Failure::other(error.to_string());
     let mut keys = HashMap::new();
     for file in files {
-        let key = lower::master_key(file)?;
-        let identifier = key
-            .identifier()
-            .map_err(|error| Failure::other(error.to_string()))?;
-        keys.insert(
-            key.descriptor(),
-            key.try_clone()
-                .map_err(|error| Failure::other(error.to_string()))?,
-        );
-        keys.insert(identifier, key);
+        let bytes = lower::master_key(file)?;
+        if let Some(name) = protected
+            && let Some(key) = unlock_raw(dir, name, &bytes)?
+        {
+            keys.insert(*name, key);
+        }
+        let key = MasterKey::new(bytes).expect("a length that a key can have");
+        keys.insert(key.descriptor(), key.try_clone().map_err(other)?);
+        keys.insert(key.identifier().map_err(other)?, key);
     }
     Ok(keys)
+}
+
+/// The master key of a policy, by the raw key of one of its protectors.
+fn unlock_raw(dir: &Path, name: &KeyName, raw: &Secret) -> Result<Option<MasterKey>> {
+    let Ok(raw) = raw.expose().try_into() else {
+        return Ok(None);
+    };
+    let failed = |error| failed(dir, error);
+    let (raw, (store, policy)) = (Key::from_bytes(raw)?, metadata(dir, name)?);
+    for descriptor in policy.protectors() {
+        let Found::Here(protector) = store.protector(&descriptor).map_err(failed)? else {
+            continue;
+        };
+        if protector.source != Source::RawKey {
+            continue;
+        }
+        let opened = match protector.unlock_raw(&raw) {
+            Err(Error::WrongKey) => continue,
+            opened => opened.map_err(failed)?,
+        };
+        let master = policy.unlock(&descriptor, &opened).map_err(failed)?;
+        return Ok(MasterKey::new(master));
+    }
+    Ok(None)
+}
+
+/// The metadata in a directory, and a policy of it.
+fn metadata(dir: &Path, name: &KeyName) -> Result<(Store, ProtectedPolicy)> {
+    let failed = |error| failed(dir, error);
+    let user = rustix::process::geteuid();
+    let trusted = (!user.is_root()).then_some(user.as_raw());
+    let store = Store::open(dir, trusted).map_err(failed)?;
+    let policy = store.policy(name).map_err(failed)?;
+    Ok((store, policy))
 }
 
 /// Where contexts are, unless something else is asked for.

@@ -6,7 +6,7 @@ use daemon::Failure;
 use protocol::api::FailureKind;
 use secret::Secret;
 use stack::Entry;
-use stack::formats::fscrypt::{MasterKey, Policy, Space};
+use stack::formats::fscrypt::{Policy, Space};
 use vfs::Error;
 
 use crate::cmd::luks::run::{ask, key_file};
@@ -15,6 +15,8 @@ use crate::outcome::LocalResult as Result;
 
 /// The shortest key, in bytes: what it protects is AES-256.
 const KEY_MIN: usize = 32;
+/// The longest key, in bytes.
+const KEY_MAX: usize = 64;
 
 /// Opens the lower directory.
 pub(super) fn open(dir: &Path) -> Result<Entry> {
@@ -24,6 +26,13 @@ pub(super) fn open(dir: &Path) -> Result<Entry> {
 /// The policy of a lower directory, and where it is kept.
 pub(super) fn policy(dir: &Path, lower: &Entry) -> Result<(Space, Policy)> {
     match Space::of(lower) {
+        Ok(Some((_, context))) if context.policy.needs_inode_numbers() => {
+            Err(Failure::other(format!(
+                "{}: the policy makes the IVs from inode numbers (IV_INO_LBLK), which a stacked directory cannot \
+                 choose; only the file system that encrypted it can read it",
+                dir.display()
+            )))
+        }
         Ok(Some((space, context))) => Ok((space, context.policy)),
         Ok(None) => Err(Failure::other(format!(
             "{} is not prepared for encrypted files; `strongroom stack init` prepares an empty directory",
@@ -46,18 +55,20 @@ pub(super) fn one_key_file(key: &StackKey) -> Result<Option<&Path>> {
     }
 }
 
-/// The master key in a file.
-pub(super) fn master_key(path: &Path) -> Result<MasterKey> {
+/// A file with a key of a length that master keys have.
+pub(super) fn master_key(path: &Path) -> Result<Secret> {
     let key = key_file(path)?;
     let len = key.len();
-    let key = (len >= KEY_MIN).then(|| MasterKey::new(key)).flatten();
-    key.ok_or_else(|| {
-        let message = format!(
-            "the key file {} has {len} bytes; a key has {KEY_MIN} to 64",
-            path.display()
-        );
-        Failure::new(FailureKind::NoKey, message)
-    })
+    match (KEY_MIN..=KEY_MAX).contains(&len) {
+        true => Ok(key),
+        false => Err(Failure::new(
+            FailureKind::NoKey,
+            format!(
+                "the key file {} has {len} bytes; a key has {KEY_MIN} to {KEY_MAX}",
+                path.display()
+            ),
+        )),
+    }
 }
 
 /// The passphrase of a directory, or a new one.
@@ -94,7 +105,7 @@ pub(super) fn failure(dir: &Path, error: Error) -> Failure {
         Error::NotSupported => (
             FailureKind::Other,
             "its file system does not have the extended attributes that are necessary, or the \
-             policy needs inode numbers",
+             policy makes the IVs from inode numbers",
         ),
         Error::NoSpace | Error::Quota => (FailureKind::NoSpace, "there is not enough free space"),
         _ => return Failure::new(FailureKind::Device, format!("{dir}: {error}")),

@@ -19,7 +19,7 @@ pub(crate) use mounts::{SUBTYPE, list, unmount};
 use cipher::SystemRandom;
 use daemon::Failure;
 use serde::Serialize;
-use stack::formats::fscrypt::{Fscrypt, KeyName, Mode, Policy, Space};
+use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Mode, Policy, Space};
 use stack::formats::gocryptfs::{Config, Content};
 
 use crate::cmd::stack::args::{
@@ -102,7 +102,8 @@ fn init(args: &StackInit) -> Result<()> {
     let Some(key_file) = lower::one_key_file(&args.key)? else {
         return fscrypt::init(&args.dir, &dir, space, &policy, &args.key);
     };
-    let master = lower::master_key(key_file)?;
+    let master =
+        MasterKey::new(lower::master_key(key_file)?).expect("a length that a key can have");
     // It is of 64 bytes then: keys of files are made of its bytes.
     if args.policy_version == 1 && !master.is_whole() {
         return Err(Failure::usage(

@@ -69,7 +69,9 @@ fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
         };
     let keys = match policy {
         _ if !args.key.key_file.is_empty() => {
-            let keys = super::fscrypt::keys_of_files(&args.key.key_file)?;
+            let protected = policy.filter(|_| super::fscrypt::has_metadata(dir));
+            let protected = protected.as_ref().map(|policy| &policy.key);
+            let keys = super::fscrypt::keys_of_files(&args.dir, &args.key.key_file, protected)?;
             if policy.is_some_and(|policy| !keys.contains_key(&policy.key)) {
                 let message = format!("the key is not the one of {}", args.dir.display());
                 return Err(Failure::new(FailureKind::WrongKey, message));

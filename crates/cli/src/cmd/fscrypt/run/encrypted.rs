@@ -1,0 +1,62 @@
+//! An encrypted directory, and what is known of it.
+
+use std::path::{Path, PathBuf};
+
+use daemon::Failure;
+use protocol::api::FailureKind;
+use stack::formats::fscrypt::Policy;
+use stack::formats::fscrypt::tool::{Config, Options, ProtectedPolicy, Store};
+
+use super::keyring::{self, Keyring};
+use super::place::{self, failure};
+use crate::outcome::LocalResult as Result;
+
+/// A directory with its policy.
+pub(super) struct Encrypted {
+    pub(super) place: PathBuf,
+    pub(super) keyring: Keyring,
+    pub(super) policy: Policy,
+    /// A stacked directory with a key of its own has none.
+    pub(super) metadata: Option<(Store, ProtectedPolicy)>,
+}
+
+impl Encrypted {
+    /// The policy of a directory or file, which its metadata must agree with.
+    pub(super) fn find(path: &Path, config: &Config) -> Result<Encrypted> {
+        let (keyring, place, policy) = keyring::policy(path)?;
+        let metadata = match (metadata(path, &place, &policy, config), &keyring) {
+            // A directory of a mount can have a key that nothing else opens.
+            (Err(failure), Keyring::Mount(_)) if failure.0.kind == FailureKind::NotFound => None,
+            (found, _) => Some(found?),
+        };
+        Ok(Encrypted {
+            place,
+            keyring,
+            policy,
+            metadata,
+        })
+    }
+}
+
+/// The metadata of a policy.
+fn metadata(
+    path: &Path,
+    place: &Path,
+    policy: &Policy,
+    config: &Config,
+) -> Result<(Store, ProtectedPolicy)> {
+    let store = place::store(place, Some(config))?;
+    let stored = store.policy(&policy.key);
+    let stored = stored.map_err(|error| failure(&place.display().to_string(), error))?;
+    match stored.options == Options::of(policy) {
+        true => Ok((store, stored)),
+        false => {
+            let message = format!(
+                "the policy of {} is not as the metadata on {} has it",
+                path.display(),
+                place.display()
+            );
+            Err(Failure::new(FailureKind::Damaged, message))
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Protectors on another file system than the policies that they open.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use daemon::Failure;
+use keys::kernel;
+use rustix::io::Errno;
+use stack::formats::fscrypt::tool::{Config, Descriptor, Error, Found, Link, Store};
+
+use super::keyring::Keyring;
+use super::place::{self, failure};
+use crate::outcome::LocalResult as Result;
+
+/// Where login protectors are made for a place: on the root file system if the kernel encrypts at the place. The PAM
+/// module of the tool looks for them there.
+pub(super) fn login_place(place: &Path) -> Result<PathBuf> {
+    let takes_part = |place: &Path| {
+        let policy = fs::File::open(place).ok().map(kernel::policy);
+        matches!(policy, Some(Ok(_) | Err(Errno::NODATA)))
+    };
+    match Keyring::of_place(place) {
+        Keyring::Kernel(place) if takes_part(&place) => place::root(),
+        _ => fs::canonicalize(place).map_err(|error| place::io(place, &error)),
+    }
+}
+
+/// Has the metadata in `place` lead to a protector on the file system that is mounted at `there`. Returns whether that
+/// is new.
+pub(super) fn add(
+    (place, store): (&Path, &Store),
+    there: &Path,
+    descriptor: &Descriptor,
+    config: &Config,
+    owner: Option<u32>,
+) -> Result<bool> {
+    let failed = |error| failure(&place.display().to_string(), error);
+    match store.protector(descriptor) {
+        Err(Error::NotFound(_)) => {}
+        Err(error) => return Err(failed(error)),
+        Ok(Found::Here(_)) => {
+            let message = format!("{}: the protector is here too", place.display());
+            return Err(Failure::other(message));
+        }
+        Ok(Found::Linked(_)) => {
+            let (known, _) = place::follow(place, store, descriptor, config)?;
+            return match known == there {
+                true => Ok(false),
+                false => Err(Failure::other(format!(
+                    "{}: the link to the protector leads to {}",
+                    place.display(),
+                    known.display()
+                ))),
+            };
+        }
+    }
+    let link = Link {
+        uuid: uuid(there),
+        path: there.to_str().map(str::to_owned),
+    };
+    if link == Link::default() {
+        let message = format!("{} has no UUID, and its path is no text", there.display());
+        return Err(Failure::other(message));
+    }
+    let put = store.put_link(descriptor, &link, owner);
+    put.map(|()| true).map_err(failed)
+}
+
+/// The UUID of a file system. Btrfs has another device number than its disk, and so none is found.
+fn uuid(mountpoint: &Path) -> Option<String> {
+    let device = fs::metadata(mountpoint).ok()?.dev();
+    let known = fs::read_dir("/dev/disk/by-uuid").ok()?;
+    let mut known = known.flatten();
+    let found =
+        known.find(|entry| fs::metadata(entry.path()).is_ok_and(|disk| disk.rdev() == device))?;
+    found.file_name().into_string().ok()
+}
