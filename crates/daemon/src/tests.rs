@@ -6,12 +6,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pool::{PoolState, Reach};
+use pool::{Host, Pool, PoolState, Reach};
 use protocol::api::{Ask, DeviceGroup, FailureKind, NewVolume, PoolDevices, Props, command};
 use secret::Secret;
 
 use crate::failure::Result;
 use crate::front_ends::FRONT_ENDS;
+use crate::host::identity::this_host;
+use crate::host::system::System;
 use crate::ops::pools::NonInteractive;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
@@ -294,6 +296,52 @@ fn the_start_does_not_wait_for_a_key_that_does_not_come() {
         thread::yield_now();
     }
     assert!(!tank.has_key(id("tank/never")));
+}
+
+/// A pool that another machine had when it stopped.
+#[test]
+fn the_host_that_used_a_pool_last_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = daemon(dir.path());
+    create_pool(&daemon, dir.path(), "tank");
+    command(|context| daemon.export_pool("tank", false, context)).unwrap();
+    let path = dir.path().join("tank");
+    let elsewhere = |id, name: &str| {
+        let device = block::FileDevice::open(&path, block::Access::Exclusive).unwrap();
+        let store = store::Store::open(vec![Arc::new(device)]).unwrap();
+        let pool = Pool::open(Arc::new(store), Arc::new(System), false).unwrap();
+        let name = name.into();
+        pool.claim(Host { id, name }).unwrap();
+    };
+    let import = |force| {
+        let import = command::PoolImport {
+            search: vec![path.clone()],
+            pool: Some("tank".into()),
+            new_name: None,
+            read_only: false,
+            force,
+            no_mount: true,
+            load_keys: false,
+            without_logs: false,
+            accept: false,
+        };
+        command(|context| daemon.import_pools(&import, None, context))
+    };
+    elsewhere(0x00c0_ffee, "far");
+    let refused = import(false).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Busy);
+    let said = &refused.message;
+    assert!(said.contains("'far' (hostid 00c0ffee) at 2"), "{said}");
+    let listed = daemon.importable(std::slice::from_ref(&path)).unwrap();
+    assert_eq!((&*listed[0].host, listed[0].host_id), ("far", 0x00c0_ffee));
+    assert!(listed[0].last_written > 0 && listed[0].active);
+    // A machine that has the same name, and is another one.
+    let own = this_host();
+    elsewhere(own.id ^ 0x55, &own.name);
+    assert_eq!(import(false).is_err(), own.id != 0);
+    import(true).unwrap();
+    let tank = daemon.pool("tank").unwrap();
+    assert_eq!(tank.pool.superblock().host, own);
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub use format::node::FANOUT;
 pub use format::pointer::{Addr, Identity, Place, RECORD_MAX, RecordPtr, SLOT_LIMIT};
 pub use format::removal_status::{RemovalPhase, RemovalStatus};
 pub use format::resilver_status::ResilverStatus;
-pub use format::root::{DedupInfo, PoolState};
+pub use format::root::{DedupInfo, Host, PoolState};
 pub use format::scrub_status::{Damage, ScrubPhase, ScrubStatus};
 pub use format::seal_input::SealInput;
 pub use format::stream::{Begin, Lineage, Position, ResumeToken, Sender};

@@ -2,6 +2,7 @@
 
 pub mod crypto;
 pub(crate) mod huge_pages;
+pub(crate) mod identity;
 pub(crate) mod listen;
 pub(crate) mod memory;
 pub(crate) mod notify;

@@ -82,7 +82,8 @@ fn superblock_row(superblock: Superblock) -> SuperblockRow {
         txg: superblock.txg,
         time: superblock.time,
         state: format!("{:?}", superblock.state).to_uppercase(),
-        host: superblock.host,
+        host: superblock.host.name,
+        host_id: superblock.host.id,
     }
 }
 

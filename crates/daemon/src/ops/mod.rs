@@ -16,6 +16,7 @@ pub(crate) mod health;
 pub(crate) mod import_scan;
 pub(crate) mod inspect;
 pub(crate) mod keys;
+pub(crate) mod last_host;
 pub(crate) mod list;
 pub(crate) mod mappings;
 pub(crate) mod metered_devices;

@@ -5,21 +5,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use block::{Access, BlockDevice, FileDevice};
-use pool::{Pool, PoolState, Superblock};
+use pool::{Pool, PoolState};
 use protocol::api::{FailureKind, ImportablePool, command};
 use protocol::device_name::DeviceName;
 use store::{CreateOptions, NewGroup, Store};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
+use crate::host::identity::this_host;
 use crate::host::memory;
 use crate::host::system::now_secs;
 use crate::host::system::{System, new_guid};
-use crate::host::users::host_name;
 use crate::ops::dataset_spec::DatasetSpec;
 use crate::ops::devices::keeps_keys;
 use crate::ops::devices::{redundancy, refuse_mixed};
 use crate::ops::import_scan::{FoundPool, ImportScan, choose};
+use crate::ops::last_host::refuse_other_host;
 use crate::ops::metered_devices;
 use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
@@ -79,7 +80,7 @@ impl Daemon {
         let store = Arc::new(Store::create_groups(groups, spares, &options)?);
         let pool = Pool::create(Arc::clone(&store), Arc::new(System), &new.pool, top)?;
         pool.record(&context.origin())?;
-        pool.claim(&host_name())?;
+        pool.claim(this_host())?;
         store.commit_labels()?;
         made.keep();
         let active = ActivePool::new(pool, &self.accepted, &self.wakeup);
@@ -120,6 +121,8 @@ impl Daemon {
                 guid: candidate.guid,
                 state: "ONLINE".into(),
                 host: String::new(),
+                host_id: 0,
+                last_written: 0,
                 active: false,
                 devices: candidate
                     .paths
@@ -136,7 +139,9 @@ impl Daemon {
                 Ok(superblock) => {
                     pool.active = superblock.state == PoolState::Active;
                     pool.name = superblock.name;
-                    pool.host = superblock.host;
+                    pool.host = superblock.host.name;
+                    pool.host_id = superblock.host.id;
+                    pool.last_written = superblock.time;
                 }
                 Err(failure) => pool.state = failure.0.message,
             }
@@ -228,7 +233,7 @@ impl Daemon {
             false => Pool::open(store, Arc::new(System), import.read_only)?,
         };
         if !import.read_only {
-            pool.claim(&host_name())?;
+            pool.claim(this_host())?;
             if import.new_name.is_some() {
                 pool.rename_pool(name, &context.origin())?;
             } else {
@@ -487,21 +492,6 @@ fn open_without_logs(
         context.channel.notice(line);
     }
     Ok(pool)
-}
-
-fn refuse_other_host(superblock: &Superblock, import: &command::PoolImport) -> Result<()> {
-    let elsewhere = superblock.state == PoolState::Active && superblock.host != host_name();
-    if !elsewhere || import.force || import.read_only {
-        return Ok(());
-    }
-    Err(Failure::new(
-        FailureKind::Busy,
-        format!(
-            "pool '{}' was not exported by host '{}', which may still be using it; \
-             if it is not, import with -f",
-            superblock.name, superblock.host
-        ),
-    ))
 }
 
 /// Files that were made for a pool; they go again unless the pool comes to be.

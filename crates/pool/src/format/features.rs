@@ -56,6 +56,10 @@ pub(crate) const FEATURE_GROWN: u64 = 1 << 18;
 /// optional ones.
 pub(crate) const FEATURE_CACHES: u64 = 1;
 
+/// The superblock may have the number of the host. A program that does not know of it goes by the name: this is a bit
+/// of the optional ones.
+pub(crate) const FEATURE_HOST_IDS: u64 = 2;
+
 /// Something that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {

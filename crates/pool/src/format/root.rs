@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::{Error, Result};
 use crate::format::config::NO_GROUP;
-use crate::format::features::FEATURES_KNOWN;
+use crate::format::features::{FEATURE_HOST_IDS, FEATURES_KNOWN};
 use crate::format::pointer::{RecordPtr, SLOT_LIMIT};
 
 /// A pool that knows of several members has at most so many devices.
@@ -21,6 +21,25 @@ pub enum PoolState {
     Exported = 2,
     /// Destroyed.
     Destroyed = 3,
+}
+
+/// A machine that imports pools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Its number; 0 if it has none. Two machines may have the same name, and should not have the same number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A host without a number.
+impl From<&str> for Host {
+    fn from(name: &str) -> Host {
+        Host {
+            id: 0,
+            name: name.into(),
+        }
+    }
 }
 
 /// What dedup has saved.
@@ -89,7 +108,12 @@ pub(crate) struct PoolRoot {
     dedup_info: [U64; 3],
     /// How many pages the remap table has.
     pub(crate) remap_pages: U64,
-    reserved: [u8; 144],
+    /// The number of the host; 0 if it has none.
+    host_id: U32,
+    /// The beginning of the hash of `host`. If it is another one, a program that does not know of numbers has changed
+    /// the name, and `host_id` is of an earlier host.
+    host_mark: U32,
+    reserved: [u8; 136],
 }
 
 const _: () = assert!(size_of::<PoolRoot>() == 2120);
@@ -168,13 +192,42 @@ impl PoolRoot {
         self.dedup_info = [info.records, info.stored, info.referenced].map(U64::new);
     }
 
-    /// The host that has it imported, or had it last.
+    /// The name of the host that has it imported, or had it last.
     pub(crate) fn host(&self) -> String {
         self.text(&self.host, self.host_len).unwrap_or_default()
     }
 
-    pub(crate) fn set_host(&mut self, host: &str) {
-        self.host_len = put_text(&mut self.host, host);
+    /// The host that has it imported, or had it last.
+    pub(crate) fn last_host(&self) -> Host {
+        Host {
+            id: self.host_id(),
+            name: self.host(),
+        }
+    }
+
+    pub(crate) fn set_host(&mut self, host: &Host) {
+        self.host_len = put_text(&mut self.host, &host.name);
+        self.host_id = host.id.into();
+        if host.id != 0 {
+            let features = self.features_optional.get() | FEATURE_HOST_IDS;
+            self.features_optional = features.into();
+        }
+        self.host_mark = self.mark_of_host();
+    }
+
+    /// The number of that host; 0 if it has none, or it is not known.
+    pub(crate) fn host_id(&self) -> u32 {
+        let has_ids = self.features_optional.get() & FEATURE_HOST_IDS != 0;
+        match has_ids && self.host_mark == self.mark_of_host() {
+            true => self.host_id.get(),
+            false => 0,
+        }
+    }
+
+    fn mark_of_host(&self) -> U32 {
+        let hash = blake3::hash(self.host().as_bytes());
+        let (mark, _) = U32::read_from_prefix(hash.as_bytes()).expect("a hash has 32 bytes");
+        mark
     }
 
     /// Whether the device at this place in the configuration did not get all of this commit.
@@ -209,7 +262,7 @@ mod tests {
     #[test]
     fn round_trip() {
         let mut root = PoolRoot::new("tank", 2, 5);
-        root.set_host("höst");
+        root.set_host(&"höst".into());
         let back = PoolRoot::decode(root.as_bytes()).unwrap();
         assert_eq!(back, root);
         assert_eq!((back.name(), back.host()), ("tank".into(), "höst".into()));
@@ -219,8 +272,28 @@ mod tests {
     #[test]
     fn long_texts_are_cut_at_a_character() {
         let mut root = PoolRoot::new("tank", 1, 5);
-        root.set_host(&"é".repeat(200));
-        assert_eq!(root.host(), "é".repeat(128));
+        let host = Host {
+            id: 7,
+            name: "é".repeat(200),
+        };
+        root.set_host(&host);
+        assert_eq!((root.host(), root.host_id()), ("é".repeat(128), 7));
+    }
+
+    /// As a program does that knows names only.
+    #[test]
+    fn a_number_goes_with_the_name_that_it_was_written_with() {
+        let mut root = PoolRoot::new("tank", 1, 5);
+        assert_eq!(root.host_id(), 0);
+        root.set_host(&"a".into());
+        assert_eq!((root.host_id(), root.features_optional.get()), (0, 0));
+        root.set_host(&Host {
+            id: 9,
+            name: "a".into(),
+        });
+        assert_eq!((root.host_id(), root.features_optional.get()), (9, 2));
+        root.host_len = put_text(&mut root.host, "b");
+        assert_eq!(root.host_id(), 0);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::env::{CacheHash, Env};
 use crate::error::{Error, Result};
 use crate::format::config::{Config, ConfigDevice, Epoch};
 use crate::format::pointer::RecordPtr;
-use crate::format::root::{PoolRoot, PoolState};
+use crate::format::root::{Host, PoolRoot, PoolState};
 use crate::names::check_pool_name;
 use crate::ops::pool::Pool;
 use crate::ops::{create, receive};
@@ -137,11 +137,12 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::commit`].
-    pub fn claim(&self, host: &str) -> Result<()> {
+    pub fn claim(&self, host: impl Into<Host>) -> Result<()> {
+        let host = host.into();
         self.engine.commit_with(|commit, state| {
             receive::discard_broken(commit, state)?;
             state.root.set_state(PoolState::Active);
-            state.root.set_host(host);
+            state.root.set_host(&host);
             Ok(())
         })?;
         self.engine.dismiss_returned_spares()

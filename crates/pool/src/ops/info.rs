@@ -14,7 +14,7 @@ use crate::format::entry::Entry;
 use crate::format::features::{FEATURES, Feature};
 use crate::format::history_line::HistoryLine;
 use crate::format::pointer::RecordPtr;
-use crate::format::root::{DedupInfo, PoolRoot, PoolState};
+use crate::format::root::{DedupInfo, Host, PoolRoot, PoolState};
 use crate::ops::pool::Pool;
 use crate::storage::array::walk;
 use crate::storage::space::{Reservation, ReserveFor};
@@ -71,7 +71,7 @@ pub struct Superblock {
     /// Its name.
     pub name: String,
     /// The host that has it, or had it last.
-    pub host: String,
+    pub host: Host,
     /// The root of the dataset table.
     pub datasets: RecordPtr,
 }
@@ -90,7 +90,7 @@ impl Superblock {
             created: root.created.get(),
             state: root.state().unwrap_or(PoolState::Active),
             name: root.name(),
-            host: root.host(),
+            host: root.last_host(),
             datasets: root.datasets,
         })
     }
@@ -333,7 +333,7 @@ impl Pool {
             created: state.root.created.get(),
             state: state.root.state().unwrap_or(PoolState::Active),
             name: state.root.name(),
-            host: state.root.host(),
+            host: state.root.last_host(),
             datasets: state.root.datasets,
         }
     }

@@ -32,6 +32,9 @@ pub struct SuperblockRow {
     pub state: String,
     /// The host.
     pub host: String,
+    /// The number of the host; 0 if it has none, or it is not known.
+    #[serde(default)]
+    pub host_id: u32,
 }
 
 /// What is known of a dataset without its key.

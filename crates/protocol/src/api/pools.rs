@@ -194,6 +194,12 @@ pub struct ImportablePool {
     pub state: String,
     /// The host that has it, or had it last.
     pub host: String,
+    /// The number of that host; 0 if it has none, or it is not known.
+    #[serde(default)]
+    pub host_id: u32,
+    /// When the pool was last written, seconds since 1970.
+    #[serde(default)]
+    pub last_written: u64,
     /// Whether that host did not export it.
     pub active: bool,
     /// The devices that were found.

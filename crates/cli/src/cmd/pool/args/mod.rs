@@ -140,7 +140,8 @@ pub(crate) struct PoolCreate {
 /// Without POOL and -a, lists the pools that are found. The daemon looks at the devices of -d, or else at
 /// the disks in /dev and at the pools that it had before. A pool that another host did not export is
 /// refused; -f imports it. Never do this while the other host uses the pool: two hosts that write to one
-/// pool destroy it.
+/// pool destroy it. Hosts differ by name or by hostid: 4 bytes in /etc/hostid, or else a number derived from
+/// /etc/machine-id.
 ///
 /// -l also loads keys that need no typing, and mounts their datasets. For other keys use `strongroom mount
 /// -l`.
@@ -159,7 +160,7 @@ EXAMPLES
     strongroom pool import -d /mnt/rescue -o readonly=on tank
 
 JSON
-  [{\"name\", \"guid\", \"state\", \"host\", \"active\", \"devices\": [...], \"missing\": [...]}, ...]
+  [{\"name\", \"guid\", \"state\", \"host\", \"host_id\", \"last_written\", \"active\", \"devices\": [...], \"missing\": [...]}, ...]
   for pools that can be imported; an array of names for pools that were imported.
 
 EXIT CODES

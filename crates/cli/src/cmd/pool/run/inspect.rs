@@ -75,11 +75,15 @@ fn report(inspection: &Inspection, detail: u8) -> String {
     for row in &inspection.superblocks {
         let _ = writeln!(
             out,
-            "    txg {}  {}  {} on {}",
+            "    txg {}  {}  {} on {}{}",
             row.txg,
             time::second(row.time),
             row.state,
-            row.host
+            row.host,
+            match row.host_id {
+                0 => String::new(),
+                id => format!(" (hostid {id:08x})"),
+            }
         );
     }
     for row in inspection.datasets.iter().filter(|_| detail >= 1) {

@@ -107,14 +107,10 @@ fn importable_one(pool: &ImportablePool) -> String {
     line("pool", &pool.name);
     line("id", &pool.guid.to_string());
     line("state", &pool.state);
-    let host = &pool.host;
     if pool.state != "ONLINE" && pool.state != "DEGRADED" {
         line("status", "The pool cannot be imported as it is.");
     } else if pool.active {
-        line(
-            "status",
-            &format!("The pool was not exported by its host, '{host}'."),
-        );
+        line("status", &last_use(pool));
         line(
             "action",
             "If that host does not use it any more, it can be imported with -f.",
@@ -131,6 +127,18 @@ fn importable_one(pool: &ImportablePool) -> String {
         let _ = writeln!(out, "\t  {} (missing)", text::in_a_cell(device));
     }
     out
+}
+
+fn last_use(pool: &ImportablePool) -> String {
+    let id = match pool.host_id {
+        0 => String::new(),
+        id => format!(" (hostid {id:08x})"),
+    };
+    format!(
+        "The pool was last used by host '{}'{id} at {}, and was not exported.",
+        pool.host,
+        time::second(pool.last_written)
+    )
 }
 
 /// All of them, even if some fail.

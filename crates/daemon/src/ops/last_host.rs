@@ -1,0 +1,76 @@
+//! The host that used a pool last.
+
+use jiff::Timestamp;
+use pool::{Host, PoolState, Superblock};
+use protocol::api::{FailureKind, command};
+
+use crate::failure::{Failure, Result};
+use crate::host::identity::this_host;
+
+/// Refuses a pool that another host may be using.
+pub(crate) fn refuse_other_host(
+    superblock: &Superblock,
+    import: &command::PoolImport,
+) -> Result<()> {
+    let elsewhere =
+        superblock.state == PoolState::Active && !is_same(&superblock.host, &this_host());
+    if !elsewhere || import.force || import.read_only {
+        return Ok(());
+    }
+    Err(Failure::new(
+        FailureKind::Busy,
+        format!(
+            "pool '{}' was last used by host {} at {}, and was not exported; that host may still be using it. If it is \
+             not, import with -f",
+            superblock.name,
+            shown(&superblock.host),
+            utc(superblock.time)
+        ),
+    ))
+}
+
+/// Whether two machines are the same one. Copies of a machine may have one number, and different machines one name.
+fn is_same(one: &Host, other: &Host) -> bool {
+    one.name == other.name && (one.id == other.id || one.id == 0 || other.id == 0)
+}
+
+fn shown(host: &Host) -> String {
+    match host.id {
+        0 => format!("'{}'", host.name),
+        id => format!("'{}' (hostid {id:08x})", host.name),
+    }
+}
+
+/// A time that no calendar has is shown as its number.
+fn utc(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok();
+    match time.and_then(|seconds| Timestamp::from_second(seconds).ok()) {
+        Some(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        None => seconds.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_differ_by_name_or_number() {
+        let host = |id, name: &str| Host {
+            id,
+            name: name.into(),
+        };
+        assert!(is_same(&host(1, "a"), &host(1, "a")));
+        assert!(!is_same(&host(1, "a"), &host(2, "a")));
+        assert!(!is_same(&host(1, "a"), &host(1, "b")));
+        // One of them has no number.
+        assert!(is_same(&host(0, "a"), &host(2, "a")));
+        assert!(!is_same(&host(0, "a"), &host(2, "b")));
+    }
+
+    #[test]
+    fn times_are_of_no_zone() {
+        assert_eq!(utc(1_795_206_665), "2026-11-20 20:31:05 UTC");
+        assert_eq!(utc(u64::MAX), u64::MAX.to_string());
+    }
+}
