@@ -49,6 +49,18 @@ pub enum Error {
         /// The size of its sectors.
         sector: u32,
     },
+    /// A number that no unit can have.
+    #[error("{lun} is not the number of a unit; use 0 to 16383")]
+    Lun {
+        /// The number.
+        lun: u16,
+    },
+    /// A command for a unit does not end.
+    #[error("a command for '{name}' is still being carried out")]
+    Busy {
+        /// The unit.
+        name: String,
+    },
     /// A thread could not be started.
     #[error("initiators cannot be served: {0}")]
     Thread(#[source] io::Error),

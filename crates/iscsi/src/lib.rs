@@ -1,7 +1,7 @@
 //! Serves block devices to the network by the iSCSI protocol.
 //!
-//! A [`Target`] is a device under a name, with one logical unit, 0. [`Targets`] are those that a portal offers. A
-//! [`Server`] is a portal: its initiators log in (`login`), and then send commands (`session`).
+//! A [`LogicalUnit`] is a device. A [`Target`] shows units to initiators, each under a number ([`View`]). [`Targets`] are
+//! those that a portal offers. A [`Server`] is a portal: its initiators log in (`login`), and then send commands (`session`).
 //!
 //! What it guarantees:
 //! - Initiators are not trusted: what they send is checked, and bounded in memory and time.
@@ -37,4 +37,4 @@ mod target;
 pub use chap::{Chap, Question};
 pub use error::{Error, Result};
 pub use server::Server;
-pub use target::{Access, SessionNow, Target, Targets};
+pub use target::{Access, LogicalUnit, SessionNow, Target, Targets, View};

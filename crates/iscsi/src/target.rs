@@ -1,9 +1,14 @@
 //! The offered devices, and their sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Release},
+};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use block::BlockDevice;
@@ -16,6 +21,8 @@ use crate::{Error, Result};
 
 /// A name has at most so many bytes.
 const NAME_MAX: usize = 223;
+/// The highest number of a unit that its 14 bits can say.
+const LUN_MAX: u16 = 0x3fff;
 /// Who ends sessions waits so long for what they have asked for to be done.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -30,16 +37,123 @@ pub struct Access {
     pub chap: Option<Arc<dyn Chap>>,
 }
 
-/// A device under a name. Its unit has the number 0.
+/// A logical unit: a device with a number that tells it from all others. Several targets may show it, under several
+/// numbers of their own.
+pub struct LogicalUnit {
+    unit: Arc<Unit>,
+    ended: Mutex<Receiver<Infallible>>,
+}
+
+/// What shows a unit to initiators of a target.
+#[derive(Clone)]
+pub struct View {
+    /// The number of the unit there, below 16,384.
+    pub(crate) lun: u16,
+    pub(crate) unit: Arc<Unit>,
+    pub(crate) initiators: Option<BTreeSet<String>>,
+    pub(crate) read_only: bool,
+}
+
+impl LogicalUnit {
+    /// A unit for a device. `name` is for the log; `number` tells it from all others.
+    ///
+    /// # Errors
+    /// [`Error::Unaligned`] if the size of the device is no multiple of its logical sectors: the rest could not be
+    /// reached.
+    pub fn new(
+        name: &str,
+        number: u64,
+        device: Arc<dyn BlockDevice>,
+        read_only: bool,
+    ) -> Result<LogicalUnit> {
+        let (size, sector) = (device.size(), device.sector_sizes().logical);
+        if !size.is_multiple_of(u64::from(sector)) {
+            return Err(Error::Unaligned {
+                device: device.name(),
+                size,
+                sector,
+            });
+        }
+        let identity = Identity {
+            name: name.into(),
+            number,
+            serial: format!("{number:016x}"),
+        };
+        let (unit, ended) = Unit::new(device, identity, read_only);
+        Ok(LogicalUnit {
+            unit: Arc::new(unit),
+            ended: Mutex::new(ended),
+        })
+    }
+
+    /// Shows it under a number: to the initiators with these names, or to all.
+    ///
+    /// # Errors
+    /// [`Error::Lun`] if there is no such number; [`Error::Name`].
+    pub fn view(
+        &self,
+        lun: u16,
+        initiators: Option<&BTreeSet<String>>,
+        read_only: bool,
+    ) -> Result<View> {
+        if lun > LUN_MAX {
+            return Err(Error::Lun { lun });
+        }
+        for name in initiators.into_iter().flatten() {
+            check_name(&name.to_ascii_lowercase())?;
+        }
+        let small = |names: &BTreeSet<String>| {
+            let names = names.iter().map(|name| name.to_ascii_lowercase());
+            names.collect()
+        };
+        Ok(View {
+            lun,
+            unit: Arc::clone(&self.unit),
+            initiators: initiators.map(small),
+            read_only,
+        })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        &self.unit.device
+    }
+
+    /// Waits until no command uses its device, which is let go of then. No view shows it any more.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if a command is still being carried out after ten seconds.
+    pub fn close(self) -> Result<()> {
+        let name = self.unit.identity.name.clone();
+        drop(self.unit);
+        match self.ended.lock().recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Disconnected) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => Err(Error::Busy { name }),
+            Ok(never) => match never {},
+        }
+    }
+}
+
+impl View {
+    /// Whether an initiator sees it.
+    pub(crate) fn shows(&self, initiator: &str) -> bool {
+        let names = self.initiators.as_ref();
+        names.is_none_or(|names| names.contains(initiator))
+    }
+}
+
+/// Units under a name.
 pub struct Target {
     name: String,
     access: Access,
-    pub(crate) unit: Unit,
-    /// How often the unit was reset.
-    resets: AtomicU64,
+    views: RwLock<Views>,
+    /// How often the views have changed.
+    version: AtomicU64,
     sessions: Mutex<Sessions>,
     left: Condvar,
 }
+
+type Views = Arc<[View]>;
 
 #[derive(Default)]
 struct Sessions {
@@ -85,52 +199,60 @@ pub struct SessionNow {
 }
 
 impl Target {
-    /// A target for a device. `number` tells its unit from all others.
+    /// A target for a device, with the number 0. `number` tells its unit from all others.
     ///
     /// # Errors
-    /// If it is not a name of the protocol, or the size of the device is no multiple of its logical sectors:
-    /// the rest could not be reached.
+    /// As [`Target::with_views`] and [`LogicalUnit::new`].
     pub fn new(
         name: &str,
         number: u64,
         device: Arc<dyn BlockDevice>,
         access: Access,
     ) -> Result<Target> {
+        let unit = LogicalUnit::new(name, number, device, access.read_only)?;
+        let view = unit.view(0, None, access.read_only)?;
+        Target::with_views(name, access, vec![view])
+    }
+
+    /// A target that shows units. An initiator that two views show one number to sees the first of them.
+    ///
+    /// # Errors
+    /// [`Error::Name`]
+    pub fn with_views(name: &str, access: Access, views: Vec<View>) -> Result<Target> {
         check_name(name)?;
         for initiator in &access.initiators {
             check_name(initiator)?;
         }
-        let (size, sector) = (device.size(), device.sector_sizes().logical);
-        if !size.is_multiple_of(u64::from(sector)) {
-            return Err(Error::Unaligned {
-                device: device.name(),
-                size,
-                sector,
-            });
-        }
-        let identity = Identity {
-            target: name.into(),
-            number,
-            serial: format!("{number:016x}"),
-        };
         Ok(Target {
             name: name.into(),
-            unit: Unit::new(device, identity, access.read_only),
             access,
-            resets: AtomicU64::new(0),
+            views: RwLock::new(views.into()),
+            version: AtomicU64::new(0),
             sessions: Mutex::default(),
             left: Condvar::new(),
         })
     }
 
+    /// Shows other units from now on. Open sessions stay, and their initiators are told. A command for a unit that is
+    /// not shown any more is carried out if it has begun.
+    pub fn set_views(&self, views: Vec<View>) {
+        *self.views.write() = views.into();
+        self.version.fetch_add(1, Release);
+    }
+
+    /// The views, and which they are. One that is set at this moment has a later version.
+    pub(crate) fn views(&self) -> (u64, Views) {
+        let version = self.version();
+        (version, Arc::clone(&self.views.read()))
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Acquire)
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The device.
-    pub fn device(&self) -> &Arc<dyn BlockDevice> {
-        &self.unit.device
     }
 
     /// The sessions that it has.
@@ -160,15 +282,6 @@ impl Target {
     /// The secrets that initiators have to prove.
     pub(crate) fn chap(&self) -> Option<&Arc<dyn Chap>> {
         self.access.chap.as_ref()
-    }
-
-    /// Has all sessions forget their tasks.
-    pub(crate) fn reset(&self) {
-        self.resets.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn resets(&self) -> u64 {
-        self.resets.load(Relaxed)
     }
 
     /// Counts a session for as long as what is returned exists. One that the same initiator had under this number of

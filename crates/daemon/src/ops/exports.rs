@@ -162,7 +162,7 @@ impl Daemon {
     /// Ends a session of a target. The initiator may log in again.
     pub(crate) fn end_session(&self, target: &str, number: u16) -> Result<()> {
         let offered = match self.exported.all.lock().get(target).map(|it| &it.state) {
-            Some(State::Open(Offered::Iscsi(offered), _)) => Arc::clone(offered),
+            Some(State::Open(Offered::Iscsi(offered, _), _)) => Arc::clone(offered),
             _ => return Err(no_such_export(Protocol::Iscsi, target)),
         };
         match offered.end_session(number) {
@@ -290,10 +290,10 @@ impl Daemon {
                     initiators: is.initiators.clone(),
                     chap: secrets.map(|secrets| secrets as Arc<dyn Chap>),
                 };
-                let target = Target::new(name, is.unit_number(), device, access)?;
+                let target = Target::new(name, is.unit_number(), Arc::clone(&device) as _, access)?;
                 let target = Arc::new(target);
                 targets.insert(Arc::clone(&target))?;
-                Offered::Iscsi(target)
+                Offered::Iscsi(target, device)
             }
         };
         let state = State::Open(offered, meter);

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use super::cdb::{Blocks, Compared, Operation, Request};
 use super::sense::Sense;
 use super::table::{COMMANDS, Known, find};
-use super::unit::{Answer, RANGE_MAX, RANGES_MAX, Unit};
+use super::unit::{Answer, Port, RANGE_MAX, RANGES_MAX, Unit};
 use super::{inquiry, mode, number};
 
 /// Ranges that GET LBA STATUS tells of at most.
@@ -15,16 +15,21 @@ const PIECE: usize = 1 << 20;
 
 impl Unit {
     /// Carries out what was checked. `data` are those that the initiator sent; they may be changed.
-    pub(crate) fn execute(&self, request: &Request, data: &mut [u8]) -> Result<Answer, Sense> {
+    pub(crate) fn execute(
+        &self,
+        request: &Request,
+        data: &mut [u8],
+        port: &Port<'_>,
+    ) -> Result<Answer, Sense> {
         use Operation as O;
         let answer = match request.operation {
             O::TestUnitReady => Answer::Nothing,
             O::RequestSense { descriptors: false } => Answer::Data(Sense::NONE.fixed().to_vec()),
             O::RequestSense { descriptors: true } => Answer::Data(Sense::NONE.descriptors()),
-            O::Inquiry { vital: true, page } => Answer::Data(inquiry::vital(self, page)?),
+            O::Inquiry { vital: true, page } => Answer::Data(inquiry::vital(self, page, port)?),
             O::Inquiry { page: 0, .. } => Answer::Data(inquiry::standard(true)),
             O::Inquiry { .. } => return Err(Sense::FIELD_IN_CDB),
-            O::ReportLuns { select } => Answer::Data(luns(select)?),
+            O::ReportLuns { select } => Answer::Data(luns(select, port.luns)?),
             O::ReadCapacity10 => Answer::Data(self.capacity_10()?),
             O::ReadCapacity16 => Answer::Data(self.capacity_16()?),
             O::ModeSense {
@@ -33,7 +38,14 @@ impl Unit {
                 page,
                 subpage,
                 which,
-            } => Answer::Data(mode::sense(self, ten, no_blocks, page, subpage, which)?),
+            } => Answer::Data(mode::sense(
+                (self, port),
+                ten,
+                no_blocks,
+                page,
+                subpage,
+                which,
+            )?),
             O::ModeSelect { save: true, .. } => return Err(Sense::FIELD_IN_CDB),
             O::ModeSelect { ten, is_page, .. } => {
                 mode::select(self, ten, is_page, data)?;
@@ -50,7 +62,7 @@ impl Unit {
                 opcode,
                 action,
             } => Answer::Data(opcodes(timeouts, how, opcode, action)?),
-            O::Flush { .. } if self.is_read_only => Answer::Nothing,
+            O::Flush { .. } if self.is_read_only || port.is_read_only => Answer::Nothing,
             O::Flush { .. } => {
                 let flushed = self.device.flush();
                 flushed.map_err(|error| self.failed(&error, true))?;
@@ -257,13 +269,13 @@ impl Unit {
 }
 
 /// The answer to INQUIRY and the like for a number that no unit has.
-pub(crate) fn absent(request: &Request) -> Result<Answer, Sense> {
+pub(crate) fn absent(request: &Request, seen: &[u16]) -> Result<Answer, Sense> {
     let mut data = match request.operation {
         Operation::Inquiry {
             vital: false,
             page: 0,
         } => inquiry::standard(false),
-        Operation::ReportLuns { select } => luns(select)?,
+        Operation::ReportLuns { select } => luns(select, seen)?,
         Operation::RequestSense { .. } => Sense::NO_UNIT.fixed().to_vec(),
         _ => return Err(Sense::NO_UNIT),
     };
@@ -282,17 +294,39 @@ fn same(own: &[u8], given: &[u8], before: usize) -> Result<(), Sense> {
     }
 }
 
-/// There is one unit, whose number is 0.
-fn luns(select: u8) -> Result<Vec<u8>, Sense> {
-    let count = match select {
-        0 | 2 => 1,
+/// The numbers of the units that an initiator sees.
+fn luns(select: u8, seen: &[u16]) -> Result<Vec<u8>, Sense> {
+    let seen = match select {
+        0 | 2 => seen,
         // Well known units only.
-        1 => 0,
+        1 => &[],
         _ => return Err(Sense::FIELD_IN_CDB),
     };
-    let mut data = vec![0, 0, 0, 8 * count];
-    data.resize(8 + 8 * usize::from(count), 0);
+    let mut data = (8 * seen.len() as u32).to_be_bytes().to_vec();
+    data.resize(8, 0);
+    for lun in seen {
+        data.extend(lun_bytes(*lun));
+    }
     Ok(data)
+}
+
+/// A number as SAM-5 writes it: peripheral device addressing below 256, else flat space addressing.
+fn lun_bytes(lun: u16) -> [u8; 8] {
+    let [high, low] = lun.to_be_bytes();
+    let how = if high == 0 { 0 } else { 0x40 };
+    [how | high, low, 0, 0, 0, 0, 0, 0]
+}
+
+/// The number of the unit that a command is for. None has a number that is written otherwise.
+pub(crate) fn lun_of(bytes: [u8; 8]) -> Option<u16> {
+    let [first, second, 0, 0, 0, 0, 0, 0] = bytes else {
+        return None;
+    };
+    match first >> 6 {
+        0 if first == 0 => Some(second.into()),
+        1 => Some(u16::from_be_bytes([first & 0x3f, second])),
+        _ => None,
+    }
 }
 
 fn opcodes(timeouts: bool, how: u8, opcode: u8, action: u16) -> Result<Vec<u8>, Sense> {

@@ -1,7 +1,9 @@
 //! INQUIRY: what the unit is, and its pages of vital product data.
 
 use super::sense::Sense;
-use super::unit::{COMPARED_MAX, Identity, RANGE_MAX, RANGES_MAX, SAME_MAX, TRANSFER_MAX, Unit};
+use super::unit::{
+    COMPARED_MAX, Identity, Port, RANGE_MAX, RANGES_MAX, SAME_MAX, TRANSFER_MAX, Unit,
+};
 
 const VENDOR: &[u8; 8] = b"STRNGRM ";
 const PRODUCT: &[u8; 16] = b"Volume          ";
@@ -27,11 +29,11 @@ pub(super) fn standard(is_there: bool) -> Vec<u8> {
 }
 
 /// A page of vital product data.
-pub(super) fn vital(unit: &Unit, page: u8) -> Result<Vec<u8>, Sense> {
+pub(super) fn vital(unit: &Unit, page: u8, port: &Port<'_>) -> Result<Vec<u8>, Sense> {
     let body = match page {
         0x00 => PAGES.to_vec(),
         0x80 => unit.identity.serial.as_bytes().to_vec(),
-        0x83 => designators(&unit.identity),
+        0x83 => designators(&unit.identity, port.target),
         0xb0 => limits(unit),
         0xb1 => {
             // It does not rotate.
@@ -53,7 +55,7 @@ fn provisioning(unit: &Unit) -> u8 {
     if unit.is_read_only { 0x00 } else { 0xe0 }
 }
 
-fn designators(identity: &Identity) -> Vec<u8> {
+fn designators(identity: &Identity, target: &str) -> Vec<u8> {
     let mut body = Vec::new();
     // NAA, assigned locally, of the unit.
     let naa = 0x3 << 60 | identity.number & (u64::MAX >> 4);
@@ -67,7 +69,7 @@ fn designators(identity: &Identity) -> Vec<u8> {
     // The number of the port, of iSCSI.
     body.extend([0x51, 0x94, 0, 4, 0, 0, 0, 1]);
     // The name of the port.
-    let mut name = format!("{},t,0x0001", identity.target).into_bytes();
+    let mut name = format!("{target},t,0x0001").into_bytes();
     name.resize((name.len() + 1).next_multiple_of(4), 0);
     body.extend([0x53, 0x98, 0, name.len() as u8]);
     body.extend(name);

@@ -1,7 +1,7 @@
 //! Mode pages: caching and control. None of their values can be changed.
 
 use super::sense::Sense;
-use super::unit::Unit;
+use super::unit::{Port, Unit};
 
 const ALL: u8 = 0x3f;
 const CACHING: u8 = 0x08;
@@ -34,7 +34,7 @@ fn page(code: u8, which: u8) -> Option<Vec<u8>> {
 
 /// The answer to MODE SENSE.
 pub(super) fn sense(
-    unit: &Unit,
+    (unit, port): (&Unit, &Port<'_>),
     ten: bool,
     no_blocks: bool,
     code: u8,
@@ -65,7 +65,8 @@ pub(super) fn sense(
         }
     };
     // DPO and FUA are understood.
-    let about = 0x10 | if unit.is_read_only { 0x80 } else { 0 };
+    let is_read_only = unit.is_read_only || port.is_read_only;
+    let about = 0x10 | if is_read_only { 0x80 } else { 0 };
     let rest = blocks.len() + pages.len();
     let mut data = match ten {
         false => vec![rest as u8 + 3, 0, about, blocks.len() as u8],

@@ -30,6 +30,7 @@ impl Sense {
     pub(crate) const POWER_ON: Sense = Sense::new(0x6, 0x29, 0x00);
     pub(crate) const RESET: Sense = Sense::new(0x6, 0x29, 0x03);
     pub(crate) const CAPACITY: Sense = Sense::new(0x6, 0x2a, 0x09);
+    pub(crate) const LUNS: Sense = Sense::new(0x6, 0x3f, 0x0e);
     pub(crate) const PROTECTED: Sense = Sense::new(0x7, 0x27, 0x00);
     pub(crate) const NO_SPACE: Sense = Sense::new(0x7, 0x27, 0x07);
     pub(crate) const TOO_MUCH_DATA: Sense = Sense::new(0xb, 0x0c, 0x0d);

@@ -1,6 +1,9 @@
 //! A logical unit: a device with its limits.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use block::{BlockDevice, SectorSizes};
 use parking_lot::RwLock;
@@ -22,12 +25,23 @@ pub(super) const COMPARED_MAX: u64 = 128;
 /// What a unit is called.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
-    /// Its target.
-    pub(crate) target: String,
+    /// Its name in the log.
+    pub(crate) name: String,
     /// A number that no other unit has, and that stays when the target gets another name.
     pub(crate) number: u64,
     /// The number as text.
     pub(crate) serial: String,
+}
+
+/// Through what a command came to a unit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Port<'a> {
+    /// The name of the target.
+    pub(crate) target: &'a str,
+    /// The numbers that the initiator sees there.
+    pub(crate) luns: &'a [u16],
+    /// Whether the initiator cannot change the unit.
+    pub(crate) is_read_only: bool,
 }
 
 /// A device with an identity.
@@ -38,6 +52,10 @@ pub(crate) struct Unit {
     sectors: SectorSizes,
     /// Held for writing by what reads and then writes as one.
     pub(super) atomic: RwLock<()>,
+    /// How often it was reset.
+    resets: AtomicU64,
+    /// Dropped after the device.
+    _end: Sender<Infallible>,
 }
 
 /// What a command answers besides its status.
@@ -50,19 +68,33 @@ pub(crate) enum Answer {
 }
 
 impl Unit {
+    /// A unit, and what tells that nothing uses it any more, by being disconnected.
     pub(crate) fn new(
         device: Arc<dyn BlockDevice>,
         identity: Identity,
         is_read_only: bool,
-    ) -> Unit {
+    ) -> (Unit, Receiver<Infallible>) {
         let sectors = device.sector_sizes();
-        Unit {
+        let (end, ended) = channel();
+        let unit = Unit {
             device,
             identity,
             is_read_only,
             sectors,
             atomic: RwLock::new(()),
-        }
+            resets: AtomicU64::new(0),
+            _end: end,
+        };
+        (unit, ended)
+    }
+
+    /// Has all sessions forget their tasks for it.
+    pub(crate) fn reset(&self) {
+        self.resets.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn resets(&self) -> u64 {
+        self.resets.load(Relaxed)
     }
 
     /// The size of a block, in bytes.
@@ -81,7 +113,7 @@ impl Unit {
     }
 
     /// Refuses what cannot be meant, and says how many bytes the initiator has to send.
-    pub(crate) fn check(&self, operation: &Operation) -> Result<usize, Sense> {
+    pub(crate) fn check(&self, operation: &Operation, port: &Port<'_>) -> Result<usize, Sense> {
         use Operation as O;
         let block = u64::from(self.block());
         let (blocks, most) = match *operation {
@@ -108,7 +140,7 @@ impl Unit {
             operation,
             O::Write { .. } | O::Unmap { .. } | O::WriteSame { .. } | O::CompareAndWrite { .. }
         );
-        if changes && self.is_read_only {
+        if changes && (self.is_read_only || port.is_read_only) {
             return Err(Sense::PROTECTED);
         }
         Ok(match *operation {
@@ -135,7 +167,7 @@ impl Unit {
 
     /// What a failure of the device is for an initiator. The log has more.
     pub(super) fn failed(&self, error: &block::Error, is_write: bool) -> Sense {
-        tracing::warn!(target = self.identity.target, %error, "a command failed");
+        tracing::warn!(unit = self.identity.name, %error, "a command failed");
         Sense::of(error, is_write)
     }
 }

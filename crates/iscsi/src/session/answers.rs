@@ -4,6 +4,7 @@ use super::tasks::expected_back;
 use super::{Connection, KEPT_MAX, Result};
 use crate::pdu::{FINAL, Head, NO_TAG, append_with, response};
 use crate::scsi::sense::{Sense, status};
+use crate::scsi::unit::Unit;
 
 const OVERFLOW: u8 = 0x04;
 const UNDERFLOW: u8 = 0x02;
@@ -68,11 +69,14 @@ impl Connection<'_> {
     }
 
     /// Answers with what the device has.
-    pub(super) fn send_blocks(&mut self, head: &Head, offset: u64, len: usize) -> Result<()> {
-        let Some(target) = self.target() else {
-            return Ok(());
-        };
-        let block = target.unit.block() as usize;
+    pub(super) fn send_blocks(
+        &mut self,
+        head: &Head,
+        unit: &Unit,
+        offset: u64,
+        len: usize,
+    ) -> Result<()> {
+        let block = unit.block() as usize;
         let send_max = self.session.agreed.send_max;
         let piece = send_max - send_max % block;
         let total = len.min(expected_back(head));
@@ -80,15 +84,12 @@ impl Connection<'_> {
             .iter()
             .all(|len| len.is_multiple_of(block));
         if piece > 0 && is_whole {
-            let fill = |this: &Self, at: usize, out: &mut [u8]| match this.target() {
-                Some(target) => target.unit.read(offset + at as u64, out),
-                None => Err(Sense::FAILED),
-            };
+            let fill = |_: &Self, at: usize, out: &mut [u8]| unit.read(offset + at as u64, out);
             return self.send_pieces(head, len, piece, fill);
         }
         // A part of a block is wanted: the device does not read such.
         let mut data = vec![0; len];
-        match target.unit.read(offset, &mut data) {
+        match unit.read(offset, &mut data) {
             Ok(()) => self.send_data(head, &data),
             Err(sense) => self.fail(head, sense),
         }

@@ -7,6 +7,8 @@ mod answers;
 mod task;
 mod tasks;
 mod text;
+mod units;
+mod views;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,9 +16,9 @@ use crate::error::Gone;
 use crate::link::{Input, Link};
 use crate::login::{Purpose, Session};
 use crate::pdu::{FINAL, Head, NO_TAG, Received, SEGMENT_MAX, append, request, response};
-use crate::scsi::sense::Sense;
 use crate::target::{Target, Targets};
 use task::Task;
+use units::Units;
 
 pub(crate) type Result<T> = std::result::Result<T, Gone>;
 
@@ -44,11 +46,8 @@ struct Connection<'a> {
     /// Those that were not asked for their data yet.
     unasked: VecDeque<u32>,
     next_transfer: u32,
-    /// Unit attention conditions that the initiator is not told of yet.
-    attentions: VecDeque<Sense>,
-    resets: u64,
-    /// The size that the initiator knows.
-    blocks: u64,
+    /// The units that the initiator sees.
+    units: Units,
     /// The rest of a long text.
     more_text: Vec<u8>,
 }
@@ -67,9 +66,9 @@ pub(crate) fn serve(
     session: Session,
     targets: &Targets,
 ) -> Result<()> {
-    let (resets, blocks) = match &session.purpose {
-        Purpose::Discovery(_) => (0, 0),
-        Purpose::Use(attached) => (attached.target.resets(), attached.target.unit.blocks()),
+    let units = match &session.purpose {
+        Purpose::Discovery(_) => Units::default(),
+        Purpose::Use(attached) => Units::of(&attached.target, &session.initiator),
     };
     let mut connection = Connection {
         link,
@@ -79,9 +78,7 @@ pub(crate) fn serve(
         tasks: BTreeMap::new(),
         unasked: VecDeque::new(),
         next_transfer: 0,
-        attentions: [Sense::POWER_ON].into(),
-        resets,
-        blocks,
+        units,
         more_text: Vec::new(),
     };
     let mut received = Received::new();
@@ -139,7 +136,7 @@ impl Connection<'_> {
     /// Takes one PDU.
     fn take(&mut self, received: &mut Received) -> Result<Next> {
         let head = received.head.clone();
-        self.look();
+        self.follow_views();
         let opcode = head.opcode();
         if opcode == request::DATA {
             self.data(&head, received.data())?;
@@ -163,26 +160,6 @@ impl Connection<'_> {
         Ok(Next::Go)
     }
 
-    /// Notices what others did to the unit.
-    fn look(&mut self) {
-        let Some(target) = self.target() else {
-            return;
-        };
-        let (resets, blocks) = (target.resets(), target.unit.blocks());
-        if resets != self.resets {
-            self.resets = resets;
-            self.forget(|_| true);
-            self.attentions.clear();
-            self.attentions.push_back(Sense::RESET);
-        }
-        if blocks != self.blocks {
-            self.blocks = blocks;
-            if !self.attentions.contains(&Sense::CAPACITY) {
-                self.attentions.push_back(Sense::CAPACITY);
-            }
-        }
-    }
-
     fn nop(&mut self, head: &Head, data: &[u8]) -> Result<()> {
         if head.tag() == NO_TAG {
             return Ok(());
@@ -202,25 +179,28 @@ impl Connection<'_> {
         const NOT_REASSIGNED: u8 = 4;
         const NOT_SUPPORTED: u8 = 5;
         let (function, lun) = (head.flags() & 0x7f, head.lun());
-        let has_unit = lun == [0; 8] || function >= 6;
+        let unit = self.unit(lun);
         let done = match function {
-            _ if !has_unit => NO_UNIT,
+            ..6 if unit.is_none() => NO_UNIT,
             // What is not waiting for data has been answered.
             1 if self.tasks.contains_key(&head.u32(20)) => {
-                self.forget(|tag| tag == head.u32(20));
+                self.forget(|tag, _| tag == head.u32(20));
                 DONE
             }
             1 => NO_TASK,
             2 => {
-                self.forget(|_| true);
+                self.forget(|_, task| task.head.lun() == lun);
                 DONE
             }
-            // Those of all sessions; the unit; the target, which has one unit.
-            4..=6 => {
-                if let Some(target) = self.target() {
-                    target.reset();
-                }
-                self.look();
+            // Those of all sessions; the unit.
+            4 | 5 => {
+                unit.inspect(|unit| unit.reset());
+                self.look(lun);
+                DONE
+            }
+            // The target: what the initiator sees of it.
+            6 => {
+                self.reset_all();
                 DONE
             }
             8 => NOT_REASSIGNED,

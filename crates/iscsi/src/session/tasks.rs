@@ -81,7 +81,8 @@ impl Connection<'_> {
             false => Request::decode(cdb),
             true => Err(Sense::FIELD_IN_CDB),
         };
-        let is_there = head.lun() == [0; 8];
+        self.look(head.lun());
+        let unit = self.unit(head.lun());
         let tells = request.is_ok_and(|request| {
             use Operation as O;
             matches!(
@@ -89,22 +90,25 @@ impl Connection<'_> {
                 O::Inquiry { .. } | O::ReportLuns { .. } | O::RequestSense { .. }
             )
         });
-        if is_there
-            && !tells
-            && let Some(attention) = self.attentions.pop_front()
-        {
+        if !tells && let Some(attention) = self.attention(head.lun()) {
             return Err(attention);
         }
         let request = request?;
-        match self.target() {
-            Some(target) if is_there => Ok((request, target.unit.check(&request.operation)?)),
-            _ => Ok((request, 0)),
+        match unit {
+            Some(unit) => {
+                let port = self.port(head.lun());
+                Ok((request, unit.check(&request.operation, &port)?))
+            }
+            None => Ok((request, 0)),
         }
     }
 
     /// Takes data of a command.
     pub(super) fn data(&mut self, head: &Head, data: &[u8]) -> Result<()> {
         let tag = head.tag();
+        if let Some(task) = self.tasks.get(&tag) {
+            self.look(task.head.lun());
+        }
         // Of a command that was refused, or aborted.
         let Some(task) = self.tasks.get_mut(&tag) else {
             return Ok(());
@@ -176,36 +180,39 @@ impl Connection<'_> {
     }
 
     /// Forgets commands that wait for data.
-    pub(super) fn forget(&mut self, is_one: impl Fn(u32) -> bool) {
-        self.tasks.retain(|tag, _| !is_one(*tag));
-        self.unasked.retain(|tag| !is_one(*tag));
+    pub(super) fn forget(&mut self, is_one: impl Fn(u32, &Task) -> bool) {
+        self.tasks.retain(|tag, task| !is_one(*tag, task));
+        let tasks = &self.tasks;
+        self.unasked.retain(|tag| tasks.contains_key(tag));
     }
 
     /// Carries a command out, and answers it.
     fn carry_out(&mut self, task: &Task, data: &mut [u8]) -> Result<()> {
         use crate::scsi::unit::Answer;
-        let is_there = task.head.lun() == [0; 8];
+        let lun = task.head.lun();
+        let unit = self.unit(lun);
         let is_sense = matches!(task.request.operation, Operation::RequestSense { .. });
-        let attention = match is_sense && is_there {
-            true => self.attentions.pop_front(),
+        let attention = match is_sense {
+            true => self.attention(lun),
             false => None,
         };
-        let Some(target) = self.target() else {
-            return Ok(());
-        };
-        let outcome = match attention {
-            Some(attention) => {
+        let port = self.port(lun);
+        let outcome = match (attention, &unit) {
+            (Some(attention), _) => {
                 let mut data = attention.fixed().to_vec();
                 data.truncate(task.request.room);
                 Ok(Answer::Data(data))
             }
-            None if !is_there => execute::absent(&task.request),
-            None => target.unit.execute(&task.request, data),
+            (None, None) => execute::absent(&task.request, port.luns),
+            (None, Some(unit)) => unit.execute(&task.request, data, &port),
         };
         match outcome {
             Ok(Answer::Nothing) => self.good(&task.head, task.need, task.asks),
             Ok(Answer::Data(data)) => self.send_data(&task.head, &data),
-            Ok(Answer::Read(offset, len)) => self.send_blocks(&task.head, offset, len as usize),
+            Ok(Answer::Read(offset, len)) => match unit {
+                Some(unit) => self.send_blocks(&task.head, &unit, offset, len as usize),
+                None => self.fail(&task.head, Sense::NO_UNIT),
+            },
             Err(sense) => self.fail(&task.head, sense),
         }
     }

@@ -29,7 +29,7 @@ pub(crate) enum Offers {
 #[derive(Clone)]
 pub(crate) enum Offered {
     Nbd(Arc<Export>),
-    Iscsi(Arc<Target>),
+    Iscsi(Arc<Target>, Arc<dyn BlockDevice>),
 }
 
 impl Offers {
@@ -59,7 +59,7 @@ impl Offered {
     pub(crate) fn device(&self) -> &Arc<dyn BlockDevice> {
         match self {
             Offered::Nbd(export) => export.device(),
-            Offered::Iscsi(target) => target.device(),
+            Offered::Iscsi(_, device) => device,
         }
     }
 
@@ -67,7 +67,7 @@ impl Offered {
     pub(crate) fn clients(&self) -> usize {
         match self {
             Offered::Nbd(export) => export.clients(),
-            Offered::Iscsi(target) => target.sessions().len(),
+            Offered::Iscsi(target, _) => target.sessions().len(),
         }
     }
 
@@ -75,7 +75,7 @@ impl Offered {
     pub(crate) fn sessions(&self) -> Vec<SessionNow> {
         match self {
             Offered::Nbd(_) => Vec::new(),
-            Offered::Iscsi(target) => target.sessions(),
+            Offered::Iscsi(target, _) => target.sessions(),
         }
     }
 }

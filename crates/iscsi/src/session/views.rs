@@ -1,0 +1,329 @@
+//! Follows what an initiator sees of its target.
+
+use std::sync::Arc;
+
+use super::Connection;
+use super::units::Units;
+use crate::scsi::execute::lun_of;
+use crate::scsi::sense::Sense;
+use crate::scsi::unit::{Port, Unit};
+use crate::target::Target;
+
+impl Connection<'_> {
+    /// The unit with a number, if the initiator sees one.
+    pub(super) fn unit(&self, lun: [u8; 8]) -> Option<Arc<Unit>> {
+        let seen = self.units.all.get(&lun_of(lun)?)?;
+        seen.unit.upgrade()
+    }
+
+    /// Through what commands for this number come.
+    pub(super) fn port(&self, lun: [u8; 8]) -> Port<'_> {
+        let seen = lun_of(lun).and_then(|lun| self.units.all.get(&lun));
+        Port {
+            target: self.target().map_or("", Target::name),
+            luns: &self.units.numbers,
+            is_read_only: seen.is_some_and(|seen| seen.is_read_only),
+        }
+    }
+
+    /// The next thing that the initiator has to be told of a unit.
+    pub(super) fn attention(&mut self, lun: [u8; 8]) -> Option<Sense> {
+        let seen = self.units.all.get_mut(&lun_of(lun)?)?;
+        seen.attentions.pop_front()
+    }
+
+    /// Notices that the initiator sees other units now. Commands for those that it does not see any more are
+    /// forgotten.
+    pub(super) fn follow_views(&mut self) {
+        let Some(target) = self.target() else {
+            return;
+        };
+        if target.version() == self.units.version {
+            return;
+        }
+        let mut now = Units::of(target, &self.session.initiator);
+        let mut has_changed = now.numbers != self.units.numbers;
+        for (lun, seen) in &mut now.all {
+            match self.units.all.remove(lun) {
+                Some(old) if seen.unit.upgrade().is_some_and(|unit| old.is_of(&unit)) => {
+                    (seen.attentions, seen.resets, seen.blocks) =
+                        (old.attentions, old.resets, old.blocks);
+                }
+                _ => has_changed = true,
+            }
+        }
+        if has_changed {
+            now.all.values_mut().for_each(|seen| seen.tell(Sense::LUNS));
+        }
+        let gone = std::mem::replace(&mut self.units, now).all;
+        self.forget(|_, task| lun_of(task.head.lun()).is_some_and(|lun| gone.contains_key(&lun)));
+    }
+
+    /// Notices what others did to a unit.
+    pub(super) fn look(&mut self, lun: [u8; 8]) {
+        let seen = lun_of(lun).and_then(|lun| self.units.all.get_mut(&lun));
+        let Some((unit, seen)) = seen.and_then(|seen| Some((seen.unit.upgrade()?, seen))) else {
+            return;
+        };
+        let (resets, blocks) = (unit.resets(), unit.blocks());
+        if blocks != seen.blocks {
+            seen.blocks = blocks;
+            seen.tell(Sense::CAPACITY);
+        }
+        if resets != seen.resets {
+            seen.resets = resets;
+            seen.attentions.clear();
+            seen.attentions.push_back(Sense::RESET);
+            self.forget(|_, task| task.head.lun() == lun);
+        }
+    }
+
+    /// Resets all units that the initiator sees.
+    pub(super) fn reset_all(&mut self) {
+        let all = self.units.all.values();
+        let all: Vec<_> = all.filter_map(|seen| seen.unit.upgrade()).collect();
+        all.iter().for_each(|unit| unit.reset());
+        self.forget(|_, _| true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeSet, VecDeque};
+    use std::io;
+
+    use block::{BlockDevice, MemoryDevice};
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::keys::Agreed;
+    use crate::link::{Input, Link};
+    use crate::login::{Purpose, Session};
+    use crate::pdu::{FINAL, HEAD, Head, request};
+    use crate::session::serve;
+    use crate::target::{Access, LogicalUnit, Targets, Who};
+
+    type Step<'a> = Box<dyn FnMut() -> Vec<u8> + Send + 'a>;
+
+    /// An initiator that says one thing after the other, and does something before.
+    struct Script {
+        steps: Mutex<VecDeque<Step<'static>>>,
+        rest: Mutex<Vec<u8>>,
+        told: Mutex<Vec<u8>>,
+    }
+
+    impl Link for Script {
+        fn receive(&self, out: &mut [u8]) -> io::Result<usize> {
+            let mut rest = self.rest.lock();
+            if rest.is_empty()
+                && let Some(mut step) = self.steps.lock().pop_front()
+            {
+                *rest = step();
+            }
+            let n = out.len().min(rest.len());
+            out[..n].copy_from_slice(&rest[..n]);
+            rest.drain(..n);
+            Ok(n)
+        }
+
+        fn send(&self, bytes: &[u8]) -> io::Result<()> {
+            self.told.lock().extend(bytes);
+            Ok(())
+        }
+
+        fn take_time(&self) {}
+
+        fn cut(&self) {}
+
+        fn portal(&self) -> String {
+            String::new()
+        }
+
+        fn peer(&self) -> String {
+            String::new()
+        }
+    }
+
+    /// What an initiator is told: status or opcode, and data.
+    fn say(target: &Arc<Target>, initiator: &str, steps: Vec<Step<'static>>) -> Vec<(u8, Vec<u8>)> {
+        let script = Arc::new(Script {
+            steps: Mutex::new(steps.into()),
+            rest: Mutex::default(),
+            told: Mutex::default(),
+        });
+        let link: Arc<dyn Link> = script.clone();
+        let who = Who {
+            initiator: initiator.into(),
+            isid: [0; 6],
+            user: None,
+        };
+        let attached = target.attach(&link, who);
+        let session = Session {
+            purpose: Purpose::Use(attached.unwrap_or_else(|_| unreachable!("it is open"))),
+            initiator: initiator.into(),
+            agreed: Agreed::new(),
+            cid: [0; 2],
+            command: 1,
+            status: 1,
+        };
+        let served = serve(&*link, &mut Input::new(), session, &Targets::default());
+        assert!(served.is_ok());
+        let told = script.told.lock().clone();
+        let (mut told, mut all) = (&told[..], Vec::new());
+        while !told.is_empty() {
+            let head = Head(*told.first_chunk().unwrap());
+            let len = head.data_len();
+            all.push((head.0[3], told[HEAD..HEAD + len].to_vec()));
+            told = &told[HEAD + len.next_multiple_of(4)..];
+        }
+        all
+    }
+
+    fn command(number: u32, lun: u16, flags: u8, cdb: &[u8], data: &[u8]) -> Vec<u8> {
+        let mut head = Head::new(request::COMMAND, FINAL | flags);
+        let [high, low] = lun.to_be_bytes();
+        head.put(8, &[if high == 0 { 0 } else { 0x40 | high }, low]);
+        head.put32(4, data.len() as u32);
+        head.put32(16, 100 + number);
+        head.put32(20, 512);
+        head.put32(24, number);
+        head.put(32, cdb);
+        [&head.0[..], data].concat()
+    }
+
+    fn step(bytes: Vec<u8>) -> Step<'static> {
+        Box::new(move || bytes.clone())
+    }
+
+    fn names(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).into()).collect()
+    }
+
+    fn unit(fill: u8) -> LogicalUnit {
+        let device = MemoryDevice::new(1 << 20);
+        let written = device.write_at(0, &[io::IoSlice::new(&[fill; 512])]);
+        written.expect("it is there");
+        LogicalUnit::new("disk", fill.into(), Arc::new(device), false).expect("it is aligned")
+    }
+
+    const READS: u8 = 0x40;
+    const WRITES: u8 = 0x20;
+    const READ: &[u8] = &[0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+    const WRITE: &[u8] = &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+    const READY: &[u8] = &[0];
+    const REPORT_LUNS: &[u8] = &[0xa0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0];
+
+    /// The sense of an answer.
+    fn sense(answer: &(u8, Vec<u8>)) -> [u8; 3] {
+        let data = &answer.1;
+        [data[4], data[14], data[15]]
+    }
+
+    #[test]
+    fn initiators_see_their_own_units() {
+        let (one, two) = (unit(1), unit(2));
+        let (a, b) = (names(&["iqn.x:A"]), names(&["iqn.x:b"]));
+        let views = vec![
+            one.view(0, Some(&a), false).unwrap(),
+            two.view(300, Some(&a), true).unwrap(),
+            two.view(0, Some(&b), false).unwrap(),
+        ];
+        assert!(one.view(0x4000, None, false).is_err());
+        let target = Target::with_views("iqn.x:t", Access::default(), views).unwrap();
+        let target = Arc::new(target);
+        let told = |initiator| {
+            let steps = vec![
+                step(command(1, 5, READS, REPORT_LUNS, &[])),
+                step(command(2, 0, 0, READY, &[])),
+                step(command(3, 0, READS, READ, &[])),
+                step(command(4, 300, 0, READY, &[])),
+                step(command(5, 300, READS, READ, &[])),
+                step(command(6, 300, WRITES, WRITE, &[9; 512])),
+                step(command(7, 1, READS, READ, &[])),
+            ];
+            say(&target, initiator, steps)
+        };
+        let all = told("iqn.x:a");
+        let luns = [
+            &[0, 0, 0, 16, 0, 0, 0, 0][..],
+            &[0; 8],
+            &[0x41, 44, 0, 0, 0, 0, 0, 0],
+        ];
+        assert_eq!(all[0].1, luns.concat());
+        assert_eq!(sense(&all[1]), [6, 0x29, 0]);
+        assert_eq!(all[2].1, [1; 512]);
+        // Each unit has attentions of its own.
+        assert_eq!(sense(&all[3]), [6, 0x29, 0]);
+        assert_eq!(all[4].1, [2; 512]);
+        assert_eq!(sense(&all[5]), [7, 0x27, 0]);
+        assert_eq!(sense(&all[6]), [5, 0x25, 0]);
+        let all = told("iqn.x:b");
+        assert_eq!(all[0].1.len(), 16);
+        assert_eq!(all[2].1, [2; 512]);
+        assert_eq!(sense(&all[4]), [5, 0x25, 0]);
+        let all = told("iqn.x:c");
+        assert_eq!(all[0].1, [0; 8]);
+        assert_eq!(sense(&all[2]), [5, 0x25, 0]);
+    }
+
+    /// The session stays, and does not keep the unit from going.
+    #[test]
+    fn a_unit_that_is_not_shown_any_more_goes() {
+        let (one, two) = (unit(1), unit(2));
+        let first = one.view(0, None, false).unwrap();
+        let views = vec![first.clone(), two.view(1, None, false).unwrap()];
+        let target = Target::with_views("iqn.x:t", Access::default(), views).unwrap();
+        let target = Arc::new(target);
+        let (own, mut two) = (Arc::clone(&target), Some(two));
+        let device = Arc::downgrade(two.as_ref().unwrap().device());
+        let steps = vec![
+            step(command(1, 0, 0, READY, &[])),
+            step(command(2, 1, 0, READY, &[])),
+            // It waits for its data when its unit goes.
+            step(command(3, 1, WRITES, WRITE, &[])),
+            Box::new(move || {
+                own.set_views(vec![first.clone()]);
+                two.take().unwrap().close().unwrap();
+                assert_eq!(device.strong_count(), 0);
+                command(4, 1, READS, READ, &[])
+            }),
+            step(command(5, 0, READS, READ, &[])),
+            step(command(6, 0, READS, READ, &[])),
+        ];
+        let all = say(&target, "iqn.x:a", steps);
+        assert_eq!(sense(&all[3]), [5, 0x25, 0]);
+        assert_eq!(sense(&all[4]), [6, 0x3f, 0x0e]);
+        assert_eq!(all[5].1, [1; 512]);
+    }
+
+    #[test]
+    fn a_reset_is_of_one_unit() {
+        let (one, two) = (unit(1), unit(2));
+        let views = vec![
+            one.view(0, None, false).unwrap(),
+            two.view(1, None, false).unwrap(),
+        ];
+        let target = Target::with_views("iqn.x:t", Access::default(), views).unwrap();
+        let mut reset = Head::new(request::TASK, FINAL | 5);
+        reset.put32(24, 4);
+        let steps = vec![
+            step(command(1, 0, 0, READY, &[])),
+            step(command(2, 1, 0, READY, &[])),
+            step(command(3, 1, WRITES, WRITE, &[])),
+            step(reset.0.to_vec()),
+            step({
+                let mut data = Head::new(request::DATA, FINAL);
+                data.put32(4, 512);
+                data.put32(16, 103);
+                [&data.0[..], &[7; 512]].concat()
+            }),
+            step(command(5, 0, 0, READY, &[])),
+            step(command(6, 1, READS, READ, &[])),
+        ];
+        let all = say(&Arc::new(target), "iqn.x:a", steps);
+        // Asked for, reset, and written.
+        assert_eq!((all[3].0, all[4].0), (0, 0));
+        assert_eq!(sense(&all[5]), [6, 0x29, 3]);
+        assert_eq!(all[6].1, [7; 512]);
+    }
+}
