@@ -16,7 +16,7 @@ mod session;
 mod show;
 mod terminal;
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
@@ -65,6 +65,7 @@ fn main() -> ExitCode {
             let _ = error.print();
             return ExitCode::from(helper::WRONG_CALL);
         }
+        Err(_) if is_bare_call() => return finish(welcome(), false),
         Err(error) => {
             // Help, a version or a usage error. A closed pipe is no error here.
             let _ = error.print();
@@ -74,6 +75,22 @@ fn main() -> ExitCode {
     let outcome = Session::new(cli.socket, cli.json)
         .and_then(|mut session| cmd::run(cli.command, &mut session))
         .unwrap_or_else(Outcome::failed);
+    finish(outcome, is_helper)
+}
+
+/// Whether a person typed the name of the program and nothing else.
+fn is_bare_call() -> bool {
+    std::env::args_os().len() == 1 && io::stdout().is_terminal()
+}
+
+fn welcome() -> Outcome {
+    Session::new(None, false)
+        .and_then(|mut session| cmd::welcome(&mut session))
+        .unwrap_or_else(Outcome::failed)
+}
+
+/// Prints what came of a command, and says it by the exit code.
+fn finish(outcome: Outcome, is_helper: bool) -> ExitCode {
     if let Err(error) = text::print(&outcome.text) {
         // A reader that has seen enough, like `head`, is no error.
         if error.kind() != io::ErrorKind::BrokenPipe {

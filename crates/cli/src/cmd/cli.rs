@@ -14,6 +14,7 @@ use crate::cmd::dataset::args::{
     Allow, Cp, Create, Destroy, Get, Groupspace, Inherit, List, Properties, Rename, Set, Unallow,
     Userspace,
 };
+use crate::cmd::doctor::args::Doctor;
 use crate::cmd::export::args::{Iscsi, Mount, Nbd, Unmount};
 use crate::cmd::fscrypt::args::Fscrypt;
 use crate::cmd::key::args::{Key, Keygen};
@@ -118,6 +119,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Iscsi(Iscsi),
     Inspect(Inspect),
+    Doctor(Doctor),
     #[command(subcommand)]
     Bench(Bench),
     Anchor(Anchor),

@@ -6,6 +6,7 @@
 pub(crate) mod cli;
 mod crypto;
 mod dataset;
+mod doctor;
 mod export;
 mod fscrypt;
 #[cfg(test)]
@@ -28,6 +29,11 @@ use protocol::api::OwnerKind;
 use crate::cmd::cli::Command;
 use crate::outcome::Result;
 use crate::session::Session;
+
+/// Carries out a command line without a command, typed at a terminal.
+pub(crate) fn welcome(session: &mut Session) -> Result {
+    service::run::welcome::run(session)
+}
 
 /// Carries out a command.
 pub(crate) fn run(command: Command, session: &mut Session) -> Result {
@@ -72,6 +78,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Zone(args) => zone::run::run(args, session),
         Command::Iscsi(args) => export::run::iscsi::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),
+        Command::Doctor(args) => doctor::run::run(&args, session),
         Command::Bench(args) => Ok(service::run::bench::run(args, session.json)?),
         Command::Inspect(args) => pool::run::inspect::run(args, session),
         Command::Anchor(args) => service::run::anchor::run(args, session),

@@ -11,6 +11,8 @@ mod status;
 mod tree;
 mod upgrade;
 
+pub(crate) use status::is_healthy;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 

@@ -35,7 +35,7 @@ pub(super) fn run(args: PoolStatus, session: &mut Session) -> Result {
 }
 
 /// Whether there is nothing to do about a pool.
-fn is_healthy(pool: &PoolReport) -> bool {
+pub(crate) fn is_healthy(pool: &PoolReport) -> bool {
     let errors = errors_of(pool);
     pool.health == "ONLINE" && pool.trouble.is_none() && errors == 0
 }
