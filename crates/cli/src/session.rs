@@ -66,10 +66,14 @@ impl Session {
         reply.map_err(|failure| self.name_system_daemon(failure))
     }
 
-    /// What this user's own daemon does not know, root's may: users with permissions there find the way.
+    /// What this user's own daemon does not know, root's may: users with permissions there find the way. A socket that the
+    /// environment names was chosen.
     fn name_system_daemon(&self, failure: Failure) -> Failure {
-        let is_own = self.starts && self.socket != Path::new(SYSTEM_SOCKET);
-        if !is_own || failure.kind != FailureKind::NotFound {
+        let is_chosen = !self.starts || std::env::var_os("STRONGROOM_SOCKET").is_some();
+        if is_chosen
+            || self.socket == Path::new(SYSTEM_SOCKET)
+            || failure.kind != FailureKind::NotFound
+        {
             return failure;
         }
         match Client::connect(Path::new(SYSTEM_SOCKET)) {
