@@ -11,7 +11,7 @@ use std::process::Command;
 
 use common::{PROGRAM, can_mount};
 
-const DOCUMENTS: [(&str, &str); 5] = [
+const DOCUMENTS: [(&str, &str); 6] = [
     ("README.md", include_str!("../../../README.md")),
     ("GUIDE.md", include_str!("../../../docs/GUIDE.md")),
     (
@@ -26,6 +26,7 @@ const DOCUMENTS: [(&str, &str); 5] = [
         "KEY-PROVIDERS.md",
         include_str!("../../../docs/KEY-PROVIDERS.md"),
     ),
+    ("FROM-ZFS.md", include_str!("../../../docs/FROM-ZFS.md")),
 ];
 
 /// How a block is run.
@@ -71,6 +72,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
         Root("printf '#!/bin/sh\\nshift\\nexec \"$@\"\\n' > /usr/local/bin/ssh; chmod +x /usr/local/bin/ssh
             strongroom pool create -s 1G backup /var/lib/backup.pool; strongroom snapshot tank/home@tuesday"),
     ),
+    ("GUIDE.md", "strongroom bookmark tank/home@tuesday tank/home#tuesday", Root("")),
     (
         "GUIDE.md",
         "strongroom send -w tank/home@monday | strongroom receive -x canmount -x setuid -x devices backup/home",
@@ -182,6 +184,14 @@ const BLOCKS: &[(&str, &str, How)] = &[
         Without("", &[("strongroom destroy projects/mungo", "it asks at a terminal")]),
     ),
     ("KEY-PROVIDERS.md", "strongroom create -o encryption=on -o keysource=raw,https://keys.example.org/tank tank/home", Not("there is no such server")),
+    (
+        "FROM-ZFS.md",
+        "strongroom snapshot -r tank/docs@day-1",
+        Root(
+            "strongroom keygen /etc/keys/docs; strongroom pool create -s 64M vault /var/lib/vault.pool
+            strongroom create -o encryption=on -o keysource=raw,file:///etc/keys/docs tank/docs",
+        ),
+    ),
     ("KEY-PROVIDERS.md", "module=/usr/lib/softhsm/libsofthsm2.so", Not("tests/key_sources.rs has a token")),
 ];
 

@@ -74,6 +74,7 @@ pub use format::seal_input::SealInput;
 pub use format::stream::{Begin, Lineage, Position, ResumeToken, Sender};
 pub use format::volume_shape::VolumeShape;
 pub use names::{DatasetName, NAME_MAX, check_pool_name};
+pub use ops::bookmarks::Marked;
 pub use ops::check::{CheckReport, Finding};
 pub use ops::clones::NewClone;
 pub use ops::create::{MakeKeyring, NewDataset, NewKeyring, NewKeys};

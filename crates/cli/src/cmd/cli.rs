@@ -24,7 +24,9 @@ use crate::cmd::pefs::args::Pefs;
 use crate::cmd::pool::args::{Inspect, Pool};
 use crate::cmd::send::args::{Receive, Send};
 use crate::cmd::service::args::{Anchor, Bench, Completion, Daemon, Manual};
-use crate::cmd::snapshot::args::{Clone, Diff, Hold, Holds, Promote, Release, Rollback, Snapshot};
+use crate::cmd::snapshot::args::{
+    Bookmark, Clone, Diff, Hold, Holds, Promote, Release, Rollback, Snapshot,
+};
 use crate::cmd::stack::args::Stack;
 use crate::cmd::zone::args::Zone;
 
@@ -88,6 +90,7 @@ pub(crate) enum Command {
     Mount(Mount),
     Unmount(Unmount),
     Snapshot(Snapshot),
+    Bookmark(Bookmark),
     Rollback(Rollback),
     Clone(Clone),
     Promote(Promote),

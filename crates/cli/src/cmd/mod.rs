@@ -56,6 +56,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Mount(args) => export::run::mount::mount(args, session),
         Command::Unmount(args) => export::run::mount::unmount(args, session),
         Command::Snapshot(args) => snapshot::run::snapshot(args, session),
+        Command::Bookmark(args) => snapshot::run::bookmark(args, session),
         Command::Rollback(args) => snapshot::run::rollback(args, session),
         Command::Clone(args) => snapshot::run::clone(args, session),
         Command::Promote(args) => snapshot::run::promote(args, session),

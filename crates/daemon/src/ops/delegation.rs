@@ -25,6 +25,7 @@ const PROPERTY: &str = "@allow";
 /// Permissions that are not names of properties.
 pub(crate) const PERMISSIONS: &[&str] = &[
     "allow",
+    "bookmark",
     "clone",
     "create",
     "destroy",

@@ -12,6 +12,7 @@ use protocol::api::{
 use protocol::property::{PROPERTIES, Property};
 
 use crate::failure::{Failure, Result};
+use crate::ops::bookmarks;
 use crate::ops::caches;
 use crate::ops::features::{self, FORMAT_VERSION};
 use crate::ops::health;
@@ -49,6 +50,10 @@ impl Daemon {
                 rows.all.push(row);
                 continue;
             }
+            if name.contains('#') {
+                rows.all.push(self.row_of_bookmark(name, &props)?);
+                continue;
+            }
             let (active, entry) = self.find(name)?;
             self.get_below(&active, entry.id, get, &props, &mut rows)?;
         }
@@ -81,9 +86,16 @@ impl Daemon {
         props: &[String],
         rows: &mut Rows,
     ) -> Result<()> {
-        let listed = active.pool.list(id)?;
-        let base = listed.first().map_or(0, |first| depth_of(&first.name));
-        for listed in &listed {
+        let all = active.pool.list(id)?;
+        let base = all.first().map_or(0, |first| depth_of(&first.name));
+        for (at, listed) in all.iter().enumerate() {
+            // Behind the snapshots of the dataset before.
+            let before = all[..at].iter().rev();
+            if let Some(head) = before.clone().find(|before| !before.entry.is_snapshot())
+                && !listed.entry.is_snapshot()
+            {
+                bookmarks_of(active, head, (get, base), props, rows)?;
+            }
             let named = listed.entry.id == id;
             let too_deep = get
                 .depth
@@ -94,7 +106,10 @@ impl Daemon {
             }
             rows.all.push(self.row(active, listed, props)?);
         }
-        Ok(())
+        match all.iter().rev().find(|last| !last.entry.is_snapshot()) {
+            Some(head) => bookmarks_of(active, head, (get, base), props, rows),
+            None => Ok(()),
+        }
     }
 
     fn row(&self, active: &ActivePool, listed: &Listed, props: &[String]) -> Result<DatasetRow> {
@@ -198,6 +213,26 @@ impl Daemon {
         }
         Ok(rows)
     }
+}
+
+/// Lists the bookmarks of a dataset, if these are wanted.
+fn bookmarks_of(
+    active: &ActivePool,
+    head: &Listed,
+    (get, base): (&command::Get, u32),
+    props: &[String],
+    rows: &mut Rows,
+) -> Result<()> {
+    let depth = depth_of(&head.name) + 1 - base;
+    if !get.bookmarks || get.depth.is_some_and(|most| depth > most) {
+        return Ok(());
+    }
+    for marked in active.pool.bookmarks(head.entry.id)? {
+        if rows.seen.insert(marked.name.clone()) {
+            rows.all.push(bookmarks::row(&marked, props));
+        }
+    }
+    Ok(())
 }
 
 fn depth_of(name: &str) -> u32 {

@@ -3,6 +3,7 @@
 mod absent;
 pub(crate) mod anchor;
 pub mod anchor_line;
+mod bookmarks;
 pub(crate) mod caches;
 pub(crate) mod clones;
 pub(crate) mod dataset_spec;

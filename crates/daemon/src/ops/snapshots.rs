@@ -128,6 +128,17 @@ impl Daemon {
                 format!("'{name}' is not the last snapshot; use -r to destroy the later ones"),
             ));
         }
+        let marks = active.pool.bookmarks(entry.parent)?;
+        let is_later = |mark: &pool::Marked| mark.bookmark.created_txg > entry.created_txg;
+        if !recursive && let Some(mark) = marks.iter().find(|mark| is_later(mark)) {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "'{}' is a later bookmark; use -r to destroy the later ones",
+                    mark.name
+                ),
+            ));
+        }
         active.pool.check_writable()?;
         active.close_snapshots(&later);
         let concerned = [&[entry.parent][..], &later].concat();

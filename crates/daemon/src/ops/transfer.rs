@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataset::RecordOpener;
-use pool::{Entry, Position, ResumeToken, SendOf};
+use pool::{Entry, Marked, Position, ResumeToken, SendOf};
 use protocol::api::{FailureKind, SendWhat, StreamRow, command};
 use protocol::property::{Property, Settable};
 
@@ -42,8 +42,9 @@ impl Daemon {
             Some(key) => key.explain(failure),
             None => failure,
         };
-        for what in all {
-            let sent = active.pool.send(what)?.write(&mut out);
+        for (what, mark) in all {
+            let sending = active.pool.send_since(what, mark.as_ref())?;
+            let sent = sending.write(&mut out);
             sent.map_err(|error| explained(error.into()))?;
         }
         let ended = out.data.end();
@@ -58,12 +59,15 @@ impl Daemon {
     ) -> Result<Vec<StreamRow>> {
         let (active, all, _) = self.prepare(it, view)?;
         let pool = &active.pool;
-        let row = |what: SendOf| {
-            let from = what.from.map(|from| pool.name_of(from)).transpose()?;
+        let row = |(what, mark): (SendOf, Option<Marked>)| {
+            let from = match (&mark, what.from) {
+                (Some(mark), _) => Some(mark.name.clone()),
+                (None, from) => from.map(|from| pool.name_of(from)).transpose()?,
+            };
             Ok(StreamRow {
                 name: pool.name_of(what.to)?,
                 from,
-                size: pool.send(what)?.size()?,
+                size: pool.send_since(what, mark.as_ref())?.size()?,
             })
         };
         all.into_iter().map(row).collect()
@@ -74,19 +78,21 @@ impl Daemon {
         &self,
         it: &command::Send,
         view: Option<&View>,
-    ) -> Result<(Arc<ActivePool>, Vec<SendOf>, Option<u64>)> {
+    ) -> Result<(Arc<ActivePool>, Vec<Prepared>, Option<u64>)> {
         let (active, pieces) = self.pieces(&it.what)?;
         // Only what is sealed goes on after an interruption.
         let raw = it.raw || matches!(it.what, SendWhat::Rest { .. });
-        let all = pieces
-            .iter()
-            .map(|piece| active.send_of(piece, raw, it.props));
+        let of = |piece: &Piece| {
+            let what = active.send_of(piece, raw, it.props)?;
+            Ok((what, piece.mark.clone()))
+        };
+        let all = pieces.iter().map(of);
         let root = match pieces.first().filter(|_| !raw) {
             Some(piece) => active.key_root(&*active.pool.entry(piece.to)?)?,
             None => 0,
         };
         // Whatever is wrong with one of them is said before anything is sent.
-        let all: Vec<SendOf> = all.collect::<Result<_>>()?;
+        let all: Vec<Prepared> = all.collect::<Result<_>>()?;
         // Now that it is known which keyrings go with it.
         if let Some(view) = view {
             view.may_send(&active, &pieces)?;
@@ -108,6 +114,10 @@ impl Daemon {
         }
         let from = match from {
             None => None,
+            Some(from) if from.contains('#') => {
+                let piece = since_bookmark(&active, name, &to, from, all)?;
+                return Ok((active, vec![piece]));
+            }
             Some(from) => {
                 let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
                 let whole = match from.starts_with('@') {
@@ -135,7 +145,28 @@ impl Daemon {
         for active in self.pools() {
             if let Some((to, from)) = active.pool.snapshots_of(&token) {
                 let start = token.next;
-                return Ok((active, vec![Piece { to, from, start }]));
+                let mark = None;
+                return Ok((
+                    active,
+                    vec![Piece {
+                        to,
+                        from,
+                        mark,
+                        start,
+                    }],
+                ));
+            }
+            if let Some((to, mark)) = active.pool.bookmark_of(&token) {
+                let (start, mark) = (token.next, Some(mark));
+                return Ok((
+                    active,
+                    vec![Piece {
+                        to,
+                        from: None,
+                        mark,
+                        start,
+                    }],
+                ));
             }
         }
         Err(Failure::new(
@@ -148,12 +179,41 @@ impl Daemon {
     }
 }
 
+/// A stream, and the bookmark that it goes on from.
+type Prepared = (SendOf, Option<Marked>);
+
+/// The stream of a snapshot that goes on from a bookmark.
+fn since_bookmark(
+    active: &ActivePool,
+    name: &str,
+    to: &Entry,
+    from: &str,
+    all: bool,
+) -> Result<Piece> {
+    if all {
+        return Err(Failure::usage(
+            "-I sends all snapshots between two of them; from a bookmark, send with -i",
+        ));
+    }
+    let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
+    let mark = match from.starts_with('#') {
+        true => active.pool.find_bookmark(&format!("{dataset}{from}"))?,
+        false => active.pool.find_bookmark(from)?,
+    };
+    Ok(Piece {
+        mark: Some(mark),
+        ..Piece::new(to, None)
+    })
+}
+
 /// One stream.
 pub(crate) struct Piece {
     /// The snapshot that it brings.
     pub(crate) to: u64,
     /// The one that it goes on from.
     pub(crate) from: Option<u64>,
+    /// The bookmark that it goes on from.
+    pub(crate) mark: Option<Marked>,
     start: Position,
 }
 
@@ -162,6 +222,7 @@ impl Piece {
         Piece {
             to: to.id,
             from: from.map(|from| from.id),
+            mark: None,
             start: Position::START,
         }
     }
@@ -186,9 +247,10 @@ impl ActivePool {
             let root = self.pool.entry(head.key_root)?;
             let slots = self.keyring(&root)?;
             let ring = self.keyring(&to)?;
-            let makes = match piece.from {
-                None => true,
-                Some(from) => self.pool.entry(from)?.parent != to.parent,
+            let makes = match (&piece.mark, piece.from) {
+                (Some(mark), _) => mark.dataset != to.parent,
+                (None, Some(from)) => self.pool.entry(from)?.parent != to.parent,
+                (None, None) => true,
             };
             let ring = ring.for_stream(to.keys_txg(), makes, slots.wrapping());
             let name = self.pool.name_of(head.id)?;

@@ -277,9 +277,9 @@ pub(super) fn below(
     }
 }
 
-/// The dataset of a snapshot's name, or of what stands for several.
+/// The dataset of a snapshot's or bookmark's name, or of what stands for several.
 pub(crate) fn dataset_of(name: &str) -> &str {
-    name.split_once('@').map_or(name, |(dataset, _)| dataset)
+    name.split(['@', '#']).next().unwrap_or(name)
 }
 
 /// Whether the daemon reads or runs something to have a key from a source.

@@ -52,6 +52,10 @@ pub(crate) const FEATURE_VOLUMES: u64 = 1 << 16;
 /// never taken back.
 pub(crate) const FEATURE_GROWN: u64 = 1 << 18;
 
+/// Datasets may have bookmarks, which a program that takes a dataset back to an earlier state has to know. Set with the
+/// first, and never taken back.
+pub(crate) const FEATURE_BOOKMARKS: u64 = 1 << 22;
+
 /// There may be cache devices. A program that does not know of them does without: this is a bit of the
 /// optional ones.
 pub(crate) const FEATURE_CACHES: u64 = 1;
@@ -181,6 +185,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "devices that became larger",
         begins: "online -e; autoexpand=on, once there is something to gain",
+    },
+    Feature {
+        name: "bookmarks",
+        bit: FEATURE_BOOKMARKS,
+        since: "0.1.0",
+        what: "bookmarks of snapshots, for incremental streams",
+        begins: "bookmark",
     },
 ];
 

@@ -1,6 +1,7 @@
 //! The bytes of a pool, and the types that they stand for. Nothing here reads a device.
 
 pub(crate) mod array_kind;
+pub(crate) mod bookmark;
 pub(crate) mod codec;
 pub(crate) mod config;
 pub(crate) mod entry;

@@ -1,5 +1,6 @@
 //! What can be done with a pool: each file adds one kind of request to [`Pool`](crate::Pool).
 
+pub(crate) mod bookmarks;
 pub(crate) mod check;
 pub(crate) mod clones;
 pub(crate) mod compare;

@@ -15,11 +15,13 @@ use crate::engine::gate::Engine;
 use crate::error::{Error, Result};
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
-use crate::format::pointer::RecordPtr;
+use crate::format::pointer::{Identity, RecordPtr};
 use crate::format::seal_input::SealInput;
 use crate::format::stream::{Begin, FRAME_HEAD, FrameWriter, Position, ResumeToken, Sender};
+use crate::ops::bookmarks::{self, Marked};
 use crate::ops::pool::Pool;
 use crate::storage::array::diff::{Change, diff};
+use crate::storage::array::since::since;
 
 /// So many records are read ahead at most.
 const AHEAD: usize = 32;
@@ -56,11 +58,19 @@ pub trait OpenRecords: Send + Sync {
 pub struct Sending {
     engine: Arc<Engine>,
     begin: Begin,
-    older: [RecordPtr; 2],
+    older: Older,
     newer: [RecordPtr; 2],
     opener: Option<Box<dyn OpenRecords>>,
     readers: usize,
     _open: Vec<Arc<OpenDataset>>,
+}
+
+/// The state that a stream goes on from.
+enum Older {
+    /// It is there: these are its roots.
+    Roots([RecordPtr; 2]),
+    /// It was there in this transaction group, with roots of these identities.
+    Gone(u64, [Identity; 2]),
 }
 
 impl Pool {
@@ -70,9 +80,19 @@ impl Pool {
     /// As [`Pool::open_dataset`]; [`Error::Refused`] if `to` is not a snapshot, or `from`
     /// is not an earlier one of the same line.
     pub fn send(&self, what: SendOf) -> Result<Sending> {
+        self.send_since(what, None)
+    }
+
+    /// As [`Pool::send`]. The stream goes on from a bookmark, if there is one, and `what.from` is not looked at then.
+    ///
+    /// # Errors
+    /// As [`Pool::send`]; [`Error::Refused`] if the bookmark is not of an earlier state of `to`, or if records would be sent
+    /// in the clear that are sealed: whether all that is new is sent follows from births, which no seal is over.
+    pub fn send_since(&self, what: SendOf, marked: Option<&Marked>) -> Result<Sending> {
         let mut open = vec![self.open_dataset(what.to)?];
         let to = self.entry(what.to)?;
-        let from = what.from.map(|from| self.checked_from(&to, from));
+        let from = what.from.filter(|_| marked.is_none());
+        let from = from.map(|from| self.checked_from(&to, from));
         let from = from.transpose()?;
         if let Some(from) = &from {
             open.push(self.open_dataset(from.id)?);
@@ -81,11 +101,29 @@ impl Pool {
             let name = self.name_of(to.id)?;
             return Err(Error::refused(name, "it is not a snapshot"));
         }
+        if let Some(marked) = marked {
+            bookmarks::check_before(&self.engine.state.read(), marked, &to)?;
+            if what.open.is_some() && to.suite != 0 {
+                return Err(Error::refused(
+                    marked.name.as_str(),
+                    "an encrypted dataset is sent from a bookmark only as it is sealed; send it with -w, or from a \
+                     snapshot",
+                ));
+            }
+        }
+        let mark = marked.map(|marked| &marked.bookmark);
         let owner = self.entry(to.parent)?;
         let seal = SealInput::of(&to, owner.guid);
-        let older = from
-            .as_ref()
-            .map_or([RecordPtr::EMPTY; 2], |from| from.roots);
+        let older = match (mark, &from) {
+            (Some(mark), _) => Older::Gone(mark.created_txg, mark.roots),
+            (None, Some(from)) => Older::Roots(from.roots),
+            (None, None) => Older::Roots([RecordPtr::EMPTY; 2]),
+        };
+        let (from_guid, from_lineage) = match (mark, &from) {
+            (Some(mark), _) => (mark.guid, mark.lineage),
+            (None, Some(from)) => (from.guid, from.lineage()),
+            (None, None) => (0, [0; 32]),
+        };
         let begin = Begin {
             sender: Sender {
                 pool_guid: self.guid(),
@@ -93,8 +131,11 @@ impl Pool {
                 referenced: to.referenced,
             },
             to_guid: to.guid,
-            from_guid: from.as_ref().map_or(0, |from| from.guid),
-            from_roots: older.map(|root| root.identity),
+            from_guid,
+            from_roots: match &older {
+                Older::Roots(roots) => roots.map(|root| root.identity),
+                Older::Gone(_, identities) => *identities,
+            },
             start: what.start,
             family: to.family,
             suite: to.suite,
@@ -112,10 +153,7 @@ impl Pool {
         };
         let begin = match &what.open {
             None => begin,
-            Some(_) => begin.in_the_clear([
-                from.as_ref().map_or([0; 32], |from| from.lineage()),
-                to.lineage(),
-            ]),
+            Some(_) => begin.in_the_clear([from_lineage, to.lineage()]),
         };
         Ok(Sending {
             engine: Arc::clone(&self.engine),
@@ -160,6 +198,30 @@ impl Pool {
                 }
             }
         })
+    }
+
+    /// As [`Pool::snapshots_of`], for a stream that goes on from a bookmark.
+    pub fn bookmark_of(&self, token: &ResumeToken) -> Option<(u64, Marked)> {
+        let named = self.find(&token.name).ok();
+        let is_meant = |to: &Arc<Entry>| to.is_snapshot() && to.guid == token.to_guid;
+        let to = named.filter(is_meant).or_else(|| {
+            let state = self.engine.state.read();
+            state.all().find(|to| is_meant(to)).cloned()
+        })?;
+        let state = self.engine.state.read();
+        let heads = state
+            .all()
+            .filter(|head| head.family == to.family && !head.is_snapshot());
+        let heads: Vec<u64> = heads.map(|head| head.id).collect();
+        drop(state);
+        let marks = heads
+            .into_iter()
+            .filter_map(|head| self.bookmarks(head).ok())
+            .flatten();
+        let mut marks = marks.filter(|marked| marked.bookmark.guid == token.from_guid);
+        let state = self.engine.state.read();
+        let marked = marks.find(|marked| bookmarks::check_before(&state, marked, &to).is_ok())?;
+        Some((to.id, marked))
     }
 
     /// The snapshots of a line after one and before another, the oldest first.
@@ -284,9 +346,13 @@ impl Sending {
             let Some(from) = self.begin.start.slot_in(array) else {
                 continue;
             };
-            let (older, newer) = (&self.older[array as usize], &self.newer[array as usize]);
-            let disk = &self.engine.disk;
-            diff(disk, older, newer, from, &mut |change| each(array, change))?;
+            let (disk, at) = (&self.engine.disk, array as usize);
+            let newer = &self.newer[at];
+            let each = &mut |change: Change<'_>| each(array, change);
+            match &self.older {
+                Older::Roots(older) => diff(disk, &older[at], newer, from, each)?,
+                Older::Gone(txg, older) => since(disk, &older[at], newer, (from, *txg), each)?,
+            }
         }
         Ok(())
     }

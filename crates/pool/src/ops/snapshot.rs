@@ -15,7 +15,7 @@ use crate::format::pointer::RecordPtr;
 use crate::names::DatasetName;
 use crate::ops::clones::check_clones;
 use crate::ops::pool::Pool;
-use crate::ops::{holds, named};
+use crate::ops::{bookmarks, holds, named};
 use crate::storage::writer::txg::TxgWriter;
 
 impl Pool {
@@ -128,6 +128,16 @@ impl Pool {
                             .map(|s| format!("@{}", s.name))
                             .collect::<Vec<_>>()
                             .join(", ")
+                    ),
+                });
+            }
+            let marks = bookmarks::later(&head, target.created_txg);
+            if !marks.is_empty() && !recursive {
+                return Err(Error::Refused {
+                    name: name.into(),
+                    reason: format!(
+                        "later bookmarks exist ({}); use -r to destroy them",
+                        marks.join(", ")
                     ),
                 });
             }
@@ -258,6 +268,7 @@ pub(crate) fn roll_back(
     target: &Entry,
 ) -> Result<()> {
     let head = state.edit(head)?;
+    head.forget_bookmarks_after(target.created_txg);
     let old = head.clone();
     // What was born since the snapshot goes; what died since is alive again.
     let shared = target.referenced - old.dead_bytes.min(target.referenced);

@@ -288,6 +288,18 @@ commands! {
         /// Of the same names below, too.
         recursive: bool,
     }
+    /// Make a bookmark.
+    Bookmark {
+        /// A snapshot, or a bookmark.
+        of: String,
+        /// The new bookmark, of the same dataset.
+        name: String,
+    }
+    /// Destroy a bookmark.
+    DestroyBookmark {
+        /// Its name.
+        name: String,
+    }
     /// Send a snapshot: data follows.
     Send {
         /// What.
@@ -345,6 +357,8 @@ commands! {
         depth: Option<u32>,
         /// Also show snapshots of what is listed, where they were not named.
         snapshots: bool,
+        /// Bookmarks too.
+        bookmarks: bool,
         /// Which properties; all if empty.
         props: Vec<String>,
     }

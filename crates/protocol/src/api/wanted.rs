@@ -154,7 +154,7 @@ pub enum SendWhat {
     Snapshot {
         /// Its name.
         name: String,
-        /// What is new since this one, an earlier snapshot; `@name` is one of the same dataset.
+        /// What is new since this one, an earlier snapshot or a bookmark; `@name` and `#name` are of the same dataset.
         from: Option<String>,
         /// The snapshots between them too.
         all: bool,

@@ -30,6 +30,9 @@ EXAMPLES
   A day later, only the changes:
     strongroom send -w -i @monday tank/home@tuesday | strongroom receive backup/home
 
+  The changes since a bookmark, whose snapshot is destroyed:
+    strongroom send -w -i '#monday' tank/home@tuesday | strongroom receive backup/home
+
   A copy with its own keys; the stream is plain text:
     strongroom send tank/home@monday | strongroom receive -o encryption=on backup/home
     strongroom send -i @monday tank/home@tuesday | strongroom receive backup/home
@@ -56,7 +59,7 @@ pub(crate) struct Send {
     /// Send records as they are stored, sealed, without a key; without -w the stream is plain text
     #[arg(short = 'w')]
     pub(crate) raw: bool,
-    /// Send only the changes since this snapshot, as DATASET@SNAPSHOT or @SNAPSHOT
+    /// Send only the changes since this snapshot or bookmark, as DATASET@SNAPSHOT, @SNAPSHOT or #BOOKMARK
     #[arg(short = 'i', value_name = "SNAPSHOT", conflicts_with = "all_from")]
     pub(crate) from: Option<String>,
     /// As -i, with all snapshots between the two

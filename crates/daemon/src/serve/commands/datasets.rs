@@ -87,6 +87,11 @@ serve!(
     |it, daemon, context| daemon.rename(&it.from, &it.to, context).map(done)
 );
 
+/// A name, or of a bookmark that of the dataset.
+fn without_mark(name: &str) -> &str {
+    name.split_once('#').map_or(name, |(dataset, _)| dataset)
+}
+
 serve!(
     Get,
     |_| Names::AsItIs,
@@ -100,8 +105,8 @@ serve!(
     |it, check| {
         check.all_named(&it.names)?;
         for name in &it.names {
-            let (active, entry) = check.find(name)?;
-            let looks_below = it.depth != Some(0) || it.snapshots;
+            let (active, entry) = check.find(without_mark(name))?;
+            let looks_below = it.depth != Some(0) || it.snapshots || it.bookmarks;
             for head in below(&active, &entry, looks_below)? {
                 check.something(name, &active, &head)?;
                 for prop in it.props.iter().filter(|prop| prop.contains('@')) {

@@ -122,6 +122,30 @@ serve!(
 );
 
 serve!(
+    Bookmark,
+    |_| Names::AsItIs,
+    |it| Line::new("bookmark").word(&it.of).word(&it.name),
+    |it, check| {
+        check.need(&it.of, &["bookmark"])?;
+        check.need(&it.name, &["bookmark"])
+    },
+    |it, view| {
+        view.change(&mut it.of)?;
+        view.change(&mut it.name)
+    },
+    |it, daemon, context| daemon.bookmark(&it.of, &it.name, context).map(done)
+);
+
+serve!(
+    DestroyBookmark,
+    |_| Names::AsItIs,
+    |it| Line::new("destroy").word(&it.name),
+    |it, check| check.need(&it.name, &["destroy"]),
+    |it, view| view.change(&mut it.name),
+    |it, daemon, context| daemon.destroy_bookmark(&it.name, context).map(done)
+);
+
+serve!(
     Diff,
     |_| Names::AsItIs,
     |it| Line::new("diff").word(&it.from).words(&it.to),

@@ -35,7 +35,7 @@ serve!(
             false => &["send", "key"],
         };
         check.need(name, needed)?;
-        match from.as_ref().filter(|from| !from.starts_with('@')) {
+        match from.as_ref().filter(|from| !from.starts_with(['@', '#'])) {
             Some(from) => check.need(from, needed),
             None => Ok(()),
         }

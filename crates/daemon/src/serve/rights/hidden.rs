@@ -48,6 +48,7 @@ fn a_command_on_all_below_names_none_of_them() {
             names: fs(),
             depth: None,
             snapshots: false,
+            bookmarks: false,
             props: Vec::new(),
         }),
         Command::Inherit(command::Inherit {
@@ -113,6 +114,7 @@ fn clones_of_others_are_not_named() {
             names: vec![name.into()],
             depth: Some(0),
             snapshots: false,
+            bookmarks: false,
             props: vec![prop.into()],
         })
     };

@@ -106,6 +106,7 @@ fn of_properties(fs: &str) -> Vec<Command> {
             names: names.iter().map(|name| (*name).into()).collect(),
             depth,
             snapshots: false,
+            bookmarks: false,
             props: vec![prop.into()],
         })
     };
@@ -183,6 +184,13 @@ fn of_snapshots(fs: &str, to: &str) -> Vec<Command> {
             tag: tag(),
             recursive: false,
         }),
+        Command::Bookmark(command::Bookmark {
+            of: format!("{fs}@2"),
+            name: format!("{fs}#2"),
+        }),
+        Command::DestroyBookmark(command::DestroyBookmark {
+            name: format!("{fs}#2"),
+        }),
         Command::Diff(command::Diff {
             from: format!("{fs}@1"),
             to: Some("@2".into()),
@@ -223,6 +231,7 @@ fn of_streams(fs: &str, to: &str) -> Vec<Command> {
         send("@1", None, true),
         send("@1", None, false),
         send("@2", Some("@1"), true),
+        send("@2", Some("#1"), true),
         Command::Send(command::Send {
             what: SendWhat::Snapshot {
                 name: format!("{to}@1"),

@@ -84,6 +84,10 @@ impl Site {
                     recursive: true,
                 }));
             }
+            self.root(Command::Bookmark(command::Bookmark {
+                of: format!("{fs}@1"),
+                name: format!("{fs}#1"),
+            }));
             let volume = json!({"create": {"name": format!("{fs}/vol"), "props": [], "parents": false,
                                 "no_mount": true, "volume": {"size": 1 << 20, "sparse": true}}});
             self.root(serde_json::from_value(volume).unwrap());
@@ -192,6 +196,7 @@ impl Site {
             names: Vec::new(),
             depth: None,
             snapshots: true,
+            bookmarks: true,
             props: Vec::new(),
         };
         let daemon = &self.daemon;
@@ -213,7 +218,7 @@ impl Site {
         }
         let tags = rows.iter().filter(|row| row.name.contains('@'));
         let tags: Vec<String> = tags.map(|row| row.name.clone()).collect();
-        let heads = rows.iter().filter(|row| !row.name.contains('@'));
+        let heads = rows.iter().filter(|row| !row.name.contains(['@', '#']));
         let allowed: Vec<_> = heads
             .map(|row| daemon.permissions(&row.name).unwrap())
             .collect();

@@ -78,8 +78,7 @@ impl Site {
     }
 
     fn get(&self, names: &[&str], props: &[&str]) -> Vec<DatasetRow> {
-        let request =
-            json!({"get": {"names": names, "depth": null, "snapshots": true, "props": props}});
+        let request = json!({"get": {"names": names, "depth": null, "snapshots": true, "bookmarks": true, "props": props}});
         match self.call(request).unwrap() {
             Reply::Datasets(rows) => rows,
             other => panic!("{other:?}"),

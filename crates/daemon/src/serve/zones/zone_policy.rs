@@ -249,7 +249,7 @@ impl View {
             return Ok(());
         };
         self.translate_name(name)?;
-        match from.as_mut().filter(|from| !from.starts_with('@')) {
+        match from.as_mut().filter(|from| !from.starts_with(['@', '#'])) {
             Some(from) => self.translate_name(from),
             None => Ok(()),
         }
@@ -264,6 +264,11 @@ impl View {
                     return Err(self.absent("what the token names"));
                 }
                 self.own_key(&entry)?;
+            }
+            if let Some(mark) = &piece.mark
+                && !self.is_inside(&*active.pool.entry(mark.dataset)?)?
+            {
+                return Err(self.absent("what the token names"));
             }
         }
         Ok(())

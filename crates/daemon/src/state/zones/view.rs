@@ -38,7 +38,7 @@ impl View {
     /// What the daemon calls something that the tenant names.
     pub(crate) fn inward(&self, name: &str) -> Result<String> {
         let rest = name.strip_prefix(self.alias.as_str());
-        let is_name = |rest: &&str| rest.is_empty() || rest.starts_with(['/', '@']);
+        let is_name = |rest: &&str| rest.is_empty() || rest.starts_with(['/', '@', '#']);
         match rest.filter(is_name) {
             Some(rest) => Ok(format!("{}{rest}", self.name)),
             None => Err(self.absent(name)),
@@ -59,7 +59,7 @@ impl View {
     /// What the tenant calls something; `None` if it is outside.
     pub(crate) fn outward(&self, name: &str) -> Option<String> {
         let rest = name.strip_prefix(self.name.as_str())?;
-        let is_name = rest.is_empty() || rest.starts_with(['/', '@']);
+        let is_name = rest.is_empty() || rest.starts_with(['/', '@', '#']);
         is_name.then(|| format!("{}{rest}", self.alias))
     }
 
@@ -111,7 +111,7 @@ impl View {
             let ends = |rest: &str| {
                 let mut next = rest.chars();
                 match next.next() {
-                    Some('/' | '@' | '\'') | None => true,
+                    Some('/' | '@' | '#' | '\'') | None => true,
                     // There are names with spaces.
                     _ if is_quoted => false,
                     Some('.' | ':') => !next.next().is_some_and(in_name),
@@ -127,7 +127,7 @@ impl View {
                     out.push_str(&self.pool);
                     after_pool
                 }
-                None if after_pool.starts_with(['/', '@']) || is_quoted => return None,
+                None if after_pool.starts_with(['/', '@', '#']) || is_quoted => return None,
                 None => {
                     out.push_str(&self.pool);
                     after_pool

@@ -149,6 +149,10 @@ impl Plan {
         let partial = partial
             .ok_or_else(|| Error::inconsistent("dataset table", "what was received vanished"))?;
         let entry = state.edit(head)?;
+        if let Some(base) = &self.base {
+            // What was received may have been born before these were made.
+            entry.forget_bookmarks_after(base.created_txg);
+        }
         if !entry.deadlist.is_empty() {
             let what = "a dataset that did not change has let go of something";
             return Err(Error::inconsistent("dataset table", what));

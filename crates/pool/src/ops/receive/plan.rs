@@ -10,6 +10,7 @@ use crate::format::entry::Entry;
 use crate::format::stream::Begin;
 use crate::format::volume_shape::VolumeShape;
 use crate::names::DatasetName;
+use crate::ops::bookmarks;
 use crate::ops::clones::check_clones;
 use crate::ops::create::free_name;
 use crate::ops::holds;
@@ -217,6 +218,14 @@ impl Plan {
         if is_changed && !into.force {
             return refused(format!(
                 "it was changed since @{}, which the stream goes on from; -F takes it back to that",
+                base.name
+            ));
+        }
+        let marks = bookmarks::later(head, base.created_txg);
+        if !marks.is_empty() && !into.force {
+            return refused(format!(
+                "it has newer bookmarks ({}) than @{}, which the stream goes on from; -F destroys them",
+                marks.join(", "),
                 base.name
             ));
         }

@@ -9,6 +9,7 @@
 
 pub(crate) mod diff;
 pub(crate) mod overlay;
+pub(crate) mod since;
 pub(crate) mod update;
 pub(crate) mod walk;
 

@@ -136,8 +136,8 @@ pub(crate) struct Destroy {
     /// Destroy the keys too, and prove it
     #[arg(long)]
     pub(crate) shred: bool,
-    /// A dataset, or a snapshot as DATASET@SNAPSHOT
-    #[arg(value_name = "DATASET|SNAPSHOT")]
+    /// A dataset, a snapshot as DATASET@SNAPSHOT, or a bookmark as DATASET#BOOKMARK
+    #[arg(value_name = "DATASET|SNAPSHOT|BOOKMARK")]
     pub(crate) name: String,
 }
 
@@ -173,10 +173,11 @@ pub(crate) enum Type {
     Volume,
     #[value(alias = "snap")]
     Snapshot,
+    Bookmark,
     All,
 }
 
-/// List datasets, volumes and snapshots
+/// List datasets, volumes, snapshots and bookmarks
 ///
 /// Without a name, lists all datasets of all pools. A snapshot counts as one level below its dataset: -d 1
 /// shows the children and the snapshots of a dataset.
@@ -189,6 +190,9 @@ EXAMPLES
 
   The snapshots of a dataset, largest last:
     strongroom list -t snapshot -s used tank/home
+
+  The bookmarks of all datasets:
+    strongroom list -t bookmark -o name,creation,guid
 
   The volumes:
     strongroom list -t volume -o name,volsize,used,refer

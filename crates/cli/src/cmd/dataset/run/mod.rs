@@ -34,6 +34,14 @@ pub(crate) fn create(args: Create, session: &mut Session) -> Result {
 }
 
 pub(crate) fn destroy(args: Destroy, session: &mut Session) -> Result {
+    if args.name.contains('#') {
+        if args.shred || args.recursive || args.clones || args.dry_run {
+            return Err(usage(
+                "a bookmark holds no data, and is destroyed alone: leave out -n, -r, -R and --shred",
+            ));
+        }
+        return call_quiet(session, command::DestroyBookmark { name: args.name });
+    }
     if args.shred {
         return shred::run(&args, session);
     }

@@ -19,6 +19,7 @@ pub(super) struct Selection {
     filesystems: bool,
     volumes: bool,
     snapshots: bool,
+    bookmarks: bool,
     /// Whether types were chosen, so that they hold for what is named too.
     typed: bool,
 }
@@ -40,11 +41,12 @@ impl Selection {
             }
         };
         let (filesystems, snapshots) = (has(Type::Filesystem), has(Type::Snapshot));
+        let bookmarks = has(Type::Bookmark);
         let volumes = has(Type::Volume) || types.is_empty() && filesystems;
         let depth = match depth {
             Some(depth) => Some(depth),
             None if recursive || names.is_empty() => None,
-            None if snapshots && !filesystems && !volumes => Some(1),
+            None if (snapshots || bookmarks) && !filesystems && !volumes => Some(1),
             None => Some(0),
         };
         Selection {
@@ -53,6 +55,7 @@ impl Selection {
             filesystems,
             volumes,
             snapshots,
+            bookmarks,
             typed: !types.is_empty(),
         }
     }
@@ -67,6 +70,7 @@ impl Selection {
             names: self.names.clone(),
             depth: self.depth,
             snapshots: self.snapshots && self.depth != Some(0),
+            bookmarks: self.bookmarks && self.depth != Some(0),
             props,
         };
         let rows = answer!(session.call(command)?, Datasets)?;
@@ -80,6 +84,7 @@ impl Selection {
         let is_named = self.names.contains(&row.name);
         let of_type = match row.kind.as_str() {
             "snapshot" => self.snapshots,
+            "bookmark" => self.bookmarks,
             "volume" => self.volumes,
             _ => self.filesystems,
         };
@@ -96,11 +101,11 @@ impl Selection {
     fn level(&self, name: &str) -> Option<u32> {
         let below = |top: &str| -> Option<u32> {
             let rest = name.strip_prefix(top)?;
-            let is_below = rest.is_empty() || rest.starts_with(['/', '@']);
-            is_below.then(|| rest.matches(['/', '@']).count() as u32)
+            let is_below = rest.is_empty() || rest.starts_with(['/', '@', '#']);
+            is_below.then(|| rest.matches(['/', '@', '#']).count() as u32)
         };
         match self.names.is_empty() {
-            true => Some(name.matches(['/', '@']).count() as u32),
+            true => Some(name.matches(['/', '@', '#']).count() as u32),
             false => self.names.iter().filter_map(|top| below(top)).min(),
         }
     }

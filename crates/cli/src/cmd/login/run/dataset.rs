@@ -32,6 +32,7 @@ impl Home {
             names: Vec::new(),
             depth: None,
             snapshots: false,
+            bookmarks: false,
             props: vec!["mountpoint".into()],
         };
         let rows = match call(get, &[]) {

@@ -113,6 +113,7 @@ fn settings(pool: &PoolReport, session: &mut Session) -> Result<Vec<PropertyRow>
         names: vec![pool.name.clone()],
         depth: Some(0),
         snapshots: false,
+        bookmarks: false,
         props: vec![OF_POOLS.into()],
     };
     let rows = answer!(session.call(command)?, Datasets)?;

@@ -36,9 +36,40 @@ pub(crate) struct Snapshot {
     pub(crate) names: Vec<String>,
 }
 
+/// Create a bookmark of a snapshot, for `send -i`
+///
+/// A bookmark keeps what an incremental stream needs to know of a snapshot, and none of its data. So the snapshot can be
+/// destroyed, and `send -i #BOOKMARK` still sends what is new since then. The receiver needs the snapshot itself. A bookmark
+/// belongs to the dataset of its snapshot. `list -t bookmark` shows bookmarks, and `destroy DATASET#BOOKMARK` destroys one.
+/// A rollback to an earlier snapshot destroys it too.
+///
+/// The stream of an encrypted dataset goes on from a bookmark only with -w. No key is needed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Keep no snapshot for the next incremental stream:
+    strongroom bookmark tank/home@monday tank/home#monday
+    strongroom destroy tank/home@monday
+    strongroom send -w -i '#monday' tank/home@tuesday | strongroom receive backup/home
+
+  All bookmarks:
+    strongroom list -t bookmark -r tank
+
+EXIT CODES
+  2 if it is not of the dataset of its snapshot; 3 if there is no such snapshot; 4 if the name is
+  taken.")]
+pub(crate) struct Bookmark {
+    /// The snapshot, or a bookmark to copy
+    #[arg(value_name = "SNAPSHOT")]
+    pub(crate) of: String,
+    /// The bookmark, as DATASET#BOOKMARK or #BOOKMARK
+    #[arg(value_name = "BOOKMARK")]
+    pub(crate) name: String,
+}
+
 /// Roll a dataset back to a snapshot
 ///
-/// All later writes are lost. Only the last snapshot is possible, unless -r destroys the later ones.
+/// All later writes are lost. Only the last snapshot is possible, unless -r destroys the later ones and later bookmarks.
 ///
 /// A snapshot from before a `key rotate` has the seal of the older keys. With the key loaded, rollback seals the
 /// dataset anew. Without the key the dataset has the old seal and does not mount. Then roll back again with the key
@@ -60,7 +91,7 @@ EXIT CODES
   3 if there is no such snapshot; 5 if there are later snapshots and -r is not given, or the
   dataset is in use.")]
 pub(crate) struct Rollback {
-    /// Destroy later snapshots
+    /// Destroy later snapshots and bookmarks
     #[arg(short)]
     pub(crate) recursive: bool,
     /// Unmount the dataset even if it is in use

@@ -4,7 +4,9 @@ pub(crate) mod diff;
 
 use protocol::api::{HoldRow, command};
 
-use crate::cmd::snapshot::args::{Clone, Hold, Holds, Promote, Release, Rollback, Snapshot};
+use crate::cmd::snapshot::args::{
+    Bookmark, Clone, Hold, Holds, Promote, Release, Rollback, Snapshot,
+};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};
@@ -16,6 +18,15 @@ pub(crate) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
         recursive: args.recursive,
     };
     call_quiet(session, command)
+}
+
+pub(crate) fn bookmark(args: Bookmark, session: &mut Session) -> Result {
+    let dataset = args.of.split(['@', '#']).next().unwrap_or_default();
+    let name = match args.name.starts_with('#') {
+        true => format!("{dataset}{}", args.name),
+        false => args.name,
+    };
+    call_quiet(session, command::Bookmark { of: args.of, name })
 }
 
 pub(crate) fn rollback(args: Rollback, session: &mut Session) -> Result {

@@ -1,0 +1,59 @@
+//! Bookmarks of snapshots.
+
+use pool::Marked;
+use protocol::api::{DatasetRow, PropertyRow, Source, Value};
+
+use crate::failure::Result;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+
+impl Daemon {
+    pub(crate) fn bookmark(&self, of: &str, name: &str, context: &mut Context<'_>) -> Result<()> {
+        let active = self.pool_of(dataset_of(name))?;
+        let _admin = active.lock()?;
+        Ok(active.pool.bookmark(of, name, &context.origin())?)
+    }
+
+    pub(crate) fn destroy_bookmark(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
+        let active = self.pool_of(dataset_of(name))?;
+        let _admin = active.lock()?;
+        Ok(active.pool.destroy_bookmark(name, &context.origin())?)
+    }
+
+    /// What is listed of a bookmark that is named.
+    pub(crate) fn row_of_bookmark(&self, name: &str, props: &[String]) -> Result<DatasetRow> {
+        let active = self.pool_of(dataset_of(name))?;
+        Ok(row(&active.pool.find_bookmark(name)?, props))
+    }
+}
+
+/// What is listed of a bookmark; all that it has, if no properties are named.
+pub(crate) fn row(marked: &Marked, props: &[String]) -> DatasetRow {
+    let all = ["type", "creation", "guid", "createtxg"].map(str::to_owned);
+    let props = match props {
+        [] => &all[..],
+        props => props,
+    };
+    let value = |name: &str| match name {
+        "name" => Value::Text(marked.name.clone()),
+        "type" => Value::Text("bookmark".into()),
+        "creation" => Value::Time(marked.bookmark.created),
+        "guid" => Value::Number(marked.bookmark.guid),
+        "createtxg" => Value::Number(marked.bookmark.created_txg),
+        _ => Value::None,
+    };
+    let prop = |name: &String| PropertyRow {
+        property: name.clone(),
+        value: value(name),
+        source: Source::None,
+    };
+    DatasetRow {
+        name: marked.name.clone(),
+        kind: "bookmark".into(),
+        props: props.iter().map(prop).collect(),
+    }
+}
+
+fn dataset_of(name: &str) -> &str {
+    name.split(['@', '#']).next().unwrap_or(name)
+}
