@@ -10,7 +10,7 @@ fn an_increment_goes_on_from_a_snapshot_that_is_gone() {
     let Some(bench) = Bench::new() else { return };
     bench.copy("tank/a@1", "full", "safe/b");
     bench.ok("bookmark tank/a@1 #one");
-    bench.place.fails("bookmark tank/a@1 'tank/a#one'", EXISTS);
+    bench.place.fails("bookmark tank/a@1 tank/a#one", EXISTS);
     bench.place.fails("bookmark tank/a@1 tank#one", USAGE);
     bench.place.fails("bookmark tank/a@2 tank/a#two", NOT_FOUND);
     bench.place.fails("bookmark tank/a tank/a#two", USAGE);
