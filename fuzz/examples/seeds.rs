@@ -411,7 +411,13 @@ fn iscsi_initiators() {
         &[0; 8],
     ));
     commands.extend(pdu(2, 0x85, 7, 0, &[], &[]));
-    commands.extend(pdu(6, 0x80, 8, 0, &[], &[]));
+    for (number, action) in (8..).zip([6, 1, 2, 4, 3]) {
+        let cdb = [0x5f, action, 1, 0, 0, 0, 0, 0, 24, 0];
+        let mut list = [0; 24];
+        (list[7], list[15]) = (u8::from(action != 6), 1);
+        commands.extend(pdu(1, 0xa0, number, 24, &cdb, &list));
+    }
+    commands.extend(pdu(6, 0x80, 13, 0, &[], &[]));
     put("iscsi_connection", "login", &[&login, &commands]);
     let who = "InitiatorName=iqn.x:y\0TargetName=iqn.2026-01.org.example:closed\0AuthMethod=CHAP\0";
     let right = "76".repeat(16);
@@ -423,6 +429,14 @@ fn iscsi_initiators() {
         let name = format!("agreed-{agreed}");
         put("iscsi_commands", &name, &[&[agreed], &commands]);
     }
+    let text = "1 1 0\n0000000000000001 00023d000001 0 iqn.x:0\0";
+    let orders = [
+        [1, 0, 0, 0, 2, 1, 0, 0],
+        [1, 4, 5, 2, 1, 0, 0, 0],
+        [1, 2, 5, 2, 0, 0, 0, 0],
+        [1, 3, 0, 2, 0, 0, 0, 0],
+    ];
+    put("iscsi_reservations", "orders", &[text.as_bytes(), &orders.concat()]);
 }
 
 /// A client that asks for everything, and one request of each kind.

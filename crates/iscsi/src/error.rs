@@ -61,6 +61,17 @@ pub enum Error {
         /// The unit.
         name: String,
     },
+    /// What was reserved is not known, and nothing may be written against it.
+    #[error(
+        "the persistent reservations of '{name}' cannot be read: {what}; to begin without them, export it with \
+         --forget-reservations"
+    )]
+    Reservations {
+        /// The unit.
+        name: String,
+        /// The reason.
+        what: String,
+    },
     /// A thread could not be started.
     #[error("initiators cannot be served: {0}")]
     Thread(#[source] io::Error),

@@ -10,7 +10,8 @@ use crate::chap::{Chap, Question};
 use crate::keys::Agreed;
 use crate::link::{Input, Link};
 use crate::login::{Purpose, Session, login};
-use crate::session::serve;
+use crate::scsi::reserve::{Action, Nexus, Order, Reservations};
+use crate::session::{Helpers, serve};
 use crate::target::{Access, Target, Targets, Who};
 
 /// The name of the target that there is.
@@ -121,7 +122,7 @@ pub fn connection(bytes: &[u8]) -> Vec<u8> {
     let link: Arc<dyn Link> = script.clone();
     let (mut input, targets) = (Input::new(), targets(false));
     if let Ok(Some(session)) = login(&link, &mut input, &targets, &|| true) {
-        let _ = serve(&*link, &mut input, session, &targets);
+        let _ = serve(&link, &mut input, session, &targets, &Helpers::new(0));
     }
     script.told.lock().clone()
 }
@@ -158,8 +159,63 @@ pub fn commands(bytes: &[u8]) -> Vec<u8> {
         command: 1,
         status: 1,
     };
-    let _ = serve(&*link, &mut Input::new(), session, &targets);
+    let _ = serve(
+        &link,
+        &mut Input::new(),
+        session,
+        &targets,
+        &Helpers::new(0),
+    );
     script.told.lock().clone()
+}
+
+/// A text with reservations, and then orders that change them: eight bytes each. Returns the text of what is
+/// reserved then.
+///
+/// # Panics
+/// If a text is not read as it was written, or one holds a reservation that has not registered.
+pub fn reservations(bytes: &[u8]) -> String {
+    let (text, orders) = match bytes.iter().position(|byte| *byte == 0) {
+        Some(end) => (&bytes[..end], &bytes[end + 1..]),
+        None => (bytes, &[][..]),
+    };
+    let read = str::from_utf8(text).ok().and_then(Reservations::from_text);
+    let mut now = read.unwrap_or_default();
+    for order in orders.chunks_exact(8) {
+        let nexus = Nexus {
+            initiator: format!("iqn.x:{}", order[0] % 4),
+            isid: [0, 0, 0, 0, 0, order[0] >> 7],
+        };
+        let action = match order[1] % 8 {
+            0 => Action::Register,
+            1 => Action::Reserve,
+            2 => Action::Release,
+            3 => Action::Clear,
+            4 => Action::Preempt { abort: false },
+            5 => Action::Preempt { abort: true },
+            6 => Action::RegisterAndIgnore,
+            _ => {
+                let _ = now.simply(&nexus, order[2] & 1 != 0);
+                continue;
+            }
+        };
+        let order = Order {
+            action,
+            what: order[2],
+            key: order[3].into(),
+            other: order[4].into(),
+            keep: order[5] & 1 != 0,
+            all_ports: order[5] & 2 != 0,
+        };
+        if let Ok((new, _)) = now.after(&nexus, &order) {
+            now = new;
+        }
+        let held = now.summary().1;
+        assert!(held.is_none_or(|held| !held.1.is_empty()));
+        let again = Reservations::from_text(&now.to_text()).expect("it is one");
+        assert_eq!(again.to_text(), now.to_text());
+    }
+    now.to_text()
 }
 
 #[cfg(test)]
@@ -488,6 +544,9 @@ mod tests {
             }
             commands(&said);
             connection(&said[1..]);
+            let mut orders = vec![0];
+            orders.extend((0..400).map(|_| next() % 10));
+            reservations(&orders);
         }
     }
 }

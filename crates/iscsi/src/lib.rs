@@ -13,6 +13,7 @@
 //! Layers, lowest first:
 //! - `error`, `link`: failures; bytes from and to an initiator;
 //! - `pdu`, `keys`: the units of the protocol, and its text keys;
+//! - `output`: answers on their way, with their numbers;
 //! - `chap`: who an initiator is;
 //! - `scsi`: a logical unit, which knows nothing of iSCSI;
 //! - `target`: the offered devices, and their sessions;
@@ -28,6 +29,7 @@ pub mod fuzzing;
 mod keys;
 mod link;
 mod login;
+mod output;
 mod pdu;
 mod scsi;
 mod server;
@@ -36,5 +38,6 @@ mod target;
 
 pub use chap::{Chap, Question};
 pub use error::{Error, Result};
+pub use scsi::unit::Keeper;
 pub use server::Server;
-pub use target::{Access, LogicalUnit, SessionNow, Target, Targets, View};
+pub use target::{Access, Counts, LogicalUnit, ReservedNow, SessionNow, Target, Targets, View};

@@ -122,7 +122,7 @@ pub(crate) fn login(
         status = status.wrapping_add(1);
         let mut out = Vec::new();
         if head.flags() & CONTINUE != 0 {
-            append(&mut out, &mut reply, Digests::default(), &[]);
+            append(&mut out, &mut reply, &[]);
             link.send(&out)?;
             continue;
         }
@@ -153,7 +153,7 @@ pub(crate) fn login(
                 answer.clear();
             }
         }
-        append(&mut out, &mut reply, Digests::default(), &answer);
+        append(&mut out, &mut reply, &answer);
         link.send(&out)?;
         if done.is_err() || attached.is_err() {
             let Refused(class, detail) = done.err().or(attached.err()).unwrap_or(INITIATOR_ERROR);

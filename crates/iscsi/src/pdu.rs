@@ -31,6 +31,7 @@ pub(crate) mod response {
     pub(crate) const DATA: u8 = 0x25;
     pub(crate) const LOGOUT: u8 = 0x26;
     pub(crate) const READY: u8 = 0x31;
+    pub(crate) const ASYNC: u8 = 0x32;
     pub(crate) const REJECT: u8 = 0x3f;
 }
 
@@ -101,7 +102,7 @@ pub(crate) struct Digests {
 }
 
 /// Bytes up to a multiple of four.
-fn padding(len: usize) -> usize {
+pub(crate) fn padding(len: usize) -> usize {
     len.wrapping_neg() & 3
 }
 
@@ -135,6 +136,21 @@ impl Received {
         digests: Digests,
         max: usize,
     ) -> Result<bool, Gone> {
+        if !self.next_head(link, input, digests, max)? {
+            return Ok(false);
+        }
+        self.take_data(link, input, digests)?;
+        Ok(true)
+    }
+
+    /// Receives the next head, whose data are to be taken then. False if the initiator has ended.
+    pub(crate) fn next_head(
+        &mut self,
+        link: &dyn Link,
+        input: &mut Input,
+        digests: Digests,
+        max: usize,
+    ) -> Result<bool, Gone> {
         const CUT_OFF: Gone = Gone::Protocol("it ended within a PDU");
         if !input.fill(link, &mut self.head.0)? {
             return Ok(false);
@@ -152,66 +168,64 @@ impl Received {
                 return Err(Gone::Protocol("the digest of a head is wrong"));
             }
         }
-        self.len = self.head.data_len();
-        if self.len > max {
+        self.len = 0;
+        if self.head.data_len() > max {
             return Err(Gone::Protocol(
                 "it sent more data in a PDU than was agreed on",
             ));
         }
-        let padded = self.len + padding(self.len);
-        if self.room.len() < padded {
-            self.room.resize(padded, 0);
+        Ok(true)
+    }
+
+    /// Receives the data of the PDU whose head was received.
+    pub(crate) fn take_data(
+        &mut self,
+        link: &dyn Link,
+        input: &mut Input,
+        digests: Digests,
+    ) -> Result<(), Gone> {
+        let len = self.head.data_len();
+        let mut room = std::mem::take(&mut self.room);
+        if room.len() < len {
+            room.resize(len, 0);
         }
-        if self.len == 0 {
-            return Ok(true);
+        let taken = self.take_data_into(link, input, digests, &mut room[..len]);
+        (self.room, self.len) = (room, len);
+        taken
+    }
+
+    /// Receives them into `room`, which is as long.
+    pub(crate) fn take_data_into(
+        &mut self,
+        link: &dyn Link,
+        input: &mut Input,
+        digests: Digests,
+        room: &mut [u8],
+    ) -> Result<(), Gone> {
+        const CUT_OFF: Gone = Gone::Protocol("it ended within a PDU");
+        if room.is_empty() {
+            return Ok(());
         }
-        if !input.fill(link, &mut self.room[..padded])? {
+        let mut rest = [0; 3];
+        let rest = &mut rest[..padding(room.len())];
+        if !input.fill(link, room)? || !input.fill(link, rest)? {
             return Err(CUT_OFF);
         }
+        let mut digest = [0; 4];
         if digests.data {
-            let crc = crc32c::crc32c(&self.room[..padded]);
+            let crc = crc32c::crc32c_append(crc32c::crc32c(room), rest);
             if !input.fill(link, &mut digest)? || u32::from_le_bytes(digest) != crc {
                 return Err(Gone::Protocol("the digest of data is wrong"));
             }
         }
-        Ok(true)
-    }
-}
-
-/// Appends a PDU to `out`. Its data are what `fill` puts into `len` bytes; if that fails there is no PDU.
-pub(crate) fn append_with<E>(
-    out: &mut Vec<u8>,
-    head: &mut Head,
-    digests: Digests,
-    len: usize,
-    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    let start = out.len();
-    head.put32(4, len as u32);
-    out.extend(head.0);
-    if digests.head {
-        out.extend(crc32c::crc32c(&head.0).to_le_bytes());
-    }
-    if len > 0 {
-        let data = out.len();
-        out.resize(data + len + padding(len), 0);
-        if let Err(error) = fill(&mut out[data..data + len]) {
-            out.truncate(start);
-            return Err(error);
-        }
-        if digests.data {
-            let crc = crc32c::crc32c(&out[data..]);
-            out.extend(crc.to_le_bytes());
-        }
-    }
-    Ok(())
-}
-
-/// Appends a PDU with these data.
-pub(crate) fn append(out: &mut Vec<u8>, head: &mut Head, digests: Digests, data: &[u8]) {
-    let fill = |room: &mut [u8]| -> Result<(), std::convert::Infallible> {
-        room.copy_from_slice(data);
         Ok(())
-    };
-    let Ok(()) = append_with(out, head, digests, data.len(), fill);
+    }
+}
+
+/// Appends a PDU without digests.
+pub(crate) fn append(out: &mut Vec<u8>, head: &mut Head, data: &[u8]) {
+    head.put32(4, data.len() as u32);
+    out.extend(head.0);
+    out.extend(data);
+    out.resize(out.len() + padding(data.len()), 0);
 }

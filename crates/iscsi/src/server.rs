@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::error::Gone;
 use crate::link::{Input, Link, Socket};
 use crate::login::{Purpose, login};
-use crate::session::serve;
+use crate::session::{Helpers, serve};
 use crate::target::Targets;
 use crate::{Error, Result};
 
@@ -27,6 +27,8 @@ const GREETED_PER_ADDRESS: usize = 16;
 /// Sessions, of all and of one address.
 const SESSIONS_MAX: usize = 1024;
 const SESSIONS_PER_ADDRESS: usize = 64;
+/// Threads for commands that take long.
+const HELPERS_MAX: usize = 256;
 
 /// A portal: a socket at which initiators log in. When it is dropped it takes no more connections; those that
 /// have logged in stay until their target goes ([`Targets::remove`]).
@@ -39,6 +41,7 @@ struct Shared {
     listener: TcpListener,
     targets: Arc<Targets>,
     places: Mutex<Places>,
+    helpers: Helpers,
     is_ending: AtomicBool,
 }
 
@@ -64,6 +67,7 @@ impl Server {
             listener,
             targets,
             places: Mutex::default(),
+            helpers: Helpers::new(HELPERS_MAX),
             is_ending: AtomicBool::new(false),
         });
         let own = Arc::clone(&shared);
@@ -142,11 +146,17 @@ fn converse(shared: &Shared, link: &Arc<dyn Link>, number: u64) -> std::result::
     let Some(session) = session else {
         return Ok(());
     };
-    // Asking what there is does not take long.
-    if let Purpose::Use(_) = session.purpose {
-        link.take_time();
-    }
-    serve(&**link, &mut input, session, &shared.targets)
+    let Purpose::Use(attached) = &session.purpose else {
+        // Asking what there is does not take long.
+        return serve(link, &mut input, session, &shared.targets, &shared.helpers);
+    };
+    link.take_time();
+    let target = attached.target.name().to_owned();
+    let (number, initiator, from) = (attached.number, session.initiator.clone(), link.peer());
+    tracing::info!(target, initiator, from, number, "a session begins");
+    let served = serve(link, &mut input, session, &shared.targets, &shared.helpers);
+    tracing::info!(target, initiator, from, number, "a session ended");
+    served
 }
 
 impl Places {

@@ -3,20 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU64,
-    Ordering::{Acquire, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::Builder;
 use std::time::Duration;
 
 use block::BlockDevice;
+use meter::{Histogram, Times};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::chap::Chap;
 use crate::link::Link;
-use crate::scsi::unit::{Identity, Unit};
+use crate::output::{FAREWELL_SECONDS, Output};
+use crate::scsi::reserve::{Nexus, Reservations};
+use crate::scsi::unit::{Identity, Keeper, Unit};
 use crate::{Error, Result};
 
 /// A name has at most so many bytes.
@@ -66,6 +71,20 @@ impl LogicalUnit {
         device: Arc<dyn BlockDevice>,
         read_only: bool,
     ) -> Result<LogicalUnit> {
+        LogicalUnit::with_keeper(name, number, device, read_only, None)
+    }
+
+    /// As [`LogicalUnit::new`]; `keeper` keeps persistent reservations. Without one they end with the unit.
+    ///
+    /// # Errors
+    /// As [`LogicalUnit::new`]; [`Error::Reservations`] if those that were kept cannot be read.
+    pub fn with_keeper(
+        name: &str,
+        number: u64,
+        device: Arc<dyn BlockDevice>,
+        read_only: bool,
+        keeper: Option<Arc<dyn Keeper>>,
+    ) -> Result<LogicalUnit> {
         let (size, sector) = (device.size(), device.sector_sizes().logical);
         if !size.is_multiple_of(u64::from(sector)) {
             return Err(Error::Unaligned {
@@ -79,7 +98,11 @@ impl LogicalUnit {
             number,
             serial: format!("{number:016x}"),
         };
-        let (unit, ended) = Unit::new(device, identity, read_only);
+        let reservations = match &keeper {
+            Some(keeper) => kept(name, &**keeper)?,
+            None => Reservations::default(),
+        };
+        let (unit, ended) = Unit::new(device, identity, read_only, keeper, reservations);
         Ok(LogicalUnit {
             unit: Arc::new(unit),
             ended: Mutex::new(ended),
@@ -119,6 +142,11 @@ impl LogicalUnit {
         &self.unit.device
     }
 
+    /// Who has reserved it.
+    pub fn reserved(&self) -> ReservedNow {
+        reserved(&self.unit)
+    }
+
     /// Waits until no command uses its device, which is let go of then. No view shows it any more.
     ///
     /// # Errors
@@ -149,6 +177,12 @@ pub struct Target {
     views: RwLock<Views>,
     /// How often the views have changed.
     version: AtomicU64,
+    /// `ADDRESS:PORT` of the portals at which it is offered.
+    portals: RwLock<Vec<String>>,
+    /// How long commands took.
+    pub(crate) latency: Histogram,
+    /// Commands that were refused because another initiator has reserved a unit.
+    pub(crate) conflicts: AtomicU64,
     sessions: Mutex<Sessions>,
     left: Condvar,
 }
@@ -165,6 +199,8 @@ struct Sessions {
 struct Open {
     link: Arc<dyn Link>,
     who: Who,
+    /// Where it is told something, once it is in use.
+    output: Option<Arc<Output>>,
 }
 
 /// Who has a session.
@@ -176,6 +212,15 @@ pub(crate) struct Who {
     pub(crate) isid: [u8; 6],
     /// The user whose secret it has proved to know.
     pub(crate) user: Option<String>,
+}
+
+impl Who {
+    fn nexus(&self) -> Nexus {
+        Nexus {
+            initiator: self.initiator.clone(),
+            isid: self.isid,
+        }
+    }
 }
 
 /// Why a session is not taken.
@@ -196,6 +241,30 @@ pub struct SessionNow {
     pub address: String,
     /// The number of the session at its target.
     pub number: u16,
+    /// Whether it has registered a key for persistent reservations.
+    pub is_registered: bool,
+}
+
+/// What is counted of the commands of a target.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    /// Commands that have no answer yet.
+    pub waiting: usize,
+    /// Commands that were refused because another initiator has reserved the unit.
+    pub conflicts: u64,
+    /// How long commands took, from when all their data were here.
+    pub latency: Times,
+}
+
+/// Who has reserved a unit, for people.
+#[derive(Clone, Debug, Default)]
+pub struct ReservedNow {
+    /// How many have registered a key.
+    pub registrations: usize,
+    /// The type of the reservation, if there is one.
+    pub kind: Option<&'static str>,
+    /// The initiators that hold it.
+    pub holders: Vec<String>,
 }
 
 impl Target {
@@ -228,6 +297,9 @@ impl Target {
             access,
             views: RwLock::new(views.into()),
             version: AtomicU64::new(0),
+            portals: RwLock::default(),
+            latency: Histogram::default(),
+            conflicts: AtomicU64::new(0),
             sessions: Mutex::default(),
             left: Condvar::new(),
         })
@@ -257,13 +329,23 @@ impl Target {
 
     /// The sessions that it has.
     pub fn sessions(&self) -> Vec<SessionNow> {
+        let (_, views) = self.views();
+        let reservations: Vec<_> = views.iter().map(|it| it.unit.reservations()).collect();
         let sessions = self.sessions.lock();
         let now = sessions.all.iter().map(|(number, open)| SessionNow {
             initiator: open.who.initiator.clone(),
             address: open.link.peer(),
             number: *number,
+            is_registered: { reservations.iter() }.any(|it| it.is_registered(&open.who.nexus())),
         });
         now.collect()
+    }
+
+    /// Who has reserved its first unit.
+    pub fn reserved(&self) -> ReservedNow {
+        let (_, views) = self.views();
+        let first = views.iter().min_by_key(|view| view.lun);
+        first.map_or_else(ReservedNow::default, |view| reserved(&view.unit))
     }
 
     /// Ends a session. False if there is none of this number.
@@ -271,6 +353,41 @@ impl Target {
         let sessions = self.sessions.lock();
         let found = sessions.all.get(&number);
         found.inspect(|open| open.link.cut()).is_some()
+    }
+
+    /// A session is in use, and can be told something.
+    pub(crate) fn can_be_told(&self, number: u16, output: &Arc<Output>) {
+        if let Some(open) = self.sessions.lock().all.get_mut(&number) {
+            open.output = Some(Arc::clone(output));
+        }
+    }
+
+    /// What is counted of its commands.
+    pub fn counts(&self) -> Counts {
+        let sessions = self.sessions.lock();
+        let outputs = sessions.all.values().filter_map(|it| it.output.as_ref());
+        Counts {
+            waiting: outputs.map(|it| it.waiting()).sum(),
+            conflicts: self.conflicts.load(Relaxed),
+            latency: self.latency.totals(),
+        }
+    }
+
+    /// Discovery tells these portals, `ADDRESS:PORT`, besides the one that was asked.
+    pub fn set_portals(&self, portals: Vec<String>) {
+        *self.portals.write() = portals;
+    }
+
+    /// Its portals for an initiator that asks at `asked`: that one first.
+    pub(crate) fn portals(&self, asked: String) -> Vec<String> {
+        let portals = self.portals.read();
+        let others = portals.iter().filter(|portal| {
+            let address: Option<SocketAddr> = portal.parse().ok();
+            // All addresses of this host: which ones an initiator reaches is not known.
+            **portal != asked && address.is_some_and(|it| !it.ip().is_unspecified())
+        });
+        let others: Vec<String> = others.cloned().collect();
+        std::iter::once(asked).chain(others).collect()
     }
 
     /// Whether this initiator may log in.
@@ -309,10 +426,12 @@ impl Target {
         let number = number.ok_or(NotTaken::Full)?;
         sessions.next = number;
         let link = Arc::clone(link);
-        sessions.all.insert(number, Open { link, who });
+        let (output, nexus) = (None, who.nexus());
+        sessions.all.insert(number, Open { link, who, output });
         Ok(Attached {
             target: Arc::clone(self),
             number,
+            nexus,
         })
     }
 
@@ -322,8 +441,12 @@ impl Target {
         let mut sessions = self.sessions.lock();
         if force {
             sessions.is_closed = true;
-            sessions.all.values().for_each(|open| open.link.cut());
             let some = |sessions: &mut Sessions| !sessions.all.is_empty();
+            if ask_to_log_out(&sessions) {
+                let patience = Duration::from_secs(FAREWELL_SECONDS.into());
+                self.left.wait_while_for(&mut sessions, some, patience);
+            }
+            sessions.all.values().for_each(|open| open.link.cut());
             self.left.wait_while_for(&mut sessions, some, PATIENCE);
         }
         if !sessions.all.is_empty() {
@@ -350,12 +473,50 @@ pub(crate) struct Attached {
     pub(crate) target: Arc<Target>,
     /// Its number there.
     pub(crate) number: u16,
+    /// Who has it.
+    pub(crate) nexus: Nexus,
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
         self.target.sessions.lock().all.remove(&self.number);
         self.target.left.notify_all();
+    }
+}
+
+/// Asks the initiators to log out, each on a thread of its own: one that does not receive delays no other. False if
+/// none could be asked.
+fn ask_to_log_out(sessions: &Sessions) -> bool {
+    let outputs = sessions.all.values().filter_map(|it| it.output.clone());
+    let ask = |output: Arc<Output>| {
+        let thread = Builder::new().name("iscsi-farewell".into());
+        thread.spawn(move || drop(output.ask_to_log_out())).is_ok()
+    };
+    outputs.map(ask).fold(false, |any, asked| any | asked)
+}
+
+fn reserved(unit: &Unit) -> ReservedNow {
+    let reservations = unit.reservations();
+    let (registrations, held) = reservations.summary();
+    let holders = held.iter().flat_map(|held| &held.1);
+    ReservedNow {
+        registrations,
+        holders: holders.map(|it| it.initiator.clone()).collect(),
+        kind: held.map(|held| held.0),
+    }
+}
+
+/// The reservations that were kept.
+fn kept(name: &str, keeper: &dyn Keeper) -> Result<Reservations> {
+    let failed = |what: String| Error::Reservations {
+        name: name.into(),
+        what,
+    };
+    let text = keeper.load().map_err(|error| failed(error.to_string()))?;
+    match text.as_deref().map(Reservations::from_text) {
+        None => Ok(Reservations::default()),
+        Some(Some(read)) => Ok(read),
+        Some(None) => Err(failed("they have no known format".into())),
     }
 }
 

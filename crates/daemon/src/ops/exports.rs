@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, DeviceMeter, Metered};
-use iscsi::{Access as InitiatorAccess, Chap, Target};
+use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, Target};
 use nbd::Export;
 use parking_lot::MutexGuard;
 use pool::Entry as PoolEntry;
@@ -20,6 +20,7 @@ use crate::state::daemon::Daemon;
 use crate::state::channel::Channel;
 use crate::state::exports::chap::{ChapSources, Secrets};
 use crate::state::exports::device::Exportable;
+use crate::state::exports::keeper::{InPool, InState};
 use crate::state::exports::listen::{Place, Protocol, default_socket};
 use crate::state::exports::offers::{Offered, Offers};
 use crate::state::exports::registry::{Definition, Entry, ExportNow, State, VolumeGuid};
@@ -43,6 +44,7 @@ impl Daemon {
             description: new.description.clone().unwrap_or_default(),
             read_only: new.read_only || is_snapshot,
             listen,
+            more: Vec::new(),
             certificates: new.tls_certificates.clone(),
             volume: None,
             initiators: Vec::new(),
@@ -56,7 +58,7 @@ impl Daemon {
                 "certificates are for TCP; who may use a unix socket is known without",
             ));
         }
-        self.export(&name, is, None)
+        self.export(&name, is, None, false)
     }
 
     /// Exports a device by iSCSI.
@@ -87,11 +89,13 @@ impl Daemon {
             }
             _ => {}
         }
+        let (listen, more) = portals(new)?;
         let is = Definition {
             device,
             description: String::new(),
             read_only: new.read_only || is_snapshot,
-            listen: Place::portal(new.portal.as_deref().unwrap_or("127.0.0.1:3260"))?,
+            listen,
+            more,
             certificates: None,
             volume: None,
             initiators: new.initiators.clone(),
@@ -102,13 +106,22 @@ impl Daemon {
         }
         // A person may take long: nothing is locked.
         let secrets = { is.chap.as_ref() }.map(|chap| chap.ask(&name, channel));
-        self.export(&name, is, secrets.transpose()?)
+        self.export(&name, is, secrets.transpose()?, new.forget_reservations)
     }
 
-    fn export(&self, name: &str, is: Definition, secrets: Option<Secrets>) -> Result<()> {
+    fn export(
+        &self,
+        name: &str,
+        is: Definition,
+        secrets: Option<Secrets>,
+        forget_reservations: bool,
+    ) -> Result<()> {
         let _changing = self.exported.changing.lock();
         if self.exported.all.lock().contains_key(name) {
             return Err(exists(name));
+        }
+        if forget_reservations {
+            self.forget_reservations(&is)?;
         }
         if let (Some(chap), Some(secrets)) = (&is.chap, secrets) {
             self.exported.typed.keep(name, chap, secrets);
@@ -153,6 +166,7 @@ impl Daemon {
                     number: session.number,
                     initiator: session.initiator,
                     address: session.address,
+                    registered: session.is_registered,
                 }));
             }
         }
@@ -191,9 +205,10 @@ impl Daemon {
                 description: entry.is.description.clone(),
                 size: export.map(|export| export.device().size()),
                 read_only: entry.is.read_only,
-                listen: entry.is.listen.to_string(),
+                listen: entry.is.shown_places(),
                 uri: entry.is.listen.uri(name),
                 connections: export.map_or(0, |export| export.clients()),
+                reservation: export.and_then(Offered::reservation),
                 failure,
             }
         };
@@ -211,6 +226,7 @@ impl Daemon {
                 name: name.clone(),
                 clients: export.clients(),
                 meter: Arc::clone(meter),
+                commands: export.commands(),
             }),
             _ => None,
         });
@@ -277,22 +293,17 @@ impl Daemon {
         let device = self.open_exportable(name, is)?;
         let meter = Arc::new(DeviceMeter::default());
         let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
-        let offered = match self.exported.serve(is)? {
+        let offered = match self.exported.serve(is, &is.listen)? {
             Offers::Nbd(exports) => {
                 let export = Export::new(name, &is.description, device, is.read_only)?;
                 let export = Arc::new(export);
                 exports.insert(Arc::clone(&export))?;
                 Offered::Nbd(export)
             }
-            Offers::Iscsi(targets) => {
-                let access = InitiatorAccess {
-                    read_only: is.read_only,
-                    initiators: is.initiators.clone(),
-                    chap: secrets.map(|secrets| secrets as Arc<dyn Chap>),
-                };
-                let target = Target::new(name, is.unit_number(), Arc::clone(&device) as _, access)?;
+            Offers::Iscsi(_) => {
+                let target = self.target(name, is, Arc::clone(&device) as _, secrets)?;
                 let target = Arc::new(target);
-                targets.insert(Arc::clone(&target))?;
+                self.offer_at_portals(is, &target)?;
                 Offered::Iscsi(target, device)
             }
         };
@@ -301,11 +312,84 @@ impl Daemon {
         Ok(())
     }
 
+    fn target(
+        &self,
+        name: &str,
+        is: &Definition,
+        device: Arc<dyn BlockDevice>,
+        secrets: Option<Arc<Secrets>>,
+    ) -> Result<Target> {
+        let access = InitiatorAccess {
+            read_only: is.read_only,
+            initiators: is.initiators.clone(),
+            chap: secrets.map(|secrets| secrets as Arc<dyn Chap>),
+        };
+        let keeper = Some(self.keeper(is)?);
+        let number = is.unit_number();
+        let unit = LogicalUnit::with_keeper(name, number, device, is.read_only, keeper)?;
+        let view = unit.view(0, None, is.read_only)?;
+        let target = Target::with_views(name, access, vec![view])?;
+        target.set_portals(is.places().map(ToString::to_string).collect());
+        Ok(target)
+    }
+
+    /// Offers a target at all its portals, or at none.
+    fn offer_at_portals(&self, is: &Definition, target: &Arc<Target>) -> Result<()> {
+        for place in is.places() {
+            let offered = self
+                .exported
+                .serve(is, place)
+                .and_then(|offers| match offers {
+                    Offers::Iscsi(targets) => Ok(targets.insert(Arc::clone(target))?),
+                    Offers::Nbd(_) => Ok(()),
+                });
+            if offered.is_err() {
+                // It is not the target of another export that has this name there.
+                for before in is.places().take_while(|before| *before != place) {
+                    self.end_offer_at(target.name(), before, true)?;
+                }
+                return offered;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the reservations of a device are kept. Those of a volume go with its pool.
+    fn keeper(&self, is: &Definition) -> Result<Arc<dyn Keeper>> {
+        if let Exportable::Volume(name) = &is.device {
+            let (active, entry) = self.find(name)?;
+            if !entry.is_snapshot() {
+                return Ok(Arc::new(InPool::new(&active, entry.id)));
+            }
+        }
+        Ok(Arc::new(InState::new(self.state_dir(), is.unit_number())))
+    }
+
+    /// Forgets the reservations of a device that is to be offered.
+    fn forget_reservations(&self, is: &Definition) -> Result<()> {
+        let is = match &is.device {
+            Exportable::Volume(_) => &self.identify("", is)?,
+            _ => is,
+        };
+        let forgotten = self.keeper(is)?.save(None);
+        forgotten.map_err(|error| {
+            let device = is.device.shown();
+            Failure::other(format!("the reservations of {device} stay: {error}"))
+        })
+    }
+
     /// Offers it no longer, and lets go of its device.
     fn end_offer(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
+        for place in is.places() {
+            self.end_offer_at(name, place, force)?;
+        }
+        Ok(())
+    }
+
+    fn end_offer_at(&self, name: &str, place: &Place, force: bool) -> Result<()> {
         let offers = {
             let servers = self.exported.servers.lock();
-            let offering = servers.get(&is.listen);
+            let offering = servers.get(place);
             offering.map(|offering| offering.offers.clone())
         };
         let Some(offers) = offers else {
@@ -313,7 +397,7 @@ impl Daemon {
         };
         offers.remove(name, force)?;
         if offers.is_empty() {
-            self.exported.servers.lock().remove(&is.listen);
+            self.exported.servers.lock().remove(place);
         }
         Ok(())
     }
@@ -488,6 +572,20 @@ impl Held for HeldExports<'_> {
         }
         Ok(())
     }
+}
+
+/// The first portal, and further ones: each once.
+fn portals(new: &command::IscsiExport) -> Result<(Place, Vec<Place>)> {
+    let first = Place::portal(new.portal.as_deref().unwrap_or("127.0.0.1:3260"))?;
+    let mut more: Vec<Place> = Vec::new();
+    for text in &new.more_portals {
+        let place = Place::portal(text)?;
+        if place == first || more.contains(&place) {
+            return Err(Failure::usage(format!("the portal {place} is named twice")));
+        }
+        more.push(place);
+    }
+    Ok((first, more))
 }
 
 /// The name of a target for a device.

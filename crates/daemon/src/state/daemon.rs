@@ -258,6 +258,11 @@ impl Daemon {
         self.state.recall(name, again)
     }
 
+    /// The state directory.
+    pub(crate) fn state_dir(&self) -> &Arc<StateDir> {
+        &self.state
+    }
+
     /// Remembers something in a file of the state directory.
     pub(crate) fn remember_in(&self, name: &str, what: &impl Serialize) -> Result<()> {
         self.state.remember(name, what)

@@ -60,6 +60,30 @@ impl StateDir {
         })
     }
 
+    /// Reads a file that must not be lost: one that cannot be read is an error, and stays. None if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not what is expected.
+    pub(crate) fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
+        match std::fs::read(self.file(name)) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a file, if there is one, durably.
+    ///
+    /// # Errors
+    /// It is still there, or may be after a power cut.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        match std::fs::remove_file(self.file(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => sync_dir(&self.dir),
+        }
+    }
+
     /// Writes a file for the next start.
     pub(crate) fn remember(&self, name: &str, what: &impl Serialize) -> Result<()> {
         let file = self.file(name);
@@ -100,7 +124,13 @@ fn write_json(path: &Path, what: &impl Serialize) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     // Or after a power cut the new name may be that of an empty file.
     file.sync_all()?;
-    std::fs::rename(new, path)
+    std::fs::rename(new, path)?;
+    path.parent().map_or(Ok(()), sync_dir)
+}
+
+/// Makes the names in a directory durable.
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    std::fs::File::open(dir)?.sync_all()
 }
 
 /// Pools that were imported and not exported, for the next start.

@@ -1,8 +1,9 @@
 //! Parses the command descriptor block of a command.
 
 use super::number;
+use super::reserve::Action;
 use super::sense::Sense;
-use super::table::{self, find};
+use super::table::{self, find, reserve};
 
 /// Blocks that a command is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,15 @@ pub(crate) enum Compared {
     All,
     /// One block, with each.
     One,
+}
+
+/// What PERSISTENT RESERVE IN asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AboutReservations {
+    Keys,
+    Reservation,
+    Capabilities,
+    FullStatus,
 }
 
 /// A command.
@@ -77,6 +87,42 @@ pub(crate) enum Operation {
         blocks: Blocks,
         durable: bool,
     },
+    /// With what is there, as OR.
+    OrWrite {
+        blocks: Blocks,
+        durable: bool,
+    },
+    WriteAndVerify {
+        blocks: Blocks,
+        compared: Compared,
+    },
+    PreFetch {
+        blocks: Blocks,
+    },
+    /// With START or without.
+    StartStop {
+        start: bool,
+    },
+    LogSense {
+        page: u8,
+        subpage: u8,
+        from: u16,
+    },
+    /// RESERVE (6), or RELEASE (6).
+    Simply {
+        reserve: bool,
+    },
+    AskReservations {
+        about: AboutReservations,
+    },
+    Reserve {
+        action: Action,
+        what: u8,
+        len: usize,
+    },
+    TaskFunctions {
+        extended: bool,
+    },
     LbaStatus {
         first: u64,
     },
@@ -116,7 +162,9 @@ impl Request {
             table::READ_CAPACITY_10 => 8,
             table::REQUEST_SENSE | table::MODE_SENSE_6 => cdb[4].into(),
             table::INQUIRY => number(cdb, 3, 2) as usize,
-            table::MODE_SENSE_10 => number(cdb, 7, 2) as usize,
+            table::MODE_SENSE_10 | table::LOG_SENSE | table::PERSISTENT_RESERVE_IN => {
+                number(cdb, 7, 2) as usize
+            }
             table::SERVICE_ACTION_IN_16 => number(cdb, 10, 4) as usize,
             table::REPORT_LUNS | table::MAINTENANCE_IN => number(cdb, 6, 4) as usize,
             _ => usize::MAX,
@@ -128,6 +176,7 @@ impl Request {
 fn operation(cdb: &[u8; 16]) -> Result<Operation, Sense> {
     use Operation as O;
     let durable = cdb[1] & 0x08 != 0;
+    let action = u16::from(cdb[1] & 0x1f);
     Ok(match cdb[0] {
         table::TEST_UNIT_READY => O::TestUnitReady,
         table::REQUEST_SENSE => O::RequestSense {
@@ -139,7 +188,7 @@ fn operation(cdb: &[u8; 16]) -> Result<Operation, Sense> {
         },
         table::REPORT_LUNS => O::ReportLuns { select: cdb[2] },
         table::READ_CAPACITY_10 => O::ReadCapacity10,
-        table::SERVICE_ACTION_IN_16 => match u16::from(cdb[1] & 0x1f) {
+        table::SERVICE_ACTION_IN_16 => match action {
             table::READ_CAPACITY_16 => O::ReadCapacity16,
             _ => O::LbaStatus {
                 first: number(cdb, 2, 8),
@@ -174,12 +223,56 @@ fn operation(cdb: &[u8; 16]) -> Result<Operation, Sense> {
         },
         table::VERIFY_10 | table::VERIFY_12 | table::VERIFY_16 => O::Verify {
             blocks: blocks(cdb),
-            compared: match cdb[1] & 0x06 {
-                0 => Compared::Nothing,
-                2 => Compared::All,
-                6 => Compared::One,
-                _ => return Err(Sense::FIELD_IN_CDB),
+            compared: compared(cdb)?,
+        },
+        table::WRITE_AND_VERIFY_10 | table::WRITE_AND_VERIFY_12 | table::WRITE_AND_VERIFY_16 => {
+            O::WriteAndVerify {
+                blocks: blocks(cdb),
+                compared: match compared(cdb)? {
+                    Compared::One => return Err(Sense::FIELD_IN_CDB),
+                    compared => compared,
+                },
+            }
+        }
+        table::OR_WRITE => O::OrWrite {
+            blocks: blocks(cdb),
+            durable,
+        },
+        table::PRE_FETCH_10 | table::PRE_FETCH_16 => O::PreFetch {
+            blocks: blocks(cdb),
+        },
+        table::START_STOP_UNIT => O::StartStop {
+            start: cdb[4] & 1 != 0,
+        },
+        table::LOG_SENSE => O::LogSense {
+            page: cdb[2] & 0x3f,
+            subpage: cdb[3],
+            from: number(cdb, 5, 2) as u16,
+        },
+        table::RESERVE_6 | table::RELEASE_6 => O::Simply {
+            reserve: cdb[0] == table::RESERVE_6,
+        },
+        table::PERSISTENT_RESERVE_IN => O::AskReservations {
+            about: match action {
+                reserve::READ_KEYS => AboutReservations::Keys,
+                reserve::READ_RESERVATION => AboutReservations::Reservation,
+                reserve::REPORT_CAPABILITIES => AboutReservations::Capabilities,
+                _ => AboutReservations::FullStatus,
             },
+        },
+        table::PERSISTENT_RESERVE_OUT => O::Reserve {
+            action: match action {
+                reserve::REGISTER => Action::Register,
+                reserve::RESERVE => Action::Reserve,
+                reserve::RELEASE => Action::Release,
+                reserve::CLEAR => Action::Clear,
+                reserve::REGISTER_AND_IGNORE => Action::RegisterAndIgnore,
+                _ => Action::Preempt {
+                    abort: action == reserve::PREEMPT_AND_ABORT,
+                },
+            },
+            what: cdb[2],
+            len: number(cdb, 5, 4) as usize,
         },
         table::SYNCHRONIZE_CACHE_10 | table::SYNCHRONIZE_CACHE_16 => O::Flush {
             blocks: blocks(cdb),
@@ -199,6 +292,9 @@ fn operation(cdb: &[u8; 16]) -> Result<Operation, Sense> {
             },
             durable,
         },
+        table::MAINTENANCE_IN if action == table::REPORT_TASK_FUNCTIONS => O::TaskFunctions {
+            extended: cdb[2] & 0x80 != 0,
+        },
         table::MAINTENANCE_IN => O::Opcodes {
             timeouts: cdb[2] & 0x80 != 0,
             how: cdb[2] & 7,
@@ -206,6 +302,15 @@ fn operation(cdb: &[u8; 16]) -> Result<Operation, Sense> {
             action: number(cdb, 4, 2) as u16,
         },
         _ => return Err(Sense::OPCODE),
+    })
+}
+
+fn compared(cdb: &[u8; 16]) -> Result<Compared, Sense> {
+    Ok(match cdb[1] & 0x06 {
+        0 => Compared::Nothing,
+        2 => Compared::All,
+        6 => Compared::One,
+        _ => return Err(Sense::FIELD_IN_CDB),
     })
 }
 

@@ -3,10 +3,13 @@
 use std::io::IoSlice;
 
 use super::cdb::{Blocks, Compared, Operation, Request};
-use super::sense::Sense;
+use super::held::permitted;
+use super::reserve::Reservations;
+use super::seat::Seat;
+use super::sense::{Refused, Sense};
 use super::table::{COMMANDS, Known, find};
-use super::unit::{Answer, Port, RANGE_MAX, RANGES_MAX, Unit};
-use super::{inquiry, mode, number};
+use super::unit::{Answer, Port, RANGE_MAX, RANGES_MAX, TRANSFER_MAX, Unit};
+use super::{inquiry, log, mode, number};
 
 /// Ranges that GET LBA STATUS tells of at most.
 const STATUS_MAX: usize = 256;
@@ -14,13 +17,15 @@ const STATUS_MAX: usize = 256;
 const PIECE: usize = 1 << 20;
 
 impl Unit {
-    /// Carries out what was checked. `data` are those that the initiator sent; they may be changed.
+    /// Carries out what was checked. `data` are those that the initiator sent; they may be changed. `begun` is how
+    /// often commands of this initiator were aborted before this one.
     pub(crate) fn execute(
         &self,
+        (seat, begun): (&Seat, u64),
         request: &Request,
         data: &mut [u8],
         port: &Port<'_>,
-    ) -> Result<Answer, Sense> {
+    ) -> Result<Answer, Refused> {
         use Operation as O;
         let answer = match request.operation {
             O::TestUnitReady => Answer::Nothing,
@@ -28,7 +33,7 @@ impl Unit {
             O::RequestSense { descriptors: true } => Answer::Data(Sense::NONE.descriptors()),
             O::Inquiry { vital: true, page } => Answer::Data(inquiry::vital(self, page, port)?),
             O::Inquiry { page: 0, .. } => Answer::Data(inquiry::standard(true)),
-            O::Inquiry { .. } => return Err(Sense::FIELD_IN_CDB),
+            O::Inquiry { .. } => return Err(Sense::FIELD_IN_CDB.into()),
             O::ReportLuns { select } => Answer::Data(luns(select, port.luns)?),
             O::ReadCapacity10 => Answer::Data(self.capacity_10()?),
             O::ReadCapacity16 => Answer::Data(self.capacity_16()?),
@@ -46,7 +51,7 @@ impl Unit {
                 subpage,
                 which,
             )?),
-            O::ModeSelect { save: true, .. } => return Err(Sense::FIELD_IN_CDB),
+            O::ModeSelect { save: true, .. } => return Err(Sense::FIELD_IN_CDB.into()),
             O::ModeSelect { ten, is_page, .. } => {
                 mode::select(self, ten, is_page, data)?;
                 Answer::Nothing
@@ -54,6 +59,28 @@ impl Unit {
             O::Read { blocks } => {
                 let block = u64::from(self.block());
                 Answer::Read(blocks.first * block, blocks.count * block)
+            }
+            O::LogSense {
+                page,
+                subpage,
+                from,
+            } => Answer::Data(log::sense(self, page, subpage, from)?),
+            O::AskReservations { about } => Answer::Data(self.about(about)?),
+            O::Reserve { action, what, .. } => {
+                self.reserve(seat, action, what, data)?;
+                Answer::Nothing
+            }
+            O::Simply { reserve } => {
+                self.simply(seat, reserve)?;
+                Answer::Nothing
+            }
+            O::TaskFunctions { extended } => Answer::Data(task_functions(extended)),
+            O::StartStop { start: true } => Answer::Nothing,
+            // The unit is not one initiator's to stop.
+            O::StartStop { start: false } => return Err(Sense::FIELD_IN_CDB.into()),
+            O::PreFetch { blocks } => {
+                self.fetch(blocks)?;
+                Answer::Nothing
             }
             O::LbaStatus { first } => Answer::Data(self.lba_status(first, request.room)?),
             O::Opcodes {
@@ -73,7 +100,7 @@ impl Unit {
                 Answer::Nothing
             }
             _ => {
-                self.change(&request.operation, data)?;
+                self.change(seat, begun, &request.operation, data)?;
                 Answer::Nothing
             }
         };
@@ -86,13 +113,36 @@ impl Unit {
         })
     }
 
-    fn change(&self, operation: &Operation, data: &mut [u8]) -> Result<(), Sense> {
+    /// Changes blocks, unless the command was aborted, or something is reserved, since it came.
+    fn change(
+        &self,
+        seat: &Seat,
+        begun: u64,
+        operation: &Operation,
+        data: &mut [u8],
+    ) -> Result<(), Refused> {
+        use Operation as O;
+        let is_alone = matches!(
+            operation,
+            O::CompareAndWrite { .. } | O::OrWrite { .. } | O::WriteAndVerify { .. }
+        );
+        if is_alone {
+            let held = self.held.write();
+            may_go_on(&held, seat, begun, operation)?;
+            return Ok(self.change_alone(operation, data)?);
+        }
+        let held = self.held.read();
+        may_go_on(&held, seat, begun, operation)?;
+        Ok(self.change_shared(operation, data)?)
+    }
+
+    /// What may run beside other changes.
+    fn change_shared(&self, operation: &Operation, data: &mut [u8]) -> Result<(), Sense> {
         use Operation as O;
         let block = u64::from(self.block());
         let failed = |error| self.failed(&error, true);
         match *operation {
             O::Write { blocks, durable } => {
-                let _shared = self.atomic.read();
                 let offset = blocks.first * block;
                 match durable {
                     true => self.device.write_durably_at(offset, &[IoSlice::new(data)]),
@@ -106,14 +156,23 @@ impl Unit {
                 if !zeros && data.len() as u64 != block {
                     return Err(Sense::LIST_LENGTH);
                 }
-                let _shared = self.atomic.read();
                 let (offset, len) = (blocks.first * block, blocks.count * block);
                 match data.iter().all(|byte| *byte == 0) {
                     true => self.device.zero(offset, len).map_err(failed),
                     false => self.fill(offset, len, data),
                 }
             }
+            _ => Err(Sense::FAILED),
+        }
+    }
+
+    /// What reads and writes as one.
+    fn change_alone(&self, operation: &Operation, data: &mut [u8]) -> Result<(), Sense> {
+        use Operation as O;
+        match *operation {
             O::CompareAndWrite { blocks, durable } => self.compare_and_write(blocks, durable, data),
+            O::OrWrite { blocks, durable } => self.or_write(blocks, durable, data),
+            O::WriteAndVerify { blocks, compared } => self.write_and_verify(blocks, compared, data),
             _ => Err(Sense::FAILED),
         }
     }
@@ -158,7 +217,6 @@ impl Unit {
                 return Err(Sense::OUT_OF_RANGE);
             }
         }
-        let _shared = self.atomic.read();
         for it in ranges.filter(|it| it.count > 0) {
             let unmapped = self.device.discard(it.first * block, it.count * block);
             unmapped.map_err(|error| self.failed(&error, true))?;
@@ -172,17 +230,59 @@ impl Unit {
         if data.len() != 2 * len {
             return Err(Sense::LIST_LENGTH);
         }
-        let _alone = self.atomic.write();
         let mut now = vec![0; len];
-        let read = self.device.read_at(offset, &mut now);
-        read.map_err(|error| self.failed(&error, false))?;
+        self.read_alone(offset, &mut now)?;
         same(&now, &data[..len], 0)?;
-        let pieces = &[IoSlice::new(&data[len..])];
+        self.write(offset, durable, &data[len..])
+    }
+
+    fn write(&self, offset: u64, durable: bool, data: &[u8]) -> Result<(), Sense> {
+        let pieces = &[IoSlice::new(data)];
         match durable {
             true => self.device.write_durably_at(offset, pieces),
             false => self.device.write_at(offset, pieces),
         }
         .map_err(|error| self.failed(&error, true))
+    }
+
+    fn or_write(&self, blocks: Blocks, durable: bool, data: &mut [u8]) -> Result<(), Sense> {
+        let offset = blocks.first * u64::from(self.block());
+        let mut now = vec![0; data.len()];
+        self.read_alone(offset, &mut now)?;
+        data.iter_mut().zip(now).for_each(|(new, old)| *new |= old);
+        self.write(offset, durable, data)
+    }
+
+    /// Writes, and reads again what is on the medium.
+    fn write_and_verify(
+        &self,
+        blocks: Blocks,
+        compared: Compared,
+        data: &[u8],
+    ) -> Result<(), Sense> {
+        let offset = blocks.first * u64::from(self.block());
+        self.write(offset, false, data)?;
+        let dropped = self.device.flush().and_then(|()| self.device.drop_cached());
+        dropped.map_err(|error| self.failed(&error, true))?;
+        let mut now = vec![0; data.len()];
+        self.read_alone(offset, &mut now)?;
+        match compared {
+            Compared::Nothing => Ok(()),
+            Compared::All | Compared::One => same(&now, data, 0),
+        }
+    }
+
+    /// Reads the first blocks, so that caches have them.
+    fn fetch(&self, blocks: Blocks) -> Result<(), Sense> {
+        let block = u64::from(self.block());
+        let left = self.blocks().saturating_sub(blocks.first);
+        let count = if blocks.count == 0 {
+            left
+        } else {
+            blocks.count
+        };
+        let mut room = vec![0; (count.min(TRANSFER_MAX / block) * block) as usize];
+        self.read(blocks.first * block, &mut room)
     }
 
     fn verify(&self, blocks: Blocks, compared: Compared, data: &[u8]) -> Result<(), Sense> {
@@ -266,6 +366,35 @@ impl Unit {
         data[..4].copy_from_slice(&len.to_be_bytes());
         Ok(data)
     }
+}
+
+fn may_go_on(
+    held: &Reservations,
+    seat: &Seat,
+    begun: u64,
+    operation: &Operation,
+) -> Result<(), Refused> {
+    match seat.aborts() == begun {
+        true => permitted(held, seat, operation),
+        // Its initiator is not answered.
+        false => Err(Sense::CLEARED.into()),
+    }
+}
+
+/// Which functions of task management there are.
+fn task_functions(extended: bool) -> Vec<u8> {
+    const ABORT_TASK: u8 = 0x80;
+    const ABORT_TASK_SET: u8 = 0x40;
+    const CLEAR_TASK_SET: u8 = 0x10;
+    const UNIT_RESET: u8 = 0x08;
+    const TARGET_RESET: u8 = 0x02;
+    let all = ABORT_TASK | ABORT_TASK_SET | CLEAR_TASK_SET | UNIT_RESET | TARGET_RESET;
+    let mut data = vec![all, 0, 0, 0];
+    if extended {
+        data[3] = 12;
+        data.resize(16, 0);
+    }
+    data
 }
 
 /// The answer to INQUIRY and the like for a number that no unit has.

@@ -1,12 +1,17 @@
 //! A logical unit: SCSI commands of SPC-4 and SBC-3 to a block device. It knows nothing of iSCSI.
 //!
-//! `sense` is why a command fails, `table` which commands there are, `cdb` parses one, `inquiry` and `mode` describe
-//! the unit, `unit` is the device with its limits, `execute` carries commands out.
+//! `sense` is why a command fails, `table` which commands there are, `reserve` who may use the unit, `cdb` parses a
+//! command, `seat` is an initiator, `unit` the device with its limits, `inquiry`, `mode` and `log` describe it,
+//! `held` has reservations change, `execute` carries commands out.
 
 pub(crate) mod cdb;
 pub(crate) mod execute;
+mod held;
 mod inquiry;
+mod log;
 mod mode;
+pub(crate) mod reserve;
+pub(crate) mod seat;
 pub(crate) mod sense;
 mod table;
 pub(crate) mod unit;

@@ -4,6 +4,22 @@
 pub(crate) mod status {
     pub(crate) const GOOD: u8 = 0x00;
     pub(crate) const CHECK_CONDITION: u8 = 0x02;
+    pub(crate) const RESERVATION_CONFLICT: u8 = 0x18;
+}
+
+/// Why a command is not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Another initiator has reserved the unit.
+    Conflict,
+    /// What sense data say.
+    Check(Sense),
+}
+
+impl From<Sense> for Refused {
+    fn from(sense: Sense) -> Refused {
+        Refused::Check(sense)
+    }
 }
 
 /// A sense key with an additional sense code and its qualifier.
@@ -12,6 +28,13 @@ pub(crate) struct Sense {
     key: u8,
     code: (u8, u8),
     information: Option<u32>,
+}
+
+/// Key, code and qualifier, as manuals write them.
+impl std::fmt::Display for Sense {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:x}/{:02x}/{:02x}", self.key, self.code.0, self.code.1)
+    }
 }
 
 impl Sense {
@@ -26,9 +49,15 @@ impl Sense {
     pub(crate) const FIELD_IN_CDB: Sense = Sense::new(0x5, 0x24, 0x00);
     pub(crate) const NO_UNIT: Sense = Sense::new(0x5, 0x25, 0x00);
     pub(crate) const FIELD_IN_LIST: Sense = Sense::new(0x5, 0x26, 0x00);
+    pub(crate) const WRONG_RELEASE: Sense = Sense::new(0x5, 0x26, 0x04);
+    pub(crate) const NO_REGISTRATIONS: Sense = Sense::new(0x5, 0x55, 0x04);
     pub(crate) const NOT_SAVED: Sense = Sense::new(0x5, 0x39, 0x00);
     pub(crate) const POWER_ON: Sense = Sense::new(0x6, 0x29, 0x00);
     pub(crate) const RESET: Sense = Sense::new(0x6, 0x29, 0x03);
+    pub(crate) const RESERVATIONS_PREEMPTED: Sense = Sense::new(0x6, 0x2a, 0x03);
+    pub(crate) const RESERVATIONS_RELEASED: Sense = Sense::new(0x6, 0x2a, 0x04);
+    pub(crate) const REGISTRATIONS_PREEMPTED: Sense = Sense::new(0x6, 0x2a, 0x05);
+    pub(crate) const CLEARED: Sense = Sense::new(0x6, 0x2f, 0x00);
     pub(crate) const CAPACITY: Sense = Sense::new(0x6, 0x2a, 0x09);
     pub(crate) const LUNS: Sense = Sense::new(0x6, 0x3f, 0x0e);
     pub(crate) const PROTECTED: Sense = Sense::new(0x7, 0x27, 0x00);
@@ -63,6 +92,11 @@ impl Sense {
             _ if is_write => Sense::UNWRITABLE,
             _ => Sense::UNREADABLE,
         }
+    }
+
+    /// Whether the device is the reason, and not what was asked for.
+    pub(crate) fn is_of_device(self) -> bool {
+        matches!(self.key, 0x3 | 0x4) || self == Sense::NO_SPACE
     }
 
     /// In the fixed format.

@@ -34,19 +34,30 @@ pub(super) const WRITE_6: u8 = 0x0a;
 pub(super) const INQUIRY: u8 = 0x12;
 pub(super) const MODE_SELECT_6: u8 = 0x15;
 pub(super) const MODE_SENSE_6: u8 = 0x1a;
+pub(super) const RESERVE_6: u8 = 0x16;
+pub(super) const RELEASE_6: u8 = 0x17;
+pub(super) const START_STOP_UNIT: u8 = 0x1b;
 pub(super) const READ_CAPACITY_10: u8 = 0x25;
 pub(super) const READ_10: u8 = 0x28;
 pub(super) const WRITE_10: u8 = 0x2a;
+pub(super) const WRITE_AND_VERIFY_10: u8 = 0x2e;
 pub(super) const VERIFY_10: u8 = 0x2f;
+pub(super) const PRE_FETCH_10: u8 = 0x34;
 pub(super) const SYNCHRONIZE_CACHE_10: u8 = 0x35;
 pub(super) const WRITE_SAME_10: u8 = 0x41;
 pub(super) const UNMAP: u8 = 0x42;
+pub(super) const LOG_SENSE: u8 = 0x4d;
 pub(super) const MODE_SELECT_10: u8 = 0x55;
 pub(super) const MODE_SENSE_10: u8 = 0x5a;
+pub(super) const PERSISTENT_RESERVE_IN: u8 = 0x5e;
+pub(super) const PERSISTENT_RESERVE_OUT: u8 = 0x5f;
 pub(super) const READ_16: u8 = 0x88;
 pub(super) const COMPARE_AND_WRITE: u8 = 0x89;
 pub(super) const WRITE_16: u8 = 0x8a;
+pub(super) const OR_WRITE: u8 = 0x8b;
+pub(super) const WRITE_AND_VERIFY_16: u8 = 0x8e;
 pub(super) const VERIFY_16: u8 = 0x8f;
+pub(super) const PRE_FETCH_16: u8 = 0x90;
 pub(super) const SYNCHRONIZE_CACHE_16: u8 = 0x91;
 pub(super) const WRITE_SAME_16: u8 = 0x93;
 pub(super) const SERVICE_ACTION_IN_16: u8 = 0x9e;
@@ -54,11 +65,29 @@ pub(super) const REPORT_LUNS: u8 = 0xa0;
 pub(super) const MAINTENANCE_IN: u8 = 0xa3;
 pub(super) const READ_12: u8 = 0xa8;
 pub(super) const WRITE_12: u8 = 0xaa;
+pub(super) const WRITE_AND_VERIFY_12: u8 = 0xae;
 pub(super) const VERIFY_12: u8 = 0xaf;
 
 pub(super) const READ_CAPACITY_16: u16 = 0x10;
 pub(super) const GET_LBA_STATUS: u16 = 0x12;
 pub(super) const REPORT_OPCODES: u16 = 0x0c;
+pub(super) const REPORT_TASK_FUNCTIONS: u16 = 0x0d;
+
+/// The service actions of PERSISTENT RESERVE IN and OUT.
+pub(super) mod reserve {
+    pub(in crate::scsi) const READ_KEYS: u16 = 0;
+    pub(in crate::scsi) const READ_RESERVATION: u16 = 1;
+    pub(in crate::scsi) const REPORT_CAPABILITIES: u16 = 2;
+    pub(in crate::scsi) const READ_FULL_STATUS: u16 = 3;
+
+    pub(in crate::scsi) const REGISTER: u16 = 0;
+    pub(in crate::scsi) const RESERVE: u16 = 1;
+    pub(in crate::scsi) const RELEASE: u16 = 2;
+    pub(in crate::scsi) const CLEAR: u16 = 3;
+    pub(in crate::scsi) const PREEMPT: u16 = 4;
+    pub(in crate::scsi) const PREEMPT_AND_ABORT: u16 = 5;
+    pub(in crate::scsi) const REGISTER_AND_IGNORE: u16 = 6;
+}
 
 /// All of them.
 pub(super) const COMMANDS: &[Known] = &[
@@ -69,15 +98,65 @@ pub(super) const COMMANDS: &[Known] = &[
     plain(&[INQUIRY, 1, F, F, F, 0]),
     plain(&[MODE_SELECT_6, 0x11, 0, 0, F, 0]),
     plain(&[MODE_SENSE_6, 0x08, F, F, F, 0]),
+    plain(&[RESERVE_6, 0, 0, 0, 0, 0]),
+    plain(&[RELEASE_6, 0, 0, 0, 0, 0]),
+    plain(&[START_STOP_UNIT, 1, 0, 0, 0x05, 0]),
     plain(&[READ_CAPACITY_10, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
     plain(&[READ_10, 0x18, F, F, F, F, G, F, F, 0]),
     plain(&[WRITE_10, 0x18, F, F, F, F, G, F, F, 0]),
+    plain(&[WRITE_AND_VERIFY_10, 0x16, F, F, F, F, G, F, F, 0]),
     plain(&[VERIFY_10, 0x16, F, F, F, F, G, F, F, 0]),
+    plain(&[PRE_FETCH_10, 2, F, F, F, F, G, F, F, 0]),
     plain(&[SYNCHRONIZE_CACHE_10, 2, F, F, F, F, G, F, F, 0]),
     plain(&[WRITE_SAME_10, 0x08, F, F, F, F, G, F, F, 0]),
     plain(&[UNMAP, 0, 0, 0, 0, 0, G, F, F, 0]),
+    plain(&[LOG_SENSE, 0, F, F, 0, F, F, F, F, 0]),
     plain(&[MODE_SELECT_10, 0x11, 0, 0, 0, 0, 0, F, F, 0]),
     plain(&[MODE_SENSE_10, 0x18, F, F, 0, 0, 0, F, F, 0]),
+    action(
+        reserve::READ_KEYS,
+        &[PERSISTENT_RESERVE_IN, 0, 0, 0, 0, 0, 0, F, F, 0],
+    ),
+    action(
+        reserve::READ_RESERVATION,
+        &[PERSISTENT_RESERVE_IN, 1, 0, 0, 0, 0, 0, F, F, 0],
+    ),
+    action(
+        reserve::REPORT_CAPABILITIES,
+        &[PERSISTENT_RESERVE_IN, 2, 0, 0, 0, 0, 0, F, F, 0],
+    ),
+    action(
+        reserve::READ_FULL_STATUS,
+        &[PERSISTENT_RESERVE_IN, 3, 0, 0, 0, 0, 0, F, F, 0],
+    ),
+    action(
+        reserve::REGISTER,
+        &[PERSISTENT_RESERVE_OUT, 0, F, 0, 0, F, F, F, F, 0],
+    ),
+    action(
+        reserve::RESERVE,
+        &[PERSISTENT_RESERVE_OUT, 1, F, 0, 0, F, F, F, F, 0],
+    ),
+    action(
+        reserve::RELEASE,
+        &[PERSISTENT_RESERVE_OUT, 2, F, 0, 0, F, F, F, F, 0],
+    ),
+    action(
+        reserve::CLEAR,
+        &[PERSISTENT_RESERVE_OUT, 3, F, 0, 0, F, F, F, F, 0],
+    ),
+    action(
+        reserve::PREEMPT,
+        &[PERSISTENT_RESERVE_OUT, 4, F, 0, 0, F, F, F, F, 0],
+    ),
+    action(
+        reserve::PREEMPT_AND_ABORT,
+        &[PERSISTENT_RESERVE_OUT, 5, F, 0, 0, F, F, F, F, 0],
+    ),
+    action(
+        reserve::REGISTER_AND_IGNORE,
+        &[PERSISTENT_RESERVE_OUT, 6, F, 0, 0, F, F, F, F, 0],
+    ),
     plain(&[READ_16, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
     plain(&[
         COMPARE_AND_WRITE,
@@ -98,7 +177,27 @@ pub(super) const COMMANDS: &[Known] = &[
         0,
     ]),
     plain(&[WRITE_16, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    plain(&[OR_WRITE, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    plain(&[
+        WRITE_AND_VERIFY_16,
+        0x16,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        F,
+        G,
+        0,
+    ]),
     plain(&[VERIFY_16, 0x16, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    plain(&[PRE_FETCH_16, 2, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
     plain(&[
         SYNCHRONIZE_CACHE_16,
         2,
@@ -182,8 +281,13 @@ pub(super) const COMMANDS: &[Known] = &[
         REPORT_OPCODES,
         &[MAINTENANCE_IN, 0x0c, 0x87, F, F, F, F, F, F, F, 0, 0],
     ),
+    action(
+        REPORT_TASK_FUNCTIONS,
+        &[MAINTENANCE_IN, 0x0d, 0x80, 0, 0, 0, F, F, F, F, 0, 0],
+    ),
     plain(&[READ_12, 0x18, F, F, F, F, F, F, F, F, G, 0]),
     plain(&[WRITE_12, 0x18, F, F, F, F, F, F, F, F, G, 0]),
+    plain(&[WRITE_AND_VERIFY_12, 0x16, F, F, F, F, F, F, F, F, G, 0]),
     plain(&[VERIFY_12, 0x16, F, F, F, F, F, F, F, F, G, 0]),
 ];
 

@@ -1,14 +1,17 @@
 //! A logical unit: a device with its limits.
 
 use std::convert::Infallible;
+use std::fmt::Debug;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use block::{BlockDevice, SectorSizes};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::cdb::{Blocks, Compared, Operation};
+use super::reserve::{LIST_LEN, Need, Reservations};
+use super::seat::Seat;
 use super::sense::Sense;
 
 /// One command reads or writes at most so many bytes.
@@ -44,16 +47,39 @@ pub(crate) struct Port<'a> {
     pub(crate) is_read_only: bool,
 }
 
+/// Keeps what a unit has beside its blocks.
+pub trait Keeper: Debug + Send + Sync {
+    /// The reservations that were saved last; none if there are none.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn load(&self) -> io::Result<Option<String>>;
+
+    /// Saves reservations in place of the last ones, or that there are none. They are durable when this returns.
+    ///
+    /// # Errors
+    /// If they are not saved. Then the last ones are still there.
+    fn save(&self, text: Option<&str>) -> io::Result<()>;
+
+    /// How many bytes can still be stored where the device has holes; none if that is not known.
+    fn room(&self) -> Option<u64> {
+        None
+    }
+}
+
 /// A device with an identity.
 pub(crate) struct Unit {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) identity: Identity,
     pub(crate) is_read_only: bool,
     sectors: SectorSizes,
-    /// Held for writing by what reads and then writes as one.
-    pub(super) atomic: RwLock<()>,
-    /// How often it was reset.
-    resets: AtomicU64,
+    /// Who may use it. Held for reading by what changes blocks, and for writing by what changes reservations, and
+    /// by what reads and then writes as one. So a change of reservations waits for commands that it would refuse.
+    pub(super) held: RwLock<Reservations>,
+    /// Where reservations are kept.
+    pub(super) keeper: Option<Arc<dyn Keeper>>,
+    /// The initiators that use it.
+    pub(super) seats: Mutex<Vec<Arc<Seat>>>,
     /// Dropped after the device.
     _end: Sender<Infallible>,
 }
@@ -73,6 +99,8 @@ impl Unit {
         device: Arc<dyn BlockDevice>,
         identity: Identity,
         is_read_only: bool,
+        keeper: Option<Arc<dyn Keeper>>,
+        reservations: Reservations,
     ) -> (Unit, Receiver<Infallible>) {
         let sectors = device.sector_sizes();
         let (end, ended) = channel();
@@ -81,20 +109,12 @@ impl Unit {
             identity,
             is_read_only,
             sectors,
-            atomic: RwLock::new(()),
-            resets: AtomicU64::new(0),
+            held: RwLock::new(reservations),
+            keeper,
+            seats: Mutex::default(),
             _end: end,
         };
         (unit, ended)
-    }
-
-    /// Has all sessions forget their tasks for it.
-    pub(crate) fn reset(&self) {
-        self.resets.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn resets(&self) -> u64 {
-        self.resets.load(Relaxed)
     }
 
     /// The size of a block, in bytes.
@@ -117,13 +137,16 @@ impl Unit {
         use Operation as O;
         let block = u64::from(self.block());
         let (blocks, most) = match *operation {
-            O::Read { blocks } | O::Write { blocks, .. } => (blocks, TRANSFER_MAX / block),
+            O::Read { blocks }
+            | O::Write { blocks, .. }
+            | O::OrWrite { blocks, .. }
+            | O::WriteAndVerify { blocks, .. } => (blocks, TRANSFER_MAX / block),
             O::Verify {
                 blocks,
                 compared: Compared::All,
             } => (blocks, TRANSFER_MAX / block),
             O::Verify { blocks, .. } => (blocks, RANGE_MAX / block),
-            O::Flush { blocks } => (blocks, u64::MAX),
+            O::Flush { blocks } | O::PreFetch { blocks } => (blocks, u64::MAX),
             O::WriteSame { blocks, .. } => (blocks, SAME_MAX),
             O::CompareAndWrite { blocks, .. } => (blocks, COMPARED_MAX),
             _ => (Blocks { first: 0, count: 0 }, 0),
@@ -136,15 +159,13 @@ impl Unit {
             return Err(Sense::FIELD_IN_CDB);
         }
         let len = (blocks.count * block) as usize;
-        let changes = matches!(
-            operation,
-            O::Write { .. } | O::Unmap { .. } | O::WriteSame { .. } | O::CompareAndWrite { .. }
-        );
-        if changes && (self.is_read_only || port.is_read_only) {
+        if changes_blocks(operation) && (self.is_read_only || port.is_read_only) {
             return Err(Sense::PROTECTED);
         }
         Ok(match *operation {
-            O::Write { .. } => len,
+            O::Write { .. } | O::OrWrite { .. } | O::WriteAndVerify { .. } => len,
+            O::Reserve { len, .. } if len != LIST_LEN => return Err(Sense::LIST_LENGTH),
+            O::Reserve { len, .. } => len,
             O::Verify { compared, .. } => match compared {
                 Compared::Nothing => 0,
                 Compared::All => len,
@@ -160,7 +181,12 @@ impl Unit {
 
     /// Reads a part of what [`Answer::Read`] says.
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Sense> {
-        let _shared = self.atomic.read();
+        let _shared = self.held.read();
+        self.read_alone(offset, out)
+    }
+
+    /// Reads where [`Unit::held`] is locked already.
+    pub(super) fn read_alone(&self, offset: u64, out: &mut [u8]) -> Result<(), Sense> {
         let read = self.device.read_at(offset, out);
         read.map_err(|error| self.failed(&error, false))
     }
@@ -169,5 +195,54 @@ impl Unit {
     pub(super) fn failed(&self, error: &block::Error, is_write: bool) -> Sense {
         tracing::warn!(unit = self.identity.name, %error, "a command failed");
         Sense::of(error, is_write)
+    }
+}
+
+/// Whether it writes to the device.
+fn changes_blocks(operation: &Operation) -> bool {
+    use Operation as O;
+    matches!(
+        operation,
+        O::Write { .. }
+            | O::OrWrite { .. }
+            | O::WriteAndVerify { .. }
+            | O::Unmap { .. }
+            | O::WriteSame { .. }
+            | O::CompareAndWrite { .. }
+    )
+}
+
+/// What a command needs from reservations (SPC-4, table 66; SBC-3, table 13).
+pub(super) fn need(operation: &Operation) -> Need {
+    use Operation as O;
+    match operation {
+        O::Inquiry { .. }
+        | O::ReportLuns { .. }
+        | O::RequestSense { .. }
+        | O::LogSense { .. }
+        // These look themselves.
+        | O::Simply { .. }
+        | O::Reserve { .. } => Need::Nothing,
+        O::TestUnitReady
+        | O::ReadCapacity10
+        | O::ReadCapacity16
+        | O::AskReservations { .. }
+        | O::StartStop { start: true } => Need::Presence,
+        O::Read { .. }
+        | O::Verify { .. }
+        | O::PreFetch { .. }
+        | O::LbaStatus { .. }
+        | O::ModeSense { .. }
+        | O::Opcodes { .. }
+        | O::TaskFunctions { .. } => Need::Read,
+        O::StartStop { start: false }
+        | O::ModeSelect { .. }
+        | O::Flush { .. }
+        | O::Write { .. }
+        | O::OrWrite { .. }
+        | O::WriteAndVerify { .. }
+        | O::Unmap { .. }
+        | O::WriteSame { .. }
+        | O::CompareAndWrite { .. } => Need::Write,
     }
 }

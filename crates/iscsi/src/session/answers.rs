@@ -1,9 +1,12 @@
-//! SCSI commands: sending their answers and data.
+//! SCSI commands: their answers and data.
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::tasks::expected_back;
-use super::{Connection, KEPT_MAX, Result};
-use crate::pdu::{FINAL, Head, NO_TAG, append_with, response};
-use crate::scsi::sense::{Sense, status};
+use super::{Result, Shared};
+use crate::output::{Answers, KEPT_MAX};
+use crate::pdu::{FINAL, Head, NO_TAG, response};
+use crate::scsi::sense::{Refused, Sense, status};
 use crate::scsi::unit::Unit;
 
 const OVERFLOW: u8 = 0x04;
@@ -29,23 +32,53 @@ fn response_to(head: &Head, status: u8) -> Head {
     reply
 }
 
-impl Connection<'_> {
+impl Shared {
     /// Answers a command that was carried out, with `actual` bytes.
-    pub(super) fn good(&mut self, head: &Head, actual: usize, sent: u32) -> Result<()> {
+    pub(super) fn good(
+        &self,
+        out: &mut Answers,
+        head: &Head,
+        actual: usize,
+        sent: u32,
+    ) -> Result<()> {
         let mut reply = response_to(head, status::GOOD);
         residual(&mut reply, head.u32(20) as usize, actual);
         reply.put32(36, sent);
-        self.answer(&mut reply, true, &[])
+        self.answer(out, &mut reply, &[])
+    }
+
+    fn answer(&self, out: &mut Answers, reply: &mut Head, data: &[u8]) -> Result<()> {
+        out.put(reply, true, data);
+        match out.len() >= KEPT_MAX {
+            true => self.output.send(out),
+            false => Ok(()),
+        }
     }
 
     /// Answers a command that failed.
-    pub(super) fn fail(&mut self, head: &Head, sense: Sense) -> Result<()> {
-        self.fail_after(head, sense, 0, 0)
+    pub(super) fn fail(
+        &self,
+        out: &mut Answers,
+        head: &Head,
+        refused: impl Into<Refused>,
+    ) -> Result<()> {
+        match refused.into() {
+            Refused::Check(sense) => self.fail_after(out, head, sense, 0, 0),
+            Refused::Conflict => {
+                if let Some(target) = self.target() {
+                    target.conflicts.fetch_add(1, Relaxed);
+                }
+                let mut reply = response_to(head, status::RESERVATION_CONFLICT);
+                residual(&mut reply, head.u32(20) as usize, 0);
+                self.answer(out, &mut reply, &[])
+            }
+        }
     }
 
     /// Answers a command that failed after `done` bytes, or that needs so many.
     pub(super) fn fail_after(
-        &mut self,
+        &self,
+        out: &mut Answers,
         head: &Head,
         sense: Sense,
         done: usize,
@@ -56,65 +89,64 @@ impl Connection<'_> {
         reply.put32(36, sent);
         let mut data = vec![0, 18];
         data.extend(sense.fixed());
-        self.answer(&mut reply, true, &data)
+        self.answer(out, &mut reply, &data)
     }
 
     /// Answers with data, as many as are expected.
-    pub(super) fn send_data(&mut self, head: &Head, data: &[u8]) -> Result<()> {
-        let fill = |_: &Self, at: usize, out: &mut [u8]| {
-            out.copy_from_slice(&data[at..at + out.len()]);
+    pub(super) fn send_data(&self, out: &mut Answers, head: &Head, data: &[u8]) -> Result<()> {
+        let fill = |at: usize, room: &mut [u8]| {
+            room.copy_from_slice(&data[at..at + room.len()]);
             Ok(())
         };
-        self.send_pieces(head, data.len(), self.session.agreed.send_max, fill)
+        self.send_pieces(out, head, data.len(), self.agreed.send_max, fill)
     }
 
     /// Answers with what the device has.
     pub(super) fn send_blocks(
-        &mut self,
+        &self,
+        out: &mut Answers,
         head: &Head,
         unit: &Unit,
-        offset: u64,
-        len: usize,
+        (offset, len): (u64, usize),
     ) -> Result<()> {
         let block = unit.block() as usize;
-        let send_max = self.session.agreed.send_max;
+        let send_max = self.agreed.send_max;
         let piece = send_max - send_max % block;
         let total = len.min(expected_back(head));
-        let is_whole = [total, self.session.agreed.burst]
+        let is_whole = [total, self.agreed.burst]
             .iter()
             .all(|len| len.is_multiple_of(block));
         if piece > 0 && is_whole {
-            let fill = |_: &Self, at: usize, out: &mut [u8]| unit.read(offset + at as u64, out);
-            return self.send_pieces(head, len, piece, fill);
+            let fill = |at: usize, room: &mut [u8]| unit.read(offset + at as u64, room);
+            return self.send_pieces(out, head, len, piece, fill);
         }
         // A part of a block is wanted: the device does not read such.
         let mut data = vec![0; len];
         match unit.read(offset, &mut data) {
-            Ok(()) => self.send_data(head, &data),
-            Err(sense) => self.fail(head, sense),
+            Ok(()) => self.send_data(out, head, &data),
+            Err(sense) => self.fail(out, head, sense),
         }
     }
 
     fn send_pieces(
-        &mut self,
+        &self,
+        out: &mut Answers,
         head: &Head,
         len: usize,
         piece: usize,
-        fill: impl Fn(&Self, usize, &mut [u8]) -> std::result::Result<(), Sense>,
+        fill: impl Fn(usize, &mut [u8]) -> std::result::Result<(), Sense>,
     ) -> Result<()> {
         let total = len.min(expected_back(head));
         if total == 0 {
-            return self.good(head, len, 0);
+            return self.good(out, head, len, 0);
         }
         let (mut done, mut burst, mut sent) = (0, 0, 0);
         while done < total {
-            let n = piece
-                .min(total - done)
-                .min(self.session.agreed.burst - burst);
+            let n = piece.min(total - done).min(self.agreed.burst - burst);
             let is_last = done + n == total;
             (burst, done) = (burst + n, done + n);
             // A sequence is not longer than was agreed on.
-            let ends = is_last || burst == self.session.agreed.burst;
+            let ends = is_last || burst == self.agreed.burst;
             if ends {
                 burst = 0;
             }
@@ -123,26 +155,17 @@ impl Connection<'_> {
             reply.put32(20, NO_TAG);
             reply.put32(36, sent);
             reply.put32(40, (done - n) as u32);
-            let mut out = std::mem::take(&mut self.out);
-            let mut numbered = reply;
-            let status = self.session.status;
             if is_last {
-                numbered.0[1] |= HAS_STATUS;
-                residual(&mut numbered, head.u32(20) as usize, len);
+                reply.0[1] |= HAS_STATUS;
+                residual(&mut reply, head.u32(20) as usize, len);
             }
-            self.number(&mut numbered, is_last);
-            let digests = self.session.agreed.digests;
-            let filled = append_with(&mut out, &mut numbered, digests, n, |room| {
-                fill(self, done - n, room)
-            });
-            self.out = out;
+            let filled = out.put_with(&mut reply, is_last, n, |room| fill(done - n, room));
             if let Err(sense) = filled {
-                self.session.status = status;
-                return self.fail_after(head, sense, done - n, sent);
+                return self.fail_after(out, head, sense, done - n, sent);
             }
             sent += 1;
-            if self.out.len() >= KEPT_MAX {
-                self.send()?;
+            if out.len() >= KEPT_MAX {
+                self.output.send(out)?;
             }
         }
         Ok(())

@@ -1,9 +1,14 @@
 //! The second phase of a connection: commands and answers.
 //!
-//! One thread serves a connection. It carries a command out when all its data are here, and keeps answers until
-//! nothing waits any more. Commands that wait for data are kept in a table; others overtake them.
+//! One thread receives what the initiator sends. While the device is fast it carries a command out itself when all its
+//! data are here, and keeps answers until nothing waits any more: many small commands cost one system call to receive
+//! and one to send, and no other thread is woken. What takes long is for the helpers of the session (`jobs`), which
+//! carry it out beside each other. Commands that wait for data are kept in a table; others overtake them.
 
 mod answers;
+mod carry_out;
+mod jobs;
+mod manage;
 mod task;
 mod tasks;
 mod text;
@@ -11,21 +16,25 @@ mod units;
 mod views;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::{Builder, Scope};
 
 use crate::error::Gone;
+use crate::keys::Agreed;
 use crate::link::{Input, Link};
 use crate::login::{Purpose, Session};
-use crate::pdu::{FINAL, Head, NO_TAG, Received, SEGMENT_MAX, append, request, response};
-use crate::target::{Target, Targets};
+use crate::output::{Answers, KEPT_MAX, Output};
+use crate::pdu::{FINAL, Head, NO_TAG, Received, SEGMENT_MAX, request, response};
+use crate::target::{Attached, Target, Targets};
+use jobs::Jobs;
 use task::Task;
 use units::Units;
 
-pub(crate) type Result<T> = std::result::Result<T, Gone>;
+pub(crate) use jobs::Helpers;
 
-/// So many commands may wait.
-const WINDOW: u32 = 64;
-/// Answers are sent when there are so many bytes of them.
-const KEPT_MAX: usize = 256 << 10;
+pub(crate) type Result<T> = std::result::Result<T, Gone>;
 
 /// Why a PDU is rejected.
 mod reason {
@@ -34,17 +43,35 @@ mod reason {
     pub(super) const INVALID_FIELD: u8 = 0x09;
 }
 
-/// A connection that has logged in.
-struct Connection<'a> {
-    link: &'a dyn Link,
-    targets: &'a Targets,
-    session: Session,
+/// What all threads of a session use.
+struct Shared {
+    purpose: Purpose,
+    agreed: Agreed,
+    output: Arc<Output>,
+    jobs: Jobs,
+    /// What a command lately took beyond what its size explains, in nanoseconds.
+    excess: AtomicU64,
+}
+
+/// A connection that has logged in, for the thread that receives.
+struct Connection<'scope, 'env> {
+    link: &'env dyn Link,
+    targets: &'env Targets,
+    shared: &'env Shared,
+    scope: &'scope Scope<'scope, 'env>,
+    helpers: &'env Helpers,
+    initiator: &'env str,
+    cid: [u8; 2],
     /// Answers that are not sent yet.
-    out: Vec<u8>,
-    /// Commands that wait for data, by tag.
+    out: Answers,
+    /// How many commands came.
+    count: u64,
+    /// Commands that wait for data, or for others, by tag.
     tasks: BTreeMap<u32, Task>,
     /// Those that were not asked for their data yet.
     unasked: VecDeque<u32>,
+    /// Space for data of commands.
+    spare: Vec<Vec<u8>>,
     next_transfer: u32,
     /// The units that the initiator sees.
     units: Units,
@@ -61,101 +88,153 @@ enum Next {
 
 /// Serves a connection until the initiator ends it.
 pub(crate) fn serve(
-    link: &dyn Link,
+    link: &Arc<dyn Link>,
     input: &mut Input,
     session: Session,
     targets: &Targets,
+    helpers: &Helpers,
 ) -> Result<()> {
-    let units = match &session.purpose {
+    let Session {
+        purpose,
+        initiator,
+        agreed,
+        cid,
+        command,
+        status,
+    } = session;
+    let output = Arc::new(Output::new(link, agreed.digests, status, command));
+    let units = match &purpose {
         Purpose::Discovery(_) => Units::default(),
-        Purpose::Use(attached) => Units::of(&attached.target, &session.initiator),
-    };
-    let mut connection = Connection {
-        link,
-        targets,
-        session,
-        out: Vec::new(),
-        tasks: BTreeMap::new(),
-        unasked: VecDeque::new(),
-        next_transfer: 0,
-        units,
-        more_text: Vec::new(),
-    };
-    let mut received = Received::new();
-    loop {
-        if input.is_empty() {
-            connection.send()?;
+        Purpose::Use(attached) => {
+            attached.target.can_be_told(attached.number, &output);
+            Units::of(&attached.target, &attached.nexus, &mut Units::default()).0
         }
-        let digests = connection.session.agreed.digests;
-        if !received.next(link, input, digests, SEGMENT_MAX)? {
-            return Ok(());
+    };
+    let shared = Shared {
+        purpose,
+        agreed,
+        output,
+        jobs: Jobs::default(),
+        excess: AtomicU64::new(0),
+    };
+    std::thread::scope(|scope| {
+        let mut connection = Connection {
+            link: &**link,
+            targets,
+            shared: &shared,
+            scope,
+            helpers,
+            initiator: &initiator,
+            cid,
+            out: Answers::new(agreed.digests),
+            count: 0,
+            tasks: BTreeMap::new(),
+            unasked: VecDeque::new(),
+            spare: Vec::new(),
+            next_transfer: 0,
+            units,
+            more_text: Vec::new(),
+        };
+        let served = catch_unwind(AssertUnwindSafe(|| connection.work(input)));
+        // Helpers that wait for the initiator do not wait any longer.
+        shared.jobs.end();
+        if !matches!(served, Ok(Ok(()))) {
+            link.cut();
         }
-        if connection.take(&mut received)? == Next::End {
-            return connection.send();
+        served.unwrap_or(Err(Gone::Protocol("a command made this program fail")))
+    })
+}
+
+impl Shared {
+    fn attached(&self) -> Option<&Attached> {
+        match &self.purpose {
+            Purpose::Discovery(_) => None,
+            Purpose::Use(attached) => Some(attached),
+        }
+    }
+
+    fn target(&self) -> Option<&Target> {
+        self.attached().map(|attached| &*attached.target)
+    }
+
+    /// What a helper does until the session is over.
+    fn help(&self, link: &dyn Link) {
+        let mut out = Answers::new(self.agreed.digests);
+        while let Some(mut task) = self.jobs.next() {
+            let tag = task.head.tag();
+            let answered = catch_unwind(AssertUnwindSafe(|| {
+                let mut data = std::mem::take(&mut task.data);
+                self.carry_out(&task, &mut data[..], &mut out)?;
+                self.output.answered(1);
+                self.output.send(&mut out)
+            }));
+            self.jobs.ended(tag);
+            match answered {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => link.cut(),
+                Err(_) => {
+                    tracing::error!("a command made this program fail, and its session was ended");
+                    link.cut();
+                }
+            }
         }
     }
 }
 
-impl Connection<'_> {
-    fn target(&self) -> Option<&Target> {
-        match &self.session.purpose {
-            Purpose::Discovery(_) => None,
-            Purpose::Use(attached) => Some(&attached.target),
+impl<'scope, 'env> Connection<'scope, 'env> {
+    fn work(&mut self, input: &mut Input) -> Result<()> {
+        let mut received = Received::new();
+        let digests = self.shared.agreed.digests;
+        loop {
+            if input.is_empty() {
+                self.send()?;
+            }
+            if !received.next_head(self.link, input, digests, SEGMENT_MAX)? {
+                return Ok(());
+            }
+            let head = received.head.clone();
+            self.follow_views();
+            if head.opcode() == request::DATA {
+                self.data(&head, &mut received, input)?;
+                continue;
+            }
+            received.take_data(self.link, input, digests)?;
+            if self.take(&head, &mut received)? == Next::End {
+                return self.send();
+            }
         }
     }
 
     fn send(&mut self) -> Result<()> {
-        if !self.out.is_empty() {
-            self.link.send(&self.out)?;
-            self.out.clear();
-        }
-        Ok(())
+        self.shared.output.send(&mut self.out)
     }
 
     /// Appends a PDU to the answers. `has_status` are those that count as one.
     fn answer(&mut self, head: &mut Head, has_status: bool, data: &[u8]) -> Result<()> {
-        self.number(head, has_status);
-        append(&mut self.out, head, self.session.agreed.digests, data);
+        self.out.put(head, has_status, data);
         match self.out.len() >= KEPT_MAX {
             true => self.send(),
             false => Ok(()),
         }
     }
 
-    fn number(&mut self, head: &mut Head, has_status: bool) {
-        head.put32(24, self.session.status);
-        if has_status {
-            self.session.status = self.session.status.wrapping_add(1);
-        }
-        let waiting = u32::try_from(self.tasks.len()).unwrap_or(WINDOW);
-        let last = self.session.command.wrapping_sub(1);
-        head.put32(28, self.session.command);
-        head.put32(32, last.wrapping_add(WINDOW.saturating_sub(waiting)));
-    }
-
     /// Takes one PDU.
-    fn take(&mut self, received: &mut Received) -> Result<Next> {
-        let head = received.head.clone();
-        self.follow_views();
-        let opcode = head.opcode();
-        if opcode == request::DATA {
-            self.data(&head, received.data())?;
-            return Ok(Next::Go);
-        }
+    fn take(&mut self, head: &Head, received: &mut Received) -> Result<Next> {
+        let output = &self.shared.output;
         if !head.is_immediate() {
             // Another one was lost, or this one came before.
-            if head.u32(24) != self.session.command {
+            if head.u32(24) != output.command() {
                 return Ok(Next::Go);
             }
-            self.session.command = self.session.command.wrapping_add(1);
+            output.next_command();
         }
-        match (opcode, self.target().is_some()) {
-            (request::COMMAND, true) => self.command(&head, received.has_more, received.data())?,
-            (request::TASK, true) => self.manage(&head)?,
-            (request::NOP, _) => self.nop(&head, received.data())?,
-            (request::TEXT, _) => self.text(&head, received.data())?,
-            (request::LOGOUT, _) => return self.log_out(&head),
-            _ => self.reject(&head, reason::NOT_SUPPORTED)?,
+        match (head.opcode(), self.shared.target().is_some()) {
+            (request::COMMAND, true) => self.command(head, received.has_more, received.data())?,
+            (request::TASK, true) => self.manage(head)?,
+            (request::NOP, _) => self.nop(head, received.data())?,
+            (request::TEXT, _) => self.text(head, received.data())?,
+            (request::LOGOUT, _) => return self.log_out(head),
+            _ => self.reject(head, reason::NOT_SUPPORTED)?,
         }
         Ok(Next::Go)
     }
@@ -167,59 +246,23 @@ impl Connection<'_> {
         let mut reply = Head::new(response::NOP, FINAL);
         reply.put(8, &head.0[8..20]);
         reply.put32(20, NO_TAG);
-        let len = data.len().min(self.session.agreed.send_max);
+        let len = data.len().min(self.shared.agreed.send_max);
         self.answer(&mut reply, true, &data[..len])
     }
 
-    /// Task management.
-    fn manage(&mut self, head: &Head) -> Result<()> {
-        const DONE: u8 = 0;
-        const NO_TASK: u8 = 1;
-        const NO_UNIT: u8 = 2;
-        const NOT_REASSIGNED: u8 = 4;
-        const NOT_SUPPORTED: u8 = 5;
-        let (function, lun) = (head.flags() & 0x7f, head.lun());
-        let unit = self.unit(lun);
-        let done = match function {
-            ..6 if unit.is_none() => NO_UNIT,
-            // What is not waiting for data has been answered.
-            1 if self.tasks.contains_key(&head.u32(20)) => {
-                self.forget(|tag, _| tag == head.u32(20));
-                DONE
-            }
-            1 => NO_TASK,
-            2 => {
-                self.forget(|_, task| task.head.lun() == lun);
-                DONE
-            }
-            // Those of all sessions; the unit.
-            4 | 5 => {
-                unit.inspect(|unit| unit.reset());
-                self.look(lun);
-                DONE
-            }
-            // The target: what the initiator sees of it.
-            6 => {
-                self.reset_all();
-                DONE
-            }
-            8 => NOT_REASSIGNED,
-            _ => NOT_SUPPORTED,
-        };
-        let mut reply = Head::new(response::TASK, FINAL);
-        reply.0[2] = done;
-        reply.put32(16, head.tag());
-        self.answer(&mut reply, true, &[])
-    }
-
     fn log_out(&mut self, head: &Head) -> Result<Next> {
-        let is_own = head.0[20..22] == self.session.cid;
+        let is_own = head.0[20..22] == self.cid;
         let done = match head.flags() & 0x7f {
             0 => 0,
             1 if is_own => 0,
             1 => 1,
             _ => 2,
         };
+        if done == 0 {
+            // What was begun is answered first.
+            self.forget(|_, _| true);
+            self.shared.jobs.wait_for(&|_, _| true);
+        }
         let mut reply = Head::new(response::LOGOUT, FINAL);
         reply.0[2] = done;
         reply.put32(16, head.tag());
@@ -233,5 +276,32 @@ impl Connection<'_> {
         reply.0[2] = reason;
         reply.put32(16, NO_TAG);
         self.answer(&mut reply, true, &head.0)
+    }
+
+    /// Has a helper carry a command out.
+    fn hand_over(&mut self, task: Task) -> Result<()> {
+        let shared = self.shared;
+        if !shared.jobs.push(task) {
+            return Ok(());
+        }
+        if self.helpers.take() {
+            let (link, helpers) = (self.link, self.helpers);
+            let help = move || {
+                shared.help(link);
+                helpers.put_back();
+            };
+            let thread = Builder::new().name("iscsi-helper".into());
+            match thread.spawn_scoped(self.scope, help) {
+                Ok(_) => return Ok(()),
+                Err(error) => {
+                    self.helpers.put_back();
+                    tracing::warn!(%error, "a session has one thread less than it could use");
+                }
+            }
+        }
+        match shared.jobs.helper_failed() {
+            Some(task) => self.carry_out_here(task),
+            None => Ok(()),
+        }
     }
 }

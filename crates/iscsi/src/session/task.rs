@@ -1,14 +1,46 @@
-//! A command that waits for data.
+//! A command.
+
+use std::sync::{Arc, Weak};
 
 use crate::pdu::Head;
-use crate::scsi::cdb::Request;
+use crate::scsi::cdb::{Operation, Request};
+use crate::scsi::seat::Seat;
+use crate::scsi::unit::Unit;
+
+/// In which order a command is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// After the ordered ones that came before it.
+    Simple,
+    /// After all that came before it.
+    Ordered,
+    /// At once.
+    First,
+}
+
+/// The unit that a command is for, as its initiator sees it. The command does not keep it from going.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) unit: Weak<Unit>,
+    pub(super) seat: Arc<Seat>,
+    pub(super) is_read_only: bool,
+    /// How often commands of this initiator had been aborted when the command came.
+    pub(super) begun: u64,
+}
 
 /// A command.
 pub(super) struct Task {
     pub(super) head: Head,
+    /// None if the initiator sees no unit of this number.
+    pub(super) place: Option<Place>,
+    /// The numbers that it sees.
+    pub(super) luns: Arc<[u16]>,
     pub(super) request: Request,
+    /// How many came before it.
+    pub(super) number: u64,
     /// How many bytes it needs.
     pub(super) need: usize,
+    /// Those that came. It may be longer.
     pub(super) data: Vec<u8>,
     pub(super) received: usize,
     /// Whether more comes that was not asked for.
@@ -25,5 +57,46 @@ impl Task {
     /// How many bytes the initiator expects to send.
     pub(super) fn expected(&self) -> usize {
         self.head.u32(20) as usize
+    }
+
+    pub(super) fn order(&self) -> Order {
+        match self.head.flags() & 7 {
+            2 => Order::Ordered,
+            3 => Order::First,
+            _ => Order::Simple,
+        }
+    }
+
+    /// Whether all its data are here.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.is_open && self.received >= self.need
+    }
+
+    /// Whether it takes long by its nature. What reads and writes is measured instead.
+    pub(super) fn takes_long(&self) -> bool {
+        use Operation as O;
+        matches!(
+            self.request.operation,
+            O::Flush { .. }
+                | O::Verify { .. }
+                | O::Unmap { .. }
+                | O::WriteSame { .. }
+                | O::CompareAndWrite { .. }
+                | O::OrWrite { .. }
+                | O::WriteAndVerify { .. }
+                | O::Reserve { .. }
+                | O::PreFetch { .. }
+                | O::LbaStatus { .. }
+        )
+    }
+
+    /// How many bytes it reads or writes, if it is one that does only that.
+    pub(super) fn moves(&self) -> Option<usize> {
+        use Operation as O;
+        match self.request.operation {
+            O::Write { .. } => Some(self.need),
+            O::Read { .. } => Some(self.head.u32(20) as usize),
+            _ => None,
+        }
     }
 }

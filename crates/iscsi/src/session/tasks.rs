@@ -1,25 +1,37 @@
 //! SCSI commands: receiving them and their data.
 
-use super::task::Task;
-use super::{Connection, Result, WINDOW};
+use std::sync::Arc;
+
+use super::task::{Order, Task};
+use super::units::Seen;
+use super::{Connection, Result};
 use crate::error::Gone;
-use crate::pdu::{FINAL, Head, NO_TAG, response};
+use crate::link::Input;
+use crate::output::WINDOW;
+use crate::pdu::{FINAL, Head, NO_TAG, Received, response};
 use crate::scsi::cdb::{Operation, Request};
-use crate::scsi::execute;
-use crate::scsi::sense::Sense;
+use crate::scsi::sense::{Refused, Sense};
+use crate::scsi::unit::Port;
 
 const READS: u8 = 0x40;
 const WRITES: u8 = 0x20;
 /// So many commands are asked for data at a time.
 const ASKED_MAX: usize = 4;
+/// So many buffers are kept for data.
+const SPARE_MAX: usize = 4;
 
-impl Connection<'_> {
+impl Connection<'_, '_> {
     /// Takes a command with the data that came along.
     pub(super) fn command(&mut self, head: &Head, has_more: bool, data: &mut [u8]) -> Result<()> {
-        let agreed = self.session.agreed;
+        let agreed = self.shared.agreed;
         let expected = head.u32(20) as usize;
         let (writes, is_last) = (head.flags() & WRITES != 0, head.flags() & FINAL != 0);
-        if self.tasks.contains_key(&head.tag()) || self.tasks.len() > WINDOW as usize {
+        let waiting = self.shared.output.waiting();
+        let is_twice = || {
+            let tag = head.tag();
+            self.tasks.contains_key(&tag) || waiting > 0 && self.shared.jobs.has(tag)
+        };
+        if waiting > WINDOW as usize || is_twice() {
             return Err(Gone::Protocol(
                 "it has too many commands, or two with one tag",
             ));
@@ -31,26 +43,31 @@ impl Connection<'_> {
             return Err(Gone::Protocol("it announced data that were not agreed on"));
         }
         let begun = match data.len() > agreed.first_burst {
-            true => Err(Sense::TOO_MUCH_DATA),
+            true => Err(Sense::TOO_MUCH_DATA.into()),
             false => self.begin(head, has_more),
         };
+        let shared = self.shared;
         let (request, need) = match begun {
             Ok(begun) => begun,
-            Err(sense) => return self.fail(head, sense),
+            Err(refused) => return shared.fail(&mut self.out, head, refused),
         };
         // Half a command is not carried out, nor one that may mean another.
         let is_exact = matches!(request.operation, Operation::WriteSame { .. });
         let sent = if writes { expected } else { 0 };
         if matches!(request.operation, Operation::CompareAndWrite { .. }) && sent != need {
             // Its blocks and its data disagree.
-            return self.fail_after(head, Sense::FIELD_IN_CDB, need, 0);
+            return shared.fail_after(&mut self.out, head, Sense::FIELD_IN_CDB, need, 0);
         }
         if sent < need || is_exact && sent != need {
-            return self.fail_after(head, Sense::INFORMATION_UNIT, need, 0);
+            return shared.fail_after(&mut self.out, head, Sense::INFORMATION_UNIT, need, 0);
         }
-        let mut task = Task {
+        self.count += 1;
+        let task = Task {
             head: head.clone(),
             request,
+            number: self.count,
+            place: self.seen(head.lun()).map(Seen::place),
+            luns: Arc::clone(&self.units.numbers),
             need,
             data: Vec::new(),
             received: data.len(),
@@ -59,15 +76,91 @@ impl Connection<'_> {
             asks: 0,
             next_data: 0,
         };
-        if data.len() >= need && is_last {
-            return self.carry_out(&task, &mut data[..need]);
+        self.enter(task, data)
+    }
+
+    /// Has a command carried out, or wait.
+    fn enter(&mut self, mut task: Task, data: &mut [u8]) -> Result<()> {
+        let (tag, need) = (task.head.tag(), task.need);
+        if task.is_whole() && self.may_start(&task) && !self.is_for_helper(&task) {
+            if task.order() == Order::Ordered {
+                self.shared.jobs.wait_for(&|_, _| true);
+            }
+            return self
+                .shared
+                .carry_out(&task, &mut data[..need], &mut self.out);
         }
-        task.data.extend_from_slice(&data[..data.len().min(need)]);
-        self.tasks.insert(head.tag(), task);
-        if is_last {
-            self.unasked.push_back(head.tag());
+        let came = data.len().min(need);
+        if need > 0 {
+            task.data = self.space(need);
+            task.data[..came].copy_from_slice(&data[..came]);
         }
+        self.shared.output.wait_for(1);
+        if task.is_whole() && self.may_start(&task) {
+            return self.hand_over(task);
+        }
+        if task.received < task.need && !task.is_open {
+            self.unasked.push_back(tag);
+        }
+        self.tasks.insert(tag, task);
         self.ask()
+    }
+
+    /// Whether nothing that came before it has to be carried out first. Helpers may still be at work.
+    fn may_start(&self, task: &Task) -> bool {
+        let mut earlier = self.tasks.values().filter(|it| it.number < task.number);
+        match task.order() {
+            Order::First => true,
+            Order::Ordered => earlier.next().is_none(),
+            Order::Simple => !earlier.any(|it| it.order() == Order::Ordered),
+        }
+    }
+
+    fn is_for_helper(&self, task: &Task) -> bool {
+        let is_long = task.takes_long() || task.moves().is_some() && self.shared.is_slow();
+        is_long && task.order() == Order::Simple
+    }
+
+    /// Room for data. What it holds has no meaning.
+    fn space(&mut self, len: usize) -> Vec<u8> {
+        let mut space = self.spare.pop().unwrap_or_default();
+        if space.len() < len {
+            space.resize(len, 0);
+        }
+        space
+    }
+
+    /// Starts what has all its data, and waits for nothing else.
+    fn start(&mut self) -> Result<()> {
+        loop {
+            let ready = self.tasks.values();
+            let ready = ready.filter(|it| it.is_whole() && self.may_start(it));
+            let Some(first) = ready.min_by_key(|it| it.number) else {
+                return Ok(());
+            };
+            let tag = first.head.tag();
+            let Some(task) = self.tasks.remove(&tag) else {
+                return Ok(());
+            };
+            match self.is_for_helper(&task) {
+                true => self.hand_over(task)?,
+                false => self.carry_out_here(task)?,
+            }
+        }
+    }
+
+    /// Carries a command out that has waited.
+    pub(super) fn carry_out_here(&mut self, mut task: Task) -> Result<()> {
+        if task.order() == Order::Ordered {
+            self.shared.jobs.wait_for(&|_, _| true);
+        }
+        let mut data = std::mem::take(&mut task.data);
+        self.shared.output.answered(1);
+        let done = self.shared.carry_out(&task, &mut data, &mut self.out);
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(data);
+        }
+        done
     }
 
     /// Looks whether a command can be carried out, and how many bytes it needs.
@@ -75,14 +168,14 @@ impl Connection<'_> {
         &mut self,
         head: &Head,
         has_more: bool,
-    ) -> std::result::Result<(Request, usize), Sense> {
+    ) -> std::result::Result<(Request, usize), Refused> {
         let cdb = head.0[32..].first_chunk().expect("16 bytes");
         let request = match has_more {
             false => Request::decode(cdb),
             true => Err(Sense::FIELD_IN_CDB),
         };
         self.look(head.lun());
-        let unit = self.unit(head.lun());
+        let seen = self.seen(head.lun());
         let tells = request.is_ok_and(|request| {
             use Operation as O;
             matches!(
@@ -90,33 +183,43 @@ impl Connection<'_> {
                 O::Inquiry { .. } | O::ReportLuns { .. } | O::RequestSense { .. }
             )
         });
-        if !tells && let Some(attention) = self.attention(head.lun()) {
-            return Err(attention);
+        if !tells && let Some(attention) = seen.and_then(|seen| seen.seat.attention()) {
+            return Err(attention.into());
         }
         let request = request?;
-        match unit {
-            Some(unit) => {
-                let port = self.port(head.lun());
-                Ok((request, unit.check(&request.operation, &port)?))
-            }
-            None => Ok((request, 0)),
-        }
+        let seen = seen.and_then(|seen| Some((seen.unit.upgrade()?, seen)));
+        let (Some((unit, seen)), Some(target)) = (seen, self.shared.target()) else {
+            return Ok((request, 0));
+        };
+        let port = Port {
+            target: target.name(),
+            luns: &self.units.numbers,
+            is_read_only: seen.is_read_only,
+        };
+        unit.permit(&seen.seat, &request.operation)?;
+        Ok((request, unit.check(&request.operation, &port)?))
     }
 
-    /// Takes data of a command.
-    pub(super) fn data(&mut self, head: &Head, data: &[u8]) -> Result<()> {
-        let tag = head.tag();
+    /// Takes data of a command, straight into its buffer.
+    pub(super) fn data(
+        &mut self,
+        head: &Head,
+        received: &mut Received,
+        input: &mut Input,
+    ) -> Result<()> {
+        let (tag, digests, len) = (head.tag(), self.shared.agreed.digests, head.data_len());
         if let Some(task) = self.tasks.get(&tag) {
             self.look(task.head.lun());
         }
         // Of a command that was refused, or aborted.
         let Some(task) = self.tasks.get_mut(&tag) else {
-            return Ok(());
+            return received.take_data(self.link, input, digests);
         };
-        let end = task.received + data.len();
+        let end = task.received + len;
         let (is_asked, most) = match (head.u32(20), task.asked) {
             (NO_TAG, _) if task.is_open => {
-                (true, task.expected().min(self.session.agreed.first_burst))
+                let first_burst = self.shared.agreed.first_burst;
+                (true, task.expected().min(first_burst))
             }
             (transfer, Some((asked, end))) => (transfer == asked, end),
             _ => (false, 0),
@@ -125,20 +228,33 @@ impl Connection<'_> {
         let is_last = head.flags() & FINAL != 0;
         let is_short = is_last && !task.is_open && end != most;
         if !is_asked || !is_next || end > most || is_short {
+            received.take_data(self.link, input, digests)?;
             return self.give_up(tag);
         }
-        let wanted = data.len().min(task.need - task.data.len());
-        task.data.extend_from_slice(&data[..wanted]);
+        match task
+            .data
+            .get_mut(task.received..end)
+            .filter(|_| end <= task.need)
+        {
+            Some(room) => received.take_data_into(self.link, input, digests, room)?,
+            // More than it needs, which it said it would send.
+            None => {
+                received.take_data(self.link, input, digests)?;
+                let wanted = len.min(task.need.saturating_sub(task.received));
+                let room = task.data.get_mut(task.received..task.received + wanted);
+                let came = received.data();
+                room.into_iter()
+                    .for_each(|room| room.copy_from_slice(&came[..wanted]));
+            }
+        }
         (task.received, task.next_data) = (end, task.next_data.wrapping_add(1));
         if !is_last {
             return Ok(());
         }
         (task.is_open, task.asked, task.next_data) = (false, None, 0);
-        if task.received < task.need {
-            self.unasked.push_back(tag);
-        } else if let Some(mut task) = self.tasks.remove(&tag) {
-            let mut data = std::mem::take(&mut task.data);
-            self.carry_out(&task, &mut data)?;
+        match task.received < task.need {
+            true => self.unasked.push_back(tag),
+            false => self.start()?,
         }
         self.ask()
     }
@@ -146,8 +262,11 @@ impl Connection<'_> {
     /// Fails a command whose data are not what was asked for.
     fn give_up(&mut self, tag: u32) -> Result<()> {
         if let Some(task) = self.tasks.remove(&tag) {
-            self.fail(&task.head, Sense::TOO_MUCH_DATA)?;
+            self.shared.output.answered(1);
+            let shared = self.shared;
+            shared.fail(&mut self.out, &task.head, Sense::TOO_MUCH_DATA)?;
         }
+        self.start()?;
         self.ask()
     }
 
@@ -162,14 +281,13 @@ impl Connection<'_> {
             let Some(task) = self.tasks.get_mut(&tag) else {
                 continue;
             };
-            let len = (task.need - task.received).min(self.session.agreed.burst);
+            let len = (task.need - task.received).min(self.shared.agreed.burst);
             let mut ready = Head::new(response::READY, FINAL);
             ready.put(8, &task.head.0[8..20]);
             ready.put32(20, transfer);
             ready.put32(36, task.asks);
             ready.put32(40, task.received as u32);
             ready.put32(44, len as u32);
-            task.data.reserve_exact(task.need - task.data.len());
             task.asked = Some((transfer, task.received + len));
             task.asks += 1;
             // The number that means none is left out.
@@ -177,44 +295,6 @@ impl Connection<'_> {
             self.answer(&mut ready, false, &[])?;
         }
         Ok(())
-    }
-
-    /// Forgets commands that wait for data.
-    pub(super) fn forget(&mut self, is_one: impl Fn(u32, &Task) -> bool) {
-        self.tasks.retain(|tag, task| !is_one(*tag, task));
-        let tasks = &self.tasks;
-        self.unasked.retain(|tag| tasks.contains_key(tag));
-    }
-
-    /// Carries a command out, and answers it.
-    fn carry_out(&mut self, task: &Task, data: &mut [u8]) -> Result<()> {
-        use crate::scsi::unit::Answer;
-        let lun = task.head.lun();
-        let unit = self.unit(lun);
-        let is_sense = matches!(task.request.operation, Operation::RequestSense { .. });
-        let attention = match is_sense {
-            true => self.attention(lun),
-            false => None,
-        };
-        let port = self.port(lun);
-        let outcome = match (attention, &unit) {
-            (Some(attention), _) => {
-                let mut data = attention.fixed().to_vec();
-                data.truncate(task.request.room);
-                Ok(Answer::Data(data))
-            }
-            (None, None) => execute::absent(&task.request, port.luns),
-            (None, Some(unit)) => unit.execute(&task.request, data, &port),
-        };
-        match outcome {
-            Ok(Answer::Nothing) => self.good(&task.head, task.need, task.asks),
-            Ok(Answer::Data(data)) => self.send_data(&task.head, &data),
-            Ok(Answer::Read(offset, len)) => match unit {
-                Some(unit) => self.send_blocks(&task.head, &unit, offset, len as usize),
-                None => self.fail(&task.head, Sense::NO_UNIT),
-            },
-            Err(sense) => self.fail(&task.head, sense),
-        }
     }
 }
 

@@ -12,7 +12,7 @@ const CONTINUE: u8 = 0x40;
 /// The tag of a long answer, of which more is to be asked for.
 const MORE: u32 = 1;
 
-impl Connection<'_> {
+impl Connection<'_, '_> {
     pub(super) fn text(&mut self, head: &Head, text: &[u8]) -> Result<()> {
         if head.u32(20) == MORE && !self.more_text.is_empty() {
             return self.send_text(head);
@@ -41,37 +41,39 @@ impl Connection<'_> {
 
     /// All targets, or one by its name; in a session that uses one, that one, which need not be named.
     fn may_ask(&self, wanted: &str) -> bool {
-        let is_own = || self.target().is_some() && wanted.is_empty();
+        let is_own = || self.shared.target().is_some() && wanted.is_empty();
         wanted == "All" || check_name(wanted).is_ok() || is_own()
     }
 
     /// The targets that the initiator may use, with the address at which it asks.
     fn list(&self, wanted: &str, answer: &mut Vec<u8>) {
-        let portal = format!("{},1", self.link.portal());
-        let is_wanted = |name: &str| match (&self.session.purpose, wanted) {
+        let is_wanted = |name: &str| match (&self.shared.purpose, wanted) {
             (Purpose::Discovery(_), "All") => true,
             (Purpose::Use(attached), "" | "All") => name == attached.target.name(),
             (Purpose::Use(attached), wanted) => name == wanted && name == attached.target.name(),
             (Purpose::Discovery(_), wanted) => name == wanted,
         };
-        let may_see = |target: &Target| match (&self.session.purpose, target.chap()) {
+        let may_see = |target: &Target| match (&self.shared.purpose, target.chap()) {
             (Purpose::Discovery(proved), Some(chap)) => {
                 proved.iter().any(|one| Arc::ptr_eq(one, chap))
             }
             _ => true,
         };
         for target in self.targets.all() {
-            let is_open = target.admits(&self.session.initiator) && may_see(&target);
+            let is_open = target.admits(self.initiator) && may_see(&target);
             if is_wanted(target.name()) && is_open {
                 keys::put(answer, "TargetName", target.name());
-                keys::put(answer, "TargetAddress", &portal);
+                for portal in target.portals(self.link.portal()) {
+                    // All portals are in one group.
+                    keys::put(answer, "TargetAddress", &format!("{portal},1"));
+                }
             }
         }
     }
 
     /// As much of the answer as fits.
     fn send_text(&mut self, head: &Head) -> Result<()> {
-        let len = self.more_text.len().min(self.session.agreed.send_max);
+        let len = self.more_text.len().min(self.shared.agreed.send_max);
         let rest = self.more_text.split_off(len);
         let now = std::mem::replace(&mut self.more_text, rest);
         let is_last = self.more_text.is_empty();

@@ -1,9 +1,11 @@
 //! The units that an initiator sees, and what it has to be told of them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use crate::scsi::sense::Sense;
+use super::task::Place;
+use crate::scsi::reserve::Nexus;
+use crate::scsi::seat::Seat;
 use crate::scsi::unit::Unit;
 use crate::target::Target;
 
@@ -14,27 +16,28 @@ pub(super) struct Units {
     pub(super) version: u64,
     /// By number.
     pub(super) all: BTreeMap<u16, Seen>,
-    pub(super) numbers: Vec<u16>,
+    pub(super) numbers: Arc<[u16]>,
 }
 
 /// A unit, as one session sees it. The session does not keep it from going.
 pub(super) struct Seen {
     pub(super) unit: Weak<Unit>,
+    pub(super) seat: Arc<Seat>,
     pub(super) is_read_only: bool,
-    /// Unit attention conditions that the initiator is not told of yet.
-    pub(super) attentions: VecDeque<Sense>,
-    pub(super) resets: u64,
+    /// How often its commands were aborted by others.
+    pub(super) aborts: u64,
     /// The size that the initiator knows.
     pub(super) blocks: u64,
 }
 
 impl Seen {
-    fn new(unit: &Arc<Unit>, is_read_only: bool) -> Seen {
+    fn new(unit: &Arc<Unit>, nexus: &Nexus, is_read_only: bool) -> Seen {
+        let seat = unit.sit(nexus.clone());
         Seen {
             unit: Arc::downgrade(unit),
+            aborts: seat.aborts(),
+            seat,
             is_read_only,
-            attentions: [Sense::POWER_ON].into(),
-            resets: unit.resets(),
             blocks: unit.blocks(),
         }
     }
@@ -43,27 +46,52 @@ impl Seen {
         std::ptr::eq(self.unit.as_ptr(), Arc::as_ptr(unit))
     }
 
-    pub(super) fn tell(&mut self, sense: Sense) {
-        if !self.attentions.contains(&sense) {
-            self.attentions.push_back(sense);
+    /// What a command that comes now is for.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            unit: Weak::clone(&self.unit),
+            seat: Arc::clone(&self.seat),
+            is_read_only: self.is_read_only,
+            begun: self.aborts,
+        }
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        if let Some(unit) = self.unit.upgrade() {
+            unit.leave(&self.seat);
         }
     }
 }
 
 impl Units {
-    /// What an initiator sees of a target.
-    pub(super) fn of(target: &Target, initiator: &str) -> Units {
+    /// What an initiator sees of a target now. Takes what it has seen before out of `before`, where that is the same
+    /// unit. True if there is something else.
+    pub(super) fn of(target: &Target, nexus: &Nexus, before: &mut Units) -> (Units, bool) {
         let (version, views) = target.views();
-        let seen = views.iter().filter(|view| view.shows(initiator));
-        // The first view of a number counts.
-        let seen = seen
-            .rev()
-            .map(|view| (view.lun, Seen::new(&view.unit, view.read_only)));
-        let all: BTreeMap<u16, Seen> = seen.collect();
-        Units {
-            version,
-            numbers: all.keys().copied().collect(),
-            all,
+        let mut shown = BTreeMap::new();
+        for view in views.iter().filter(|view| view.shows(&nexus.initiator)) {
+            // The first view of a number counts.
+            shown.entry(view.lun).or_insert(view);
         }
+        let numbers: Arc<[u16]> = shown.keys().copied().collect();
+        let mut has_changed = numbers != before.numbers;
+        let mut all = BTreeMap::new();
+        for (lun, view) in shown {
+            let old = before.all.remove(&lun).filter(|old| old.is_of(&view.unit));
+            let mut seen = old.unwrap_or_else(|| {
+                has_changed = true;
+                Seen::new(&view.unit, nexus, view.read_only)
+            });
+            seen.is_read_only = view.read_only;
+            all.insert(lun, seen);
+        }
+        let units = Units {
+            version,
+            all,
+            numbers,
+        };
+        (units, has_changed)
     }
 }

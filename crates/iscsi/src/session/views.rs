@@ -3,60 +3,38 @@
 use std::sync::Arc;
 
 use super::Connection;
-use super::units::Units;
+use super::units::{Seen, Units};
 use crate::scsi::execute::lun_of;
 use crate::scsi::sense::Sense;
-use crate::scsi::unit::{Port, Unit};
-use crate::target::Target;
+use crate::scsi::unit::Unit;
 
-impl Connection<'_> {
+impl Connection<'_, '_> {
+    /// What the initiator sees under a number.
+    pub(super) fn seen(&self, lun: [u8; 8]) -> Option<&Seen> {
+        self.units.all.get(&lun_of(lun)?)
+    }
+
     /// The unit with a number, if the initiator sees one.
     pub(super) fn unit(&self, lun: [u8; 8]) -> Option<Arc<Unit>> {
-        let seen = self.units.all.get(&lun_of(lun)?)?;
-        seen.unit.upgrade()
-    }
-
-    /// Through what commands for this number come.
-    pub(super) fn port(&self, lun: [u8; 8]) -> Port<'_> {
-        let seen = lun_of(lun).and_then(|lun| self.units.all.get(&lun));
-        Port {
-            target: self.target().map_or("", Target::name),
-            luns: &self.units.numbers,
-            is_read_only: seen.is_some_and(|seen| seen.is_read_only),
-        }
-    }
-
-    /// The next thing that the initiator has to be told of a unit.
-    pub(super) fn attention(&mut self, lun: [u8; 8]) -> Option<Sense> {
-        let seen = self.units.all.get_mut(&lun_of(lun)?)?;
-        seen.attentions.pop_front()
+        self.seen(lun)?.unit.upgrade()
     }
 
     /// Notices that the initiator sees other units now. Commands for those that it does not see any more are
     /// forgotten.
     pub(super) fn follow_views(&mut self) {
-        let Some(target) = self.target() else {
+        let Some(attached) = self.shared.attached() else {
             return;
         };
-        if target.version() == self.units.version {
+        if attached.target.version() == self.units.version {
             return;
         }
-        let mut now = Units::of(target, &self.session.initiator);
-        let mut has_changed = now.numbers != self.units.numbers;
-        for (lun, seen) in &mut now.all {
-            match self.units.all.remove(lun) {
-                Some(old) if seen.unit.upgrade().is_some_and(|unit| old.is_of(&unit)) => {
-                    (seen.attentions, seen.resets, seen.blocks) =
-                        (old.attentions, old.resets, old.blocks);
-                }
-                _ => has_changed = true,
-            }
-        }
+        let (now, has_changed) = Units::of(&attached.target, &attached.nexus, &mut self.units);
         if has_changed {
-            now.all.values_mut().for_each(|seen| seen.tell(Sense::LUNS));
+            let all = now.all.values();
+            all.for_each(|seen| seen.seat.tell(Sense::LUNS));
         }
         let gone = std::mem::replace(&mut self.units, now).all;
-        self.forget(|_, task| lun_of(task.head.lun()).is_some_and(|lun| gone.contains_key(&lun)));
+        self.forget(|_, lun| lun_of(lun).is_some_and(|lun| gone.contains_key(&lun)));
     }
 
     /// Notices what others did to a unit.
@@ -65,16 +43,14 @@ impl Connection<'_> {
         let Some((unit, seen)) = seen.and_then(|seen| Some((seen.unit.upgrade()?, seen))) else {
             return;
         };
-        let (resets, blocks) = (unit.resets(), unit.blocks());
+        let (aborts, blocks) = (seen.seat.aborts(), unit.blocks());
         if blocks != seen.blocks {
             seen.blocks = blocks;
-            seen.tell(Sense::CAPACITY);
+            seen.seat.tell(Sense::CAPACITY);
         }
-        if resets != seen.resets {
-            seen.resets = resets;
-            seen.attentions.clear();
-            seen.attentions.push_back(Sense::RESET);
-            self.forget(|_, task| task.head.lun() == lun);
+        if aborts != seen.aborts {
+            seen.aborts = aborts;
+            self.forget(|_, of| of == lun);
         }
     }
 
@@ -83,6 +59,9 @@ impl Connection<'_> {
         let all = self.units.all.values();
         let all: Vec<_> = all.filter_map(|seen| seen.unit.upgrade()).collect();
         all.iter().for_each(|unit| unit.reset());
+        for seen in self.units.all.values_mut() {
+            seen.aborts = seen.seat.aborts();
+        }
         self.forget(|_, _| true);
     }
 }
@@ -100,7 +79,8 @@ mod tests {
     use crate::link::{Input, Link};
     use crate::login::{Purpose, Session};
     use crate::pdu::{FINAL, HEAD, Head, request};
-    use crate::session::serve;
+    use crate::session::{Helpers, serve};
+    use crate::target::Target;
     use crate::target::{Access, LogicalUnit, Targets, Who};
 
     type Step<'a> = Box<dyn FnMut() -> Vec<u8> + Send + 'a>;
@@ -166,7 +146,13 @@ mod tests {
             command: 1,
             status: 1,
         };
-        let served = serve(&*link, &mut Input::new(), session, &Targets::default());
+        let served = serve(
+            &link,
+            &mut Input::new(),
+            session,
+            &Targets::default(),
+            &Helpers::new(0),
+        );
         assert!(served.is_ok());
         let told = script.told.lock().clone();
         let (mut told, mut all) = (&told[..], Vec::new());

@@ -43,6 +43,9 @@ pub struct IscsiExport {
     pub read_only: bool,
     /// `ADDRESS:PORT`; port 3260 of this host only if absent.
     pub portal: Option<String>,
+    /// Further portals, at which the target is offered too.
+    #[serde(default)]
+    pub more_portals: Vec<String>,
     /// The initiators that may log in; all if there are none.
     pub initiators: Vec<String>,
     /// `USER=LOCATION` of the secrets that they prove.
@@ -51,6 +54,9 @@ pub struct IscsiExport {
     pub own_chap: Option<String>,
     /// Whether initiators need not authenticate themselves.
     pub open: bool,
+    /// Whether persistent reservations that are kept of the device are forgotten first.
+    #[serde(default)]
+    pub forget_reservations: bool,
 }
 
 /// Take a target back.

@@ -35,7 +35,7 @@ pub use report::{
 };
 pub use serving::{
     BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, MappingChange,
-    MappingReencryption, MappingRow, MappingTimes, PlainMapping, SessionRow,
+    MappingReencryption, MappingRow, MappingTimes, PlainMapping, ReservationRow, SessionRow,
 };
 pub use wanted::{
     AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, PoolDevices, Props,

@@ -21,8 +21,23 @@ pub struct ExportRow {
     pub uri: String,
     /// How many use it.
     pub connections: usize,
+    /// Who has reserved it, if it is a target of iSCSI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<ReservationRow>,
     /// Why it is not open.
     pub failure: Option<String>,
+}
+
+/// Who has reserved the unit of a target.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReservationRow {
+    /// How many initiators have registered a key.
+    pub registrations: usize,
+    /// The type of the reservation, if there is one.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// The initiators that hold it.
+    pub holders: Vec<String>,
 }
 
 /// A session of an initiator.
@@ -36,6 +51,9 @@ pub struct SessionRow {
     pub initiator: String,
     /// Its address.
     pub address: String,
+    /// Whether it has registered a key for persistent reservations.
+    #[serde(default)]
+    pub registered: bool,
 }
 
 /// A mapping without a header.

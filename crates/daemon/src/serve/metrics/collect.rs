@@ -53,7 +53,9 @@ impl Daemon {
         of_scrubs(&mut page, &pools);
         of_devices(&mut page, &pools);
         of_mounts(&mut page, &pools);
-        of_exports(&mut page, &self.exports_now());
+        let exports = self.exports_now();
+        of_exports(&mut page, &exports);
+        of_units(&mut page, &exports);
         of_mappings(&mut page, &self.mapping_meters());
         crate::serve::metrics::process::write(&mut page);
         Ok(page.into_text())
@@ -358,6 +360,39 @@ fn of_exports(page: &mut Page, exports: &[ExportNow]) {
         "strongroom_export_operation_seconds",
         "How long the device took, with what failed.",
         operations().map(|(labels, _, totals)| (labels, totals.times)),
+    );
+}
+
+/// Units of iSCSI targets: each target has one, with the number 0.
+fn of_units(page: &mut Page, exports: &[ExportNow]) {
+    let units = || {
+        exports.iter().filter_map(|export| {
+            let labels = vec![("target", export.name.clone()), ("lun", "0".to_owned())];
+            export
+                .commands
+                .as_ref()
+                .map(|counts| (labels, export, counts))
+        })
+    };
+    page.gauge(
+        "strongroom_iscsi_sessions",
+        "Sessions of initiators that use the unit.",
+        units().map(|(labels, export, _)| (labels, export.clients)),
+    );
+    page.gauge(
+        "strongroom_iscsi_waiting_commands",
+        "Commands that were received and are not answered: they wait for data, for a thread, or for the device.",
+        units().map(|(labels, _, counts)| (labels, counts.waiting)),
+    );
+    page.counter(
+        "strongroom_iscsi_reservation_conflicts_total",
+        "Commands that were refused because another initiator has reserved the unit.",
+        units().map(|(labels, _, counts)| (labels, counts.conflicts)),
+    );
+    page.histogram(
+        "strongroom_iscsi_command_seconds",
+        "How long commands took, from when all their data were received.",
+        units().map(|(labels, _, counts)| (labels, counts.latency.clone())),
     );
 }
 

@@ -492,10 +492,12 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             name: None,
             read_only: true,
             portal: None,
+            more_portals: Vec::new(),
             initiators: Vec::new(),
             chap: Vec::new(),
             own_chap: None,
             open: true,
+            forget_reservations: false,
         }),
         Command::IscsiUnexport(command::IscsiUnexport {
             name: "iqn.2026-01.org.example:export".into(),

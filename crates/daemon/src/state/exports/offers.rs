@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
-use iscsi::{SessionNow, Target};
+use iscsi::{Counts, SessionNow, Target};
 use nbd::Export;
+use protocol::api::ReservationRow;
 
 use crate::failure::Result;
 use crate::host::listen::Bound;
@@ -68,6 +69,29 @@ impl Offered {
         match self {
             Offered::Nbd(export) => export.clients(),
             Offered::Iscsi(target, _) => target.sessions().len(),
+        }
+    }
+
+    /// What is counted of its commands, by iSCSI.
+    pub(crate) fn commands(&self) -> Option<Counts> {
+        match self {
+            Offered::Nbd(_) => None,
+            Offered::Iscsi(target, _) => Some(target.counts()),
+        }
+    }
+
+    /// Who has reserved it, by iSCSI.
+    pub(crate) fn reservation(&self) -> Option<ReservationRow> {
+        match self {
+            Offered::Nbd(_) => None,
+            Offered::Iscsi(target, _) => {
+                let now = target.reserved();
+                Some(ReservationRow {
+                    registrations: now.registrations,
+                    kind: now.kind.map(str::to_owned),
+                    holders: now.holders,
+                })
+            }
         }
     }
 

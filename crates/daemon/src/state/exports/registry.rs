@@ -50,6 +50,9 @@ pub(crate) struct Definition {
     pub(crate) description: String,
     pub(crate) read_only: bool,
     pub(crate) listen: Place,
+    /// Further portals of iSCSI at which it is offered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) more: Vec<Place>,
     /// The directory with the certificates.
     pub(crate) certificates: Option<PathBuf>,
     /// Which volume it is. Absent for other devices, and in what an older program wrote.
@@ -64,6 +67,17 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
+    /// Where it is offered.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        std::iter::once(&self.listen).chain(&self.more)
+    }
+
+    /// The same for people.
+    pub(crate) fn shown_places(&self) -> String {
+        let places: Vec<String> = self.places().map(ToString::to_string).collect();
+        places.join(",")
+    }
+
     /// What tells the unit from others. A volume keeps it under another name, and elsewhere.
     pub(crate) fn unit_number(&self) -> u64 {
         match self.volume {
@@ -108,6 +122,8 @@ pub(crate) struct ExportNow {
     pub(crate) name: String,
     pub(crate) clients: usize,
     pub(crate) meter: Arc<DeviceMeter>,
+    /// Of a target of iSCSI.
+    pub(crate) commands: Option<iscsi::Counts>,
 }
 
 impl Exported {
@@ -122,25 +138,24 @@ impl Exported {
         self.all.lock().insert(name.into(), Entry { is, state });
     }
 
-    /// The exports offered at the place of this one. A server listens there from now on.
-    pub(crate) fn serve(&self, is: &Definition) -> Result<Offers> {
+    /// The exports offered at a place of this one. A server listens there from now on.
+    pub(crate) fn serve(&self, is: &Definition, place: &Place) -> Result<Offers> {
         let mut servers = self.servers.lock();
-        if let Some(offering) = servers.get(&is.listen) {
+        if let Some(offering) = servers.get(place) {
             if offering.certificates != is.certificates {
                 return Err(Failure::usage(format!(
-                    "exports are offered at {} with other certificates; use these, or listen elsewhere",
-                    is.listen
+                    "exports are offered at {place} with other certificates; use these, or listen elsewhere"
                 )));
             }
             return Ok(offering.offers.clone());
         }
-        let (offers, running) = is.listen.serve(is.certificates.as_deref())?;
+        let (offers, running) = place.serve(is.certificates.as_deref())?;
         let offering = Offering {
             offers: offers.clone(),
             certificates: is.certificates.clone(),
             _running: running,
         };
-        servers.insert(is.listen.clone(), offering);
+        servers.insert(place.clone(), offering);
         Ok(offers)
     }
 }

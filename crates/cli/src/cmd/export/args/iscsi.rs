@@ -45,6 +45,10 @@ pub(crate) enum Iscsi {
 /// who sees a login can try out secrets at leisure. CHAP protects the login only, neither the data nor the
 /// connection.
 ///
+/// Persistent reservations that initiators asked to keep (APTPL) are kept: of a volume in its pool, of other devices in
+/// the state directory of the daemon. They hold again when the device is exported again, here or where the pool is
+/// imported. --forget-reservations begins without them: use it when no initiator that could clear them is left.
+///
 /// With --no-authentication any user of any host that reaches the port can use the device. --initiator keeps out
 /// initiators by the names that they state; it does not stop an attacker. The default portal can be reached from
 /// this host only.
@@ -64,6 +68,9 @@ EXAMPLES
     iscsiadm -m discovery -t sendtargets -p 10.9.0.1
     iscsiadm -m node --login
 
+  By two networks, for an initiator with multipath:
+    strongroom iscsi export --chap web=prompt --portal 10.9.0.1:3260 --portal 10.8.0.1:3260 tank/a
+
 EXIT CODES
   2 for a wrong argument or name, or a short secret; 3 if there is no such file; 4 if the name is
   taken; 5 if the device or the port is in use; 8 if a secret cannot be read.")]
@@ -74,9 +81,13 @@ pub(crate) struct IscsiExport {
     /// Do not let initiators change it
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// The address and port
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:3260")]
-    pub(crate) portal: String,
+    /// The address and port; can be repeated, for initiators with several paths
+    #[arg(
+        long = "portal",
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:3260"
+    )]
+    pub(crate) portals: Vec<String>,
     /// An initiator that may log in; can be repeated. Default: all
     #[arg(long = "initiator", value_name = "IQN")]
     pub(crate) initiators: Vec<String>,
@@ -89,6 +100,9 @@ pub(crate) struct IscsiExport {
     /// Let initiators log in without authentication
     #[arg(long)]
     pub(crate) no_authentication: bool,
+    /// Begin without the persistent reservations that are kept of the device
+    #[arg(long)]
+    pub(crate) forget_reservations: bool,
     /// A volume; a file or disk, by a path that begins with / or .; luks:NAME, an open LUKS mapping; or
     /// nbd://HOST/EXPORT, an export of another server
     #[arg(value_name = "DEVICE")]
@@ -130,7 +144,8 @@ EXAMPLES
 
 JSON
   [{\"name\", \"device\", \"description\", \"size\": BYTES|null, \"read_only\", \"listen\", \"uri\",
-    \"connections\", \"failure\": TEXT|null}, ...]")]
+    \"connections\", \"reservation\": {\"registrations\", \"type\": TEXT|null, \"holders\": [TEXT, ...]},
+    \"failure\": TEXT|null}, ...]")]
 pub(crate) struct IscsiList {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]
@@ -158,7 +173,7 @@ EXIT CODES
   3 if there is no such target or session.
 
 JSON
-  [{\"target\", \"number\", \"initiator\", \"address\"}, ...]")]
+  [{\"target\", \"number\", \"initiator\", \"address\", \"registered\": BOOL}, ...]")]
 pub(crate) struct IscsiSessions {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]

@@ -30,15 +30,18 @@ pub(crate) fn run(args: Iscsi, session: &mut Session) -> Result {
 }
 
 fn export(args: IscsiExport, session: &mut Session) -> Result {
+    let mut portals = args.portals.into_iter();
     let new = command::IscsiExport {
         device: device_name(args.device)?,
         name: args.name,
         read_only: args.read_only,
-        portal: Some(args.portal),
+        portal: portals.next(),
+        more_portals: portals.collect(),
         initiators: args.initiators,
         chap: args.chap,
         own_chap: args.mutual_chap,
         open: args.no_authentication,
+        forget_reservations: args.forget_reservations,
     };
     call_quiet(session, new)
 }

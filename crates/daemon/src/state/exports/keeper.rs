@@ -1,0 +1,102 @@
+//! Where the persistent reservations of iSCSI targets are kept: those of a volume in its pool, those of other devices
+//! in the state directory.
+
+use std::io;
+use std::sync::{Arc, Weak};
+
+use iscsi::Keeper;
+use pool::Origin;
+
+use crate::state::active_pool::ActivePool;
+use crate::state::memory::StateDir;
+
+/// The property of a volume that has them. No user can set one with such a name.
+const PROPERTY: &str = "@scsi";
+
+/// Keeps the reservations of a volume in its pool, with which they move.
+pub(crate) struct InPool {
+    pool: Weak<ActivePool>,
+    /// The volume.
+    id: u64,
+}
+
+impl InPool {
+    pub(crate) fn new(pool: &Arc<ActivePool>, id: u64) -> InPool {
+        let pool = Arc::downgrade(pool);
+        InPool { pool, id }
+    }
+
+    fn pool(&self) -> io::Result<Arc<ActivePool>> {
+        let gone = || io::Error::other("the pool is not imported");
+        self.pool.upgrade().ok_or_else(gone)
+    }
+}
+
+impl std::fmt::Debug for InPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InPool").field("id", &self.id).finish()
+    }
+}
+
+impl Keeper for InPool {
+    fn load(&self) -> io::Result<Option<String>> {
+        let entry = self.pool()?.pool.entry(self.id);
+        let entry = entry.map_err(io::Error::other)?;
+        Ok(entry.props.get(PROPERTY).cloned())
+    }
+
+    fn save(&self, text: Option<&str>) -> io::Result<()> {
+        let active = self.pool()?;
+        let name = active.pool.name_of(self.id).map_err(io::Error::other)?;
+        let origin = Origin {
+            who: "daemon".into(),
+            text: format!("an initiator changed the persistent reservations of {name}"),
+        };
+        let change = (PROPERTY.to_owned(), text.map(str::to_owned));
+        let saved = active.pool.set_props(&[name], &[change], &origin);
+        saved.map_err(io::Error::other)
+    }
+
+    fn room(&self) -> Option<u64> {
+        let active = self.pool.upgrade()?;
+        active.pool.available_to(self.id).ok()
+    }
+}
+
+/// Keeps the reservations of a file or disk in the state directory.
+pub(crate) struct InState {
+    dir: Arc<StateDir>,
+    name: String,
+}
+
+impl InState {
+    /// `unit` is the number of the unit.
+    pub(crate) fn new(dir: &Arc<StateDir>, unit: u64) -> InState {
+        InState {
+            dir: Arc::clone(dir),
+            name: format!("reservations-{unit:016x}.json"),
+        }
+    }
+}
+
+impl std::fmt::Debug for InState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("InState").field(&self.name).finish()
+    }
+}
+
+impl Keeper for InState {
+    fn load(&self) -> io::Result<Option<String>> {
+        self.dir.read(&self.name)
+    }
+
+    fn save(&self, text: Option<&str>) -> io::Result<()> {
+        match text {
+            None => self.dir.remove(&self.name),
+            Some(text) => {
+                let saved = self.dir.remember(&self.name, &text);
+                saved.map_err(|failure| io::Error::other(failure.0.message))
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Has reservations of a unit change, and initiators come and go.
+
+use std::sync::Arc;
+
+use super::cdb::{AboutReservations, Operation};
+use super::reserve::{
+    Action, Nexus, Order, Reservations, capabilities, full_status, keys, order, reservation,
+};
+use super::seat::Seat;
+use super::sense::{Refused, Sense};
+use super::unit::{Unit, need};
+
+impl Unit {
+    /// An initiator has a session.
+    pub(crate) fn sit(&self, nexus: Nexus) -> Arc<Seat> {
+        let seat = Arc::new(Seat::new(nexus));
+        self.seats.lock().push(Arc::clone(&seat));
+        seat
+    }
+
+    /// Its session has ended. What it reserved by RESERVE (6) is free.
+    pub(crate) fn leave(&self, seat: &Arc<Seat>) {
+        self.seats.lock().retain(|it| !Arc::ptr_eq(it, seat));
+        if self.held.read().is_simple() {
+            self.held.write().forget_simple(Some(&seat.nexus));
+        }
+    }
+
+    /// Aborts the commands of all, and frees what was reserved by RESERVE (6). Returns when none of these
+    /// commands changes anything any more.
+    pub(crate) fn reset(&self) {
+        let mut held = self.held.write();
+        held.forget_simple(None);
+        self.seats.lock().iter().for_each(|seat| seat.reset());
+    }
+
+    /// Whether reservations allow a command.
+    ///
+    /// # Errors
+    /// [`Refused::Conflict`]
+    pub(crate) fn permit(&self, seat: &Seat, operation: &Operation) -> Result<(), Refused> {
+        permitted(&self.held.read(), seat, operation)
+    }
+
+    /// What is reserved now.
+    pub(crate) fn reservations(&self) -> Reservations {
+        self.held.read().clone()
+    }
+
+    /// Carries PERSISTENT RESERVE OUT out.
+    pub(super) fn reserve(
+        &self,
+        seat: &Seat,
+        action: Action,
+        what: u8,
+        list: &[u8],
+    ) -> Result<(), Refused> {
+        let order = order(action, what, list)?;
+        if order.keep && self.keeper.is_none() {
+            return Err(Sense::FIELD_IN_LIST.into());
+        }
+        let mut held = self.held.write();
+        let (new, effects) = held.after(&seat.nexus, &order)?;
+        if new.is_kept || held.is_kept {
+            self.save(&held, &new)?;
+        }
+        *held = new;
+        let seats = self.seats.lock();
+        for seat in seats.iter() {
+            let is_own = |nexus: &Nexus| *nexus == seat.nexus;
+            if effects.aborted.iter().any(is_own) {
+                seat.abort();
+            }
+            let told = effects.told.iter().filter(|(nexus, _)| is_own(nexus));
+            told.for_each(|(_, sense)| seat.tell(*sense));
+        }
+        self.note(seat, &order);
+        Ok(())
+    }
+
+    /// Saves reservations before they count.
+    fn save(&self, old: &Reservations, new: &Reservations) -> Result<(), Sense> {
+        let text = |it: &Reservations| it.is_kept.then(|| it.to_text());
+        let (old, new) = (text(old), text(new));
+        let Some(keeper) = self.keeper.as_ref().filter(|_| old != new) else {
+            return Ok(());
+        };
+        keeper.save(new.as_deref()).map_err(|error| {
+            tracing::error!(unit = self.identity.name, %error, "reservations cannot be saved");
+            Sense::FAILED
+        })
+    }
+
+    fn note(&self, seat: &Seat, order: &Order) {
+        tracing::info!(
+            unit = self.identity.name,
+            initiator = seat.nexus.initiator,
+            action = ?order.action,
+            "reservations changed"
+        );
+    }
+
+    /// Carries RESERVE (6) or RELEASE (6) out.
+    pub(super) fn simply(&self, seat: &Seat, reserve: bool) -> Result<(), Refused> {
+        self.held.write().simply(&seat.nexus, reserve)
+    }
+
+    /// Answers PERSISTENT RESERVE IN.
+    pub(super) fn about(&self, about: AboutReservations) -> Result<Vec<u8>, Refused> {
+        let held = self.held.read();
+        if held.is_simple() {
+            return Err(Refused::Conflict);
+        }
+        Ok(match about {
+            AboutReservations::Keys => keys(&held),
+            AboutReservations::Reservation => reservation(&held),
+            AboutReservations::Capabilities => capabilities(&held, self.keeper.is_some()),
+            AboutReservations::FullStatus => full_status(&held),
+        })
+    }
+}
+
+pub(super) fn permitted(
+    held: &Reservations,
+    seat: &Seat,
+    operation: &Operation,
+) -> Result<(), Refused> {
+    match held.allow(&seat.nexus, need(operation)) {
+        true => Ok(()),
+        false => Err(Refused::Conflict),
+    }
+}

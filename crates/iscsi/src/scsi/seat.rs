@@ -1,0 +1,70 @@
+//! An initiator at a unit: what it has to be told, and how often its commands were aborted.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use parking_lot::Mutex;
+
+use super::reserve::Nexus;
+use super::sense::Sense;
+
+/// So many unit attention conditions wait at most.
+const ATTENTIONS_MAX: usize = 16;
+
+/// An initiator that has a session.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) nexus: Nexus,
+    /// Unit attention conditions that it is not told of yet.
+    attentions: Mutex<VecDeque<Sense>>,
+    has_attentions: AtomicBool,
+    aborts: AtomicU64,
+}
+
+impl Seat {
+    pub(crate) fn new(nexus: Nexus) -> Seat {
+        Seat {
+            nexus,
+            attentions: Mutex::new([Sense::POWER_ON].into()),
+            has_attentions: AtomicBool::new(true),
+            aborts: AtomicU64::new(0),
+        }
+    }
+
+    /// Tells it a unit attention condition, once.
+    pub(crate) fn tell(&self, sense: Sense) {
+        let mut attentions = self.attentions.lock();
+        if !attentions.contains(&sense) && attentions.len() < ATTENTIONS_MAX {
+            attentions.push_back(sense);
+        }
+        self.has_attentions.store(true, SeqCst);
+    }
+
+    /// The next one.
+    pub(crate) fn attention(&self) -> Option<Sense> {
+        if !self.has_attentions.load(SeqCst) {
+            return None;
+        }
+        let mut attentions = self.attentions.lock();
+        let next = attentions.pop_front();
+        self.has_attentions.store(!attentions.is_empty(), SeqCst);
+        next
+    }
+
+    /// Aborts its commands.
+    pub(crate) fn abort(&self) {
+        self.aborts.fetch_add(1, SeqCst);
+    }
+
+    /// Aborts its commands, and tells it only that the unit was reset.
+    pub(super) fn reset(&self) {
+        self.abort();
+        self.attentions.lock().clear();
+        self.tell(Sense::RESET);
+    }
+
+    /// How often its commands were aborted. A command is aborted if this is another number than at its beginning.
+    pub(crate) fn aborts(&self) -> u64 {
+        self.aborts.load(SeqCst)
+    }
+}

@@ -1,0 +1,99 @@
+//! Carries a command out, on whichever thread of the session.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use super::task::Task;
+use super::{Result, Shared};
+use crate::output::Answers;
+use crate::scsi::cdb::Operation;
+use crate::scsi::execute::{self, lun_of};
+use crate::scsi::sense::Refused;
+use crate::scsi::unit::{Answer, Port};
+
+/// A device that takes longer for a command, beyond a nanosecond for each byte, is slow.
+const SLOW: Duration = Duration::from_micros(100);
+
+impl Shared {
+    /// Carries a command out, and answers it.
+    pub(super) fn carry_out(&self, task: &Task, data: &mut [u8], out: &mut Answers) -> Result<()> {
+        let begin = Instant::now();
+        let done = self.carry_out_untimed(task, data, out);
+        let took = begin.elapsed();
+        if let Some(attached) = self.attached() {
+            attached.target.latency.record(took);
+        }
+        if let Some(len) = task.moves() {
+            let excess = (took.as_nanos() as u64).saturating_sub(len as u64);
+            let before = self.excess.load(Relaxed);
+            self.excess.store(before - before / 8 + excess / 8, Relaxed);
+        }
+        done
+    }
+
+    /// Whether reads and writes lately took long.
+    pub(super) fn is_slow(&self) -> bool {
+        Duration::from_nanos(self.excess.load(Relaxed)) > SLOW
+    }
+
+    fn carry_out_untimed(&self, task: &Task, data: &mut [u8], out: &mut Answers) -> Result<()> {
+        let Some(target) = self.target() else {
+            return Ok(());
+        };
+        let port = Port {
+            target: target.name(),
+            luns: &task.luns,
+            is_read_only: task.place.as_ref().is_some_and(|it| it.is_read_only),
+        };
+        let place = task.place.as_ref();
+        let Some((unit, place)) = place.and_then(|it| Some((it.unit.upgrade()?, it))) else {
+            return match execute::absent(&task.request, port.luns) {
+                Ok(Answer::Data(data)) => self.send_data(out, &task.head, &data),
+                Ok(_) => self.good(out, &task.head, task.need, task.asks),
+                Err(sense) => self.fail(out, &task.head, sense),
+            };
+        };
+        let seat = &place.seat;
+        if seat.aborts() != place.begun {
+            // It was aborted, and is not answered.
+            return Ok(());
+        }
+        let is_sense = matches!(task.request.operation, Operation::RequestSense { .. });
+        let attention = match is_sense {
+            true => seat.attention(),
+            false => None,
+        };
+        let outcome = match attention {
+            Some(attention) => {
+                let mut data = attention.fixed().to_vec();
+                data.truncate(task.request.room);
+                Ok(Answer::Data(data))
+            }
+            None => {
+                let len = data.len().min(task.need);
+                let data = &mut data[..len];
+                unit.execute((&**seat, place.begun), &task.request, data, &port)
+            }
+        };
+        if seat.aborts() != place.begun {
+            return Ok(());
+        }
+        match outcome {
+            Ok(Answer::Nothing) => self.good(out, &task.head, task.need, task.asks),
+            Ok(Answer::Data(data)) => self.send_data(out, &task.head, &data),
+            Ok(Answer::Read(offset, len)) => {
+                self.send_blocks(out, &task.head, &unit, (offset, len as usize))
+            }
+            Err(refused) => {
+                if let Refused::Check(sense) = refused
+                    && sense.is_of_device()
+                {
+                    let lun = lun_of(task.head.lun());
+                    let (target, initiator) = (target.name(), &seat.nexus.initiator);
+                    tracing::warn!(target, lun, initiator, %sense, "a command of an initiator failed");
+                }
+                self.fail(out, &task.head, refused)
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A portal with one target, for tests.
+
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+pub mod initiator;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+
+use block::BlockDevice;
+use initiator::Initiator;
+use iscsi::{Access, Keeper, LogicalUnit, Server, Target, Targets};
+
+pub const TARGET: &str = "iqn.2026-01.org.example:disk";
+
+/// A target at a portal.
+pub struct Portal {
+    pub address: SocketAddr,
+    pub targets: Arc<Targets>,
+    _server: Server,
+}
+
+impl Portal {
+    pub fn new(device: Arc<dyn BlockDevice>, keeper: Option<Arc<dyn Keeper>>) -> Portal {
+        let targets = Arc::new(Targets::default());
+        let unit = LogicalUnit::with_keeper("disk", 1, device, false, keeper).unwrap();
+        let views = vec![unit.view(0, None, false).unwrap()];
+        let target = Target::with_views(TARGET, Access::default(), views).unwrap();
+        targets.insert(Arc::new(target)).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Server::start(listener, Arc::clone(&targets)).unwrap();
+        Portal {
+            address,
+            targets,
+            _server: server,
+        }
+    }
+
+    /// A session of an initiator that has been told everything.
+    pub fn log_in(&self, name: &str) -> Initiator {
+        let name = format!("iqn.x:{name}");
+        let mut initiator = Initiator::log_in(self.address, &name, 1, TARGET);
+        assert_eq!(initiator.attentions(), [[6, 0x29, 0]]);
+        initiator
+    }
+}
+
+/// Keeps reservations in memory, or fails.
+#[derive(Debug, Default)]
+pub struct Kept {
+    pub text: Mutex<Option<String>>,
+    pub fails: Mutex<bool>,
+}
+
+impl Keeper for Kept {
+    fn load(&self) -> io::Result<Option<String>> {
+        Ok(self.text.lock().unwrap().clone())
+    }
+
+    fn save(&self, text: Option<&str>) -> io::Result<()> {
+        if *self.fails.lock().unwrap() {
+            return Err(io::Error::other("no space"));
+        }
+        *self.text.lock().unwrap() = text.map(Into::into);
+        Ok(())
+    }
+
+    fn room(&self) -> Option<u64> {
+        Some(3 << 20)
+    }
+}

@@ -1,0 +1,222 @@
+//! Commands of one session beside each other, their order, and their end.
+
+mod common;
+
+use std::io::IoSlice;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use block::{BlockDevice, MemoryDevice, SectorSizes};
+use common::initiator::{CHECK, GOOD};
+use common::{Kept, Portal, TARGET};
+
+const FLUSH: [u8; 10] = [0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const WRITE: [u8; 10] = [0x2a, 0, 0, 0, 0, 1, 0, 0, 1, 0];
+
+/// A device whose flush waits.
+struct Slow {
+    memory: MemoryDevice,
+    now: Mutex<Now>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Now {
+    /// Flushes end.
+    is_open: bool,
+    flushing: usize,
+    /// Writes, and how many flushes ran meanwhile.
+    writes: Vec<usize>,
+}
+
+impl Slow {
+    fn new() -> Arc<Slow> {
+        Arc::new(Slow {
+            memory: MemoryDevice::new(1 << 20),
+            now: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+
+    fn open(&self) {
+        self.now.lock().unwrap().is_open = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many flushes have begun.
+    fn await_flushes(&self, count: usize) {
+        let now = self.now.lock().unwrap();
+        let done = self.changed.wait_while(now, |now| now.flushing < count);
+        drop(done.unwrap());
+    }
+}
+
+impl BlockDevice for Slow {
+    fn size(&self) -> u64 {
+        self.memory.size()
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        self.memory.sector_sizes()
+    }
+
+    fn name(&self) -> String {
+        "slow".into()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        self.memory.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        let mut now = self.now.lock().unwrap();
+        let flushing = now.flushing;
+        now.writes.push(flushing);
+        self.changed.notify_all();
+        self.memory.write_at(offset, pieces)
+    }
+
+    fn flush(&self) -> block::Result<()> {
+        let mut now = self.now.lock().unwrap();
+        now.flushing += 1;
+        self.changed.notify_all();
+        let mut now = self.changed.wait_while(now, |now| !now.is_open).unwrap();
+        now.flushing -= 1;
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
+        self.memory.discard(offset, len)
+    }
+}
+
+#[test]
+fn a_command_that_takes_long_holds_up_no_other() {
+    let device = Slow::new();
+    let portal = Portal::new(device.clone(), None);
+    let mut a = portal.log_in("a");
+    // More than there are threads for a session.
+    let flushes: Vec<u32> = (0..20).map(|_| a.send(1, &FLUSH, &[], 0)).collect();
+    device.await_flushes(15);
+    assert_eq!(portal.targets.all()[0].counts().waiting, 20);
+    assert_eq!(a.write(1, 5), GOOD);
+    assert_eq!(a.read(1).data, [5; 512]);
+    // Others are not held up either.
+    let mut b = portal.log_in("b");
+    assert_eq!(b.write(1, 6), GOOD);
+    device.open();
+    let mut answered: Vec<u32> = flushes.iter().map(|_| a.hear().tag()).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, flushes);
+    assert_eq!(portal.targets.all()[0].counts().waiting, 0);
+}
+
+#[test]
+fn an_ordered_command_waits_for_those_before_it() {
+    let device = Slow::new();
+    let portal = Portal::new(device.clone(), None);
+    let mut a = portal.log_in("a");
+    let flush = a.send(1, &FLUSH, &[], 0);
+    device.await_flushes(1);
+    let ordered = a.send(0x22, &WRITE, &[7; 512], 512);
+    // If it did not wait, the write would come now.
+    let now = device.now.lock().unwrap();
+    let brief = Duration::from_millis(200);
+    let waited = device
+        .changed
+        .wait_timeout_while(now, brief, |now| now.writes.is_empty());
+    assert!(waited.unwrap().1.timed_out());
+    device.open();
+    assert_eq!([a.hear().tag(), a.hear().tag()], [flush, ordered]);
+    assert_eq!(device.now.lock().unwrap().writes, [0]);
+}
+
+#[test]
+fn a_later_command_waits_for_an_ordered_one() {
+    let device = Slow::new();
+    device.open();
+    let portal = Portal::new(device, None);
+    let mut a = portal.log_in("a");
+    // The ordered one has to be asked for its data.
+    let ordered = a.send(0x22, &WRITE, &[], 512);
+    let ready = a.hear();
+    let later = a.send(0x21, &WRITE, &[2; 512], 512);
+    // One for the head of the queue waits for nothing.
+    let first = a.send(0x43, &[0x28, 0, 0, 0, 0, 1, 0, 0, 1, 0], &[], 512);
+    let read = a.hear();
+    assert_eq!((read.tag(), read.data), (first, vec![0; 512]));
+    a.send_data(&ready, &[1; 512]);
+    assert_eq!([a.hear().tag(), a.hear().tag()], [ordered, later]);
+    assert_eq!(a.read(1).data, [2; 512]);
+}
+
+#[test]
+fn an_abort_waits_for_what_has_begun() {
+    let device = Slow::new();
+    let portal = Portal::new(device.clone(), None);
+    let mut a = portal.log_in("a");
+    for function in [1, 2] {
+        let flush = a.send(1, &FLUSH, &[], 0);
+        device.await_flushes(1);
+        a.manage(function, flush);
+        let brief = Some(Duration::from_millis(200));
+        let before = a.stream.read_timeout().unwrap();
+        a.stream.set_read_timeout(brief).unwrap();
+        a.try_hear().expect_err("nothing is answered yet");
+        a.stream.set_read_timeout(before).unwrap();
+        device.open();
+        assert_eq!(a.hear().tag(), flush);
+        let done = a.hear();
+        assert_eq!((done.opcode(), done.head[2]), (0x22, 0));
+        device.now.lock().unwrap().is_open = false;
+    }
+    // What was answered cannot be aborted.
+    a.manage(1, 101);
+    assert_eq!(a.hear().head[2], 1);
+    device.open();
+}
+
+#[test]
+fn initiators_are_asked_to_log_out() {
+    let portal = Portal::new(Arc::new(MemoryDevice::new(1 << 20)), None);
+    let mut a = portal.log_in("a");
+    let targets = Arc::clone(&portal.targets);
+    let ends = std::thread::spawn(move || targets.remove(TARGET, true).map(drop));
+    let asked = a.hear();
+    // An asynchronous message: log out, within three seconds.
+    assert_eq!((asked.opcode(), asked.head[36]), (0x32, 1));
+    assert_eq!(asked.head[42..44], [0, 3]);
+    a.log_out();
+    ends.join().unwrap().unwrap();
+}
+
+#[test]
+fn the_further_commands_do_what_the_standards_say() {
+    let kept = Arc::new(Kept::default());
+    let portal = Portal::new(Arc::new(MemoryDevice::new(1 << 20)), Some(kept));
+    let mut a = portal.log_in("a");
+    assert_eq!(a.write(1, 0b0101), GOOD);
+    let mut or = [0x8b, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0];
+    assert_eq!(a.run(&or, &[0b0011; 512], 0).status, GOOD);
+    assert_eq!(a.read(1).data, [0b0111; 512]);
+    or[0] = 0x8e;
+    or[1] = 2;
+    assert_eq!(a.run(&or, &[9; 512], 0).status, GOOD);
+    assert_eq!(a.read(1).data, [9; 512]);
+    assert_eq!(
+        a.run(&[0x34, 0, 0, 0, 0, 1, 0, 0, 0, 0], &[], 0).status,
+        GOOD
+    );
+    let beyond = a.run(&[0x34, 0, 0, 0, 0x10, 0, 0, 0, 1, 0], &[], 0);
+    assert_eq!((beyond.status, beyond.sense), (CHECK, [5, 0x21, 0]));
+    assert_eq!(a.run(&[0x1b, 0, 0, 0, 1, 0], &[], 0).status, GOOD);
+    assert_eq!(a.run(&[0x1b, 0, 0, 0, 0, 0], &[], 0).status, CHECK);
+    // The pages, and the room for 3 MiB: three times 2048 blocks of 512 bytes.
+    let log = |page: u8| [0x4d, 0, 0x40 | page, 0, 0, 0, 0, 1, 0, 0];
+    assert_eq!(a.run(&log(0), &[], 256).data, [0, 0, 0, 2, 0, 0x0c]);
+    let room = [0x0c, 0, 0, 12, 0, 1, 3, 8, 0, 0, 0, 3, 2, 0, 0, 0];
+    assert_eq!(a.run(&log(0x0c), &[], 256).data, room);
+    assert_eq!(a.run(&log(0x0d), &[], 256).status, CHECK);
+    let functions = [0xa3, 0x0d, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0];
+    assert_eq!(a.run(&functions, &[], 16).data, [0xda, 0, 0, 0]);
+}
