@@ -3,6 +3,7 @@
 //!
 //! - `cmd` has a folder for each group of commands: `args` defines what can be typed, with the help texts,
 //!   and `run` carries it out;
+//! - `completing` tells shells what could be typed;
 //! - `helper` is what mount(8) calls;
 //! - `outcome` is what came of a command;
 //! - `session` is the connection to the daemon, and what it needs from this side;
@@ -10,12 +11,14 @@
 //! - `show` prints sizes, times, tables and JSON.
 
 mod cmd;
+mod completing;
 mod helper;
 mod outcome;
 mod session;
 mod show;
 mod terminal;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
@@ -45,11 +48,14 @@ fn main() -> ExitCode {
         // The process that loads a PKCS#11 module. The exit of this process tells its parent what went wrong.
         return keys::serve_token().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
+    if completing::answer() {
+        return ExitCode::SUCCESS;
+    }
     let mut args = std::env::args_os();
     let mounts = args.next().and_then(|program| helper::called_as(&program));
     let is_helper = mounts.is_some();
     let parsed = match mounts {
-        None => Cli::try_parse(),
+        None => Cli::try_parse_from(help_on_properties(std::env::args_os())),
         Some(kind) => match helper::command_line(kind, args) {
             Ok(Some(line)) => Cli::try_parse_from(line),
             Ok(None) => return ExitCode::SUCCESS,
@@ -114,6 +120,16 @@ fn finish(outcome: Outcome, is_helper: bool) -> ExitCode {
             Some(code) => ExitCode::from(code),
         },
     }
+}
+
+/// `help property NAME` is `properties NAME`: the names of properties are no subcommands.
+fn help_on_properties(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    let is_property = |word: &OsString| word == "property" || word == "properties";
+    if args.len() > 3 && args[1] == "help" && is_property(&args[2]) {
+        args.remove(1);
+    }
+    args
 }
 
 /// What `STRONGROOM_HWCAP` asks for. AWS-LC reads its own variable before `main` begins: if that is not

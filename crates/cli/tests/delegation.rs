@@ -84,7 +84,7 @@ fn datasets_of_ones_own() {
         "pool history tank",
         "pool export tank",
         "pool scrub tank",
-        "list",
+        "list -o name,userused@0",
         "list -r tank",
         "daemon stop",
         "daemon status",
@@ -104,6 +104,12 @@ fn datasets_of_ones_own() {
         &may(&place, ANN, "list -r -H -o name tank/a"),
         "tank/a/copy",
     );
+    // Who names nothing sees all that is to be seen, or is refused.
+    assert_eq!(
+        may(&place, ANN, "list -H -o name"),
+        "tank/a\ntank/a/copy\n"
+    );
+    may_not(&place, BOB, "list");
     may_not(&place, BOB, "list tank/a");
     assert_eq!(
         may_not(&place, ANN, "list tank/nope").replace("nope", "b"),

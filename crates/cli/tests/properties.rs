@@ -30,10 +30,16 @@ fn set_takes_what_the_reference_says_and_nothing_else() {
             "the first dataset of a pool" => "tank",
             _ => "tank/files",
         };
+        assert_eq!(
+            word(property, "who") == "-",
+            ["never", "volume"].contains(&word(property, "set"))
+        );
         let values = word(property, "values");
         match word(property, "set") {
             "always" => {
-                let is_words = !values.contains("a size") && !values.contains(" to ");
+                let is_words = !values.contains("a size")
+                    && !values.contains("a number")
+                    && !values.contains(" to ");
                 let allowed = values
                     .split(" | ")
                     .filter(|word| is_words && *word != "a path");
@@ -41,7 +47,7 @@ fn set_takes_what_the_reference_says_and_nothing_else() {
                 for value in allowed.chain(default) {
                     place.ok(&format!("set {name}={value} {dataset}"));
                     let line = format!("get -Hp -o value,source {name} {dataset}");
-                    if !values.contains("a size") {
+                    if !values.contains("a size") && !values.contains("a number") {
                         let is = place.ok(&line);
                         assert!(is.ends_with("\tlocal\n"), "{name}={value}: {is}");
                     }
@@ -83,7 +89,9 @@ fn one_property_is_explained_without_a_daemon() {
     has(&page, "  refquota\n");
     has(&page, "  compression (short: compress)\n");
     has(&page, "Default: lz4");
-    has(&page, "; tenants below the root");
+    has(&page, "tenants below their root");
+    has(&page, "Since: 0.1.0");
+    assert_eq!(place.ok("help property refquota compress"), page);
     let table = place.ok("properties");
     assert!(table.starts_with("PROPERTY"), "{table}");
     place.fails("properties nonsense", NOT_FOUND);

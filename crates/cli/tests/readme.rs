@@ -192,6 +192,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
             strongroom create -o encryption=on -o keysource=raw,file:///etc/keys/docs tank/docs",
         ),
     ),
+    ("FROM-ZFS.md", "strongroom create -n -v -p -o atime=off tank/shop/images", Root("")),
     ("KEY-PROVIDERS.md", "module=/usr/lib/softhsm/libsofthsm2.so", Not("tests/key_sources.rs has a token")),
 ];
 

@@ -88,6 +88,7 @@ fn unmounted(name: &str, props: &Props) -> command::Create {
         parents: false,
         no_mount: true,
         volume: None,
+        dry_run: false,
     }
 }
 

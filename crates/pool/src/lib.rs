@@ -46,6 +46,7 @@ mod ops;
 mod storage;
 
 pub use engine::context::Hold;
+pub use engine::counts::Counts;
 pub use engine::dataset::{DatasetHooks, OpenDataset};
 pub use engine::dedup::SPACE as DEDUP_SPACE;
 pub use engine::history::Origin;
@@ -85,6 +86,7 @@ pub use ops::holds::Hold as SnapshotHold;
 pub use ops::info::{Listed, SpaceInfo, Superblock};
 pub use ops::log::{ShownEntry, ShownLog};
 pub use ops::pool::Pool;
+pub use ops::prune::DatasetWith;
 pub use ops::receive::{
     DryRun, Incoming, ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, Sealing,
 };

@@ -3,6 +3,9 @@
 //! A new property is a new row in [`PROPERTIES`]. What it does is beside the code that does it: a setting that an
 //! open dataset follows in `daemon::state::properties::settings`, a computed value in `daemon::ops::list`.
 
+#[cfg(test)]
+mod tests;
+
 /// A property of a dataset.
 #[derive(Clone, Copy, Debug)]
 pub struct Property {
@@ -30,6 +33,8 @@ pub struct Property {
     pub tenant: Tenant,
     /// What becomes of it when a stream brings it.
     pub received: Received,
+    /// The first version that has it.
+    pub since: &'static str,
     /// What it does, in one sentence.
     pub help: &'static str,
 }
@@ -89,6 +94,10 @@ pub enum Values {
     Words(&'static [&'static str]),
     /// A size in bytes, or `none`.
     Size,
+    /// A number from 0, or `none`.
+    Count,
+    /// How many snapshots of which kinds are made and kept, or `none`.
+    Schedule,
     /// The size of a record: 4 KiB to 1 MiB, a power of two.
     RecordSize,
     /// A path that begins with `/`, or `none` or `legacy`.
@@ -110,6 +119,10 @@ impl Values {
         match self {
             Values::Words(words) => words.join(" | "),
             Values::Size => "none | a size, such as 512M, 1.5G or 2T".into(),
+            Values::Count => "none | a number".into(),
+            Values::Schedule => {
+                "none | KIND:COUNT,...; KIND: hourly, daily, weekly, monthly or yearly; COUNT: 1 to 9999".into()
+            }
             Values::RecordSize => "4K to 1M, a power of two".into(),
             Values::Mountpoint => "a path | none | legacy".into(),
             Values::Compression => "on | off | lz4 | zstd | zstd-1 to zstd-19".into(),
@@ -147,6 +160,7 @@ const fn setting(
         of_snapshots: false,
         tenant: Tenant::Yes,
         received: Received::Kept,
+        since: "0.1.0",
         help,
     }
 }
@@ -180,6 +194,17 @@ const fn space(name: &'static str, short: &'static str, help: &'static str) -> P
         is_number: true,
         inherits: false,
         ..setting(name, Values::Size, "none", help)
+    }
+}
+
+/// A limit for how many datasets or snapshots there may be.
+const fn limit(name: &'static str, short: &'static str, help: &'static str) -> Property {
+    Property {
+        short,
+        is_number: true,
+        inherits: false,
+        tenant: Tenant::BelowRoot,
+        ..setting(name, Values::Count, "none", help)
     }
 }
 
@@ -273,6 +298,19 @@ pub const PROPERTIES: &[Property] = &[
         )
     },
     Property {
+        applies: Applies::Files,
+        ..limit(
+            "filesystem_limit",
+            "fslimit",
+            "How many file systems and volumes there may be below it.",
+        )
+    },
+    limit(
+        "snapshot_limit",
+        "snaplimit",
+        "How many snapshots it and everything below may have.",
+    ),
+    Property {
         tenant: Tenant::No,
         received: Received::Dropped,
         ..space(
@@ -346,6 +384,16 @@ pub const PROPERTIES: &[Property] = &[
         "hidden",
         "Whether listings of its root show the directory .snapshot.",
     ),
+    Property {
+        short: "snapsched",
+        received: Received::Dropped,
+        ..setting(
+            "snapshot-schedule",
+            Values::Schedule,
+            "none",
+            "Which snapshots are made by themselves, and how many are kept.",
+        )
+    },
     Property {
         of_snapshots: true,
         ..setting(
@@ -457,6 +505,23 @@ pub const PROPERTIES: &[Property] = &[
             "Bytes of a block of the volume; chosen when it is made.",
         )
     },
+    Property {
+        applies: Applies::Files,
+        of_snapshots: false,
+        ..counted(
+            "filesystem_count",
+            "fscount",
+            "How many file systems and volumes there are below it.",
+        )
+    },
+    Property {
+        of_snapshots: false,
+        ..counted(
+            "snapshot_count",
+            "snapcount",
+            "How many snapshots it and everything below have.",
+        )
+    },
     counted(
         "logicalreferenced",
         "lrefer",
@@ -512,51 +577,5 @@ impl Property {
             "" => self.short.to_uppercase(),
             header => header.into(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_name_means_one_property() {
-        for (at, property) in PROPERTIES.iter().enumerate() {
-            for name in [property.name, property.short] {
-                let other = PROPERTIES
-                    .iter()
-                    .position(|other| other.name == name || other.short == name);
-                assert_eq!(other, Some(at), "{name}");
-            }
-        }
-    }
-
-    #[test]
-    fn rows_are_consistent() {
-        for property in PROPERTIES {
-            let name = property.name;
-            assert!(
-                property.help.len() <= 75,
-                "{name}: too long for a line of help"
-            );
-            assert!(property.help.ends_with('.'), "{name}");
-            if property.settable == Settable::Never {
-                assert_eq!(property.tenant, Tenant::No, "{name}");
-            }
-            if let Values::Words(words) = property.values
-                && property.settable != Settable::Never
-            {
-                assert!(words.contains(&property.default), "{name}");
-            }
-        }
-    }
-
-    #[test]
-    fn short_names_and_titles() {
-        assert_eq!(Property::find("refer").unwrap().name, "referenced");
-        assert_eq!(Property::find("referenced").unwrap().title(), "REFER");
-        assert_eq!(Property::find("mountpoint").unwrap().title(), "MOUNTPOINT");
-        assert!(Property::find("").is_none());
-        assert!(Property::settable("used").is_none() && Property::is_computed("used"));
     }
 }

@@ -84,6 +84,7 @@ pub(crate) enum Command {
     Get(Get),
     Set(Set),
     Inherit(Inherit),
+    #[command(alias = "property")]
     Properties(Properties),
     Userspace(Userspace),
     Groupspace(Groupspace),

@@ -54,6 +54,8 @@ pub(crate) struct Known {
     pub(crate) tenant: &'static str,
     pub(crate) inherits: bool,
     of_snapshots: bool,
+    pub(crate) who: String,
+    pub(crate) since: &'static str,
 }
 
 impl Known {
@@ -88,7 +90,20 @@ impl Known {
             },
             inherits: property.inherits,
             of_snapshots: property.of_snapshots,
+            who: who(property),
+            since: property.since,
         }
+    }
+}
+
+/// Which callers may set a property.
+fn who(property: &Property) -> String {
+    let name = property.name;
+    match property.tenant {
+        _ if property.settable == Settable::Never => "-".into(),
+        Tenant::No => format!("root, delegates with '{name}'"),
+        Tenant::BelowRoot => format!("root, delegates with '{name}', tenants below their root"),
+        Tenant::Yes => format!("root, delegates with '{name}', tenants"),
     }
 }
 
@@ -125,18 +140,11 @@ pub(crate) fn page(property: &Property) -> String {
                 "key" => "when the dataset is created, and by `key change`",
                 _ => "at any time",
             };
-            let tenants = match known.tenant {
-                "below" => "; tenants below the root of their zone",
-                "yes" => "; tenants too",
-                _ => "; not by tenants",
-            };
-            let who = format!(
-                "{when}, by root and delegates with `{}`{tenants}",
-                known.name
-            );
-            line("Set: ", &who);
+            line("Set: ", when);
+            line("By: ", &known.who);
         }
     }
+    line("Since: ", known.since);
     page
 }
 

@@ -55,6 +55,7 @@ impl Daemon {
                 parents: true,
                 no_mount: clone.no_mount,
                 volume: None,
+                dry_run: false,
             };
             self.create(&above, context)?;
         }

@@ -35,6 +35,19 @@ impl DatasetSpec {
         given: &Props,
         channel: &mut dyn Channel,
     ) -> Result<DatasetSpec> {
+        let (mut spec, source) = DatasetSpec::without_key(suite_above, name, given)?;
+        if let Some(source) = source {
+            spec.own = Some(new_wrapping(&material(&source, name, true, channel)?)?);
+        }
+        Ok(spec)
+    }
+
+    /// Decides as [`DatasetSpec::new`], and says where its own key is to come from, if it is to have one.
+    pub(crate) fn without_key(
+        suite_above: u8,
+        name: &str,
+        given: &Props,
+    ) -> Result<(DatasetSpec, Option<KeySource>)> {
         let mut props = checked(given)?;
         let suite = match props.get("encryption").map(String::as_str) {
             None if suite_above == 0 => None,
@@ -46,7 +59,7 @@ impl DatasetSpec {
             Some("off") => None,
             Some(name) => Suite::from_name(name),
         };
-        let own = match suite {
+        let source = match suite {
             None if props.contains_key("keysource") => {
                 return Err(Failure::usage(
                     "a keysource is for encrypted datasets; add -o encryption=on",
@@ -57,20 +70,25 @@ impl DatasetSpec {
             Some(_) => {
                 let default = KeySource::default().to_string();
                 let source = props.entry("keysource".into()).or_insert(default);
-                let source: KeySource = source.parse()?;
-                Some(new_wrapping(&material(&source, name, true, channel)?)?)
+                Some(source.parse::<KeySource>()?)
             }
         };
         if let (Some(value), Some(suite)) = (props.get_mut("encryption"), suite) {
             *value = suite.name().into();
         }
-        Ok(DatasetSpec {
+        let spec = DatasetSpec {
             props,
             suite,
-            own,
+            own: None,
             suite_above,
             volume: None,
-        })
+        };
+        Ok((spec, source))
+    }
+
+    /// Whether its keys are wrapped by the key of the dataset above, if [`DatasetSpec::without_key`] names no source.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.suite.is_some()
     }
 
     /// This dataset as a volume, if there is a shape.

@@ -22,16 +22,18 @@ use crate::state::properties::{self, Mountpoint};
 type Selection = Vec<(Arc<ActivePool>, Vec<Arc<Entry>>)>;
 
 impl Daemon {
+    /// Makes a dataset, or says what would be made. Returns the names.
     pub(crate) fn create(
         self: &Arc<Self>,
         new: &command::Create,
         context: &mut Context<'_>,
-    ) -> Result<()> {
+    ) -> Result<Vec<String>> {
         let (name, props) = (new.name.as_str(), &new.props);
         let command::Create {
             parents,
             no_mount,
             volume,
+            dry_run,
             ..
         } = *new;
         let active = self.pool_of(name)?;
@@ -46,7 +48,7 @@ impl Daemon {
             true => Err(Failure::from(pool::Error::Exists { name: name.into() })),
         };
         if is_there()? {
-            return Ok(());
+            return Ok(Vec::new());
         }
         missing_above(&active, name, parents)?;
         if props.iter().any(|(key, _)| key == OF_POOLS) {
@@ -56,11 +58,14 @@ impl Daemon {
         let shape = volume
             .map(|new| volumes::shape(&new, &mut props))
             .transpose()?;
+        if dry_run {
+            return would_create(&active, name, &props, parents);
+        }
         let spec = DatasetSpec::new(suite_above(&active, name)?, name, &props, context.channel)?;
         let spec = spec.of_volume(shape);
         let _admin = active.lock()?;
         if is_there()? {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut specs = Vec::new();
         for missing in missing_above(&active, name, parents)? {
@@ -70,8 +75,10 @@ impl Daemon {
             specs.push((missing, spec));
         }
         specs.push((name.to_owned(), spec));
+        let names = specs.iter().map(|(name, _)| name.clone()).collect();
         let made = create_all(&active, specs, context)?;
         context.tell(active.apply_reservations(&made)?);
+        active.follow_schedule(props.iter().map(|(key, _)| key.as_str()));
         if !no_mount {
             let failures = self.offer_datasets(&active, &made, context.caller());
             let created = |failure: Failure| {
@@ -79,7 +86,7 @@ impl Daemon {
             };
             first_of(failures.into_iter().map(created).collect(), context)?;
         }
-        Ok(())
+        Ok(names)
     }
 
     /// Destroys, and says what went.
@@ -298,11 +305,13 @@ impl Daemon {
             }
             if changes.iter().any(|(key, _)| key == "mountpoint") {
                 self.move_mountpoints(&active, &entries, &names, changes, context)?;
+                active.follow_schedule(changes.iter().map(|(key, _)| key.as_str()));
                 continue;
             }
             let origin = context.origin();
             active.pool.set_props(&names, changes, &origin)?;
             context.tell(active.apply_settings()?);
+            active.follow_schedule(changes.iter().map(|(key, _)| key.as_str()));
         }
         Ok(())
     }
@@ -448,6 +457,33 @@ fn not_the_root(active: &ActivePool, property: &str, name: &str) -> Failure {
     Failure::usage(format!(
         "the property '{property}' is the pool's, and '{name}' is not its root; set it on '{pool}'"
     ))
+}
+
+/// What would be made for a dataset. It asks for no key, and does not look for free space.
+fn would_create(
+    active: &ActivePool,
+    name: &str,
+    props: &Props,
+    parents: bool,
+) -> Result<Vec<String>> {
+    pool::DatasetName::parse(name)?;
+    let mut names = missing_above(active, name, parents)?;
+    let (spec, source) = DatasetSpec::without_key(suite_above(active, name)?, name, props)?;
+    names.push(name.to_owned());
+    let above = names.first().and_then(|first| first.rsplit_once('/'));
+    let Some((above, _)) = above else {
+        return Err(Failure::usage("create a pool with 'pool create'"));
+    };
+    let above = active.pool.find(above)?;
+    let inherits_key = spec.is_sealed() && source.is_none();
+    if inherits_key || above.suite != 0 && names.len() > 1 {
+        active.loaded_key(active.key_root(&above)?)?;
+    }
+    active.pool.check_writable()?;
+    active
+        .pool
+        .check_more_datasets(above.id, names.len() as u64)?;
+    Ok(names)
 }
 
 /// Makes datasets, each below the one before, all or none.

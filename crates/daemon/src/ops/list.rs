@@ -86,7 +86,11 @@ impl Daemon {
         props: &[String],
         rows: &mut Rows,
     ) -> Result<()> {
-        let all = active.pool.list(id)?;
+        let is_counted = props.is_empty() || props.iter().any(|name| needs_counts(name));
+        let all = match is_counted {
+            true => active.pool.list(id)?,
+            false => active.pool.list_uncounted(id)?,
+        };
         let base = all.first().map_or(0, |first| depth_of(&first.name));
         for (at, listed) in all.iter().enumerate() {
             // Behind the snapshots of the dataset before.
@@ -215,6 +219,11 @@ impl Daemon {
     }
 }
 
+/// Whether a property is counted when datasets are listed. For some snapshots that reads devices.
+fn needs_counts(property: &str) -> bool {
+    property.starts_with("used") || property == "written"
+}
+
 /// Lists the bookmarks of a dataset, if these are wanted.
 fn bookmarks_of(
     active: &ActivePool,
@@ -296,6 +305,7 @@ fn settable(active: &ActivePool, listed: &Listed, name: &str) -> Result<(Value, 
     }
     let value = match value.parse() {
         Ok(bytes) if properties::is_size(name) => Value::Bytes(bytes),
+        Ok(count) if properties::is_count(name) => Value::Number(count),
         _ => Value::Text(value),
     };
     Ok((value, source))
@@ -377,6 +387,9 @@ fn computed(active: &ActivePool, listed: &Listed, name: &str) -> Result<Value> {
             Some(shape) => Value::Bytes(shape.block_size().into()),
             None => Value::None,
         },
+        "filesystem_count" | "snapshot_count" if is_snapshot => Value::None,
+        "filesystem_count" => Value::Number(active.pool.counts(entry.id)?.datasets),
+        "snapshot_count" => Value::Number(active.pool.counts(entry.id)?.snapshots),
         "logicalreferenced" => Value::Bytes(entry.logical),
         "written" => Value::Bytes(listed.written),
         "userrefs" if !is_snapshot => Value::None,

@@ -32,6 +32,7 @@ pub(crate) mod remote_device;
 pub(crate) mod remote_exports;
 pub(crate) mod restore;
 pub(crate) mod shred;
+pub(crate) mod snapshot_schedules;
 pub(crate) mod snapshots;
 pub(crate) mod transfer;
 pub(crate) mod userspace;

@@ -170,8 +170,9 @@ impl Session<'_> {
             parents: true,
             no_mount: self.it.no_mount,
             volume: None,
+            dry_run: false,
         };
-        self.daemon.create(&new, context)
+        self.daemon.create(&new, context).map(drop)
     }
 
     /// Receives the streams of one dataset. Returns the beginning of the one behind them.

@@ -26,12 +26,21 @@ pub(crate) struct Check<'a> {
 }
 
 impl Daemon {
-    /// Leaves out of an answer the names of datasets on which nothing is allowed to a caller.
-    pub(crate) fn seen_by(&self, peer: &Peer, mut rows: Vec<DatasetRow>) -> Vec<DatasetRow> {
+    /// Leaves out of an answer the names of datasets on which nothing is allowed to a caller, and the rows of these
+    /// if the caller named none.
+    pub(crate) fn seen_by(
+        &self,
+        peer: &Peer,
+        mut rows: Vec<DatasetRow>,
+        all: bool,
+    ) -> Vec<DatasetRow> {
         if peer.is_admin {
             return rows;
         }
         let check = Check { daemon: self, peer };
+        if all {
+            rows.retain(|row| check.something_of(dataset_of(&row.name)).is_ok());
+        }
         for prop in rows.iter_mut().flat_map(|row| &mut row.props) {
             if let ("clones" | "origin", Value::Text(names)) = (&*prop.property, &prop.value) {
                 prop.value = match check.seen(names) {
@@ -51,6 +60,18 @@ impl Check<'_> {
             true => Err(only_root()),
             false => Ok(()),
         }
+    }
+
+    /// Refuses a delegate to whom nothing is allowed on any dataset, or who may not name all by naming none.
+    pub(super) fn something_anywhere(&self, may: bool) -> Result<()> {
+        for active in self.daemon.pools() {
+            for head in active.pool.datasets()? {
+                if may && active.allows_something(&head, self.peer)? {
+                    return Ok(());
+                }
+            }
+        }
+        Err(only_root())
     }
 
     /// Receiving into a dataset, or making one.

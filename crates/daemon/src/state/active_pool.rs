@@ -23,6 +23,7 @@ use crate::state::keyuses::{KeyUse, KeyUses};
 use crate::state::leases::{Lease, Leases, Thing};
 use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::metered_files::FilesMeter;
+use crate::state::snapshot_schedule::LookedAt;
 use crate::state::volume_state::VolumeInUse;
 
 /// Who looks at a pool that was let go is done within this time.
@@ -49,6 +50,8 @@ pub(crate) struct ActivePool {
     pub(crate) leases: Leases<Thing>,
     /// What re-encryptions wait for, by the id of the dataset.
     pub(crate) reencryption_waits: Mutex<BTreeMap<u64, String>>,
+    /// When the schedules of snapshots were looked at.
+    pub(crate) snapshots_looked_at: LookedAt,
     pub(super) wakeup: Arc<Wakeup>,
     pub(super) leaving: AtomicBool,
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
@@ -142,6 +145,7 @@ impl ActivePool {
             volumes: Mutex::default(),
             leases: Leases::default(),
             reencryption_waits: Mutex::default(),
+            snapshots_looked_at: LookedAt::default(),
             wakeup: Arc::clone(wakeup),
             leaving: AtomicBool::new(false),
             worker: Mutex::default(),

@@ -22,5 +22,6 @@ pub(crate) mod mountpoints;
 pub(crate) mod pool_worker;
 pub(crate) mod properties;
 pub(crate) mod remote_exports;
+pub(crate) mod snapshot_schedule;
 pub(crate) mod volume_state;
 pub(crate) mod zones;

@@ -60,6 +60,7 @@ impl ActivePool {
             pool.use_spares().map(|_| false),
             pool.heal().map(|_| false),
             self.expand_by_itself().map(|()| false),
+            self.snapshots_by_schedule().map(|()| false),
             pool.resilver_step(SCRUB_STEP),
             pool.removal_step(SCRUB_STEP),
             pool.scrub_step(SCRUB_STEP),

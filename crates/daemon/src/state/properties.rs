@@ -13,6 +13,7 @@ use protocol::sizes;
 
 use crate::failure::{Failure, Result};
 use crate::state::account_property::AccountProperty;
+use crate::state::snapshot_schedule::SnapshotSchedule;
 
 fn is_mountpoint(value: &str) -> bool {
     matches!(value, "none" | "legacy") || value.starts_with('/') && !value.contains('\0')
@@ -29,6 +30,7 @@ pub(crate) fn record_size(value: &str) -> Option<u32> {
 pub(crate) fn stored(name: &str, value: &str) -> Option<String> {
     match name {
         _ if is_size(name) => sizes::positive(value).map(|bytes| bytes.to_string()),
+        _ if is_count(name) => count(value).map(|count| count.to_string()),
         "recordsize" => record_size(value).map(|size| match size {
             0x10_0000 => "1M".into(),
             size => format!("{}K", size >> 10),
@@ -158,6 +160,8 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
 fn is_valid(values: &Values, value: &str) -> bool {
     match values {
         Values::Words(words) => words.contains(&value),
+        Values::Count => value == "none" || count(value).is_some(),
+        Values::Schedule => SnapshotSchedule::parse(value).is_some(),
         Values::Size => value == "none" || sizes::positive(value).is_some(),
         Values::RecordSize => record_size(value).is_some(),
         Values::Mountpoint => is_mountpoint(value),
@@ -170,6 +174,17 @@ fn is_valid(values: &Values, value: &str) -> bool {
 /// Whether a property is a size that may be none.
 pub(crate) fn is_size(name: &str) -> bool {
     Property::settable(name).is_some_and(|property| property.values == Values::Size)
+}
+
+/// Whether a property is a number that may be none.
+pub(crate) fn is_count(name: &str) -> bool {
+    Property::settable(name).is_some_and(|property| property.values == Values::Count)
+}
+
+/// A number in decimal digits.
+fn count(value: &str) -> Option<u64> {
+    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+    value.parse().ok().filter(|_| is_number)
 }
 
 /// The value of a property that can be set, and where it comes from.
@@ -279,6 +294,9 @@ mod tests {
             ("recordsize", "0.5M"),
             ("recordsize", "64KiB"),
             ("refquota", "2T"),
+            ("snapshot_limit", "0"),
+            ("snapshot-schedule", "hourly:24,daily:30,monthly:12"),
+            ("filesystem_limit", "none"),
             ("reservation", "10G"),
             ("refreservation", "none"),
         ];
@@ -298,6 +316,11 @@ mod tests {
             ("quota", "1.2.3G"),
             ("quota", "99999999P"),
             ("quota", "much"),
+            ("snapshot_limit", "1K"),
+            ("snapshot-schedule", "hourly:0"),
+            ("snapshot_limit", "+1"),
+            ("filesystem_limit", ""),
+            ("filesystem_count", "1"),
             ("nonsense", "5"),
             ("UPPER:case", "x"),
         ];

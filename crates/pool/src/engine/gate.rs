@@ -11,6 +11,7 @@ use zerocopy::IntoBytes;
 
 use crate::engine::closing::Closing;
 use crate::engine::context::Context;
+use crate::engine::counts::CountsBefore;
 use crate::engine::dataset::{OpenDataset, Part};
 use crate::engine::log::Claims;
 use crate::engine::removal::Removal;
@@ -106,8 +107,10 @@ impl Engine {
     ) -> Result<R> {
         self.commit_with(|commit, state| {
             let before = quota::Demand::of(state);
+            let counted = CountsBefore::of(state);
             let done = task(commit, state)?;
             before.check(&commit.core.space, state)?;
+            counted.check(state)?;
             Ok(done)
         })
     }

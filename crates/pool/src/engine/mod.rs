@@ -4,6 +4,7 @@ pub(crate) mod async_free;
 pub(crate) mod closing;
 pub(crate) mod commit;
 pub(crate) mod context;
+pub(crate) mod counts;
 pub(crate) mod dataset;
 pub(crate) mod deadlist;
 pub(crate) mod dedup;

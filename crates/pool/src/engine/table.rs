@@ -345,6 +345,13 @@ impl DatasetTable {
         all
     }
 
+    /// How many snapshots a dataset has.
+    pub(crate) fn snapshot_count(&self, head: &Entry) -> u64 {
+        let first = self.get(head.prev_snap);
+        let line = std::iter::successors(first, |snapshot| self.get(snapshot.prev_snap));
+        line.count() as u64
+    }
+
     /// The snapshot that an entry shares records with: the one before it, and of the first of a clone's
     /// line the clone's origin.
     pub(crate) fn before(&self, entry: &Entry) -> Option<&Arc<Entry>> {

@@ -44,6 +44,21 @@ pub struct Listed {
     pub written: u64,
 }
 
+impl Listed {
+    fn uncounted(state: &DatasetTable, entry: &Arc<Entry>) -> Listed {
+        Listed {
+            name: state.name_of(entry),
+            entry: Arc::clone(entry),
+            used: 0,
+            used_by_dataset: 0,
+            used_by_snapshots: 0,
+            used_by_children: 0,
+            used_by_refreservation: 0,
+            written: 0,
+        }
+    }
+}
+
 /// The space of a pool, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceInfo {
@@ -162,6 +177,37 @@ impl Pool {
         Ok(all)
     }
 
+    /// All datasets, parents before children, without snapshots.
+    ///
+    /// # Errors
+    /// As [`Pool::top`].
+    pub fn datasets(&self) -> Result<Vec<Arc<Entry>>> {
+        let state = self.engine.state.read();
+        Ok(state.subtree(state.top()?.id))
+    }
+
+    /// As [`Pool::list`], with nothing counted. No device is read.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`].
+    pub fn list_uncounted(&self, id: u64) -> Result<Vec<Listed>> {
+        let state = self.engine.state.read();
+        let entry = state.entry(id)?;
+        let heads = match entry.is_snapshot() {
+            true => vec![Arc::clone(entry)],
+            false => state.subtree(id),
+        };
+        let mut all = Vec::new();
+        for head in &heads {
+            all.push(Listed::uncounted(&state, head));
+            if !head.is_snapshot() {
+                let snapshots = state.snapshots(head).into_iter().rev();
+                all.extend(snapshots.map(|snapshot| Listed::uncounted(&state, &snapshot)));
+            }
+        }
+        Ok(all)
+    }
+
     /// As [`Pool::list`], in the state of the last durable transaction group. Returns its number too. A commit
     /// that is under way may still fail, and is left out.
     ///
@@ -183,16 +229,8 @@ impl Pool {
     }
 
     fn listed(&self, state: &DatasetTable, entry: &Arc<Entry>) -> Result<Listed> {
-        let mut listed = Listed {
-            name: state.name_of(entry),
-            entry: Arc::clone(entry),
-            used: 0,
-            used_by_dataset: 0,
-            used_by_snapshots: 0,
-            used_by_children: 0,
-            used_by_refreservation: 0,
-            written: state.own_bytes(entry),
-        };
+        let mut listed = Listed::uncounted(state, entry);
+        listed.written = state.own_bytes(entry);
         if entry.is_snapshot() {
             let next = state.entry(entry.next)?;
             let own = deadlist::sublist(&self.engine.disk, &next.deadlist, entry.id)?;
@@ -292,6 +330,11 @@ impl Pool {
     /// [`Error::Inconsistent`](crate::Error::Inconsistent) if the pool has no root dataset.
     pub fn top(&self) -> Result<Arc<Entry>> {
         self.engine.state.read().top().cloned()
+    }
+
+    /// The time, in seconds since 1970, by the clock of the pool.
+    pub fn now(&self) -> u64 {
+        self.engine.env.now()
     }
 
     /// The space of the pool.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::counts::{self, Counts};
 use crate::engine::quota::{self, Limits, Quota};
 use crate::engine::reservation::Slacks;
 use crate::engine::table::DatasetTable;
@@ -31,6 +32,24 @@ impl Pool {
         let state = self.engine.state.read();
         let slacks = self.slacks(&state);
         Ok(slacks.any() || !quota::of(&state, &slacks, id)?.is_empty())
+    }
+
+    /// How many datasets and snapshots there are below a dataset.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`].
+    pub fn counts(&self, id: u64) -> Result<Counts> {
+        let state = self.engine.state.read();
+        Ok(Counts::of(&state, state.entry(id)?.id))
+    }
+
+    /// Whether so many more datasets may be made below one.
+    ///
+    /// # Errors
+    /// [`Error::Limit`]; as [`Pool::entry`].
+    pub fn check_more_datasets(&self, id: u64, more: u64) -> Result<()> {
+        let state = self.engine.state.read();
+        counts::check_more(&state, state.entry(id)?.id, more)
     }
 
     /// Bytes that an ordinary write into a dataset may still use.

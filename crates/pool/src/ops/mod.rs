@@ -14,6 +14,7 @@ pub(crate) mod limits;
 pub(crate) mod log;
 pub(crate) mod named;
 pub(crate) mod pool;
+pub(crate) mod prune;
 pub(crate) mod receive;
 pub(crate) mod removal;
 pub(crate) mod resilver;

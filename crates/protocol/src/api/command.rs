@@ -216,6 +216,18 @@ commands! {
         /// Make it a volume.
         #[serde(default)]
         volume: Option<NewVolume>,
+        /// Only say what would be made.
+        #[serde(default)]
+        dry_run: bool,
+    }
+    /// Destroy the snapshots that the schedules of datasets no longer keep.
+    Prune {
+        /// The datasets.
+        names: Vec<String>,
+        /// With everything below them.
+        recursive: bool,
+        /// Only say what would go.
+        dry_run: bool,
     }
     /// Destroy datasets or snapshots.
     Destroy {

@@ -14,6 +14,7 @@ serve!(
     Create,
     |_| Names::AsItIs,
     |it| Line::new("create")
+        .flag("-n", it.dry_run)
         .flag("-p", it.parents)
         .flag("-s", it.volume.is_some_and(|volume| volume.sparse))
         .flag("-u", it.no_mount)
@@ -37,7 +38,7 @@ serve!(
         }
         view.new_props(&it.name, &mut it.props)
     },
-    |it, daemon, context| daemon.create(it, context).map(done)
+    |it, daemon, context| daemon.create(it, context).map(Reply::Names)
 );
 
 /// The two commands that destroy datasets.
@@ -103,7 +104,11 @@ serve!(
         Line::new("get").word(all).words(&it.names)
     },
     |it, check| {
-        check.all_named(&it.names)?;
+        if it.names.is_empty() {
+            // What accounts have takes a permission on each dataset.
+            let is_of_accounts = it.props.iter().any(|prop| prop.contains('@'));
+            return check.something_anywhere(!is_of_accounts);
+        }
         for name in &it.names {
             let (active, entry) = check.find(without_mark(name))?;
             let looks_below = it.depth != Some(0) || it.snapshots || it.bookmarks;
@@ -128,7 +133,7 @@ serve!(
         let rows = daemon.get(it)?;
         Ok(Reply::Datasets(match context.view {
             Some(_) => rows,
-            None => daemon.seen_by(&context.peer, rows),
+            None => daemon.seen_by(&context.peer, rows, it.names.is_empty()),
         }))
     }
 );

@@ -21,6 +21,20 @@ serve!(
 );
 
 serve!(
+    Prune,
+    |_| Names::Alone,
+    |it| Line::new("snapshot --prune")
+        .flag("-n", it.dry_run)
+        .flag("-r", it.recursive)
+        .words(&it.names),
+    |it, check| check.need_all(&it.names, it.recursive, &["destroy", "mount"]),
+    |it, view| view.change_all(&mut it.names),
+    |it, daemon, context| daemon
+        .prune(&it.names, it.recursive, it.dry_run, context)
+        .map(Reply::Names)
+);
+
+serve!(
     Rollback,
     |_| Names::AsItIs,
     |it| Line::new("rollback")

@@ -33,6 +33,7 @@ pub(super) fn create(name: String, of: &[(&str, &str)]) -> Command {
         parents: false,
         no_mount: false,
         volume: None,
+        dry_run: false,
     })
 }
 
@@ -48,6 +49,7 @@ fn of_datasets(fs: &str) -> Vec<Command> {
                 size: 1 << 20,
                 sparse,
             }),
+            dry_run: false,
         })
     };
     vec![
@@ -63,6 +65,7 @@ fn of_datasets(fs: &str) -> Vec<Command> {
             parents: true,
             no_mount: false,
             volume: None,
+            dry_run: true,
         }),
         volume(true),
         volume(false),
@@ -167,6 +170,11 @@ fn of_snapshots(fs: &str, to: &str) -> Vec<Command> {
         Command::Snapshot(command::Snapshot {
             names: vec![format!("{fs}@9")],
             recursive: false,
+        }),
+        Command::Prune(command::Prune {
+            names: vec![fs.into()],
+            recursive: false,
+            dry_run: true,
         }),
         rollback("@2", false),
         rollback("@1", true),

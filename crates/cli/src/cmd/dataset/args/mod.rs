@@ -47,6 +47,12 @@ EXAMPLES
     strongroom create -V 10G tank/disk
     strongroom create -s -V 1T -o volblocksize=64K tank/thin
 
+  Only show what would be created:
+    strongroom create -n -v -p -o atime=off tank/web/logs
+
+JSON
+  With -n, -v or -P, an array of names.
+
 EXIT CODES
   2 for an unknown property or a wrong value; 3 if the dataset above does not exist; 4 if the name
   is taken; 8 if the key cannot be read; 11 if there is not enough free space to reserve.")]
@@ -57,6 +63,17 @@ pub(crate) struct Create {
     /// Do not mount it
     #[arg(short = 'u')]
     pub(crate) no_mount: bool,
+    /// Only check, and create nothing
+    ///
+    /// It asks for no key, and does not look for free space.
+    #[arg(short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Show what is created
+    #[arg(short)]
+    pub(crate) verbose: bool,
+    /// Show it for programs: words with tabs between them
+    #[arg(short = 'P')]
+    pub(crate) parsable: bool,
     /// Create a volume of this size
     #[arg(short = 'V', value_name = "SIZE", value_parser = values::size)]
     pub(crate) volume: Option<u64>,

@@ -21,7 +21,7 @@ use crate::show::properties::canonical;
 
 pub(crate) fn create(args: Create, session: &mut Session) -> Result {
     let command = command::Create {
-        name: args.name,
+        name: args.name.clone(),
         props: args.props,
         parents: args.parents,
         no_mount: args.no_mount,
@@ -29,8 +29,41 @@ pub(crate) fn create(args: Create, session: &mut Session) -> Result {
             size,
             sparse: args.sparse,
         }),
+        dry_run: args.dry_run,
     };
-    call_quiet(session, command)
+    let is_shown = args.verbose || args.parsable;
+    let props = command.props.clone();
+    let names = call_names(session, command)?;
+    Ok(match (is_shown || args.dry_run) && session.json {
+        true => Outcome::text(json::show(&names)),
+        false if is_shown => created(&names, &props, &args.name, args.parsable, args.dry_run),
+        false => Outcome::done(),
+    })
+}
+
+/// What was created, or would be, as `zfs create -v` and `-P` say it.
+fn created(
+    names: &[String],
+    props: &Props,
+    last: &str,
+    is_parsable: bool,
+    is_dry: bool,
+) -> Outcome {
+    let mut text = String::new();
+    for name in names {
+        text += &match (is_parsable, is_dry) {
+            (true, _) => format!("create\t{name}\n"),
+            (false, true) => format!("would create {name}\n"),
+            (false, false) => format!("create {name}\n"),
+        };
+        for (key, value) in props.iter().filter(|_| name == last) {
+            text += &match is_parsable {
+                true => format!("property\t{key}\t{value}\n"),
+                false => format!("\t{key}={value}\n"),
+            };
+        }
+    }
+    Outcome::text(text)
 }
 
 pub(crate) fn destroy(args: Destroy, session: &mut Session) -> Result {

@@ -38,7 +38,16 @@ fn find(name: &str) -> Result<&'static Property> {
 }
 
 fn in_a_table(named: &[&Property]) -> String {
-    let columns = ["PROPERTY", "DEFAULT", "INHERITED", "SET", "TENANT", "HELP"].map(Column::left);
+    let columns = [
+        "PROPERTY",
+        "DEFAULT",
+        "INHERITED",
+        "SET",
+        "TENANT",
+        "SINCE",
+        "HELP",
+    ]
+    .map(Column::left);
     let row = |property: &&Property| {
         let known = properties::Known::of(property);
         let inherits = if known.inherits { "yes" } else { "no" };
@@ -48,6 +57,7 @@ fn in_a_table(named: &[&Property]) -> String {
             inherits,
             known.set,
             known.tenant,
+            known.since,
             known.help,
         ];
         cells.map(str::to_owned).to_vec()

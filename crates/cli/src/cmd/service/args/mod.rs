@@ -151,7 +151,9 @@ pub(crate) enum Shell {
 
 /// Print a script that completes commands in a shell
 ///
-/// The script knows all commands and options of this version. Make it again after an upgrade.
+/// The script calls `strongroom` for what could be typed: commands, options, properties and their values, and the
+/// names of pools, datasets and snapshots. Names come from the daemon that runs. No daemon is started for them,
+/// and a daemon that does not answer within a second is left alone.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -1,10 +1,9 @@
-//! Completion scripts, made from the definition of the command line.
+//! Completion scripts.
 
-use clap::CommandFactory;
-
-use crate::cmd::cli::Cli;
 use crate::cmd::service::args::{Completion, Shell};
+use crate::completing;
 use crate::outcome::{Outcome, Result};
+use crate::session::other;
 
 pub(crate) fn run(args: &Completion) -> Result {
     let shell = match args.shell {
@@ -12,7 +11,6 @@ pub(crate) fn run(args: &Completion) -> Result {
         Shell::Zsh => clap_complete::Shell::Zsh,
         Shell::Fish => clap_complete::Shell::Fish,
     };
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "strongroom", &mut script);
-    Ok(Outcome::text(String::from_utf8_lossy(&script)))
+    let script = completing::script(shell).map_err(|error| other(error.to_string()))?;
+    Ok(Outcome::text(script))
 }

@@ -13,6 +13,12 @@ pub(crate) use diff::Diff;
 /// A snapshot is the state of a dataset at one moment. It takes no time and no space at first, and keeps
 /// the data that is changed or removed later. All snapshots of one command are of the same moment. The
 /// directory .snapshot of a mounted dataset shows its snapshots. No key is needed.
+///
+/// The daemon makes and prunes snapshots by itself where the property snapshot-schedule says so, also for the
+/// datasets that inherit it. `hourly:24,daily:30` makes one in each hour and in each day of UTC, and keeps the
+/// newest 24 and 30. They have names such as auto-hourly-2026-11-25-0300. After a pause of the daemon one of
+/// each kind is made. Snapshots with other names, with a hold, with a clone, or in use stay. `pool history`
+/// shows what was made and destroyed, and what failed. --prune destroys now what the schedule no longer keeps.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "snap",
@@ -24,15 +30,32 @@ EXAMPLES
   All datasets of a pool, at the same moment:
     strongroom snapshot -r tank@before-upgrade
 
+  By a schedule, for a dataset and all datasets below it:
+    strongroom set snapshot-schedule=hourly:24,daily:30,monthly:12 tank/home
+
+  What a shorter schedule would destroy now, and destroying it:
+    strongroom snapshot --prune -n -r tank/home
+    strongroom snapshot --prune -r tank/home
+
+JSON
+  With --prune, an array of names.
+
 EXIT CODES
-  3 if there is no such dataset; 4 if it has a snapshot of that name."
+  1 if --prune names a dataset without a schedule; 3 if there is no such dataset; 4 if it has a
+  snapshot of that name; 11 if there would be more than snapshot_limit."
 )]
 pub(crate) struct Snapshot {
     /// Also for all datasets below, with the same snapshot name
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// The snapshots to create
-    #[arg(value_name = "DATASET@SNAPSHOT", required = true)]
+    /// Destroy the snapshots that snapshot-schedule no longer keeps, instead of creating some
+    #[arg(long)]
+    pub(crate) prune: bool,
+    /// With --prune, only show what would be destroyed
+    #[arg(short = 'n', requires = "prune")]
+    pub(crate) dry_run: bool,
+    /// The snapshots to create; with --prune, datasets
+    #[arg(value_name = "DATASET@SNAPSHOT|DATASET", required = true)]
     pub(crate) names: Vec<String>,
 }
 

@@ -7,12 +7,15 @@ use protocol::api::{HoldRow, command};
 use crate::cmd::snapshot::args::{
     Bookmark, Clone, Hold, Holds, Promote, Release, Rollback, Snapshot,
 };
-use crate::outcome::{Outcome, Result, call_quiet};
+use crate::outcome::{Outcome, Result, call_names, call_quiet};
 use crate::session::{Session, answer};
 use crate::show::table::{self, Column};
 use crate::show::{json, time};
 
 pub(crate) fn snapshot(args: Snapshot, session: &mut Session) -> Result {
+    if args.prune {
+        return prune(args, session);
+    }
     let command = command::Snapshot {
         names: args.names,
         recursive: args.recursive,
@@ -27,6 +30,24 @@ pub(crate) fn bookmark(args: Bookmark, session: &mut Session) -> Result {
         false => args.name,
     };
     call_quiet(session, command::Bookmark { of: args.of, name })
+}
+
+fn prune(args: Snapshot, session: &mut Session) -> Result {
+    let what = match args.dry_run {
+        true => "would destroy",
+        false => "destroyed",
+    };
+    let command = command::Prune {
+        names: args.names,
+        recursive: args.recursive,
+        dry_run: args.dry_run,
+    };
+    let names = call_names(session, command)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&names)));
+    }
+    let lines = names.iter().map(|name| format!("{what} {name}\n"));
+    Ok(Outcome::text(lines.collect::<String>()))
 }
 
 pub(crate) fn rollback(args: Rollback, session: &mut Session) -> Result {

@@ -27,6 +27,10 @@ pub(super) fn userspace(name: &str) -> Json {
     json!({"userspace": {"name": name, "kind": "user", "check": false}})
 }
 
+fn prune(name: &str) -> Json {
+    json!({"prune": {"names": [name], "recursive": true, "dry_run": false}})
+}
+
 pub(super) fn send(name: &str, from: Json) -> Json {
     json!({"send": {"what": {"snapshot": {"name": name, "from": from, "all": false}},
                     "raw": true, "props": false, "estimate": false}})
@@ -81,6 +85,11 @@ pub(super) fn own() -> Vec<(Json, Is)> {
             json!({"snapshot": {"names": ["web@2"], "recursive": true}}),
             Done,
         ),
+        (
+            make("web/auto", json!([["snapshot-schedule", "daily:1"]])),
+            Done,
+        ),
+        (prune("web/auto"), Done),
         (
             json!({"hold": {"names": ["web/x@2"], "tag": "t", "recursive": false}}),
             Done,
@@ -286,6 +295,7 @@ pub(super) fn elsewhere(name: &str) -> Vec<Json> {
         json!({"get": {"names": [name], "depth": 0, "snapshots": false, "bookmarks": true, "props": []}}),
         json!({"get": {"names": ["web", name], "depth": 0, "snapshots": false, "bookmarks": true, "props": []}}),
         json!({"snapshot": {"names": ["web@9", format!("{name}@9")], "recursive": false}}),
+        prune(name),
         json!({"rollback": {"name": snapshot, "recursive": true, "force": true}}),
         json!({"hold": {"names": [snapshot], "tag": "t", "recursive": false}}),
         json!({"holds": {"names": [snapshot], "recursive": false}}),

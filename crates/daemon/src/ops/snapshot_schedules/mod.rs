@@ -1,0 +1,184 @@
+//! Snapshots by a schedule: making those of the periods that began, and pruning those that are too many.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use pool::{DatasetWith, Entry, Error, Origin};
+
+use crate::failure::{Failure, Result};
+use crate::state::active_pool::ActivePool;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::snapshot_schedule::{Kind, PROPERTY, SnapshotSchedule};
+
+/// A dataset with the schedule that it has.
+struct Scheduled {
+    dataset: DatasetWith,
+    schedule: SnapshotSchedule,
+}
+
+impl ActivePool {
+    /// Makes the snapshots that are due and prunes the others, if a period may have begun. A command that works on
+    /// the pool goes first.
+    pub(crate) fn snapshots_by_schedule(&self) -> pool::Result<()> {
+        let now = self.pool.now();
+        if !self.snapshots_looked_at.is_due(now) {
+            return Ok(());
+        }
+        let Some(_admin) = self.try_lock() else {
+            return Ok(());
+        };
+        self.pool.check_writable()?;
+        let scheduled = self.scheduled()?;
+        for kind in Kind::ALL {
+            self.make_due(&scheduled, kind, now)?;
+        }
+        self.prune_scheduled(&scheduled, &own_origin("prune".into()))?;
+        self.snapshots_looked_at.set(now);
+        Ok(())
+    }
+
+    /// Has the pool's thread look at the schedules, if one of these properties that were set is one.
+    pub(crate) fn follow_schedule<'p>(&self, mut props: impl Iterator<Item = &'p str>) {
+        if props.any(|property| property == PROPERTY) {
+            self.snapshots_looked_at.forget();
+            self.wake();
+        }
+    }
+
+    fn scheduled(&self) -> pool::Result<Vec<Scheduled>> {
+        let all = self.pool.datasets_with(PROPERTY)?.into_iter();
+        let all = all.filter_map(|dataset| {
+            let schedule = SnapshotSchedule::parse(&dataset.value)?;
+            Some(Scheduled { dataset, schedule })
+        });
+        Ok(all.collect())
+    }
+
+    /// Makes the snapshots of one kind, all at the same moment.
+    fn make_due(&self, scheduled: &[Scheduled], kind: Kind, now: u64) -> pool::Result<()> {
+        let Some(snapshot) = kind.name_at(now) else {
+            return Ok(());
+        };
+        let of_kind = scheduled
+            .iter()
+            .filter(|one| one.schedule.keeps(kind).is_some());
+        let names = of_kind.map(|one| format!("{}@{snapshot}", one.dataset.name));
+        let due: Vec<String> = names.filter(|name| self.pool.find(name).is_err()).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let origin = own_origin(format!("snapshot @{snapshot} of {} datasets", due.len()));
+        match self.pool.snapshot(&due, false, &origin) {
+            Ok(_) => return Ok(()),
+            Err(error @ (Error::Suspended { .. } | Error::ReadOnly)) => return Err(error),
+            Err(error) if due.len() == 1 => {
+                self.say_failed(&due[0], &error);
+                return Ok(());
+            }
+            Err(_) => {}
+        }
+        // One that cannot be made holds up no other.
+        for name in due {
+            let origin = own_origin(format!("snapshot {name}"));
+            match self
+                .pool
+                .snapshot(std::slice::from_ref(&name), false, &origin)
+            {
+                Ok(_) => {}
+                Err(error @ (Error::Suspended { .. } | Error::ReadOnly)) => {
+                    return Err(error);
+                }
+                Err(error) => self.say_failed(&name, &error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says in the log and in the history that a snapshot was not made.
+    fn say_failed(&self, name: &str, error: &Error) {
+        tracing::warn!(%error, name, "a snapshot by schedule was not made");
+        let origin = own_origin(format!("snapshot {name} failed: {error}"));
+        if let Err(error) = self.pool.record(&origin) {
+            tracing::warn!(%error, "the history does not say that a snapshot was not made");
+        }
+    }
+
+    /// What of these datasets is more than their schedules keep, and kept by nothing else.
+    fn excess(&self, scheduled: &[Scheduled]) -> pool::Result<Vec<Arc<Entry>>> {
+        let mut excess = Vec::new();
+        for one in scheduled {
+            let snapshots = self.pool.snapshots(one.dataset.entry.id)?;
+            let over = one.schedule.excess(&snapshots, |snapshot| &snapshot.name);
+            excess.extend(over.into_iter().cloned());
+        }
+        let ids: Vec<u64> = excess.iter().map(|snapshot| snapshot.id).collect();
+        // A listing of `.snapshot` that is over keeps nothing.
+        self.close_snapshots(&ids);
+        Ok(self.pool.prunable(&excess))
+    }
+
+    fn prune_scheduled(
+        &self,
+        scheduled: &[Scheduled],
+        origin: &Origin,
+    ) -> pool::Result<Vec<String>> {
+        let excess = self.excess(scheduled)?;
+        match excess.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.pool.prune(&excess, origin),
+        }
+    }
+}
+
+/// The daemon does it by itself.
+fn own_origin(text: String) -> Origin {
+    Origin {
+        who: "strongroom".into(),
+        text: format!("{text}, by {PROPERTY}"),
+    }
+}
+
+impl Daemon {
+    /// Prunes the snapshots of datasets by their schedules, or says what would go. Returns the names.
+    pub(crate) fn prune(
+        &self,
+        names: &[String],
+        recursive: bool,
+        dry_run: bool,
+        context: &Context<'_>,
+    ) -> Result<Vec<String>> {
+        let mut gone = Vec::new();
+        for name in names {
+            let (active, entry) = self.find(name)?;
+            if entry.is_snapshot() {
+                return Err(Failure::usage(format!(
+                    "'{name}' is a snapshot; name the dataset whose snapshots are to be pruned"
+                )));
+            }
+            let _admin = active.lock()?;
+            let below = format!("{name}/");
+            let mut scheduled = active.scheduled()?;
+            scheduled.retain(|one| {
+                one.dataset.entry.id == entry.id
+                    || recursive && one.dataset.name.starts_with(&below)
+            });
+            if scheduled.is_empty() {
+                return Err(Failure::other(format!(
+                    "'{name}' has no {PROPERTY}; to give it one: strongroom set {PROPERTY}=daily:30 {name}"
+                )));
+            }
+            gone.extend(match dry_run {
+                true => {
+                    let excess = active.excess(&scheduled)?.into_iter();
+                    let names = excess.map(|snapshot| active.pool.name_of(snapshot.id));
+                    names.collect::<pool::Result<Vec<_>>>()?
+                }
+                false => active.prune_scheduled(&scheduled, &context.origin())?,
+            });
+        }
+        Ok(gone)
+    }
+}
