@@ -352,7 +352,7 @@ fn the_conformance_tests_of_libiscsi_pass() {
     let uris = [&portal, &second].map(|portal| format!("iscsi://{portal}/{name}/0"));
     let [first, second] = &uris;
     let args = [
-        "120",
+        "300",
         "iscsi-test-cu",
         "-d",
         "-n",
