@@ -105,10 +105,7 @@ fn datasets_of_ones_own() {
         "tank/a/copy",
     );
     // Who names nothing sees all that is to be seen, or is refused.
-    assert_eq!(
-        may(&place, ANN, "list -H -o name"),
-        "tank/a\ntank/a/copy\n"
-    );
+    assert_eq!(may(&place, ANN, "list -H -o name"), "tank/a\ntank/a/copy\n");
     may_not(&place, BOB, "list");
     may_not(&place, BOB, "list tank/a");
     assert_eq!(
