@@ -32,6 +32,8 @@ fn what_is_wrong_is_said() {
     let place = prepared();
     let lower = "{DIR}/lower";
     let key = "-d {DIR}/key";
+    let directory = format!("stack mount -d {{DIR}} {lower} {{DIR}}/view");
+    refused(&place, &directory, NO_KEY, "Is a directory");
     refused(
         &place,
         &format!("stack init {key} {lower}"),

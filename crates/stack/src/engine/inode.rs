@@ -9,6 +9,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use vfs::{Error, Ino, Kind, Result};
 
+use super::names::Names;
 use crate::lower::{Entry, posix};
 
 /// How many lower files are open at the same time for reading and writing.
@@ -47,6 +48,8 @@ pub(super) struct Inode<N> {
     /// Of a file: shared to read, exclusive to change. Of a directory: exclusive to change names. Of
     /// two, the lower number first.
     pub(super) io: RwLock<()>,
+    /// Of a directory: the names that were listed.
+    pub(super) names: Arc<Names>,
     /// How long the target of a symbolic link is. It is read once: reading it again would change the link's
     /// access time each time that its attributes are shown.
     target_len: Mutex<Option<u64>>,
@@ -71,6 +74,7 @@ impl<N> Inode<N> {
             node,
             generation: 0,
             io: RwLock::new(()),
+            names: Arc::default(),
             target_len: Mutex::new(None),
             opens: Mutex::new(0),
             file: Mutex::new(None),
@@ -79,9 +83,12 @@ impl<N> Inode<N> {
 
     /// An inode with the same number, for another lower entry.
     pub(super) fn remade(&self, entry: Entry, node: N, generation: u64) -> Inode<N> {
-        let mut made = Inode::new(self.ino, self.kind, entry, node);
-        made.generation = generation;
-        made
+        Inode {
+            generation,
+            // A name that is being made in this one is in the other one too.
+            names: self.names.clone(),
+            ..Inode::new(self.ino, self.kind, entry, node)
+        }
     }
 
     /// How long the target of a symbolic link is, which `read` gives if it is not known.

@@ -49,7 +49,7 @@ impl<F: Format> Stacked<F> {
         let made = self.format.new_node(&dir.node, new.kind)?;
         let lower = self.new_name(&dir, name, &made.node)?;
         let _claim = self.claim_free(&dir, name)?;
-        self.with_long_name(&dir, &lower, || match new.kind {
+        self.with_name(&dir, (name, &lower), || match new.kind {
             Kind::File => {
                 let (file, temporary) =
                     make_file(&dir.entry, &rights, &made, self.options.to_write())?;
@@ -99,7 +99,7 @@ impl<F: Format> Stacked<F> {
         let lower = self.new_name(&dir, name, &made.node)?;
         let stored = self.format.seal_target(&made.node, target)?;
         let _claim = self.claim_free(&dir, name)?;
-        self.with_long_name(&dir, &lower, || {
+        self.with_name(&dir, (name, &lower), || {
             rustix::fs::symlinkat(&stored[..], &dir.entry, &lower.name[..]).map_err(posix)?;
             let entry = dir.entry.entry(&lower.name)?;
             rights.give(&entry)?;
@@ -117,7 +117,7 @@ impl<F: Format> Stacked<F> {
         self.format.learn(&dir.node, &dir.entry)?;
         let lower = self.new_name(&dir, name, &inode.node)?;
         let _claim = self.claim_free(&dir, name)?;
-        self.with_long_name(&dir, &lower, || {
+        self.with_name(&dir, (name, &lower), || {
             link(&inode.entry.proc_path(), dir.directory()?, &lower.name)?;
             self.inodes.look_up(ino).ok_or(Error::Stale)?;
             self.attr(&inode)
@@ -152,19 +152,20 @@ impl<F: Format> Stacked<F> {
         }
     }
 
-    /// Writes the file with a long name, if the name is one, and then calls what needs it. If that
-    /// fails the file goes, unless an entry has it.
-    pub(super) fn with_long_name<T>(
+    /// Calls what makes a name in a directory. Writes the file with a long name before, if the name is one. If
+    /// making it fails the file goes, unless an entry has it.
+    pub(super) fn with_name<T>(
         &self,
         dir: &Inode<F::Node>,
-        lower: &LowerName,
+        (plain, lower): (&[u8], &LowerName),
         then: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         if let Some(long) = &lower.long {
             let file = own::write(dir.directory()?, &long.name, &long.contents)?;
             self.unsynced.add(file);
         }
-        then().inspect_err(|_| self.drop_long_name(dir, lower))
+        let made = dir.names.make((plain, &lower.name), then);
+        made.inspect_err(|_| self.drop_long_name(dir, lower))
     }
 
     /// Removes the file with a long name whose entry is gone. A file that stays is hidden.

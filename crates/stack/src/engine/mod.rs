@@ -1,8 +1,8 @@
 //! The engine: a [`vfs::FileSystem`] over a lower directory in some format.
 //!
 //! Layers, lowest first:
-//! - `inode`: the inodes that the front end knows; `temporary`: names for what is not complete; `claim`
-//!   and `lock`: one client at a time; `own`: small files of the format;
+//! - `names`: names that were listed; `inode`: the inodes that the front end knows; `temporary`: names for what is not
+//!   complete; `claim` and `lock`: one client at a time; `own`: small files of the format;
 //! - `stacked`: the file system, and finding names in it;
 //! - `keys`: inodes when keys come and go;
 //! - `sizes` and `contents`: bytes of files; `attributes`, `make`, `moves`: the rest;
@@ -17,6 +17,7 @@ mod keys;
 mod lock;
 mod make;
 mod moves;
+mod names;
 mod own;
 mod reverse;
 mod serve;

@@ -20,6 +20,7 @@ impl<F: Format> Stacked<F> {
         let _names = dir.io.write();
         let found = self.find(&dir, name)?;
         rustix::fs::unlinkat(&dir.entry, &found.lower.name[..], AtFlags::empty()).map_err(posix)?;
+        dir.names.remove(name);
         self.drop_long_name(&dir, &found.lower);
         Ok(())
     }
@@ -29,7 +30,9 @@ impl<F: Format> Stacked<F> {
         let dir = self.inodes.get(parent)?;
         let _names = dir.io.write();
         let found = self.find(&dir, name)?;
-        self.remove_found_dir(&dir, &found)
+        self.remove_found_dir(&dir, &found)?;
+        dir.names.remove(name);
+        Ok(())
     }
 
     fn remove_found_dir(&self, dir: &Inode<F::Node>, found: &Found) -> Result<()> {
@@ -110,7 +113,10 @@ impl<F: Format> Stacked<F> {
                 }
                 rename(&from_dir, &from.lower, &to_dir, &to, RenameFlags::EXCHANGE)
             }
-            (_, target) => self.replace((&from_dir, from), (&to_dir, to), target, mode),
+            (_, target) => {
+                let to = (new_name, &to);
+                self.replace((&from_dir, name, from), (&to_dir, to), target, mode)
+            }
         }
     }
 
@@ -136,8 +142,8 @@ impl<F: Format> Stacked<F> {
 
     fn replace(
         &self,
-        (from_dir, from): (&Inode<F::Node>, Found),
-        (to_dir, to): (&Inode<F::Node>, LowerName),
+        (from_dir, name, from): (&Inode<F::Node>, &[u8], Found),
+        (to_dir, (new_name, to)): (&Inode<F::Node>, (&[u8], &LowerName)),
         target: Option<Found>,
         mode: RenameMode,
     ) -> Result<()> {
@@ -156,10 +162,10 @@ impl<F: Format> Stacked<F> {
             match (is_dir(from_stat.stx_mode), is_dir(target_stat.stx_mode)) {
                 (true, false) => return Err(Error::NotDirectory),
                 (false, true) => return Err(Error::IsDirectory),
-                (true, true) if target.lower != to || !self.format.own_files().is_empty() => {
+                (true, true) if target.lower != *to || !self.format.own_files().is_empty() => {
                     self.remove_found_dir(to_dir, &target)?;
                 }
-                (false, false) if target.lower != to => leftover = Some(target),
+                (false, false) if target.lower != *to => leftover = Some(target),
                 _ => {}
             }
         }
@@ -167,9 +173,10 @@ impl<F: Format> Stacked<F> {
             RenameMode::NoReplace => RenameFlags::NOREPLACE,
             _ => RenameFlags::empty(),
         };
-        self.with_long_name(to_dir, &to, || {
-            rename(from_dir, &from.lower, to_dir, &to, flags)
+        self.with_name(to_dir, (new_name, to), || {
+            rename(from_dir, &from.lower, to_dir, to, flags)
         })?;
+        from_dir.names.remove(name);
         self.drop_long_name(from_dir, &from.lower);
         if let Some(target) = leftover {
             let name = &target.lower.name[..];

@@ -6,6 +6,7 @@ use rustix::fs::FileType;
 use vfs::{Attr, DirEntry, Error, Ino, Kind, ROOT, Result};
 
 use super::inode::{Inode, Inodes, Options};
+use super::names::{Answer, Known};
 use super::own::Unsynced;
 use super::temporary;
 use crate::formats::{Format, LongName, LongNames, LowerName, Sought};
@@ -58,7 +59,12 @@ impl<F: Format> Stacked<F> {
     /// Looks a name up. The answer is one lookup.
     pub(super) fn look_up(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         let dir = self.inodes.get(parent)?;
-        let found = self.find(&dir, name)?;
+        let found = {
+            // No name is made while the directory is listed.
+            let is_complete = self.format.names_epoch().is_some() && !self.options.shared;
+            let _names = is_complete.then(|| dir.io.read());
+            self.find(&dir, name)?
+        };
         self.enter(&dir, &found.lower.name, found.entry)
     }
 
@@ -90,22 +96,53 @@ impl<F: Format> Stacked<F> {
         let lower = match self.format.lower_name(&dir.node, name)? {
             Sought::At(lower) if self.is_hidden(&lower.name) => return Err(Error::NotFound),
             Sought::At(lower) => lower,
-            Sought::Listed => self.find_listed(dir, name)?,
+            Sought::Listed => return self.find_listed(dir, name),
         };
         let entry = dir.directory()?.entry(&lower.name)?;
         Ok(Found { lower, entry })
     }
 
-    fn find_listed(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<LowerName> {
+    /// Finds a name by those that are known, or else by a listing. Without other clients the caller has the directory
+    /// locked, so that the listing has all names.
+    fn find_listed(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<Found> {
+        let directory = dir.directory()?;
+        let epoch = self.format.names_epoch();
+        match epoch.map_or(Answer::Unknown, |epoch| dir.names.get(name, epoch)) {
+            Answer::At(lower) => {
+                if let Ok(entry) = directory.entry(&lower) {
+                    let (name, long) = (lower, None);
+                    let lower = LowerName { name, long };
+                    return Ok(Found { lower, entry });
+                }
+            }
+            Answer::Missing if !self.options.shared => return Err(Error::NotFound),
+            _ => {}
+        }
+        // Where others make names too, a listing is for one name only.
+        let mut known = epoch
+            .filter(|epoch| !self.options.shared || !dir.names.are_of(*epoch))
+            .map(Known::new);
         let mut found = None;
         self.each_name(dir, 0, |listed, plain, long| {
-            if plain == name {
-                found = Some((listed.name.to_vec(), long));
+            known = known.take().filter(|_| long.is_none());
+            if found.is_none() && plain == name {
+                let name = listed.name.to_vec();
+                found = Some(LowerName { name, long });
             }
-            Ok(found.is_none())
+            let has_space = known.as_mut().map(|known| known.add(plain, listed.name));
+            if has_space == Some(false) {
+                known = None;
+            }
+            Ok(found.is_none() || known.is_some())
         })?;
-        let (name, long) = found.ok_or(Error::NotFound)?;
-        Ok(LowerName { name, long })
+        match (known, &found) {
+            (Some(known), _) => dir.names.replace(known),
+            (None, Some(lower)) if lower.long.is_none() => dir.names.found(name, &lower.name),
+            _ => {}
+        }
+        let lower = found.ok_or(Error::NotFound)?;
+        let entry = directory.entry(&lower.name)?;
+        Ok(Found { lower, entry })
     }
 
     /// Calls `each` with the entries that the view shows, by both names, and with the file that has a

@@ -69,6 +69,12 @@ pub trait Format: Send + Sync + 'static {
     /// `NameTooLong`; `NotFound` if there cannot be such a name.
     fn lower_name(&self, dir: &Self::Node, plain: &[u8]) -> Result<Sought>;
 
+    /// Where names have to be listed: a number that changes with each change of the keys that names are read with. The
+    /// plain name of an entry is the same as long as the number is. Nothing for other formats.
+    fn names_epoch(&self) -> Option<u64> {
+        None
+    }
+
     /// The lower name that `node` gets if it enters a directory as `plain`: when it is new, linked or
     /// renamed.
     ///

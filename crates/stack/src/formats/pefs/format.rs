@@ -1,5 +1,6 @@
 //! pefs as a [`Format`].
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cipher::Random;
@@ -24,6 +25,8 @@ const TARGET_MAX: usize = 766;
 pub struct Pefs {
     /// The first one is for what enters a directory without a key.
     keys: RwLock<Vec<Arc<Key>>>,
+    /// How often they changed. It changes while they are locked.
+    epoch: AtomicU64,
     random: Arc<dyn Random>,
 }
 
@@ -47,6 +50,7 @@ impl Pefs {
     pub fn new(random: Arc<dyn Random>) -> Pefs {
         Pefs {
             keys: RwLock::default(),
+            epoch: AtomicU64::new(0),
             random,
         }
     }
@@ -61,6 +65,7 @@ impl Pefs {
             return Err(Error::Exists);
         }
         keys.push(Arc::new(key));
+        self.epoch.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -72,6 +77,7 @@ impl Pefs {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         let at = keys.iter().position(|key| key.id() == id);
         keys.remove(at.ok_or(Error::NotFound)?).remove();
+        self.epoch.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -246,6 +252,10 @@ impl Format for Pefs {
             true => Ok(Sought::Listed),
             false => Err(Error::NameTooLong),
         }
+    }
+
+    fn names_epoch(&self) -> Option<u64> {
+        Some(self.epoch.load(Ordering::Acquire))
     }
 
     fn new_name(&self, dir: &Node, plain: &[u8], node: &Node) -> Result<LowerName> {

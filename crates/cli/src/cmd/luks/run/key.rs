@@ -103,7 +103,10 @@ impl Part {
         }
         let wanted = self.len.or(self.at_most);
         let limit = wanted.unwrap_or(KEY_FILE_MAX + 1).min(KEY_FILE_MAX + 1);
-        let key = Secret::from_reader(&mut from, limit).map_err(Failure::from)?;
+        let key = Secret::from_reader(&mut from, limit).map_err(|error| match error {
+            secret::Error::Read(error) => unreadable(path, error),
+            other => Failure::from(other),
+        })?;
         match (key.len(), self.len) {
             (0, None) if is_input => Err(unreadable(path, "it is empty")),
             (len, _) if len > KEY_FILE_MAX => Err(unreadable(path, "it is too long to be a key")),

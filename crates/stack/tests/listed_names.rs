@@ -1,0 +1,142 @@
+//! Names of pefs, which only a listing finds: what is remembered of listings is never wrong.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use cipher::SystemRandom;
+use common::changes::Numbers;
+use common::{create, file_with, mkdir, names, refused};
+use secret::Secret;
+use stack::formats::pefs::{Algorithm, Key, MasterKey, Pefs};
+use stack::{Entry, Options, Stacked};
+use vfs::{Error, FileSystem, Ino, ROOT, RenameMode};
+
+fn key(byte: u8) -> Key {
+    let master = Secret::from_slice(&[byte; 64]).expect("memory");
+    let master = MasterKey::new(master).expect("64 bytes");
+    Key::new(&master, Algorithm::default()).expect("key")
+}
+
+fn view(lower: &Path, shared: bool) -> Stacked<Pefs> {
+    let format = Pefs::new(Arc::new(SystemRandom));
+    format.add_key(key(1)).expect("another");
+    let options = Options {
+        shared,
+        ..Options::default()
+    };
+    let lower = Entry::root(lower).expect("opened");
+    Stacked::new(lower, format, options).expect("a view")
+}
+
+/// Random changes by these views of one directory, in which each name is looked up by all of them after each change.
+fn change(views: &[Stacked<Pefs>], seed: u64) {
+    let mut numbers = Numbers(seed);
+    let dirs: Vec<[Ino; 2]> = {
+        mkdir(&views[0], ROOT, "dir").expect("made");
+        let dir = |view: &Stacked<Pefs>| view.lookup(ROOT, b"dir").expect("found").ino;
+        views.iter().map(|view| [ROOT, dir(view)]).collect()
+    };
+    let mut model: BTreeMap<(usize, String), Ino> = BTreeMap::new();
+    for _ in 0..400 {
+        let by = numbers.below(views.len() as u64) as usize;
+        let (fs, dirs_of) = (&views[by], dirs[by]);
+        let mut some = || {
+            let at = numbers.below(2) as usize;
+            (at, format!("name {}", numbers.below(8)))
+        };
+        let (from, to) = (some(), some());
+        let place = |(at, name): &(usize, String)| (dirs_of[*at], name.clone());
+        let ((dir, name), (new_dir, new_name)) = (place(&from), place(&to));
+        let (name, new_name) = (name.as_bytes(), new_name.as_bytes());
+        match numbers.below(5) {
+            0 | 1 => match model.contains_key(&from) {
+                true => refused(create(fs, dir, &from.1), Error::Exists),
+                false => {
+                    let ino = create(fs, dir, &from.1).expect("created").ino;
+                    model.insert(from, ino);
+                }
+            },
+            2 => match model.remove(&from) {
+                Some(_) => fs.unlink(dir, name).expect("removed"),
+                None => refused(fs.unlink(dir, name), Error::NotFound),
+            },
+            3 => match (model.get(&from).copied(), model.contains_key(&to)) {
+                (None, _) => {}
+                (_, true) => {
+                    let ino = fs.lookup(dir, name).expect("found").ino;
+                    refused(fs.link(ino, new_dir, new_name), Error::Exists);
+                }
+                (Some(_), false) => {
+                    let ino = fs.lookup(dir, name).expect("found").ino;
+                    fs.link(ino, new_dir, new_name).expect("linked");
+                    model.insert(to, ino);
+                }
+            },
+            _ => {
+                let renamed = fs.rename(dir, name, new_dir, new_name, RenameMode::Replace);
+                match model.get(&from).copied() {
+                    None => refused(renamed, Error::NotFound),
+                    Some(ino) => {
+                        renamed.expect("renamed");
+                        // Two names of one file both stay.
+                        if model.get(&to) != Some(&ino) {
+                            model.remove(&from);
+                            model.insert(to, ino);
+                        }
+                    }
+                }
+            }
+        }
+        for (fs, dirs) in views.iter().zip(&dirs) {
+            for number in 0..16 {
+                let (at, name) = (number / 8, format!("name {}", number % 8));
+                let found = fs.lookup(dirs[at], name.as_bytes()).map(|attr| attr.ino);
+                let expected = model.get(&(at, name)).copied().ok_or(Error::NotFound);
+                assert_eq!(found, expected, "seed {seed}");
+            }
+        }
+    }
+    for (fs, dirs) in views.iter().zip(&dirs) {
+        let expected = model.keys().filter(|(at, _)| *at == 1);
+        let expected: Vec<_> = expected.map(|(_, name)| name.clone()).collect();
+        assert_eq!(names(fs, dirs[1]), expected);
+    }
+}
+
+#[test]
+fn one_view() {
+    for seed in 1..4 {
+        let lower = tempfile::tempdir().expect("a directory");
+        change(&[view(lower.path(), false)], seed);
+    }
+}
+
+#[test]
+fn two_views_of_one_directory() {
+    for seed in 1..4 {
+        let lower = tempfile::tempdir().expect("a directory");
+        let views = [0, 1].map(|_| view(lower.path(), true));
+        change(&views, seed);
+    }
+}
+
+#[test]
+fn keys_change_what_is_known() {
+    let lower = tempfile::tempdir().expect("a directory");
+    let fs = view(lower.path(), false);
+    file_with(&fs, "file", b"contents");
+    assert!(fs.lookup(ROOT, b"file").is_ok());
+    refused(fs.lookup(ROOT, b"other"), Error::NotFound);
+    let stored = std::fs::read_dir(lower.path()).expect("listed").next();
+    let stored = stored.expect("one").expect("an entry").file_name();
+    let stored = stored.as_encoded_bytes();
+    fs.format().remove_key(key(1).id()).expect("removed");
+    refused(fs.lookup(ROOT, b"file"), Error::NotFound);
+    assert!(fs.lookup(ROOT, stored).is_ok());
+    fs.format().add_key(key(1)).expect("added");
+    assert!(fs.lookup(ROOT, b"file").is_ok());
+    refused(fs.lookup(ROOT, stored), Error::NotFound);
+}
