@@ -52,6 +52,8 @@ impl CowDevice {
 }
 
 impl BlockDevice for CowDevice {
+    block::plain_device!();
+
     fn size(&self) -> u64 {
         self.base.len() as u64
     }

@@ -1,4 +1,4 @@
-//! Wrappers leave to another device what they do not change.
+//! Methods that many devices answer in the same way.
 
 /// Methods of a [`BlockDevice`](crate::BlockDevice) that another device carries out, in an implementation:
 /// `delegate!(self => self.device; size name read_at)`.
@@ -53,6 +53,26 @@ macro_rules! delegate {
     (@@ $self:ident $to:expr, $method:ident($($arg:ident: $type:ty),*) -> $answer:ty) => {
         fn $method(&$self $(, $arg: $type)*) -> $answer {
             $crate::BlockDevice::$method(&$to $(, $arg)*)
+        }
+    };
+}
+
+/// `refresh_size`, `drop_cached` and `waits_on_write` of a device whose size does not change, that has no cache
+/// between itself and its medium, and whose writes wait for nothing. A device around another one passes these
+/// on with [`delegate!`](crate::delegate) instead.
+#[macro_export]
+macro_rules! plain_device {
+    () => {
+        fn refresh_size(&self) -> $crate::Result<u64> {
+            Ok($crate::BlockDevice::size(self))
+        }
+
+        fn drop_cached(&self) -> $crate::Result<()> {
+            Ok(())
+        }
+
+        fn waits_on_write(&self) -> bool {
+            false
         }
     };
 }

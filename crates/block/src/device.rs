@@ -37,6 +37,9 @@ pub struct Status {
 /// A device of numbered bytes. All offsets and lengths are in bytes.
 ///
 /// Calls may come from any thread at any time. A failed call may have done part of its work.
+///
+/// A method has a default only if the default is right for a device around another one too, though perhaps
+/// slow. Methods without one are passed on with [`delegate!`], or answered with [`crate::plain_device!`].
 pub trait BlockDevice: Send + Sync {
     /// How many bytes there are.
     fn size(&self) -> u64;
@@ -46,9 +49,7 @@ pub trait BlockDevice: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Io`] if the device cannot be asked.
-    fn refresh_size(&self) -> Result<u64> {
-        Ok(self.size())
-    }
+    fn refresh_size(&self) -> Result<u64>;
 
     /// The sector sizes.
     fn sector_sizes(&self) -> SectorSizes;
@@ -89,9 +90,7 @@ pub trait BlockDevice: Send + Sync {
 
     /// Whether a write waits for a network or a medium, so that a caller that writes to several devices gains
     /// from a thread for each. A write to a file does not wait: it goes to the system's cache.
-    fn waits_on_write(&self) -> bool {
-        false
-    }
+    fn waits_on_write(&self) -> bool;
 
     /// Makes every write that has returned durable.
     ///
@@ -104,9 +103,7 @@ pub trait BlockDevice: Send + Sync {
     ///
     /// # Errors
     /// As [`BlockDevice::read_at`].
-    fn drop_cached(&self) -> Result<()> {
-        Ok(())
-    }
+    fn drop_cached(&self) -> Result<()>;
 
     /// Says that a range is no longer needed. It reads as anything afterwards.
     ///

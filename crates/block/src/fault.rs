@@ -325,6 +325,14 @@ impl State {
 }
 
 impl BlockDevice for FaultDevice {
+    fn refresh_size(&self) -> Result<u64> {
+        Ok(self.size())
+    }
+
+    fn waits_on_write(&self) -> bool {
+        false
+    }
+
     fn size(&self) -> u64 {
         self.size.load(Ordering::SeqCst)
     }

@@ -231,6 +231,10 @@ impl BlockDevice for FileDevice {
             .map_err(self.io_error("write", offset, len))
     }
 
+    fn waits_on_write(&self) -> bool {
+        false
+    }
+
     fn flush(&self) -> Result<()> {
         self.check_writable()?;
         self.file

@@ -36,6 +36,8 @@ impl MemoryDevice {
 }
 
 impl BlockDevice for MemoryDevice {
+    plain_device!();
+
     fn size(&self) -> u64 {
         self.size
     }

@@ -274,6 +274,8 @@ struct Asked {
 }
 
 impl BlockDevice for Volume {
+    block::plain_device!();
+
     fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
     }

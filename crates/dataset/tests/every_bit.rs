@@ -44,6 +44,8 @@ struct Flipped {
 }
 
 impl BlockDevice for Flipped {
+    block::plain_device!();
+
     fn size(&self) -> u64 {
         self.image.len() as u64
     }

@@ -92,6 +92,8 @@ fn failures_of_the_device_are_told_and_what_follows_works() {
 struct Slow(Barrier);
 
 impl BlockDevice for Slow {
+    block::plain_device!();
+
     fn size(&self) -> u64 {
         1 << 20
     }

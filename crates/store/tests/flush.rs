@@ -27,7 +27,7 @@ fn run(hook: &Mutex<Option<Hook>>) {
 }
 
 impl BlockDevice for Hooked {
-    block::delegate!(self => self.inner; name size sector_sizes read_at discard zero);
+    block::delegate!(self => self.inner; name size refresh_size sector_sizes read_at drop_cached discard zero waits_on_write);
 
     fn write_at(&self, at: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         run(&self.during_write);

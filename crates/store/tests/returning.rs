@@ -47,6 +47,8 @@ impl Remote {
 }
 
 impl BlockDevice for Remote {
+    block::plain_device!();
+
     fn size(&self) -> u64 {
         SIZE as u64
     }

@@ -152,6 +152,8 @@ impl Drop for LentVolume {
 }
 
 impl BlockDevice for LentVolume {
+    block::plain_device!();
+
     fn size(&self) -> u64 {
         self.device.volume().as_ref().map_or(0, BlockDevice::size)
     }

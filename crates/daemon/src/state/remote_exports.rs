@@ -109,7 +109,12 @@ impl LookedAt {
 }
 
 impl BlockDevice for LookedAt {
-    block::delegate!(self => self.0; size sector_sizes name read_at drop_cached status_at);
+    block::delegate!(self => self.0; size sector_sizes name read_at drop_cached status_at waits_on_write);
+
+    /// The user of the export connects again, not a reader.
+    fn refresh_size(&self) -> block::Result<u64> {
+        Ok(self.size())
+    }
 
     fn write_at(&self, _offset: u64, _pieces: &[IoSlice<'_>]) -> block::Result<()> {
         self.refused()

@@ -226,6 +226,8 @@ impl SimDevice {
 }
 
 impl BlockDevice for SimDevice {
+    block::plain_device!();
+
     fn size(&self) -> u64 {
         self.lock().size()
     }

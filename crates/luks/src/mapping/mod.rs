@@ -306,6 +306,11 @@ impl BlockDevice for Mapping {
         self.size.load(Ordering::Relaxed)
     }
 
+    /// Only [`Mapping::resize`] changes it.
+    fn refresh_size(&self) -> block::Result<u64> {
+        Ok(self.size())
+    }
+
     fn sector_sizes(&self) -> SectorSizes {
         let logical = self.core.sector as u32;
         SectorSizes {

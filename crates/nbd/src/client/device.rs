@@ -408,6 +408,11 @@ impl BlockDevice for RemoteExport {
         true
     }
 
+    /// The caches of the server are its own.
+    fn drop_cached(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn flush(&self) -> Result<()> {
         match self.access {
             Access::ReadOnly => Ok(()),

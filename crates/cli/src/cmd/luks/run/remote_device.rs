@@ -26,6 +26,8 @@ impl Borrowed {
 }
 
 impl BlockDevice for Borrowed {
+    block::plain_device!();
+
     fn size(&self) -> u64 {
         self.0.about().size
     }
