@@ -232,7 +232,6 @@ fn inode_numbers_in_ivs_are_refused() {
     }
 }
 
-/// A directory of each program opens with the other one.
 /// Over the lower directory itself, which is hidden meanwhile.
 #[test]
 fn mounted_over_itself() {
