@@ -171,8 +171,11 @@ fn a_pool_whose_server_ends_is_suspended_and_comes_again() {
     let dir = mounted(&place);
     let file = contents(1, 1 << 20);
     write_synced(&dir.join("a"), &file).unwrap();
+    place.ok("snapshot tank/fs@before");
     server.kill();
     assert!(write_synced(&dir.join("b"), &file).is_err());
+    let unread = place.fails("send -w tank/fs@before", DEVICE);
+    has(&unread, "the server closed the connection");
     let status = place.ok("pool status tank");
     has(&status, "SUSPENDED");
     has(&status, "the server closed the connection");

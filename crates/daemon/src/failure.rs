@@ -66,27 +66,28 @@ impl From<Failure> for api::Failure {
 
 impl From<block::Error> for Failure {
     fn from(error: block::Error) -> Failure {
-        let kind = match &error {
-            block::Error::Busy { .. } => FailureKind::Busy,
-            block::Error::Open { source, .. } => match source.kind() {
-                ErrorKind::NotFound => FailureKind::NotFound,
-                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                    FailureKind::Permission
-                }
-                ErrorKind::AlreadyExists => FailureKind::Exists,
-                ErrorKind::IsADirectory
-                | ErrorKind::NotADirectory
-                | ErrorKind::InvalidFilename
-                | ErrorKind::FileTooLarge => FailureKind::Usage,
-                ErrorKind::StorageFull => FailureKind::NoSpace,
-                _ => FailureKind::Device,
-            },
-            block::Error::ReadOnly { .. } => FailureKind::Permission,
-            block::Error::NotADevice { .. } | block::Error::Misaligned { .. } => FailureKind::Usage,
-            block::Error::Unauthentic { .. } => FailureKind::Damaged,
+        Failure::new(kind_of_device(&error), error.to_string())
+    }
+}
+
+fn kind_of_device(error: &block::Error) -> FailureKind {
+    match error {
+        block::Error::Busy { .. } => FailureKind::Busy,
+        block::Error::Open { source, .. } => match source.kind() {
+            ErrorKind::NotFound => FailureKind::NotFound,
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => FailureKind::Permission,
+            ErrorKind::AlreadyExists => FailureKind::Exists,
+            ErrorKind::IsADirectory
+            | ErrorKind::NotADirectory
+            | ErrorKind::InvalidFilename
+            | ErrorKind::FileTooLarge => FailureKind::Usage,
+            ErrorKind::StorageFull => FailureKind::NoSpace,
             _ => FailureKind::Device,
-        };
-        Failure::new(kind, error.to_string())
+        },
+        block::Error::ReadOnly { .. } => FailureKind::Permission,
+        block::Error::NotADevice { .. } | block::Error::Misaligned { .. } => FailureKind::Usage,
+        block::Error::Unauthentic { .. } => FailureKind::Damaged,
+        _ => FailureKind::Device,
     }
 }
 
@@ -122,25 +123,28 @@ impl From<iscsi::Error> for Failure {
 
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
-        use store::Error as E;
-        let kind = match error {
-            E::Device(error) => return error.into(),
-            E::NotAPool { .. } => FailureKind::NotFound,
-            E::MissingDevices { .. } | E::NoMember { .. } | E::OtherDevice { .. } => {
-                FailureKind::Device
-            }
-            E::NoSuchMember { .. } => FailureKind::NotFound,
-            E::NotThatCache { .. } => FailureKind::Device,
-            E::InUse { .. } => FailureKind::Exists,
-            E::TooSmall { .. } | E::Duplicate { .. } | E::Mismatch { .. } => FailureKind::Usage,
-            E::DamagedLabel { .. }
-            | E::Truncated { .. }
-            | E::NoSuperblock
-            | E::DamagedKeyBlock { .. } => FailureKind::Damaged,
-            E::TooNew { .. } => FailureKind::TooNew,
-            _ => FailureKind::Other,
-        };
-        Failure::new(kind, error.to_string())
+        Failure::new(kind_of_store(&error), error.to_string())
+    }
+}
+
+fn kind_of_store(error: &store::Error) -> FailureKind {
+    use store::Error as E;
+    match error {
+        E::Device(error) => kind_of_device(error),
+        E::NotAPool { .. } => FailureKind::NotFound,
+        E::MissingDevices { .. } | E::NoMember { .. } | E::OtherDevice { .. } => {
+            FailureKind::Device
+        }
+        E::NoSuchMember { .. } => FailureKind::NotFound,
+        E::NotThatCache { .. } => FailureKind::Device,
+        E::InUse { .. } => FailureKind::Exists,
+        E::TooSmall { .. } | E::Duplicate { .. } | E::Mismatch { .. } => FailureKind::Usage,
+        E::DamagedLabel { .. }
+        | E::Truncated { .. }
+        | E::NoSuperblock
+        | E::DamagedKeyBlock { .. } => FailureKind::Damaged,
+        E::TooNew { .. } => FailureKind::TooNew,
+        _ => FailureKind::Other,
     }
 }
 
@@ -149,6 +153,7 @@ impl From<pool::Error> for Failure {
         use pool::Error as E;
         let kind = match error {
             E::Store(error) => return error.into(),
+            E::Unreadable { ref source, .. } => kind_of_store(source),
             E::Damaged { .. } | E::Inconsistent { .. } => FailureKind::Damaged,
             E::NoSpace | E::Limit { .. } | E::KeyAreaFull { .. } => FailureKind::NoSpace,
             E::Suspended { .. } => FailureKind::Device,

@@ -22,6 +22,20 @@ pub enum Error {
         /// Offset of the first copy.
         offset: u32,
     },
+    /// A device failed that has a copy of a record or node, and no other copy is good.
+    #[error("{what} at segment {group}/{index}, offset {offset} cannot be read: {source}")]
+    Unreadable {
+        /// What was there.
+        what: &'static str,
+        /// Group of the segment of the first copy.
+        group: u32,
+        /// Index of the segment in its group.
+        index: u32,
+        /// Offset of the first copy.
+        offset: u32,
+        /// The failure of the device.
+        source: store::Error,
+    },
     /// A structure is whole and says what cannot be.
     #[error("the pool's {what} is inconsistent: {detail}")]
     Inconsistent {
@@ -199,9 +213,17 @@ impl Error {
     /// The name of the device whose failure this is.
     pub(crate) fn device(&self) -> Option<&str> {
         match self {
-            Error::Store(error) => error.device(),
+            Error::Store(error) | Error::Unreadable { source: error, .. } => error.device(),
             _ => None,
         }
+    }
+
+    /// Whether something in the pool has no good copy, or says what cannot be.
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(
+            self,
+            Error::Damaged { .. } | Error::Unreadable { .. } | Error::Inconsistent { .. }
+        )
     }
 
     pub(crate) fn stream(reason: impl Into<String>) -> Error {

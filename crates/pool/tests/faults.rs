@@ -115,10 +115,8 @@ fn unreadable_places_are_errors_that_say_where() {
     let error = dataset
         .read(ArrayKind::Data, 1, &mut buf, &mut accept_all)
         .unwrap_err();
-    assert!(
-        error.to_string().contains("damaged in every copy"),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+    assert!(error.to_string().contains("fault device"), "{error}");
 
     // Metadata has two: the second serves.
     let ptr = dataset.get(ArrayKind::Pages, 1).unwrap();
@@ -133,6 +131,37 @@ fn unreadable_places_are_errors_that_say_where() {
         .read(ArrayKind::Pages, 1, &mut buf, &mut accept_all)
         .unwrap();
     assert_eq!(buf, contents(1));
+}
+
+#[test]
+fn a_device_that_fails_is_not_damage() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    let pool = create_mirrors(&devices, &[2]);
+    let dataset = pool.open_dataset(1).unwrap();
+    put(&pool, &dataset, ArrayKind::Data, 1, 1).unwrap();
+    pool.commit().unwrap();
+    let addr = dataset.get(ArrayKind::Data, 1).unwrap().place.addr[0];
+    let segment = u64::from(addr.segment().index()) * segment_size(&pool);
+    let at = header_size(&pool) + segment + u64::from(addr.offset());
+    let damage = |device: &FaultDevice| {
+        let bytes = [std::io::IoSlice::new(&[0xa5; 512])];
+        device.write_at(at, &bytes).unwrap();
+    };
+    let mut accept = |ptr: &pool::RecordPtr, bytes: &[u8]| dataset.is_undamaged(ptr, bytes);
+    let mut read = || dataset.read(ArrayKind::Data, 1, &mut Vec::new(), &mut accept);
+
+    damage(&devices[0]);
+    read().unwrap();
+    devices[1].inject(Fault::DeadFrom(clock.now()));
+    // The copy on the failed device may be good.
+    let error = read().unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+    devices[1].heal();
+    read().unwrap();
+    damage(&devices[1]);
+    let error = read().unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
 }
 
 fn segment_size(_: &pool::Pool) -> u64 {
@@ -152,7 +181,7 @@ struct SlowFlush {
 }
 
 impl BlockDevice for SlowFlush {
-    block::delegate!(self => self.inner; size sector_sizes name read_at write_at discard);
+    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at write_at drop_cached discard waits_on_write);
 
     fn flush(&self) -> block::Result<()> {
         while self.is_held.load(Ordering::SeqCst) {

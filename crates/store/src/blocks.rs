@@ -70,18 +70,23 @@ impl Store {
     /// The payload of a key block.
     ///
     /// # Errors
-    /// `Error::DamagedKeyBlock` if no copy is whole, or there is no such block.
+    /// `Error::DamagedKeyBlock` if every copy is damaged, or there is no such block. The failure of a device if
+    /// a copy cannot be read and no other is good.
     pub fn read_key_block(&self, index: u32) -> Result<Vec<u8>> {
         self.check_key_block(index)?;
         let layout = self.groups.now();
         // What a member lacks that is being resilvered may be a newer key.
         let complete = layout.members().filter(|member| member.is_complete());
+        let mut failure = Error::DamagedKeyBlock { index };
         for member in complete {
-            if let Some(payload) = member.read_key_block(index)? {
-                return Ok(payload);
+            match member.read_key_block(index) {
+                Ok(Some(payload)) => return Ok(payload),
+                Ok(None) => {}
+                Err(error @ Error::TooNew { .. }) => return Err(error),
+                Err(error) => failure = error,
             }
         }
-        Err(Error::DamagedKeyBlock { index })
+        Err(failure)
     }
 
     /// Overwrites a key block, at most [`crate::layout::PAYLOAD_MAX`] bytes. Not atomic.

@@ -272,15 +272,14 @@ impl Member {
         Ok(())
     }
 
-    /// The payload of a key block, from whichever copy is whole.
+    /// The payload of a key block, from the first good copy. Fails if a copy cannot be read and no other is good.
     pub(crate) fn read_key_block(&self, index: u32) -> Result<Option<Vec<u8>>> {
         let mut block = [0; BLOCK];
+        let mut failure = None;
         for copy in COPIES {
-            if self
-                .device
-                .read_at(self.geometry.key_block(copy, index), &mut block)
-                .is_err()
-            {
+            let at = self.geometry.key_block(copy, index);
+            if let Err(error) = self.device.read_at(at, &mut block) {
+                failure = Some(error);
                 continue;
             }
             match decode_frame(KEY_BLOCK_MAGIC, self.label.pool_guid.get(), &block) {
@@ -289,7 +288,7 @@ impl Member {
                 Err(_) => {}
             }
         }
-        Ok(None)
+        failure.map_or(Ok(None), |error| Err(error.into()))
     }
 
     /// Writes a key block into both headers.

@@ -348,6 +348,17 @@ impl RecordPtr {
 }
 
 impl Error {
+    /// Something whose first copy is at `addr` cannot be read.
+    pub(crate) fn unreadable(what: &'static str, addr: &Addr, source: store::Error) -> Error {
+        Error::Unreadable {
+            what,
+            group: addr.segment().group(),
+            index: addr.segment().index(),
+            offset: addr.offset(),
+            source,
+        }
+    }
+
     /// Damage of something whose first copy is at `addr`.
     pub(crate) fn damaged(what: &'static str, addr: &Addr) -> Error {
         Error::Damaged {

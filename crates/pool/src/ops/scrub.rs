@@ -17,7 +17,7 @@ use std::sync::Arc;
 use store::SegmentId;
 
 use crate::engine::table::head_id;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::extent::Extent;
 use crate::format::node::coverage;
@@ -255,9 +255,7 @@ impl Step<'_> {
         });
         match result {
             // A node that cannot be read hides what is below it; go on behind it.
-            Err(Error::Damaged { .. } | Error::Inconsistent { .. }) => {
-                Ok(self.skip_damage(id, kind, root, last))
-            }
+            Err(error) if error.is_loss() => Ok(self.skip_damage(id, kind, root, last)),
             other => other,
         }
     }

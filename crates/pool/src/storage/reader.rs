@@ -75,8 +75,39 @@ pub(crate) enum Fetched {
     Whole,
     /// There is a good copy, or one could be put together; another one is bad.
     WithErrors,
-    /// There is none.
-    Lost,
+}
+
+/// There is no good copy. The failure of a device that has a copy, or `None` if each copy was read and is damaged.
+#[derive(Debug, Default)]
+pub(crate) struct Lost(Option<store::Error>);
+
+impl Lost {
+    /// Remembers why a copy could not be read.
+    fn note(&mut self, error: store::Error) {
+        // A place outside of the pool is damage of what points there.
+        if !matches!(error, store::Error::NoSuchPlace { .. }) {
+            self.0.get_or_insert(error);
+        }
+    }
+
+    /// Remembers why it is unknown where a copy is.
+    fn note_unknown(&mut self, error: Error) {
+        if let Error::Unreadable { source, .. } = error {
+            self.note(source);
+        }
+    }
+
+    fn or(self, other: Lost) -> Lost {
+        Lost(self.0.or(other.0))
+    }
+
+    /// The error for something whose first copy is at `addr`.
+    fn into_error(self, what: &'static str, addr: &Addr) -> Error {
+        match self.0 {
+            Some(source) => Error::unreadable(what, addr, source),
+            None => Error::damaged(what, addr),
+        }
+    }
 }
 
 /// A node in memory, and its identity, which says its level too.
@@ -181,34 +212,54 @@ impl PoolReader {
 
     /// The gang map of a place that has one, from whichever copy is whole.
     pub(crate) fn gang(&self, place: &Place) -> Result<Arc<Gang>> {
-        let damaged = || Error::damaged("a gang map", &place.addr[0]);
+        let what = "a gang map";
+        let damaged = || Error::damaged(what, &place.addr[0]);
         let mark = place.gang_mark().ok_or_else(damaged)?;
         let key = (mark, place.addr[0]);
         let unwritten = self.unwritten_maps.read().get(&key).cloned();
         if let Some(gang) = unwritten.or_else(|| self.maps.get(&key)) {
             return Ok(gang);
         }
-        let found = place.copies().find_map(|addr| self.read_map(place, &addr));
-        let (gang, _) = found.ok_or_else(damaged)?;
-        self.maps.insert(key, Arc::clone(&gang));
-        Ok(gang)
+        let mut lost = Lost::default();
+        for addr in place.copies() {
+            match self.read_map(place, &addr) {
+                Ok((gang, _)) => {
+                    self.maps.insert(key, Arc::clone(&gang));
+                    return Ok(gang);
+                }
+                Err(why) => lost = lost.or(why),
+            }
+        }
+        Err(lost.into_error(what, &place.addr[0]))
     }
 
     /// One copy of a gang map, and its bytes, from the first member that has it whole.
-    pub(crate) fn read_map(&self, place: &Place, addr: &Addr) -> Option<(Arc<Gang>, Vec<u8>)> {
-        let mut bytes = vec![0; store::UNIT as usize];
-        let moved = self.remap.resolve(map_extent(addr)).ok()?;
+    pub(crate) fn read_map(
+        &self,
+        place: &Place,
+        addr: &Addr,
+    ) -> std::result::Result<(Arc<Gang>, Vec<u8>), Lost> {
+        let mut lost = Lost::default();
+        let moved = self.remap.resolve(map_extent(addr));
+        let moved = moved.unwrap_or_else(|error| {
+            lost.note_unknown(error);
+            Vec::new()
+        });
         let [Extent { segment, start, .. }] = moved[..] else {
-            return None;
+            return Err(lost);
         };
-        (0..self.store.width(segment.group())).find_map(|nth| {
-            let read = self
-                .store
-                .read_nth(nth, segment, start * store::UNIT, &mut bytes);
-            read.ok()?;
-            let gang = Gang::decode(&bytes, place, &self.bounds())?;
-            Some((Arc::new(gang), bytes.clone()))
-        })
+        let (store, mut bytes) = (&self.store, vec![0; store::UNIT as usize]);
+        for nth in 0..store.width(segment.group()) {
+            match store.read_nth(nth, segment, start * store::UNIT, &mut bytes) {
+                Err(error) => lost.note(error),
+                Ok(()) => {
+                    if let Some(gang) = Gang::decode(&bytes, place, &self.bounds()) {
+                        return Ok((Arc::new(gang), bytes));
+                    }
+                }
+            }
+        }
+        Err(lost)
     }
 
     /// Every unit of a record or node as its pointer says: of all copies, their pieces, and their maps.
@@ -250,26 +301,34 @@ impl PoolReader {
     }
 
     /// Reads one copy of a record or node, in the way that comes `nth`, or in others where that fails.
-    fn read_copy(&self, place: &Place, copy: usize, nth: usize, buf: &mut [u8]) -> Fetched {
-        let Ok(runs) = self.runs(place, copy) else {
-            return Fetched::Lost;
-        };
+    /// Why something failed is noted in `lost`. `None` if a part of the copy cannot be read at all.
+    fn read_copy(
+        &self,
+        place: &Place,
+        copy: usize,
+        nth: usize,
+        buf: &mut [u8],
+        lost: &mut Lost,
+    ) -> Option<Fetched> {
+        let runs = self.runs(place, copy);
+        let runs = runs.map_err(|error| lost.note_unknown(error)).ok()?;
         let mut fetched = Fetched::Whole;
         for run in runs {
-            let Some(piece) = buf.get_mut(run.bytes) else {
-                return Fetched::Lost;
+            let piece = buf.get_mut(run.bytes)?;
+            let mut read = |nth| {
+                let read = self.store.read_nth(nth, run.segment, run.offset, piece);
+                read.map_err(|error| lost.note(error)).is_ok()
             };
-            let mut read = |nth| self.store.read_nth(nth, run.segment, run.offset, piece);
-            if read(nth).is_ok() {
+            if read(nth) {
                 continue;
             }
             fetched = Fetched::WithErrors;
-            let others = 1..self.store.width(run.segment.group());
-            if !others.into_iter().any(|more| read(nth + more).is_ok()) {
-                return Fetched::Lost;
+            let mut others = 1..self.store.width(run.segment.group());
+            if !others.any(|more| read(nth + more)) {
+                return None;
             }
         }
-        fetched
+        Some(fetched)
     }
 
     /// Whether what a group has at a place is known, and not only what some member has there that may lack
@@ -316,18 +375,19 @@ impl PoolReader {
         place: &Place,
         buf: &mut [u8],
         accept: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Fetched {
-        let mut nth = 0;
+    ) -> std::result::Result<Fetched, Lost> {
+        let (mut nth, mut lost) = (0, Lost::default());
         loop {
             for copy in place.copy_numbers() {
-                let fetched = self.read_copy(place, copy, nth, buf);
-                if fetched != Fetched::Lost && accept(buf) {
+                let fetched = self.read_copy(place, copy, nth, buf, &mut lost);
+                if let Some(fetched) = fetched
+                    && accept(buf)
+                {
                     let is_first = nth == 0 && place.copy_numbers().next() == Some(copy);
-                    return if is_first {
-                        fetched
-                    } else {
-                        Fetched::WithErrors
-                    };
+                    return Ok(match is_first {
+                        true => fetched,
+                        false => Fetched::WithErrors,
+                    });
                 }
             }
             nth += 1;
@@ -337,12 +397,12 @@ impl PoolReader {
         }
         let runs = |copy| self.runs(place, copy).unwrap_or_default();
         match Variants::read(self.store.as_ref(), place, runs).any(buf, accept) {
-            true => Fetched::WithErrors,
-            false => Fetched::Lost,
+            true => Ok(Fetched::WithErrors),
+            false => Err(lost),
         }
     }
 
-    /// Reads a record or node, from the commit under way if it is not written yet.
+    /// Reads a record or node, from the running commit if it is not written yet.
     fn read(
         &self,
         ptr: &RecordPtr,
@@ -350,7 +410,7 @@ impl PoolReader {
         buf: &mut [u8],
         accept: &mut dyn FnMut(&[u8]) -> bool,
         is_cached: bool,
-    ) -> bool {
+    ) -> std::result::Result<(), Lost> {
         let sum = &ptr.place.checksum;
         // The lock goes before the record is opened, which takes long.
         let unwritten = self.unwritten.read().get(sum).cloned();
@@ -359,28 +419,28 @@ impl PoolReader {
         {
             buf.copy_from_slice(piece.bytes());
             if accept(buf) {
-                return true;
+                return Ok(());
             }
         }
         if is_cached && self.caches.find(sum, buf) && accept(buf) {
-            return true;
+            return Ok(());
         }
         loop {
             let generation = self.remap.generation();
             match self.fetch(&ptr.place, buf, accept) {
-                Fetched::Whole => {
+                Ok(Fetched::Whole) => {
                     if is_cached {
                         self.caches.offer(sum, buf);
                     }
-                    return true;
+                    return Ok(());
                 }
-                Fetched::WithErrors => {
+                Ok(Fetched::WithErrors) => {
                     self.repairs.add(slot, ptr);
-                    return true;
+                    return Ok(());
                 }
                 // Its group was removed meanwhile.
-                Fetched::Lost if self.remap.generation() != generation => {}
-                Fetched::Lost => return false,
+                Err(_) if self.remap.generation() != generation => {}
+                Err(lost) => return Err(lost),
             }
         }
     }
@@ -414,9 +474,8 @@ impl PoolReader {
         let mut node = Arc::new(Node::new_zeroed());
         let bytes = Arc::get_mut(&mut node).expect("just made").as_mut_bytes();
         let mut is_whole = |bytes: &[u8]| checksum(bytes) == ptr.place.checksum;
-        if !self.read(ptr, Some(slot), bytes, &mut is_whole, keep.cached) {
-            return Err(Error::damaged("a node", &ptr.place.addr[0]));
-        }
+        let read = self.read(ptr, Some(slot), bytes, &mut is_whole, keep.cached);
+        read.map_err(|lost| lost.into_error("a node", &ptr.place.addr[0]))?;
         if node.identity(level) != ptr.identity {
             return Err(Error::damaged("a node's identity", &ptr.place.addr[0]));
         }
@@ -474,10 +533,8 @@ impl PoolReader {
             ));
         }
         buf.resize(ptr.place.disk_size() as usize, 0);
-        match self.read(ptr, slot, buf, accept, is_cached) {
-            true => Ok(()),
-            false => Err(Error::damaged("a record", &ptr.place.addr[0])),
-        }
+        let read = self.read(ptr, slot, buf, accept, is_cached);
+        read.map_err(|lost| lost.into_error("a record", &ptr.place.addr[0]))
     }
 
     /// Reads a record whose checksum is all there is to verify it.

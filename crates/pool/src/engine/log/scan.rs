@@ -5,7 +5,7 @@ use store::{SegmentId, UNIT};
 use crate::format::log_entry::{EntryHead, is_whole};
 use crate::format::log_head::{LogHead, capacity};
 use crate::format::pointer::{Identity, Place, RECORD_MAX, checksum};
-use crate::storage::reader::{Fetched, PoolReader};
+use crate::storage::reader::PoolReader;
 
 /// Behind a bad entry the next one begins within so many bytes, if there is one.
 const LOOK_AHEAD: u32 = RECORD_MAX + 2 * UNIT;
@@ -179,7 +179,7 @@ impl<'a> LogReader<'a> {
         let fetched = self.disk.fetch(place, &mut buf, &mut |bytes| {
             checksum(bytes) == place.checksum
         });
-        fetched != Fetched::Lost
+        fetched.is_ok()
     }
 
     /// What the members have at a place, up to the end of the places that it points to, where that begins

@@ -7,11 +7,11 @@ use store::{MemberState, Parts, UNIT};
 
 use super::{Step, Task};
 use crate::engine::log::{LogReader, RawEntry};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::entry::Entry;
 use crate::format::pointer::{Place, checksum};
 use crate::storage::gang::Run;
-use crate::storage::reader::{Fetched, PoolReader};
+use crate::storage::reader::PoolReader;
 
 /// A part of a copy on a member that is to be written.
 struct Part {
@@ -177,7 +177,7 @@ impl Step<'_> {
         let fetch = |disk: &PoolReader| {
             let mut buf = vec![0; place.disk_size() as usize];
             let fetched = disk.fetch(place, &mut buf, &mut |bytes| is_good(bytes));
-            (fetched != Fetched::Lost).then_some(buf)
+            fetched.is_ok().then_some(buf)
         };
         let disk = Arc::clone(&self.pool.engine.disk);
         let runs = || {
@@ -191,8 +191,8 @@ impl Step<'_> {
     /// Examines a gang map. Every copy of it is one unit.
     fn examine_map(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
         let disk = std::sync::Arc::clone(&self.pool.engine.disk);
-        let whole = |addr| disk.read_map(place, &addr).map(|(_, bytes)| bytes);
-        let good = place.copies().find_map(whole);
+        let good = |addr| Some(disk.read_map(place, &addr).ok()?.1);
+        let good = place.copies().find_map(good);
         let runs = || {
             let copies = place.copy_numbers();
             copies.map(|copy| Ok((copy, vec![Run::of_map(&place.addr[copy])])))
@@ -213,7 +213,7 @@ impl Step<'_> {
         loop {
             let copies = match find() {
                 // Its place is unknown.
-                Err(Error::Damaged { .. } | Error::Inconsistent { .. }) => return Ok(false),
+                Err(error) if error.is_loss() => return Ok(false),
                 copies => copies?,
             };
             let done = match &self.task {

@@ -82,7 +82,7 @@ impl Remap {
             .ok_or_else(|| inconsistent("an entry leads to itself"))?;
         let pieces = match self.remove(table, &extent) {
             Ok(pieces) => pieces,
-            Err(error @ (Error::Damaged { .. } | Error::Inconsistent { .. })) => {
+            Err(error) if error.is_loss() => {
                 tracing::error!(%error, ?extent, "a page of the remap table is lost; the space of what it \
                     names is not given back while the pool lives");
                 return Ok(());
