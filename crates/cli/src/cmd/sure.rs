@@ -1,4 +1,4 @@
-//! Asks whether what destroys is meant.
+//! Asks for confirmation before a command destroys data.
 
 use crate::cmd::dataset::args::Destroy;
 use crate::outcome::Result;

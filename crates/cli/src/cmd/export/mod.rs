@@ -1,4 +1,4 @@
-//! What programs use: mounts and exports.
+//! Mounts and exports.
 
 pub(super) mod args;
 pub(super) mod run;

@@ -1,4 +1,4 @@
-//! Snapshots, clones and what holds them.
+//! Snapshots, clones and holds.
 
 pub(super) mod args;
 pub(super) mod run;

@@ -131,8 +131,9 @@ pub(crate) struct StackInit {
 
 /// Change the passphrase of a directory of gocryptfs
 ///
-/// Asks for the old passphrase, then twice for the new one. Seals the master key in gocryptfs.conf anew and
-/// replaces that file whole; an error leaves it as it was. No file is encrypted anew, and mounts go on.
+/// Asks for the old passphrase, then twice for the new one. Encrypts the master key with the new passphrase and
+/// replaces the file gocryptfs.conf. After an error the old file is still there. Encrypted files do not change, and
+/// mounts stay.
 ///
 /// A copy of the old gocryptfs.conf still opens the directory with the old passphrase.
 #[derive(Args, Debug)]

@@ -1,4 +1,4 @@
-//! Zones: what tenants get.
+//! Zones: datasets for tenants.
 
 use clap::{Args, Subcommand};
 

@@ -15,12 +15,13 @@ use clap::Args;
 /// (see `strongroom userspace`), and the names of properties that can be set. receive also needs create and
 /// mount, on the dataset above for a new dataset; with -F it also needs rollback and destroy.
 ///
-/// Without `keysource`, keys can only be typed. Without `mountpoint`, a dataset mounts where it inherits to. A
-/// user who receives a stream gets none of its properties that this user may not set. Without `setuid` and
-/// `devices` both are off there. A command that puts data keys under another wrapping key needs key and
-/// keychange on each dataset that they come from: so does a clone that has another key than its origin. With
-/// `keysource`, a key is read for a copy only where key is allowed on the dataset that its data keys come from.
-/// diff shows the names of all files. A user without permissions cannot send any command.
+/// Without the permission `keysource`, keys can only be typed. Without `mountpoint`, a dataset mounts at its
+/// inherited place. When a user receives a stream, only properties that the user may set are taken from it. Without
+/// `setuid` and `devices`, both are off in the received dataset. A command that wraps data keys with another
+/// wrapping key needs key and keychange on each dataset with these data keys. A clone with another key than its
+/// origin needs this too. With `keysource`, the daemon reads a key for a copy only if the user has key on the
+/// dataset that the copy's data keys come from. diff shows the names of all files. A user without permissions
+/// cannot send any command.
 ///
 /// -s gives a name to a set of permissions. The name can be used on that dataset and below; a change of the set
 /// applies at once. -c gives permissions to a user who creates a dataset below, on that new dataset only. Only

@@ -1,4 +1,4 @@
-//! Looking at headers, and how fast this machine is.
+//! Commands that show headers, and measure this machine.
 
 use clap::Args;
 

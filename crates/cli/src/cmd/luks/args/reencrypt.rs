@@ -15,7 +15,7 @@ pub(crate) enum LuksResilience {
 
 /// Re-encrypt a container in place, with a new key or cipher
 ///
-/// All data gets a new random key, and another cipher, key length or sector size if you ask for it. The data
+/// Encrypts all data with a new random key. Can also change the cipher, the key length or the sector size. The data
 /// stays where it is. The container must be closed, and must be LUKS2 (`luks convert` makes it so) without
 /// --integrity. Back up the data first. Old backups of the header do not open the data afterwards.
 ///
@@ -45,8 +45,8 @@ EXAMPLES
     strongroom luks reencrypt --resume-only --progress-json --progress-frequency 10 secret.img
 
 EXIT CODES
-  1 if it was interrupted; 2 for a wrong argument; 3 if no re-encryption is under way, with
-  --resume-only; 4 if one is under way, with --init-only or options for a new one; 5 if the
+  1 if it was interrupted; 2 for a wrong argument; 3 if no re-encryption is running, with
+  --resume-only; 4 if one is running, with --init-only or options for a new one; 5 if the
   container is open; 7 if the passphrase is wrong; 9 if the header is damaged or was changed; 10
   if the container cannot be re-encrypted; 11 if the header or the device has no free space.")]
 pub(crate) struct LuksReencrypt {

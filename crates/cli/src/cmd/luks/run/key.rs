@@ -1,4 +1,4 @@
-//! What opens a container, and what a guess at it costs.
+//! Passphrases and key files of containers, and the cost of a guess.
 
 use std::fs::File;
 use std::io::Read;

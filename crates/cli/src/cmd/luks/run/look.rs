@@ -1,4 +1,4 @@
-//! What a header says.
+//! Shows headers.
 
 use cipher::SystemRandom;
 use daemon::Failure;

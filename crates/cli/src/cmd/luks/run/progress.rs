@@ -1,4 +1,4 @@
-//! How far a re-encryption is, as a bar on a terminal, or as lines.
+//! The progress of a re-encryption, as a bar on a terminal, or as lines.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;

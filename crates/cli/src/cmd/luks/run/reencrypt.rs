@@ -35,7 +35,7 @@ pub(super) fn run(args: &LuksReencrypt, session: &Session) -> Result {
         true => resume(&container, args)?,
         false if args.resume_only => {
             let name = data.name();
-            let message = format!("no re-encryption of {name} is under way");
+            let message = format!("{name} is not being re-encrypted");
             return Err(Failure::new(FailureKind::NotFound, message));
         }
         false => begin(&mut container, &*data, args)?,
@@ -60,7 +60,7 @@ fn resume(container: &Container, args: &LuksReencrypt) -> Result<BothKeys> {
         return Err(Failure::new(
             FailureKind::Exists,
             format!(
-                "a re-encryption of {name} is under way, with options of its own: continue it with \
+                "{name} is being re-encrypted already, with its own options: continue it with \
                  --resume-only"
             ),
         ));

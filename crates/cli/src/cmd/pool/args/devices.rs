@@ -244,9 +244,9 @@ pub(crate) struct PoolRemove {
 ///
 /// A faulted device is resilvered. If it fails again, it is faulted again.
 ///
-/// A pool that is suspended goes on where it is, if its devices work again: what they did not take is written
-/// now. Mounts and exports stay. Otherwise the device is named, and nothing changes. If a device has lost what
-/// it had taken, only 'pool export' and 'pool import' help, and what was written since the last commit is lost.
+/// If the devices of a suspended pool work again, the pool continues: the refused writes are repeated now. Mounts
+/// and exports stay. If a device still fails, the command names it and changes nothing. If a device has lost data
+/// that it had accepted, only 'pool export' and 'pool import' help. Then all writes since the last commit are lost.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -257,7 +257,7 @@ EXAMPLES
     strongroom pool clear tank
 
 EXIT CODES
-  3 if there is no such pool or device; 12 if a device still fails, or lost what it had taken.")]
+  3 if there is no such pool or device; 12 if a device still fails, or lost accepted data.")]
 pub(crate) struct PoolClear {
     /// The pool
     #[arg(value_name = "POOL")]

@@ -1,4 +1,4 @@
-//! `pool iostat`: what pools ask of their devices.
+//! `pool iostat`: the requests of pools to their devices.
 
 use protocol::api::{CacheIo, DeviceIo, Io, PoolIo, command};
 

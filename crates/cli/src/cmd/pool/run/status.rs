@@ -1,4 +1,4 @@
-//! `pool status`: how pools do, in the manner of `zpool status`.
+//! `pool status`: the health of pools, in the manner of `zpool status`.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};

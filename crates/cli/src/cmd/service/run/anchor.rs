@@ -1,4 +1,4 @@
-//! `anchor`: what to keep elsewhere to notice a rollback.
+//! `anchor`: lines that are kept elsewhere to detect a rollback.
 
 use std::io::Read;
 use std::path::Path;

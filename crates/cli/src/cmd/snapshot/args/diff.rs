@@ -1,4 +1,4 @@
-//! What differs between snapshots.
+//! Differences between snapshots.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Snapshots, their clones, and what keeps them.
+//! Snapshots, clones and holds.
 
 mod diff;
 
@@ -94,9 +94,9 @@ pub(crate) struct Bookmark {
 ///
 /// All later writes are lost. Only the last snapshot is possible, unless -r destroys the later ones and later bookmarks.
 ///
-/// A snapshot from before a `key rotate` has the seal of the older keys. With the key loaded, rollback seals the
-/// dataset anew. Without the key the dataset has the old seal and does not mount. Then roll back again with the key
-/// loaded. That accepts the state, so look at the snapshot first.
+/// A snapshot from before a `key rotate` has a seal of the older keys. With the key loaded, rollback makes a new
+/// seal. Without the key, the dataset keeps the old seal and does not mount. Then roll back again with the key
+/// loaded. This accepts the state of the snapshot, so look at it first.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
