@@ -1,6 +1,6 @@
-//! Memory that the allocator keeps.
+//! Gives free memory of the allocator back to the system.
 //!
-//! It is a crate of its own: the PAM module has secrets, and must not bring an allocator into other programs.
+//! This is a crate of its own because the PAM module must not bring an allocator into other programs.
 #![allow(unsafe_code)]
 
 // The allocator of the program, if it has set it so; linked for one function that its crate does not offer.

@@ -1,7 +1,7 @@
 //! Locks on files.
 //!
-//! Who owns a device has two locks on it. The first is that of `flock`, which other programs take too:
-//! cryptsetup waits for it to read a header. An owner may give it back for the time between its own changes
+//! The owner of a device has two locks on it. The first is a lock of `flock`, which other programs use too:
+//! cryptsetup waits for it to read a header. An owner can release it between its own changes
 //! ([`crate::FileDevice::let_others_lock`]). The second is a lock of the open file on one byte far behind the end,
 //! which no other program looks at. It stays, and keeps out other owners.
 

@@ -1,4 +1,4 @@
-//! A device around another that counts what is done to it.
+//! A device around another one that counts its operations.
 
 use std::io::IoSlice;
 use std::sync::Arc;

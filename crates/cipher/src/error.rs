@@ -1,8 +1,8 @@
 //! What can go wrong, in few words.
 //!
-//! Misuse (a wrong length) is described, because it is a defect of the caller. A failure to
-//! authenticate is not: whether the key, the nonce, the associated data or the ciphertext was wrong
-//! is nothing that a cipher knows, and nothing that an attacker should be told.
+//! Misuse (a wrong length) is described, because it is a defect of the caller. A failed authentication is not
+//! described. A cipher cannot know whether the key, the nonce, the associated data or the ciphertext was wrong, and
+//! an attacker must not learn it.
 
 use crate::{AeadAlgorithm, Mechanism, NameMode, Provider, SectorSpec, Suite};
 

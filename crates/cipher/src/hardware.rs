@@ -1,4 +1,4 @@
-//! Which features of the processor the ciphers use, for the log and for a person who wonders.
+//! The features of the processor that the ciphers use, for the log and `strongroom crypto`.
 //!
 //! AWS-LC reads the processor's features once at start, and lets the environment variable
 //! `OPENSSL_ia32cap` change what it believes. A stray setting costs a factor of 25 in speed, without

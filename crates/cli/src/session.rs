@@ -1,4 +1,4 @@
-//! One command's dealings with the daemon.
+//! The connection of a command to the daemon.
 
 use std::path::{Path, PathBuf};
 

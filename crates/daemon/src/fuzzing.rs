@@ -1,4 +1,4 @@
-//! What reads text from outside, for `fuzz/`.
+//! The decoders of untrusted text, for `fuzz/`.
 
 pub use crate::ops::delegation::read_grants as grants;
 use crate::serve::metrics::server::check_request;

@@ -1,4 +1,4 @@
-//! Starting the daemon, and its end.
+//! Starts the daemon, and ends it.
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};

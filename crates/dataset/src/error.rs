@@ -1,4 +1,4 @@
-//! What can go wrong with an open dataset.
+//! The errors of an open dataset.
 
 /// The result of a dataset operation.
 pub type Result<T> = std::result::Result<T, Error>;

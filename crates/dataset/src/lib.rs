@@ -4,19 +4,20 @@
 //! [`block::BlockDevice`] on the same machinery.
 //!
 //! What it guarantees:
-//! - What is compressed, encrypted and checked here is all that the pool ever gets: no plaintext, no keys.
-//! - What it returns was sealed by the key holder. What anything else has replaced or mixed is an error.
+//! - The pool gets only compressed, encrypted and authenticated records: no plaintext, no keys.
+//! - It returns only data that the key holder sealed. Replaced or mixed data is an error.
 //! - Each operation is in one transaction group, whole: after a power cut it has happened or it has not.
 //! - An `fsync` that returned is durable, by the log or by a commit.
 //! - Space and quotas are checked before anything changes, so that a commit does not find the pool full.
 //!
 //! Layers, lowest first:
-//! - `error`, `layout`, `buffer`: what can go wrong, bytes on the devices, plaintext of a record;
+//! - `error`, `layout`, `buffer`: errors, bytes on the devices, plaintext of a record;
 //! - `seal`: compression, encryption, seals;
-//! - `tree`: the metadata tree, and what users and groups have;
+//! - `tree`: the metadata tree, and the space of users and groups;
 //! - `core`: the open dataset: admission, records, the log, settings;
 //! - `fs`: names, attributes, directories;
-//! - `open_snapshots`, `snapshot_dir`, `volume`, `reencrypt`, `transfer`, `diff`, `measure`: what callers use.
+//! - `open_snapshots`, `snapshot_dir`, `volume`, `reencrypt`, `transfer`, `diff`, `measure`: the interface for
+//!   callers.
 
 mod buffer;
 mod core;

@@ -1,4 +1,4 @@
-//! Bringing what is stored to the newest data keys, a piece at a time, while the dataset is used.
+//! Seals stored records again with the newest data keys, a piece at a time, while the dataset is in use.
 //!
 //! A record is opened, sealed anew and placed ahead of a commit; the commit puts it into its slot if that
 //! holds what was read. So nothing that was written meanwhile is lost, and a crash leaves the old record

@@ -5,14 +5,14 @@
 //! several cached pieces, and buffers under the control of this program.
 //!
 //! What it guarantees:
-//! - The directory that was checked is the one that is mounted on, whatever else happens to its path.
-//! - A request of the kernel is bytes to check: a malformed one is refused, and nothing else happens.
+//! - The checked directory is the one that gets the mount, even if its path changes meanwhile.
+//! - Requests of the kernel are checked. A malformed request is refused.
 //! - A panic in the file system fails one request, and not the mount.
 //!
 //! Layers, lowest first:
-//! - `abi`, `errno`, `error`, `options`: structures of the protocol, and what callers say and hear;
+//! - `abi`, `errno`, `error`, `options`: structures of the protocol, errors, options;
 //! - `buffer`, `request`, `reply`, `convert`, `directory`: one message;
-//! - `handshake`: what both sides agree on;
+//! - `handshake`: the features that both sides use;
 //! - `seek` and `serve`: one request, one call;
 //! - `workers`, `affinity`, `session`: the threads that serve;
 //! - `place`, `guard`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.

@@ -18,10 +18,10 @@
 //! - A wrong key and damaged data are two errors. The blob of a keyring has a checksum, and each wrapped
 //!   key has a commitment to the key that wrapped it.
 //! - Keys are in locked memory ([`secret`]) from their source to their use.
-//! - A key source or a keyring is hostile: what it says is bounded in memory and time.
+//! - A key source or a keyring can be hostile: it can make the program use only bounded memory and time.
 //!
 //! Layers, lowest first:
-//! - `layout`, `format`, `error`: bytes, and what can go wrong;
+//! - `layout`, `format`, `error`: bytes and errors;
 //! - `source`: key sources by name; `file`, `trusted`, `child`: opening files, starting programs;
 //! - `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
 //! - `token`'s parts, then `material`: what opens a slot;

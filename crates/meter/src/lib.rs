@@ -1,4 +1,4 @@
-//! Counting what happens, for metrics.
+//! Counters and histograms, for metrics.
 //!
 //! Threads add with relaxed atomic additions and never wait. A reader gets numbers that may be a few
 //! events apart from each other. This crate has no clock: callers measure durations.

@@ -6,7 +6,7 @@
 //! What it guarantees:
 //! - Clients are not trusted: what they send is checked, and bounded in memory and time.
 //! - One client cannot slow down or end the connection of another one.
-//! - A server with [`Tls`] gives nothing to a client without a certificate that it believes.
+//! - A server with [`Tls`] serves only clients with a certificate that it accepts.
 //!
 //! A [`RemoteExport`] is the other end: an export of any NBD server, as a `BlockDevice`. The server is not trusted
 //! either.

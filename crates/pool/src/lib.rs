@@ -1,4 +1,4 @@
-//! A pool: sealed records, versioned, checked, counted and moved by a program that cannot open them.
+//! A pool stores, versions, checks, counts and moves sealed records that it cannot open.
 //!
 //! The crate keeps datasets on a set of devices (`store`). It commits changes, makes snapshots and
 //! clones, sends and receives them, checks and repairs what is stored, and adds and removes devices.
@@ -29,11 +29,11 @@
 //!
 //! | layer | holds |
 //! |---|---|
-//! | `error`, `env`, `names` | errors, time and chance, which names are allowed |
-//! | `format` | the bytes of a pool and the types that they stand for: pointers, nodes, entries, the configuration, streams |
-//! | `storage` | where records lie: reading them, finding and freeing places, writing what a commit has placed, groups that were removed, cache devices |
-//! | `engine` | transaction groups and all that a commit keeps up to date: the dataset table, deadlists, dedup, logs, quotas, the history, keys |
-//! | `ops` | what can be done with a [`Pool`]: one file or folder for each kind of request |
+//! | `error`, `env`, `names` | errors, time and random numbers, rules for names |
+//! | `format` | the bytes of a pool and their types: pointers, nodes, entries, the configuration, streams |
+//! | `storage` | records on the devices: reading, allocating, freeing and writing them, removed groups, cache devices |
+//! | `engine` | transaction groups and the parts that a commit updates: the dataset table, deadlists, dedup, logs, quotas, the history, keys |
+//! | `ops` | the operations of a [`Pool`]: one file or folder for each kind |
 
 mod engine;
 mod env;

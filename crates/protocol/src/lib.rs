@@ -1,15 +1,15 @@
-//! What commands and the daemon say to each other, and the side of it that commands take.
+//! The protocol between commands and the daemon, and its client.
 //!
-//! A command connects to the daemon's unix socket, sends one [`api::Request`] and gets [`api::Answer`]s until one
-//! of them is the last. Secrets and data have frames of their own.
+//! A command connects to the daemon's unix socket, sends one [`api::Request`], and gets [`api::Answer`]s until the
+//! last one. Secrets and data have frames of their own.
 //!
 //! # What it guarantees
 //!
 //! - **It needs no engine.** It depends on the crate `secret` and on nothing else of this project: a program that
 //!   speaks to the daemon has neither ciphers nor pools behind it (`scripts/boundaries`).
 //! - **A secret stays in locked memory.** [`wire::receive_secret`] reads it straight into a [`secret::Secret`].
-//! - **Nothing that comes is trusted.** Frames have a limit each. What cannot be read is an error, and memory is taken
-//!   for what came, not for what was announced.
+//! - **Received bytes are not trusted.** Each kind of frame has a limit. A malformed frame is an error. Memory is
+//!   allocated for bytes that arrived, not for a length that was announced.
 //! - **A client speaks to root's daemon or to its own user's.** [`client::Client::connect`] refuses others.
 //! - **Versions are told apart.** A request of another [`api::API_VERSION`] is refused with a message that says so.
 //!

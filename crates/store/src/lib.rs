@@ -1,21 +1,23 @@
-//! Where the bytes of a pool live.
+//! The devices of a pool, and the places for its bytes.
 //!
 //! A [`Store`] offers a pool three kinds of places:
 //! - *segments* hold records, which are never overwritten while they are live;
 //! - the *superblock* names the root of everything, and each commit replaces it whole;
 //! - *key blocks*, a small area, are overwritten in place, so that a replaced key is gone.
 //!
-//! It keeps them on block devices: mirrors and groups with parity. One copy or column
-//! that fails costs nothing that the others hold. A store knows nothing of records, datasets or keys.
+//! The places are on block devices: mirrors and groups with parity. If one copy or column fails, the others still
+//! have the data. A store has no records, datasets or keys.
 //!
 //! Layers, lowest first:
 //! - `helpers`: threads;
-//! - `error`, `segment`, `membership`: numbers, and what is said about devices;
-//! - `code`, `shape`, [`layout`], `geometry`: the code of parity, and where bytes lie;
-//! - `debts`, `member`, `group`, `parity`: one device, what it did not take, the devices that share segments, reading without some;
+//! - `error`, `segment`, `membership`: numbers of segments, reports about devices;
+//! - `code`, `shape`, [`layout`], `geometry`: the parity code, and the layout of bytes;
+//! - `debts`, `member`, `group`, `parity`: refused writes, one device, the devices of a group, reading without some
+//!   of them;
 //! - `batch`: writes to several members at the same time;
 //! - `devices`, `headers`, `cache`: the devices of a pool together, and cache devices;
-//! - `places`, `blocks`, `members`, `extend`: what a [`Store`] does with segments, superblocks and key blocks, its devices.
+//! - `places`, `blocks`, `members`, `extend`: the operations of a [`Store`] on segments, on superblocks and key
+//!   blocks, and on its devices.
 
 mod batch;
 mod blocks;

@@ -1,4 +1,4 @@
-//! What can be asked of a provider: the names in `strongroom crypto`.
+//! Mechanisms: the algorithms that a provider can have, with the names of `strongroom crypto`.
 
 use std::fmt;
 

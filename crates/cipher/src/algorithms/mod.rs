@@ -1,4 +1,4 @@
-//! What is computed, by name: types without code of any provider.
+//! The names of algorithms: types without code of any provider.
 
 mod aead;
 mod digest;

@@ -1,4 +1,4 @@
-//! Who computes: the implementations that this crate has of an algorithm.
+//! Providers: the implementations of an algorithm in this crate.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What there is of OpenSSL in a program that was built without it.
+//! The provider OpenSSL in a program that was built without it.
 
 use crate::sector::Engine;
 use crate::{AeadAlgorithm, Digest, Error, Output, Provider, Result, SectorSpec, TAG_LEN};

@@ -1,4 +1,4 @@
-//! How things look when they are printed: sizes, times, tables, JSON.
+//! Formats output: sizes, times, tables, JSON.
 
 pub(crate) mod json;
 pub(crate) mod properties;

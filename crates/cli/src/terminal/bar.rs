@@ -1,4 +1,4 @@
-//! How far something has come.
+//! Progress bars.
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 

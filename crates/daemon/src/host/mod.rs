@@ -1,4 +1,4 @@
-//! What the daemon needs of its machine: time, users, its directories and sockets, how it is told to end.
+//! The daemon's machine: time, users, directories, sockets, signals.
 
 pub mod crypto;
 pub(crate) mod huge_pages;

@@ -1,4 +1,4 @@
-//! Telling a service manager how the daemon is: sd_notify(3), as far as it is needed.
+//! Reports the state of the daemon to a service manager: the needed part of sd_notify(3).
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;

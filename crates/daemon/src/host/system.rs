@@ -1,4 +1,4 @@
-//! Time and chance from the system.
+//! Time and random numbers from the system.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

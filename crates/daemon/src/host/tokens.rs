@@ -1,4 +1,4 @@
-//! Which PKCS#11 modules are loaded, and by what.
+//! The PKCS#11 modules that may be loaded, and the process that loads them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

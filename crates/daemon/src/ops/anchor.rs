@@ -1,4 +1,4 @@
-//! Anchors: printing them, and telling whether a pool or dataset was put back.
+//! Anchors: prints them, and detects a pool or dataset that was rolled back.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Cache devices of a pool: taking them in after an import, and commands on them.
+//! Cache devices of a pool: opens them after an import, and runs the commands on them.
 
 use std::path::Path;
 

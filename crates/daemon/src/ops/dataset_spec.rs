@@ -1,4 +1,4 @@
-//! What a new dataset is to be: decided, and its key asked for, before the pool is locked.
+//! The specification of a new dataset. It is complete, with the key, before the pool is locked.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Commands that change which devices a pool is made of.
+//! Commands that change the devices of a pool.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! How the devices of a pool do, and what to do about it.
+//! The health of a pool's devices, and advice for the administrator.
 
 use pool::{DeviceInfo, DeviceState, Expandable, Pool, Purpose, Until};
 use protocol::api::DeviceRow;

@@ -1,4 +1,4 @@
-//! Pools that could be imported: finding devices, and putting those of one pool together.
+//! Finds pools that can be imported: searches for devices, and groups them by pool.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The structures of a pool, as far as they can be seen without keys.
+//! The structures of a pool that can be read without keys.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

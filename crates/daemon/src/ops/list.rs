@@ -1,4 +1,4 @@
-//! Looking: properties, pools, keys, history.
+//! Lists: properties, pools, keys, history.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Mounting what a command names, or all.
+//! Mounts the named datasets, or all.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What open datasets and their mounts follow: properties, and the options of the mount.
+//! The settings of open datasets and mounts, from properties and mount options.
 
 use std::sync::Arc;
 

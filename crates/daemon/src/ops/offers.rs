@@ -1,4 +1,4 @@
-//! What commands ask of all front ends.
+//! Calls that commands make to all front ends.
 
 use std::sync::Arc;
 

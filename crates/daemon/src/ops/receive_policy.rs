@@ -1,5 +1,5 @@
-//! What becomes of a stream: which keys and properties a dataset has afterwards, and what seals the records that
-//! come in the clear.
+//! Decides how a stream is received: the keys and properties of the dataset, and the sealing of records that arrive
+//! in the clear.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Devices of the daemon's that a command borrows, so that it can work on a header itself: volumes, exports of
-//! other servers, and the headers of containers that are open. What it asks of the device goes over its connection; it has the
-//! device until that ends.
+//! Lends devices of the daemon to a command that works on a header itself: volumes, exports of other servers, and
+//! the headers of open containers. The requests to the device go over the command's connection. The loan ends with
+//! the connection.
 
 use std::io::{ErrorKind, IoSlice};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! After a crash: mounts that the daemon left without a server, and what waits for a key.
+//! Cleans up after a crash: mounts without a server, and datasets that wait for a key.
 
 use std::sync::Arc;
 

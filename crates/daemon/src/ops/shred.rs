@@ -1,4 +1,4 @@
-//! Assured delete: destroying a dataset by destroying its keys, and saying what that proves.
+//! Assured delete: destroys a dataset with its keys, and reports what this proves.
 //!
 //! The keyring is wrapped by a random key that is then discarded, and this overwrites the old keyring;
 //! then the dataset is destroyed, which overwrites that one too; then the places of both are read

@@ -1,4 +1,4 @@
-//! Making snapshots, tags on them, and taking datasets back to them.
+//! Snapshots, holds and rollback.
 
 use std::sync::Arc;
 

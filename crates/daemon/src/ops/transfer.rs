@@ -1,5 +1,4 @@
-//! Sending: what is asked for, and what travels with a stream besides its records. The data goes over the connection of
-//! the command.
+//! Send: the requests, and the part of a stream besides its records. The data goes over the connection of the command.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

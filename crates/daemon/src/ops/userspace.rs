@@ -1,8 +1,8 @@
-//! What users and groups have in a dataset and may have: the properties `userused@`, `userquota@` and their like,
-//! and `userspace`.
+//! The used space and quotas of users and groups: the properties `userused@`, `userquota@` and similar ones, and
+//! the command `userspace`.
 //!
-//! None of it is in the entry of a dataset, where properties are, nor in the history: it is inside the sealed data, and
-//! is there while the dataset is mounted.
+//! They are part of the sealed data. They are not in the dataset's entry with the other properties, nor in the
+//! history. So they can be read only while the dataset is mounted.
 
 use std::sync::Arc;
 

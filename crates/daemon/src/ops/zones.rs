@@ -1,4 +1,4 @@
-//! What zones ask of other commands: where their roots are, and the socket is open to tenants.
+//! What zones need from other commands: the roots of zones stay, and the socket is open to tenants.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What a delegate may do: a caller who is neither root nor the daemon's user. Each command says which permissions
-//! it takes (`serve::commands`).
+//! Checks the permissions of delegates: callers that are neither root nor the daemon's user. Each command names the
+//! permissions that it needs (`serve::commands`).
 
 use std::sync::Arc;
 

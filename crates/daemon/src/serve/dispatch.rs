@@ -1,4 +1,4 @@
-//! Carrying out requests, whichever protocol they came by.
+//! Runs requests of any protocol.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which places of keys the owner of this daemon has accepted.
+//! The places of keys that the owner of this daemon has accepted.
 //!
 //! A property of a dataset says where its key is. An attacker who writes to the devices, or makes a stream, chooses
 //! the property. So the daemon reads a key from there only if its owner said so on this machine: by a command

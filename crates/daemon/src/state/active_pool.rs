@@ -1,4 +1,4 @@
-//! A pool that this daemon has imported: its keys, its mounts, and the thread that looks after it.
+//! An imported pool: its keys, its mounts and its pool worker.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;

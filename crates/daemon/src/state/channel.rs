@@ -1,6 +1,6 @@
-//! How a command talks to its caller, whichever protocol the caller speaks.
+//! The channel between a command and its caller, for any protocol.
 //!
-//! A front end for commands, such as the Unix socket, implements both traits. Operations know nothing else of it.
+//! A front end for commands, such as the Unix socket, implements both traits. Operations use only these traits.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which names can be those of volumes, and devices that have several names.
+//! Names of volumes, and devices with several names.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Keys: making and loading them. How they are changed is in `keychange`, slots in `keyslots`.
+//! Makes and loads keys. `ops::keys` changes them.
 //!
 //! A dataset either has key slots of its own (it is a *key root*) or inherits the wrapping key of the
 //! key root above it.

@@ -1,5 +1,5 @@
-//! Commands that have data keys for a while: a stream that is sent in the clear, one that is sealed as it comes, a
-//! comparison. Who unloads the key by force ends them.
+//! Running commands that have data keys: a stream that is sent in the clear, a stream that is sealed while it
+//! arrives, a comparison. A forced unload of the key ends them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

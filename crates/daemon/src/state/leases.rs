@@ -1,4 +1,4 @@
-//! Who uses what: a thing that has a lease cannot be taken away, and the refusal names the user.
+//! Leases: a thing with a lease cannot be taken away, and the refusal names its user.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

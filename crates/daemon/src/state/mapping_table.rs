@@ -1,4 +1,4 @@
-//! The mappings that are open, by name.
+//! The table of open mappings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

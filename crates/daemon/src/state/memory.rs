@@ -1,4 +1,4 @@
-//! What the daemon keeps in its state directory for its next start.
+//! The files in the state directory that the next start of the daemon reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! A file system around another that counts what is asked of it.
+//! A file system around another one that counts its operations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The thread of a pool: it commits, and does what has to be done from time to time.
+//! The pool worker: the thread of a pool that commits and does the background work.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

@@ -1,5 +1,5 @@
-//! Properties of datasets: whether a value is allowed, which value a dataset has, and what it follows. Which there
-//! are is in [`protocol::property`].
+//! Properties of datasets: allowed values, the value of a dataset, and the settings made from it.
+//! [`protocol::property`] has the table of properties.
 
 use std::path::Path;
 

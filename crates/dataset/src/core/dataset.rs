@@ -1,4 +1,4 @@
-//! An open dataset, of files or a volume: what its parts share, and how they change it.
+//! An open dataset, with files or a volume: its shared state, and the steps of a change.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};

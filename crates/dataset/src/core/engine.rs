@@ -1,4 +1,5 @@
-//! What all open datasets of a process share: the record cache, the sealing threads, time and chance.
+//! The shared part of all open datasets of a process: the record cache, the sealing threads, time and random
+//! numbers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! How far re-encryption is, and what it has for the next commit.
+//! The position of a re-encryption, and its records for the next commit.
 
 use parking_lot::Mutex;
 use pool::{ArrayKind, Placed, RecordPtr, Reservation};

@@ -1,4 +1,4 @@
-//! What an open dataset follows.
+//! The settings of an open dataset.
 
 use pool::{DEDUP_SPACE, OpenDataset, SecondaryCache};
 

@@ -1,4 +1,4 @@
-//! What pages of the tree hold.
+//! The entries in pages of the tree.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What became of files and directories from one state of a dataset to another.
+//! The changes of files and directories between two states of a dataset.
 //!
 //! Only pages of the metadata tree that differ are read, and what it takes to name what they are about. All
 //! that they hold goes into a map for either state; a page may have been split or merged in between, and then

@@ -1,4 +1,4 @@
-//! A state of a dataset that is looked at: its attributes, and the paths of its inodes.
+//! One state of a dataset, for a comparison: attributes, and paths of inodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,7 @@
-//! Giving back what no program can reach any more: inodes without links, and the slots of what was
-//! truncated or deleted.
+//! Frees inodes without links, and the slots of deleted and truncated data.
 //!
-//! Deleting a file takes a few changes of the tree, however large it is: its extents go to the list
-//! of dead slots. The list is worked off in pieces, each in a transaction group of its own, and goes
-//! on after a crash where it was.
+//! Deleting a file takes a few changes of the tree, however large the file is: its extents go to the list of dead
+//! slots. Each piece of the list is freed in its own transaction group. After a crash the work continues.
 
 use pool::{ArrayKind, Reservation, ReserveFor};
 use vfs::{Ino, Kind};
@@ -26,7 +24,7 @@ const SLOTS_AT_ONCE: usize = 1024;
 type ListEntry = Option<(u64, Vec<u8>)>;
 
 impl Dataset {
-    /// Lets go of lookups. An inode that has neither links nor lookups is gone.
+    /// Gives lookups back. An inode without links and lookups is removed.
     pub(crate) fn forget_inode(&self, ino: Ino, count: u64) {
         if !self.inodes.forget(ino, count) || self.check_writable().is_err() {
             return;
@@ -38,12 +36,12 @@ impl Dataset {
             Err(error) => Err(error),
         };
         if let Err(error) = result {
-            // It stays on the list, and goes when the dataset is opened next.
+            // It stays on the list until the dataset is opened again.
             tracing::warn!(%error, dataset = self.name(), ino, "an unlinked file could not be removed yet");
         }
     }
 
-    /// Lets go of all lookups.
+    /// Gives all lookups back.
     pub(crate) fn forget_inodes(&self) {
         self.inodes.forget_all();
         if self.check_writable().is_ok()
@@ -74,7 +72,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Whether an unlinked inode waits until it is not in use.
+    /// Whether there are unlinked inodes.
     pub(crate) fn has_orphans(&self) -> Result<bool> {
         Ok(self.next_of(KeyKind::Orphan, orphan_key(0))?.is_some())
     }
@@ -111,14 +109,14 @@ impl Dataset {
         })
     }
 
-    /// Whether slots wait to be emptied that can be.
+    /// Whether there are dead slots that can be emptied now.
     pub fn has_dead(&self) -> bool {
         let committed = self.pool.committed_txg();
         let first = self.next_of(KeyKind::Dead, dead_key(0));
         matches!(first, Ok(Some((_, value))) if decode_dead(&value).is_some_and(|(_, txg)| txg <= committed))
     }
 
-    /// Empties the slots that nothing refers to any more.
+    /// Empties the dead slots.
     ///
     /// # Errors
     /// The tree or an array cannot be read, or the pool refuses changes. Nothing is done in a read-only dataset.
@@ -132,7 +130,7 @@ impl Dataset {
                 .filter(|_| slot < pool::SLOT_LIMIT)
                 .ok_or_else(|| self.damaged("a list of its tree"))?;
             from = slot + count.max(1);
-            // A commit under way may be about to fill them.
+            // The running commit may be about to fill them.
             if txg <= self.pool.committed_txg() {
                 self.empty_slots(slot, count, txg)?;
             }
@@ -183,8 +181,8 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// Reserves space for the nodes above slots that are to be emptied. Where there is not enough,
-    /// fewer slots are emptied at once, and `next` comes before the others.
+    /// Reserves space for the nodes above slots that will be emptied. If there is too little, fewer slots are
+    /// emptied at once, and `next` is the first of the others.
     pub(crate) fn reserve_to_empty(
         &self,
         slots: &mut Vec<u64>,
@@ -196,7 +194,7 @@ impl Dataset {
                 Ok(reserved) => return Ok(reserved),
                 Err(_) if slots.len() > 1 => {
                     *next = slots.split_off(slots.len() / 2)[0];
-                    // What the slots before these have set aside is free after a commit.
+                    // The space reserved for earlier slots is free after a commit.
                     self.pool.commit()?;
                 }
                 Err(_) => return self.reserve(&self.settings(), bytes, ReserveFor::Freeing),

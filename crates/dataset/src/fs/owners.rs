@@ -1,4 +1,4 @@
-//! What users and groups have in a dataset: counting it, showing it, limiting it.
+//! Counts, shows and limits the space of users and groups in a dataset.
 //!
 //! Counting begins at the first request, with a walk over all inodes; from then on it costs what changing
 //! one more key of the tree costs. Nothing else can turn it off again than a rollback to before.

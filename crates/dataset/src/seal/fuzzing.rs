@@ -1,4 +1,4 @@
-//! What the fuzzer does in an attacker's place.
+//! Forged records, as an attacker would make them, for the fuzzer.
 
 use super::*;
 

@@ -1,9 +1,8 @@
-//! Frees the space of destroyed datasets and snapshots, a bounded piece with each commit.
+//! Frees the space of destroyed datasets and snapshots, a limited amount with each commit.
 //!
-//! A destroyed dataset or snapshot is out of the dataset table at once. What it occupied waits in
-//! the free queue: trees whose younger part is to be freed, and lists of dead records. A job
-//! remembers how far it came, in the same commit that frees what it came by, so a power cut neither
-//! leaks nor frees twice.
+//! A destroyed dataset or snapshot leaves the dataset table at once. Its space waits in the free queue: as trees
+//! whose younger part is to be freed, and as lists of dead records. The commit that frees a part of a job also
+//! stores how far the job is. So after a power cut nothing leaks, and nothing is freed twice.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +19,7 @@ use crate::storage::writer::txg::TxgWriter;
 const STEP: usize = 16_384;
 
 impl FreeJob {
-    /// Frees up to `budget` records and nodes; true if that was all.
+    /// Frees up to `budget` records and nodes. True if the job is done.
     fn step(&mut self, commit: &TxgWriter<'_>, budget: &mut usize) -> Result<bool> {
         let disk = &commit.core.disk;
         let min_birth = match self.what {
@@ -63,7 +62,7 @@ pub(crate) fn enqueue(state: &mut DatasetTable, jobs: impl IntoIterator<Item = O
     }
 }
 
-/// Does a piece of the queue's work.
+/// Frees a part of the queue.
 pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
     let mut budget = STEP;
     while budget > 0 {
@@ -78,10 +77,9 @@ pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
                 state.async_free.insert(slot, job);
             }
             Err(error) => {
-                // Without the node it is unknown what hangs below it. Its space is lost, the rest
-                // of the pool is not.
+                // Without the node, the records below it are unknown. Only their space is lost.
                 commit.undo_since(&mark);
-                tracing::error!(%error, "destroying stopped at damage; the space below it is not given back while the pool lives");
+                tracing::error!(%error, "a damaged node stops freeing a destroyed dataset; the space below the node stays allocated as long as the pool exists");
             }
         }
     }

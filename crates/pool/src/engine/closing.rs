@@ -1,4 +1,4 @@
-//! A transaction group that is written and not durable yet.
+//! A transaction group that is written, and not durable yet.
 
 use std::sync::{Arc, Weak};
 
@@ -8,15 +8,16 @@ use crate::format::extent::Extent;
 use crate::format::pointer::RecordPtr;
 use crate::format::root::PoolRoot;
 
-/// All that is left of a commit once everything is written, but for the superblock.
+/// A commit that has written everything but its superblock.
 pub(crate) struct Closing {
     pub(crate) txg: u64,
     pub(crate) root: PoolRoot,
-    /// May be used again when it is durable.
+    /// Space that can be used again after the group is durable.
     pub(crate) freed: Vec<Extent>,
-    /// A command in it changed devices or keys: what is in memory of these depends on how the commit ends.
+    /// Whether a command in the group changed devices or keys. Their state in memory then depends on the result of
+    /// the commit.
     pub(crate) is_bound: bool,
-    /// Not held: while the devices fail a dataset can be closed.
+    /// Weak: a dataset can be closed while the devices fail.
     datasets: Vec<(Weak<OpenDataset>, [RecordPtr; 2])>,
     holders: Vec<Weak<dyn DatasetHooks>>,
 }
@@ -41,7 +42,7 @@ impl Closing {
         }
     }
 
-    /// Tells the datasets that it is durable.
+    /// Tells the datasets that the group is durable.
     pub(crate) fn tell_parts(&self) {
         for (dataset, roots) in &self.datasets {
             if let Some(dataset) = dataset.upgrade() {

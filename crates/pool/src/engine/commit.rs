@@ -1,9 +1,9 @@
 //! A commit: making a transaction group durable.
 //!
-//! The order is the promise. Records and nodes go to places that nothing durable points to; they and
-//! the new key blocks are flushed; then the superblock that names the new roots is written and
-//! flushed; and only then may what the group freed be used again. A power cut at any moment leaves
-//! either the old superblock and everything below it, or the new one and everything below it.
+//! The order of writes makes a commit atomic. Records, nodes and new key blocks go to places that nothing durable
+//! points to, and are flushed. Then the superblock with the new roots is written and flushed. Only then can the
+//! space that the group freed be used again. After a power cut at any moment the pool has either the old superblock
+//! and everything below it, or the new one.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::storage::writer::batch::Piece;
 use crate::storage::writer::txg::TxgWriter;
 
 impl TxgWriter<'_> {
-    /// Puts a record into a slot of an open dataset; the commit writes it with others.
+    /// Puts a record into a slot of an open dataset. The commit writes records together.
     ///
     /// # Errors
     /// [`Error::NoSpace`](crate::Error::NoSpace) if the pool is full; [`Error::Store`](crate::Error::Store) if a
@@ -56,7 +56,7 @@ impl TxgWriter<'_> {
         dataset.put_syncing(self.txg, array, slot, RecordPtr::EMPTY);
     }
 
-    /// The record in a slot of an open dataset as this commit will leave it, as far as it knows.
+    /// The record that a slot of an open dataset has after the changes of this commit so far.
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Inconsistent`](crate::Error::Inconsistent) if a
@@ -69,7 +69,7 @@ impl TxgWriter<'_> {
         }
     }
 
-    /// Puts a record that is written already into a slot of an open dataset.
+    /// Puts a record that is already written into a slot of an open dataset.
     pub fn put_placed(
         &self,
         dataset: &OpenDataset,
@@ -82,7 +82,7 @@ impl TxgWriter<'_> {
         ptr
     }
 
-    /// Has every key holder put its changes into the arrays, and works these into new nodes.
+    /// Lets every key holder put its changes into the arrays, and writes them into new nodes.
     pub(crate) fn sync_datasets(
         &self,
         parts: &[Part],
@@ -115,7 +115,7 @@ impl TxgWriter<'_> {
         Ok(all)
     }
 
-    /// Gives the arrays of a dataset, as this commit leaves them, roots of these levels, and returns them.
+    /// Raises the arrays of a dataset, with the changes of this commit, to these levels, and returns their roots.
     pub(crate) fn relevel(
         &self,
         state: &mut DatasetTable,
@@ -136,7 +136,7 @@ impl TxgWriter<'_> {
         Ok(roots)
     }
 
-    /// Writes what changed in the state itself, and returns the new root of the pool.
+    /// Writes the changed parts of the state, and returns the new root of the pool.
     pub(crate) fn sync_state(&self, state: &mut DatasetTable) -> Result<()> {
         self.sync_entries(state)?;
         history::sync(self, state)?;
@@ -234,7 +234,7 @@ impl TxgWriter<'_> {
     }
 }
 
-/// A dataset whose changes are in new nodes.
+/// A dataset whose changes are in new nodes already.
 pub(crate) struct Synced {
     pub(crate) part: Part,
     pub(crate) roots: [RecordPtr; 2],
@@ -242,7 +242,7 @@ pub(crate) struct Synced {
 }
 
 impl Synced {
-    /// Brings the dataset's entry up to date, with a new seal.
+    /// Updates the dataset's entry, with a new seal.
     pub(crate) fn enter(&self, commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
         let Part { dataset, holder } = &self.part;
         let entry = state.edit(dataset.id)?;
@@ -258,7 +258,7 @@ impl Synced {
     }
 }
 
-/// How a commit changes the counts of a dataset.
+/// The changes of a commit to the byte counts of a dataset.
 #[derive(Default)]
 pub(crate) struct Delta {
     referenced: i64,

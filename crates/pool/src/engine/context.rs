@@ -24,17 +24,17 @@ pub(crate) struct Context {
     pub(crate) gate: RwLock<Gate>,
     /// Whether the open transaction group has changes.
     pub(crate) dirty: AtomicBool,
-    /// Open datasets that the next commit visits, by id: those that changed, and those with a log.
+    /// The ids of the open datasets that the next commit visits: datasets that changed, and datasets with a log.
     pub(crate) to_visit: Mutex<BTreeSet<u64>>,
-    /// What is shared between pointers.
+    /// The records that several pointers share.
     pub(crate) dedup: Dedup,
     pub(crate) suspension: Suspension,
-    /// A commit is putting together what it will write.
+    /// Whether a commit is collecting its changes.
     pub(crate) is_collecting: AtomicBool,
-    /// Held, side by side, by what writes and then flushes without a commit, and alone while devices that
-    /// failed are tried again: a flush afterwards says nothing of what was written before.
+    /// Held shared by a thread that writes and flushes without a commit. Held exclusively while failed devices are
+    /// tried again: a later flush proves nothing about earlier writes.
     pub(crate) flushing: RwLock<()>,
-    /// Devices that failed and are not in the configuration as such yet.
+    /// Devices that failed, and are not in the configuration as failed yet.
     pub(crate) faults: Mutex<Faults>,
 }
 
@@ -46,13 +46,13 @@ impl Deref for Context {
     }
 }
 
-/// Changes pass here, one transaction group after the other.
+/// The open transaction group. A thread that makes a change holds the gate; a commit closes it.
 pub(crate) struct Gate {
     pub(crate) txg: u64,
 }
 
-/// The right to change something in the open transaction group. While it is held the group cannot
-/// close, so it must be short, and nothing that may wait for a device may happen meanwhile.
+/// The right to change something in the open transaction group. The group cannot close while a `Hold` exists. So
+/// hold it for a short time, and do not wait for a device meanwhile.
 pub struct Hold<'a> {
     gate: RwLockReadGuard<'a, Gate>,
     context: &'a Context,
@@ -64,7 +64,7 @@ impl Hold<'_> {
         self.gate.txg
     }
 
-    /// Says that there is something to commit.
+    /// Marks the group as changed, so that it is committed.
     pub(crate) fn mark_dirty(&self) {
         self.context.dirty.store(true, Ordering::Release);
     }
@@ -73,9 +73,9 @@ impl Hold<'_> {
 /// Devices that failed.
 #[derive(Default)]
 pub(crate) struct Faults {
-    /// The configuration does not know of these.
+    /// Devices that the configuration does not list as failed.
     pub(crate) new: Vec<store::Fault>,
-    /// It knows of others, in a commit that is not durable yet.
+    /// Whether a commit that is not durable yet lists others.
     pub(crate) are_entering: bool,
 }
 
@@ -106,7 +106,8 @@ impl Context {
         })
     }
 
-    /// Remembers the first failure. Nothing changes any more until [`Pool::resume`](crate::Pool::resume).
+    /// Suspends the pool, and remembers the first failure. The pool refuses changes until
+    /// [`Pool::resume`](crate::Pool::resume).
     pub(crate) fn suspend(&self, error: Error) -> Error {
         self.end_changes(error, Until::Cleared)
     }
@@ -118,14 +119,14 @@ impl Context {
 
     fn end_changes(&self, error: Error, until: Until) -> Error {
         if self.suspension.begin(&error, until) {
-            // Who commits may have it locked still.
+            // The committing thread may still hold this lock.
             let name = self.state.try_read().map(|state| state.root.name());
             tracing::error!(%error, pool = name, "the pool is suspended; {until}");
         }
         error
     }
 
-    /// Fails if a device did not take a write, which is in memory then: no more may come to that.
+    /// Fails if a device did not accept a write. That write is kept in memory, and no other may be added to it.
     pub(crate) fn check_stall(&self) -> Result<()> {
         match self.disk.store.stall() {
             Some(error) => Err(self.suspend(error.into())),
@@ -140,7 +141,7 @@ impl Context {
         self.suspension.check()
     }
 
-    /// Whether records are being copied to members that lack them.
+    /// Whether records are copied to devices that do not have them: a resilver runs.
     pub(crate) fn is_resilvering(&self) -> bool {
         self.state.read().config.resilver.is_running()
     }

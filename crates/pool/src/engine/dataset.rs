@@ -1,4 +1,4 @@
-//! An open dataset: its two arrays in their present state, and the duties of its key holder in a commit.
+//! An open dataset: its two arrays, and the part of its key holder in a commit.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
@@ -24,13 +24,13 @@ use crate::storage::space::Reservation;
 use crate::storage::writer::reserve::{self, DEAD_BYTES};
 use crate::storage::writer::txg::TxgWriter;
 
-/// The side of an open dataset that holds its keys.
+/// What a commit calls on the key holder of an open dataset.
 pub trait DatasetHooks: Send + Sync {
-    /// Sets aside what the closing transaction group has changed. Nothing else runs in the dataset
-    /// meanwhile, so this must be quick.
+    /// Freezes the changes of the closing transaction group. No other thread runs in the dataset meanwhile, so this
+    /// must be quick.
     fn freeze(&self, txg: u64);
 
-    /// Puts what was set aside into the arrays, through [`TxgWriter::put`].
+    /// Puts the frozen changes into the arrays, through [`TxgWriter::put`].
     ///
     /// # Errors
     /// [`Error::Sealing`](crate::Error::Sealing) if the key holder cannot seal; as [`TxgWriter::put`]. Either
@@ -40,17 +40,17 @@ pub trait DatasetHooks: Send + Sync {
     /// The seal over the new roots.
     fn seal(&self, input: &SealInput) -> [u8; 32];
 
-    /// What was put is written: the arrays now return it.
+    /// The records that were put are written: the arrays return them from now on.
     fn synced(&self, txg: u64);
 }
 
-/// A dataset or snapshot whose arrays can be read and, unless it is a snapshot, changed.
+/// A dataset or snapshot whose arrays can be read. Those of a dataset can also be changed.
 pub struct OpenDataset {
     pub(crate) context: Arc<Context>,
     pub(crate) id: u64,
     guid: u64,
     writable: bool,
-    /// What may be kept of it, see [`OpenDataset::set_keeping`].
+    /// What caches may keep of it, see [`OpenDataset::set_keeping`].
     keeps_nodes: AtomicBool,
     secondary: AtomicU8,
     arrays: [RwLock<ArrayState>; 2],
@@ -98,14 +98,13 @@ impl OpenDataset {
         }
     }
 
-    /// Says that something of the dataset changes in the open transaction group, so that its commit visits it:
-    /// commits pass over datasets that did not change.
+    /// Notes that the dataset changes in the open transaction group. A commit visits only datasets that changed.
     pub fn mark_changed(&self, hold: &Hold<'_>) {
         self.need_visit();
         hold.mark_dirty();
     }
 
-    /// Has the next commit visit it. What changed before this call is what the commit finds.
+    /// Makes the next commit visit the dataset. The commit finds all changes made before this call.
     pub(crate) fn need_visit(&self) {
         if !self.is_changed.load(Ordering::Acquire) && !self.is_changed.swap(true, Ordering::AcqRel)
         {
@@ -123,18 +122,18 @@ impl OpenDataset {
         self.guid
     }
 
-    /// Whether it can be changed.
+    /// Whether the dataset can be changed.
     pub fn is_writable(&self) -> bool {
         self.writable
     }
 
-    /// Says what may be kept of what is read: nodes in memory, and what in the second-level cache.
+    /// Sets what caches keep after a read: nodes in memory, and records or nodes on cache devices.
     pub fn set_keeping(&self, nodes: bool, secondary: SecondaryCache) {
         self.keeps_nodes.store(nodes, Ordering::Relaxed);
         self.secondary.store(secondary as u8, Ordering::Relaxed);
     }
 
-    /// Of the nodes of an array, or its records.
+    /// What to keep of the nodes of an array, or of its records.
     fn keep(&self, is_metadata: bool) -> Keep {
         let number = self.secondary.load(Ordering::Relaxed);
         Keep {
@@ -147,14 +146,14 @@ impl OpenDataset {
         }
     }
 
-    /// Sets the hooks that commits call, the next one in any case.
+    /// Sets the hooks that commits call. The next commit calls them even if nothing changed.
     pub fn attach(&self, hooks: Weak<dyn DatasetHooks>) {
         *self.hooks.lock() = Some(hooks);
         self.need_visit();
     }
 
-    /// Has the dataset take part in a commit. Not if its key holder is gone: its changes cannot be
-    /// sealed any more, and are dropped with the open dataset.
+    /// Adds the dataset to a commit, unless its key holder is gone. Then its changes cannot be sealed, and are
+    /// dropped with the open dataset.
     pub(crate) fn take_part(self: &Arc<Self>) -> Option<Part> {
         let holder = match &*self.hooks.lock() {
             Some(holder) => Some(holder.upgrade()?),
@@ -226,11 +225,11 @@ impl OpenDataset {
         Ok(None)
     }
 
-    /// Reads the record in a slot into `buf`, copy after copy until `accept` takes one, and returns
-    /// its pointer; `None` if the slot is empty.
+    /// Reads the record in a slot into `buf`, one copy after the other until `accept` accepts one. Returns its
+    /// pointer, or `None` if the slot is empty.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) if `accept` takes no copy of the record; as
+    /// [`Error::Damaged`](crate::Error::Damaged) if `accept` accepts no copy of the record; as
     /// [`OpenDataset::get`].
     pub fn read(
         &self,
@@ -246,7 +245,7 @@ impl OpenDataset {
     /// As [`OpenDataset::read`], of a slot in which `ptr` was found.
     ///
     /// # Errors
-    /// It is damaged, or a device failed, and the slot holds nothing else by now.
+    /// The record is damaged, or a device failed, and the slot still holds this record.
     pub fn read_found(
         &self,
         array: ArrayKind,
@@ -270,14 +269,12 @@ impl OpenDataset {
         Ok(None)
     }
 
-    /// Whether the bytes of a record are what its pointer says, as far as that can be known without
-    /// a key.
+    /// Whether the bytes of a record match its pointer, as far as this can be checked without a key.
     pub fn is_undamaged(&self, ptr: &RecordPtr, bytes: &[u8]) -> bool {
         checksum(bytes) == ptr.place.checksum
     }
 
-    /// Whether the array has another root by now. What an old root points to may have been freed,
-    /// and hold anything.
+    /// Whether the array has a newer root. Space below an old root may be freed and reused.
     fn moved_on(&self, array: ArrayKind, root: &RecordPtr) -> bool {
         self.array(array).read().root != *root
     }
@@ -286,7 +283,7 @@ impl OpenDataset {
         &self.arrays[array as usize]
     }
 
-    /// Finds a place for a record and writes it there. `bytes` are whole units.
+    /// Allocates space for a record and writes it there. `bytes` are whole units.
     ///
     /// # Errors
     /// [`Error::Suspended`](crate::Error::Suspended); [`Error::NoSpace`](crate::Error::NoSpace) if the pool is
@@ -295,7 +292,7 @@ impl OpenDataset {
         self.place_summed(array, identity, bytes, checksum(bytes))
     }
 
-    /// As [`OpenDataset::place`], for bytes whose BLAKE3 is known.
+    /// As [`OpenDataset::place`], for bytes with a known BLAKE3 hash.
     pub(crate) fn place_hashed(
         &self,
         array: ArrayKind,
@@ -326,13 +323,13 @@ impl OpenDataset {
             .write_to(context.disk.store.as_ref(), bytes)
             .map_err(|error| context.suspend(error.into()))?;
         match context.check_stall() {
-            // The commit goes on with what is in memory, and tells it when it flushes.
+            // The commit continues with the bytes in memory, and reports the failure when it flushes.
             Err(error) if !for_commit => Err(error),
             _ => Ok(placed),
         }
     }
 
-    /// Finds a place for a record that a commit will write.
+    /// Allocates space for a record that a commit will write.
     pub(crate) fn allocate(
         &self,
         array: ArrayKind,
@@ -353,8 +350,8 @@ impl OpenDataset {
         })
     }
 
-    /// Finds a place for a record of `data` whose nonce is a hash of what is in it: where another one
-    /// like it is already, or like [`OpenDataset::place`], and those to come may share it.
+    /// Places a record of `data` whose nonce is a hash of its contents. Shares the space of an equal record. If
+    /// there is none, it works as [`OpenDataset::place`], and later records can share the space.
     ///
     /// # Errors
     /// As [`OpenDataset::place`].
@@ -371,11 +368,11 @@ impl OpenDataset {
         Ok(placed)
     }
 
-    /// Whatever is not found, and whatever cannot be read, is only not shared.
+    /// A record that is not found, or cannot be read, is not shared. That is no error.
     fn find_shared(&self, identity: &Identity, len: usize, sum: [u8; 16]) -> Option<Placed> {
         let ticket = self.context.in_flight.ticket();
         if self.context.is_resilvering() {
-            // It may have passed the place of this pointer, and not have come to the record yet.
+            // The reader may be past the place of this pointer, and not at the record yet.
             return None;
         }
         let disk = &self.context.disk;
@@ -417,7 +414,7 @@ impl OpenDataset {
         new
     }
 
-    /// A record that its own transaction group replaced was never in the tree.
+    /// Frees a record that was replaced in its own transaction group: it was never in the tree.
     fn forget(&self, txg: u64, replaced: Option<RecordPtr>) {
         if let Some(ptr) = replaced.filter(|ptr| !ptr.is_empty()) {
             self.context.free_later(txg, &ptr.place);
@@ -435,7 +432,7 @@ impl OpenDataset {
         self.freeze_log();
     }
 
-    /// The records that were put since the last commit.
+    /// The records put since the last commit.
     pub(crate) fn uncommitted(&self) -> Vec<(ArrayKind, RecordPtr)> {
         let of = |array: ArrayKind| {
             let state = self.array(array).read();
@@ -450,7 +447,7 @@ impl OpenDataset {
         self.forget(txg, replaced);
     }
 
-    /// How many bytes the records in a range of slots have before compression.
+    /// The bytes of the records in a range of slots before compression.
     ///
     /// # Errors
     /// As [`OpenDataset::get`].
@@ -464,20 +461,20 @@ impl OpenDataset {
         Ok(bytes)
     }
 
-    /// What the transaction group being written changes in an array.
+    /// The changes of the group that is written to an array.
     pub(crate) fn syncing(&self, array: ArrayKind) -> (RecordPtr, Arc<Overlay>) {
         let state = self.array(array).read();
         (state.root, Arc::clone(&state.syncing))
     }
 
-    /// The transaction group has places for everything: what was set aside for its nodes is not needed.
+    /// Frees the space reserved for nodes: the transaction group has allocated all of its space.
     pub(crate) fn release_reserved(&self) {
         for array in &self.arrays {
             array.write().syncing_reserved.shrink(0);
         }
     }
 
-    /// The transaction group is written: the tree has what its overlay had.
+    /// The transaction group is written: its overlay is part of the tree.
     pub(crate) fn on_durable(&self, roots: &[RecordPtr; 2]) {
         for (array, root) in self.arrays.iter().zip(roots) {
             let mut state = array.write();
@@ -490,17 +487,18 @@ impl OpenDataset {
 }
 
 impl OpenDataset {
-    /// What must be set aside for a record of `len` bytes, so that a commit finds space for it and
-    /// for the nodes above it whatever the pool looks like.
+    /// The bytes to reserve for a record of `len` bytes. Then a commit has space for it and for the nodes above it,
+    /// however fragmented the pool is.
     pub fn record_space(&self, array: ArrayKind, len: usize) -> u64 {
         let len = (len as u64).next_multiple_of(u64::from(UNIT));
         let map = if len > u64::from(UNIT) { UNIT } else { 0 };
-        // The array may grow by a level.
+        // The array can grow by a level.
         let height = u64::from(self.height(array).max(1)) + 1;
         (len + u64::from(map)) * array.copies() as u64 + height * NODE_BYTES + DEAD_BYTES
     }
 
-    /// What the nodes take that change when these slots, which ascend, are emptied.
+    /// The bytes to reserve for the nodes that change when these slots are emptied. The slots are in ascending
+    /// order.
     pub fn punch_space(&self, array: ArrayKind, slots: &[u64]) -> u64 {
         let height = self.height(array);
         let mut last: Option<u64> = None;
@@ -515,8 +513,8 @@ impl OpenDataset {
     }
 }
 
-/// A dataset in a commit, with its key holder, which stays for as long as the commit takes: no other
-/// could seal what it has put into the arrays.
+/// A dataset in a commit, with its key holder. The commit keeps the holder until its end: no other can seal the
+/// records that it put.
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) dataset: Arc<OpenDataset>,
@@ -524,7 +522,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Sets aside what the transaction group changed, as it closes.
+    /// Freezes the changes of the transaction group when it closes.
     pub(crate) fn freeze(&self, txg: u64) {
         let dataset = &self.dataset;
         let changed = dataset.is_changed.swap(false, Ordering::AcqRel);
@@ -532,14 +530,14 @@ impl Part {
         if let Some(holder) = &self.holder {
             holder.freeze(txg);
         }
-        // One visit more gives back what the holder kept while this one was written.
+        // One more visit frees what the holder keeps while this group is written.
         if changed || !dataset.log.lock().is_quiet() {
             dataset.context.to_visit.lock().insert(dataset.id);
         }
     }
 }
 
-/// What was put since the last commit is gone with the open dataset, and its space is free again.
+/// Drops the records put since the last commit, and frees their space.
 impl Drop for OpenDataset {
     fn drop(&mut self) {
         for array in &mut self.arrays {
@@ -553,7 +551,7 @@ impl Drop for OpenDataset {
 }
 
 impl ArrayState {
-    /// Puts a record into a slot in the open group, and reserves space for the nodes above it.
+    /// Puts a record into a slot in the open transaction group, and reserves space for the nodes above it.
     fn put_open(&mut self, slot: u64, ptr: RecordPtr) -> Option<RecordPtr> {
         let nodes = self.open.new_nodes(slot, self.root.level());
         let table = if ptr.place.is_shared() {

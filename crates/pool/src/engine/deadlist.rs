@@ -1,8 +1,8 @@
-//! Deadlists: records that a dataset no longer uses and a snapshot still needs.
+//! Deadlists: records that a dataset no longer uses, and that a snapshot still needs.
 //!
-//! The deadlist of a dataset (or snapshot) holds what died since the snapshot before it, sorted by
-//! the oldest snapshot that has it. So when a snapshot goes, what only it had is one sublist of its
-//! successor's deadlist, found without looking at a record, however large the dataset.
+//! The deadlist of a dataset or snapshot has the records that died since its previous snapshot, grouped by the
+//! oldest snapshot that has them. When a snapshot is destroyed, the records that only it has are one sublist of its
+//! successor's deadlist. So no record is read to find them, however large the dataset is.
 //!
 //! A deadlist is an array of sublists, in the slot of their snapshot's id. A sublist is an array of
 //! chunks of entries, filled from the front.
@@ -27,14 +27,14 @@ use crate::storage::writer::txg::TxgWriter;
 pub(crate) struct DeadEntry {
     addr: [Addr; 2],
     birth: U64,
-    /// As in the place: whether the record lies in pieces, or is shared, and its mark.
+    /// As in [`Place`]: whether the record is a gang or shared, and its mark.
     form: u8,
     mark: [u8; 7],
 }
 
 const _: () = assert!(size_of::<DeadEntry>() == 48);
 
-/// Entries to a chunk: one unit with a count before them.
+/// The number of entries in a chunk. A chunk is one unit, with a count before the entries.
 const CHUNK_ENTRIES: usize = (store::UNIT as usize - 8) / size_of::<DeadEntry>();
 
 impl DeadEntry {
@@ -58,7 +58,7 @@ impl DeadEntry {
     }
 }
 
-/// What died and has the same oldest snapshot.
+/// Dead records with the same oldest snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct Sublist {
@@ -77,7 +77,7 @@ impl Sublist {
         root: RecordPtr::EMPTY,
     };
 
-    /// Bytes on disk of all its records.
+    /// The bytes on disk of all its records.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.get()
     }
@@ -85,7 +85,7 @@ impl Sublist {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Sublist> {
         let (sublist, _) = Sublist::read_from_prefix(bytes)
             .map_err(|_| Error::inconsistent("deadlist", "a sublist is cut short"))?;
-        // Numbers that can be added to without a thought.
+        // Numbers that do not overflow when others are added.
         let numbers = [sublist.count, sublist.bytes, sublist.chunks];
         if numbers.iter().any(|n| n.get() >= SLOT_LIMIT / 2) {
             return Err(Error::inconsistent(
@@ -123,7 +123,7 @@ fn encode_chunk(entries: &[DeadEntry]) -> Vec<u8> {
     w.bytes
 }
 
-/// Adds what died to a dataset's deadlist.
+/// Adds dead records to a dataset's deadlist.
 pub(crate) fn append(
     commit: &TxgWriter<'_>,
     state: &mut DatasetTable,
@@ -211,7 +211,7 @@ fn extend(commit: &TxgWriter<'_>, mut sublist: Sublist, dead: &[DeadEntry]) -> R
     Ok(sublist)
 }
 
-/// Takes the sublist of a snapshot out of a deadlist, and returns it with the deadlist's new root.
+/// Removes the sublist of a snapshot from a deadlist. Returns the sublist and the deadlist's new root.
 pub(crate) fn take(
     commit: &TxgWriter<'_>,
     root: &RecordPtr,
@@ -225,7 +225,7 @@ pub(crate) fn take(
     Ok((put(commit, root, snapshot, None)?, Some(sublist)))
 }
 
-/// Adds a sublist to the one that a snapshot has in a deadlist, and returns the new root.
+/// Appends a sublist to the sublist of a snapshot in a deadlist. Returns the new root.
 pub(crate) fn merge(
     commit: &TxgWriter<'_>,
     root: &RecordPtr,
@@ -240,7 +240,7 @@ pub(crate) fn merge(
             walk::Visit::Record(slot, chunk) => {
                 overlay.put(own.chunks.get() + slot, *chunk);
             }
-            // The chunks move; the nodes above them are made anew.
+            // The chunks stay where they are; the nodes above them are new.
             walk::Visit::Node(_, node) => commit.free(&node.place),
         }
         Ok(())
@@ -262,13 +262,13 @@ pub(crate) fn sublists(disk: &PoolReader, root: &RecordPtr) -> Result<Vec<(u64, 
     Ok(all)
 }
 
-/// Shows every record of a deadlist, with the id of the snapshot that it is kept for.
+/// Calls `each` with every record of a deadlist and the id of the snapshot that keeps it.
 pub(crate) fn each_dead(
     disk: &PoolReader,
     root: &RecordPtr,
     each: &mut dyn FnMut(u64, DeadEntry),
 ) -> Result<()> {
-    // Chunks and what they list have places of their own, unless it is shared.
+    // Chunks and records have space of their own, except for shared records.
     let mut left = disk.units();
     for (snapshot, sublist) in sublists(disk, root)? {
         walk::each_record(disk, &sublist.root, &mut |_, chunk| {
@@ -283,8 +283,7 @@ pub(crate) fn each_dead(
     Ok(())
 }
 
-/// Frees the records and nodes that a deadlist itself consists of, and returns its sublists, whose
-/// chunks stay.
+/// Frees the records and nodes of a deadlist itself. Returns its sublists; their chunks stay.
 pub(crate) fn dissolve(commit: &TxgWriter<'_>, root: &RecordPtr) -> Result<Vec<(u64, Sublist)>> {
     let all = sublists(&commit.core.disk, root)?;
     walk::visit_all(&commit.core.disk, root, &mut |visit| {

@@ -1,4 +1,4 @@
-//! Changes of the configuration when devices join, leave or fail.
+//! Changes to the configuration when devices join, leave or fail.
 
 use store::MemberState;
 
@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 use crate::format::config::{ConfigDevice, DeviceState, Epoch, NO_GROUP};
 use crate::storage::writer::txg::TxgWriter;
 
-/// Members that are not needed any more after a resilver.
+/// Members that are free after a resilver.
 #[derive(Default)]
 pub(crate) struct Replaced {
     pub(crate) devices: Vec<u64>,
-    /// They wait again.
+    /// Spares that wait again.
     pub(crate) spares: Vec<u64>,
 }
 
@@ -24,7 +24,7 @@ impl DatasetTable {
             .ok_or_else(|| Error::no_device(guid))
     }
 
-    /// Which devices there are, where they belong, and what they are good for.
+    /// The guid, group, size and state of each device.
     pub(crate) fn device_places(&self) -> Vec<(u64, u16, u64, DeviceState)> {
         let devices = self.config.devices.iter();
         devices
@@ -32,7 +32,7 @@ impl DatasetTable {
             .collect()
     }
 
-    /// From now on the pool knows of groups with several members.
+    /// Marks the pool as one that has groups with several members.
     pub(crate) fn make_redundant(&mut self, commit: &TxgWriter<'_>) {
         self.config_dirty = true;
         if !self.config.is_redundant {
@@ -45,14 +45,14 @@ impl DatasetTable {
         self.note_redundancy();
     }
 
-    /// Others are written to, or one more needs to be resilvered.
+    /// Notes a change of the devices that are written to, or a new device to resilver.
     pub(crate) fn devices_changed(&mut self, commit: &TxgWriter<'_>) {
         self.make_redundant(commit);
         commit.core.in_flight.devices_changed();
         self.config.restart_resilver();
     }
 
-    /// After a device left: a resilver goes on if another device still needs it.
+    /// Called after a device left: a resilver continues if another device still needs it.
     pub(crate) fn devices_left(&mut self) {
         self.config_dirty = true;
         let mut devices = self.config.devices.iter();
@@ -61,7 +61,7 @@ impl DatasetTable {
         }
     }
 
-    /// Refuses to do without a device that no other one can stand in for.
+    /// Refuses to remove a device if the others of its group do not hold all data.
     pub(crate) fn check_dispensable(
         &self,
         commit: &TxgWriter<'_>,
@@ -93,7 +93,7 @@ impl DatasetTable {
         }
     }
 
-    /// Of a group with parity only a device leaves whose place another one has, or is to have.
+    /// A device leaves a group with parity only if another device has its place, or will have it.
     pub(crate) fn check_is_doubled(&self, device: &ConfigDevice) -> Result<()> {
         let mut others = self.config.group(device.group);
         match others.any(|other| other.guid != device.guid && other.column == device.column) {
@@ -105,7 +105,7 @@ impl DatasetTable {
         }
     }
 
-    /// A device is not written to any more.
+    /// Stops writes to a device.
     pub(crate) fn leave(&mut self, guid: u64, becomes: DeviceState, has_all_until: u64) {
         self.config_dirty = true;
         if let Some(device) = self.config.device(guid) {
@@ -117,14 +117,14 @@ impl DatasetTable {
         }
     }
 
-    /// Unlists a member. A device that was to take its place for a while keeps it for good. If the member
-    /// itself was to take another one's place, that device takes over that one's. A spare waits again.
+    /// Removes a member from the list. A device that replaced it for a while keeps its place. If the member itself
+    /// was to replace another device, its own replacement does that. A spare waits again.
     pub(crate) fn take_out(&mut self, commit: &TxgWriter<'_>, guid: u64) {
         commit.core.disk.store.set_state(guid, MemberState::Offline);
         self.unlist(guid);
     }
 
-    /// As [`DatasetTable::take_out`], but the member is still read until the commit is durable.
+    /// As [`DatasetTable::take_out`], but reads use the member until the commit is durable.
     pub(crate) fn unlist(&mut self, guid: u64) {
         self.config_dirty = true;
         let place = self.config.device(guid).map_or(0, |device| device.replaces);
@@ -149,7 +149,7 @@ impl DatasetTable {
         }
     }
 
-    /// The members that were resilvered hold everything. Those whose places they have taken go.
+    /// Marks resilvered members as complete, and removes the members that they replace.
     pub(crate) fn settle_resilvered(&mut self, commit: &TxgWriter<'_>) -> Replaced {
         let store = &commit.core.disk.store;
         for member in store.members() {
@@ -192,7 +192,7 @@ impl DatasetTable {
         done
     }
 
-    /// The spares that have taken the place of certain devices.
+    /// The spares that replace certain devices.
     fn stand_ins(&self, of: impl Fn(u64) -> bool) -> Vec<u64> {
         let devices = self.config.devices.iter();
         let spares = devices.filter(|device| device.was_spare && of(device.replaces));

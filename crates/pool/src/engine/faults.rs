@@ -1,4 +1,4 @@
-//! Devices that fail.
+//! Failed devices, and their entry into the configuration.
 
 use store::MemberState;
 
@@ -9,7 +9,7 @@ use crate::format::config::DeviceState;
 use crate::storage::writer::txg::TxgWriter;
 
 impl Context {
-    /// A member cannot be used any more.
+    /// Marks a member as failed: the pool stops using it.
     pub(crate) fn fault(&self, guid: u64, error: store::Error) {
         self.disk.store.set_state(guid, MemberState::Faulted);
         let members = self.disk.store.members();
@@ -21,24 +21,24 @@ impl Context {
         });
     }
 
-    /// Whether a device has failed that the configuration on the devices does not know of.
+    /// Whether a device has failed and the configuration on the devices does not say so yet.
     pub(crate) fn has_faults(&self) -> bool {
         let mut faults = self.faults.lock();
         faults.new.extend(self.disk.store.take_faults());
         !faults.new.is_empty() || faults.are_entering
     }
 
-    /// The commit that entered what has failed is durable.
+    /// The commit that entered the failed devices is durable.
     pub(crate) fn faults_entered(&self) {
         self.faults.lock().are_entering = false;
     }
 
-    /// Enters what has failed into the configuration, and how often.
+    /// Enters failed devices and error counts into the configuration.
     pub(crate) fn enter_faults(&self, commit: &TxgWriter<'_>, state: &mut DatasetTable) {
         if !self.has_faults() {
             return;
         }
-        // The commit before may have been the one in which they failed.
+        // They may have failed during the last commit.
         let has_all_until = commit.txg.saturating_sub(2);
         let faults = {
             let mut faults = self.faults.lock();
@@ -46,7 +46,7 @@ impl Context {
             std::mem::take(&mut faults.new)
         };
         for store::Fault { guid, name, error } in faults {
-            tracing::error!(%error, device = name, "a device failed and is not used any more");
+            tracing::error!(%error, device = name, "a device failed; the pool stops using it");
             state.leave(guid, DeviceState::Faulted, has_all_until);
             log_own(commit, state, format!("fault {name}: {error}"));
         }

@@ -23,7 +23,7 @@ use crate::storage::core::Core;
 use crate::storage::space::{Reservation, Turn};
 use crate::storage::writer::txg::TxgWriter;
 
-/// What the parts of a pool share.
+/// The part of a pool that commits. All operations of the pool use it.
 pub(crate) struct Engine {
     pub(crate) context: Arc<Context>,
     /// Open datasets, by id.
@@ -31,16 +31,16 @@ pub(crate) struct Engine {
     committing: Mutex<()>,
     committed: Mutex<u64>,
     commit_done: Condvar,
-    /// How long commits took.
+    /// The duration of commits.
     pub(crate) commits: Histogram,
-    /// What reservations keep, as of a transaction group.
+    /// The unused part of reservations, and the transaction group in which it was computed.
     pub(crate) slacks: Mutex<Option<(u64, Arc<Slacks>)>>,
-    /// The removal of a group that is under way.
+    /// The running removal of a group.
     pub(crate) removal: Mutex<Removal>,
-    /// Set aside for writing the remap table anew.
+    /// Reserved for rewriting the remap table.
     remap_reserved: Mutex<Reservation>,
     pub(crate) freeing: Turn,
-    /// A transaction group that is written, and that the devices did not make durable.
+    /// A transaction group that is written, and that the devices could not make durable yet.
     waiting: Mutex<Option<Closing>>,
     /// Held while the pool is resumed after a failure.
     pub(crate) resuming: Mutex<()>,
@@ -86,13 +86,13 @@ impl Engine {
         *self.committed.lock()
     }
 
-    /// Waits for the commit under way, and keeps the next from beginning.
+    /// Waits for the running commit, and prevents the next one.
     pub(crate) fn lock_commits(&self) -> MutexGuard<'_, ()> {
         self.committing.lock()
     }
 
-    /// Commits the open transaction group, with what `task` does to the state. A task that fails
-    /// leaves the state as it was; the group is committed all the same.
+    /// Commits the open transaction group, with the changes of `task` to the state. A task that fails leaves the
+    /// state unchanged. The group is committed anyway.
     pub(crate) fn commit_with<R>(
         self: &Arc<Self>,
         task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
@@ -100,7 +100,7 @@ impl Engine {
         self.commit_holding(&self.lock_commits(), task)
     }
 
-    /// As [`Engine::commit_with`], and the task fails if what it does is more than quotas and reservations allow.
+    /// As [`Engine::commit_with`]. The task also fails if its changes exceed a quota or a reservation.
     pub(crate) fn commit_within_limits<R>(
         self: &Arc<Self>,
         task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
@@ -144,13 +144,13 @@ impl Engine {
         outcome.unwrap_or_else(Err)
     }
 
-    /// Closes the open transaction group, of the datasets that changed in it, and opens the next.
+    /// Closes the open transaction group for the datasets that changed in it, and opens the next group.
     fn close_group(&self) -> (u64, Vec<Part>) {
-        // Outlives the gate: a dataset that is closed meanwhile enters it.
+        // Dropped after the gate: closing a dataset enters the gate.
         let found: Vec<Arc<OpenDataset>>;
         let open = self.open.lock();
         let mut gate = self.gate.write();
-        // Not before: until here one may have gained its holder, or lost it, and have changed.
+        // Not earlier: until here a dataset can change, and get or lose its key holder.
         let ids = std::mem::take(&mut *self.to_visit.lock());
         let listed = ids.iter().filter_map(|id| open.get(id));
         found = listed.filter_map(Weak::upgrade).collect();
@@ -159,7 +159,7 @@ impl Engine {
         for dataset in &found {
             match dataset.take_part() {
                 Some(part) => parts.push(part),
-                // It takes part in no commit until it is closed, unless it gets another holder.
+                // Without a key holder it takes part in no commit.
                 None => drop(self.to_visit.lock().insert(dataset.id)),
             }
         }
@@ -172,8 +172,8 @@ impl Engine {
         (txg, parts)
     }
 
-    /// Puts together and writes what a transaction group consists of. The outer result is the commit's, the
-    /// inner one the task's. What fails here leaves in memory what is neither the old state nor the new one.
+    /// Collects and writes the changes of a transaction group. The outer result is of the commit, the inner one of
+    /// the task. After a failure the state in memory is neither the old one nor the new one.
     fn collect<R>(
         self: &Arc<Self>,
         commit: TxgWriter<'_>,
@@ -212,21 +212,21 @@ impl Engine {
         commit.sync_state(&mut state)?;
         commit.sync_space(&mut state)?;
         let root = state.root.clone();
-        // The rest waits for devices. The state is what it will be, and may be read meanwhile.
+        // The rest waits for devices. The state is final, and other threads can read it meanwhile.
         drop(state);
         commit.write_rest()?;
         let closing = Closing::new(commit.into_freed(), (txg, root), parts, &synced, is_bound);
         Ok((closing, outcome))
     }
 
-    /// Makes durable what a transaction group consists of. After a failure that can be tried again.
+    /// Makes a written transaction group durable. After a failure this can be tried again.
     pub(crate) fn make_durable(self: &Arc<Self>, closing: Closing) -> Result<()> {
         if let Err(error) = self.write_root(&closing) {
             return Err(self.wait_for_devices(closing, error));
         }
         self.faults_entered();
 
-        // Durable. Everyone may see it, and what it freed may be used again.
+        // The group is durable: others may see it, and the space that it freed can be used again.
         let state = self.state.read();
         closing.tell_parts();
         let disk = &self.disk;
@@ -257,7 +257,7 @@ impl Engine {
         Ok(store.flush()?)
     }
 
-    /// The devices failed while a transaction group was made durable. Most can become so later.
+    /// The devices failed while a transaction group became durable. Most groups can be made durable later.
     fn wait_for_devices(&self, closing: Closing, error: Error) -> Error {
         if closing.is_bound {
             // The command that changed devices or keys reports the failure, so the change must not come later.
@@ -272,7 +272,7 @@ impl Engine {
         self.waiting.lock().take()
     }
 
-    /// Sets aside what a commit needs at most to write the remap table, of so many pages.
+    /// Reserves the most space that a commit needs to write a remap table of `pages` pages.
     fn reserve_for_remap(&self, pages: u64) {
         let units = self.disk.store.segment_size() / store::UNIT;
         self.remap_reserved
@@ -289,7 +289,7 @@ impl Engine {
     }
 }
 
-/// Suspends the pool if a commit panics: it is unknown how much of the transaction group it took along.
+/// Suspends the pool if a commit panics: it is unknown which changes of the transaction group it had collected.
 struct SuspendOnPanic<'a>(&'a Engine);
 
 impl Drop for SuspendOnPanic<'_> {
@@ -320,7 +320,8 @@ fn run_task<R>(
         *state = before;
         commit.undo_since(&mark);
         remap.undo(remapped);
-        // The keys that it wrote belong to no dataset. The list survives a power cut.
+        // The keys that the task wrote belong to no dataset. They are listed for overwriting, and the list survives
+        // a power cut.
         let strays = commit.take_key_blocks();
         if !strays.is_empty() {
             state.config.wipe.extend(strays);
@@ -329,7 +330,7 @@ fn run_task<R>(
     })
 }
 
-/// Refuses what leaves a dataset with keys that nothing unwraps, whatever was done to which dataset.
+/// Refuses a change after which no key unwraps the keys of some dataset.
 fn check_key_roots(before: &DatasetTable, after: &DatasetTable) -> Result<()> {
     if before.dirty == after.dirty {
         return Ok(());

@@ -1,7 +1,7 @@
 //! The history of a pool: each command that changed it, with its user and time.
 //!
-//! Lines are appended to records of one unit. The first records are kept for ever, so that the
-//! pool's creation can be read; of the others, the last ones.
+//! Lines are appended to records of one unit. The first records stay, so that the creation of the pool can be read.
+//! Of the others, only the newest stay.
 
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
@@ -13,9 +13,9 @@ use crate::storage::array::{Overlay, walk};
 use crate::storage::reader::PoolReader;
 use crate::storage::writer::txg::TxgWriter;
 
-/// The number of records that are kept from the beginning.
+/// The number of first records that stay.
 const KEPT_FIRST: u64 = 4;
-/// The number of records that are kept at the end.
+/// The number of newest records that stay.
 const KEPT_LAST: u64 = 4096;
 
 /// The caller of a change and the command line; for the history.
@@ -44,7 +44,7 @@ pub(crate) fn log(
     state.history_waiting.push(line);
 }
 
-/// Writes an internal line: what happened to which dataset.
+/// Writes an internal line: an event, and its dataset.
 pub(crate) fn log_internal(
     commit: &TxgWriter<'_>,
     state: &mut DatasetTable,
@@ -56,8 +56,8 @@ pub(crate) fn log_internal(
     log(commit, state, origin, Some(line));
 }
 
-/// A line of the history: a dataset has a new generation of keys. One that was cloned with it has the
-/// others from another dataset.
+/// Writes a line: a dataset has a new generation of keys. `from` is the dataset that a clone has its older
+/// generations from.
 pub(crate) fn log_rekey(
     commit: &TxgWriter<'_>,
     state: &mut DatasetTable,
@@ -72,7 +72,7 @@ pub(crate) fn log_rekey(
     log(commit, state, origin, Some(line));
 }
 
-/// A line of the history that was not a command.
+/// Writes a line that is not a command.
 pub(crate) fn log_own(commit: &TxgWriter<'_>, state: &mut DatasetTable, text: String) {
     let pool = Origin {
         who: "pool".into(),
@@ -81,7 +81,7 @@ pub(crate) fn log_own(commit: &TxgWriter<'_>, state: &mut DatasetTable, text: St
     log(commit, state, &pool, Some(text));
 }
 
-/// Writes the lines that wait.
+/// Writes the waiting lines.
 pub(crate) fn sync(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
     let lines = std::mem::take(&mut state.history_waiting);
     if lines.is_empty() {

@@ -1,9 +1,9 @@
 //! Wrapped keys in the key area.
 //!
-//! The pool keeps the bytes of a keyring without knowing what they mean. They are written to key
-//! blocks that nothing refers to, and become a dataset's with the commit that names them in its
-//! entry. The blocks that they replace are listed in the same commit, and overwritten once it is
-//! durable; the list makes the next import do it if a power cut comes between.
+//! The pool stores the bytes of a keyring and does not understand them. They are written to free key blocks. A
+//! commit names these blocks in the dataset's entry. The same commit lists the replaced blocks, which are
+//! overwritten after the commit is durable. After a power cut in between, the next import overwrites the listed
+//! blocks.
 
 use std::collections::BTreeSet;
 
@@ -22,10 +22,10 @@ use crate::storage::writer::txg::TxgWriter;
 const HEAD: usize = 16;
 const PART: usize = PAYLOAD_MAX - HEAD;
 
-/// A keyring is no longer than this many blocks.
+/// The largest number of blocks of a keyring.
 const BLOCKS_MAX: usize = 1024;
 
-/// Writes a keyring into free blocks, and says which.
+/// Writes a keyring into free blocks, and returns their numbers.
 pub(crate) fn write(
     commit: &TxgWriter<'_>,
     state: &DatasetTable,
@@ -77,7 +77,7 @@ pub(crate) fn read(store: &Store, guid: u64, at: &KeyringRef) -> Result<Vec<u8>>
     Ok(keyring)
 }
 
-/// The blocks that hold a keyring or are about to be overwritten.
+/// The blocks that hold a keyring, or wait to be overwritten.
 fn used(state: &DatasetTable) -> BTreeSet<u32> {
     state
         .all()
@@ -104,7 +104,7 @@ pub(crate) fn discard(state: &mut DatasetTable, old: Option<KeyringRef>) {
     }
 }
 
-/// Overwrites the listed blocks, now that the commit that listed them is durable.
+/// Overwrites the listed blocks. The commit that listed them is durable.
 pub(crate) fn wipe(store: &Store, state: &mut DatasetTable) -> Result<()> {
     if state.config.wipe.is_empty() {
         return Ok(());
@@ -118,7 +118,7 @@ pub(crate) fn wipe(store: &Store, state: &mut DatasetTable) -> Result<()> {
     Ok(())
 }
 
-/// After a crash: lists blocks for overwriting that were written for a commit that never came to be.
+/// After a crash: lists blocks for overwriting that were written for a commit that did not become durable.
 pub(crate) fn discard_strays(store: &Store, state: &mut DatasetTable) -> Result<()> {
     let used = used(state);
     for block in (0..store.key_blocks()).filter(|block| !used.contains(block)) {

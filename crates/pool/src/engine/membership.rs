@@ -1,9 +1,9 @@
 //! The devices of a pool: compares the devices that an import finds with those that the configuration lists.
 //!
-//! The newest superblock of all devices wins, and its configuration says which devices there are.
-//! Each of them says by its own newest superblock when it was here last: it lacks what was born
-//! after that and is resilvered. One whose last commit is not part of this pool's past was imported
-//! without the others and changed: only the administrator can say which of the two states to keep.
+//! The newest superblock of all devices wins, and its configuration says which devices there are. The newest
+//! superblock of a device says when the device was last part of the pool. The device lacks all records born later,
+//! and is resilvered. If its last commit is not part of the pool's past, the device was imported without the others
+//! and changed. Then only the administrator can decide which of the two states to keep.
 
 use store::{Assigned, MemberInfo, MemberState, Newest, Shape, Store};
 
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::format::config::{Config, ConfigDevice, DeviceState, Epoch, Purpose};
 use crate::format::root::PoolRoot;
 
-/// Imports that are remembered, if a device has been away for so long.
+/// The number of imports that the pool remembers, for devices that were away.
 const EPOCHS_MAX: usize = 4096;
 
-/// What an import finds.
+/// The result of an import's search.
 pub(crate) struct Found<'a> {
     pub(crate) store: &'a Store,
     /// The newest root and its transaction group.
@@ -23,9 +23,8 @@ pub(crate) struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Brings the configuration up to date with the devices that are there, has the store use those
-    /// that are listed, and refuses a pool that lacks too much. Nothing is written. Returns how many groups
-    /// there are.
+    /// Updates the configuration for the devices that were found, tells the store which of them to use, and refuses
+    /// a pool that lacks too many. Writes nothing. Returns the number of groups.
     pub(crate) fn recognize(&self, config: &mut Config) -> Result<u32> {
         let newest = self.store.newest_superblocks();
         if config.is_redundant {
@@ -45,7 +44,7 @@ impl Found<'_> {
                 );
                 let has_failed = device.state == DeviceState::Faulted;
                 if is_for_logs && has_failed && config.is_sole(device) {
-                    // No other device has the entries of a log that waits.
+                    // No other device has the entries of a waiting log.
                     updated.state = self.back_again(device, &present);
                 }
                 config.devices[index] = updated;
@@ -75,7 +74,7 @@ impl Found<'_> {
         Ok(groups)
     }
 
-    /// Refuses a pool of which no group is there.
+    /// Refuses a pool without any group: only spares were found.
     pub(crate) fn refuse_empty(&self) -> Result<()> {
         match self.store.groups().iter().any(|segments| *segments > 0) {
             true => Ok(()),
@@ -86,7 +85,7 @@ impl Found<'_> {
         }
     }
 
-    /// Why the configuration could not be read: for want of devices, if some are missing.
+    /// Why the configuration could not be read: missing devices, if there are any.
     pub(crate) fn explain(&self, error: Error) -> Error {
         let lost = (0..self.root.groups.get()).filter(|group| self.store.width(*group) == 0);
         match lost.count() {
@@ -97,7 +96,7 @@ impl Found<'_> {
         }
     }
 
-    /// What becomes of a listed device.
+    /// Decides the state of a listed device.
     fn judge(
         &self,
         index: usize,
@@ -108,7 +107,7 @@ impl Found<'_> {
         let mut device = device.clone();
         let last = newest.and_then(|newest| newest.superblock.as_ref());
         let last = last.map(|(txg, payload)| last_commit(epochs, *txg, payload));
-        // All data of a commit is durable before the first superblock of it is written.
+        // All data of a commit is durable before its first superblock is written.
         let missed = self.root.has_missed(index);
         let has_all = !missed && last.is_some_and(|last| last.saturating_add(1) >= self.txg);
         let was_here_till = match (device.state, missed) {
@@ -138,7 +137,7 @@ impl Found<'_> {
         device
     }
 
-    /// A device that failed and gets another chance.
+    /// Tries a failed device again.
     fn back_again(&self, device: &ConfigDevice, present: &[MemberInfo]) -> DeviceState {
         match present.iter().any(|member| member.guid == device.guid) {
             true => DeviceState::Resilvering,
@@ -146,8 +145,7 @@ impl Found<'_> {
         }
     }
 
-    /// Begins the resilver anew unless it can go on where it was: for the same devices, which have
-    /// missed nothing since.
+    /// Restarts the resilver, unless it can continue: for the same devices, if they have missed no write since.
     fn set_resilver(&self, before: &[ConfigDevice], config: &mut Config, newest: &[Newest]) {
         let has_missed = |index: usize, device: &ConfigDevice| {
             let own = newest.iter().find(|own| own.guid == device.guid);
@@ -183,7 +181,7 @@ impl Found<'_> {
             let Ok(root) = PoolRoot::decode(payload) else {
                 continue;
             };
-            // A spare holds nothing that counts, whatever it was before.
+            // A spare holds no data of the pool, whatever it was before.
             let mut members = config.devices.iter().filter(|d| d.is_member());
             let is_member = members.any(|d| d.guid == device.guid);
             let is_past = match *txg == self.txg {
@@ -200,8 +198,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Says how many segments each group has: what the configuration lists, or if no group has grown, what
-    /// the labels say.
+    /// Sets the number of segments of each group: from the configuration, or from the labels if no group has grown.
     fn count_segments(&self, config: &Config) -> Result<()> {
         for (known, group) in self.store.groups().into_iter().zip(0..) {
             let segments = config.segments(group).unwrap_or(known);
@@ -217,7 +214,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Labels must say of each group what the configuration does.
+    /// Checks that the labels and the configuration agree about each group.
     fn refuse_other_shapes(&self, config: &Config) -> Result<()> {
         let segments = self.store.groups().into_iter();
         let mut known = segments.zip(0..).filter(|(segments, _)| *segments > 0);
@@ -249,7 +246,7 @@ impl Found<'_> {
         }
     }
 
-    /// The members of every group must hold all of it together.
+    /// Checks that the members of each group together hold all of its data.
     fn refuse_missing(&self, config: &Config) -> Result<()> {
         let present = self.store.members();
         let is_usable = |device: &ConfigDevice| {
@@ -290,19 +287,18 @@ fn is_past(epochs: &[Epoch], last: &PoolRoot, txg: u64, is_member: bool) -> bool
     };
     let guid = last.epoch.get();
     let Some(index) = epochs.iter().position(|epoch| epoch.guid == guid) else {
-        // From before the pool kept epochs, or, if it was taken out of its group, from before those
-        // that are kept.
+        // It is older than the list of epochs or, if it was removed from its group, older than the epochs that are
+        // kept.
         return txg < first.start && (guid == 0 || !is_member);
     };
     let start = epochs[index].start;
     let end = epochs.get(index + 1).map_or(u64::MAX, |next| next.start);
-    // A commit that no device missed, and that was cut short before it was durable everywhere.
+    // A commit that all devices got in part, and that was interrupted before it was durable on all of them.
     let was_cut_short = txg == end && last.missed.iter().all(|bits| *bits == 0);
     start <= txg && (txg < end || was_cut_short)
 }
 
-/// The last commit that a device has and the pool too. One that was cut short before it was durable is
-/// none.
+/// The last commit that both the device and the pool have. An interrupted commit does not count.
 fn last_commit(epochs: &[Epoch], txg: u64, payload: &[u8]) -> u64 {
     let guid = PoolRoot::decode(payload).map_or(0, |root| root.epoch.get());
     let epoch = epochs.iter().rev().find(|epoch| epoch.start <= txg);
@@ -312,8 +308,8 @@ fn last_commit(epochs: &[Epoch], txg: u64, payload: &[u8]) -> u64 {
     }
 }
 
-/// What a device may lack that comes back to an imported pool: what was born after the transaction group
-/// returned. `last` is its newest superblock.
+/// A returning device may lack all records born after the returned transaction group. `last` is its newest
+/// superblock.
 pub(crate) fn rejoin(config: &Config, name: &str, last: Option<&(u64, Vec<u8>)>) -> Result<u64> {
     let Some((txg, payload)) = last else {
         return Ok(0);
@@ -328,10 +324,10 @@ pub(crate) fn rejoin(config: &Config, name: &str, last: Option<&(u64, Vec<u8>)>)
     }
 }
 
-/// Begins a part of the pool's past, and forgets those that no device can be in.
+/// Begins an epoch of the pool, and forgets epochs in which no device can be.
 pub(crate) fn begin_epoch(config: &mut Config, epoch: Epoch) {
     config.epochs.push(epoch);
-    // A spare that held everything once, and went while it was away, could have gone another way.
+    // A spare that once held all data, and was removed while it was away, may have another history.
     let may_be_back = |device: &&ConfigDevice| match device.state {
         DeviceState::Online => false,
         DeviceState::Spare => device.from_txg > 0,
@@ -348,7 +344,7 @@ pub(crate) fn begin_epoch(config: &mut Config, epoch: Epoch) {
     }
 }
 
-/// How the groups of a store lay out what they hold; nothing if none has parity.
+/// The layouts of the groups of a store; empty if no group has parity.
 pub(crate) fn shapes(store: &Store) -> Vec<Shape> {
     let groups = 0..store.groups().len() as u32;
     let shapes: Vec<Shape> = groups.map(|group| store.shape(group)).collect();
@@ -358,7 +354,7 @@ pub(crate) fn shapes(store: &Store) -> Vec<Shape> {
     }
 }
 
-/// What the store is to do with the devices that are there.
+/// Tells the store how to use the devices that were found.
 fn assignment(config: &Config, present: &[MemberInfo]) -> Vec<Assigned> {
     let is_there = |device: &&ConfigDevice| present.iter().any(|m| m.guid == device.guid);
     let devices = config.devices.iter().filter(is_there);
@@ -371,7 +367,7 @@ fn assignment(config: &Config, present: &[MemberInfo]) -> Vec<Assigned> {
         .collect()
 }
 
-/// The bits of the devices that did not get all of the commit that is about to become durable.
+/// One bit for each device that missed a part of the commit that is about to become durable.
 pub(crate) fn missed(config: &Config, store: &Store) -> [u8; crate::format::root::DEVICES_MAX / 8] {
     let mut bits = [0; crate::format::root::DEVICES_MAX / 8];
     let members = store.members();

@@ -1,4 +1,4 @@
-//! A record that is written and in no array yet.
+//! A record that is written, and in no array yet.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use crate::format::pointer::{Identity, Place, RecordPtr, Share};
 use crate::storage::gang::Allotted;
 use crate::storage::in_flight::Ticket;
 
-/// A record that has a place and is in no array yet. Its place is given back if it is dropped.
+/// A record that is written, and in no array yet. Dropping it frees its space.
 #[must_use]
 pub struct Placed {
     pub(super) context: Arc<Context>,
     pub(super) allotted: Allotted,
     pub(super) checksum: [u8; 16],
     pub(super) identity: Identity,
-    /// It is pinned in the dedup table, which then sees to its space.
+    /// The record is pinned in the dedup table. Then the table frees its space.
     pub(super) share: Option<Share>,
     pub(super) is_used: bool,
     pub(super) _ticket: Ticket,
@@ -25,7 +25,7 @@ impl Placed {
         &self.allotted
     }
 
-    /// Where it is. When it was born is not known yet.
+    /// Where the record is. Its birth is not known yet.
     pub(crate) fn place(&self) -> Place {
         self.place_of(0)
     }

@@ -1,8 +1,8 @@
-//! Quotas: how much of the pool a dataset may take.
+//! Quotas: how much space of the pool a dataset can use.
 //!
-//! The property `quota` of a dataset is for it with its snapshots and everything below it, `refquota` for what it
-//! refers to itself, both in bytes. The pool counts the used bytes; the writer checks the limits, since only it
-//! knows what it is about to write.
+//! The property `quota` limits a dataset with its snapshots and all datasets below it. `refquota` limits the data
+//! that the dataset itself refers to. Both are in bytes. The pool counts the used bytes. The writer checks the
+//! limits, because only the writer knows how much it will write.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 use crate::format::entry::Entry;
 use crate::storage::space::Space;
 
-/// What a quota counts.
+/// The data that a quota counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QuotaKind {
-    /// A dataset with its snapshots and everything below it.
+    /// A dataset with its snapshots and all datasets below it.
     Below,
-    /// What a dataset refers to.
+    /// The data that a dataset refers to.
     Itself,
 }
 
@@ -33,36 +33,36 @@ impl QuotaKind {
     }
 }
 
-/// A quota that a dataset has, or one above it.
+/// A quota of a dataset, or of a dataset above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// The id of the dataset that has it.
+    /// The id of the dataset with the quota.
     pub holder: u64,
-    /// What it counts.
+    /// The data that it counts.
     pub kind: QuotaKind,
-    /// How many bytes that may be.
+    /// The limit in bytes.
     pub limit: u64,
-    /// How many there are, as of the last commit, with what reservations keep for others.
+    /// The bytes in use after the last commit, and bytes that reservations keep for others.
     pub used: u64,
 }
 
 impl Quota {
-    /// How many bytes are left.
+    /// The bytes that are left.
     pub fn left(&self) -> u64 {
         self.limit.saturating_sub(self.used)
     }
 }
 
-/// What a dataset has to keep to, as of the last commit.
+/// The limits of a dataset, as of the last commit.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Its quotas, and those of the datasets above it.
+    /// Its own quotas, and the quotas of the datasets above it.
     pub quotas: Vec<Quota>,
-    /// Bytes that reservations of others keep from it.
+    /// The bytes that it cannot use, because they are reserved for other datasets.
     pub kept: u64,
 }
 
-/// The quotas that a dataset has to keep to: its own, and those of the datasets above it.
+/// The quotas that limit a dataset: its own, and those of the datasets above it.
 pub(crate) fn of(state: &DatasetTable, slacks: &Slacks, id: u64) -> Result<Vec<Quota>> {
     let own = state.entry(id)?;
     let mut quotas = Vec::new();
@@ -101,11 +101,11 @@ pub(crate) fn of(state: &DatasetTable, slacks: &Slacks, id: u64) -> Result<Vec<Q
     Ok(quotas)
 }
 
-/// What quotas and reservations ask for, before a change of the state that they are to allow.
+/// Quotas and reservations before a change, to compare with the state after it.
 pub(crate) struct Demand {
-    /// What reservations keep.
+    /// The bytes that reservations keep.
     kept: u64,
-    /// By how much more is taken than quotas allow, where it is.
+    /// The excess over each exceeded quota.
     excess: BTreeMap<(u64, QuotaKind), u64>,
 }
 
@@ -128,7 +128,8 @@ impl Demand {
         }
     }
 
-    /// Refuses a state in which more is wanted than there is, or than quotas allow, if it was not so before.
+    /// Refuses a change that reserves more than there is, or exceeds a quota. An excess that was there before the
+    /// change is allowed.
     pub(crate) fn check(&self, space: &Space, state: &DatasetTable) -> Result<()> {
         let slacks = Slacks::of(state);
         let now = Demand::of(state);
@@ -162,7 +163,7 @@ impl Demand {
     }
 }
 
-/// What a quota of a dataset allows, and what counts for it, its own reservation included.
+/// The limit of a quota, and the bytes that count for it, with the dataset's own reservation.
 fn claimed(
     state: &DatasetTable,
     slacks: &Slacks,

@@ -1,21 +1,21 @@
-//! The state of a running removal of a group that is in memory only.
+//! The part of a running removal that is in memory only. The configuration has the rest.
 
 use crate::format::scrub_status::ScrubStatus;
 use crate::storage::space::Reservation;
 
-/// A removal under way, as far as it is not in the configuration.
+/// A running removal of a group.
 pub(crate) struct Removal {
-    /// For what is not copied yet.
+    /// Space for the data that is not copied yet.
     pub(crate) reserved: Reservation,
-    /// Where the walk is.
+    /// The position of the walk through all records.
     pub(crate) walk: ScrubStatus,
-    /// What was not copied when the walk began.
+    /// The units that were not copied when the walk began.
     pub(crate) left_before: u64,
-    /// The walk has come to the end.
+    /// Whether the walk has reached the end.
     pub(crate) has_walked: bool,
-    /// The remap table does not lie in the group.
+    /// Whether the remap table lies outside of the group.
     pub(crate) is_table_out: bool,
-    /// Why it does not go on, and when it is to be tried again.
+    /// Why the removal waits, and when it is tried again.
     pub(crate) waits: Option<(String, u64)>,
 }
 
@@ -31,7 +31,7 @@ impl Removal {
         }
     }
 
-    /// Begins the walk anew.
+    /// Starts the walk again.
     pub(crate) fn restart_walk(&mut self) {
         self.walk = ScrubStatus::default();
         self.has_walked = false;

@@ -1,15 +1,15 @@
-//! Seals that the key holder makes over a dataset in a commit of the pool, which has no key.
+//! Seals over a dataset in a commit. The key holder makes them, because the pool has no key.
 
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
 use crate::format::seal_input::SealInput;
 
-/// Makes the seal over a snapshot that another dataset takes over: of its entry as it was, and what the
-/// new seal is to be over.
+/// Makes the seal for a snapshot that moves to another dataset. Gets the old entry, and the data that the new seal
+/// covers.
 pub type Reseal =
     Box<dyn FnMut(&Entry, &SealInput) -> std::result::Result<[u8; 32], String> + Send>;
 
-/// Gives a dataset its next seal, over what it is. `before` has the seal that it had.
+/// Gives a dataset a new seal over its present state. `before` has the old seal.
 pub(crate) fn seal_again(
     entry: &mut Entry,
     before: &Entry,
@@ -23,7 +23,7 @@ pub(crate) fn seal_again(
     seal_anew(entry, before, entry.guid, reseal)
 }
 
-/// Gives an entry a seal over another dataset's guid. What was never written has none.
+/// Gives an entry a seal over another dataset's guid. A dataset that was never written has no seal.
 pub(crate) fn seal_anew(
     entry: &mut Entry,
     before: &Entry,

@@ -1,9 +1,9 @@
 //! Reservations: free space of the pool that is kept for a dataset.
 //!
-//! The property `reservation` of a dataset is for it with its snapshots and everything below it, `refreservation` for
-//! what it has itself and shares with no snapshot, both in bytes. What is not taken of a reservation is its *slack*,
-//! and is kept from everyone whose writing would not use it up: from all but those below the dataset, and of a
-//! `refreservation` from all but the dataset. To those above it counts as taken.
+//! The property `reservation` is for a dataset with its snapshots and all datasets below it. `refreservation` is
+//! for the data that only the dataset has and no snapshot shares. Both are in bytes. The unused part of a
+//! reservation is its *slack*. Only writers that use up the slack can have it: the dataset and those below it, or
+//! with `refreservation` the dataset alone. For the datasets above, the slack counts as used.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::format::entry_flags::REFRESERVATION;
 
 const RESERVATION: &str = "reservation";
 
-/// What the reservations of a pool still keep.
+/// The slacks of all reservations of a pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slacks {
-    /// By the ids of datasets, for them with everything below.
+    /// Of `reservation`, by the id of the dataset.
     below: BTreeMap<u64, u64>,
-    /// For the datasets themselves.
+    /// Of `refreservation`, by the id of the dataset.
     itself: BTreeMap<u64, u64>,
 }
 
 impl Slacks {
-    /// The slacks of all reservations, also of those that are used up.
+    /// Computes the slacks of all reservations. The slack of one that is used up is 0.
     pub(crate) fn of(state: &DatasetTable) -> Slacks {
         let mut slacks = Slacks::default();
         if !state.all().any(|entry| entry.reserves()) {
@@ -31,7 +31,7 @@ impl Slacks {
         }
         let Ok(top) = state.top() else { return slacks };
         let mut below: BTreeMap<u64, u64> = BTreeMap::new();
-        // Parents come after what is below them.
+        // Children first, then their parents.
         for entry in state.subtree(top.id).iter().rev() {
             let mut taken = taken_by(state, entry);
             taken = taken.saturating_add(below.remove(&entry.id).unwrap_or(0));
@@ -55,23 +55,23 @@ impl Slacks {
         !self.below.is_empty() || !self.itself.is_empty()
     }
 
-    /// Bytes that are kept in all.
+    /// The sum of all slacks, in bytes.
     pub(crate) fn total(&self) -> u64 {
         let all = self.below.values().chain(self.itself.values());
         all.fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// What is kept for a dataset itself.
+    /// The slack of a dataset's `refreservation`.
     pub(crate) fn itself(&self, id: u64) -> u64 {
         self.itself.get(&id).copied().unwrap_or(0)
     }
 
-    /// What is kept for a dataset and everything below it, besides what is for itself.
+    /// The slack of a dataset's `reservation`, without that of its `refreservation`.
     pub(crate) fn below(&self, id: u64) -> u64 {
         self.below.get(&id).copied().unwrap_or(0)
     }
 
-    /// Bytes that are kept from a dataset.
+    /// The bytes that a dataset cannot use.
     pub(crate) fn kept_from(&self, state: &DatasetTable, id: u64) -> u64 {
         let mut kept = self.total().saturating_sub(self.itself(id));
         let mut at = state.get(id);
@@ -84,19 +84,19 @@ impl Slacks {
 }
 
 impl Entry {
-    /// Whether space of the pool is kept for it.
+    /// Whether it has a reservation.
     pub fn reserves(&self) -> bool {
         size(self, RESERVATION).is_some() || size(self, REFRESERVATION).is_some()
     }
 }
 
-/// What a dataset has with its snapshots and what is being received below it.
+/// The bytes of a dataset with its snapshots and running receives below it.
 pub(crate) fn taken_by(state: &DatasetTable, entry: &Entry) -> u64 {
     let partials = state.partials(entry.id).map(|partial| partial.used);
     partials.fold(entry.used, u64::saturating_add)
 }
 
-/// A property in bytes. What is no number is none.
+/// The value of a property in bytes; 0 if it is not a number.
 pub(crate) fn size(entry: &Entry, property: &str) -> Option<u64> {
     match entry.is_snapshot() {
         true => None,

@@ -4,22 +4,23 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result, Until};
 
-/// Whether changes have ended.
+/// Whether the pool refuses changes, and why.
 #[derive(Default)]
 pub(crate) struct Suspension(Mutex<Option<First>>);
 
-/// What failed first.
+/// The first failure.
 struct First {
     reason: String,
     /// The name of the device that failed, if it was one.
     device: Option<String>,
     until: Until,
-    /// A flush has failed: what was written since the last commit has to be read before it counts.
+    /// Whether a flush has failed. Data written since the last commit then has to be read back before a commit
+    /// relies on it.
     is_doubtful: bool,
 }
 
 impl Suspension {
-    /// Remembers what failed. True if it is the first.
+    /// Remembers a failure. True if it is the first one.
     pub(crate) fn begin(&self, error: &Error, until: Until) -> bool {
         let mut current = self.0.lock();
         if let Some(first) = current.as_mut() {
@@ -37,12 +38,12 @@ impl Suspension {
         true
     }
 
-    /// Changes go on.
+    /// Allows changes again.
     pub(crate) fn end(&self) {
         *self.0.lock() = None;
     }
 
-    /// Says whether what was written since the last commit has to be read before it counts.
+    /// Notes whether data written since the last commit has to be read back.
     pub(crate) fn set_doubtful(&self, is_doubtful: bool) {
         if let Some(first) = &mut *self.0.lock() {
             first.is_doubtful = is_doubtful;
@@ -56,7 +57,7 @@ impl Suspension {
             .is_some_and(|first| first.is_doubtful)
     }
 
-    /// Why there are no changes, and until when.
+    /// Why the pool refuses changes, and until when.
     pub(crate) fn now(&self) -> Option<(String, Until)> {
         let current = self.0.lock();
         let first = current.as_ref()?;

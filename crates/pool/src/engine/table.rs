@@ -1,7 +1,6 @@
 //! The dataset table in memory, and the other records of the pool itself that a commit writes.
 //!
-//! Only a commit changes it. Readers see the state that the commit under way is about to make
-//! durable.
+//! Only a commit changes it. Readers see the state that the running commit will make durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,22 +20,23 @@ use crate::names::{DatasetName, NAME_MAX, is_part};
 use crate::storage::array::walk;
 use crate::storage::reader::PoolReader;
 
-/// Everything about a pool that is not in a dataset.
+/// The state of a pool outside of its datasets.
 #[derive(Clone)]
 pub(crate) struct DatasetTable {
     pub(crate) root: PoolRoot,
     pub(crate) txg: u64,
     pub(crate) config: Config,
     pub(crate) async_free: BTreeMap<u64, FreeJob>,
-    /// Lines that the next commit appends to the history.
+    /// Lines that the next commit will append to the history.
     pub(crate) history_waiting: Vec<HistoryLine>,
-    /// Shared with a copy of the table, as `names` is, until one of both changes: a commit keeps one to go back to.
+    /// Shared with a copy of the table until one of the two changes, as `names` is. A commit keeps a copy to undo a
+    /// failed task.
     entries: Arc<BTreeMap<u64, Arc<Entry>>>,
     /// Datasets by parent and name; snapshots by dataset and name, with `@` before it.
     names: Arc<BTreeMap<(u64, String), u64>>,
-    /// Entries that the commit under way has changed or removed.
+    /// The ids of entries that the running commit has changed or removed.
     pub(crate) dirty: BTreeSet<u64>,
-    /// Jobs likewise.
+    /// The slots of jobs that the running commit has changed or removed.
     pub(crate) async_free_dirty: BTreeSet<u64>,
     /// Whether the configuration changed.
     pub(crate) config_dirty: bool,
@@ -70,7 +70,7 @@ impl DatasetTable {
         let (table, next_id) = (state.root.datasets, state.root.next_id.get());
         disk.on_durable(&state.root.remap, &state.config);
         walk::each_record(disk, &table, &mut |slot, ptr| {
-            // 0 stands for no entry.
+            // The id 0 means no entry.
             let entry = Entry::decode(&disk.clear_record(ptr)?)
                 .filter(|entry| entry.id == slot && (1..next_id).contains(&entry.id))
                 .filter(|entry| entry.name.is_empty() || is_name(entry))
@@ -82,7 +82,7 @@ impl DatasetTable {
         Ok(state)
     }
 
-    /// Has the root say what the configuration needs.
+    /// Sets the feature bits of the root that the configuration needs.
     pub(crate) fn note_redundancy(&mut self) {
         if let Some(epoch) = self.config.epochs.last() {
             self.root.features_required |= FEATURE_REDUNDANT;
@@ -161,15 +161,15 @@ impl DatasetTable {
         head.is_some_and(|head| head.kind == DatasetKind::Volume)
     }
 
-    /// Whether a snapshot is the one before its successor. If it were not, destroying it would put the
-    /// successor into another line, or make a line that goes round.
+    /// Whether the successor of a snapshot names it as its predecessor. Otherwise destroying the snapshot would
+    /// move the successor to another line, or make the line circular.
     fn is_in_line(&self, snapshot: &Entry) -> bool {
         let next = self.get(snapshot.next);
         snapshot.created_txg <= self.txg && next.is_some_and(|next| next.prev_snap == snapshot.id)
     }
 
-    /// Whether the first of a line goes on where its dataset was cloned from. So lines end: each
-    /// snapshot is older than the one after it.
+    /// Whether the first snapshot of a clone continues from the clone's origin. Lines end, because each snapshot is
+    /// older than the next one.
     fn origin_fits(&self, entry: &Entry) -> bool {
         let Some(head) = self.get(head_id(entry)) else {
             return false;
@@ -187,7 +187,7 @@ impl DatasetTable {
     /// Whether an entry's parents lead to the root dataset.
     fn reaches_top(&self, entry: &Entry) -> bool {
         let mut entry = entry;
-        // A name of 255 bytes has no more parts than this.
+        // The largest number of parts in a name of 255 bytes.
         for _ in 0..=NAME_MAX {
             match self.entries.get(&entry.parent) {
                 Some(parent) if !parent.is_snapshot() => entry = parent,
@@ -211,7 +211,7 @@ impl DatasetTable {
             .ok_or_else(|| inconsistent(format!("there is no entry {id}")))
     }
 
-    /// The entry with an id that is known to exist, to be changed.
+    /// The entry with an id that is known to exist, to change it.
     pub(crate) fn edit(&mut self, id: u64) -> Result<&mut Entry> {
         self.dirty.insert(id);
         Arc::make_mut(&mut self.entries)
@@ -247,7 +247,7 @@ impl DatasetTable {
         Ok(())
     }
 
-    /// A fresh id.
+    /// An id that was never used.
     pub(crate) fn new_id(&mut self) -> u64 {
         let id = self.root.next_id.get();
         self.root.next_id = (id + 1).into();
@@ -298,18 +298,18 @@ impl DatasetTable {
         }
     }
 
-    /// The datasets directly below one, by name, but those that are being received.
+    /// The datasets directly below one, by name, without datasets that are being received.
     pub(crate) fn children(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
         self.below(id)
             .filter(|entry| !entry.is_snapshot() && !entry.is_partial())
     }
 
-    /// What is being received into datasets directly below one.
+    /// The hidden datasets of running receives, directly below one dataset.
     pub(crate) fn partials(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
         self.below(id).filter(|entry| entry.is_partial())
     }
 
-    /// What is being received into the dataset with this parent and name.
+    /// The hidden dataset of a running receive into the dataset with this parent and name.
     pub(crate) fn partial_of(&self, parent: u64, name: &str) -> Option<&Arc<Entry>> {
         self.child(parent, format!("{PARTIAL}{name}"))
     }
@@ -352,8 +352,8 @@ impl DatasetTable {
         line.count() as u64
     }
 
-    /// The snapshot that an entry shares records with: the one before it, and of the first of a clone's
-    /// line the clone's origin.
+    /// The snapshot that an entry shares records with: its predecessor, or the origin for the first snapshot of a
+    /// clone.
     pub(crate) fn before(&self, entry: &Entry) -> Option<&Arc<Entry>> {
         match entry.prev_snap {
             0 => self.get(self.get(head_id(entry))?.origin),
@@ -361,8 +361,8 @@ impl DatasetTable {
         }
     }
 
-    /// All snapshots that an entry may share records with, the newest first: those of its line, and of
-    /// the lines that this goes on in.
+    /// All snapshots that an entry may share records with, the newest first: of its own line, then of its origins'
+    /// lines.
     pub(crate) fn line(&self, entry: &Entry) -> Vec<Arc<Entry>> {
         let mut all: Vec<Arc<Entry>> = self.before(entry).cloned().into_iter().collect();
         while let Some(before) = all.last().and_then(|last| self.before(last)) {
@@ -371,7 +371,7 @@ impl DatasetTable {
         all
     }
 
-    /// Bytes of an entry that nothing before it in its line has.
+    /// The bytes of an entry that no earlier snapshot of its line has.
     pub(crate) fn own_bytes(&self, entry: &Entry) -> u64 {
         let before = self.before(entry).map_or(0, |before| before.referenced);
         let shared = before.saturating_sub(entry.dead_bytes);
@@ -384,7 +384,7 @@ impl DatasetTable {
             .filter(move |entry| !entry.is_snapshot() && entry.origin == snapshot)
     }
 
-    /// How many origins a dataset has, one behind the other.
+    /// The number of origins of a dataset: its own, the origin of that one, and so on.
     pub(crate) fn origins(&self, head: u64) -> usize {
         let mut count = 0;
         let mut at = self.get(head);
@@ -395,8 +395,7 @@ impl DatasetTable {
         count
     }
 
-    /// Datasets whose keys nothing would unwrap: they are neither key roots nor directly below a dataset
-    /// that has the same key root.
+    /// Datasets whose keys no key unwraps: they are not key roots, and the dataset above has another key root.
     pub(crate) fn without_key_root(&self) -> BTreeSet<u64> {
         let is_lost = |entry: &&Arc<Entry>| {
             let above = self.get(entry.parent);
@@ -413,14 +412,14 @@ impl DatasetTable {
         self.entries.values()
     }
 
-    /// Bytes that the datasets refer to, without their snapshots.
+    /// The bytes that datasets refer to, without their snapshots.
     pub(crate) fn referenced(&self) -> u64 {
         let heads = self.all().filter(|entry| !entry.is_snapshot());
         heads.fold(0, |sum, entry| sum.saturating_add(entry.referenced))
     }
 }
 
-/// Reads the jobs of what is being destroyed.
+/// Reads the jobs of the free queue.
 fn load_jobs(disk: &PoolReader, root: &RecordPtr) -> Result<BTreeMap<u64, FreeJob>> {
     let mut jobs = BTreeMap::new();
     walk::each_record(disk, root, &mut |slot, ptr| {
@@ -432,7 +431,7 @@ fn load_jobs(disk: &PoolReader, root: &RecordPtr) -> Result<BTreeMap<u64, FreeJo
     Ok(jobs)
 }
 
-/// The dataset of an entry: a snapshot's parent, else itself.
+/// The dataset of an entry: the parent of a snapshot, otherwise the entry itself.
 pub(crate) fn head_id(entry: &Entry) -> u64 {
     match entry.kind {
         DatasetKind::Snapshot => entry.parent,
@@ -440,7 +439,7 @@ pub(crate) fn head_id(entry: &Entry) -> u64 {
     }
 }
 
-/// Whether an entry has a name that it can have.
+/// Whether the name of an entry is valid.
 fn is_name(entry: &Entry) -> bool {
     match entry.name.strip_prefix(PARTIAL) {
         Some(rest) => entry.is_partial() && (rest.is_empty() || is_part(rest)),

@@ -1,8 +1,8 @@
-//! Checks that every unit of the pool belongs to exactly one thing, without any key.
+//! Checks that every unit of the pool has exactly one owner, without any key.
 //!
-//! Everything that the superblock reaches is visited, and each unit is claimed once; then the claims
-//! are compared with the bitmaps. A unit claimed twice is data about to be lost, one claimed and not
-//! set in its bitmap too; one set and not claimed is lost space.
+//! The check visits everything that the superblock reaches, and claims its units. Then it compares the claims with
+//! the bitmaps. A unit that is claimed twice, or claimed and free in its bitmap, means that data will be lost. A
+//! unit that is allocated and not claimed is lost space.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -21,46 +21,45 @@ use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 use crate::storage::space::Bitmap;
 
-/// Findings beyond this many are only counted.
+/// The largest number of findings in a report. Others are only counted.
 const FINDINGS_MAX: usize = 1000;
 
 /// A problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Two things lie in the same place.
+    /// Two owners have the same place.
     UsedTwice {
-        /// What was visited second.
+        /// The owner that was visited second.
         what: String,
         /// Where.
         segment: SegmentId,
         /// The first byte.
         offset: u32,
     },
-    /// Something lies where the bitmap says nothing does.
+    /// A used place is free in its bitmap.
     NotAllocated {
         /// Where.
         segment: SegmentId,
-        /// How many units of it.
+        /// The number of these units.
         units: u32,
     },
-    /// The bitmap says that something is there, and nothing is.
+    /// An allocated place has no owner.
     Leaked {
         /// Where.
         segment: SegmentId,
         /// How many units of it.
         units: u32,
     },
-    /// A deadlist does not list what died: space would be lost with it, or freed that is in use.
+    /// A deadlist is wrong: space would be lost, or freed while it is in use.
     Deadlist {
-        /// Of which dataset or snapshot.
+        /// The dataset or snapshot with the deadlist.
         name: String,
-        /// How many records and nodes died and are not in it, or not where they belong.
+        /// The dead records and nodes that it lacks, or has in the wrong sublist.
         missing: u64,
-        /// How many are in it and did not die.
+        /// The records and nodes in it that are not dead.
         surplus: u64,
     },
-    /// The dedup table has another number of pointers to a shared record than there are, or no such
-    /// record.
+    /// The dedup table lacks a shared record, or has a wrong number of pointers to it.
     Shared {
         /// Where.
         segment: SegmentId,
@@ -112,11 +111,10 @@ impl CheckReport {
 }
 
 impl Pool {
-    /// Checks the pool as its last commit left it. No commit happens meanwhile.
+    /// Checks the last committed state of the pool. Commits wait meanwhile.
     ///
     /// # Errors
-    /// What keeps it from comparing: a bitmap or a table of the pool that cannot be read. Other damage is in the
-    /// report.
+    /// A bitmap or a table of the pool cannot be read. Other damage is in the report.
     pub fn check(&self) -> Result<CheckReport> {
         let _committing = self.engine.lock_commits();
         let units = self.engine.disk.store.segment_size() / UNIT;
@@ -143,8 +141,8 @@ struct Check<'a> {
     /// How many pointers there are to each shared record.
     shared: HashMap<Share, u64>,
     units: u32,
-    /// How many records and nodes are visited yet: as many as there can be, and as many again, so that what
-    /// is used twice is found.
+    /// The records and nodes that may still be visited: twice the number that the pool can have, so that units with
+    /// two owners are found.
     left: u64,
     report: CheckReport,
 }

@@ -1,8 +1,8 @@
 //! Clones: datasets that begin as a snapshot of another, and share its records.
 //!
-//! A clone's line of snapshots goes on in that of its origin. What was born up to the origin belongs to the
-//! origin's line; the clone lets go of it without freeing it, and lists it in its deadlists like anything
-//! else that it has no more. So a promotion, which hands the older part of the line over, moves no list.
+//! A clone's line of snapshots continues in the line of its origin. Records born up to the origin belong to the
+//! origin's line. When the clone no longer uses such a record, it does not free the record but lists it in its
+//! deadlist, as with other snapshots. So a promotion, which moves the older part of the line, moves no deadlist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::storage::writer::txg::TxgWriter;
 
 /// A clone to make.
 pub struct NewClone {
-    /// Its number everywhere.
+    /// Its guid, which never changes.
     pub guid: u64,
     /// Its keyring, if its origin is encrypted.
     pub keyring: Option<MakeKeyring>,
-    /// Whether its keyring has slots of its own. Otherwise its parent's key root is its too.
+    /// Whether its keyring has its own slots. Otherwise it has the key root of its parent.
     pub is_key_root: bool,
     /// Makes its first seal; `None` if it is clear.
     pub reseal: Option<Reseal>,
     /// Properties to set.
     pub props: BTreeMap<String, String>,
-    /// Whether its keyring begins a generation of its own, for the history.
+    /// Whether its keyring begins a new generation, for the history.
     pub is_rekeyed: bool,
 }
 
 impl Pool {
-    /// Makes a dataset that begins as a snapshot. Its parent must exist.
+    /// Makes a clone. Its parent must exist.
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] if the snapshot or the parent is missing;
@@ -58,9 +58,9 @@ impl Pool {
         })
     }
 
-    /// Makes a clone the owner of its origin, and of the snapshots before that; the dataset that had them
-    /// becomes a clone of the origin. `reseal` makes the seals of the snapshots that move, if they are
-    /// encrypted: a seal is over the guid of the dataset.
+    /// Promotes a clone: its origin and the earlier snapshots move to the clone, and the other dataset becomes a
+    /// clone of the origin. `reseal` makes new seals for encrypted snapshots that move, because a seal covers the
+    /// guid of the dataset.
     ///
     /// # Errors
     /// As [`Pool::promoted_by`]; [`Error::Inconsistent`] if `reseal` fails;
@@ -157,7 +157,7 @@ fn clone(
     Ok(id)
 }
 
-/// The snapshots from a clone's origin on down to the first, the newest first.
+/// The snapshots from a clone's origin to the first one, the newest first.
 fn moving(state: &DatasetTable, name: &str) -> Result<Vec<Arc<Entry>>> {
     let clone = state.find(name)?;
     let origin = state.get(clone.origin).filter(|_| !clone.is_snapshot());
@@ -228,7 +228,7 @@ fn promote(
     Ok(())
 }
 
-/// Refuses to destroy snapshots that clones need which stay.
+/// Refuses to destroy snapshots that remaining clones need.
 pub(crate) fn check_clones(
     state: &DatasetTable,
     snapshots: &[&Arc<Entry>],

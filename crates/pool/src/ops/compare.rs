@@ -1,4 +1,4 @@
-//! What differs between two states of a dataset, without reading what both have.
+//! The differences between two states of a dataset. Shared parts are not read.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::ops::pool::Pool;
 use crate::storage::array::diff::{Change, diff};
 
 impl Pool {
-    /// A dataset or snapshot as this entry says that it is, to be read. Of a dataset that goes on, what its
-    /// records and nodes were may be gone: then reading fails, and it has another entry by now.
+    /// Opens the state of a dataset or snapshot in this entry, for reading. If the dataset changes meanwhile, old
+    /// records and nodes may be freed. Then a read fails, and the dataset has a newer entry.
     ///
     /// # Errors
     /// As [`Pool::open_dataset`], for a snapshot.
@@ -27,13 +27,13 @@ impl Pool {
         }
     }
 
-    /// Whether one is an earlier snapshot of the line that another one ends.
+    /// Whether a snapshot is in the line before another entry.
     pub fn is_earlier(&self, from: &Entry, to: &Entry) -> bool {
         let state = self.engine.state.read();
         state.line(to).iter().any(|entry| entry.id == from.id)
     }
 
-    /// Shows each record of an array that one state has and another has not, by its slot.
+    /// Visits each slot of an array where only one of two states has a record.
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Inconsistent`](crate::Error::Inconsistent) if a

@@ -1,4 +1,4 @@
-//! Making and renaming datasets, and their properties and keys.
+//! Creates and renames datasets, and sets their properties and keys.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -24,15 +24,15 @@ pub type MakeKeyring = Box<dyn FnOnce(u64) -> std::result::Result<Vec<u8>, Strin
 
 /// A dataset to make.
 pub struct NewDataset {
-    /// What it is to be; not a snapshot.
+    /// Its kind; not a snapshot.
     pub kind: DatasetKind,
-    /// Its number everywhere; also its family.
+    /// Its guid, and its family.
     pub guid: u64,
     /// The suite of its records, 0 for none.
     pub suite: u8,
     /// Its keyring, if it has a suite.
     pub keyring: Option<MakeKeyring>,
-    /// Whether its keyring has slots of its own. Otherwise its parent's key root is its too.
+    /// Whether its keyring has its own slots. Otherwise it has the key root of its parent.
     pub is_key_root: bool,
     /// Properties to set.
     pub props: BTreeMap<String, String>,
@@ -161,7 +161,7 @@ impl Pool {
         Ok(made.pop().expect("one is made"))
     }
 
-    /// Makes datasets, all or none, each below one that is there or that comes before it.
+    /// Creates datasets, all or none. The parent of each exists already, or comes earlier in the list.
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] if a parent is missing;
@@ -235,7 +235,7 @@ impl Pool {
         })
     }
 
-    /// Waits so long until none of these datasets is open, and says whether that is so.
+    /// Waits until none of these datasets is open, up to a time limit. True if none is open.
     pub fn wait_until_closed(&self, ids: &[u64], patience: Duration) -> bool {
         /// Not every release of a dataset wakes this.
         const SLICE: Duration = Duration::from_millis(20);
@@ -322,9 +322,9 @@ impl Pool {
         })
     }
 
-    /// Replaces the keyring of a dataset by one with another generation, which is of the transaction group
-    /// that commits it, and gives the dataset the seal of that generation. The blocks of the old keyring are
-    /// overwritten before this returns. No other commit comes before `rotation.done` has been called.
+    /// Replaces the keyring of a dataset by one with a new generation, and gives the dataset the seal of that
+    /// generation. The generation begins with the transaction group of this commit. The blocks of the old keyring
+    /// are overwritten before this returns. `rotation.done` is called before any other commit.
     ///
     /// # Errors
     /// [`Error::Refused`] if a log waits to be replayed, whose entries have the older seals, or a function of the
@@ -432,22 +432,22 @@ pub struct NewKeys {
     pub make: MakeKeyring,
     /// Makes the seal over the dataset with them. Called after `make`; refuses a state whose seal is not right.
     pub reseal: Reseal,
-    /// Has them used. Called when the commit is durable.
+    /// Called when the commit is durable: the dataset uses the keys from now on.
     pub done: Box<dyn FnOnce() + Send>,
 }
 
-/// A keyring to put in the place of another.
+/// A keyring that replaces another one.
 #[derive(Clone, Debug)]
 pub struct NewKeyring {
     /// The dataset.
     pub id: u64,
     /// The bytes.
     pub keyring: Vec<u8>,
-    /// Whose slots unwrap it from now on.
+    /// The key root whose slots unwrap it.
     pub key_root: u64,
     /// Properties to set, or to unset.
     pub props: Vec<(String, Option<String>)>,
-    /// What is done by this, for the history.
+    /// The change, for the history.
     pub done: String,
 }
 
@@ -504,7 +504,7 @@ pub(crate) fn free_name(state: &DatasetTable, name: &str) -> Result<(u64, String
     Ok((parent.id, last.to_owned()))
 }
 
-/// Refuses a new name that makes one below it too long, of datasets or their snapshots.
+/// Refuses a new name if the name of a dataset or snapshot below becomes too long.
 fn check_name_lengths(state: &DatasetTable, id: u64) -> Result<()> {
     for entry in state.subtree(id) {
         for entry in state.snapshots(&entry).iter().chain([&entry]) {
@@ -520,7 +520,7 @@ fn check_name_lengths(state: &DatasetTable, id: u64) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a move below itself, and one away from the key that unwraps its keys.
+/// Refuses to move a dataset below itself, or away from its key root.
 fn check_move(state: &DatasetTable, entry: &Entry, name: &str, parent: u64) -> Result<()> {
     let subtree = state.subtree(entry.id);
     if subtree.iter().any(|below| below.id == parent) {

@@ -1,4 +1,4 @@
-//! Destroying datasets and snapshots: what goes together, in which order, and what stands in the way.
+//! Destroys datasets and snapshots: finds all that must go too, the order, and the obstacles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::ops::pool::Pool;
 use crate::ops::{holds, named, snapshot};
 use crate::storage::writer::txg::TxgWriter;
 
-/// What is destroyed besides what is named.
+/// What is destroyed besides the named dataset or snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// Nothing.
@@ -37,7 +37,7 @@ impl From<bool> for Reach {
 }
 
 impl Pool {
-    /// What [`Pool::destroy_dataset`] would destroy, as far as it can be seen.
+    /// The names that [`Pool::destroy_dataset`] would destroy.
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`];
@@ -84,8 +84,7 @@ impl Pool {
     }
 }
 
-/// What goes with a name, in the order in which it goes: clones before the snapshots that they were made
-/// of, snapshots before their datasets.
+/// Everything to destroy for a name, in order: clones before their origins, snapshots before their datasets.
 fn doomed(state: &DatasetTable, name: &str, reach: Reach) -> Result<Vec<Arc<Entry>>> {
     let mut all = match name.contains('@') {
         true => named::named(state, name, reach >= Reach::Below)?,
@@ -147,7 +146,7 @@ fn with_everything(state: &DatasetTable, id: u64) -> Vec<Arc<Entry>> {
         .collect()
 }
 
-/// Adds the clones of what goes, and theirs.
+/// Adds the clones of destroyed snapshots, and their clones.
 fn add_clones(state: &DatasetTable, all: &mut Vec<Arc<Entry>>) -> Result<()> {
     let mut known: BTreeSet<u64> = all.iter().map(|entry| entry.id).collect();
     let mut next = 0;

@@ -1,8 +1,8 @@
-//! Changing which devices a pool is made of, and what becomes of those that fail.
+//! Adds, removes and replaces the devices of a pool, and handles failed ones.
 //!
-//! The configuration says who belongs to the pool. A device that joins is labelled first and listed
-//! with the next commit; one that leaves is unlisted first and erased once that is durable. So a power
-//! cut leaves a device that belongs to the pool, or one that is not used.
+//! The configuration lists the devices of the pool. A new device gets its label first, and is listed with the next
+//! commit. A leaving device is removed from the list first, and erased when that is durable. So after a power cut,
+//! a device either belongs to the pool or is not used.
 
 pub(crate) mod caches;
 mod expand;
@@ -38,13 +38,13 @@ pub struct DeviceInfo {
     pub size: u64,
     /// The group it belongs to; a spare to none.
     pub group: Option<u16>,
-    /// What its group is there for.
+    /// The role of its group.
     pub purpose: Purpose,
     /// How its group lays out what it holds.
     pub shape: Shape,
     /// Which column of such a group it holds.
     pub column: u16,
-    /// What it is good for.
+    /// Its state.
     pub state: DeviceState,
     /// The device whose place it takes, or 0.
     pub replaces: u64,
@@ -117,8 +117,8 @@ impl Pool {
             })
     }
 
-    /// Makes `new` a member of the group of the device `beside`, or with `replaces` has it take that
-    /// one's place as soon as it is resilvered.
+    /// Makes `new` a member of the group of the device `beside`. With `replaces` it takes the place of `beside`
+    /// after the resilver.
     ///
     /// # Errors
     /// [`Error::Device`] if `beside` is no member, if its group is being removed or has
@@ -179,8 +179,7 @@ impl Pool {
         self.engine.or_let_go(&[new.guid], listed)
     }
 
-    /// Adds a group of devices to the pool, with parity or alike. It is empty, and holds what is
-    /// written from now on.
+    /// Adds a group of devices to the pool: a mirror, or a group with parity. It is empty, and gets later writes.
     ///
     /// # Errors
     /// [`Error::Store`] if the devices do not fit together, or one fails; as
@@ -257,7 +256,7 @@ impl Pool {
         self.engine.or_let_go(&[new.guid], listed)
     }
 
-    /// Takes a member out of its group. Another one must hold everything.
+    /// Removes a member from its mirror. Another member must have all data.
     ///
     /// # Errors
     /// [`Error::Device`] if it is not a member, is for logs, or no other device holds its
@@ -293,7 +292,7 @@ impl Pool {
         engine.release(&[guid], returns)
     }
 
-    /// Takes a spare out of the pool.
+    /// Removes a spare from the pool.
     ///
     /// # Errors
     /// [`Error::Device`] if it is not a spare of the pool; as [`Pool::commit`].
@@ -312,8 +311,8 @@ impl Pool {
         self.engine.release(&[guid], false)
     }
 
-    /// Leaves a member alone: until it is brought online again, or with `temporary` until the pool is
-    /// imported next. Another one must hold everything, unless the group is for logs.
+    /// Stops using a member until it is brought online, or with `temporary` until the next import at the latest.
+    /// Another member must have all data, unless the group is for logs.
     ///
     /// # Errors
     /// [`Error::Device`] if it is not a member, or no other device holds its part of the
@@ -368,7 +367,7 @@ impl Pool {
         }
     }
 
-    /// Takes back a member that was away or had failed. It is resilvered.
+    /// Uses a member again that was away or had failed. It is resilvered.
     ///
     /// # Errors
     /// [`Error::Store`] if it is another device, or fails;
@@ -419,7 +418,7 @@ impl Pool {
         done
     }
 
-    /// Forgets how often devices failed; of all, or of one.
+    /// Clears the error counts of all devices, or of one.
     ///
     /// # Errors
     /// As [`Pool::commit`].
@@ -437,8 +436,8 @@ impl Pool {
         })
     }
 
-    /// Every record is where it belongs: the members that were resilvered count as others do. False,
-    /// since nothing is left to do, unless the devices have changed meanwhile.
+    /// Ends a resilver: the resilvered members are complete. True if the devices have changed meanwhile, and there
+    /// is more to do.
     pub(crate) fn finish_resilver(&self, mut status: ResilverStatus, round: u64) -> Result<bool> {
         let engine = &self.engine;
         status.progress.phase = ScrubPhase::Finished;
@@ -463,9 +462,8 @@ impl Pool {
 }
 
 impl Engine {
-    /// Brings keys and the newest superblock to devices that are about to be listed. They hold all there is
-    /// then, and are to be known by that if the power fails while the commit that lists them is on some
-    /// devices only.
+    /// Writes keys and the newest superblock to devices that are about to be listed. Then an import recognizes
+    /// them, even if the power fails while the commit that lists them is on some devices only.
     fn bring_headers(&self, guids: &[u64]) -> Result<()> {
         let store = &self.disk.store;
         let blocks = self.key_blocks_in_use();
@@ -478,8 +476,7 @@ impl Engine {
         Ok(())
     }
 
-    /// If new devices, which are labelled, could not be entered into the configuration, they belong to no
-    /// pool.
+    /// Releases new devices with a label if they could not be entered into the configuration.
     fn or_let_go(&self, guids: &[u64], entered: Result<()>) -> Result<()> {
         if entered.is_err() {
             // It is unknown whether the next import finds a commit that failed, and the
@@ -508,7 +505,7 @@ impl Engine {
         self.release(&returned, true)
     }
 
-    /// Lets go of devices that the last commit has unlisted: they belong to no pool, or are spares again.
+    /// Releases devices that the last commit removed from the list. They belong to no pool, or are spares again.
     pub(crate) fn release(&self, guids: &[u64], as_spares: bool) -> Result<()> {
         let store = &self.disk.store;
         for guid in guids {

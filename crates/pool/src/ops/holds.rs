@@ -1,6 +1,6 @@
-//! Holds: tags on a snapshot, while it has one of which it is not destroyed.
+//! Holds: tags on a snapshot. A snapshot with a tag cannot be destroyed.
 //!
-//! They lie among the snapshot's properties, under names that no property can have.
+//! They are stored with the snapshot's properties, under names that no property can have.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::format::features::FEATURE_CLONES;
 use crate::ops::named;
 use crate::ops::pool::Pool;
 
-/// Tags are no longer than this.
+/// The largest length of a tag.
 const TAG_MAX: usize = 200;
 const PREFIX: &str = "@hold ";
 
@@ -23,12 +23,13 @@ pub struct Hold {
     pub snapshot: String,
     /// The name of the hold.
     pub tag: String,
-    /// When it was put there, in seconds since 1970.
+    /// The time of the hold, in seconds since 1970.
     pub time: u64,
 }
 
 impl Pool {
-    /// Puts a tag on snapshots, all or none; with `recursive` also on those of the same names below.
+    /// Puts a tag on snapshots, on all or none. With `recursive` also on snapshots with the same name in datasets
+    /// below.
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`];
@@ -61,7 +62,7 @@ impl Pool {
         })
     }
 
-    /// Takes a tag away from snapshots, all or none.
+    /// Removes a tag from snapshots, from all or none.
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`];

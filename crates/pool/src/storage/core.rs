@@ -15,15 +15,16 @@ use crate::storage::in_flight::InFlight;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
 
-/// The storage of a pool, and what its transaction groups leave there.
+/// The storage of a pool, and the changes that its transaction groups make to it.
 pub(crate) struct Core {
     pub(crate) disk: Arc<PoolReader>,
     pub(crate) space: Arc<Space>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) in_flight: InFlight,
-    /// Features that the pool has come to require since it was imported.
+    /// Features that the pool requires since its import.
     features: AtomicU64,
-    /// What the two transaction groups under way replaced among their own records, by parity.
+    /// The places that the two running transaction groups replaced among their own records. The index is the last
+    /// bit of the group's number.
     freed: [Mutex<Vec<Place>>; 2],
 }
 
@@ -43,17 +44,17 @@ impl Core {
         self.features.fetch_or(features, Ordering::AcqRel);
     }
 
-    /// Remembers that a record lies in pieces: the commit that first has one says so in the root.
+    /// Notes that a record is a gang: the first commit with one sets the feature in the root.
     pub(crate) fn note_scattered(&self) {
         self.note(FEATURE_SCATTERED);
     }
 
-    /// Remembers that a dataset has a log, for the root as well.
+    /// Notes that a dataset has a log, for the root.
     pub(crate) fn note_log(&self) {
         self.note(FEATURE_LOG | FEATURE_QUICK_LOG | FEATURE_LOG_PLACES);
     }
 
-    /// Remembers that there are counts of what users and groups have.
+    /// Notes that a dataset counts the space of users and groups.
     pub(crate) fn note_owners(&self) {
         self.note(FEATURE_OWNERS);
     }

@@ -1,10 +1,9 @@
-//! Scattered records: where no free run is long enough for a record, it lies in pieces.
+//! Gangs: if no free run is long enough for a record, the record is stored in pieces.
 //!
-//! The addresses of such a record point to a *gang map*, one unit, that lists the pieces of every
-//! copy. Each copy of the record has a copy of the map, and all are alike: a damaged map is read, and
-//! repaired, from another. The place keeps the beginning of the map's checksum, so that a map of an
-//! earlier record at the same address is never taken for this one's. What the record is, and the
-//! checksum of its bytes, do not depend on where its pieces are.
+//! The addresses of a gang point to a *gang map*: one unit that lists the pieces of every copy. Each copy of the
+//! record has a copy of the map, and all maps are equal. So a damaged map is repaired from another copy. The place
+//! has the beginning of the map's checksum, so that the map of an earlier record at the same address is not
+//! mistaken for this one. The identity of the record, and the checksum of its bytes, do not depend on the pieces.
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;
@@ -33,8 +32,7 @@ const UNIT_LIMIT: u64 = 1 << 40;
 /// A piece has at most this many units.
 const PIECE_UNITS: u32 = 256;
 
-/// What exists: how many segments each group has and how it lays out what they hold, and units each
-/// segment.
+/// The bounds of the pool: the segments and the layout of each group, and the units of a segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     pub(crate) groups: Vec<(u32, Shape)>,
@@ -139,7 +137,7 @@ impl Gang {
         .then_some(gang)
     }
 
-    /// Whether each copy there is has as many units as the record.
+    /// Whether each copy has as many units as the record.
     fn fits(&self, place: &Place) -> bool {
         let units = u64::from(place.disk_size() / UNIT);
         self.copies.iter().zip(&place.addr).all(|(pieces, addr)| {
@@ -167,7 +165,7 @@ impl Gang {
     }
 }
 
-/// What a place keeps of its map, to know it by.
+/// The part of a map's checksum that a place has.
 pub(crate) fn mark_of(map: &[u8]) -> GangMark {
     let mut mark = [0; 7];
     mark.copy_from_slice(&map[MAP_LEN - CHECKSUM..][..7]);
@@ -237,7 +235,7 @@ impl Run {
     }
 }
 
-/// Space that was found for the copies of a record.
+/// Allocated space for the copies of a record.
 #[derive(Clone, Debug)]
 pub(crate) struct Allotted {
     addr: [Addr; 2],
@@ -299,7 +297,7 @@ impl Allotted {
         Ok(())
     }
 
-    /// What is to be written where.
+    /// The bytes to write, and their places.
     pub(crate) fn writes(&self, record: &Piece) -> Vec<(SegmentId, u32, Piece)> {
         let copies = self.addr.iter().enumerate();
         let copies = copies.filter(|(_, addr)| !addr.is_empty());

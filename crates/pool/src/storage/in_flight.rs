@@ -1,14 +1,14 @@
-//! Records that have a place on the devices and are in no tree yet.
+//! Records that are written, and in no tree yet.
 //!
-//! When a device joins, or comes back, it gets everything that is written from then on, and a resilver
-//! brings it what the trees hold. Between the two is what was written before, and will be put into a
-//! tree after the resilver has passed there. So a resilver begins only when there is none of it left.
+//! When a device joins or returns, it gets all later writes, and a resilver copies the records in the trees to it.
+//! A record that was written before, and is put into a tree behind the resilver's position, would be missed. So a
+//! resilver begins only when no such record is left.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Held by a record from before it is written until it is in a tree, or given up.
+/// Held by a record from before its write until it is in a tree, or dropped.
 pub(crate) struct Ticket {
     _held: Arc<()>,
 }
@@ -28,14 +28,14 @@ struct Rounds {
 }
 
 impl InFlight {
-    /// Asked for before something is written.
+    /// Taken before a write.
     pub(crate) fn ticket(&self) -> Ticket {
         Ticket {
             _held: Arc::clone(&self.0.lock().current),
         }
     }
 
-    /// The devices have changed: what was written before did not go to all of them.
+    /// The devices have changed: earlier writes did not go to all of them.
     pub(crate) fn devices_changed(&self) {
         let mut rounds = self.0.lock();
         let past = std::mem::take(&mut rounds.current);
@@ -53,12 +53,12 @@ impl InFlight {
         self.0.lock().resilver
     }
 
-    /// The resilver has waited for what was written before this change.
+    /// The resilver has waited for all writes before this change.
     pub(crate) fn set_resilver_round(&self, round: u64) {
         self.0.lock().resilver = Some(round);
     }
 
-    /// Whether everything that was written before the last change is in a tree, or given up.
+    /// Whether every record written before the last change is in a tree, or dropped.
     pub(crate) fn is_settled(&self) -> bool {
         let mut rounds = self.0.lock();
         rounds.past.retain(|round| Arc::strong_count(round) > 1);

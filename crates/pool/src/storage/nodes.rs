@@ -14,7 +14,7 @@ pub(crate) trait Nodes {
     /// How many units there are: no array has more nodes and records than this.
     fn units(&self) -> u64;
 
-    /// Reads a record whose checksum is all there is to verify it.
+    /// Reads a record that only its checksum verifies.
     fn clear_record(&self, ptr: &RecordPtr) -> Result<Vec<u8>>;
 }
 

@@ -1,9 +1,9 @@
 //! Reads records and nodes, and trusts none of them.
 //!
-//! A node is used only if its bytes have the checksum, its children the identity, and each child the
-//! level that its pointer says. Whole nodes are cached by their checksum, so that a stale entry
-//! cannot be mistaken for another node that took its place, and with the identity that they were
-//! found to have: to hash a node again costs more than to find it.
+//! A node is used only if its bytes match the checksum in its pointer, its children match the identity, and each
+//! child has the right level. Good nodes are cached by their checksum, so that a stale entry is not mistaken for a
+//! newer node in the same place. The cache also has the computed identity, because hashing a node takes longer than
+//! finding it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -33,17 +33,17 @@ use crate::storage::writer::batch::Piece;
 /// The nodes and records of a store.
 pub(crate) struct PoolReader {
     pub(crate) store: Arc<Store>,
-    /// How its caches spread what they hold.
+    /// The hash of its caches.
     hash: CacheHash,
     nodes: SeededCache<[u8; 16], KnownNode>,
     node_lookups: Lookups,
-    /// What a commit has placed and not written yet, by checksum.
+    /// Records and nodes that a commit has placed and not written yet, by checksum.
     unwritten: RwLock<HashMap<[u8; 16], Piece>>,
     maps: SeededCache<MapKey, Arc<Gang>>,
-    /// Maps that the commit under way has placed.
+    /// Maps that the running commit has placed.
     unwritten_maps: RwLock<HashMap<MapKey, Arc<Gang>>>,
     bounds: RwLock<Arc<Bounds>>,
-    /// Where what lay in groups that were removed lies now.
+    /// The new places of data from removed groups.
     pub(crate) remap: Remap,
     /// Copies that were read with errors, and wait to be repaired.
     pub(crate) repairs: RepairQueue,
@@ -51,29 +51,29 @@ pub(crate) struct PoolReader {
     pub(crate) caches: CacheDevices,
 }
 
-/// Where what is read may be kept for the next time.
+/// What caches keep after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keep {
     /// Nodes in memory.
     pub(crate) nodes: bool,
-    /// Bytes in the second-level cache, where they are looked for too.
+    /// Bytes on cache devices, which are searched too.
     pub(crate) cached: bool,
 }
 
 impl Keep {
-    /// Readers other than open datasets look at the devices of the pool.
+    /// For readers other than open datasets: they read the devices of the pool.
     const NODES: Keep = Keep {
         nodes: true,
         cached: false,
     };
 }
 
-/// How reading something went.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fetched {
     /// The first copy was good.
     Whole,
-    /// There is a good copy, or one could be put together; another one is bad.
+    /// There is a good copy, or one could be reconstructed. Another copy is bad.
     WithErrors,
 }
 
@@ -120,7 +120,7 @@ struct KnownNode {
 /// Names a gang map: its mark, and where its first copy is.
 type MapKey = (GangMark, Addr);
 
-/// A cache that forgets the same in each run of a seed.
+/// A cache that evicts the same entries in each run of a seed.
 type SeededCache<Key, Value> = Cache<Key, Value, UnitWeighter, CacheHash>;
 
 fn seeded_cache<Key: Eq + Hash, Value: Clone>(
@@ -155,7 +155,7 @@ impl PoolReader {
         }
     }
 
-    /// What exists.
+    /// The bounds of the pool.
     pub(crate) fn bounds(&self) -> Arc<Bounds> {
         Arc::clone(&self.bounds.read())
     }
@@ -210,7 +210,7 @@ impl PoolReader {
         self.unwritten_maps.write().clear();
     }
 
-    /// The gang map of a place that has one, from whichever copy is whole.
+    /// The gang map of a place that has one, from the first good copy.
     pub(crate) fn gang(&self, place: &Place) -> Result<Arc<Gang>> {
         let what = "a gang map";
         let damaged = || Error::damaged(what, &place.addr[0]);
@@ -233,7 +233,7 @@ impl PoolReader {
         Err(lost.into_error(what, &place.addr[0]))
     }
 
-    /// One copy of a gang map, and its bytes, from the first member that has it whole.
+    /// One copy of a gang map, and its bytes, from the first member with a good copy.
     pub(crate) fn read_map(
         &self,
         place: &Place,
@@ -262,7 +262,7 @@ impl PoolReader {
         Err(lost)
     }
 
-    /// Every unit of a record or node as its pointer says: of all copies, their pieces, and their maps.
+    /// All units of a record or node: of all copies, their pieces, and their maps.
     pub(crate) fn extents(&self, place: &Place) -> Result<Vec<Extent>> {
         if !place.is_gang() {
             return Ok(Extent::of_whole(place).collect());
@@ -272,17 +272,17 @@ impl PoolReader {
         Ok(all_extents(copies, &gang))
     }
 
-    /// What of a record or node can be freed. Where no copy of its map is whole its pieces are
-    /// unknown, and they are lost until the pool is made anew.
+    /// The units of a record or node to free. If no copy of its map is good, its pieces are unknown. They stay
+    /// allocated as long as the pool exists.
     pub(crate) fn extents_to_free(&self, place: &Place) -> Vec<Extent> {
         self.extents(place).unwrap_or_else(|error| {
             let bytes = place.allocated();
-            tracing::error!(%error, bytes, "a gang map is lost; the space of its record is not given back while the pool lives");
+            tracing::error!(%error, bytes, "a gang map is lost; the space of its record stays allocated as long as the pool exists");
             place.copies().map(|addr| map_extent(&addr)).collect()
         })
     }
 
-    /// Where the bytes of one copy of a record or node lie.
+    /// The places of the bytes of one copy of a record or node.
     pub(crate) fn runs(&self, place: &Place, copy: usize) -> Result<Vec<Run>> {
         let mut runs = Vec::new();
         for run in self.runs_of_pointer(place, copy)? {
@@ -292,7 +292,7 @@ impl PoolReader {
         Ok(runs)
     }
 
-    /// Where they would lie if no group had been removed.
+    /// The same places before any group was removed.
     pub(crate) fn runs_of_pointer(&self, place: &Place, copy: usize) -> Result<Vec<Run>> {
         if place.is_gang() {
             return Ok(self.gang(place)?.runs(copy));
@@ -300,8 +300,8 @@ impl PoolReader {
         Ok(vec![Run::of(&place.addr[copy])])
     }
 
-    /// Reads one copy of a record or node, in the way that comes `nth`, or in others where that fails.
-    /// Why something failed is noted in `lost`. `None` if a part of the copy cannot be read at all.
+    /// Reads one copy of a record or node, in way number `nth`, or in other ways if this fails. Notes failures in
+    /// `lost`. `None` if a part of the copy cannot be read at all.
     fn read_copy(
         &self,
         place: &Place,
@@ -331,8 +331,8 @@ impl PoolReader {
         Some(fetched)
     }
 
-    /// Whether what a group has at a place is known, and not only what some member has there that may lack
-    /// it: `read` is told in which way to read it, and says whether that worked.
+    /// Whether the contents of a place are certain. A member that may lack the newest write is not enough. `read`
+    /// gets the number of a way to read the place, and returns whether it worked.
     pub(crate) fn is_known(&self, group: u32, mut read: impl FnMut(usize) -> bool) -> bool {
         let mut ways = 0..self.store.width(group);
         match self.store.works(group) {
@@ -356,7 +356,7 @@ impl PoolReader {
         })
     }
 
-    /// In how many ways a place can be read, at most.
+    /// The largest number of ways to read a place.
     fn width(&self, place: &Place) -> usize {
         let of_copy = |copy| {
             let runs = self.runs(place, copy).unwrap_or_default();
@@ -368,8 +368,8 @@ impl PoolReader {
         place.copy_numbers().map(of_copy).max().unwrap_or(0)
     }
 
-    /// Reads the copies of a place in all ways, one after the other, until `accept` takes one. If
-    /// it takes none, it is shown what can be put together from parts of them.
+    /// Reads the copies of a place in all ways, one after the other, until `accept` accepts one. Then tries records
+    /// that are reconstructed from parts of the copies.
     pub(crate) fn fetch(
         &self,
         place: &Place,
@@ -412,7 +412,7 @@ impl PoolReader {
         is_cached: bool,
     ) -> std::result::Result<(), Lost> {
         let sum = &ptr.place.checksum;
-        // The lock goes before the record is opened, which takes long.
+        // The lock is released before the record is opened, which takes long.
         let unwritten = self.unwritten.read().get(sum).cloned();
         if let Some(piece) = unwritten
             && piece.bytes().len() == buf.len()
@@ -491,22 +491,22 @@ impl PoolReader {
         Ok(node)
     }
 
-    /// What the cache of nodes holds, and how often that was what was wanted.
+    /// The contents of the node cache, and its hits.
     pub(crate) fn node_cache(&self) -> CacheTotals {
         let bytes = |nodes: u64| nodes * size_of::<Node>() as u64;
         let (held, capacity) = (self.nodes.weight(), self.nodes.capacity());
         self.node_lookups.totals(bytes(held), bytes(capacity))
     }
 
-    /// Keeps a node that is likely to be read soon, and that is what the pointer says.
+    /// Caches a node that matches its pointer, and is likely to be read soon.
     pub(crate) fn remember(&self, ptr: &RecordPtr, node: Arc<Node>) {
         let identity = ptr.identity;
         self.nodes
             .insert(ptr.place.checksum, KnownNode { node, identity });
     }
 
-    /// Reads the copies of a record into `buf` one after the other until `accept` takes one. `slot` is
-    /// where it is in its array, if it is not one of the pool's own.
+    /// Reads the copies of a record into `buf`, one after the other, until `accept` accepts one. `slot` is its slot
+    /// in an array of a dataset; `None` for a record of the pool itself.
     pub(crate) fn record(
         &self,
         ptr: &RecordPtr,
@@ -517,7 +517,7 @@ impl PoolReader {
         self.record_kept(ptr, slot, buf, accept, false)
     }
 
-    /// As [`PoolReader::record`]; it may be in the second-level cache if it `is_cached`.
+    /// As [`PoolReader::record`]. If `is_cached`, cache devices may have the record.
     pub(crate) fn record_kept(
         &self,
         ptr: &RecordPtr,
@@ -537,7 +537,7 @@ impl PoolReader {
         read.map_err(|lost| lost.into_error("a record", &ptr.place.addr[0]))
     }
 
-    /// Reads a record whose checksum is all there is to verify it.
+    /// Reads a record that only its checksum verifies.
     pub(crate) fn clear_record(&self, ptr: &RecordPtr) -> Result<Vec<u8>> {
         let mut buf = Vec::new();
         self.record(ptr, None, &mut buf, &mut |bytes| {

@@ -1,9 +1,8 @@
-//! Reconstructs a record that has no whole copy: each part comes from a copy in which that part is good.
+//! Reconstructs a record that has no good copy: each part comes from a copy in which that part is good.
 //!
-//! Copies are the two of a pointer, and those of each member of their groups, or what comes out of a
-//! group with parity in each way of reading it. Where they differ it is unknown which is right, so that
-//! all combinations are tried, as long as they are few. A part is a unit, or in a group with parity
-//! a run.
+//! The copies are those in the pointer, each on every member of its group, or in every way to read a group with
+//! parity. If copies differ in a part, it is unknown which one is right. So all combinations are tried, if they are
+//! few. A part is a unit, or a run in a group with parity.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -49,7 +48,7 @@ impl Variants {
         }
     }
 
-    /// Takes in what was read of the record from `start` on.
+    /// Adds bytes of the record, from `start` on.
     fn add(&mut self, start: usize, bytes: &[u8]) {
         for (range, known) in &mut self.parts {
             let from = range.start.checked_sub(start);
@@ -67,7 +66,7 @@ impl Variants {
         counts.fold(1, usize::saturating_mul)
     }
 
-    /// Shows combinations until `accept` takes one, which is in `buf` then.
+    /// Tries combinations until `accept` accepts one. It is in `buf` then.
     pub(crate) fn any(&self, buf: &mut [u8], accept: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         let count = match self.combinations() {
             count if count <= COMBINATIONS_MAX => count,
@@ -85,7 +84,7 @@ impl Variants {
     }
 }
 
-/// A run cut into what can be read by itself.
+/// Cuts a run into parts that can be read alone.
 fn pieces(store: &Store, run: &Run) -> Vec<Run> {
     if store.shape(run.segment.group()).has_parity() {
         return vec![run.clone()];

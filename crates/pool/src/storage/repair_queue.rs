@@ -1,13 +1,13 @@
 //! The queue of records that were read with errors and wait for repair.
 //!
-//! A reader does not repair: by then the place may have been freed, and may hold something else.
-//! The pool's thread looks up which dataset has the record now ([`crate::Pool::heal`]).
+//! A reader does not repair, because the place may be freed and reused meanwhile. The pool worker finds the dataset
+//! that has the record now ([`crate::Pool::heal`]).
 
 use parking_lot::Mutex;
 
 use crate::format::pointer::RecordPtr;
 
-/// More than this many are left to a scrub.
+/// The largest length of the queue. A scrub repairs the others.
 const LENGTH_MAX: usize = 1024;
 
 /// A record or node of which a copy is bad.

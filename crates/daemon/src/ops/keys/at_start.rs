@@ -1,7 +1,7 @@
-//! Keys that are loaded when a pool is imported: from where their keysources say, without a prompt.
+//! Loads keys when a pool is imported: from the places in their keysources, without a prompt.
 //!
-//! Several are asked for at the same time, on threads of their own. When the daemon starts, they have a
-//! common time: what comes later is loaded and mounted then, and nothing waits for it.
+//! Several keys are fetched at the same time, on threads of their own. At the start of the daemon there is a common
+//! time limit. A later key is loaded when it arrives, and its datasets are mounted then. Nothing waits for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

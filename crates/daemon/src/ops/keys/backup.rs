@@ -1,4 +1,4 @@
-//! Copies of keyrings, and putting them back.
+//! Backs keyrings up, and restores them.
 //!
 //! What is put back must not cost anything: a keyring that lacks a generation which the dataset has, or
 //! which its records name, is refused, and so is one of another dataset. As long as the keyring that is

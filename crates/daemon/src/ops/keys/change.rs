@@ -1,4 +1,4 @@
-//! Putting other wrapping keys in the place of a dataset's, and adding data keys.
+//! Replaces the wrapping key of a dataset, and adds data keys.
 //!
 //! A change rewraps every keyring that has its key from the key root in one commit, so that at no moment
 //! a keyring names a wrapping key that nothing unwraps. [`ActivePool::replace_keyrings`] checks that of

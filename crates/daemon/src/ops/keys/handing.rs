@@ -1,4 +1,4 @@
-//! Who may put data keys under another wrapping key.
+//! The users who may wrap data keys with another wrapping key.
 //!
 //! One rule for all commands. A user who has a wrapping key can read what the data keys below it seal. So a command
 //! that wraps the data keys of a dataset by another wrapping key takes the permissions `key` and `keychange` on

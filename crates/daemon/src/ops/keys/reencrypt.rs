@@ -1,5 +1,5 @@
-//! Re-encryption in the background: the pool's thread brings what is stored to the newest data keys, and
-//! destroys generations of keys that nothing needs any more.
+//! Re-encryption in the background: the pool worker seals stored records again with the newest data keys, and
+//! destroys key generations that nothing needs any more.
 //!
 //! That it goes on is a property of the dataset, under a name that no property can have; so it goes on
 //! after a restart, or a crash, once the dataset is mounted. How far it is, is not stored: what is done is

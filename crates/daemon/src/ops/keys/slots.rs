@@ -1,4 +1,4 @@
-//! Slots: several ways to the wrapping key of one dataset.
+//! Key slots: several keys that open the wrapping key of one dataset.
 
 use cipher::SystemRandom;
 use keys::{KeySource, Slot, SlotKind, Wrapping, WrappingKey};

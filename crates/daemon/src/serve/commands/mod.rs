@@ -1,7 +1,7 @@
-//! Commands: what the daemon does for each, for whom, and what it is called in the history.
+//! Commands: the work of each, its permissions, and its line in the history.
 //!
-//! [`Serve`] is all that the daemon has to know of a command. Each command has a row, `serve!` or `root_only!`, in the file
-//! of its topic. Without a complete row the daemon does not compile.
+//! [`Serve`] has everything that the daemon needs to know of a command. Each command has a row, `serve!` or
+//! `root_only!`, in the file of its topic. Without a complete row the daemon does not compile.
 
 mod line;
 

@@ -1,4 +1,4 @@
-//! What metrics there are. All begin with `strongroom_`, but those that every process has.
+//! The metrics. Their names begin with `strongroom_`, except for those that every process has.
 //!
 //! Labels name pools, devices, datasets and operations; nothing here comes from inside a dataset.
 

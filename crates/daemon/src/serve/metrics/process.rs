@@ -1,4 +1,4 @@
-//! What is known of every process, under the names that Prometheus' own libraries use.
+//! The metrics of every process, with the names that the libraries of Prometheus use.
 
 use crate::serve::metrics::text::{Page, seconds};
 

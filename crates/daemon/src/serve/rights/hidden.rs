@@ -1,4 +1,4 @@
-//! Datasets beside and below those that a delegate may see: their names are not told.
+//! Names of datasets that a delegate must not learn.
 
 use protocol::api::{DatasetRow, Value, WhoKind, command};
 

@@ -1,5 +1,5 @@
-//! A copy of a sealed dataset, and the file with its key: a delegate has the two, and not the right to have one
-//! opened with the other.
+//! A delegate with a copy of a sealed dataset and the file with its key, but without the permission to use this
+//! key.
 
 use protocol::api::{Props, ReceiveName, SendWhat, command};
 use protocol::client::Data;

@@ -1,5 +1,5 @@
-//! Who may do what. `docs/THREATS.md` shows the table that is made here of what the daemon decides, and each request
-//! is tried as each kind of caller.
+//! The rights of callers. The tests send each request as each kind of caller. They compare the decisions of the
+//! daemon with the table in `docs/THREATS.md`.
 
 mod hidden;
 mod keys;

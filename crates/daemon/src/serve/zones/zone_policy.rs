@@ -1,5 +1,5 @@
-//! What a tenant may do. Each command decides it with what is here (`Serve::admit` in `serve::commands`), and
-//! has the names that the daemon knows afterwards.
+//! The rules for tenants. `Serve::admit` of each command (`serve::commands`) applies them, and translates the
+//! tenant's names into the daemon's.
 //!
 //! - Everything that a command names is inside the zone, and what it destroys or moves as well.
 //! - The root stays what and where it is; that of an immutable zone is not changed at all.

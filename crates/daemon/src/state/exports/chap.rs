@@ -1,4 +1,4 @@
-//! The secrets that initiators of iSCSI prove: where they are, and what is computed with them.
+//! The CHAP secrets of iSCSI initiators: their places, and the proofs made with them.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! What can be exported.
+//! The kinds of devices that can be exported.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Where exports are offered. Those that name the same place are offered there together.
+//! The addresses of exports. Exports with the same address share one server.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Exports: which there are, what they offer, and where.
+//! Exports: their definitions, devices and servers.
 
 pub(crate) mod chap;
 pub(crate) mod device;

@@ -1,4 +1,4 @@
-//! What is offered at one place, by whichever protocol.
+//! The exports at one address, for any protocol.
 
 use std::sync::Arc;
 

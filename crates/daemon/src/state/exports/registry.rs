@@ -1,4 +1,4 @@
-//! The exports there are, and who offers them.
+//! The table of exports and their servers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Zones: which there are, and how things are called in one.
+//! The table of zones, and the names inside a zone.
 
 pub(crate) mod rules;
 pub(crate) mod view;

@@ -1,4 +1,4 @@
-//! What a tenant may set, and the refusals.
+//! The properties that a tenant may set, and the refusals.
 
 use protocol::api::FailureKind;
 use protocol::property::{Property, Tenant};

@@ -1,4 +1,4 @@
-//! A zone: whose it is, where it listens, and what keeps the names in it as they are.
+//! A zone: its owner, its socket, and the lock on its names.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;

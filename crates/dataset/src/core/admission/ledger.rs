@@ -1,4 +1,4 @@
-//! What is known of quotas, and what was set aside under them since.
+//! The accounts of quotas: the use at the last commit, and the reserved bytes since then.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Whether something may be written: quotas, and space in the pool that is set aside first.
+//! Admission of writes: quotas, and space in the pool that is reserved first.
 
 mod ledger;
 mod quota;

@@ -1,4 +1,4 @@
-//! Space for what is about to be written: where there is none, what can be freed is.
+//! Reserves space for writes. If there is none, frees the space of deleted data first.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Unlinked files that are still open, and waiting for one to go.
+//! Counts unlinked files that are still open, and waits until one is closed.
 
 use std::time::{Duration, Instant};
 

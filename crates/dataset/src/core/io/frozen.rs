@@ -1,4 +1,4 @@
-//! What a transaction group changed in a dataset, until it is written.
+//! The changes of a closed transaction group in a dataset, until they are written.
 
 use std::sync::Arc;
 

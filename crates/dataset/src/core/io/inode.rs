@@ -1,4 +1,4 @@
-//! Inodes in memory: who looks at them, and the records of theirs that are not in the pool yet.
+//! Inodes in memory: their lookups, and their records that are not in the pool yet.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

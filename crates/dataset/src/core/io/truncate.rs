@@ -1,4 +1,4 @@
-//! Taking contents away: truncation, holes, and the space that a file is promised.
+//! Truncation, holes and preallocation.
 
 use std::sync::Arc;
 

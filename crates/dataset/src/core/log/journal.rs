@@ -1,4 +1,4 @@
-//! What changed since the last commit and is not in the log yet.
+//! The journal: changes since the last commit that are not in the log yet.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What an entry of the log says, as bytes: steps, one behind the other.
+//! The bytes of a log entry: steps, one after the other.
 //!
 //! The payload of an entry begins with the chain and the sequence of the entry, so that the seal
 //! binds them, and the length of the steps. Numbers are little-endian.

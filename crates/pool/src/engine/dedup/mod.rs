@@ -1,14 +1,13 @@
-//! Dedup: records with the same contents are stored once.
+//! Deduplication: equal records are stored once.
 //!
-//! With `dedup=on` a key holder seals equal contents into equal bytes, with a nonce that is a keyed hash
-//! of them; this crate knows no more than that records with the same nonce and checksum are the same.
-//! The *dedup table* says where each of them is and how many pointers there are to it. A pointer to a
-//! shared record says so, and with what nonce it begins, so that freeing finds the record in the table,
-//! without any key: the record is freed with its last pointer.
+//! With `dedup=on` a key holder seals equal contents into equal bytes: the nonce is a keyed hash of the contents.
+//! This crate only knows that records with the same nonce and checksum are equal. The *dedup table* has the place
+//! of each shared record and the number of pointers to it. A pointer to a shared record is marked, and has the
+//! first bytes of the nonce. So the record is found in the table without a key, and freed with its last pointer.
 //!
-//! Between commits, what is about to be shared, or shared once more, is in memory: a record that was
-//! placed and is in no array yet is *pinned*, and pointers that were put are *added*, each to its
-//! transaction group. A commit works both, and what was freed, into the table.
+//! Between commits, new shared records and new pointers are in memory. A record that is placed and in no array yet
+//! is *pinned*. Pointers that were put are *added*, each to its transaction group. A commit writes pinned records,
+//! added pointers and freed pointers into the table.
 
 mod sharing;
 mod table;

@@ -17,38 +17,38 @@ use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
 use crate::storage::writer::txg::TxgWriter;
 
-/// What a commit may need to bring a shared record into the table: its bucket and the nodes above,
-/// each twice.
+/// The space that a commit can need to add a shared record to the table: its bucket and the nodes above it, each
+/// twice.
 pub const SPACE: u64 = 2 * (2 + 2) * UNIT as u64;
 
-/// A commit adds so many buckets at most.
+/// The largest number of buckets that a commit adds.
 const SPLITS_MAX: u64 = 256;
 
-/// What is shared in a pool while it is imported.
+/// The shared records of an imported pool.
 pub(crate) struct Dedup {
     buckets: Buckets,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
-    /// The table, up to the commit under way.
+    /// The table, with the changes of the running commit.
     root: RecordPtr,
     count: u64,
     /// Counts the changes of the table.
     version: u64,
-    /// In an order of their own, so that the same changes give the same table.
+    /// Sorted, so that the same changes give the same table.
     live: BTreeMap<Share, Live>,
     by_nonce: HashMap<[u8; 24], Share>,
 }
 
-/// A shared record that is about to get, or got, more pointers than the table says.
+/// A shared record that has, or will have, more pointers than the table says.
 struct Live {
     shared: Shared,
-    /// It is in the table, or will be with the commit under way.
+    /// Whether the table has it, or will have it after the running commit.
     is_stored: bool,
-    /// How often it is placed and in no array yet.
+    /// How many times it was placed and is in no array yet.
     pins: u64,
-    /// Pointers that a transaction group has put, by its number's last bit.
+    /// The pointers that a transaction group has put. The index is the last bit of the group's number.
     added: [u64; 2],
 }
 
@@ -59,7 +59,7 @@ impl Live {
 }
 
 impl Dedup {
-    /// What is shared in the pool with this root.
+    /// The shared records of the pool with this root.
     pub(crate) fn new(root: &PoolRoot) -> Dedup {
         Dedup {
             buckets: Buckets::default(),
@@ -73,7 +73,7 @@ impl Dedup {
         }
     }
 
-    /// Pins the shared record that is like this one, if there is one.
+    /// Pins the shared record that is equal to this one, if there is one.
     pub(crate) fn find(
         &self,
         disk: &PoolReader,
@@ -113,7 +113,7 @@ impl Dedup {
             let bucket = self.buckets.get(disk, &root, bucket);
             let mut inner = self.inner.lock();
             if inner.version != version || inner.by_nonce.contains_key(identity.nonce()) {
-                // A commit may have freed what was found, or another thread has pinned it.
+                // Meanwhile a commit may have freed the record, or another thread may have pinned it.
                 continue;
             }
             let found = bucket?.iter().copied().find(|shared| is_it(shared));
@@ -121,7 +121,7 @@ impl Dedup {
         }
     }
 
-    /// Pins a record that was just written, unless one like it was shared meanwhile.
+    /// Pins a record that was just written, unless an equal one was shared meanwhile.
     pub(crate) fn adopt(
         &self,
         identity: &Identity,
@@ -147,7 +147,7 @@ impl Dedup {
         live.added[(txg % 2) as usize] += 1;
     }
 
-    /// A pinned record is not put anywhere.
+    /// A pinned record is dropped without being put into an array.
     pub(crate) fn unpin(&self, share: &Share, space: &Space) {
         let mut inner = self.inner.lock();
         let live = inner.live.get_mut(share).expect("it is pinned");
@@ -159,7 +159,7 @@ impl Dedup {
         }
     }
 
-    /// Works into the table what a transaction group put and freed.
+    /// Writes the pointers that a transaction group put and freed into the table.
     pub(crate) fn sync(&self, commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
         let mut inner = self.inner.lock();
         let mut deltas: BTreeMap<Share, i64> = BTreeMap::new();
@@ -169,7 +169,7 @@ impl Dedup {
         let group = (commit.txg % 2) as usize;
         for (share, live) in &mut inner.live {
             let added = std::mem::take(&mut live.added[group]);
-            // Also without one: what is not pinned any more may have no pointers left.
+            // Also without new pointers: a record that is not pinned any more may have no pointers left.
             *deltas.entry(*share).or_default() += added as i64;
         }
         if deltas.is_empty() {
@@ -217,12 +217,12 @@ impl Inner {
     }
 }
 
-/// The table does not have what a pointer said that it has.
+/// Reports a shared record that is not in the table.
 fn lost(share: &Share) {
     let addr = &share.addr;
     tracing::error!(
         ?addr,
-        "a shared record is not in the dedup table as it should be; its space is not given back while the pool lives"
+        "the dedup table lacks a shared record; its space stays allocated as long as the pool exists"
     );
 }
 
@@ -243,13 +243,13 @@ impl Change<'_> {
         Ok(bucket.to_vec())
     }
 
-    /// Brings a bucket up to date. What is in one that cannot be read stays where it is while the pool
-    /// lives: the number of pointers to it is unknown.
+    /// Updates a bucket. If the bucket cannot be read, the number of pointers to its records is unknown. Then they
+    /// stay allocated as long as the pool exists.
     fn apply(&mut self, inner: &mut Inner, bucket: u64, deltas: Vec<(Share, i64)>) -> Result<()> {
         let mut all = match self.read(bucket) {
             Ok(all) => all,
             Err(error) => {
-                tracing::error!(%error, bucket, "a part of the dedup table is lost; what it lists is not given back while the pool lives");
+                tracing::error!(%error, bucket, "a part of the dedup table is lost; the space of its records stays allocated as long as the pool exists");
                 for (share, _) in deltas {
                     self.give_up(inner, &share);
                 }
@@ -268,7 +268,7 @@ impl Change<'_> {
     }
 
     fn count_pointers(&mut self, inner: &mut Inner, all: &mut Vec<Shared>, share: &Share, by: i64) {
-        // Most are new, and to look for each of them among all takes long where there are few buckets yet.
+        // Most records are new, and a search through a bucket takes long while there are few buckets.
         let is_new = inner.live.get(share).is_some_and(|live| !live.is_stored);
         let listed = match is_new {
             true => None,
@@ -285,7 +285,7 @@ impl Change<'_> {
                 all.push(live.shared);
                 all.len() - 1
             }
-            // It is pinned, or the thread that added it also took it away.
+            // The record is pinned, or the thread that added it also removed it.
             (None, Some(_)) => return,
             (None, None) => return lost(share),
         };
@@ -297,7 +297,7 @@ impl Change<'_> {
         self.info.referenced = self.info.referenced.saturating_add_signed(referenced);
     }
 
-    /// Frees a record without pointers, unless it is about to get one.
+    /// Frees a record without pointers, unless a thread is about to add one.
     fn is_kept(&mut self, inner: &mut Inner, shared: &Shared) -> bool {
         let share = shared.share();
         let is_wanted = inner.live.get(&share).is_some_and(Live::is_wanted);
@@ -312,7 +312,7 @@ impl Change<'_> {
         false
     }
 
-    /// Nothing more is known of a record whose part of the table is lost.
+    /// Forgets a record whose part of the table is lost.
     fn give_up(&self, inner: &mut Inner, share: &Share) {
         if let Some(live) = inner.live.get_mut(share)
             && !live.is_stored
@@ -322,7 +322,7 @@ impl Change<'_> {
         }
     }
 
-    /// Adds buckets until there are enough, or one that would have to be divided cannot be read.
+    /// Adds buckets until there are enough, or until a bucket to split cannot be read.
     fn grow(&mut self) {
         let wanted = self.info.records.div_ceil(BUCKET_LOAD).max(1);
         let limit = self.count + SPLITS_MAX;

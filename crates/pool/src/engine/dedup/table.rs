@@ -1,9 +1,9 @@
 //! The dedup table on disk: which records are shared, and by how many pointers.
 //!
-//! An array of *buckets*. A record belongs to the bucket that the beginning of its nonce says; the
-//! nonce of a shared record is a keyed hash of what is in it, so buckets fill evenly. Their number
-//! grows one by one (linear hashing): bucket *n* takes its share of the one that is *n* without its
-//! highest bit. A bucket is as long as it has to be.
+//! The table is an array of *buckets*. The first bytes of its nonce say to which bucket a record belongs. The nonce
+//! of a shared record is a keyed hash of its contents, so buckets fill evenly. The number of buckets grows one by
+//! one (linear hashing): bucket *n* takes its part of the bucket whose number is *n* without the highest bit. A
+//! bucket has the length that its records need.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::storage::reader::PoolReader;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"DDUP");
 
-/// So many shared records there are to a bucket before there is another.
+/// The average number of records in a bucket at which a bucket is added.
 pub(super) const BUCKET_LOAD: u64 = 48;
 
 /// Buckets kept in memory.
 const CACHED_BUCKETS: usize = 2048;
 
 impl Share {
-    /// What its bucket is chosen by.
+    /// The bits that choose the bucket.
     fn hash(&self) -> u64 {
         let mut bytes = [0; 8];
         bytes[..7].copy_from_slice(&self.mark);
@@ -43,13 +43,13 @@ impl Share {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct Shared {
-    /// Says what is in it.
+    /// Identifies its contents.
     pub(super) nonce: [u8; 24],
     /// BLAKE3 of the bytes on disk, cut to 128 bits.
     pub(super) checksum: [u8; 16],
-    /// Where it is, once.
+    /// Its place: there is one copy.
     pub(super) addr: Addr,
-    /// How many pointers there are to it.
+    /// The number of pointers to it.
     pub(super) count: U64,
 }
 
@@ -67,7 +67,7 @@ impl Shared {
         Extent::of(&self.addr)
     }
 
-    /// A pointer to it, as far as its place.
+    /// The place in a pointer to it.
     pub(crate) fn pointer(&self) -> RecordPtr {
         let identity = Identity::record(self.nonce, [0; 16], 0, 0, 0, self.addr.size());
         RecordPtr {
@@ -92,14 +92,14 @@ impl Shared {
     }
 }
 
-/// What a pointer keeps of a nonce.
+/// The part of a nonce that a pointer has.
 pub(crate) fn mark_of(nonce: &[u8; 24]) -> ShareMark {
     let mut mark = [0; 7];
     mark.copy_from_slice(&nonce[..7]);
     mark
 }
 
-/// Which of `buckets` buckets, at least one, something belongs to.
+/// The bucket of a record, if there are `buckets` of them, at least one.
 fn bucket_of(hash: u64, buckets: u64) -> u64 {
     let doubled = buckets.next_power_of_two();
     let bucket = hash & (doubled - 1);
@@ -110,7 +110,7 @@ fn bucket_of(hash: u64, buckets: u64) -> u64 {
     }
 }
 
-/// The bucket that gives a part of what it has to bucket `new`.
+/// The bucket that is split when bucket `new` is added.
 pub(super) fn split_of(new: u64) -> u64 {
     let doubled = (new + 1).next_power_of_two();
     new & (doubled / 2 - 1)
@@ -139,7 +139,7 @@ fn decode(bytes: &[u8]) -> Option<Vec<Shared>> {
     all.iter().all(Shared::is_consistent).then_some(all)
 }
 
-/// The buckets of a pool, as far as they are in memory.
+/// The buckets of a pool that are in memory.
 pub(super) struct Buckets(Cache<[u8; 16], Arc<Vec<Shared>>>);
 
 impl Default for Buckets {
@@ -175,7 +175,7 @@ impl Buckets {
     }
 }
 
-/// Shows every shared record of a table.
+/// Calls `f` with every shared record of a table.
 pub(crate) fn each(disk: &PoolReader, root: &RecordPtr, f: &mut dyn FnMut(&Shared)) -> Result<()> {
     walk::each_record(disk, root, &mut |_, ptr| {
         let bucket = decode(&disk.clear_record(ptr)?)

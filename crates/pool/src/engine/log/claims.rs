@@ -1,9 +1,9 @@
-//! Records that only a log points to.
+//! Claims the space of records that only a log points to.
 //!
-//! A large `fsync` leaves records where they stay and has its entry say where that is. The commit that
-//! puts them into an array also puts them into the bitmaps. Until then, after a crash, they lie where
-//! the bitmaps know of nothing. So the import claims the space that logs point to, which needs no key,
-//! and keeps it until the log is replayed or gone.
+//! A large `fsync` writes records to their final place, and its log entry points to them. The commit that puts them
+//! into an array also puts them into the bitmaps. After a crash before that commit, the bitmaps do not have them.
+//! So an import claims the space that logs point to, and keeps it until the log is replayed or given up. This needs
+//! no key.
 
 use std::collections::HashMap;
 
@@ -18,20 +18,20 @@ use crate::format::pointer::Place;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
 
-/// Records that replaying a log would write again may take no more than this part of what is free.
+/// Records that a replay would write again may take this part of the free space at most.
 const FREE_PART: u64 = 16;
 
-/// Bytes of records that the log of an open dataset points to.
+/// The bytes of the records that the log of an open dataset points to.
 #[derive(Default)]
 pub(crate) struct Pointed {
-    /// From entries of the open transaction group.
+    /// Of entries of the open transaction group.
     open: u64,
-    /// From entries of the transaction group that is being committed.
+    /// Of entries of the transaction group that is committed.
     frozen: u64,
 }
 
 impl Pointed {
-    /// Counts the records of another entry; false if there are too many already.
+    /// Counts the records of one more entry. False if there are too many.
     pub(crate) fn add(&mut self, places: &[Place], space: &Space) -> bool {
         let bytes: u64 = places.iter().map(Place::allocated).sum();
         let all = self.open + self.frozen + bytes;
@@ -55,7 +55,7 @@ impl Pointed {
     }
 }
 
-/// What is taken for the logs that wait to be replayed, by dataset.
+/// The claimed space of logs that wait to be replayed, by dataset.
 #[derive(Default)]
 pub(crate) struct Claims(Mutex<HashMap<u64, Claimed>>);
 
@@ -66,7 +66,7 @@ struct Claimed {
 }
 
 impl Claims {
-    /// Takes what the logs point to of a pool that is being imported.
+    /// Claims the space that logs point to, during an import.
     pub(crate) fn take(
         disk: &PoolReader,
         space: &Space,
@@ -79,7 +79,7 @@ impl Claims {
             let mut log = LogReader::new(disk, &entry.log, entry.guid);
             for place in log.claims() {
                 for extent in Extent::of_whole(&place) {
-                    // What cannot be had is not what it was, and the log ends there.
+                    // If the space is in use, the record is gone, and the log ends there.
                     if space.claim(&extent)? {
                         extents.push(extent);
                     }
@@ -106,7 +106,7 @@ impl Claims {
         found.next().map(|(id, _)| *id)
     }
 
-    /// Gives back what was taken for logs that a commit has ended.
+    /// Frees the claims of logs that a commit has ended.
     pub(crate) fn on_durable(&self, space: &Space, state: &DatasetTable) {
         let waits = |log: &LogHead, chain| log.exists() && log.chain == chain;
         self.0.lock().retain(|id, claimed| {

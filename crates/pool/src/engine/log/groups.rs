@@ -16,7 +16,7 @@ use crate::storage::space::ReserveFor;
 use crate::storage::writer::txg::TxgWriter;
 
 impl LogHead {
-    /// Whether a part of it lies in a group.
+    /// Whether a part of the log lies in a group.
     pub(crate) fn is_in(&self, group: u16) -> bool {
         let mut chunks = self.chunks.iter();
         chunks.any(|chunk| chunk.segment().group() == u32::from(group))
@@ -29,20 +29,20 @@ fn group_of(chunk: &Addr) -> u16 {
 }
 
 impl DatasetTable {
-    /// How many chunks of a log come before one that cannot be read.
+    /// The number of chunks of a log before the first one that cannot be read.
     pub(crate) fn known_chunks(&self, log: &LogHead) -> usize {
         let known = |chunk: &&Addr| self.config.knows_logs(group_of(chunk));
         log.chunks.iter().take_while(known).count()
     }
 
-    /// The datasets whose logs lie in groups that are lost.
+    /// The datasets with logs in lost groups.
     pub(crate) fn with_lost_logs(&self) -> impl Iterator<Item = &Entry> {
         self.all()
             .map(AsRef::as_ref)
             .filter(|entry: &&Entry| self.known_chunks(&entry.log) < entry.log.chunks.len())
     }
 
-    /// Refuses a pool of which logs are lost that wait to be replayed.
+    /// Refuses a pool that has lost a log that waits to be replayed.
     pub(crate) fn refuse_lost_logs(&self) -> Result<()> {
         let lost: Vec<&Entry> = self.with_lost_logs().collect();
         if lost.is_empty() {
@@ -54,7 +54,7 @@ impl DatasetTable {
         Err(self.logs_lost(&lost, is_lost))
     }
 
-    /// Refuses a dataset whose log is not known completely.
+    /// Refuses a dataset if a part of its log is lost.
     pub(crate) fn refuse_unknown_log(&self, entry: &Entry) -> Result<()> {
         let chunks = entry.log.chunks.get(self.known_chunks(&entry.log));
         chunks.map_or(Ok(()), |chunk| {
@@ -62,7 +62,7 @@ impl DatasetTable {
         })
     }
 
-    /// The logs of these datasets cannot be read, for want of these devices.
+    /// The error for datasets whose logs are on missing devices.
     fn logs_lost(&self, datasets: &[&Entry], is_lost: impl Fn(&ConfigDevice) -> bool) -> Error {
         let members = self.config.devices.iter().filter(|d| d.is_member());
         let devices = members.filter(|device| is_lost(device));
@@ -74,7 +74,7 @@ impl DatasetTable {
         }
     }
 
-    /// Refuses to take the end of what can be read of a log for its end.
+    /// Refuses a log whose end is unknown because a place in it cannot be read.
     pub(crate) fn refuse_unreadable(&self, entry: &Entry, log: &LogReader<'_>) -> Result<()> {
         log.unreadable().map_or(Ok(()), |group| {
             Err(self.logs_lost(&[entry], |device| u32::from(device.group) == group))
@@ -82,8 +82,8 @@ impl DatasetTable {
     }
 }
 
-/// Copies the entries of a log to other places, as they are: no key is needed for that. Returns where the
-/// copy is, and the log read to its end.
+/// Copies the entries of a log to other places without a key. Returns the place of the copy, and the log read to
+/// its end.
 pub(crate) fn copy_log<'a>(
     commit: &TxgWriter<'a>,
     entry: &'a Entry,
@@ -101,7 +101,7 @@ pub(crate) fn copy_log<'a>(
     while let Some(found) = entries.advance() {
         copy.append(&found.bytes)?;
     }
-    // The replay is to know that something was lost.
+    // The replay must learn that a part is lost.
     if let Some(proof) = entries.proof_of_loss() {
         copy.append(&proof.bytes)?;
     }
@@ -114,13 +114,13 @@ pub(crate) fn copy_log<'a>(
     Ok((copied, entries))
 }
 
-/// A log that is being copied.
+/// The copy of a log, while it is written.
 struct Copy<'a> {
     commit: &'a TxgWriter<'a>,
     chunks: Vec<Addr>,
-    /// In the last chunk.
+    /// The offset in the last chunk.
     offset: u32,
-    /// Bytes of entries that are still to come.
+    /// The bytes of entries that are not copied yet.
     left: u64,
 }
 
@@ -147,7 +147,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// A chunk with space for `len` bytes at least, and for all that is left if there is such a run.
+    /// Allocates a chunk for at least `len` bytes, and for all remaining bytes if there is such a run.
     fn new_chunk(&self, len: u32) -> Result<Addr> {
         let core = self.commit.core;
         let store = &core.disk.store;
@@ -183,7 +183,7 @@ fn allocate_chunk(core: &Core, units: u32) -> Result<Extent> {
     core.space.allocate(Class::Data, units, None)
 }
 
-/// A group that is for logs, of which no more is used until this is dropped.
+/// Stops allocation in a log group until this is dropped.
 pub(crate) struct Barred<'a> {
     context: &'a Context,
     group: u16,

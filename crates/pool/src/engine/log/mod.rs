@@ -1,16 +1,16 @@
 //! The intent log of a dataset: changes that its key holder made durable before the next commit.
 //!
-//! A log is a ring of *chunks*, runs of units that commits have allocated to the dataset. Its *head*,
-//! in the dataset's entry, says where in the ring the log begins, with which sequence, and up to
-//! which transaction group the arrays hold everything (the *base*). Entries lie one behind the other
-//! from there on: a clear header and a sealed payload that this crate cannot read. The log ends where
-//! no whole entry of the next sequence follows.
+//! A log is a ring of *chunks*: runs of units that commits have allocated to the dataset. The dataset's entry has
+//! the *head* of the log: the place of the first entry, its sequence number, and the last transaction group whose
+//! changes the arrays hold (the *base*). Entries follow one after the other. An entry has a clear header, and a
+//! sealed payload that this crate cannot read. The log ends where no complete entry with the next sequence number
+//! follows.
 //!
-//! All chunks are in the bitmaps before anything is written to them: a log stays where it is, through
-//! any number of imports and exports, until the dataset is opened with its key, which replays the log.
-//! Large records are not in the log but where they stay, and their entry says in the clear where that
-//! is, so that import can take it ([`claims`]). A commit moves the beginning of the log past everything that
-//! it makes durable itself; chunks that lie wholly before it come to the end of the ring.
+//! The bitmaps have all chunks before anything is written to them. So a log stays where it is over imports and
+//! exports, until the dataset is opened with its key and the log is replayed. Large records are not in the log.
+//! They are written to their final place, and the entry has this place in the clear, so that an import can claim it
+//! ([`claims`]). A commit moves the head of the log past all entries whose changes the commit makes durable. Chunks
+//! before the head move to the end of the ring.
 
 mod claims;
 mod groups;

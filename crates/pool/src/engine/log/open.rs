@@ -18,13 +18,12 @@ impl OpenDataset {
         self.log.lock().waiting()
     }
 
-    /// The entries of the log that waits. They may be of transaction groups that the arrays have
-    /// already.
+    /// The entries of the waiting log. The arrays may have the changes of some of them already.
     pub fn read_log<'a>(&'a self, head: &'a LogHead) -> LogReader<'a> {
         LogReader::new(&self.context.disk, head, self.guid())
     }
 
-    /// Checks that a log that was read up to its end does not only seem to end there.
+    /// Checks that the end of a log is its real end, and not a place that cannot be read.
     ///
     /// # Errors
     /// [`Error::LogsLost`](crate::Error::LogsLost) if what comes next cannot be read now.
@@ -33,38 +32,38 @@ impl OpenDataset {
         state.refuse_unreadable(state.entry(self.id)?, log)
     }
 
-    /// Says that everything in the log that waited is in the open transaction group and those before
-    /// it. Until then its head stays, and a crash makes the replay begin anew.
+    /// Called when the waiting log is replayed into the open transaction group and earlier ones. Before this call
+    /// the head stays, so that a crash restarts the replay.
     pub fn log_replayed(&self) {
         self.log.lock().replayed();
         self.need_visit();
     }
 
-    /// Asks for a log of about so many bytes, which the next commit that has something of this
-    /// dataset sets up under the name `chain`, which is random. 0 asks to give it up.
+    /// Requests a log of about `bytes` bytes. The next commit of this dataset makes it, with the random name
+    /// `chain`. 0 requests its removal.
     pub fn want_log(&self, bytes: u64, chain: u64) {
         self.log.lock().want(bytes, chain);
         self.need_visit();
     }
 
-    /// How large the log was asked to be.
+    /// The requested size of the log.
     pub fn wanted_log(&self) -> u64 {
         self.log.lock().wanted()
     }
 
-    /// Bytes that may be appended before a commit has to free space, and of the whole log.
+    /// The bytes that can be appended before a commit has to free space, and the size of the log.
     pub fn log_space(&self) -> (u64, u64) {
         self.log.lock().space()
     }
 
-    /// Appends an entry with a payload of `len` bytes, which with [`LOG_HEADER`] and [`LOG_PLACE`] for
-    /// each record are whole units. Returns once it is durable, and so are these records, which the
-    /// payload points to and no commit has made durable yet; false if only a commit will do: there is no
-    /// space before it, or would be none to replay it, or a device failed. `seal` gets chain and sequence, which the
-    /// payload has to bind, and where the payload goes, which is all zeros. One call at a time.
+    /// Appends an entry with a payload of `len` bytes. With [`LOG_HEADER`] and one [`LOG_PLACE`] for each record it
+    /// is whole units. Returns when the entry is durable, and the records that its payload points to are durable
+    /// too. False if a commit is needed instead: the log is full, a replay would not have enough space, or a device
+    /// failed. `seal` gets the chain and sequence number, which the payload must bind, and a buffer of zeros for
+    /// the payload. One call at a time.
     ///
     /// # Errors
-    /// What `seal` returned; or the device failed, and the pool is suspended.
+    /// The error of `seal`, or the failure of a device. The latter suspends the pool.
     pub fn append_log<E: From<crate::Error>>(
         &self,
         places: &[Place],
@@ -115,7 +114,7 @@ impl OpenDataset {
             })?;
         }
         self.log.lock().written();
-        // A device that has failed lacks the entry, and only a commit can say so.
+        // A failed device lacks the entry, and only a commit can record this.
         Ok(!self.context.has_faults())
     }
 
@@ -132,7 +131,7 @@ impl OpenDataset {
         Ok(store.flush_group(at.0.group())?)
     }
 
-    /// Makes records durable that do not lie where the entry will, and are flushed with it.
+    /// Flushes the devices of records that are not on the devices of the entry.
     fn flush_records(&self, places: &[Place], entry: u32) -> Result<()> {
         let addresses = places.iter().flat_map(Place::copies);
         let mut groups: Vec<u32> = addresses.map(|addr| addr.segment().group()).collect();
@@ -145,16 +144,16 @@ impl OpenDataset {
         Ok(())
     }
 
-    /// Whether an entry can point to a record: it lies in one piece, is not shared, and was put after
-    /// transaction group `base`.
+    /// Whether an entry can point to a record: the record is no gang, is not shared, and was put after transaction
+    /// group `base`.
     pub fn can_point_to(&self, ptr: &RecordPtr, base: u64) -> bool {
         ptr.place.is_plain() && ptr.place.birth() > base
     }
 
-    /// Reads a record that the log points to, copy after copy until `accept` takes one.
+    /// Reads a record that the log points to, one copy after the other until `accept` accepts one.
     ///
     /// # Errors
-    /// It is damaged, or a device failed.
+    /// The record is damaged, or a device failed.
     pub fn read_logged(
         &self,
         ptr: &RecordPtr,
@@ -167,7 +166,7 @@ impl OpenDataset {
         |group| self.context.space.takes_logs(group)
     }
 
-    /// As the transaction group closes.
+    /// Called when the transaction group closes.
     pub(crate) fn freeze_log(&self) {
         self.log.lock().freeze(&self.may_use());
     }

@@ -1,11 +1,11 @@
 //! The ring of a log in memory: the place of the next entry, and the changes that a commit makes to the ring.
 //!
-//! A chunk is used only once the commit that gave it to the dataset is durable, and again only once
-//! the commit is durable that moved the head past it.
+//! A chunk is used when the commit that allocated it is durable. It is used again when the commit that moved the
+//! head past it is durable.
 //!
-//! Chunks lie in the groups that are there for logs, or where there is none, or no free space in it, where
-//! records lie too. A group for logs may fail, or be about to go: then its chunks are *shut*, and as
-//! soon as nothing is in them any more they are given back.
+//! Chunks are in groups for logs. If there is no such group, or it is full, they are among records. If a group for
+//! logs fails or is removed, its chunks are *shut*: nothing more is written to them, and they are freed when they
+//! hold no entry.
 
 use store::{Shape, UNIT};
 
@@ -19,44 +19,44 @@ use crate::format::pointer::Addr;
 use crate::storage::space::ReserveFor;
 use crate::storage::writer::txg::TxgWriter;
 
-/// A log takes no more than this part of what is free.
+/// The largest part of the free space that a log takes.
 const FREE_PART: u64 = 16;
-/// No chunk is smaller than this.
+/// The smallest chunk, in bytes.
 const CHUNK_MIN: u32 = 64 << 10;
 
-/// What is known of a dataset's log while it is open.
+/// The log of an open dataset.
 pub(crate) struct Ring {
     stage: Stage,
     chain: u64,
     /// The sequence of the next entry.
     sequence: u64,
-    /// Entries up to this one are durable.
+    /// The last durable entry.
     flushed: u64,
-    /// The ring as far as the last commit has it, from the chunk with the head on.
+    /// The chunks of the last commit, from the chunk with the head on.
     chunks: Vec<Chunk>,
-    /// What comes behind once the commit under way is durable.
+    /// The chunks that follow when the running commit is durable.
     coming: Vec<Chunk>,
     /// Where the next entry goes.
     at: Position,
-    /// An entry on its way to the device.
+    /// An entry that is being written.
     writing: Option<Reserved>,
-    /// The state at the end of the transaction group that is being committed.
+    /// The state at the end of the transaction group that is committed.
     frozen: Option<Frozen>,
-    /// Bytes that the ring should have; 0: there should be none.
+    /// The requested size of the ring in bytes; 0 for no ring.
     wanted: u64,
-    /// An entry may be there in part, on a device that has failed: nothing is written behind it.
+    /// Whether an entry may be incomplete, on a failed device: then nothing is written after it.
     is_torn: bool,
     pub(super) pointed: Pointed,
 }
 
-/// What a log is there for.
+/// The state of a log.
 #[derive(Clone, Debug)]
 enum Stage {
-    /// Entries of an earlier time wait to be replayed. The head stays.
+    /// Entries from before the import wait to be replayed. The head stays.
     Waiting(LogHead),
-    /// No entry can be written. The next commit frees these chunks.
+    /// The log is off. The next commit frees these chunks.
     Off(Vec<Addr>),
-    /// Entries go to the ring.
+    /// The log is in use.
     On,
 }
 
@@ -65,7 +65,7 @@ enum Stage {
 struct Chunk {
     addr: Addr,
     shape: Shape,
-    /// Nothing is written to it any more.
+    /// Whether it is shut.
     is_shut: bool,
 }
 
@@ -108,19 +108,19 @@ pub(crate) struct Reserved {
     pub(crate) flushed: u64,
 }
 
-/// What a commit has to do with a log.
+/// What a commit does with the head of a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Frozen {
     /// Leave its head as it is.
     Keep,
-    /// It was off.
+    /// Write no head: the log is off.
     Off,
-    /// Begin it where the next entry was to go, with its sequence.
+    /// Set it to the place of the next entry, with its sequence number.
     From(u64, usize, u32),
 }
 
 impl Position {
-    /// The same place in a ring without so many chunks at its beginning.
+    /// The same place in a ring without its first `chunks` chunks.
     fn without(self, chunks: usize) -> Position {
         match self.chunk.checked_sub(chunks) {
             Some(chunk) => Position { chunk, ..self },
@@ -163,15 +163,15 @@ impl Ring {
         }
     }
 
-    /// What waited is replayed, into the open transaction group and those before it.
+    /// The waiting log is replayed into the open transaction group and earlier ones.
     pub(crate) fn replayed(&mut self) {
         if let Stage::Waiting(head) = &self.stage {
             self.stage = Stage::Off(head.chunks.clone());
         }
     }
 
-    /// Asks for a ring of so many bytes with the next commit, 0 for none. If there is none yet it
-    /// will have this name; without a name only one that is there grows.
+    /// Requests a ring of `bytes` bytes with the next commit, or none with 0. A new ring gets this name. Without a
+    /// name only an existing ring grows.
     pub(crate) fn want(&mut self, bytes: u64, chain: u64) {
         if !matches!(self.stage, Stage::On) {
             if bytes > 0 && chain == 0 {
@@ -182,12 +182,12 @@ impl Ring {
         self.wanted = bytes;
     }
 
-    /// How many bytes it should have.
+    /// The requested size in bytes.
     pub(crate) fn wanted(&self) -> u64 {
         self.wanted
     }
 
-    /// Whether a commit must write its head, though nothing else of the dataset changed.
+    /// Whether a commit must write the head, even if nothing else of the dataset changed.
     pub(crate) fn wants_commit(&self) -> bool {
         match &self.stage {
             Stage::Waiting(_) => false,
@@ -196,7 +196,7 @@ impl Ring {
         }
     }
 
-    /// Whether no commit has anything to do with it, however many come, until something else is wanted of it.
+    /// Whether commits have nothing to do for it, until something else is requested.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_unused = match &self.stage {
             Stage::Waiting(_) => true,
@@ -206,8 +206,8 @@ impl Ring {
         is_unused && self.wanted == 0 && self.coming.is_empty() && self.pointed.is_none()
     }
 
-    /// The place of the next entry, of `len` bytes. `None` if there is no free space for it now, or no entry
-    /// is as long.
+    /// The place of the next entry, of `len` bytes. `None` if the log has no space for it now, or the entry is too
+    /// long.
     pub(crate) fn reserve(&mut self, len: u32, may_use: MayUse<'_>) -> Option<Reserved> {
         assert!(self.writing.is_none(), "one entry is written at a time");
         if len as usize > ENTRY_MAX || self.is_torn {
@@ -249,30 +249,29 @@ impl Ring {
         }
     }
 
-    /// The entry may be durable or not: the devices failed. The next commit begins the log anew.
+    /// The devices failed, and the entry may be durable or not. The next commit restarts the log.
     pub(crate) fn tear(&mut self) {
         self.writing = None;
         self.is_torn = true;
     }
 
-    /// Nothing is written behind what is there until the next commit begins the log anew: something that would
-    /// belong there may have come to an end elsewhere.
+    /// Writes nothing after the existing entries until the next commit restarts the log.
     pub(crate) fn tear_if_on(&mut self) {
         if matches!(self.stage, Stage::On) {
             self.tear();
         }
     }
 
-    /// The entry will not be written: its place and its sequence are the next one's.
+    /// The entry will not be written. The next entry gets its place and its sequence number.
     pub(crate) fn abandon(&mut self) {
         if let Some(reserved) = self.writing.take() {
-            // Not what was to be its place: a reader goes on from the entry before.
+            // Not the place of the abandoned entry: a reader continues from the previous entry.
             self.at = reserved.after;
             self.sequence = reserved.sequence;
         }
     }
 
-    /// Bytes that entries may still take before a commit frees space, and those of all chunks.
+    /// The bytes for entries until a commit frees space, and the bytes of all chunks.
     pub(crate) fn space(&self) -> (u64, u64) {
         let behind = self.chunks.get(self.at.chunk + 1..).unwrap_or_default();
         let here = self.chunks.get(self.at.chunk);
@@ -281,14 +280,14 @@ impl Ring {
         (here + total(behind), all)
     }
 
-    /// Remembers where the log of the next transaction group begins.
+    /// Remembers where the entries of the next transaction group begin.
     pub(crate) fn freeze(&mut self, may_use: MayUse<'_>) {
         self.pointed.freeze();
         for chunk in &mut self.chunks {
             chunk.is_shut |= !may_use(chunk.group());
         }
         let (at, sequence) = match &self.writing {
-            // What is being written may be of the next group.
+            // The entry that is being written may be of the next group.
             Some(reserved) => (reserved.at, reserved.sequence),
             None => (self.next_position(), self.sequence),
         };
@@ -299,8 +298,8 @@ impl Ring {
         });
     }
 
-    /// Where the next entry goes, if none is being written: the place behind the last one, unless that is
-    /// shut. The end of the ring if it goes to chunks that are yet to come.
+    /// The place of the next entry, if none is being written: after the last one, unless that chunk is shut. The
+    /// end of the ring if the next chunk is not allocated yet.
     fn next_position(&self) -> Position {
         let is_open = |chunk: usize| self.chunks.get(chunk).is_some_and(|chunk| !chunk.is_shut);
         let (chunk, offset) = match self.at.chunk {
@@ -350,7 +349,7 @@ impl Ring {
         sequence: u64,
         from: Position,
     ) -> Result<()> {
-        // An entry that is torn is none.
+        // An incomplete entry does not count.
         let is_idle = self.writing.is_none() && self.sequence == sequence;
         if self.wanted == 0 && is_idle {
             commit.free_extents(self.chunks.drain(..).map(|chunk| chunk.extent()));
@@ -384,8 +383,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Frees those of the spare chunks that are shut, or lie among records while the groups for logs have
-    /// space for a whole ring.
+    /// Frees spare chunks that are shut. Also frees spare chunks among records, if the groups for logs have space
+    /// for the whole ring.
     fn give_back(&mut self, commit: &TxgWriter<'_>, spare: &mut Vec<Chunk>) {
         let space = &commit.core.space;
         let has_better = space.log_bytes() >= self.wanted;
@@ -394,8 +393,8 @@ impl Ring {
                 || !space.takes_logs(chunk.group())
                 || has_better && !space.is_for_logs(chunk.group())
         };
-        // Of the chunks ahead all are taken out or none: a reader of the log as the last commit left it
-        // goes on from one to the next.
+        // All chunks ahead are removed or none: after a crash, a reader of the last commit's log goes from one
+        // chunk to the next.
         let ahead = (self.at.chunk + 1).min(self.chunks.len());
         if self.chunks[ahead..].iter().any(is_unwanted) {
             spare.extend(self.chunks.split_off(ahead));
@@ -404,10 +403,10 @@ impl Ring {
         commit.free_extents(unwanted.map(|chunk| chunk.extent()));
     }
 
-    /// More chunks, until there are as many bytes as wanted, or no more can be had.
+    /// Adds chunks until the ring has the requested size, or no more space can be had.
     fn grow(&self, commit: &TxgWriter<'_>, mut count: usize, mut bytes: u64) -> Result<Vec<Chunk>> {
         let largest = commit.core.disk.store.segment_size();
-        // With parity a chunk has space for less than its size, but for no less than this part of it.
+        // With parity a chunk holds less than its size, but at least this part of it.
         let part = commit.core.space.largest_cell();
         let size = self.wanted * u64::from(part) / (CHUNKS_MAX as u64 - 2);
         let mut size = u32::try_from(size).unwrap_or(largest).next_power_of_two();
@@ -426,7 +425,7 @@ impl Ring {
                     let filled = fill(commit, &chunk);
                     let space = &commit.core.space;
                     if space.is_for_logs(chunk.group()) {
-                        // A log device that fails just now: no log is to be looked for there.
+                        // A log device is failing: no log may be there.
                         if filled.is_err() || !space.takes_logs(chunk.group()) {
                             commit.free_extents([extent]);
                             break;
@@ -467,7 +466,7 @@ impl Ring {
     }
 }
 
-/// Space for a chunk beside so many bytes of its ring: in a group for logs if there is one that has it.
+/// Allocates a chunk for a ring of `bytes` bytes: in a group for logs, if one has space.
 fn find_chunk(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<Extent> {
     let space = &commit.core.space;
     if bytes + u64::from(size) <= space.log_bytes()
@@ -475,7 +474,7 @@ fn find_chunk(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<Extent> {
     {
         return Ok(extent);
     }
-    // What others were promised is not for the log, nor the last that is free.
+    // The log does not take space that is reserved for others, nor the last free space.
     if (bytes + u64::from(size)) * FREE_PART > space.unreserved_bytes() {
         return Err(Error::NoSpace);
     }
@@ -483,7 +482,7 @@ fn find_chunk(commit: &TxgWriter<'_>, bytes: u64, size: u32) -> Result<Extent> {
     space.allocate(Class::Data, size / UNIT, None)
 }
 
-/// Writes a chunk whole. In a file, a block that was never written costs a flush much more.
+/// Writes a whole chunk once. In a file, a flush of a block that was never written takes much longer.
 fn fill(commit: &TxgWriter<'_>, chunk: &Chunk) -> Result<()> {
     static ZEROS: [u8; CHUNK_MIN as usize] = [0; CHUNK_MIN as usize];
     let store = &commit.core.disk.store;

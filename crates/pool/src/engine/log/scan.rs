@@ -1,4 +1,4 @@
-//! Reading a log from its head on.
+//! Reads a log from its head on.
 
 use store::{SegmentId, UNIT};
 
@@ -7,38 +7,37 @@ use crate::format::log_head::{LogHead, capacity};
 use crate::format::pointer::{Identity, Place, RECORD_MAX, checksum};
 use crate::storage::reader::PoolReader;
 
-/// Behind a bad entry the next one begins within so many bytes, if there is one.
+/// After a bad entry, the next entry begins within this many bytes, if there is one.
 const LOOK_AHEAD: u32 = RECORD_MAX + 2 * UNIT;
 
 /// How a log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogEnd {
-    /// Where it was last written.
+    /// At the last entry that was written.
     Whole {
-        /// How many entries it has.
+        /// The number of entries.
         entries: u64,
     },
-    /// At an entry that is damaged and had been durable once: what it and those behind it held is
-    /// lost.
+    /// At a damaged entry that was durable once. Its changes, and those of later entries, are lost.
     Damaged {
-        /// How many entries come before.
+        /// The number of entries before it.
         entries: u64,
     },
-    /// At a place that cannot be read now, so it is unknown whether there are more entries.
+    /// At a place that cannot be read now. It is unknown whether there are more entries.
     Unreadable {
         /// How many entries come before.
         entries: u64,
     },
 }
 
-/// An entry as its key holder reads it.
+/// An entry, for its key holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its number in the chain.
+    /// Its sequence number in the chain.
     pub sequence: u64,
     /// How the payload is sealed.
     pub identity: Identity,
-    /// What is sealed.
+    /// The sealed payload.
     pub payload: Vec<u8>,
 }
 
@@ -64,7 +63,7 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// How the log ended, once there is no next entry.
+    /// How the log ended, after the last entry.
     pub fn end(&self) -> LogEnd {
         let entries = self.sequence - self.head.sequence;
         match self.proof_of_loss() {
@@ -74,14 +73,14 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// The group of devices on which the next entry may be, and cannot be read.
+    /// The group of devices where the next entry may be, if it cannot be read.
     pub(crate) fn unreadable(&self) -> Option<u32> {
         let mut places = self.next_places().into_iter();
         let (chunk, offset) = places.find(|(chunk, offset)| !self.is_known(*chunk, *offset))?;
         Some(self.at(chunk, offset)?.0.group())
     }
 
-    /// Whether the next entry would be found if it were at a place.
+    /// Whether an entry at a place would be found.
     fn is_known(&self, chunk: usize, offset: u32) -> bool {
         let Some((segment, at, _)) = self.at(chunk, offset) else {
             return true;
@@ -106,7 +105,7 @@ impl<'a> LogReader<'a> {
             })
     }
 
-    /// An entry that says that the next one was durable once.
+    /// Finds a later entry: it proves that the next one was durable once.
     pub(crate) fn proof_of_loss(&self) -> Option<RawEntry> {
         let rest = (0..LOOK_AHEAD / UNIT).map(|unit| (self.chunk, self.offset + unit * UNIT));
         let shows_loss =
@@ -123,7 +122,7 @@ impl<'a> LogReader<'a> {
         Some(found)
     }
 
-    /// Where the next entry may be: it may not have fitted behind the last one.
+    /// The places where the next entry may be: after the last one, or in the next chunk.
     fn next_places(&self) -> [(usize, u32); 2] {
         [(self.chunk, self.offset), (self.chunk + 1, 0)]
     }
@@ -134,8 +133,8 @@ impl<'a> LogReader<'a> {
         self.sequence += 1;
     }
 
-    /// The places of records that only the log points to. The headers alone are read, so an entry that
-    /// is not whole may say anything.
+    /// The places of records that only the log points to. Reads only headers, so an incomplete entry can name any
+    /// place.
     pub(crate) fn claims(&mut self) -> Vec<Place> {
         let mut all = Vec::new();
         loop {
@@ -152,13 +151,13 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// The entries with their places, for copying them without the key.
+    /// The entries with their places, to copy them without the key.
     pub(crate) fn raw(&mut self) -> impl Iterator<Item = RawEntry> {
         std::iter::from_fn(|| self.advance())
     }
 
-    /// A whole entry of this log at a place that is `wanted`, from the first member that has it. One
-    /// that lacks it may have an older one there.
+    /// A complete and `wanted` entry of this log at a place, from the first member that has it. A member without it
+    /// may have an older entry there.
     fn entry(
         &self,
         chunk: usize,
@@ -173,7 +172,7 @@ impl<'a> LogReader<'a> {
         })
     }
 
-    /// Whether a record is where an entry says. If it is not, it was not durable yet, and the entry neither.
+    /// Whether a record is where an entry says. If not, neither the record nor the entry was durable.
     fn is_there(&self, place: &Place) -> bool {
         let mut buf = vec![0; place.disk_size() as usize];
         let fetched = self.disk.fetch(place, &mut buf, &mut |bytes| {
@@ -182,8 +181,8 @@ impl<'a> LogReader<'a> {
         fetched.is_ok()
     }
 
-    /// What the members have at a place, up to the end of the places that it points to, where that begins
-    /// like an entry of this log that is `wanted`.
+    /// The beginnings of `wanted` entries of this log that the members have at a place, with the places that they
+    /// point to.
     fn beginnings(
         &self,
         chunk: usize,
@@ -194,7 +193,7 @@ impl<'a> LogReader<'a> {
         heads.filter_map(|begins| begins.with_places(self.disk))
     }
 
-    /// The entries that the members have at a place and that are `wanted`. Only the first unit of each is read.
+    /// The `wanted` entries that the members have at a place. Reads only the first unit of each.
     fn heads(
         &self,
         chunk: usize,
@@ -227,7 +226,7 @@ impl<'a> LogReader<'a> {
         })
     }
 
-    /// A place in the ring, and how much space there is from there on.
+    /// A place in the ring, and the bytes from there to the end of its chunk.
     fn at(&self, chunk: usize, offset: u32) -> Option<(SegmentId, u32, u32)> {
         let run = self.head.chunks.get(chunk)?;
         let shape = self.disk.store.shape(run.segment().group());
@@ -243,7 +242,7 @@ impl<'a> LogReader<'a> {
 /// An entry as it lies in a log.
 pub(crate) struct RawEntry {
     pub(crate) head: EntryHead,
-    /// The member that it was read from.
+    /// The member that it was read from, by number.
     member: usize,
     pub(crate) segment: SegmentId,
     pub(crate) offset: u32,

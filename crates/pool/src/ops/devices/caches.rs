@@ -1,4 +1,4 @@
-//! Cache devices joining a pool, leaving it, and being away.
+//! Adds and removes cache devices, and takes them offline.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::format::features::FEATURE_CACHES;
 use crate::ops::pool::Pool;
 use crate::storage::cache_device::CacheDevice;
 
-/// How a cache device does.
+/// The state of a cache device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheState {
-    /// It is used.
+    /// It is in use.
     Online,
     /// It is not in use: it was taken offline, or could not be opened.
     Away,
@@ -63,7 +63,7 @@ impl Pool {
         state.config.caches.iter().map(info).collect()
     }
 
-    /// What the cache devices hold together, and how often that was what was wanted.
+    /// The contents of all cache devices together, and the hits.
     pub fn second_level(&self) -> CacheTotals {
         self.engine.disk.caches.totals()
     }
@@ -101,8 +101,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Uses a cache device that the pool has and does not use: after an import, or when it was away. It is
-    /// empty.
+    /// Starts to use a cache device of the pool, after an import or when it was away. It is empty.
     ///
     /// # Errors
     /// [`store::Error::NotThatCache`] if the device is another one by now.
@@ -131,7 +130,7 @@ impl Pool {
         });
     }
 
-    /// Does without a cache device until it is used again, or the pool imported, and closes it.
+    /// Closes a cache device until it is used again, or until the next import.
     pub fn offline_cache(&self, guid: u64) {
         let caches = &self.engine.disk.caches;
         caches.change(|devices| devices.retain(|device| device.guid != guid));
@@ -163,7 +162,7 @@ impl Pool {
         Some(device.range().clone())
     }
 
-    /// Erases the cache devices of a pool that is no more, as far as they can be.
+    /// Erases the cache devices of a destroyed pool, if possible.
     pub(crate) fn erase_caches(&self) {
         for cache in self.caches() {
             let range = self.cache_range(cache.guid);
@@ -172,7 +171,7 @@ impl Pool {
         }
     }
 
-    /// Waits until what was read up to now is in the cache, as far as it will be. Without threads
+    /// Waits until all waiting writes to cache devices are done. Without threads
     /// ([`Env::has_threads`](crate::Env::has_threads)) it writes that itself. For tests and measurements.
     pub fn drain_caches(&self) {
         let devices = self.engine.disk.caches.devices();

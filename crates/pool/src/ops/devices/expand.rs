@@ -1,8 +1,8 @@
 //! Devices that became larger, and the groups that have more space for it.
 //!
-//! A device that became larger is used whole as soon as the header at its end has moved. Its group has more
-//! segments when each of its devices has space for them, with the commit that says so. Nothing is placed
-//! there before that is durable.
+//! The new space of a device can be used when the header at its end has moved. The group gets more segments when
+//! each of its devices has space for them. A commit lists the new segments. Nothing is placed there before this
+//! commit is durable.
 
 use store::{MemberInfo, MemberState, UNIT};
 
@@ -17,18 +17,18 @@ const GROUP_UNITS_MAX: u64 = 1 << 40;
 
 const NOT_IN_USE: &str = "it is not in use; bring it online first, without -e";
 
-/// What a pool could gain from a device.
+/// The possible gain from a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expandable {
     /// Which device.
     pub guid: u64,
-    /// Bytes that it has and the pool does not use.
+    /// The bytes of the device that the pool does not use.
     pub unused: u64,
-    /// Bytes for records that its group would gain if all of its devices were used whole.
+    /// The bytes for records that its group would gain if all of its devices were used completely.
     pub gain: u64,
 }
 
-/// What a pool has gained.
+/// The gain of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gained {
     /// Bytes of the device that the pool uses now and did not before.
@@ -37,7 +37,7 @@ pub struct Gained {
     pub records: u64,
 }
 
-/// What a group could have.
+/// The possible size of a group.
 struct Growth {
     /// How many segments there would be on each device.
     each: u32,
@@ -46,7 +46,7 @@ struct Growth {
 }
 
 impl Pool {
-    /// What the pool could gain from its devices as they are now, of each from which it could gain something.
+    /// The possible gain from each device that became larger.
     pub fn expandable(&self) -> Vec<Expandable> {
         let store = &self.engine.disk.store;
         store.refresh_sizes();
@@ -74,7 +74,7 @@ impl Pool {
         all.collect()
     }
 
-    /// Uses all of a device that became larger, and what its group has gained by that.
+    /// Uses all of a device that became larger, and the new segments of its group.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is not one that can grow, or is smaller than it was.
@@ -140,8 +140,8 @@ impl Pool {
         Ok(gained)
     }
 
-    /// How many segments a group would have if each device that is there had space for as many as `has` says,
-    /// and each other one for what it had space for when it was there last.
+    /// The possible size of a group: `has` gives the number of segments of each present device. For a missing
+    /// device its last size counts.
     fn growth_of(
         &self,
         config: &Config,
@@ -172,7 +172,7 @@ impl Pool {
     }
 }
 
-/// Whether a device is one that can grow, or why it is not.
+/// Whether a device can grow, or why it cannot.
 fn can_grow(config: &Config, device: &ConfigDevice) -> std::result::Result<(), &'static str> {
     if !device.is_member() {
         return Err("it is a spare, and is used whole when it takes the place of another device");

@@ -1,4 +1,4 @@
-//! Groups of devices that are there for logs only: joining and leaving.
+//! Adds and removes groups of devices that are for logs only.
 
 use crate::engine::gate::Engine;
 use std::sync::Weak;
@@ -14,15 +14,15 @@ use crate::format::extent::Extent;
 use crate::ops::pool::Pool;
 use crate::storage::writer::txg::TxgWriter;
 
-/// A group for logs has no more segments than this: what is synced within a few seconds is not much.
+/// The largest number of segments of a log group: the data synced in a few seconds is not much.
 pub(crate) const LOG_SEGMENTS_MAX: u32 = 1024;
 
-/// A log that is in use has left a group after so many commits, whatever is written to it meanwhile.
+/// The commits after which a log in use has left a group, even while it is written to.
 const COMMITS_MAX: usize = 8;
 
 impl Pool {
-    /// Adds devices that hold the same, for logs only. What is synced from now on goes there as long as one
-    /// of them works, and is as safe as they are until the next commit.
+    /// Adds a mirror for logs only. Synced data goes there as long as one of its devices works. Until the next
+    /// commit, the data is as safe as these devices.
     ///
     /// # Errors
     /// [`Error::Device`] if the pool has had too many log devices; as [`Pool::add_group`].
@@ -36,7 +36,7 @@ impl Pool {
         self.add(devices, 0, Purpose::Logs, origin)
     }
 
-    /// Takes a group of devices for logs out of the pool. What waits in logs there moves to another place.
+    /// Removes a log group from the pool. Waiting logs move to other places.
     ///
     /// # Errors
     /// [`Error::Device`] if the group is not for logs;
@@ -73,8 +73,7 @@ impl Pool {
         engine.release(&spares, true)
     }
 
-    /// Has every log leave a group that is for logs, to which nothing comes any more until what is
-    /// returned is dropped.
+    /// Moves all logs out of a log group. Nothing is placed there until the returned value is dropped.
     pub(crate) fn leave_group(&self, group: u16) -> Result<Barred<'_>> {
         self.engine.check_writable()?;
         let purpose = self.engine.state.read().config.purpose(group);
@@ -89,7 +88,7 @@ impl Pool {
         Ok(barred)
     }
 
-    /// Whether a group that is for logs would do no more without a device.
+    /// The log group that would have no working device without this one.
     pub(crate) fn is_last_for_logs(&self, guid: u64) -> Option<u16> {
         let state = self.engine.state.read();
         let config = &state.config;
@@ -102,7 +101,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// Cuts logs off where they are lost, and says so. What comes before is still there to be replayed.
+    /// Cuts lost parts off logs, and reports it. Earlier entries can still be replayed.
     pub(crate) fn give_up_lost_logs(&self) -> Result<Vec<String>> {
         self.engine.commit_with(|commit, state| {
             let mut said = Vec::new();
@@ -135,7 +134,7 @@ impl Pool {
         })
     }
 
-    /// Has every log leave a group in which nothing is placed any more.
+    /// Moves all logs out of a group in which nothing is placed any more.
     pub(crate) fn leave_logs(&self, group: u16) -> Result<()> {
         let engine = &self.engine;
         for _ in 0..COMMITS_MAX {
@@ -178,7 +177,7 @@ fn say_given_up(
     Ok(())
 }
 
-/// Moves the logs of datasets that are not in use. Those of others move with their commits.
+/// Moves the logs of datasets that are not open. Logs of open datasets move with their commits.
 fn move_waiting(
     engine: &Engine,
     commit: &TxgWriter<'_>,

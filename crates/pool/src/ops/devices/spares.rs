@@ -1,4 +1,4 @@
-//! Spares that step in for devices that fail or are missing.
+//! Spares that replace failed or missing devices.
 
 use crate::engine::history::log_own;
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::format::config::{ConfigDevice, DeviceState};
 use crate::ops::pool::Pool;
 
 impl Pool {
-    /// Has spares take the place of devices that failed or are missing. True if one did.
+    /// Replaces failed or missing devices by spares. True if a spare was used.
     ///
     /// # Errors
     /// As [`Pool::commit`]. A spare that fails is passed over.

@@ -10,14 +10,14 @@ use crate::storage::nodes::Nodes;
 
 /// A difference between two states of an array.
 pub(crate) enum Change<'a> {
-    /// A slot has this record, and had another or none.
+    /// A slot has this record. Before it had another one, or none.
     Record(u64, &'a RecordPtr),
-    /// So many slots have no record, and some of them had.
+    /// These slots have no record. Before some of them had one.
     Empty(u64, u64),
 }
 
-/// Shows, in the order of slots from `from` on, how a newer state of an array differs from an older one.
-/// What both have is not descended into.
+/// Visits the differences between an older and a newer state of an array, in the order of slots, from `from` on.
+/// Does not read subtrees that both states share.
 pub(crate) fn diff(
     nodes: &dyn Nodes,
     older: &RecordPtr,
@@ -41,13 +41,13 @@ pub(crate) fn diff(
 struct Diff<'a> {
     nodes: &'a dyn Nodes,
     from: u64,
-    /// How many nodes there can still be.
+    /// The number of nodes that can still be read.
     left: u64,
     each: &'a mut dyn FnMut(Change<'_>) -> Result<()>,
 }
 
 impl Diff<'_> {
-    /// Compares what lies below a level, where the tree of either state may end lower.
+    /// Compares two subtrees below a level. The tree of each state may be lower.
     fn below(&mut self, level: u8, older: &RecordPtr, newer: &RecordPtr, first: u64) -> Result<()> {
         let end = first.saturating_add(coverage(level)).min(SLOT_LIMIT);
         if older == newer || end <= self.from {
@@ -71,10 +71,10 @@ impl Diff<'_> {
     }
 }
 
-/// What hangs below a pointer at a level.
+/// A subtree at a level.
 enum Children {
     Node(Arc<Node>),
-    /// The tree ends below this level; it would be the first child.
+    /// The tree is lower than this level. It would be the first child.
     Lower(RecordPtr),
 }
 
@@ -125,6 +125,6 @@ fn last_below(
             return Ok(found);
         }
     }
-    // Nothing in it is so young: something was taken out of it.
+    // No record in it is this young: one was removed from it.
     Ok(None)
 }

@@ -1,11 +1,11 @@
 //! Arrays: sparse rows of records, versioned by copy-on-write.
 //!
-//! An array is a radix tree of nodes over slot numbers. A pointer to its root is the whole array as
-//! it was when that root was written; an array without records is the empty pointer. The level of
-//! the root says how many slots it covers.
+//! An array is a radix tree of nodes over slot numbers. A pointer to a root is the whole array at the time when
+//! that root was written. The empty pointer is an array without records. The level of the root says how many slots
+//! the array covers.
 //!
-//! What the open transaction group changes is kept beside the tree ([`overlay`]) and worked into new
-//! nodes when the group is committed ([`update`]); [`walk`] reads, [`mod@diff`] compares.
+//! Changes of the open transaction group are kept beside the tree ([`overlay`]). The commit writes them into new
+//! nodes ([`update`]). [`walk`] reads arrays, [`mod@diff`] compares them.
 
 pub(crate) mod diff;
 pub(crate) mod overlay;

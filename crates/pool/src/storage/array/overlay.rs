@@ -1,7 +1,7 @@
 //! The changes of a transaction group to an array, before they are written into nodes.
 //!
-//! An overlay holds only the slots that were changed, so that changing one needs no node, and so
-//! that the group being written and the one being filled cannot overwrite each other's slots.
+//! An overlay has only the changed slots. So a change needs no node, and the group that is written and the open
+//! group cannot overwrite each other's slots.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Edits {
         (self.mask & (1 << index) != 0).then(|| self.slots[index])
     }
 
-    /// The changed slots: their index in the node, and what they hold now.
+    /// The changed slots: the index in the node, and the new pointer.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &RecordPtr)> {
         self.slots
             .iter()
@@ -43,14 +43,14 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// What the group put into a slot: a record, the empty pointer, or `None` if it left it alone.
+    /// The change of the group to a slot: a record, the empty pointer, or `None` if the slot did not change.
     pub(crate) fn get(&self, slot: u64) -> Option<RecordPtr> {
         self.nodes
             .get(&(slot / FANOUT as u64))?
             .get((slot % FANOUT as u64) as usize)
     }
 
-    /// Changes a slot, and returns what this group had put there before.
+    /// Changes a slot. Returns the earlier change of this group.
     pub(crate) fn put(&mut self, slot: u64, ptr: RecordPtr) -> Option<RecordPtr> {
         let edits = self
             .nodes
@@ -63,8 +63,8 @@ impl Overlay {
         before
     }
 
-    /// How many nodes of an array of `height` levels have to be written anew for a change of this
-    /// slot, besides those for the changes that are here already.
+    /// The number of additional nodes, in an array of `height` levels, that have to be written for a change of this
+    /// slot.
     pub(crate) fn new_nodes(&self, slot: u64, height: u8) -> u64 {
         let leaf = slot / FANOUT as u64;
         let before = self.nodes.range(..=leaf).next_back();
@@ -73,7 +73,7 @@ impl Overlay {
         nodes_above(leaf, height, &neighbours)
     }
 
-    /// The first slot in the range that the group changed, and what it holds now.
+    /// The first changed slot in the range, and its new pointer.
     pub(crate) fn next(&self, from: u64, before: u64) -> Option<(u64, RecordPtr)> {
         let fanout = FANOUT as u64;
         self.nodes

@@ -1,7 +1,7 @@
 //! Writes the changes of a transaction group into the nodes of an array.
 //!
-//! Changed nodes are written anew from the bottom up, and nothing is overwritten. Whatever the new
-//! tree no longer points to is reported, so that its space can be freed or kept for a snapshot.
+//! Changed nodes are written to new places, from the bottom up. Nothing is overwritten. Pointers that the new tree
+//! no longer has are reported, so that their space is freed or kept for a snapshot.
 
 use crate::error::Result;
 use crate::format::node::{FANOUT, Node, child_index, coverage, level_for};
@@ -9,7 +9,7 @@ use crate::format::pointer::RecordPtr;
 use crate::storage::array::Edits;
 use crate::storage::nodes::Nodes;
 
-/// Takes new nodes, and is told of pointers that are added and removed.
+/// Receives the new nodes, and the added and removed pointers.
 pub(crate) trait Target {
     /// The array points to this record or node from now on.
     fn born(&mut self, ptr: &RecordPtr);
@@ -35,8 +35,7 @@ pub(crate) fn update(
     Update { nodes, target }.node(level, root, edits)
 }
 
-/// Gives an array the height of another that holds the same: puts nodes above its root, or takes those
-/// away that have a first child only.
+/// Gives an array another height: adds nodes above its root, or removes nodes that have only a first child.
 pub(crate) fn relevel(
     nodes: &dyn Nodes,
     root: &RecordPtr,
@@ -64,7 +63,7 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// Applies edits to the node at `old`, which covers them all, or will at `level`.
+    /// Applies edits to the node at `old`. At `level` the node covers all of them.
     fn node(&mut self, level: u8, old: &RecordPtr, edits: &[(u64, &Edits)]) -> Result<RecordPtr> {
         let covered = edits.first().map_or(0, |edit| edit.0 * FANOUT as u64);
         let mut node = self.load(level, old, covered)?;
@@ -84,7 +83,7 @@ impl Update<'_> {
         self.place(node, level)
     }
 
-    /// The node at `old`; if that lies lower than `level`, a node that has it as its first child.
+    /// The node at `old`, or a new node with `old` as its first child if `old` is lower than `level`.
     fn load(&self, level: u8, old: &RecordPtr, slot: u64) -> Result<Node> {
         if old.is_empty() {
             return Ok(Node::empty());

@@ -1,4 +1,4 @@
-//! Reading arrays.
+//! Reads arrays.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(crate) fn get_by(
     Ok(ptr)
 }
 
-/// What a visitor meets.
+/// An item that a visitor gets.
 pub(crate) enum Visit<'a> {
     /// A node and the first slot that it covers, after everything below it.
     Node(u64, &'a RecordPtr),
@@ -48,10 +48,9 @@ pub(crate) enum Visit<'a> {
     Record(u64, &'a RecordPtr),
 }
 
-/// Visits, in the order of their slots, the records at or after `from` that were born after
-/// `min_birth`, and the nodes above them, each after its children. What was born earlier is not
-/// descended into: nothing below it can be younger. A node of which only slots before `from` are
-/// left out is visited; one that ends before `from` is not.
+/// Visits the records at or after `from` that were born after `min_birth`, in the order of slots, and the nodes
+/// above them, each node after its children. Does not read older subtrees: nothing below an older node is younger.
+/// Visits a node that begins before `from` and ends after it.
 pub(crate) fn visit<B>(
     nodes: &dyn Nodes,
     root: &RecordPtr,
@@ -62,8 +61,8 @@ pub(crate) fn visit<B>(
     visit_within(nodes, root, (from, min_birth), &mut nodes.units(), visitor)
 }
 
-/// As [`visit`]; `left` limits the visited nodes and unshared records. Each of them has a place of its own, so there are
-/// no more of them than units, unless a forged tree has many ways to the same node.
+/// As [`visit`]; `left` limits the visited nodes and unshared records. Each of them has a place of its own. So
+/// there are at most as many as units, unless a forged tree has many paths to the same node.
 pub(crate) fn visit_within<B>(
     nodes: &dyn Nodes,
     root: &RecordPtr,
@@ -116,7 +115,7 @@ pub(crate) fn too_many() -> Error {
     Error::inconsistent("tree of nodes", detail)
 }
 
-/// Shows every record of an array, in the order of their slots.
+/// Visits every record of an array, in the order of slots.
 pub(crate) fn each_record(
     nodes: &dyn Nodes,
     root: &RecordPtr,
@@ -158,8 +157,8 @@ pub(crate) fn next(
     })
 }
 
-/// Shows the records and nodes of an older state of an array that a newer one has not in their places.
-/// What both have is not descended into.
+/// Visits the records and nodes of an older state of an array that the newer state does not have in the same
+/// places. Does not read subtrees that both states share.
 pub(crate) fn gone(
     nodes: &dyn Nodes,
     older: &RecordPtr,
@@ -169,7 +168,7 @@ pub(crate) fn gone(
     check_root(older)?;
     check_root(newer)?;
     let mut newer = *newer;
-    // A tree that grew has the older root, or what became of it, at its left edge.
+    // A tree that grew has the older root, or its successor, at the left edge.
     while !older.is_empty() && newer.level() > older.level() {
         newer = nodes.node(&newer, newer.level(), 0)?.children[0];
     }
@@ -195,7 +194,7 @@ fn gone_below(
         return Ok(());
     }
     let children = nodes.node(older, level, first)?;
-    // A tree that has become lower has its root where an only child was.
+    // A tree that became lower has its root where an only child was.
     let others = match newer.level() {
         same if same == level => Some(nodes.node(newer, level, first)?),
         _ => None,
@@ -262,7 +261,7 @@ fn unreadable_below(
         return None;
     }
     if *left == 0 {
-        // Nothing in it can be relied on.
+        // Its contents cannot be trusted.
         return Some((0, LEVEL_MAX));
     }
     *left -= 1;

@@ -1,4 +1,4 @@
-//! A cache device in use: its index, what waits to be written to it, and the thread that writes.
+//! A cache device in use: its index, its waiting writes, and the thread that writes.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -12,11 +12,11 @@ use store::{CacheRange, ErrorCounts, UNIT};
 use super::index::{ENTRIES_MAX, Index, Key, Span};
 use crate::format::pointer::checksum;
 
-/// More than this does not wait; what comes then is not cached. Bytes.
+/// The largest number of waiting bytes. Above it, records are not cached.
 const WAITING_MAX: usize = 16 << 20;
-/// So much is written at once. Bytes.
+/// The bytes of one write.
 const BATCH: usize = 1 << 20;
-/// A device of which more reads than this fail is not used any more.
+/// After more failed reads than this, a device is not used any more.
 const FAILED_READS_MAX: u64 = 16;
 
 /// A cache device. When it is dropped its thread ends.
@@ -37,7 +37,7 @@ struct Inner {
     bad: AtomicU64,
 }
 
-/// What waits to be written.
+/// The waiting writes.
 #[derive(Default)]
 struct Waiting {
     records: VecDeque<(Key, Vec<u8>)>,
@@ -47,8 +47,7 @@ struct Waiting {
 }
 
 impl CacheDevice {
-    /// Uses a device, of whose contents nothing is known. Without a thread only [`CacheDevice::drain`] writes
-    /// to it.
+    /// Starts to use a device, with an empty index. Without a thread, only [`CacheDevice::drain`] writes to it.
     pub(crate) fn start(range: CacheRange, guid: u64, has_thread: bool) -> CacheDevice {
         let inner = Arc::new(Inner {
             index: Mutex::new(Index::new(range.units(), ENTRIES_MAX)),
@@ -75,7 +74,7 @@ impl CacheDevice {
         self.inner.has_failed.load(Ordering::Acquire)
     }
 
-    /// Bytes that it holds, and may hold.
+    /// The bytes in use, and the capacity.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let bytes = |units: u64| units * u64::from(UNIT);
         let held = self.inner.index.lock().held();
@@ -90,12 +89,12 @@ impl CacheDevice {
         }
     }
 
-    /// Fills `buf` with the bytes that have a checksum, if they are here, all of them and whole.
+    /// Fills `buf` with the bytes that have a checksum, if the device has them and they are good.
     pub(crate) fn find(&self, sum: &[u8; 16], buf: &mut [u8]) -> bool {
         !self.has_failed() && self.inner.find(sum, buf)
     }
 
-    /// Has bytes written when there is time, unless too many wait.
+    /// Queues bytes to be written, unless too many are waiting.
     pub(crate) fn offer(&self, sum: &[u8; 16], bytes: &[u8]) {
         let key = key_of(sum);
         if self.has_failed() || self.inner.index.lock().get(key).is_some() {
@@ -109,7 +108,7 @@ impl CacheDevice {
         }
     }
 
-    /// Waits until nothing waits to be written. Without a thread it writes that itself.
+    /// Waits until all waiting bytes are written. Without a thread, writes them itself.
     pub(crate) fn drain(&self) {
         if self.writer.is_none() {
             return self.inner.write_waiting();
@@ -121,7 +120,7 @@ impl CacheDevice {
     }
 }
 
-/// Starts the thread that writes; none if there can be none.
+/// Starts the thread that writes. `None` if the environment has no threads.
 fn start_writer(inner: &Arc<Inner>) -> Option<JoinHandle<()>> {
     let writes = Arc::clone(inner);
     let writer = std::thread::Builder::new().name("cache".into());
@@ -141,7 +140,7 @@ impl Drop for CacheDevice {
         }
         self.inner.changed.notify_all();
         if let Some(writer) = self.writer.take() {
-            // Its panic message is logged already, and what it wrote is not needed.
+            // The panic is logged already, and the contents of the cache are not needed.
             let _ = writer.join();
         }
     }
@@ -157,7 +156,7 @@ impl Inner {
         match self.range.read(span.start, buf) {
             Ok(()) if checksum(buf) == *sum => true,
             Ok(()) => {
-                // If it is there no more, its place was given to another meanwhile.
+                // If the entry is gone, its place was reused meanwhile.
                 if self.index.lock().remove(key, span.start) {
                     self.bad.fetch_add(1, Ordering::Relaxed);
                 }
@@ -174,7 +173,7 @@ impl Inner {
         }
     }
 
-    /// Does without the device. The pool does not miss it.
+    /// Stops using the device. The pool does not need it.
     fn fail(&self, error: &store::Error) {
         if !self.has_failed.swap(true, Ordering::AcqRel) {
             let device = self.range.name();
@@ -204,7 +203,7 @@ impl Inner {
         }
     }
 
-    /// Writes what waits now.
+    /// Writes the waiting bytes.
     fn write_waiting(&self) {
         loop {
             let batch = self.waiting.lock().take_batch();
@@ -217,12 +216,12 @@ impl Inner {
         }
     }
 
-    /// Writes records one behind the other, and enters them once they are there.
+    /// Writes records one after the other, and then enters them into the index.
     fn write(&self, mut batch: Vec<(Key, Vec<u8>)>) {
         let mut spans = Vec::with_capacity(batch.len());
         let start = {
             let mut index = self.index.lock();
-            // What was read twice before it came here.
+            // The record was read twice before it was written here.
             batch.dedup_by_key(|(key, _)| *key);
             batch.retain(|(key, _)| index.get(*key).is_none());
             let units = batch.iter().map(|(_, bytes)| units_of(bytes.len())).sum();
@@ -251,7 +250,7 @@ impl Inner {
 }
 
 impl Waiting {
-    /// As many as fit one write, at least one.
+    /// As many records as fit into one write, at least one.
     fn take_batch(&mut self) -> Vec<(Key, Vec<u8>)> {
         let (mut batch, mut taken) = (Vec::new(), 0);
         while let Some((_, bytes)) = self.records.front()

@@ -1,4 +1,4 @@
-//! The cache devices that a pool uses, and what may go there.
+//! The cache devices that a pool uses, and the records that may go there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,7 +65,7 @@ impl CacheDevices {
         found
     }
 
-    /// Has bytes that were read written to one of the devices.
+    /// Queues bytes that were read, to be written to one of the devices.
     pub(crate) fn offer(&self, sum: &[u8; 16], bytes: &[u8]) {
         if !self.is_used.load(Ordering::Acquire) {
             return;
@@ -77,7 +77,7 @@ impl CacheDevices {
         }
     }
 
-    /// What the devices hold together, and how often that was what was wanted.
+    /// The contents of all devices together, and the hits.
     pub(crate) fn totals(&self) -> CacheTotals {
         let mut totals = CacheTotals {
             hits: self.hits.load(Ordering::Relaxed),

@@ -1,4 +1,4 @@
-//! What is where on a cache device: a ring in which the newest replaces the oldest.
+//! The index of a cache device: a ring, in which the newest entry replaces the oldest.
 //!
 //! It is in memory only. An entry takes 32 bytes and the spare space of two tables: about 50, and 71 at
 //! most.
@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-/// Names a record or node: the beginning of its checksum. Two that agree in it cost a miss.
+/// Identifies a record or node by the beginning of its checksum. Two with the same beginning cause a miss.
 pub(crate) type Key = u64;
 
 /// A device has no more entries than this, which is 200 MiB of memory, or with records of 128 KiB 512 GiB.
@@ -26,10 +26,10 @@ pub(crate) struct Index {
     entries_max: usize,
     /// Where the next entry goes.
     head: u32,
-    /// By what is looked for. What its places are found to be is of no consequence to an attacker: keys
-    /// are checksums.
+    /// The entries by key. A fixed hash is enough: the keys are checksums, and an attacker gains nothing from
+    /// collisions.
     spans: HashMap<Key, Span, BuildHasherDefault<DefaultHasher>>,
-    /// The oldest first; some of them are not there any more.
+    /// The oldest first. Some of them are removed already.
     order: VecDeque<(Key, u32)>,
     /// Units that are in use.
     held: u64,
@@ -51,12 +51,12 @@ impl Index {
         self.spans.get(&key).copied()
     }
 
-    /// How many units hold something.
+    /// The number of used units.
     pub(crate) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Makes space for so many units in a row: what is there is forgotten. `None` if there are not as many.
+    /// Frees a run of `units` units by forgetting its entries. `None` if the device is smaller.
     pub(crate) fn make_space(&mut self, units: u32) -> Option<u32> {
         if units > self.units {
             return None;
@@ -86,7 +86,7 @@ impl Index {
         }
     }
 
-    /// Enters what was written where space was made for it, in that order.
+    /// Enters records that were written to a freed run, in order.
     pub(crate) fn insert(&mut self, key: Key, span: Span) {
         if let Some(old) = self.spans.insert(key, span) {
             self.held -= u64::from(old.units);

@@ -1,10 +1,9 @@
 //! The second-level cache: sealed records and nodes on devices that are faster than those of the pool.
 //!
-//! What was read from the pool is written there by a thread of its own, as it is, and found again by its
-//! checksum. So it takes no key, and what is found is what was wanted, or nothing: bytes that have another
-//! checksum are a miss. Nothing is written there first, and nothing waits for it to be written. A device
-//! that fails is done without. What is where is in memory only: after an import the cache is empty, and
-//! nothing in it can be older than the pool.
+//! A thread writes records that were read from the pool to the cache device, as they are. They are found again by
+//! their checksum. So no key is needed, and a hit is always right: bytes with another checksum are a miss. No data
+//! is only there, and no thread waits for a write there. If the device fails, the pool stops using it. The index is
+//! in memory only. So the cache is empty after an import, and it is never older than the pool.
 
 mod device;
 mod devices;

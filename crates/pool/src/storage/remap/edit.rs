@@ -1,4 +1,4 @@
-//! Changing the remap table, in commits.
+//! Changes the remap table, in commits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{ControlFlow, Range};
@@ -16,11 +16,11 @@ use crate::storage::array::Overlay;
 use crate::storage::array::walk::{self, Visit};
 use crate::storage::writer::txg::TxgWriter;
 
-/// What a task had found changed, to go back to.
+/// The changes before a task, to undo it.
 pub(crate) struct Undo(BTreeMap<u64, Page>);
 
 impl Remap {
-    /// What the commit under way has changed up to now.
+    /// The changes of the running commit so far.
     pub(crate) fn mark(&self) -> Undo {
         Undo(self.pending.lock().clone())
     }
@@ -46,8 +46,8 @@ impl Remap {
         Ok(true)
     }
 
-    /// Works what the transaction group frees into the table, and returns what is to be freed in the
-    /// bitmaps: of a removed group the places that the table named, and what is copied already with its copy.
+    /// Removes the units that the transaction group frees from the table. Returns the units to free in the bitmaps:
+    /// for a removed group the new places, and for copied units also their copies.
     pub(crate) fn free(&self, config: &Config, freed: Vec<Extent>) -> Result<Vec<Extent>> {
         let mut all = Vec::with_capacity(freed.len());
         let table = self.now();
@@ -83,8 +83,8 @@ impl Remap {
         let pieces = match self.remove(table, &extent) {
             Ok(pieces) => pieces,
             Err(error) if error.is_loss() => {
-                tracing::error!(%error, ?extent, "a page of the remap table is lost; the space of what it \
-                    names is not given back while the pool lives");
+                tracing::error!(%error, ?extent, "a page of the remap table is lost; the space that it \
+                    names stays allocated as long as the pool exists");
                 return Ok(());
             }
             Err(error) => return Err(error),

@@ -1,14 +1,13 @@
 //! Remapping: reads records whose group of devices was removed.
 //!
-//! A pointer says where its record lies, and is itself hashed and sealed in by what is above it and
-//! listed in deadlists; so it is not changed when a group is removed. What lay there is copied to other
-//! groups, and the *remap table* says where each run of units is now. While the copying goes on
-//! all readers use the old places, which stay allocated, and the table only says where the copy is: so
-//! it can be given up at any time. When all that is allocated in the group has a copy one commit makes
-//! the table count, and the group is not there any more.
+//! A pointer has the place of its record. Nodes above hash the pointer, seals cover it, and deadlists list it. So
+//! pointers do not change when a group is removed. The data of the group is copied to other groups, and the *remap
+//! table* has the new place of each run of units. During the copying, all readers use the old places, which stay
+//! allocated. So the removal can be stopped at any time. When every allocated unit of the group has a copy, one
+//! commit makes the table valid, and the group is gone.
 //!
-//! An entry goes when what it stands for is freed; the place that it names is freed with it. With its
-//! last entry a removed group is gone for good.
+//! An entry is removed when its old place is freed. Its new place is freed at the same time. With its last entry,
+//! the removed group is forgotten.
 
 mod edit;
 mod page;

@@ -32,16 +32,16 @@ pub(crate) struct Space {
     pub(super) units_per_segment: u32,
     pub(super) numbering: RwLock<Arc<Numbering>>,
     pub(super) reserved: AtomicU64,
-    /// About how much metadata the datasets have, without what only snapshots have.
+    /// The approximate metadata of datasets, without metadata that only snapshots have.
     pub(super) metadata_bytes: AtomicU64,
     pub(super) inner: Mutex<Inner>,
-    /// What the last commit freed, in long runs.
+    /// The long runs that the last commit freed.
     pub(super) to_discard: Mutex<Vec<Span>>,
 }
 
 pub(super) struct Inner {
     pub(super) groups: Vec<Vec<Summary>>,
-    /// What each of them takes.
+    /// What each group stores.
     pub(super) takes: Vec<Takes>,
     pub(super) maps: HashMap<SegmentId, Map>,
     pub(super) cursors: HashMap<(Class, u16), Cursor>,
@@ -93,7 +93,7 @@ impl Inner {
 }
 
 impl Space {
-    /// The space of a new pool: nothing taken, and its system segments chosen.
+    /// The space of a new pool: nothing is allocated, and the system segments are chosen.
     pub(crate) fn create(disk: Arc<PoolReader>) -> Space {
         let space = Space::empty(disk, &[]);
         let wanted = space.system_segments_for(&space.numbering());
@@ -113,7 +113,7 @@ impl Space {
         space
     }
 
-    /// The space of a pool as its segment table and bitmaps say.
+    /// The space of a pool, from its segment table and bitmaps.
     pub(crate) fn open(
         disk: Arc<PoolReader>,
         config: &Config,
@@ -451,8 +451,7 @@ impl Space {
         }
     }
 
-    /// Hands out again what is taken and not needed: an allocation that came to nothing, or the
-    /// frees of a durable commit.
+    /// Makes allocated units free again: of an abandoned allocation, or the frees of a durable commit.
     pub(crate) fn release(&self, extents: impl IntoIterator<Item = Extent>) {
         let numbering = self.numbering();
         let extents = extents.into_iter();
