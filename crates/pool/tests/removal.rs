@@ -359,7 +359,9 @@ fn a_group_with_a_record_that_is_lost_stays() {
     let lost = (0..200).find(in_group).unwrap();
     let addr = dataset.get(pool::ArrayKind::Data, lost).unwrap().place.addr[0];
     let (image, wanted) = (devices[1].to_bytes(), contents(lost));
-    let at = image.windows(64).position(|bytes| *bytes == wanted[..64] && lost > 0);
+    let at = image
+        .windows(64)
+        .position(|bytes| *bytes == wanted[..64] && lost > 0);
     let at = at.unwrap_or_else(|| panic!("{addr:?}"));
     devices[1].flip(at as u64, 0xff);
     pool.remove_group(1, &origin()).unwrap();
