@@ -99,8 +99,8 @@ pub enum Error {
     },
     /// Logs that wait to be replayed are on devices that are not there.
     #[error(
-        "{devices}: what was synced last to {datasets} is there and nowhere else; bring it back, or give \
-         that up and import the pool as its last commit left it: pool import -m"
+        "{devices}: only this device has the data synced last to {datasets}; connect it, or give this data up \
+         and import the last committed state: pool import -m"
     )]
     LogsLost {
         /// The devices.

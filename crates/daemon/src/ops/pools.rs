@@ -483,8 +483,8 @@ fn open_without_logs(
 ) -> Result<Pool> {
     if import.read_only {
         return Err(Failure::usage(
-            "logs are given up for good, which readonly=on does not allow; without -m the pool can be \
-             looked at, and nothing in its logs is seen or lost",
+            "-m gives logs up, and readonly=on changes nothing; import without -m to read the pool: its logs stay, \
+             and their data is not visible",
         ));
     }
     let (pool, given_up) = Pool::open_without_logs(store, Arc::new(System))?;

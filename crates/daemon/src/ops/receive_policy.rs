@@ -261,8 +261,8 @@ impl<'a> Rules<'a> {
         self.new.lock().props = props;
         if made.is_none() && begin.suite != 0 && !self.says_how {
             return Err(Failure::usage(
-                "what comes was encrypted where it was sent, and would be in the clear here: receive it below an \
-                 encrypted dataset or with -o encryption=on, or say that it may, with -o encryption=off",
+                "the sent dataset is encrypted, and the received one would be in the clear: receive it below an \
+                 encrypted dataset or with -o encryption=on, or allow it with -o encryption=off",
             ));
         }
         let mut settings = properties::settings(&self.active.pool, &above)?;

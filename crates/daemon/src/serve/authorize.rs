@@ -281,7 +281,7 @@ impl Check<'_> {
     fn may_not(&self, name: &str, why: &str) -> Failure {
         Failure::new(
             FailureKind::Permission,
-            format!("'{name}': {why}; who may do what is said with 'strongroom allow'"),
+            format!("'{name}': {why}; root gives permissions with 'strongroom allow'"),
         )
     }
 }

@@ -140,7 +140,7 @@ impl<'a> Asked<'a> {
             (0, Wanted::Data { buf, .. }) if !self.structured => input.read_into(link, buf)?,
             (0, Wanted::Data { .. } | Wanted::Status { .. }) => {
                 return Err(Gone::Protocol(
-                    "the server answers without what was asked for",
+                    "the answer of the server lacks the requested data",
                 ));
             }
             (errno, _) => {

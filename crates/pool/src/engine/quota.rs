@@ -142,7 +142,7 @@ impl Demand {
             return Err(Error::Limit {
                 name: state.name_of(entry),
                 reason: format!(
-                    "it takes {used} bytes, with what is reserved in it, which is more than the {} of {limit}",
+                    "it uses {used} bytes, reservations included, which is more than the {} of {limit}",
                     kind.property()
                 ),
             });

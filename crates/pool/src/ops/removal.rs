@@ -121,7 +121,7 @@ impl Pool {
         let dataset = self.engine.claims.dataset_in(group)?;
         let name = state.get(dataset).map(|entry| state.name_of(entry));
         Some(format!(
-            "what was last synced to {} lies there and waits for its key; mount it first",
+            "the log of {} is there and waits for its key; mount this dataset first",
             name.unwrap_or_default()
         ))
     }
@@ -455,7 +455,7 @@ fn set_role(config: &mut Config, group: u16, purpose: Purpose, segments: u32) {
 fn too_large(wanted: u64, free: u64) -> String {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     format!(
-        "what it holds does not fit into the rest of the pool: that takes {} MiB there, and {} are free",
+        "its data does not fit on the rest of the pool: it takes {} MiB there, and {} MiB are free",
         mib(wanted),
         free >> 20
     )

@@ -338,8 +338,8 @@ fn not_for_us(socket: &Path) -> Failure {
     Failure::new(
         FailureKind::Permission,
         format!(
-            "the daemon's socket {} is closed to you: only {who} may use it; become that user, or leave \
-             --socket and STRONGROOM_SOCKET away for a daemon of your own",
+            "the daemon's socket {} is only for {who}: become that user, or omit --socket and STRONGROOM_SOCKET \
+             to use your own daemon",
             socket.display()
         ),
     )

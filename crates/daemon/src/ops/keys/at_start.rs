@@ -59,8 +59,8 @@ impl Daemon {
                 Err(RecvTimeoutError::Timeout) => {
                     let name = active.pool.name();
                     context.tell(vec![Failure::other(format!(
-                        "{missing} keys of pool '{name}' do not come; the start goes on without them, and \
-                         what they open is mounted when they come"
+                        "{missing} keys of pool '{name}' did not arrive in time; the start continues, and \
+                         their datasets are mounted when the keys arrive"
                     ))]);
                     return self.load_late(active, loaded);
                 }

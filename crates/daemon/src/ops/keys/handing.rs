@@ -138,8 +138,7 @@ impl Context<'_> {
             return Err(Failure::new(
                 FailureKind::Permission,
                 format!(
-                    "'{whose}': the permission '{permission}' is not allowed to you {place}, and this {what}; who \
-                     may do what is said with 'strongroom allow'"
+                    "'{whose}': the permission '{permission}' is not allowed to you {place}, and this {what}; root gives permissions with 'strongroom allow'"
                 ),
             ));
         }

@@ -30,7 +30,7 @@ impl Dataset {
         if !self.open.is_writable() {
             tracing::warn!(
                 dataset,
-                "the log is not replayed while the pool is imported read-only: what was synced last is not seen"
+                "the log is not replayed while the pool is imported read-only: the data synced last is not visible"
             );
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl Dataset {
         if let Some(why) = lost {
             tracing::error!(
                 dataset,
-                "{why}: some of what programs had synced last before the dataset went out of use is lost"
+                "{why}: some of the data that programs synced last is lost"
             );
         }
         if applied > 0 {

@@ -196,8 +196,8 @@ fn move_waiting(
             return Err(Error::Refused {
                 name: state.name_of(entry),
                 reason:
-                    "its log waits on the device, which failed; bring it back with 'pool online', \
-                         or export the pool and give up what was synced last with 'pool import -m'"
+                    "its waiting log is on this failed device; bring the device back with 'pool online', or export the \
+                     pool and give up the data synced last with 'pool import -m'"
                         .into(),
             });
         }

@@ -108,7 +108,7 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
         }
     }
     if pool.freeing {
-        out += "remove: what was destroyed is still being given back\n";
+        out += "remove: space of destroyed data is still being freed\n";
     }
     out += "config:\n\n";
     out += &config(pool);
