@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use block::{BlockDevice, MemoryDevice, SectorSizes};
+use block::{BlockDevice, MemoryDevice};
 use common::initiator::{CHECK, GOOD};
 use common::{Kept, Portal, TARGET};
 
@@ -52,20 +52,10 @@ impl Slow {
 }
 
 impl BlockDevice for Slow {
-    fn size(&self) -> u64 {
-        self.memory.size()
-    }
-
-    fn sector_sizes(&self) -> SectorSizes {
-        self.memory.sector_sizes()
-    }
+    block::delegate!(self => self.memory; size refresh_size sector_sizes read_at drop_cached discard waits_on_write);
 
     fn name(&self) -> String {
         "slow".into()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
-        self.memory.read_at(offset, buf)
     }
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
@@ -83,10 +73,6 @@ impl BlockDevice for Slow {
         let mut now = self.changed.wait_while(now, |now| !now.is_open).unwrap();
         now.flushing -= 1;
         Ok(())
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
-        self.memory.discard(offset, len)
     }
 }
 
