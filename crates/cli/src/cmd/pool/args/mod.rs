@@ -160,7 +160,8 @@ EXAMPLES
     strongroom pool import -d /mnt/rescue -o readonly=on tank
 
 JSON
-  [{\"name\", \"guid\", \"state\", \"host\", \"host_id\", \"last_written\", \"active\", \"devices\": [...], \"missing\": [...]}, ...]
+  [{\"name\", \"guid\", \"state\", \"host\", \"host_id\", \"last_written\", \"active\",
+    \"devices\": [...], \"missing\": [...]}, ...]
   for pools that can be imported; an array of names for pools that were imported.
 
 EXIT CODES
