@@ -121,7 +121,7 @@ impl Values {
             Values::Size => "none | a size, such as 512M, 1.5G or 2T".into(),
             Values::Count => "none | a number".into(),
             Values::Schedule => {
-                "none | KIND:COUNT,...; KIND: hourly, daily, weekly, monthly or yearly; COUNT: 1 to 9999".into()
+                "none | KIND:1-9999,... (KIND: hourly, daily, weekly, monthly, yearly)".into()
             }
             Values::RecordSize => "4K to 1M, a power of two".into(),
             Values::Mountpoint => "a path | none | legacy".into(),
