@@ -50,6 +50,7 @@ pub(crate) fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<A
         force: false,
         props: vec![("mountpoint".into(), "none".into())],
         no_mount: true,
+        dry_run: false,
     };
     command(|context| daemon.create_pool(&new, context)).unwrap();
     daemon.pool(name).unwrap()

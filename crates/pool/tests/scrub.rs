@@ -135,10 +135,60 @@ fn a_scrub_goes_on_after_an_import_and_beside_writers() {
     let status = pool.scrub_status();
     assert_eq!((status.phase, status.errors), (ScrubPhase::Finished, 0));
     assert_eq!(read_pool(&pool), normal(model));
+}
+
+#[test]
+fn a_paused_scrub_goes_on_and_a_stopped_one_does_not() {
+    let devices = fault_devices(1, &FaultClock::new());
+    let mut workload = Workload::new(create_on(&devices), 9);
+    workload.steps(80);
+    let (pool, _) = workload.close();
+    let again = |pool: pool::Pool| {
+        pool.commit().unwrap();
+        drop(pool);
+        open_on(&devices).unwrap()
+    };
+    // Paused before it read anything, and later: both go on.
     pool.scrub_start().unwrap();
-    pool.scrub_stop().unwrap();
+    pool.scrub_pause().unwrap();
+    let pool = again(pool);
+    assert_eq!(pool.scrub_status().phase, ScrubPhase::Paused);
+    pool.scrub_start().unwrap();
+    let started = pool.scrub_status().started;
+    for _ in 0..3 {
+        assert!(pool.scrub_step(8 << 10).unwrap());
+    }
+    pool.scrub_pause().unwrap();
+    let pool = again(pool);
+    let paused = pool.scrub_status();
+    assert_eq!(
+        (paused.phase, paused.started),
+        (ScrubPhase::Paused, started)
+    );
     assert!(!pool.scrub_step(8 << 10).unwrap());
+    pool.scrub_start().unwrap();
+    assert!(pool.scrub_step(8 << 10).unwrap());
+    let on = pool.scrub_status();
+    assert!(
+        on.started == started && on.examined > paused.examined,
+        "{on:?}"
+    );
+    // Stopped: the next one begins from the start.
+    pool.scrub_pause().unwrap();
+    pool.scrub_stop().unwrap();
+    let pool = again(pool);
     assert_eq!(pool.scrub_status().phase, ScrubPhase::Stopped);
+    assert!(!pool.scrub_step(8 << 10).unwrap());
+    pool.scrub_start().unwrap();
+    let anew = pool.scrub_status();
+    assert_eq!((anew.phase, anew.examined), (ScrubPhase::Running, 0));
+    while pool.scrub_step(8 << 10).unwrap() {}
+    let status = pool.scrub_status();
+    assert_eq!((status.phase, status.errors), (ScrubPhase::Finished, 0));
+    assert!(
+        status.examined > on.examined,
+        "it read everything: {status:?}"
+    );
 }
 
 #[test]

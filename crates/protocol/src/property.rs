@@ -228,8 +228,18 @@ const fn counted(name: &'static str, short: &'static str, help: &'static str) ->
     }
 }
 
-/// The property that only the first dataset of a pool has.
-pub const OF_POOLS: &str = "autoexpand";
+/// Whether only the first dataset of a pool has a property.
+pub fn is_of_pools(name: &str) -> bool {
+    of_pools().any(|known| known == name)
+}
+
+/// The properties that only the first dataset of a pool has.
+pub fn of_pools() -> impl Iterator<Item = &'static str> {
+    let rows = PROPERTIES
+        .iter()
+        .filter(|row| row.applies == Applies::Pools);
+    rows.map(|row| row.name)
+}
 
 /// All properties, in the order in which `get all` shows them.
 pub const PROPERTIES: &[Property] = &[
@@ -429,10 +439,21 @@ pub const PROPERTIES: &[Property] = &[
         inherits: false,
         tenant: Tenant::No,
         ..setting(
-            OF_POOLS,
+            "autoexpand",
             ON_OFF,
             "off",
             "Whether the pool grows when its devices do.",
+        )
+    },
+    Property {
+        applies: Applies::Pools,
+        inherits: false,
+        tenant: Tenant::No,
+        ..setting(
+            "scrub-schedule",
+            Values::Words(&["off", "weekly", "monthly"]),
+            "off",
+            "How often the pool is scrubbed: every 7 or 30 days.",
         )
     },
     Property {

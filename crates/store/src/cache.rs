@@ -14,9 +14,19 @@ use crate::layout::{BLOCK, CACHE_MAGIC, decode_frame, encode_frame};
 use crate::{Error, NewMember, Result, UNIT};
 
 /// Where the range begins: behind what tells programs that a device holds something.
-const START: u64 = 128 << 10;
+pub(crate) const START: u64 = 128 << 10;
 /// A device for less than this is not worth its label.
 const UNITS_MIN: u32 = 256;
+
+/// Whether a device has the label of a cache device.
+pub(crate) fn is_cache(device: &dyn BlockDevice) -> Result<bool> {
+    if device.size() < START {
+        return Ok(false);
+    }
+    let mut block = [0; BLOCK];
+    device.read_at(0, &mut block)?;
+    Ok(block.starts_with(&CACHE_MAGIC))
+}
 
 /// A labelled cache device.
 #[derive(Clone)]

@@ -96,6 +96,18 @@ impl Store {
         Store::create_groups(groups, Vec::new(), options)
     }
 
+    /// Says whether [`Store::create_groups`] would refuse these devices. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Store::create_groups`].
+    pub fn check_groups(
+        groups: &[NewGroup],
+        spares: &[Arc<dyn BlockDevice>],
+        options: &CreateOptions,
+    ) -> Result<()> {
+        plan(groups, spares, options).map(drop)
+    }
+
     /// Prepares devices for a new pool: groups, and spares. They belong to it only
     /// after [`Store::commit_labels`], so that a creation that is cut short leaves no half of
     /// a pool.
@@ -108,47 +120,7 @@ impl Store {
         spares: Vec<Arc<dyn BlockDevice>>,
         options: &CreateOptions,
     ) -> Result<Store> {
-        let members = || groups.iter().flat_map(|group| &group.devices);
-        let all = || members().chain(&spares);
-        assert_eq!(all().count(), options.device_guids.len());
-        if !options.force {
-            for device in all() {
-                refuse_contents(device.as_ref())?;
-            }
-        }
-        let smallest = members().map(|device| device.size()).min();
-        let Some(smallest) = smallest else {
-            return Err(Error::Mismatch {
-                reason: "no device was named".into(),
-            });
-        };
-        let (segment_size, key_blocks) = choose(smallest);
-        let template = Template {
-            pool_guid: options.pool_guid,
-            segment_size,
-            key_blocks,
-        };
-        let mut guids = options.device_guids.iter().copied();
-        let mut named = |devices: &[Arc<dyn BlockDevice>]| -> Vec<NewMember> {
-            let devices = devices.iter().zip(guids.by_ref());
-            devices
-                .map(|(device, guid)| NewMember {
-                    device: Arc::clone(device),
-                    guid,
-                    created: options.created,
-                    force: options.force,
-                })
-                .collect()
-        };
-        let mut labelled = Vec::new();
-        for (number, group) in groups.iter().enumerate() {
-            let devices = named(&group.devices);
-            labelled.extend(template.group(&devices, number, group.parity, u32::MAX)?);
-        }
-        for spare in named(&spares) {
-            let segments = template.segments(&spare)?;
-            labelled.push(template.member(&spare, Joins::Spares, (segments, Shape::WHOLE))?);
-        }
+        let (template, labelled) = plan(&groups, &spares, options)?;
         for member in &labelled {
             member.empty_headers()?;
         }
@@ -271,6 +243,56 @@ impl Store {
             false => Err(Error::DamagedKeyBlock { index }),
         }
     }
+}
+
+/// The devices of a new pool with their labels, of which nothing is written yet.
+fn plan(
+    groups: &[NewGroup],
+    spares: &[Arc<dyn BlockDevice>],
+    options: &CreateOptions,
+) -> Result<(Template, Vec<Arc<Member>>)> {
+    let members = || groups.iter().flat_map(|group| &group.devices);
+    let all = || members().chain(spares);
+    assert_eq!(all().count(), options.device_guids.len());
+    if !options.force {
+        for device in all() {
+            refuse_contents(device.as_ref())?;
+        }
+    }
+    let smallest = members().map(|device| device.size()).min();
+    let Some(smallest) = smallest else {
+        return Err(Error::Mismatch {
+            reason: "no device was named".into(),
+        });
+    };
+    let (segment_size, key_blocks) = choose(smallest);
+    let template = Template {
+        pool_guid: options.pool_guid,
+        segment_size,
+        key_blocks,
+    };
+    let mut guids = options.device_guids.iter().copied();
+    let mut named = |devices: &[Arc<dyn BlockDevice>]| -> Vec<NewMember> {
+        let devices = devices.iter().zip(guids.by_ref());
+        devices
+            .map(|(device, guid)| NewMember {
+                device: Arc::clone(device),
+                guid,
+                created: options.created,
+                force: options.force,
+            })
+            .collect()
+    };
+    let mut labelled = Vec::new();
+    for (number, group) in groups.iter().enumerate() {
+        let devices = named(&group.devices);
+        labelled.extend(template.group(&devices, number, group.parity, u32::MAX)?);
+    }
+    for spare in named(spares) {
+        let segments = template.segments(&spare)?;
+        labelled.push(template.member(&spare, Joins::Spares, (segments, Shape::WHOLE))?);
+    }
+    Ok((template, labelled))
 }
 
 /// What all devices of a pool have in common.

@@ -64,8 +64,8 @@ impl Geometry {
     ) -> Result<Geometry> {
         let device_size = size - size % BLOCK as u64;
         let header_size = header_bytes(key_blocks).next_multiple_of(64 << 10);
-        let size = device_size.saturating_sub(2 * header_size);
-        let segments = size / u64::from(segment_size);
+        let space = device_size.saturating_sub(2 * header_size);
+        let segments = space / u64::from(segment_size);
         if segments < SEGMENTS_MIN {
             return Err(Error::TooSmall {
                 device: device.into(),

@@ -15,13 +15,14 @@
 //! - `debts`, `member`, `group`, `parity`: refused writes, one device, the devices of a group, reading without some
 //!   of them;
 //! - `batch`: writes to several members at the same time;
-//! - `devices`, `headers`, `cache`: the devices of a pool together, and cache devices;
+//! - `devices`, `headers`, `cache`, `clear`: the devices of a pool together, and cache devices;
 //! - `places`, `blocks`, `members`, `extend`: the operations of a [`Store`] on segments, on superblocks and key
 //!   blocks, and on its devices.
 
 mod batch;
 mod blocks;
 mod cache;
+mod clear;
 mod code;
 mod debts;
 mod devices;
@@ -42,6 +43,7 @@ mod shape;
 
 pub use block::BlockDevice;
 pub use cache::CacheRange;
+pub use clear::clear_label;
 pub use devices::{CreateOptions, Found, NewGroup, Store, probe};
 pub use error::{Error, Result};
 pub use membership::{

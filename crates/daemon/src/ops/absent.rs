@@ -76,6 +76,7 @@ fn report(name: &str, known: &KnownPool) -> PoolReport {
         txg: 0,
         devices: Vec::new(),
         scrub: none.clone(),
+        scrub_late: None,
         resilver: none,
         removal: None,
         damage: Vec::new(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pool::{Entry, Reach};
 use protocol::api::{FailureKind, Props, command};
-use protocol::property::{OF_POOLS, Property, Settable};
+use protocol::property::{Property, Settable, is_of_pools};
 
 use crate::failure::{Failure, Result};
 use crate::ops::dataset_spec::DatasetSpec;
@@ -51,8 +51,8 @@ impl Daemon {
             return Ok(Vec::new());
         }
         missing_above(&active, name, parents)?;
-        if props.iter().any(|(key, _)| key == OF_POOLS) {
-            return Err(not_the_root(&active, OF_POOLS, name));
+        if let Some((key, _)) = props.iter().find(|(key, _)| is_of_pools(key)) {
+            return Err(not_the_root(&active, key, name));
         }
         let mut props = props.clone();
         let shape = volume
@@ -292,7 +292,7 @@ impl Daemon {
             }
             let is_set = |(_, value): &&(String, Option<String>)| value.is_some();
             for (entry, name) in entries.iter().zip(&names) {
-                let of_pool = changes.iter().find(|(key, _)| key == OF_POOLS);
+                let of_pool = changes.iter().find(|(key, _)| is_of_pools(key));
                 if let Some((key, _)) = of_pool.filter(|_| entry.parent != 0) {
                     return Err(not_the_root(&active, key, name));
                 }

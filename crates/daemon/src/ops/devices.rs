@@ -72,6 +72,9 @@ impl ActivePool {
             }
             DeviceChange::Replace { device, new, force } => {
                 let old = find(pool, device)?;
+                if let Some(spare) = new.as_deref().and_then(|new| find_spare(pool, new)) {
+                    return Ok(pool.use_spare(old.guid, spare.guid, &origin)?);
+                }
                 let new = match new {
                     Some(new) => self.new_member(daemon, new, *force)?,
                     // Another device where the old one was.
@@ -114,6 +117,7 @@ impl ActivePool {
                 }
             }
             DeviceChange::Clear { device } => self.clear(daemon, device.as_deref(), context),
+            DeviceChange::Reopen => self.reopen(daemon, context),
         }
     }
 
@@ -245,6 +249,21 @@ impl ActivePool {
         Ok(self.pool.online_device(device.guid, opened, origin)?)
     }
 
+    /// Looks again for the devices that are missing. What is still missing is told.
+    fn reopen(&self, daemon: &Daemon, context: &mut Context<'_>) -> Result<()> {
+        let devices = self.pool.devices().into_iter();
+        let missing = devices.filter(|device| device.state == DeviceState::Missing);
+        for device in missing {
+            if let Err(failure) = self.online(daemon, &device, &context.origin()) {
+                let (path, reason) = (&device.path, failure.0.message);
+                context
+                    .channel
+                    .notice(format!("{path} is still missing: {reason}"));
+            }
+        }
+        Ok(())
+    }
+
     /// Has a pool that is suspended go on, and forgets failures; what was faulted gets another chance.
     fn clear(
         &self,
@@ -284,6 +303,12 @@ fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
     let mut devices = pool.devices().into_iter();
     let same = devices.find(|device| is_named(name, &device.path, device.guid));
     same.ok_or_else(|| Failure::new(FailureKind::NotFound, error.to_string()))
+}
+
+/// A spare of a pool that waits.
+fn find_spare(pool: &Pool, path: &Path) -> Option<DeviceInfo> {
+    let found = find(pool, path.to_str()?).ok();
+    found.filter(|device| device.state == DeviceState::Spare)
 }
 
 /// Whether `name` names the device with this path and guid.

@@ -3,6 +3,8 @@
 use pool::{DeviceInfo, DeviceState, Expandable, Pool, Purpose, Until};
 use protocol::api::DeviceRow;
 
+use crate::state::events::state_name;
+
 /// Whether a member of a group is not what it should be.
 pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {
     let mut members = devices.iter().filter(|device| device.group.is_some());
@@ -132,15 +134,4 @@ pub(crate) fn rows(devices: &[DeviceInfo], expandable: &[Expandable]) -> Vec<Dev
         checksum: device.errors.checksum,
     };
     devices.iter().map(row).collect()
-}
-
-fn state_name(state: DeviceState) -> &'static str {
-    match state {
-        DeviceState::Online => "ONLINE",
-        DeviceState::Resilvering => "RESILVERING",
-        DeviceState::Offline => "OFFLINE",
-        DeviceState::Faulted => "FAULTED",
-        DeviceState::Missing => "MISSING",
-        DeviceState::Spare => "AVAIL",
-    }
 }

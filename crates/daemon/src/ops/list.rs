@@ -16,6 +16,7 @@ use crate::ops::bookmarks;
 use crate::ops::caches;
 use crate::ops::features::{self, FORMAT_VERSION};
 use crate::ops::health;
+use crate::ops::scrubs;
 use crate::ops::volumes;
 use crate::state::account_property::AccountProperty;
 use crate::state::active_pool::ActivePool;
@@ -500,6 +501,7 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
         txg: pool.committed_txg(),
         devices: rows,
         scrub: scan_row(&scrub, None),
+        scrub_late: scrubs::late(pool),
         resilver: scan_row(&resilver.progress, resilver.waits),
         removal: pool.removal_status().map(removal_row),
         damage,
@@ -523,6 +525,7 @@ fn scan_row(scan: &ScrubStatus, waits: Option<String>) -> ScrubRow {
             ScrubPhase::Running => "running",
             ScrubPhase::Finished => "finished",
             ScrubPhase::Stopped => "stopped",
+            ScrubPhase::Paused => "paused",
         }
         .into(),
         started: scan.started,

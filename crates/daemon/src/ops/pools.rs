@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use block::{Access, BlockDevice, FileDevice};
+use block::Access;
 use pool::{Pool, PoolState};
 use protocol::api::{FailureKind, ImportablePool, command};
 use protocol::device_name::DeviceName;
-use store::{CreateOptions, NewGroup, Store};
+use store::{CreateOptions, Store};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
@@ -22,6 +22,7 @@ use crate::ops::devices::{redundancy, refuse_mixed};
 use crate::ops::import_scan::{FoundPool, ImportScan, choose};
 use crate::ops::last_host::refuse_other_host;
 use crate::ops::metered_devices;
+use crate::ops::new_pool::MadeFiles;
 use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
@@ -60,6 +61,9 @@ impl Daemon {
         if !new.force {
             refuse_mixed(new.devices.groups.iter().map(redundancy))?;
         }
+        if new.dry_run {
+            return self.try_create(new);
+        }
         let plan = DatasetSpec::new(0, &new.pool, &new.props, context.channel)?;
         // Another command may have been faster while a key was asked for.
         if self.pool(&new.pool).is_ok() {
@@ -83,13 +87,15 @@ impl Daemon {
         pool.claim(this_host())?;
         store.commit_labels()?;
         made.keep();
-        let active = ActivePool::new(pool, &self.accepted, &self.wakeup);
+        let active = ActivePool::new(pool, &self.accepted, &self.wakeup, &self.events);
         let entry = active.pool.top()?;
         if let Some(key) = key {
             active.keys.lock().insert(entry.id, key);
             active.accept_as_set(entry.id);
         }
         self.take_in(&active)?;
+        self.events
+            .add("pool_create", &new.pool, "the pool was created");
         if !new.no_mount {
             let _admin = active.lock()?;
             let failures = self.offer_datasets(&active, &[entry], context.caller());
@@ -240,11 +246,13 @@ impl Daemon {
                 pool.record(&context.origin())?;
             }
         }
-        let active = ActivePool::new(pool, &self.accepted, &self.wakeup);
+        let active = ActivePool::new(pool, &self.accepted, &self.wakeup, &self.events);
         if import.accept {
             active.accept_all()?;
         }
         self.take_in(&active)?;
+        self.events
+            .add("pool_import", name, "the pool was imported");
         active.open_caches(self, context);
         if import.load_keys {
             self.load_keys_of(&active, keys_until, context)?;
@@ -386,6 +394,8 @@ impl Daemon {
             context.tell(withdrawn.offer_again(self));
             return exported;
         }
+        self.events
+            .add("pool_export", &active.pool.name(), "the pool was exported");
         self.remove(&active.pool.name());
         mountpoints::remove_dirs(own_dirs);
         Ok(())
@@ -430,6 +440,11 @@ impl Daemon {
             context.tell(withdrawn.offer_again(self));
             return destroyed.map(|()| (left, Ok(())));
         }
+        self.events.add(
+            "pool_destroy",
+            &active.pool.name(),
+            "the pool was destroyed",
+        );
         active.keys.lock().clear();
         admin.let_go();
         self.remove(&active.pool.name());
@@ -492,86 +507,4 @@ fn open_without_logs(
         context.channel.notice(line);
     }
     Ok(pool)
-}
-
-/// Files that were made for a pool; they go again unless the pool comes to be.
-#[derive(Default)]
-struct MadeFiles(parking_lot::Mutex<Vec<PathBuf>>);
-
-impl MadeFiles {
-    fn keep(&self) {
-        self.0.lock().clear();
-    }
-}
-
-impl Drop for MadeFiles {
-    fn drop(&mut self) {
-        for path in self.0.lock().drain(..) {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-impl Daemon {
-    fn open_groups(&self, new: &command::PoolCreate, made: &MadeFiles) -> Result<Vec<NewGroup>> {
-        let groups = new.devices.groups.iter();
-        groups
-            .map(|group| {
-                Ok(NewGroup {
-                    devices: self.open_devices(&group.devices, new, made)?,
-                    parity: group.parity,
-                })
-            })
-            .collect()
-    }
-
-    fn open_devices(
-        &self,
-        paths: &[PathBuf],
-        new: &command::PoolCreate,
-        made: &MadeFiles,
-    ) -> Result<Vec<Arc<dyn BlockDevice>>> {
-        let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
-        for path in paths {
-            if !DeviceName::parse(path).is_path() {
-                opened.push(self.open_device(
-                    path,
-                    Access::Exclusive,
-                    &metered_devices::pool_user(&new.pool),
-                )?);
-                continue;
-            }
-            let device = match new.size {
-                Some(size) => {
-                    let device = FileDevice::create(path, size).map_err(Failure::from);
-                    let device = device.map_err(|mut failure| {
-                        if failure.kind == FailureKind::Exists {
-                            failure.message +=
-                                "; to use the file that is there, run the command without -s";
-                        }
-                        failure
-                    })?;
-                    made.0.lock().push(path.clone());
-                    device
-                }
-                None => FileDevice::open(path, Access::Exclusive).map_err(|error| {
-                    let missing = matches!(&error, block::Error::Open { source, .. }
-                    if source.kind() == std::io::ErrorKind::NotFound);
-                    let failure = Failure::from(error);
-                    match missing {
-                        true => Failure::new(
-                            failure.kind,
-                            format!(
-                                "{}; to make the file, say how large: -s SIZE",
-                                failure.message
-                            ),
-                        ),
-                        false => failure,
-                    }
-                })?,
-            };
-            opened.push(metered_devices::metered(device));
-        }
-        Ok(opened)
-    }
 }

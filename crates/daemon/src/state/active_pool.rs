@@ -19,11 +19,13 @@ use crate::host::huge_pages::Counted;
 use crate::host::wakeup::Wakeup;
 use crate::state::acceptances::Acceptances;
 use crate::state::channel::Data;
+use crate::state::events::{Events, Observed};
 use crate::state::keyuses::{KeyUse, KeyUses};
 use crate::state::leases::{Lease, Leases, Thing};
 use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::metered_files::FilesMeter;
 use crate::state::snapshot_schedule::LookedAt;
+use crate::state::schedule::Schedule;
 use crate::state::volume_state::VolumeInUse;
 
 /// Who looks at a pool that was let go is done within this time.
@@ -52,6 +54,11 @@ pub(crate) struct ActivePool {
     pub(crate) reencryption_waits: Mutex<BTreeMap<u64, String>>,
     /// When the schedules of snapshots were looked at.
     pub(crate) snapshots_looked_at: LookedAt,
+    pub(crate) events: Arc<Events>,
+    /// How the pool was when its events were looked for.
+    pub(super) observed: Mutex<Observed>,
+    /// Of scrubs.
+    pub(crate) scrubs: Schedule,
     pub(super) wakeup: Arc<Wakeup>,
     pub(super) leaving: AtomicBool,
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
@@ -133,6 +140,7 @@ impl ActivePool {
         pool: Pool,
         accepted: &Arc<Acceptances>,
         wakeup: &Arc<Wakeup>,
+        events: &Arc<Events>,
     ) -> Arc<ActivePool> {
         let active = Arc::new(ActivePool {
             pool,
@@ -146,11 +154,15 @@ impl ActivePool {
             leases: Leases::default(),
             reencryption_waits: Mutex::default(),
             snapshots_looked_at: LookedAt::default(),
+            events: Arc::clone(events),
+            observed: Mutex::default(),
+            scrubs: Schedule::default(),
             wakeup: Arc::clone(wakeup),
             leaving: AtomicBool::new(false),
             worker: Mutex::default(),
             open: Open::default(),
         });
+        *active.observed.lock() = active.look();
         active.start_worker();
         active
     }

@@ -20,6 +20,7 @@ use crate::host::wakeup::Wakeup;
 use crate::state::acceptances::Acceptances;
 use crate::state::active_pool::ActivePool;
 use crate::state::connections::Connections;
+use crate::state::events::Events;
 use crate::state::exports::registry::Exported;
 use crate::state::front_end::FrontEnd;
 use crate::state::guests::Guests;
@@ -44,6 +45,7 @@ pub(crate) struct Daemon {
     pub(crate) transfers: Connections,
     /// Those who are not root.
     pub(crate) guests: Arc<Guests>,
+    pub(crate) events: Arc<Events>,
     pub(crate) zones: Zones,
     pub(crate) exported: Exported,
     pub(crate) mappings: Mappings,
@@ -101,6 +103,7 @@ impl Daemon {
             pools: Mutex::default(),
             transfers: Connections::new(usize::MAX),
             guests: Guests::new(),
+            events: Arc::default(),
             zones: Zones::default(),
             exported: Exported::default(),
             mappings: Mappings::default(),

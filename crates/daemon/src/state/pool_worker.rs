@@ -61,6 +61,7 @@ impl ActivePool {
             pool.heal().map(|_| false),
             self.expand_by_itself().map(|()| false),
             self.snapshots_by_schedule().map(|()| false),
+            self.scrub_by_schedule().map(|()| false),
             pool.resilver_step(SCRUB_STEP),
             pool.removal_step(SCRUB_STEP),
             pool.scrub_step(SCRUB_STEP),
@@ -129,6 +130,7 @@ fn run(active: &Weak<ActivePool>, wakeup: &Wakeup) {
             Some(active) if active.leaving.load(Ordering::Acquire) => return,
             Some(active) => {
                 let (more, outcome) = active.tend();
+                active.observe();
                 let error = outcome.err().map(|error| error.to_string());
                 // It comes again every few seconds; it is said once.
                 if let Some(error) = error

@@ -433,8 +433,9 @@ impl Sim {
     fn start_or_stop_scrub(&mut self) {
         self.say("start or stop a scrub");
         let pool = self.pool();
-        let done = match self.dice.below(3) {
+        let done = match self.dice.below(4) {
             0 => pool.scrub_stop(),
+            1 => pool.scrub_pause(),
             _ => pool.scrub_start(),
         };
         self.survive(done);

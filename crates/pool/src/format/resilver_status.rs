@@ -86,8 +86,13 @@ impl ResilverStatus {
 
     pub(crate) fn from_record(record: &ResilverRecord) -> Option<ResilverStatus> {
         let [stage, head, done_txg, entry, array, slot] = record.position.map(U64::get);
+        let mut progress = ScrubStatus::from_record(&record.progress)?;
+        // A resilver is not paused.
+        if progress.phase == ScrubPhase::Paused {
+            progress.phase = ScrubPhase::Stopped;
+        }
         Some(ResilverStatus {
-            progress: ScrubStatus::from_record(&record.progress)?,
+            progress,
             waits: None,
             waits_till: 0,
             position: Position {

@@ -15,8 +15,23 @@ pub enum ScrubPhase {
     Running,
     /// The last one reached the end.
     Finished,
-    /// The last one was stopped.
+    /// The last one was stopped, and does not go on.
     Stopped,
+    /// The last one waits, and goes on where it was.
+    Paused,
+}
+
+impl ScrubPhase {
+    /// As it is stored. One that was stopped has no position, and one that was paused has one, or no end: older
+    /// programs know one of both.
+    fn number(self) -> u32 {
+        match self {
+            ScrubPhase::None => 0,
+            ScrubPhase::Running => 1,
+            ScrubPhase::Finished => 2,
+            ScrubPhase::Stopped | ScrubPhase::Paused => 3,
+        }
+    }
 }
 
 /// How far a scrub is, or how the last one ended.
@@ -26,7 +41,7 @@ pub struct ScrubStatus {
     pub phase: ScrubPhase,
     /// When it began, seconds since 1970.
     pub started: u64,
-    /// When it ended.
+    /// When it ended, was stopped or was paused. 0 for one that was paused before it read anything.
     pub ended: u64,
     /// Bytes read.
     pub examined: u64,
@@ -84,7 +99,7 @@ impl ScrubStatus {
             self.position.slot,
         ];
         ScrubRecord {
-            phase: (self.phase as u32).into(),
+            phase: self.phase.number().into(),
             array: u32::from(self.position.array).into(),
             numbers: numbers.map(U64::new),
         }
@@ -106,6 +121,7 @@ impl ScrubStatus {
                 0 => ScrubPhase::None,
                 1 => ScrubPhase::Running,
                 2 => ScrubPhase::Finished,
+                3 if ended == 0 || dataset != 0 => ScrubPhase::Paused,
                 3 => ScrubPhase::Stopped,
                 _ => return None,
             },

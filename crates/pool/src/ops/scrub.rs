@@ -37,7 +37,7 @@ impl Pool {
         self.engine.state.read().config.scrub.clone()
     }
 
-    /// Begins a scrub from the start; one that was stopped goes on where it was.
+    /// Begins a scrub from the start; one that was paused goes on where it was.
     ///
     /// # Errors
     /// As [`Pool::commit`].
@@ -48,7 +48,7 @@ impl Pool {
             if status.phase == ScrubPhase::Running {
                 return;
             }
-            if status.phase != ScrubPhase::Stopped {
+            if status.phase != ScrubPhase::Paused {
                 *status = ScrubStatus {
                     started: now,
                     total: space.total - space.free.min(space.total),
@@ -59,16 +59,33 @@ impl Pool {
         })
     }
 
-    /// Stops the scrub. It can go on later.
+    /// Pauses the scrub. [`Pool::scrub_start`] goes on, also after an import.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`].
+    pub fn scrub_pause(&self) -> Result<()> {
+        let now = self.engine.env.now();
+        self.set_scrub(|status| {
+            if status.phase == ScrubPhase::Running {
+                status.phase = ScrubPhase::Paused;
+                // Without a position, this is what tells it from one that was stopped.
+                let has_begun = status.position != Position::default();
+                status.ended = if has_begun { now } else { 0 };
+            }
+        })
+    }
+
+    /// Stops the scrub, whether it runs or is paused. The next one begins from the start.
     ///
     /// # Errors
     /// As [`Pool::commit`].
     pub fn scrub_stop(&self) -> Result<()> {
         let now = self.engine.env.now();
         self.set_scrub(|status| {
-            if status.phase == ScrubPhase::Running {
+            if matches!(status.phase, ScrubPhase::Running | ScrubPhase::Paused) {
                 status.phase = ScrubPhase::Stopped;
-                status.ended = now;
+                status.ended = now.max(1);
+                status.position = Position::default();
             }
         })
     }
@@ -87,6 +104,11 @@ impl Pool {
     /// As [`Pool::commit`]. Damage is counted in the status, and is no error.
     pub fn scrub_step(&self, budget: u64) -> Result<bool> {
         let mut status = self.scrub_status();
+        let (started, position) = (status.started, status.position);
+        let is_same = |current: &ScrubStatus| {
+            let goes_on = current.phase == ScrubPhase::Running;
+            goes_on && current.started == started && current.position == position
+        };
         // It waits for a resilver, which matters more, unless that waits itself.
         let resilver = self.resilver_status();
         let has_to_wait = resilver.is_running() && resilver.waits.is_none();
@@ -105,11 +127,16 @@ impl Pool {
             status.ended = self.engine.env.now();
         }
         if done {
-            self.set_scrub(|current| *current = status)?;
+            // A command may have paused or stopped it meanwhile.
+            self.set_scrub(|current| {
+                if is_same(current) {
+                    *current = status;
+                }
+            })?;
         } else {
             // Where it is goes into the next commit that happens anyway.
             let mut state = self.engine.state.write();
-            if state.config.scrub.phase == ScrubPhase::Running {
+            if is_same(&state.config.scrub) {
                 state.config.scrub = status;
                 state.config_dirty = true;
             }

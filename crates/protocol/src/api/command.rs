@@ -120,6 +120,9 @@ commands! {
         props: Props,
         /// Leave the root dataset unmounted.
         no_mount: bool,
+        /// Only say whether it could be made.
+        #[serde(default)]
+        dry_run: bool,
     }
     /// Say which pools could be imported.
     PoolImportable {
@@ -184,12 +187,15 @@ commands! {
         /// Their names.
         pools: Vec<String>,
     }
-    /// Begin, or stop, reading everything.
+    /// Begin, pause or stop reading everything.
     PoolScrub {
         /// The pool.
         pool: String,
         /// Stop it instead.
         stop: bool,
+        /// Pause it instead.
+        #[serde(default)]
+        pause: bool,
     }
     /// What pools have that not every program knows; of all if none is named.
     PoolFeatures {
@@ -202,6 +208,20 @@ commands! {
         pool: String,
         /// Also what the pool did by itself.
         internal: bool,
+    }
+    /// What happened to pools lately.
+    PoolEvents {
+        /// Only those with greater numbers.
+        after: u64,
+        /// Forget all, and tell none.
+        clear: bool,
+    }
+    /// Make a device that belonged to a pool one that belongs to none.
+    PoolLabelClear {
+        /// The device.
+        device: PathBuf,
+        /// Also of a pool that was exported, or that another host may use.
+        force: bool,
     }
     /// Make a dataset.
     Create {

@@ -24,8 +24,8 @@ pub use inspection::{
     SuperblockRow,
 };
 pub use pools::{
-    CacheIo, DeviceIo, DeviceRow, FeatureRow, HistoryRow, ImportablePool, Io, PoolFeatures, PoolIo,
-    PoolReport, RemovalRow, ScrubRow,
+    CacheIo, DeviceIo, DeviceRow, EventRow, FeatureRow, HistoryRow, ImportablePool, Io,
+    PoolFeatures, PoolIo, PoolReport, RemovalRow, ScrubRow,
 };
 pub use reply::Reply;
 pub use report::{

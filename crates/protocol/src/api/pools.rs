@@ -36,6 +36,9 @@ pub struct PoolReport {
     pub devices: Vec<DeviceRow>,
     /// The scrub.
     pub scrub: ScrubRow,
+    /// What to do about a scrub that is too long ago.
+    #[serde(default)]
+    pub scrub_late: Option<String>,
     /// The resilver.
     pub resilver: ScrubRow,
     /// The removal of a group that held data that is under way, or the last one.
@@ -246,5 +249,20 @@ pub struct HistoryRow {
     /// `user on host`
     pub who: String,
     /// What.
+    pub text: String,
+}
+
+/// Something that happened to a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventRow {
+    /// Its number. Later ones have greater numbers, from 1 on since the daemon started.
+    pub id: u64,
+    /// When it was noticed, in seconds since 1970.
+    pub time: u64,
+    /// What kind it is.
+    pub class: String,
+    /// The pool.
+    pub pool: String,
+    /// What happened.
     pub text: String,
 }

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccountRow, Anchor, AnchorRow, DaemonReport, DatasetRow, DiffReport, ExportRow, GenerationRow,
-    HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow, PermissionRow,
-    PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow, StreamRow, ZoneRow,
+    AccountRow, Anchor, AnchorRow, DaemonReport, DatasetRow, DiffReport, EventRow, ExportRow,
+    GenerationRow, HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
+    PermissionRow, PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow, StreamRow,
+    ZoneRow,
 };
 
 /// What a command returns.
@@ -32,6 +33,8 @@ pub enum Reply {
     Features(Vec<PoolFeatures>),
     /// The history.
     History(Vec<HistoryRow>),
+    /// What happened to pools.
+    Events(Vec<EventRow>),
     /// What differs.
     Diff(DiffReport),
     /// Streams.

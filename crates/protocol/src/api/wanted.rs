@@ -102,6 +102,8 @@ pub enum DeviceChange {
         /// Of which device; of all if absent.
         device: Option<String>,
     },
+    /// Look again for devices that are missing.
+    Reopen,
 }
 
 /// What a mount allows; what the properties say where that is `None`.

@@ -12,6 +12,7 @@ root_only!(
         let (place, props): (Props, Props) = props.partition(|(name, _)| name == "mountpoint");
         Line::new("pool create")
             .flag("-f", it.force)
+            .flag("-n", it.dry_run)
             .flag("-N", it.no_mount)
             .option("-s", it.size.map(size))
             .option("-m", place.first().map(|(_, dir)| dir))
@@ -108,6 +109,7 @@ fn of_devices(pool: &str, change: &DeviceChange) -> Line {
             line.word(pool).word(device)
         }
         DeviceChange::Clear { device } => Line::new("pool clear").word(pool).words(device),
+        DeviceChange::Reopen => Line::new("pool reopen").word(pool),
     }
 }
 
@@ -125,19 +127,37 @@ root_only!(
 
 root_only!(
     PoolScrub,
-    |it| Line::new("pool scrub").flag("-s", it.stop).word(&it.pool),
-    |it, daemon, context| {
-        let active = daemon.pool(&it.pool)?;
-        let _admin = active.lock()?;
-        active.pool.record(&context.origin())?;
-        if it.stop {
-            active.pool.scrub_stop()?;
-        } else {
-            active.pool.scrub_start()?;
-            active.wake();
+    |it| Line::new("pool scrub")
+        .flag("-p", it.pause)
+        .flag("-s", it.stop)
+        .word(&it.pool),
+    |it, daemon, context| daemon
+        .pool(&it.pool)?
+        .scrub(it.stop, it.pause, context)
+        .map(done)
+);
+
+root_only!(
+    PoolEvents,
+    |it| Line::new("pool events").flag("-c", it.clear),
+    |it, daemon, _| {
+        for active in daemon.pools() {
+            active.observe();
         }
-        Ok(Reply::Nothing)
+        if it.clear {
+            daemon.events.clear();
+            return Ok(Reply::Nothing);
+        }
+        Ok(Reply::Events(daemon.events.after(it.after)))
     }
+);
+
+root_only!(
+    PoolLabelClear,
+    |it| Line::new("pool labelclear")
+        .flag("-f", it.force)
+        .path(&it.device),
+    |it, daemon, _| daemon.clear_label(&it.device, it.force).map(done)
 );
 
 root_only!(

@@ -421,6 +421,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             force: false,
             props: Props::new(),
             no_mount: false,
+            dry_run: false,
         }),
         Command::PoolImportable(command::PoolImportable {
             search: vec!["/nonexistent".into()],
@@ -460,6 +461,15 @@ pub(super) fn of_the_machine() -> Vec<Command> {
         Command::PoolScrub(command::PoolScrub {
             pool: pool(),
             stop: false,
+            pause: false,
+        }),
+        Command::PoolEvents(command::PoolEvents {
+            after: 0,
+            clear: false,
+        }),
+        Command::PoolLabelClear(command::PoolLabelClear {
+            device: device.into(),
+            force: false,
         }),
         Command::PoolFeatures(command::PoolFeatures {
             pools: vec![pool()],

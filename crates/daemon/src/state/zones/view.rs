@@ -196,6 +196,7 @@ impl View {
             | Reply::Importable(_)
             | Reply::Features(_)
             | Reply::History(_)
+            | Reply::Events(_)
             | Reply::Backup(_)
             | Reply::Anchors(_)
             | Reply::AnchorRows(_)

@@ -1,7 +1,7 @@
 //! Spares that replace failed or missing devices.
 
-use crate::engine::history::log_own;
-use crate::error::Result;
+use crate::engine::history::{Origin, log, log_own};
+use crate::error::{Error, Result};
 use crate::format::config::{ConfigDevice, DeviceState};
 use crate::ops::pool::Pool;
 
@@ -27,6 +27,49 @@ impl Pool {
         Ok(used)
     }
 
+    /// Has a spare take the place of a member, as a command says. In the place of one that is away it stands in:
+    /// it waits again when that one is back. One that works leaves the pool when the spare is resilvered.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the one is no spare that is there, if the other is no member, if its place is taken
+    /// already, or if its group is being removed; [`Error::Store`] if the spare does not fit; as [`Pool::commit`].
+    pub fn use_spare(&self, old: u64, spare: u64, origin: &Origin) -> Result<()> {
+        let engine = &self.engine;
+        engine.check_writable()?;
+        let config = engine.state.read().config.clone();
+        let listed = |guid: u64| {
+            let device = config.devices.iter().find(|device| device.guid == guid);
+            device.ok_or_else(|| Error::no_device(guid))
+        };
+        let (old, new) = (listed(old)?, listed(spare)?);
+        if !old.is_member() {
+            let reason = "it is a spare, and holds nothing";
+            return Err(Error::of_device(&old.path, reason));
+        }
+        if new.state != DeviceState::Spare {
+            return Err(Error::of_device(&new.path, "it is not a spare that waits"));
+        }
+        if let Some(other) = config.devices.iter().find(|d| d.replaces == old.guid) {
+            let reason = format!("{} is taking the place of {} already", other.path, old.path);
+            return Err(Error::of_device(&new.path, reason));
+        }
+        if config.leaving() == Some(old.group) {
+            let reason = "its group is being removed; stop that first (pool remove -s)";
+            return Err(Error::of_device(&old.path, reason));
+        }
+        engine.disk.store.enlist(spare, old.group, old.column)?;
+        let is_away = matches!(
+            old.state,
+            DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing
+        );
+        engine.commit_with(|commit, state| {
+            step_in(state.device(spare)?, old, is_away);
+            state.devices_changed(commit);
+            log(commit, state, origin, None);
+            Ok(())
+        })
+    }
+
     fn use_spare_for(&self, failed: &ConfigDevice) -> Result<bool> {
         let engine = &self.engine;
         let present = engine.disk.store.members();
@@ -44,12 +87,7 @@ impl Pool {
             }
             engine.commit_with(|commit, state| {
                 let device = state.device(spare)?;
-                device.group = failed.group;
-                device.column = failed.column;
-                device.state = DeviceState::Resilvering;
-                device.from_txg = 0;
-                device.replaces = failed.guid;
-                device.was_spare = true;
+                step_in(device, failed, true);
                 let what = format!("spare {} takes the place of {}", device.path, failed.path);
                 tracing::warn!("{what}");
                 state.devices_changed(commit);
@@ -60,4 +98,14 @@ impl Pool {
         }
         Ok(false)
     }
+}
+
+/// The spare is a member from now on, and is resilvered. With `stands_in` it waits again later.
+fn step_in(spare: &mut ConfigDevice, old: &ConfigDevice, stands_in: bool) {
+    spare.group = old.group;
+    spare.column = old.column;
+    spare.state = DeviceState::Resilvering;
+    spare.from_txg = 0;
+    spare.replaces = old.guid;
+    spare.was_spare = stands_in;
 }

@@ -68,6 +68,9 @@ pub(crate) struct PoolAttach {
     /// Use the new device even if it holds data, which is lost
     #[arg(short)]
     pub(crate) force: bool,
+    /// Wait until the new device holds all data
+    #[arg(short)]
+    pub(crate) wait: bool,
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
@@ -104,12 +107,20 @@ pub(crate) struct PoolDetach {
 ///
 /// The new device is resilvered, and then the old device leaves the pool. The old device may be missing.
 /// Without NEW, the device that is now at the same path replaces the old one.
+///
+/// NEW can be a spare of the pool. In the place of a device that is offline, faulted or missing it stands in: it is
+/// a spare again when that device is back, or when you detach the spare. If you detach the old device instead, the
+/// spare stays for good. A device that works leaves the pool when the spare holds all data.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   Replace a failed disk by a disk in another slot; by a disk in the same slot:
     strongroom pool replace tank /dev/sdc /dev/sdd
     strongroom pool replace tank /dev/sdc
+
+  Have the spare /dev/sdg stand in for an offline disk; make it a spare again:
+    strongroom pool replace -w tank /dev/sdc /dev/sdg
+    strongroom pool detach tank /dev/sdg
 
 EXIT CODES
   2 if the new device is too small, or the old one is being replaced already; 3 if there is no
@@ -118,6 +129,9 @@ pub(crate) struct PoolReplace {
     /// Use the new device even if it holds data, which is lost
     #[arg(short)]
     pub(crate) force: bool,
+    /// Wait until the old device has left the pool, or a spare holds all data
+    #[arg(short)]
+    pub(crate) wait: bool,
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
@@ -265,4 +279,48 @@ pub(crate) struct PoolClear {
     /// A device of the pool, by its path or guid; all devices if none is named
     #[arg(value_name = "DEVICE")]
     pub(crate) device: Option<PathBuf>,
+}
+
+/// Look again for devices that are missing
+///
+/// A device that is where it was last joins the pool again, and gets the writes that it missed. What is still
+/// missing is told, and is no failure. Devices that you took offline stay offline; see pool online.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  After you connected a shelf of disks again:
+    strongroom pool reopen tank
+
+EXIT CODES
+  3 if there is no such pool.")]
+pub(crate) struct PoolReopen {
+    /// Pools; all pools if none is named
+    #[arg(value_name = "POOL")]
+    pub(crate) pools: Vec<String>,
+}
+
+/// Make a device that belonged to a pool one that belongs to none
+///
+/// Overwrites the labels at both ends of the device, with the superblocks and wrapped keys beside them. Data stays on
+/// the device, encrypted data without its keys. A device of an imported pool is refused: use pool detach or pool
+/// remove. -f accepts a device of a pool that was exported, that another host may be using, or that is unknown.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A disk that left a pool while it could not be reached:
+    strongroom pool labelclear /dev/sdc
+
+  A disk of a pool that is not needed any more:
+    strongroom pool labelclear -f /dev/sdc
+
+EXIT CODES
+  3 if there is no such device, or no label on it; 5 if a pool has it or may need it; 9 if no copy of the label is
+  whole, so that it is not known where the keys are: overwrite the device.")]
+pub(crate) struct PoolLabelClear {
+    /// Accept a device of a pool that is not imported
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// The device
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: PathBuf,
 }

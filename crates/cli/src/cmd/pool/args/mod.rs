@@ -3,6 +3,7 @@
 mod devices;
 mod inspect;
 mod properties;
+mod scans;
 
 use std::path::PathBuf;
 
@@ -10,11 +11,13 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cmd::values::{self, HashCost, TableStyle};
 use devices::{
-    PoolAdd, PoolAttach, PoolClear, PoolDetach, PoolOffline, PoolOnline, PoolRemove, PoolReplace,
+    PoolAdd, PoolAttach, PoolClear, PoolDetach, PoolLabelClear, PoolOffline, PoolOnline,
+    PoolRemove, PoolReopen, PoolReplace,
 };
 
 pub(crate) use inspect::Inspect;
 pub(crate) use properties::{PoolGet, PoolSet};
+pub(crate) use scans::{Activity, PoolEvents, PoolScrub, PoolWait};
 
 /// Create, import, export and manage pools
 ///
@@ -41,6 +44,7 @@ pub(crate) enum Pool {
     Iostat(PoolIostat),
     Sync(PoolSync),
     Scrub(PoolScrub),
+    Wait(PoolWait),
     Add(PoolAdd),
     Attach(PoolAttach),
     Detach(PoolDetach),
@@ -49,7 +53,11 @@ pub(crate) enum Pool {
     Online(PoolOnline),
     Remove(PoolRemove),
     Clear(PoolClear),
+    Reopen(PoolReopen),
+    #[command(name = "labelclear")]
+    LabelClear(PoolLabelClear),
     History(PoolHistory),
+    Events(PoolEvents),
     Upgrade(PoolUpgrade),
     Destroy(PoolDestroy),
 }
@@ -104,6 +112,9 @@ EXAMPLES
     strongroom pool create -O encryption=on -O keysource=raw,file:///etc/keys/tank \\
         -O compression=zstd-3 -m /srv/tank tank /dev/sdb
 
+  Only say whether it could be made, and how:
+    strongroom pool create -n tank mirror sdb sdc
+
   A mirror of a disk here and an export of another host, which is reached with TLS:
     strongroom pool create tank mirror /dev/sdb \\
         'nbds://server.example.org/disk?tls-certificates=/etc/nbd'
@@ -121,6 +132,12 @@ pub(crate) struct PoolCreate {
     /// Where to mount the root dataset; `none` and `legacy` keep it from being mounted
     #[arg(short, value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: Option<String>,
+    /// Make nothing; show the layout, or why the pool could not be made
+    #[arg(short = 'n', conflicts_with = "size")]
+    pub(crate) dry_run: bool,
+    /// Set a property of the pool, such as scrub-schedule=monthly
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = values::property)]
+    pub(crate) pool_props: Vec<(String, String)>,
     /// Set a property of the root dataset
     #[arg(short = 'O', value_name = "PROPERTY=VALUE", value_parser = values::property)]
     pub(crate) props: Vec<(String, String)>,
@@ -224,14 +241,20 @@ EXAMPLES
   Two pools, even if files in them are open:
     strongroom pool export -f tank backup
 
+  All pools:
+    strongroom pool export -a
+
 EXIT CODES
   3 if there is no such pool; 5 if a dataset in it is in use.")]
 pub(crate) struct PoolExport {
+    /// Export all pools
+    #[arg(short, conflicts_with = "pools")]
+    pub(crate) all: bool,
     /// Unmount datasets even if they are in use
     #[arg(short)]
     pub(crate) force: bool,
     /// The pools
-    #[arg(value_name = "POOL", required = true)]
+    #[arg(value_name = "POOL", required_unless_present = "all")]
     pub(crate) pools: Vec<String>,
 }
 
@@ -328,6 +351,7 @@ JSON
     \"devices\": [{\"path\", \"guid\", \"size\", \"unused\", \"state\", \"group\", \"replaces\",
     \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\"},
+    \"scrub_late\": null or what to do about a scrub that is too long ago,
     \"resilver\": as scrub, and \"waits\": null or the reason why it waits,
     \"removal\": {\"state\", \"name\", \"started\", \"ended\", \"total\", \"left\", \"waits\"} or null,
     \"damage\": [...], \"waiting\": [datasets that wait for a key, ...]}, ...]
@@ -375,6 +399,9 @@ pub(crate) struct PoolIostat {
     /// Show how long operations take
     #[arg(short)]
     pub(crate) latencies: bool,
+    /// Leave out the average since the devices were opened, and wait for the first interval
+    #[arg(short = 'y')]
+    pub(crate) skip_first: bool,
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
@@ -386,41 +413,9 @@ pub(crate) struct PoolIostat {
     pub(crate) words: Vec<String>,
 }
 
-/// Read all data in a pool, verify it and repair bad copies
+/// Show the commands that changed pools, with their times
 ///
-/// Runs in the background and needs no key. After a restart it continues where it was. `pool status` shows
-/// its progress.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-EXAMPLES
-  Start a scrub, and see its progress:
-    strongroom pool scrub tank
-    strongroom pool status tank
-
-  Start a scrub and wait for its end; fails if data could not be repaired:
-    strongroom pool scrub -w tank
-
-  Stop it:
-    strongroom pool scrub -s tank
-
-EXIT CODES
-  3 if there is no such pool; 5 if a scrub is running already (-w then waits for that one); with
-  -w also 9 if data could not be repaired, and 1 if the scrub was stopped.")]
-pub(crate) struct PoolScrub {
-    /// Stop the running scrub
-    #[arg(short, conflicts_with = "wait")]
-    pub(crate) stop: bool,
-    /// Wait for the end, and show the progress on a terminal. Ctrl-C ends the waiting, not the scrub
-    #[arg(short)]
-    pub(crate) wait: bool,
-    /// The pool
-    #[arg(value_name = "POOL")]
-    pub(crate) pool: String,
-}
-
-/// Show the commands that changed a pool, with their times
-///
-/// The pool records every command that changed it. With -i it also shows the steps that the pool took, such
+/// A pool records every command that changed it. With -i it also shows the steps that the pool took, such
 /// as the creation of keys. Commands contain no secrets, so the history contains none.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -432,7 +427,8 @@ EXAMPLES
     strongroom pool history -i -l tank
 
 JSON
-  [{\"time\", \"txg\", \"internal\", \"who\", \"text\"}, ...]
+  [{\"time\", \"txg\", \"internal\", \"who\", \"text\"}, ...] of the pool that is named; of several
+  pools {\"POOL\": [...], ...}
 
 EXIT CODES
   3 if there is no such pool.")]
@@ -443,9 +439,9 @@ pub(crate) struct PoolHistory {
     /// Also show the user and the host
     #[arg(short)]
     pub(crate) long: bool,
-    /// The pool
+    /// The pools; default: all pools
     #[arg(value_name = "POOL")]
-    pub(crate) pool: String,
+    pub(crate) pools: Vec<String>,
 }
 
 /// Show the format and the features of pools

@@ -49,13 +49,17 @@ pub(crate) struct PoolGet {
 
 /// Set a property of a pool
 ///
-/// `autoexpand` is the property that can be set: with `on` the pool grows when its devices do. The others are
-/// counted or fixed. Properties of datasets are set by `strongroom set`.
+/// With `autoexpand=on` the pool grows when its devices do. `scrub-schedule=weekly` or `monthly` starts a scrub 7
+/// or 30 days after the last one began; a daemon that was off starts it soon after its start. The other
+/// properties are counted or fixed. Properties of datasets are set by `strongroom set`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   Use new space on the devices by itself:
     strongroom pool set autoexpand=on tank
+
+  A scrub every month:
+    strongroom pool set scrub-schedule=monthly tank
 
 EXIT CODES
   2 for an unknown property or a wrong value; 3 if there is no such pool.")]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use protocol::api::{DeviceChange, DeviceGroup, PoolDevices, command};
 use protocol::device_name::DeviceName;
 
-use crate::cmd::pool::args::Pool;
+use crate::cmd::pool::args::{Activity, Pool};
+use crate::cmd::pool::run::wait::until_ended;
 use crate::outcome::{Result, call_quiet};
 use crate::session::{Session, device_path, is_path, usage};
 
@@ -15,8 +16,21 @@ const RAIDZ_MAX: usize = 32;
 
 /// Has the devices of a pool changed.
 pub(super) fn run(args: Pool, session: &mut Session) -> Result {
+    let awaited = match &args {
+        Pool::Attach(args) if args.wait => Some(Activity::Resilver),
+        Pool::Replace(args) if args.wait => Some(Activity::Resilver),
+        _ => None,
+    };
     let (pool, change) = change(args)?;
-    call_quiet(session, command::PoolDevices { pool, change })
+    let command = command::PoolDevices {
+        pool: pool.clone(),
+        change,
+    };
+    let done = call_quiet(session, command)?;
+    if let Some(activity) = awaited {
+        until_ended(&pool, activity, session)?;
+    }
+    Ok(done)
 }
 
 /// The path of a device, which may be given by its name in `/dev`.

@@ -14,6 +14,11 @@ const SECOND: u64 = 1_000_000_000;
 pub(super) fn run(mut args: PoolIostat, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(std::mem::take(&mut args.words))?;
     let mut before: Vec<PoolIo> = Vec::new();
+    if let Some(again) = again.filter(|_| args.skip_first) {
+        let pools = pools.clone();
+        before = answer!(session.call(command::PoolIo { pools })?, Io)?;
+        again.wait();
+    }
     repeat::run(again, |made| {
         let pools = pools.clone();
         let now = answer!(session.call(command::PoolIo { pools })?, Io)?;
@@ -215,6 +220,7 @@ mod tests {
         PoolIostat {
             verbose,
             latencies: true,
+            skip_first: false,
             script,
             parsable: script,
             words: Vec::new(),

@@ -1,6 +1,7 @@
 //! Pools: making, importing, exporting, listing and destroying them.
 
 mod devices;
+mod events;
 pub(crate) mod inspect;
 mod iostat;
 mod list;
@@ -10,13 +11,16 @@ mod scrub;
 mod status;
 mod tree;
 mod upgrade;
+mod wait;
 
 pub(crate) use status::is_healthy;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use protocol::api::{HistoryRow, ImportablePool, command};
+use protocol::api::{DeviceChange, HistoryRow, ImportablePool, PoolDevices, command};
+use protocol::property::{is_of_pools, of_pools};
 
 use crate::cmd::pool::args::{Pool, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport};
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -35,6 +39,7 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
         Pool::Set(args) => properties::set(args, session),
         Pool::Iostat(args) => iostat::run(args, session),
         Pool::Scrub(args) => scrub::run(args, session),
+        Pool::Wait(args) => wait::run(args, session),
         args @ (Pool::Add(_)
         | Pool::Attach(_)
         | Pool::Detach(_)
@@ -43,8 +48,14 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
         | Pool::Online(_)
         | Pool::Remove(_)
         | Pool::Clear(_)) => devices::run(args, session),
+        Pool::Reopen(args) => reopen(args.pools, session),
+        Pool::LabelClear(args) => {
+            let (device, force) = (devices::device(&args.device)?, args.force);
+            call_quiet(session, command::PoolLabelClear { device, force })
+        }
         Pool::Sync(args) => call_quiet(session, command::PoolSync { pools: args.pools }),
         Pool::History(args) => history(args, session),
+        Pool::Events(args) => events::run(args, session),
         Pool::Upgrade(args) => upgrade::run(args, session),
         Pool::Destroy(args) => destroy(args, session),
     }
@@ -56,6 +67,18 @@ fn create(args: PoolCreate, session: &mut Session) -> Result {
     if let Some(mountpoint) = args.mountpoint {
         props.push(("mountpoint".into(), mountpoint));
     }
+    if let Some((name, _)) = args.pool_props.iter().find(|(name, _)| !is_of_pools(name)) {
+        let known: Vec<&str> = of_pools().collect();
+        return Err(usage(format!(
+            "pools have no property '{name}' that can be set, only {}; -O sets properties of the root dataset",
+            known.join(", ")
+        )));
+    }
+    props.extend(args.pool_props);
+    let layout = match args.dry_run {
+        true => layout(&args.pool, &devices),
+        false => String::new(),
+    };
     let command = command::PoolCreate {
         pool: args.pool,
         devices: Box::new(devices),
@@ -63,8 +86,60 @@ fn create(args: PoolCreate, session: &mut Session) -> Result {
         force: args.force,
         props,
         no_mount: args.no_mount,
+        dry_run: args.dry_run,
     };
-    call_quiet(session, command)
+    let done = call_quiet(session, command)?;
+    Ok(match args.dry_run {
+        true => Outcome::text(layout),
+        false => done,
+    })
+}
+
+/// What `pool create -n` says.
+fn layout(pool: &str, devices: &PoolDevices) -> String {
+    let mut out = format!("would create '{pool}' with the following layout:\n\n\t{pool}\n");
+    for group in &devices.groups {
+        let depth = match (group.parity, group.devices.len()) {
+            (0, 1) => "  ",
+            (parity, _) => {
+                let name = match parity {
+                    0 => "mirror".to_owned(),
+                    _ => format!("raidz{parity}"),
+                };
+                let _ = writeln!(out, "\t  {name}");
+                "    "
+            }
+        };
+        for device in &group.devices {
+            let _ = writeln!(
+                out,
+                "\t{depth}{}",
+                text::in_a_cell(&device.to_string_lossy())
+            );
+        }
+    }
+    if !devices.spares.is_empty() {
+        out += "\tspares\n";
+    }
+    for spare in &devices.spares {
+        let _ = writeln!(out, "\t  {}", text::in_a_cell(&spare.to_string_lossy()));
+    }
+    out
+}
+
+/// All of them, even if some fail.
+fn reopen(pools: Vec<String>, session: &mut Session) -> Result {
+    let pools = match pools.is_empty() {
+        true => pool_names(session)?,
+        false => pools,
+    };
+    let mut outcome = Outcome::done();
+    for pool in pools {
+        let change = DeviceChange::Reopen;
+        let done = call_quiet(session, command::PoolDevices { pool, change });
+        outcome.failures.extend(done.err());
+    }
+    Ok(outcome)
 }
 
 fn import(args: PoolImport, session: &mut Session) -> Result {
@@ -146,29 +221,48 @@ fn last_use(pool: &ImportablePool) -> String {
 /// All of them, even if some fail.
 fn export(args: PoolExport, session: &mut Session) -> Result {
     let force = args.force;
+    let pools = match args.all {
+        true => pool_names(session)?,
+        false => args.pools,
+    };
     let mut outcome = Outcome::done();
-    for pool in args.pools {
+    for pool in pools {
         let done = call_quiet(session, command::PoolExport { pool, force });
         outcome.failures.extend(done.err());
     }
     Ok(outcome)
 }
 
+/// The pools of the daemon, also those that could not be imported at its start.
+fn pool_names(session: &mut Session) -> Result<Vec<String>> {
+    let pools = answer!(session.call(command::PoolStatus { pools: vec![] })?, Pools)?;
+    Ok(pools.into_iter().map(|pool| pool.name).collect())
+}
+
 fn history(args: PoolHistory, session: &mut Session) -> Result {
-    let command = command::PoolHistory {
-        pool: args.pool.clone(),
-        internal: args.internal,
+    let pools = match args.pools.is_empty() {
+        true => pool_names(session)?,
+        false => args.pools,
     };
-    let rows = answer!(session.call(command)?, History)?;
-    if session.json {
-        return Ok(Outcome::text(json::show(&rows)));
+    let mut found = Vec::new();
+    for pool in pools {
+        let command = command::PoolHistory {
+            pool: pool.clone(),
+            internal: args.internal,
+        };
+        found.push((pool, answer!(session.call(command)?, History)?));
     }
-    let lines = rows.iter().map(|row| history_line(row, args.long));
-    Ok(Outcome::text(format!(
-        "History for '{}':\n{}",
-        args.pool,
-        lines.collect::<String>()
-    )))
+    if session.json {
+        return Ok(Outcome::text(match found.as_slice() {
+            [(_, rows)] => json::show(rows),
+            _ => json::show(&found.into_iter().collect::<BTreeMap<_, _>>()),
+        }));
+    }
+    let texts = found.iter().map(|(pool, rows)| {
+        let lines = rows.iter().map(|row| history_line(row, args.long));
+        format!("History for '{pool}':\n{}", lines.collect::<String>())
+    });
+    Ok(Outcome::text(texts.collect::<Vec<_>>().join("\n")))
 }
 
 /// As `zpool history` of Solaris writes it, new keys among it.

@@ -3,7 +3,7 @@
 use protocol::api::{
     DatasetRow, Failure, FailureKind, PoolReport, PropertyRow, Source, Value, command,
 };
-use protocol::property::OF_POOLS;
+use protocol::property::{is_of_pools, of_pools};
 
 use crate::cmd::dataset::run::get::{report, wanted};
 use crate::cmd::pool::args::{PoolGet, PoolSet};
@@ -27,7 +27,7 @@ const COUNTED: [&str; 9] = [
 pub(super) fn get(args: PoolGet, session: &mut Session) -> Result {
     let names = wanted(&args.props)?;
     for name in &names {
-        if name != OF_POOLS && !COUNTED.contains(&full(name)) {
+        if !is_of_pools(name) && !COUNTED.contains(&full(name)) {
             let message = format!(
                 "pools have no property '{name}'; 'strongroom get' shows those of datasets"
             );
@@ -41,8 +41,12 @@ pub(super) fn get(args: PoolGet, session: &mut Session) -> Result {
     for pool in &pools {
         let counted = COUNTED.into_iter().filter(|name| has(name));
         let mut props: Vec<PropertyRow> = counted.map(|name| row(pool, name)).collect();
-        if has(OF_POOLS) {
-            props.extend(settings(pool, session)?);
+        let wanted: Vec<String> = of_pools()
+            .filter(|name| has(name))
+            .map(Into::into)
+            .collect();
+        if !wanted.is_empty() {
+            props.extend(settings(pool, wanted, session)?);
         }
         rows.push(DatasetRow {
             name: pool.name.clone(),
@@ -105,7 +109,11 @@ fn value(pool: &PoolReport, name: &str) -> Value {
 }
 
 /// What is stored with the root dataset.
-fn settings(pool: &PoolReport, session: &mut Session) -> Result<Vec<PropertyRow>> {
+fn settings(
+    pool: &PoolReport,
+    wanted: Vec<String>,
+    session: &mut Session,
+) -> Result<Vec<PropertyRow>> {
     if pool.health == UNAVAILABLE {
         return Ok(Vec::new());
     }
@@ -114,7 +122,7 @@ fn settings(pool: &PoolReport, session: &mut Session) -> Result<Vec<PropertyRow>
         depth: Some(0),
         snapshots: false,
         bookmarks: false,
-        props: vec![OF_POOLS.into()],
+        props: wanted,
     };
     let rows = answer!(session.call(command)?, Datasets)?;
     Ok(rows.into_iter().flat_map(|row| row.props).collect())
@@ -122,7 +130,7 @@ fn settings(pool: &PoolReport, session: &mut Session) -> Result<Vec<PropertyRow>
 
 pub(super) fn set(args: PoolSet, session: &mut Session) -> Result {
     let (name, _) = &args.prop;
-    if name != OF_POOLS {
+    if !is_of_pools(name) {
         return Err(usage(match COUNTED.contains(&full(name)) {
             true => format!("'{name}' of a pool is counted or fixed; it cannot be set"),
             false => {

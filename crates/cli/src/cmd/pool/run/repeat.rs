@@ -12,6 +12,13 @@ pub(super) struct Repeat {
     count: Option<u64>,
 }
 
+impl Repeat {
+    /// Waits for one interval.
+    pub(super) fn wait(&self) {
+        std::thread::sleep(self.interval);
+    }
+}
+
 /// Names, and the numbers after them: the name of a pool does not begin with a digit.
 pub(super) fn split(mut words: Vec<String>) -> Result<(Vec<String>, Option<Repeat>)> {
     let is_number = |word: &String| word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
@@ -37,7 +44,7 @@ pub(super) fn split(mut words: Vec<String>) -> Result<(Vec<String>, Option<Repea
 }
 
 /// Seconds, perhaps with a fraction.
-fn interval(text: &str) -> Result<Duration> {
+pub(super) fn interval(text: &str) -> Result<Duration> {
     let seconds = text.parse::<f64>().ok();
     let found = seconds.filter(|seconds| (0.01..=1e6).contains(seconds));
     found

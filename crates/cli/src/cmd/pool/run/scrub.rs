@@ -1,65 +1,46 @@
 //! `pool scrub`, and waiting for its end.
 
-use std::io::IsTerminal;
-use std::time::Duration;
-
 use protocol::api::{Failure, FailureKind, PoolReport, ScrubRow, command};
 
-use crate::cmd::pool::args::PoolScrub;
+use crate::cmd::pool::args::{Activity, PoolScrub};
+use crate::cmd::pool::run::wait::until_ended;
 use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer, other};
+use crate::session::{Session, other};
 use crate::show::json;
 
-const POLL: Duration = Duration::from_millis(250);
-
+/// All of them, even if some fail.
 pub(super) fn run(args: PoolScrub, session: &mut Session) -> Result {
-    let begin = command::PoolScrub {
-        pool: args.pool.clone(),
-        stop: args.stop,
-    };
-    let begun = call_quiet(session, begin);
+    let mut outcome = Outcome::done();
+    let mut begun = Vec::new();
+    for pool in args.pools {
+        let begin = command::PoolScrub {
+            pool: pool.clone(),
+            stop: args.stop,
+            pause: args.pause,
+        };
+        match call_quiet(session, begin) {
+            Ok(_) => begun.push(pool),
+            // It runs already, and that one is as good.
+            Err(failure) if args.wait && failure.kind == FailureKind::Busy => begun.push(pool),
+            Err(failure) => outcome.failures.push(failure),
+        }
+    }
     if !args.wait {
-        return begun;
+        return Ok(outcome);
     }
-    match begun {
-        // It runs already, and that one is as good.
-        Err(failure) if failure.kind == FailureKind::Busy => {}
-        begun => drop(begun?),
+    let mut scrubs = Vec::new();
+    for pool in begun {
+        let report = until_ended(&pool, Activity::Scrub, session)?;
+        outcome.failures.extend(failure(&report));
+        scrubs.push(report.scrub);
     }
-    let report = wait(&args.pool, session)?;
-    let text = match session.json {
-        true => json::show(&report.scrub),
-        false => String::new(),
-    };
-    let failures = failure(&report).into_iter().collect();
-    Ok(Outcome {
-        text,
-        failures,
-        ..Outcome::default()
-    })
-}
-
-/// Polls until no scrub runs.
-fn wait(pool: &str, session: &mut Session) -> Result<PoolReport> {
-    let mut bar = None;
-    loop {
-        let command = command::PoolStatus {
-            pools: vec![pool.into()],
+    if session.json {
+        outcome.text = match scrubs.as_slice() {
+            [scrub] => json::show(scrub),
+            _ => json::show(&scrubs),
         };
-        let reports = answer!(session.call_running(command)?, Pools)?;
-        let Some(report) = reports.into_iter().next() else {
-            return Err(other(format!("pool '{pool}' went away")));
-        };
-        if report.scrub.state != "running" {
-            return Ok(report);
-        }
-        if std::io::stderr().is_terminal() {
-            let bar = bar.get_or_insert_with(|| crate::terminal::bar("scrub"));
-            bar.set_length(report.scrub.total);
-            bar.set_position(report.scrub.examined);
-        }
-        std::thread::sleep(POLL);
     }
+    Ok(outcome)
 }
 
 /// What was wrong, if something was.
@@ -75,5 +56,6 @@ fn failure(report: &PoolReport) -> Option<Failure> {
             ),
         });
     }
-    (state == "stopped").then(|| other(format!("the scrub of '{name}' was stopped")))
+    let was = ["stopped", "paused"].into_iter().find(|was| state == was);
+    was.map(|was| other(format!("the scrub of '{name}' was {was}")))
 }

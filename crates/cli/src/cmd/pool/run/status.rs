@@ -121,7 +121,7 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
 fn scans(pool: &PoolReport, now: u64) -> Vec<String> {
     let (scrub, resilver) = (&pool.scrub, &pool.resilver);
     let is_newer = resilver.ended > scrub.ended && scrub.state != "running";
-    match resilver.state.as_str() {
+    let mut lines = match resilver.state.as_str() {
         "running" => {
             let mut lines = resilvering(resilver, now);
             if resilver.waits.is_some() && scrub.state == "running" {
@@ -137,7 +137,9 @@ fn scans(pool: &PoolReport, now: u64) -> Vec<String> {
             time::second(resilver.ended)
         )],
         _ => scan(scrub, now),
-    }
+    };
+    lines.extend(pool.scrub_late.clone());
+    lines
 }
 
 fn resilvering(resilver: &ScrubRow, now: u64) -> Vec<String> {
@@ -222,6 +224,17 @@ fn scan(scrub: &ScrubRow, now: u64) -> Vec<String> {
             time::second(scrub.ended)
         )],
         "stopped" => vec![format!("scrub stopped on {}", time::second(scrub.ended))],
+        "paused" if scrub.ended == 0 => vec!["scrub paused before it read anything".into()],
+        "paused" => vec![
+            format!("scrub paused since {}", time::second(scrub.ended)),
+            format!("scrub started on {}", time::second(scrub.started)),
+            format!(
+                "{} repaired, {} errors, {} done",
+                copies(scrub.repaired),
+                scrub.errors,
+                percent(scrub.examined, scrub.total)
+            ),
+        ],
         _ => vec!["none requested".into()],
     }
 }

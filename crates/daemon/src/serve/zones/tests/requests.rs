@@ -231,6 +231,8 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"pool-sync": {"pools": []}}),
         json!({"pool-scrub": {"pool": "tank", "stop": false}}),
         json!({"pool-features": {"pools": []}}),
+        json!({"pool-events": {"after": 0, "clear": true}}),
+        json!({"pool-label-clear": {"device": "/dev/sda", "force": true}}),
         json!({"pool-history": {"pool": "tank", "internal": true}}),
         json!({"receive": {"target": "web/r", "naming": "exact", "no_mount": false, "dry_run": false, "force": false, "resumable": true, "props": [],
                            "exclude": []}}),

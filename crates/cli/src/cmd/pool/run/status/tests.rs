@@ -156,6 +156,7 @@ fn pool() -> PoolReport {
         read_only: false,
         txg: 7,
         devices: vec![device("/var/lib/tank.pool", Some(0), "ONLINE")],
+        scrub_late: None,
         scrub: no_scan(),
         resilver: no_scan(),
         removal: None,

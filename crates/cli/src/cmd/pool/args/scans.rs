@@ -1,0 +1,138 @@
+//! `pool scrub`, `pool wait` and `pool events`.
+
+use clap::{Args, ValueEnum};
+
+/// Read all data in pools, verify it and repair bad copies
+///
+/// Runs in the background and needs no key. After a restart it continues where it was, and a paused one stays
+/// paused. `pool status` shows the progress. The property `scrub-schedule` starts scrubs by itself: `strongroom
+/// pool set scrub-schedule=monthly tank`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Start a scrub, and see its progress:
+    strongroom pool scrub tank
+    strongroom pool status tank
+
+  Start a scrub and wait for its end; fails if data could not be repaired:
+    strongroom pool scrub -w tank
+
+  Pause it, and continue where it was:
+    strongroom pool scrub -p tank
+    strongroom pool scrub tank
+
+  Stop it; the next scrub begins from the start:
+    strongroom pool scrub -s tank
+
+EXIT CODES
+  3 if there is no such pool, or no scrub to pause or stop; 5 if a scrub is running already (-w then
+  waits for that one); with -w also 9 if data could not be repaired, and 1 if the scrub was paused or
+  stopped.")]
+pub(crate) struct PoolScrub {
+    /// Stop the scrub, also a paused one
+    #[arg(short, conflicts_with_all = ["wait", "pause"])]
+    pub(crate) stop: bool,
+    /// Pause the running scrub
+    #[arg(short, conflicts_with = "wait")]
+    pub(crate) pause: bool,
+    /// Wait for the end, and show the progress on a terminal. Ctrl-C ends the waiting, not the scrub
+    #[arg(short)]
+    pub(crate) wait: bool,
+    /// The pools
+    #[arg(value_name = "POOL", required = true)]
+    pub(crate) pools: Vec<String>,
+}
+
+/// Wait until work in the background of a pool has ended
+///
+/// Returns when none of the activities is under way: at once if there is none. A paused scrub is not under way.
+/// With an interval, prints for each activity the bytes that are left.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Wait for everything:
+    strongroom pool wait tank
+
+  Wait until a new device of a mirror has all data; print every ten seconds what is left:
+    strongroom pool attach tank /dev/sdb /dev/sdc
+    strongroom pool wait -t resilver tank 10
+
+EXIT CODES
+  3 if there is no such pool, or it is exported meanwhile. A scrub that finds damage is no failure of this
+  command; see pool scrub -w.")]
+pub(crate) struct PoolWait {
+    /// Print no header, and tabs between columns
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
+    /// Print exact numbers
+    #[arg(short)]
+    pub(crate) parsable: bool,
+    /// What to wait for; default: everything
+    #[arg(short = 't', value_name = "ACTIVITY,...", value_delimiter = ',')]
+    pub(crate) activities: Vec<Activity>,
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// Print what is left every so many seconds
+    #[arg(value_name = "INTERVAL")]
+    pub(crate) interval: Option<String>,
+}
+
+/// Work in the background of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Activity {
+    /// Destroyed datasets give their space back; yes if that is under way.
+    Free,
+    /// A group of devices is removed.
+    Remove,
+    /// A device is replaced.
+    Replace,
+    /// Devices get what they missed.
+    Resilver,
+    /// Everything is read and verified.
+    Scrub,
+}
+
+/// Show what happened to pools, and follow it
+///
+/// The daemon keeps the last 1,000 events in memory, until it ends. -v says more of each. -f waits for new events,
+/// until Ctrl-C. A change is noticed within 5 seconds, and at once while this command follows.
+///
+/// Classes: `pool_create`, `pool_import`, `pool_export`, `pool_destroy`; `pool_suspend` and `pool_resume`;
+/// `statechange`, `device_add` and `device_remove` of devices; `checksum` for bad copies, `io` for failed requests;
+/// `scrub_start`, `scrub_paused`, `scrub_resume`, `scrub_abort`, `scrub_finish`; `resilver_start`,
+/// `resilver_finish`; `removal_start`, `removal_abort`, `removal_finish`; `key_load`, `key_unload`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  What happened since the daemon started:
+    strongroom pool events -v
+
+  Follow one pool, for a script:
+    strongroom pool events -f -H tank
+
+  Forget all events:
+    strongroom pool events -c
+
+JSON
+  [{\"id\", \"time\", \"class\", \"pool\", \"text\"}, ...]; with -f one object on each line.
+
+EXIT CODES
+  0 also if there is no event.")]
+pub(crate) struct PoolEvents {
+    /// Follow: wait for new events
+    #[arg(short, conflicts_with = "clear")]
+    pub(crate) follow: bool,
+    /// Say what happened
+    #[arg(short)]
+    pub(crate) verbose: bool,
+    /// Print no header, and tabs between columns
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
+    /// Forget all events
+    #[arg(short, conflicts_with = "pool")]
+    pub(crate) clear: bool,
+    /// Only of this pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: Option<String>,
+}

@@ -1,0 +1,279 @@
+//! Commands of `zpool(8)` that an administrator looks for: waiting, scrubs, labels, spares by hand.
+
+mod common;
+
+use std::fs;
+
+use common::*;
+
+/// A pool of a mirror of two files, `a` and `b`, and a spare `s`.
+fn mirrored() -> Place {
+    let place = Place::new();
+    place.ok("pool create -s 64M -m none tank mirror {DIR}/a {DIR}/b spare {DIR}/s");
+    place
+}
+
+fn state_of(place: &Place, device: &str) -> String {
+    let status = place.ok("pool status tank");
+    let path = place.arg(device);
+    let line = status
+        .lines()
+        .find(|line| line.trim().starts_with(&path));
+    let line = line.unwrap_or_else(|| panic!("{path} is not in {status}"));
+    let mut words = line.trim()[path.len()..].split_whitespace();
+    let state = words.find(|word| word.chars().all(|c| c.is_ascii_uppercase()));
+    state.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn waiting_returns_when_the_work_is_done() {
+    let place = mirrored();
+    assert_eq!(
+        place.ok("pool wait tank"),
+        "",
+        "there is nothing to wait for"
+    );
+    let table = place.ok("pool wait tank 1");
+    has(&table, "scrub");
+    assert_eq!(place.ok("pool wait -H -t scrub,resilver tank 1"), "-\t-\n");
+    place.ok("pool scrub tank");
+    place.ok("pool wait -t scrub tank");
+    has(&place.ok("pool status tank"), "scrub repaired 0 copies");
+    fs::File::create(place.path("c"))
+        .unwrap()
+        .set_len(64 << 20)
+        .unwrap();
+    place.ok("pool attach tank {DIR}/a {DIR}/c");
+    place.ok("pool wait -t resilver tank");
+    assert_eq!(state_of(&place, "c"), "ONLINE");
+    place.ok("pool detach tank {DIR}/c");
+    place.ok("pool attach -w -f tank {DIR}/a {DIR}/c");
+    assert_eq!(state_of(&place, "c"), "ONLINE");
+    place.fails("pool wait nowhere", NOT_FOUND);
+    assert_eq!(place.run(&words("pool wait -t nothing tank")).code, USAGE);
+    place.fails("pool wait tank now", USAGE);
+}
+
+#[test]
+fn scrubs_are_stopped_only_where_one_runs() {
+    let place = Place::new();
+    place.pool("tank");
+    place.pool("other");
+    place.fails("pool scrub -s tank", NOT_FOUND);
+    place.fails("pool scrub -p tank", NOT_FOUND);
+    assert_eq!(place.run(&words("pool scrub -p -s tank")).code, USAGE);
+    assert_eq!(place.run(&words("pool scrub")).code, USAGE);
+    place.ok("pool scrub -w tank other");
+    has(&place.ok("pool status other"), "scrub repaired 0 copies");
+    // The other pools are scrubbed all the same.
+    place.fails("pool scrub -w nowhere tank", NOT_FOUND);
+    let both = place.ok("pool history");
+    has(&both, "History for 'tank':\n");
+    has(&both, "History for 'other':\n");
+    assert_eq!(both.matches("pool scrub tank").count(), 2);
+}
+
+#[test]
+fn scrubs_have_a_schedule() {
+    let place = Place::new();
+    place.ok("pool create -s 64M -m none -o scrub-schedule=weekly tank {DIR}/a");
+    let one = |line: &str| place.ok(&format!("pool get -H -o value {line}"));
+    assert_eq!(one("scrub-schedule tank"), "weekly\n");
+    place.ok("pool set scrub-schedule=monthly tank");
+    assert_eq!(one("scrub-schedule tank"), "monthly\n");
+    place.fails("pool set scrub-schedule=sometimes tank", USAGE);
+    place.ok("create -u tank/home");
+    place.fails("set scrub-schedule=weekly tank/home", USAGE);
+    let refused = place.fails("pool create -o atime=off -s 64M other {DIR}/b", USAGE);
+    has(&refused, "-O sets properties of the root dataset");
+    // A new pool is not late.
+    lacks(&place.ok("pool status tank"), "days");
+}
+
+#[test]
+fn labels_are_cleared_where_no_pool_needs_them() {
+    let place = mirrored();
+    let clear = |device: &str| format!("pool labelclear {{DIR}}/{device}");
+    has(&place.fails(&clear("a"), BUSY), "in use");
+    // It is not open, and the pool lists it all the same.
+    place.ok("pool offline tank {DIR}/b");
+    has(&place.fails(&clear("b"), BUSY), "pool detach");
+    has(
+        &place.fails(&format!("{} -f", clear("b")), BUSY),
+        "pool detach",
+    );
+    place.ok("pool online tank {DIR}/b");
+    place.ok("pool wait tank");
+    place.ok("pool export tank");
+    has(
+        &place.fails(&clear("a"), BUSY),
+        "the pool 'tank', which was exported",
+    );
+    place.ok(&format!("{} -f", clear("a")));
+    place.fails(&clear("a"), NOT_FOUND);
+    // Nothing of the headers is left at either end.
+    let bytes = fs::read(place.path("a")).unwrap();
+    assert!(bytes[..1 << 16].iter().all(|byte| *byte == 0));
+    assert!(
+        bytes[bytes.len() - (1 << 16)..]
+            .iter()
+            .all(|byte| *byte == 0)
+    );
+    place.ok("pool import -d {DIR}/b tank");
+    has(&place.ok("pool status tank"), "DEGRADED");
+    place.fails("pool labelclear {DIR}/nowhere", NOT_FOUND);
+}
+
+#[test]
+fn spares_step_in_by_hand() {
+    let place = mirrored();
+    place.ok("pool offline tank {DIR}/b");
+    place.ok("pool replace -w tank {DIR}/b {DIR}/s");
+    assert_eq!(state_of(&place, "s"), "ONLINE");
+    place.fails("pool replace tank {DIR}/b {DIR}/s", BUSY);
+    // Detached, it waits again.
+    place.ok("pool detach tank {DIR}/s");
+    assert_eq!(state_of(&place, "s"), "AVAIL");
+    // When the device is back, too.
+    place.ok("pool replace -w tank {DIR}/b {DIR}/s");
+    place.ok("pool online tank {DIR}/b");
+    place.ok("pool wait -t resilver,replace tank");
+    assert_eq!(state_of(&place, "s"), "AVAIL");
+    assert_eq!(state_of(&place, "b"), "ONLINE");
+    // A device that works leaves for good.
+    place.ok("pool replace -w tank {DIR}/b {DIR}/s");
+    assert_eq!(state_of(&place, "s"), "ONLINE");
+    lacks(&place.ok("pool status tank"), &place.arg("b"));
+    place.ok("pool scrub -w tank");
+    has(
+        &place.ok("pool history tank"),
+        &format!("pool replace tank {} {}", place.arg("b"), place.arg("s")),
+    );
+    // One that waits is removed.
+    place.ok("pool add -f tank spare {DIR}/b");
+    place.ok("pool remove tank {DIR}/b");
+    lacks(&place.ok("pool status tank"), "spares");
+}
+
+#[test]
+fn devices_that_are_back_are_found() {
+    let place = mirrored();
+    place.ok("pool remove tank {DIR}/s");
+    place.ok("pool export tank");
+    fs::rename(place.path("b"), place.path("away")).unwrap();
+    place.ok("pool import -d {DIR}/a tank");
+    assert_eq!(state_of(&place, "b"), "MISSING");
+    let done = place.run(&place.words("pool reopen"));
+    assert_eq!(done.code, 0, "{done:?}");
+    has(&done.err, "is still missing");
+    fs::rename(place.path("away"), place.path("b")).unwrap();
+    place.ok("pool reopen tank");
+    place.ok("pool wait tank");
+    assert_eq!(state_of(&place, "b"), "ONLINE");
+    place.ok("pool scrub -w tank");
+}
+
+#[test]
+fn a_pool_is_planned_and_not_made() {
+    let place = Place::new();
+    for name in ["a", "b", "small"] {
+        fs::File::create(place.path(name))
+            .unwrap()
+            .set_len(64 << 20)
+            .unwrap();
+    }
+    fs::File::create(place.path("small"))
+        .unwrap()
+        .set_len(1 << 12)
+        .unwrap();
+    let plan = place.ok("pool create -n -O encryption=on tank mirror {DIR}/a {DIR}/b");
+    let (a, b) = (place.arg("a"), place.arg("b"));
+    has(
+        &plan,
+        &format!("\ttank\n\t  mirror\n\t    {a}\n\t    {b}\n"),
+    );
+    assert!(
+        fs::read(place.path("a"))
+            .unwrap()
+            .iter()
+            .all(|byte| *byte == 0)
+    );
+    assert_eq!(place.ok("pool list -H"), "");
+    place.fails("pool create -n tank {DIR}/small", USAGE);
+    place.fails("pool create -n -O nonsense=1 tank {DIR}/a", USAGE);
+    place.fails("pool create -n tank {DIR}/nowhere", NOT_FOUND);
+    place.ok("pool create -m none tank {DIR}/a");
+    place.fails("pool create -n other {DIR}/a", BUSY);
+    place.fails("pool create -n tank {DIR}/b", EXISTS);
+    place.pool("other");
+    place.ok("pool export -a");
+    assert_eq!(place.ok("pool list -H"), "");
+}
+
+/// The classes of the events of a pool.
+fn classes(place: &Place, pool: &str) -> Vec<String> {
+    let lines = place.ok(&format!("pool events -H {pool}"));
+    let class = |line: &str| line.split('\t').nth(1).unwrap().to_owned();
+    lines.lines().map(class).collect()
+}
+
+#[test]
+fn events_tell_what_happened() {
+    let place = mirrored();
+    place.pool("other");
+    place.ok("pool events -c");
+    assert_eq!(place.ok("pool events -H"), "");
+    place.ok("pool scrub -w tank");
+    place.ok("pool offline tank {DIR}/b");
+    place.ok("keygen {DIR}/key");
+    place.ok("create -u -o encryption=on -o keysource=raw,file://{DIR}/key tank/home");
+    place.ok("key unload tank/home");
+    place.ok("pool export tank");
+    place.ok("pool import -d {DIR} tank");
+    let found = classes(&place, "tank");
+    let expected = [
+        "scrub_start",
+        "scrub_finish",
+        "statechange",
+        "pool_export",
+        "pool_import",
+    ];
+    let mut rest = found.iter();
+    for class in expected {
+        assert!(
+            rest.any(|found| found == class),
+            "{class} is not in order in {found:?}"
+        );
+    }
+    assert_eq!(classes(&place, "other"), [""; 0]);
+    has(&place.ok("pool events -v"), "b was ONLINE and is OFFLINE");
+    has(
+        &place.ok("pool events --json"),
+        "\"class\": \"pool_import\"",
+    );
+}
+
+#[test]
+fn events_are_followed_live() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
+    let place = mirrored();
+    let mut follow = place.command();
+    follow
+        .args(["pool", "events", "-f", "-H", "tank"])
+        .stdout(Stdio::piped());
+    let mut follow = follow.spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    let mut wait_for = |class: &str| {
+        let mut lines = lines.by_ref().map(Result::unwrap);
+        lines.find(|line| line.contains(class)).unwrap()
+    };
+    wait_for("pool_create");
+    place.ok("pool offline tank {DIR}/b");
+    wait_for("statechange");
+    place.ok("pool online tank {DIR}/b");
+    wait_for("resilver_finish");
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+}

@@ -1,0 +1,122 @@
+//! The devices of a pool that is to be made.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use block::{Access, BlockDevice, FileDevice};
+use protocol::api::{FailureKind, command};
+use protocol::device_name::DeviceName;
+use store::{CreateOptions, NewGroup, Store};
+
+use crate::failure::{Failure, Result};
+use crate::host::system::{new_guid, now_secs};
+use crate::ops::dataset_spec::checked;
+use crate::ops::metered_devices;
+use crate::state::daemon::Daemon;
+
+/// Files that were made for a pool; they go again unless the pool comes to be.
+#[derive(Default)]
+pub(crate) struct MadeFiles(parking_lot::Mutex<Vec<PathBuf>>);
+
+impl MadeFiles {
+    pub(crate) fn keep(&self) {
+        self.0.lock().clear();
+    }
+}
+
+impl Drop for MadeFiles {
+    fn drop(&mut self) {
+        for path in self.0.lock().drain(..) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Daemon {
+    /// Says whether a pool could be made so. Nothing is written, and no key is asked for.
+    pub(crate) fn try_create(&self, new: &command::PoolCreate) -> Result<()> {
+        if new.size.is_some() {
+            return Err(Failure::usage(
+                "-n looks at devices that are there, and -s makes them; use one of both",
+            ));
+        }
+        checked(&new.props)?;
+        let made = MadeFiles::default();
+        let groups = self.open_groups(new, &made)?;
+        let spares = self.open_devices(&new.devices.spares, new, &made)?;
+        let members = groups.iter().flat_map(|group| &group.devices);
+        let options = CreateOptions {
+            pool_guid: new_guid(),
+            device_guids: members.chain(&spares).map(|_| new_guid()).collect(),
+            created: now_secs(),
+            force: new.force,
+        };
+        Ok(Store::check_groups(&groups, &spares, &options)?)
+    }
+
+    pub(crate) fn open_groups(
+        &self,
+        new: &command::PoolCreate,
+        made: &MadeFiles,
+    ) -> Result<Vec<NewGroup>> {
+        let groups = new.devices.groups.iter();
+        groups
+            .map(|group| {
+                Ok(NewGroup {
+                    devices: self.open_devices(&group.devices, new, made)?,
+                    parity: group.parity,
+                })
+            })
+            .collect()
+    }
+
+    pub(crate) fn open_devices(
+        &self,
+        paths: &[PathBuf],
+        new: &command::PoolCreate,
+        made: &MadeFiles,
+    ) -> Result<Vec<Arc<dyn BlockDevice>>> {
+        let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
+        for path in paths {
+            if !DeviceName::parse(path).is_path() {
+                opened.push(self.open_device(
+                    path,
+                    Access::Exclusive,
+                    &metered_devices::pool_user(&new.pool),
+                )?);
+                continue;
+            }
+            let device = match new.size {
+                Some(size) => {
+                    let device = FileDevice::create(path, size).map_err(Failure::from);
+                    let device = device.map_err(|mut failure| {
+                        if failure.kind == FailureKind::Exists {
+                            failure.message +=
+                                "; to use the file that is there, run the command without -s";
+                        }
+                        failure
+                    })?;
+                    made.0.lock().push(path.clone());
+                    device
+                }
+                None => FileDevice::open(path, Access::Exclusive).map_err(|error| {
+                    let missing = matches!(&error, block::Error::Open { source, .. }
+                    if source.kind() == std::io::ErrorKind::NotFound);
+                    let failure = Failure::from(error);
+                    match missing {
+                        true => Failure::new(
+                            failure.kind,
+                            format!(
+                                "{}; to make the file, say how large: -s SIZE",
+                                failure.message
+                            ),
+                        ),
+                        false => failure,
+                    }
+                })?,
+            };
+            opened.push(metered_devices::metered(device));
+        }
+        Ok(opened)
+    }
+}
