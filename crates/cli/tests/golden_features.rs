@@ -27,7 +27,7 @@ const LOGGED: Files = &[
     ("in the log too", 700),
 ];
 
-const POOLS: [Golden; 11] = [
+const POOLS: [Golden; 12] = [
     Golden {
         name: "log",
         devices: &["a"],
@@ -50,6 +50,12 @@ const POOLS: [Golden; 11] = [
         name: "raidz",
         devices: &["a", "b", "c"],
         features: &["redundant", "parity"],
+        datasets: &[("fs", &[("large", 300_000), ("small", 3000)])],
+    },
+    Golden {
+        name: "raidz3",
+        devices: &["a", "b", "c", "d"],
+        features: &["redundant", "parity", "raidz3"],
         datasets: &[("fs", &[("large", 300_000), ("small", 3000)])],
     },
     Golden {

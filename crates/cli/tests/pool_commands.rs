@@ -16,9 +16,7 @@ fn mirrored() -> Place {
 fn state_of(place: &Place, device: &str) -> String {
     let status = place.ok("pool status tank");
     let path = place.arg(device);
-    let line = status
-        .lines()
-        .find(|line| line.trim().starts_with(&path));
+    let line = status.lines().find(|line| line.trim().starts_with(&path));
     let line = line.unwrap_or_else(|| panic!("{path} is not in {status}"));
     let mut words = line.trim()[path.len()..].split_whitespace();
     let state = words.find(|word| word.chars().all(|c| c.is_ascii_uppercase()));
@@ -276,4 +274,89 @@ fn events_are_followed_live() {
     wait_for("resilver_finish");
     follow.kill().unwrap();
     follow.wait().unwrap();
+}
+
+#[test]
+fn exported_pools_are_found_again() {
+    let mut place = mirrored();
+    let listed = || place.ok("pool import");
+    assert_eq!(listed(), "no pools available to import\n");
+    place.ok("pool export tank");
+    has(&listed(), "pool: tank\n");
+    assert!(place.terminate());
+    place.start();
+    place.ok("pool import tank");
+    place.ok("pool destroy -f tank");
+    has(
+        &place.fails("pool import tank", NOT_FOUND),
+        "no pool 'tank'",
+    );
+}
+
+#[test]
+fn mountpoints_can_have_another_root() {
+    let mut place = Place::new();
+    place.ok("pool create -N -s 64M -O mountpoint=/srv/data tank {DIR}/a");
+    place.ok("create -u tank/home");
+    place.ok("pool export tank");
+    place.fails("pool import -R alt tank", USAGE);
+    let root = place.arg("alt");
+    place.ok("pool import -N -R {DIR}/alt tank");
+    let expected = format!("{root}/srv/data/home\n");
+    let shown = |place: &Place| place.ok("get -H -o value mountpoint tank/home");
+    assert_eq!(shown(&place), expected);
+    // Also after a restart, which mounts what has its key.
+    assert!(place.terminate());
+    place.start();
+    assert_eq!(shown(&place), expected);
+    assert_eq!(
+        place.ok("pool get -H -o value altroot tank"),
+        format!("{root}\n")
+    );
+    if can_mount() {
+        place.ok("mount -a");
+        assert!(place.path("alt/srv/data/home").is_dir());
+        has(&place.ok("mount"), &format!("{root}/srv/data"));
+    }
+    // It is not a property of the pool.
+    place.ok("pool export tank");
+    place.ok("pool import -N tank");
+    assert_eq!(shown(&place), "/srv/data/home\n");
+}
+
+/// Every loss of three of five devices, with the program.
+#[test]
+fn three_devices_of_raidz3_may_be_missing() {
+    let place = Place::new();
+    let names = ["a", "b", "c", "d", "e"];
+    place.fails(
+        "pool create -s 16M -m none tank raidz3 {DIR}/a {DIR}/b {DIR}/c",
+        USAGE,
+    );
+    let devices = names.map(|name| place.arg(name)).join(" ");
+    place.ok(&format!("pool create -s 16M -m none tank raidz3 {devices}"));
+    has(&place.ok("pool status tank"), "raidz3-0");
+    place.ok("create -u tank/home");
+    place.ok("pool scrub -w tank");
+    place.ok("pool export tank");
+    for lost in 0..1_u32 << names.len() {
+        if lost.count_ones() != 3 {
+            continue;
+        }
+        let there = names.iter().enumerate().filter(|(n, _)| lost & 1 << n == 0);
+        let dirs: Vec<String> = there
+            .map(|(_, name)| format!("-d {}", place.arg(name)))
+            .collect();
+        let dirs = dirs.join(" ");
+        place.ok(&format!("pool import -o readonly=on {dirs} tank"));
+        has(&place.ok("list -H -o name -r tank"), "tank/home");
+        has(&place.ok("pool status tank"), "DEGRADED");
+        place.ok("pool export tank");
+    }
+    let two = format!("-d {} -d {}", place.arg("a"), place.arg("b"));
+    place.ok(&format!("pool import {two} tank"));
+    has(&place.ok("pool upgrade tank"), "raidz3        active");
+    place.ok("pool scrub -w tank");
+    place.ok("pool export tank");
+    place.fails(&format!("pool import -d {} tank", place.arg("a")), DEVICE);
 }

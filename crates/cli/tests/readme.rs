@@ -193,6 +193,12 @@ const BLOCKS: &[(&str, &str, How)] = &[
         ),
     ),
     ("FROM-ZFS.md", "strongroom create -n -v -p -o atime=off tank/shop/images", Root("")),
+    (
+        "FROM-ZFS.md",
+        "strongroom pool create -n zoo mirror /var/lib/zoo.a /var/lib/zoo.b spare /var/lib/zoo.c",
+        Root("mkdir -p /etc/keys; strongroom keygen /etc/keys/zoo
+            truncate -s 64M /var/lib/zoo.a /var/lib/zoo.b /var/lib/zoo.c"),
+    ),
     ("KEY-PROVIDERS.md", "module=/usr/lib/softhsm/libsofthsm2.so", Not("tests/key_sources.rs has a token")),
 ];
 

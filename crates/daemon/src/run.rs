@@ -185,6 +185,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
         load_keys: true,
         without_logs: false,
         accept: false,
+        altroot: None,
     };
     let mut nobody = crate::ops::pools::NonInteractive::default();
     let mut context = Context::internal("import at start", &mut nobody);

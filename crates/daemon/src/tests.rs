@@ -326,6 +326,7 @@ fn the_host_that_used_a_pool_last_is_named() {
             load_keys: false,
             without_logs: false,
             accept: false,
+            altroot: None,
         };
         command(|context| daemon.import_pools(&import, None, context))
     };
@@ -362,6 +363,7 @@ fn what_was_not_to_be_written_comes_back_so() {
         load_keys: false,
         without_logs: false,
         accept: false,
+        altroot: None,
     };
     command(|context| first.import_pools(&import, None, context)).unwrap();
     first.shut_down().unwrap();

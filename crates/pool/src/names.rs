@@ -72,7 +72,7 @@ fn check_pool_part(name: &str) -> std::result::Result<(), &'static str> {
     }
     if matches!(
         name,
-        "mirror" | "raidz" | "raidz1" | "raidz2" | "spare" | "log" | "cache"
+        "mirror" | "raidz" | "raidz1" | "raidz2" | "raidz3" | "spare" | "log" | "cache"
     ) {
         return Err("the word is reserved, so no pool can have this name");
     }

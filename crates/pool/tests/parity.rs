@@ -11,7 +11,7 @@ use pool::{ArrayKind, DeviceState, Error, Pool};
 
 use DeviceState::{Faulted, Missing, Online};
 
-const SHAPES: [(usize, usize); 4] = [(3, 1), (5, 1), (4, 2), (6, 2)];
+const SHAPES: [(usize, usize); 6] = [(3, 1), (5, 1), (4, 2), (6, 2), (4, 3), (7, 3)];
 
 fn filled(devices: &[Arc<FaultDevice>], shape: (usize, usize), seed: u64) -> Workload {
     let mut workload = Workload::new(create_groups(devices, &[shape]), seed);
@@ -35,6 +35,24 @@ fn as_many_may_be_missing_as_there_is_parity() {
         drop(pool);
         let refused = open_on(&there[1..]).err().unwrap().to_string();
         assert!(refused.contains("devices are missing"), "{refused}");
+    }
+}
+
+/// Whichever three are missing, nothing is.
+#[test]
+fn any_three_may_be_missing_of_triple_parity() {
+    let devices = fault_devices(6, &FaultClock::new());
+    let (pool, model) = filled(&devices, (6, 3), 5).close();
+    export(pool);
+    for lost in 0..1_u32 << 6 {
+        if lost.count_ones() != 3 {
+            continue;
+        }
+        let there = (0..6).filter(|n| lost & 1 << n == 0);
+        let there: Vec<_> = there.map(|n| copy_of(&devices[n])).collect();
+        let pool = open_on(&there).unwrap();
+        assert_eq!(read_pool(&pool), normal(model.clone()), "{lost:b}");
+        assert_clean(&pool);
     }
 }
 
@@ -115,7 +133,12 @@ fn fill(pool: &Pool, units: u64) -> u64 {
 /// However small the records are, no commit finds the pool full, and sizes say what they take.
 #[test]
 fn a_full_pool_goes_on() {
-    for (shape, sizes) in [((3, 1), &[1, 8][..]), ((4, 2), &[1, 3]), ((6, 2), &[8])] {
+    for (shape, sizes) in [
+        ((3, 1), &[1, 8][..]),
+        ((4, 2), &[1, 3]),
+        ((6, 2), &[8]),
+        ((5, 3), &[1, 3]),
+    ] {
         for units in sizes.iter().copied() {
             let devices = fault_devices(shape.0, &FaultClock::new());
             let pool = create_groups(&devices, &[shape]);

@@ -1,6 +1,6 @@
 //! Parity, and getting back what is lost from it.
 //!
-//! One piece of data is its own parity. Single parity is the XOR of the data. Double parity is the
+//! One piece of data is its own parity. Single parity is the XOR of the data. Double and triple parity are the
 //! Reed-Solomon code of `reed-solomon-simd`. A piece that is shorter than the others counts as if
 //! zeros followed.
 
@@ -21,7 +21,7 @@ pub(crate) fn parity_of(data: &[&[u8]], parity: usize) -> Vec<Vec<u8>> {
         ([only], _) => vec![only.to_vec(); parity],
         (_, 1) => vec![xor(data)],
         _ => ENCODER.with_borrow_mut(|encoder| {
-            let done = double_parity(encoder, data);
+            let done = reed_solomon(encoder, data, parity);
             done.expect("pieces of whole units are encoded")
         }),
     }
@@ -37,17 +37,18 @@ fn xor(pieces: &[&[u8]]) -> Vec<u8> {
     sum
 }
 
-fn double_parity(
+fn reed_solomon(
     encoder: &mut Option<ReedSolomonEncoder>,
     data: &[&[u8]],
+    parity: usize,
 ) -> Result<Vec<Vec<u8>>, reed_solomon_simd::Error> {
     let len = data[0].len();
     let encoder = match encoder {
         Some(encoder) => {
-            encoder.reset(data.len(), 2, len)?;
+            encoder.reset(data.len(), parity, len)?;
             encoder
         }
-        None => encoder.insert(ReedSolomonEncoder::new(data.len(), 2, len)?),
+        None => encoder.insert(ReedSolomonEncoder::new(data.len(), parity, len)?),
     };
     for piece in data {
         encoder.add_original_shard(padded(piece, len))?;
@@ -151,6 +152,10 @@ mod tests {
             (4, 4, 2),
             (7, 3, 2),
             (30, 30, 2),
+            (1, 1, 3),
+            (2, 1, 3),
+            (5, 3, 3),
+            (8, 8, 3),
         ] {
             let data = pieces(count, longer);
             let slices: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
@@ -159,12 +164,15 @@ mod tests {
             let all: Vec<&Vec<u8>> = data.iter().chain(&sums).collect();
             for a in 0..all.len() {
                 for b in 0..all.len() {
-                    let there = |n: usize| n != a && (parity == 1 || n != b);
-                    let piece = |n: usize| there(n).then(|| all[n].clone());
-                    let mut found: Vec<_> = (0..count).map(piece).collect();
-                    let parity: Vec<_> = (count..all.len()).map(piece).collect();
-                    assert!(restore(&mut found, &lens, &parity), "{count} {a} {b}");
-                    assert!(found.iter().flatten().eq(&data), "{count} {a} {b}");
+                    // The third that is lost, of triple parity only.
+                    for c in 0..if parity == 3 { all.len() } else { 1 } {
+                        let lost = &[a, b, c][..parity];
+                        let piece = |n: usize| (!lost.contains(&n)).then(|| all[n].clone());
+                        let mut found: Vec<_> = (0..count).map(piece).collect();
+                        let parity: Vec<_> = (count..all.len()).map(piece).collect();
+                        assert!(restore(&mut found, &lens, &parity), "{count} {lost:?}");
+                        assert!(found.iter().flatten().eq(&data), "{count} {lost:?}");
+                    }
                 }
             }
             let mut lost = vec![None; count];

@@ -8,7 +8,7 @@ use crate::geometry::{Geometry, choose};
 use crate::group::{Group, Groups, Layout};
 use crate::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, NO_GROUP, POLICY_SPARE, POLICY_WHOLE};
 use crate::member::{Member, contents, read_label};
-use crate::shape::{COLUMNS_MAX, COLUMNS_MIN, Shape};
+use crate::shape::{COLUMNS_MAX, Shape, columns_min};
 use crate::{Error, Joins, MemberInfo, MemberState, NewMember, Result};
 
 /// What a new pool is to be.
@@ -360,7 +360,8 @@ impl Template {
             0 => Shape::WHOLE,
             _ => Shape::new(devices.len(), parity).ok_or_else(|| Error::Mismatch {
                 reason: format!(
-                    "a group with parity has {COLUMNS_MIN} to {COLUMNS_MAX} devices, and not {}",
+                    "a group with so much parity has {} to {COLUMNS_MAX} devices, and not {}",
+                    columns_min(parity),
                     devices.len()
                 ),
             })?,

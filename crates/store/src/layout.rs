@@ -344,7 +344,7 @@ mod tests {
             |l| l.column = 1.into(),
             |l| l.columns = 3.into(),
             |l| (l.columns, l.parity) = (2.into(), 1.into()),
-            |l| (l.columns, l.parity) = (5.into(), 3.into()),
+            |l| (l.columns, l.parity) = (5.into(), 4.into()),
             |l| (l.columns, l.parity, l.column) = (3.into(), 1.into(), 3.into()),
             |l| l.reserved = 1.into(),
             |l| l.segment_size = 4096.into(),

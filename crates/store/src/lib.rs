@@ -51,4 +51,4 @@ pub use membership::{
 };
 pub use parity::Parts;
 pub use segment::{SegmentId, UNIT};
-pub use shape::{COLUMNS_MAX, COLUMNS_MIN, Shape};
+pub use shape::{COLUMNS_MAX, COLUMNS_MIN, Shape, columns_min};

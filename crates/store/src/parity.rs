@@ -223,9 +223,10 @@ fn ways_without(shape: Shape, missing: Columns, stale: Columns, members: &[usize
         let more = |set: &Columns| there.iter().map(|bit| set | bit).collect::<Vec<_>>();
         let larger: Vec<Columns> = sets.iter().flat_map(more).collect();
         sets.extend(larger);
+        sets.sort_unstable();
+        sets.dedup();
     }
     sets.sort_unstable_by_key(|set| ((stale & !set).count_ones(), set.count_ones(), *set));
-    sets.dedup();
     let choices: usize = members.iter().map(|count| (*count).max(1)).product();
     let choices = 0..choices.min(CHOICES_MAX);
     let ways = choices.flat_map(|choice| sets.iter().map(move |without| (*without, choice)));
@@ -411,6 +412,8 @@ mod tests {
         assert_eq!(ways(4, 2, 0, 0).len(), 1 + 4 + 6);
         assert_eq!(ways(4, 2, 1, 2), [3, 1, 5, 9]);
         assert_eq!(ways(32, 2, 0, 0).len(), 1 + 32 + 31 * 16);
+        assert_eq!(ways(4, 3, 0, 0).len(), 1 + 4 + 6 + 4);
+        assert_eq!(ways(32, 3, 0, 0).len(), 1 + 32 + 31 * 16 + 32 * 31 * 5);
     }
 
     #[test]

@@ -23,11 +23,16 @@
 
 use crate::UNIT;
 
-/// No group with parity has more columns. All ways to leave out two of them can be tried.
+/// No group with parity has more columns. All ways to leave out three of them can be tried.
 pub const COLUMNS_MAX: usize = 32;
 
-/// No group with parity has fewer columns.
+/// No group with parity has fewer columns; with triple parity it has one more at least.
 pub const COLUMNS_MIN: usize = 3;
+
+/// The fewest columns of a group with so much parity.
+pub fn columns_min(parity: usize) -> usize {
+    COLUMNS_MIN.max(parity + 1)
+}
 
 /// Space is counted by what records of so many units make of it.
 const TYPICAL_UNITS: u32 = (128 << 10) / UNIT;
@@ -46,12 +51,12 @@ impl Shape {
         parity: 0,
     };
 
-    /// Single or double parity over 3 to [`COLUMNS_MAX`] columns, or [`Shape::WHOLE`] if both are
-    /// what that has. `None` for anything else.
+    /// Single or double parity over 3 to [`COLUMNS_MAX`] columns, triple parity over 4 to so many, or
+    /// [`Shape::WHOLE`] if both are what that has. `None` for anything else.
     pub fn new(columns: usize, parity: usize) -> Option<Shape> {
         let is_whole = (columns, parity) == (1, 0);
         let is_striped =
-            (1..=2).contains(&parity) && (COLUMNS_MIN..=COLUMNS_MAX).contains(&columns);
+            (1..=3).contains(&parity) && (columns_min(parity)..=COLUMNS_MAX).contains(&columns);
         (is_whole || is_striped).then_some(Shape {
             columns: columns as u8,
             parity: parity as u8,
@@ -182,16 +187,17 @@ mod tests {
     use super::*;
 
     fn all_shapes() -> Vec<Shape> {
-        let counts = (1..=COLUMNS_MAX).flat_map(|n| (0..=2).map(move |p| (n, p)));
+        let counts = (1..=COLUMNS_MAX).flat_map(|n| (0..=3).map(move |p| (n, p)));
         counts.filter_map(|(n, p)| Shape::new(n, p)).collect()
     }
 
     #[test]
     fn shapes_there_are() {
-        assert_eq!(all_shapes().len(), 1 + 2 * 30);
+        assert_eq!(all_shapes().len(), 1 + 2 * 30 + 29);
         assert_eq!(Shape::new(1, 0), Some(Shape::WHOLE));
         assert_eq!(Shape::new(2, 1), None);
         assert_eq!(Shape::new(3, 3), None);
+        assert!(Shape::new(4, 3).is_some() && Shape::new(5, 4).is_none());
         assert_eq!(Shape::new(33, 1), None);
     }
 

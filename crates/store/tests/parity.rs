@@ -255,7 +255,7 @@ fn discards_reach_the_rows_of_the_range_only() {
 
 #[test]
 fn groups_that_cannot_be_are_refused() {
-    for (count, parity) in [(2, 1), (2, 2), (33, 1), (5, 3)] {
+    for (count, parity) in [(2, 1), (2, 2), (33, 1), (3, 3), (5, 4)] {
         assert_eq!(Shape::new(count, parity), None);
         let group = NewGroup {
             devices: dynamic(&devices(count)),

@@ -77,6 +77,10 @@ fn report(name: &str, known: &KnownPool) -> PoolReport {
         devices: Vec::new(),
         scrub: none.clone(),
         scrub_late: None,
+        altroot: known
+            .altroot
+            .as_ref()
+            .map(|root| root.display().to_string()),
         resilver: none,
         removal: None,
         damage: Vec::new(),

@@ -335,7 +335,7 @@ impl Daemon {
         let mut waiting = Vec::new();
         for head in heads.values() {
             let mounted = active.mounts.lock().get(&head.id).map(|s| s.by_property);
-            let (before, _) = properties::mountpoint(&active.pool, head)?;
+            let (before, _) = properties::mountpoint(active, head)?;
             match (mounted, before) {
                 (Some(true), _) => moving.push(head.id),
                 (Some(false), _) | (None, Mountpoint::Path(_)) => {}
@@ -354,7 +354,7 @@ impl Daemon {
         context.tell(active.apply_settings()?);
         let still_has_place = |was: &Unmounted| {
             let entry = active.pool.entry(was.id)?;
-            let (now, _) = properties::mountpoint(&active.pool, &entry)?;
+            let (now, _) = properties::mountpoint(active, &entry)?;
             Ok::<_, Failure>(matches!(now, Mountpoint::Path(_)))
         };
         let unmounted = unmounted

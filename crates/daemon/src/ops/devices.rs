@@ -357,7 +357,7 @@ fn find_group(pool: &Pool, name: &str) -> Result<Option<(u16, Purpose)>> {
 
 /// The number of a group in the name that `pool status` gives it.
 fn number_of(name: &str) -> Option<u16> {
-    let kinds = ["mirror-", "raidz1-", "raidz2-"];
+    let kinds = ["mirror-", "raidz1-", "raidz2-", "raidz3-"];
     let number = kinds.iter().find_map(|kind| name.strip_prefix(kind))?;
     number.parse().ok()
 }
@@ -409,7 +409,8 @@ pub(crate) fn refuse_mixed(mut groups: impl Iterator<Item = Redundancy>) -> Resu
         match parity {
             0 => devices,
             1 => format!("{devices} with single parity"),
-            _ => format!("{devices} with double parity"),
+            2 => format!("{devices} with double parity"),
+            _ => format!("{devices} with triple parity"),
         }
     };
     match groups.find(|group| *group != first) {

@@ -95,6 +95,7 @@ impl Daemon {
         let mut usual = Vec::new();
         if search.is_empty() {
             usual.extend(self.remembered_devices());
+            usual.extend(self.exported_pools.devices());
             usual.extend(disks());
         }
         for place in search {

@@ -71,7 +71,7 @@ impl Daemon {
             Some(found) if found.state == PoolState::Active => {
                 format!(
                     "the pool '{}', which host '{}' may be using",
-                    found.name, found.host
+                    found.name, found.host.name
                 )
             }
             Some(found) => format!("the pool '{}', which was exported", found.name),

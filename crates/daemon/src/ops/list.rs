@@ -331,7 +331,7 @@ fn mountpoint(active: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
             Source::Temporary,
         ));
     }
-    let (value, source) = properties::mountpoint(&active.pool, &listed.entry)?;
+    let (value, source) = properties::mountpoint(active, &listed.entry)?;
     let text = match value {
         Mountpoint::Path(place) => place.path().display().to_string(),
         Mountpoint::Legacy => "legacy".into(),
@@ -502,6 +502,10 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
         devices: rows,
         scrub: scan_row(&scrub, None),
         scrub_late: scrubs::late(pool),
+        altroot: active
+            .altroot
+            .as_ref()
+            .map(|root| root.display().to_string()),
         resilver: scan_row(&resilver.progress, resilver.waits),
         removal: pool.removal_status().map(removal_row),
         damage,

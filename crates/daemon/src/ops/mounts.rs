@@ -488,7 +488,7 @@ impl Daemon {
             if canmount != "on" || is_mounted || !has_key {
                 continue;
             }
-            match properties::mountpoint(&active.pool, entry) {
+            match properties::mountpoint(active, entry) {
                 Ok((Mountpoint::Path(place), _)) => wanted.push((place.path(), entry)),
                 Ok(_) => {}
                 Err(failure) => failures.push(failure),

@@ -87,7 +87,7 @@ impl Daemon {
         pool.claim(this_host())?;
         store.commit_labels()?;
         made.keep();
-        let active = ActivePool::new(pool, &self.accepted, &self.wakeup, &self.events);
+        let active = ActivePool::new(pool, &self.accepted, &self.wakeup, &self.events, None);
         let entry = active.pool.top()?;
         if let Some(key) = key {
             active.keys.lock().insert(entry.id, key);
@@ -246,7 +246,13 @@ impl Daemon {
                 pool.record(&context.origin())?;
             }
         }
-        let active = ActivePool::new(pool, &self.accepted, &self.wakeup, &self.events);
+        let active = ActivePool::new(
+            pool,
+            &self.accepted,
+            &self.wakeup,
+            &self.events,
+            import.altroot.clone(),
+        );
         if import.accept {
             active.accept_all()?;
         }
@@ -343,6 +349,7 @@ impl Daemon {
             without_logs: false,
             // An older program imported it, and read its keys from where it said.
             accept: known.guid.is_none(),
+            altroot: known.altroot.clone(),
         };
         match known.guid {
             None => self.import_pools(&import, keys_until, context).map(|_| ()),
@@ -396,6 +403,10 @@ impl Daemon {
         }
         self.events
             .add("pool_export", &active.pool.name(), "the pool was exported");
+        // A server of another host is not asked for pools without a reason.
+        let devices = active.known().paths().into_iter();
+        let here = devices.filter(|path| DeviceName::parse(path).is_path());
+        self.exported_pools.add(active.pool.guid(), here.collect());
         self.remove(&active.pool.name());
         mountpoints::remove_dirs(own_dirs);
         Ok(())

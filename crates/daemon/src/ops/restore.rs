@@ -149,6 +149,6 @@ impl ActivePool {
 /// Whether a dataset is mounted when its pool is imported.
 fn mounts_by_itself(active: &ActivePool, entry: &Entry) -> Result<bool> {
     let canmount = entry.props.get("canmount").map_or("on", String::as_str);
-    let (place, _) = properties::mountpoint(&active.pool, entry)?;
+    let (place, _) = properties::mountpoint(active, entry)?;
     Ok(entry.volume().is_none() && canmount == "on" && matches!(place, Mountpoint::Path(_)))
 }

@@ -161,7 +161,7 @@ mod tests {
         store.commit_labels().unwrap();
         let accepted = Acceptances::new(&Arc::new(StateDir::new(dir)));
         let wakeup = Arc::new(Wakeup::default());
-        let active = ActivePool::new(pool, &accepted, &wakeup, &Arc::default());
+        let active = ActivePool::new(pool, &accepted, &wakeup, &Arc::default(), None);
         // Only the test does what there is to do.
         active.stop_worker();
         active

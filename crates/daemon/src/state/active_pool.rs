@@ -24,8 +24,8 @@ use crate::state::keyuses::{KeyUse, KeyUses};
 use crate::state::leases::{Lease, Leases, Thing};
 use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::metered_files::FilesMeter;
-use crate::state::snapshot_schedule::LookedAt;
 use crate::state::schedule::Schedule;
+use crate::state::snapshot_schedule::LookedAt;
 use crate::state::volume_state::VolumeInUse;
 
 /// Who looks at a pool that was let go is done within this time.
@@ -55,6 +55,8 @@ pub(crate) struct ActivePool {
     /// When the schedules of snapshots were looked at.
     pub(crate) snapshots_looked_at: LookedAt,
     pub(crate) events: Arc<Events>,
+    /// What stands before the mountpoints.
+    pub(crate) altroot: Option<PathBuf>,
     /// How the pool was when its events were looked for.
     pub(super) observed: Mutex<Observed>,
     /// Of scrubs.
@@ -141,6 +143,7 @@ impl ActivePool {
         accepted: &Arc<Acceptances>,
         wakeup: &Arc<Wakeup>,
         events: &Arc<Events>,
+        altroot: Option<PathBuf>,
     ) -> Arc<ActivePool> {
         let active = Arc::new(ActivePool {
             pool,
@@ -155,6 +158,7 @@ impl ActivePool {
             reencryption_waits: Mutex::default(),
             snapshots_looked_at: LookedAt::default(),
             events: Arc::clone(events),
+            altroot,
             observed: Mutex::default(),
             scrubs: Schedule::default(),
             wakeup: Arc::clone(wakeup),
@@ -162,7 +166,7 @@ impl ActivePool {
             worker: Mutex::default(),
             open: Open::default(),
         });
-        *active.observed.lock() = active.look();
+        *active.observed.lock() = Observed::of(&active.pool, []);
         active.start_worker();
         active
     }
@@ -231,6 +235,7 @@ impl ActivePool {
                 })
                 .collect(),
             read_only: self.pool.is_read_only(),
+            altroot: self.altroot.clone(),
             reason: None,
         }
     }

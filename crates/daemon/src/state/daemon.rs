@@ -21,6 +21,7 @@ use crate::state::acceptances::Acceptances;
 use crate::state::active_pool::ActivePool;
 use crate::state::connections::Connections;
 use crate::state::events::Events;
+use crate::state::exported_pools::ExportedPools;
 use crate::state::exports::registry::Exported;
 use crate::state::front_end::FrontEnd;
 use crate::state::guests::Guests;
@@ -46,6 +47,7 @@ pub(crate) struct Daemon {
     /// Those who are not root.
     pub(crate) guests: Arc<Guests>,
     pub(crate) events: Arc<Events>,
+    pub(crate) exported_pools: ExportedPools,
     pub(crate) zones: Zones,
     pub(crate) exported: Exported,
     pub(crate) mappings: Mappings,
@@ -99,6 +101,7 @@ impl Daemon {
             wakeup,
             socket: socket.to_owned(),
             accepted: Acceptances::new(&state),
+            exported_pools: ExportedPools::new(&state),
             state,
             pools: Mutex::default(),
             transfers: Connections::new(usize::MAX),
@@ -160,6 +163,8 @@ impl Daemon {
             .retain(|_, known| known.guid != Some(guid));
         pools.active.insert(name, active);
         self.remember(&pools);
+        drop(pools);
+        self.exported_pools.remove(guid);
         Ok(())
     }
 

@@ -6,12 +6,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
-use pool::{DeviceState, RemovalPhase, ScrubPhase, ScrubStatus};
+use pool::{DeviceState, Pool, RemovalPhase, ScrubPhase, ScrubStatus};
 use protocol::api::EventRow;
 use store::ErrorCounts;
 
 use crate::host::system::now_secs;
-use crate::state::active_pool::ActivePool;
 
 /// So many are kept. Older ones go.
 const EVENTS_MAX: usize = 1000;
@@ -73,23 +72,10 @@ pub(crate) struct Observed {
     keys: BTreeMap<u64, String>,
 }
 
-impl ActivePool {
-    /// Tells what changed since the last look.
-    pub(crate) fn observe(&self) {
-        // Held until the events are told, so that they are told once and in order.
-        let mut before = self.observed.lock();
-        let now = self.look();
-        for (class, text) in changes(&before, &now) {
-            self.events.add(class, &self.pool.name(), &text);
-        }
-        *before = now;
-    }
-
-    /// How the pool is now.
-    pub(crate) fn look(&self) -> Observed {
-        let pool = &self.pool;
+impl Observed {
+    /// How a pool is now, and the datasets whose keys are loaded.
+    pub(crate) fn of(pool: &Pool, keys: impl IntoIterator<Item = u64>) -> Observed {
         let devices = pool.devices().into_iter();
-        let roots: Vec<u64> = self.keys.lock().keys().copied().collect();
         let named = |id: u64| {
             let name = pool.name_of(id);
             (id, name.unwrap_or_else(|_| format!("dataset {id}")))
@@ -104,13 +90,13 @@ impl ActivePool {
                 .removal_status()
                 .map(|removal| (removal.phase, removal.name)),
             suspended: pool.suspended(),
-            keys: roots.into_iter().map(named).collect(),
+            keys: keys.into_iter().map(named).collect(),
         }
     }
 }
 
 /// The events between two looks.
-fn changes(before: &Observed, now: &Observed) -> Vec<(&'static str, String)> {
+pub(crate) fn changes(before: &Observed, now: &Observed) -> Vec<(&'static str, String)> {
     let mut events = Vec::new();
     of_devices(before, now, &mut events);
     of_scans(before, now, &mut events);
@@ -200,7 +186,7 @@ fn of_scans(before: &Observed, now: &Observed, events: &mut Vec<(&'static str, S
             events.push(("scrub_resume", "it goes on where it was".into()));
         }
         (phase, old_phase) => {
-            if began && new.started != old.started || began && phase == ScrubPhase::Running {
+            if began && (new.started != old.started || phase == ScrubPhase::Running) {
                 events.push(("scrub_start", "all data is read and verified".into()));
             }
             let has_changed = is_other && (phase != old_phase || new.started != old.started);

@@ -149,6 +149,9 @@ pub(crate) struct KnownPool {
     pub(crate) devices: Vec<KnownDevice>,
     /// Whether it is not to be written to.
     pub(crate) read_only: bool,
+    /// What stands before the mountpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) altroot: Option<PathBuf>,
     /// Why it could not be imported when the daemon started.
     #[serde(skip)]
     pub(crate) reason: Option<String>,
@@ -189,6 +192,7 @@ impl From<StoredPools> for Remembered {
                         .map(|path| KnownDevice { path, guid: None })
                         .collect(),
                     read_only: stored.read_only.contains(&name),
+                    altroot: None,
                     reason: None,
                 },
             };

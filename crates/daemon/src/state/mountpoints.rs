@@ -27,7 +27,7 @@ pub(crate) fn find(
     let is_own = dir.is_none();
     let place = match dir {
         Some(dir) => Place::new(dir, ""),
-        None => match properties::mountpoint(&active.pool, entry)? {
+        None => match properties::mountpoint(active, entry)? {
             (Mountpoint::Path(place), _) => place,
             _ => {
                 return Err(Failure::usage(format!(
@@ -77,7 +77,7 @@ pub(crate) struct OwnDir {
 impl ActivePool {
     fn own_place(&self, id: u64) -> Option<Place> {
         let entry = self.pool.entry(id).ok()?;
-        match properties::mountpoint(&self.pool, &entry) {
+        match properties::mountpoint(self, &entry) {
             Ok((Mountpoint::Path(place), _)) if entry.volume().is_none() => Some(place),
             _ => None,
         }

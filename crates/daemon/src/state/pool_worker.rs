@@ -8,6 +8,7 @@ use dataset::Dataset;
 
 use crate::host::wakeup::Wakeup;
 use crate::state::active_pool::ActivePool;
+use crate::state::events::{Observed, changes};
 
 /// A transaction group stays open no longer than this.
 pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
@@ -90,6 +91,18 @@ impl ActivePool {
             more |= dataset.has_dead();
         }
         more
+    }
+
+    /// Tells what changed since the last look.
+    pub(crate) fn observe(&self) {
+        // Held until the events are told, so that they are told once and in order.
+        let mut before = self.observed.lock();
+        let keys: Vec<u64> = self.keys.lock().keys().copied().collect();
+        let now = Observed::of(&self.pool, keys);
+        for (class, text) in changes(&before, &now) {
+            self.events.add(class, &self.pool.name(), &text);
+        }
+        *before = now;
     }
 
     /// Whether the pool's thread runs.

@@ -13,6 +13,7 @@ use protocol::sizes;
 
 use crate::failure::{Failure, Result};
 use crate::state::account_property::AccountProperty;
+use crate::state::active_pool::ActivePool;
 use crate::state::snapshot_schedule::SnapshotSchedule;
 
 fn is_mountpoint(value: &str) -> bool {
@@ -240,7 +241,12 @@ pub(crate) enum Mountpoint {
 /// names below the dataset that sets it, which are directories in datasets, where others may make links.
 /// Where none is set, root's pools mount at `/name`;
 /// an ordinary user's do not mount by themselves.
-pub(crate) fn mountpoint(pool: &Pool, entry: &Entry) -> Result<(Mountpoint, Source)> {
+pub(crate) fn mountpoint(active: &ActivePool, entry: &Entry) -> Result<(Mountpoint, Source)> {
+    let pool = &active.pool;
+    let at_root = |path: &Path| match &active.altroot {
+        Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+        None => path.to_owned(),
+    };
     if entry.is_snapshot() {
         return Ok((Mountpoint::None, Source::None));
     }
@@ -248,7 +254,7 @@ pub(crate) fn mountpoint(pool: &Pool, entry: &Entry) -> Result<(Mountpoint, Sour
     let Some((value, at)) = pool.property(entry.id, "mountpoint")? else {
         let default = if rustix::process::geteuid().is_root() {
             let (top, below) = name.split_once('/').unwrap_or((&name, ""));
-            Mountpoint::Path(Place::new(Path::new("/").join(top), below))
+            Mountpoint::Path(Place::new(at_root(&Path::new("/").join(top)), below))
         } else {
             Mountpoint::None
         };
@@ -265,7 +271,7 @@ pub(crate) fn mountpoint(pool: &Pool, entry: &Entry) -> Result<(Mountpoint, Sour
         "legacy" => Mountpoint::Legacy,
         path => {
             let below = name[setter.len()..].trim_start_matches('/');
-            Mountpoint::Path(Place::new(path, below))
+            Mountpoint::Path(Place::new(at_root(Path::new(path)), below))
         }
     };
     Ok((mountpoint, source))

@@ -11,6 +11,7 @@ use crate::format::entry::{DatasetKind, Entry};
 use crate::format::entry_flags::PARTIAL;
 use crate::format::features::{
     FEATURE_GROWN, FEATURE_LOG_DEVICES, FEATURE_PARITY, FEATURE_REDUNDANT, FEATURE_REMOVED,
+    FEATURE_TRIPLE_PARITY,
 };
 use crate::format::free_job::FreeJob;
 use crate::format::history_line::HistoryLine;
@@ -90,6 +91,9 @@ impl DatasetTable {
         }
         if !self.config.shapes.is_empty() {
             self.root.features_required |= FEATURE_PARITY;
+        }
+        if self.config.shapes.iter().any(|shape| shape.parity() > 2) {
+            self.root.features_required |= FEATURE_TRIPLE_PARITY;
         }
         let has_logs = self.config.purposes().take(self.config.roles.len());
         let has_logs = has_logs.into_iter().any(|purpose| purpose == Purpose::Logs);

@@ -56,6 +56,9 @@ pub(crate) const FEATURE_GROWN: u64 = 1 << 18;
 /// first, and never taken back.
 pub(crate) const FEATURE_BOOKMARKS: u64 = 1 << 22;
 
+/// Groups may have triple parity. Set with the first that has, and never taken back.
+pub(crate) const FEATURE_TRIPLE_PARITY: u64 = 1 << 20;
+
 /// There may be cache devices. A program that does not know of them does without: this is a bit of the
 /// optional ones.
 pub(crate) const FEATURE_CACHES: u64 = 1;
@@ -185,6 +188,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "devices that became larger",
         begins: "online -e; autoexpand=on, once there is something to gain",
+    },
+    Feature {
+        name: "raidz3",
+        bit: FEATURE_TRIPLE_PARITY,
+        since: "0.1.0",
+        what: "groups that survive the loss of three devices",
+        begins: "raidz3 in create or add",
     },
     Feature {
         name: "bookmarks",

@@ -303,10 +303,10 @@ mod tests {
         let mut unknown = root.clone();
         unknown.features_required = FEATURE_SCATTERED.into();
         assert!(PoolRoot::decode(unknown.as_bytes()).is_ok());
-        unknown.features_required = (1 << 20 | FEATURE_SCATTERED).into();
+        unknown.features_required = (1 << 21 | FEATURE_SCATTERED).into();
         assert!(matches!(
             PoolRoot::decode(unknown.as_bytes()),
-            Err(Error::UnknownFeatures { bits: 0x10_0000 })
+            Err(Error::UnknownFeatures { bits: 0x20_0000 })
         ));
         let mut state = root.clone();
         state.state = 9.into();

@@ -150,6 +150,9 @@ commands! {
         /// Read keys from where the pool says, now and later.
         #[serde(default)]
         accept: bool,
+        /// What stands before the mountpoints of its datasets; absolute.
+        #[serde(default)]
+        altroot: Option<PathBuf>,
     }
     /// Let go of a pool.
     PoolExport {

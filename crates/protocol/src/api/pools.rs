@@ -39,6 +39,9 @@ pub struct PoolReport {
     /// What to do about a scrub that is too long ago.
     #[serde(default)]
     pub scrub_late: Option<String>,
+    /// What stands before the mountpoints.
+    #[serde(default)]
+    pub altroot: Option<String>,
     /// The resilver.
     pub resilver: ScrubRow,
     /// The removal of a group that held data that is under way, or the last one.

@@ -51,7 +51,13 @@ impl Tank {
         let pool = Pool::create(Arc::clone(&store), env, "tank", dataset(&[])).unwrap();
         store.commit_labels().unwrap();
         let accepted = Acceptances::new(&Arc::new(StateDir::new(dir.path())));
-        let active = ActivePool::new(pool, &accepted, &Arc::new(Wakeup::default()));
+        let active = ActivePool::new(
+            pool,
+            &accepted,
+            &Arc::new(Wakeup::default()),
+            &Arc::default(),
+            None,
+        );
         active.stop_worker();
         active.snapshots_looked_at.forget();
         Tank {

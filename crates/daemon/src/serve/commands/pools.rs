@@ -39,6 +39,7 @@ root_only!(
         .flag("-m", it.without_logs)
         .flag("-N", it.no_mount)
         .option("-o", it.read_only.then_some("readonly=on"))
+        .option("-R", it.altroot.as_ref().map(|root| root.to_string_lossy()))
         .search(&it.search)
         .words(&it.pool)
         .words(&it.new_name),

@@ -436,6 +436,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             load_keys: false,
             without_logs: false,
             accept: false,
+            altroot: None,
         }),
         Command::PoolExport(command::PoolExport {
             pool: pool(),

@@ -7,8 +7,8 @@ use clap::Args;
 /// Add device groups, log devices, cache devices or spares to a pool
 ///
 /// A group is one device. `mirror` before several devices makes a group that holds the same data on each.
-/// `raidz1` or `raidz2` before 3 to 32 devices makes a group that survives the loss of one or two. A new
-/// group is empty and gets its share of later writes. `pool remove` takes a group out again.
+/// `raidz1`, `raidz2` or `raidz3` before 3 to 32 devices (raidz3: 4 to 32) makes a group that survives the loss of
+/// one, two or three. A new group is empty and gets its share of later writes. `pool remove` takes a group out again.
 ///
 /// `log` begins groups for logs only: synced writes go there at once, and a few seconds later to the other
 /// devices. So a small fast device makes fsync fast. If it fails while the pool is in use, nothing is lost.
@@ -44,7 +44,7 @@ pub(crate) struct PoolAdd {
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// Files, disks, or devices as nbd://host/disk or volume:tank/disk; `mirror`, `raidz1` or `raidz2` begins a group, `log` begins groups for logs, `cache`
+    /// Files, disks, or devices as nbd://host/disk or volume:tank/disk; `mirror`, `raidz1`, `raidz2` or `raidz3` begins a group, `log` begins groups for logs, `cache`
     /// begins cache devices, `spare` begins spares
     #[arg(value_name = "mirror|raidz|log|cache|spare|DEVICE", required = true)]
     pub(crate) words: Vec<PathBuf>,
@@ -314,8 +314,8 @@ EXAMPLES
     strongroom pool labelclear -f /dev/sdc
 
 EXIT CODES
-  3 if there is no such device, or no label on it; 5 if a pool has it or may need it; 9 if no copy of the label is
-  whole, so that it is not known where the keys are: overwrite the device.")]
+  3 if there is no such device, or no label on it; 5 if a pool has it or may need it; 9 if no copy
+  of the label is whole, so that it is not known where the keys are: overwrite the device.")]
 pub(crate) struct PoolLabelClear {
     /// Accept a device of a pool that is not imported
     #[arg(short)]

@@ -85,8 +85,8 @@ pub(crate) struct PoolSync {
 ///
 /// The devices are files or disks. A name without a slash that is no file here is a disk in /dev.
 /// volume:POOL/DATASET is a volume of another pool, nbd://HOST/EXPORT an export of an NBD server. Each device is a group of its own, and data is spread over the groups. `mirror` before several devices makes
-/// a group that holds the same data on each. `raidz1` or `raidz2` before 3 to 32 devices makes a group that
-/// survives the loss of one or two. `spare` comes before devices that wait until another device fails.
+/// a group that holds the same data on each. `raidz1`, `raidz2` or `raidz3` before 3 to 32 devices
+/// (raidz3: 4 to 32) makes a group that survives the loss of one, two or three. `spare` comes before devices that wait until another device fails.
 ///
 /// Devices that hold something are refused, and so are groups of different redundancy; -f accepts both. The
 /// root dataset has the name of the pool. It is mounted on /POOL; -m or -O mountpoint=... changes that.
@@ -147,7 +147,7 @@ pub(crate) struct PoolCreate {
     /// The name of the pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// Files or disks; `mirror`, `raidz1` or `raidz2` begins a group, `spare` begins the spares
+    /// Files or disks; `mirror`, `raidz1`, `raidz2` or `raidz3` begins a group, `spare` begins the spares
     #[arg(value_name = "mirror|raidz|spare|DEVICE", required = true)]
     pub(crate) words: Vec<PathBuf>,
 }
@@ -155,7 +155,7 @@ pub(crate) struct PoolCreate {
 /// Import pools, or list pools that can be imported
 ///
 /// Without POOL and -a, lists the pools that are found. The daemon looks at the devices of -d, or else at
-/// the disks in /dev and at the pools that it had before. A pool that another host did not export is
+/// the disks in /dev and at the devices of pools that it had before, exported ones too. A pool that another host did not export is
 /// refused; -f imports it. Never do this while the other host uses the pool: two hosts that write to one
 /// pool destroy it. Hosts differ by name or by hostid: 4 bytes in /etc/hostid, or else a number derived from
 /// /etc/machine-id.
@@ -171,6 +171,9 @@ EXAMPLES
 
   Import all pools that are found, and load keys that are in files:
     strongroom pool import -a -l
+
+  Look at the pool of another system, whose mountpoints are those of this one:
+    strongroom pool import -R /mnt -f tank
 
   Import one pool under another name; import one and change nothing on its devices:
     strongroom pool import -d /mnt/rescue tank rescued
@@ -209,6 +212,9 @@ pub(crate) struct PoolImport {
     /// Accept the key locations of the pool, now and later
     #[arg(long = "accept")]
     pub(crate) accept: bool,
+    /// Put this directory before all mountpoints. Also after a restart of the daemon, until an export
+    #[arg(short = 'R', value_name = "ROOT")]
+    pub(crate) altroot: Option<PathBuf>,
     /// `readonly=on`: change nothing on the devices
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = read_only_option)]
     pub(crate) read_only: Option<bool>,

@@ -25,9 +25,9 @@ EXAMPLES
     strongroom pool scrub -s tank
 
 EXIT CODES
-  3 if there is no such pool, or no scrub to pause or stop; 5 if a scrub is running already (-w then
-  waits for that one); with -w also 9 if data could not be repaired, and 1 if the scrub was paused or
-  stopped.")]
+  3 if there is no such pool, or no scrub to pause or stop; 5 if a scrub is running already (-w
+  then waits for that one); with -w also 9 if data could not be repaired, and 1 if the scrub was
+  paused or stopped.")]
 pub(crate) struct PoolScrub {
     /// Stop the scrub, also a paused one
     #[arg(short, conflicts_with_all = ["wait", "pause"])]
@@ -58,8 +58,8 @@ EXAMPLES
     strongroom pool wait -t resilver tank 10
 
 EXIT CODES
-  3 if there is no such pool, or it is exported meanwhile. A scrub that finds damage is no failure of this
-  command; see pool scrub -w.")]
+  3 if there is no such pool, or it is exported meanwhile. A scrub that finds damage is no failure
+  of this command; see pool scrub -w.")]
 pub(crate) struct PoolWait {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]

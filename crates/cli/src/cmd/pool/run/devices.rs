@@ -10,7 +10,7 @@ use crate::cmd::pool::run::wait::until_ended;
 use crate::outcome::{Result, call_quiet};
 use crate::session::{Session, device_path, is_path, usage};
 
-/// A group with parity has so many devices.
+/// A group with parity has so many devices, and more than it has parity.
 const RAIDZ_MIN: usize = 3;
 const RAIDZ_MAX: usize = 32;
 
@@ -118,7 +118,7 @@ fn group_word(word: &Path) -> Result<Option<(&'static str, usize)>> {
         Some("mirror") => Some(("mirror", 0)),
         Some("raidz" | "raidz1") => Some(("raidz1", 1)),
         Some("raidz2") => Some(("raidz2", 2)),
-        Some("raidz3") => return Err(usage("there is no triple parity; use raidz2")),
+        Some("raidz3") => Some(("raidz3", 3)),
         _ => None,
     })
 }
@@ -256,9 +256,10 @@ fn check_last(kind: &Kind, groups: &[DeviceGroup]) -> Result<()> {
             "{name} has no devices; name them after the word"
         )));
     }
-    if group.parity > 0 && !(RAIDZ_MIN..=RAIDZ_MAX).contains(&count) {
+    let min = RAIDZ_MIN.max(group.parity + 1);
+    if group.parity > 0 && !(min..=RAIDZ_MAX).contains(&count) {
         return Err(usage(format!(
-            "{name} takes {RAIDZ_MIN} to {RAIDZ_MAX} devices, and not {count}"
+            "{name} takes {min} to {RAIDZ_MAX} devices, and not {count}"
         )));
     }
     Ok(())
@@ -391,10 +392,14 @@ mod tests {
             groups(&["raidz2", "/a", "/b", "/c", "/d"]),
             (vec![(4, 2)], 0)
         );
+        assert_eq!(
+            groups(&["raidz3", "/a", "/b", "/c", "/d"]),
+            (vec![(4, 3)], 0)
+        );
         for wrong in [
             &["mirror"][..],
             &["raidz", "/a", "/b"],
-            &["raidz3", "/a", "/b", "/c", "/d", "/e"],
+            &["raidz3", "/a", "/b", "/c"],
             &["mirror", "raidz", "/a", "/b", "/c"],
             &["raidz2", "spare", "/a"],
         ] {

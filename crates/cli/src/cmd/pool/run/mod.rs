@@ -154,6 +154,13 @@ fn import(args: PoolImport, session: &mut Session) -> Result {
             false => importable(&pools),
         }));
     }
+    if args
+        .altroot
+        .as_ref()
+        .is_some_and(|root| !root.is_absolute())
+    {
+        return Err(usage("the directory of -R must begin with a slash"));
+    }
     let command = command::PoolImport {
         search,
         pool: args.pool,
@@ -164,6 +171,7 @@ fn import(args: PoolImport, session: &mut Session) -> Result {
         load_keys: args.load_keys,
         without_logs: args.without_logs,
         accept: args.accept,
+        altroot: args.altroot,
     };
     call_quiet(session, command)
 }

@@ -12,9 +12,10 @@ use crate::session::{Session, answer, usage};
 use crate::show::json;
 
 /// Properties that are counted or fixed, in the order of `zpool get all`.
-const COUNTED: [&str; 9] = [
+const COUNTED: [&str; 10] = [
     "size",
     "capacity",
+    "altroot",
     "health",
     "guid",
     "dedupratio",
@@ -76,7 +77,8 @@ fn full(name: &str) -> &str {
 }
 
 fn row(pool: &PoolReport, name: &str) -> PropertyRow {
-    let is_known = pool.health != UNAVAILABLE || ["health", "guid", "readonly"].contains(&name);
+    let is_known =
+        pool.health != UNAVAILABLE || ["health", "guid", "readonly", "altroot"].contains(&name);
     PropertyRow {
         property: name.into(),
         value: match is_known {
@@ -98,6 +100,7 @@ fn value(pool: &PoolReport, name: &str) -> Value {
             Value::Percent(percent as u64)
         }
         "health" => Value::Text(pool.health.clone()),
+        "altroot" => pool.altroot.clone().map_or(Value::None, Value::Text),
         "guid" => Value::Number(pool.guid),
         "dedupratio" => Value::Ratio((pool.dedupratio * 100.0) as u64),
         "free" => Value::Bytes(pool.free),

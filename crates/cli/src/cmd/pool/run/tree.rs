@@ -118,6 +118,7 @@ fn kind(group: &[DeviceRow]) -> &'static str {
     match group.first().map(|device| device.parity) {
         Some(1) => return "raidz1",
         Some(2) => return "raidz2",
+        Some(3) => return "raidz3",
         _ => {}
     }
     let lasting = group

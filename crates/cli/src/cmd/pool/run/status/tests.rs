@@ -157,6 +157,7 @@ fn pool() -> PoolReport {
         txg: 7,
         devices: vec![device("/var/lib/tank.pool", Some(0), "ONLINE")],
         scrub_late: None,
+        altroot: None,
         scrub: no_scan(),
         resilver: no_scan(),
         removal: None,
