@@ -72,6 +72,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
         Root("printf '#!/bin/sh\\nshift\\nexec \"$@\"\\n' > /usr/local/bin/ssh; chmod +x /usr/local/bin/ssh
             strongroom pool create -s 1G backup /var/lib/backup.pool; strongroom snapshot tank/home@tuesday"),
     ),
+    ("GUIDE.md", "strongroom snapshot -r tank/home@thursday", Root("")),
     ("GUIDE.md", "strongroom bookmark tank/home@tuesday tank/home#tuesday", Root("")),
     (
         "GUIDE.md",

@@ -4,6 +4,7 @@ use store::{SegmentId, UNIT};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::engine::{deadlist, dedup};
+use crate::format::bookmark::Bookmark;
 use crate::format::config::Config;
 use crate::format::entry::Entry;
 use crate::format::extent::Extent;
@@ -13,7 +14,7 @@ use crate::format::log_head::LogHead;
 use crate::format::node::Node;
 use crate::format::pointer::{Addr, Place, RecordPtr};
 use crate::format::root::PoolRoot;
-use crate::format::stream::{Begin, ResumeToken};
+use crate::format::stream::{Begin, Package, ResumeToken};
 use crate::storage::gang::{Bounds, CHECKSUM, Gang, MAP_LEN, mark_of};
 use crate::storage::remap::Page;
 use crate::storage::space::{Bitmap, SegmentEntry};
@@ -151,11 +152,17 @@ pub fn stream(kind: u8, bytes: &[u8]) {
                 let again = Begin::decode(&begin.encode());
                 assert!(again.is_ok_and(|again| again == begin));
             }
+            if let Ok(package) = Package::decode(bytes) {
+                assert_eq!(package.encode(), bytes);
+            }
         }
         _ => {
             let text = std::str::from_utf8(bytes).unwrap_or_default();
             if let Some(token) = ResumeToken::parse(text) {
                 assert_eq!(ResumeToken::parse(&token.to_string()), Some(token));
+            }
+            if let Some(bookmark) = Bookmark::decode(text) {
+                assert_eq!(bookmark.encode(), text);
             }
         }
     }

@@ -32,6 +32,7 @@ mod receive;
 pub(crate) mod receive_policy;
 pub(crate) mod remote_device;
 pub(crate) mod remote_exports;
+mod replicate;
 pub(crate) mod restore;
 pub(crate) mod scrubs;
 pub(crate) mod shred;

@@ -3,10 +3,11 @@
 //! The data comes over the connection of the command. If that breaks, because the command is interrupted or a pipe before
 //! it closes, the receive ends there, and leaves nothing, or what can go on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{Begin, DatasetName, DryRun, Incoming, ReceiveInto};
-use protocol::api::{Ask, ReceiveName, command};
+use pool::{Begin, DatasetName, DryRun, Incoming, Package, Reach, ReceiveInto};
+use protocol::api::{Ask, Props, ReceiveName, command};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
@@ -16,6 +17,7 @@ use crate::state::channel::{Channel, Data};
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::keyuses::{KeyNow, WhileLoaded};
+use crate::state::zones::rules::denied;
 
 /// Decides whether the caller may receive into a dataset that a stream names.
 pub(crate) type MayReceive<'a> = dyn Fn(&str, &Context<'_>) -> Result<()> + 'a;
@@ -125,12 +127,21 @@ impl Session<'_> {
                 Ok(Some(begin)) => begin,
                 Err(error) => return Err((dataset, error.into())),
             };
-            let done = named(self.it, &begin).and_then(|target| {
+            if incoming.package().is_some() && context.view.is_some() {
+                let why = "in a zone datasets are received one by one, without send -R";
+                return Err((dataset, denied(why)));
+            }
+            let target = named(self.it, &begin, incoming.package());
+            let done = target.and_then(|target| {
                 dataset = dataset_of(&target).to_owned();
-                let chosen = match exact.take() {
+                let is_exact = target == self.it.target;
+                let chosen = match exact.take().filter(|_| is_exact) {
                     Some(chosen) => (target.clone(), chosen),
                     None => self.choose(&target, may, context)?,
                 };
+                if let Some(package) = incoming.package() {
+                    self.follow(package, &begin, &dataset, context)?;
+                }
                 self.receive_into(&target, chosen, begin, &mut incoming, context)
             });
             match done {
@@ -158,8 +169,64 @@ impl Session<'_> {
                 false => self.make_above(target, context)?,
             }
         }
-        let chosen = chosen(self.active, dataset_of(&at), self.it, context)?;
+        // What is below the dataset that the command names inherits from it.
+        let is_below = self.it.naming == ReceiveName::Exact && target != self.it.target;
+        let none = Props::new();
+        let props = if is_below { &none } else { &self.it.props };
+        let exclude = self.it.exclude.clone();
+        let chosen = Chosen::new(self.active, dataset_of(&at), props, exclude, context)?;
         Ok((at, chosen))
+    }
+
+    /// Destroys and renames the snapshots of a dataset that the sender has destroyed and renamed. Only with -F, and only for
+    /// root.
+    fn follow(
+        &self,
+        package: &Package,
+        begin: &Begin,
+        dataset: &str,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let is_root = context.peer.is_admin && context.view.is_none();
+        let pool = &self.active.pool;
+        let sent = dataset_of(&begin.sender.name);
+        let packed = package.datasets.iter().find(|packed| packed.name == sent);
+        let (Some(packed), Ok(head)) = (packed, pool.find(dataset)) else {
+            return Ok(());
+        };
+        if !is_root || !self.it.force || !package.is_incremental || self.it.dry_run {
+            return Ok(());
+        }
+        let known: BTreeMap<u64, &String> = packed
+            .snapshots
+            .iter()
+            .map(|(guid, name)| (*guid, name))
+            .collect();
+        let (kept, gone): (Vec<_>, Vec<_>) = pool
+            .snapshots(head.id)?
+            .into_iter()
+            .partition(|here| known.contains_key(&here.guid));
+        if kept.is_empty() {
+            // It is another dataset.
+            return Ok(());
+        }
+        for here in gone {
+            let name = format!("{dataset}@{}", here.name);
+            self.daemon
+                .destroy(&name, Reach::Named, false, false, context)?;
+        }
+        let origin = context.origin();
+        let mut renamed = Vec::new();
+        for here in kept.iter().filter(|here| *known[&here.guid] != here.name) {
+            // Two may have each other's names.
+            let between = format!("{dataset}@renamed-{:016x}", here.guid);
+            pool.rename(&format!("{dataset}@{}", here.name), &between, &origin)?;
+            renamed.push((between, format!("{dataset}@{}", known[&here.guid])));
+        }
+        for (between, name) in renamed {
+            pool.rename(&between, &name, &origin)?;
+        }
+        Ok(())
     }
 
     fn make_above(&self, target: &str, context: &mut Context<'_>) -> Result<()> {
@@ -212,7 +279,8 @@ impl Session<'_> {
                 Err(error) => done = Err(error.into()),
             }
             let is_same = |begin: &Begin| {
-                named(self.it, begin).is_ok_and(|name| dataset_of(&name) == dataset_of(target))
+                let name = named(self.it, begin, incoming.package());
+                name.is_ok_and(|name| dataset_of(&name) == dataset_of(target))
             };
             if !next.as_deref().is_some_and(is_same) {
                 break;
@@ -252,19 +320,41 @@ fn dataset_of(name: &str) -> &str {
 }
 
 /// What a stream is received into: as the command says, or by the name that it has at the sender.
-fn named(it: &command::Receive, begin: &Begin) -> Result<String> {
+fn named(it: &command::Receive, begin: &Begin, package: Option<&Package>) -> Result<String> {
     let sent = dataset_of(&begin.sender.name);
-    let rest = match it.naming {
-        ReceiveName::Exact => return Ok(it.target.clone()),
-        ReceiveName::Path => sent.split_once('/').map(|(_, rest)| rest),
-        ReceiveName::Last => sent.rsplit('/').next(),
+    let below_root = match package.map(|package| package.below_root(sent)) {
+        Some(None) => {
+            return Err(Failure::from(pool::Error::Stream {
+                reason: "has a dataset that is not below its root".into(),
+            }));
+        }
+        Some(Some(rest)) => Some(rest),
+        None => None,
     };
-    let name = match rest {
-        Some(rest) => format!("{}/{rest}", it.target),
-        None => it.target.clone(),
+    let target = &it.target;
+    let name = match (it.naming, package.zip(below_root)) {
+        (ReceiveName::Exact, None) => return Ok(target.clone()),
+        (ReceiveName::Exact, Some(_)) if target.contains('@') => {
+            return Err(Failure::usage(format!(
+                "'{target}': a stream of send -R has several snapshots; name a dataset"
+            )));
+        }
+        (ReceiveName::Exact, Some((_, rest))) => format!("{target}{rest}"),
+        (ReceiveName::Path, _) => match sent.split_once('/') {
+            Some((_, rest)) => format!("{target}/{rest}"),
+            None => target.clone(),
+        },
+        (ReceiveName::Last, None) => format!("{target}/{}", last_part(sent)),
+        (ReceiveName::Last, Some((package, rest))) => {
+            format!("{target}/{}{rest}", last_part(&package.root))
+        }
     };
     DatasetName::parse(&format!("{name}@{}", begin.snapshot()))?;
     Ok(name)
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
 }
 
 fn chosen(
@@ -311,7 +401,7 @@ impl Channel for Silent {
     fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
         Err(Failure::usage(format!(
             "the key of '{}' cannot be asked for, because its name comes with the stream; name a file with the key, as \
-             in -o keysource=raw,file:///etc/keys/k, or leave out -d and -e",
+             in -o keysource=raw,file:///etc/keys/k, or receive the datasets one by one",
             ask.dataset
         )))
     }

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataset::RecordOpener;
-use pool::{Entry, Marked, Position, ResumeToken, SendOf};
+use pool::{Entry, Marked, Package, Position, ResumeToken, SendOf, Sending};
 use protocol::api::{FailureKind, SendWhat, StreamRow, command};
 use protocol::property::{Property, Settable};
 
 use crate::failure::{Failure, Result};
+use crate::ops::replicate::{Replicated, Wanted, replicate};
 use crate::state::active_pool::ActivePool;
-use crate::state::channel::Data;
+use crate::state::channel::{Data, StreamWriter};
+use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::keyuses::{KeyNow, WhileLoaded};
 use crate::state::properties;
-use crate::state::zones::view::View;
 
 /// Records are read ahead by so many threads.
 const READERS: usize = 4;
@@ -25,91 +26,141 @@ impl Daemon {
         &self,
         it: &command::Send,
         data: &Arc<dyn Data>,
-        view: Option<&View>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
-        let (active, all, root) = self.prepare(it, view)?;
+        let prepared = self.prepare(it, context)?;
         let _running = self.transfers.begin(data)?;
-        let using = |root| active.use_key(root, "a stream that is sent", Some(data));
-        let key = KeyNow::new(root.map(using));
-        // It may have been unloaded since its data keys were taken.
-        root.map(|root| active.loaded_key(root)).transpose()?;
+        let key = KeyNow::default();
         let mut out = WhileLoaded {
             data: data.writer(),
             key: &key,
         };
-        let explained = |failure: Failure| match &*key.borrow() {
+        let sent = prepared.write(data, &mut out);
+        let ended = sent.and_then(|()| {
+            let ended = out.data.end();
+            ended.map_err(|error| pool::Error::StreamIo(error).into())
+        });
+        ended.map_err(|failure| match &*key.borrow() {
             Some(key) => key.explain(failure),
             None => failure,
-        };
-        for (what, mark) in all {
-            let sending = active.pool.send_since(what, mark.as_ref())?;
-            let sent = sending.write(&mut out);
-            sent.map_err(|error| explained(error.into()))?;
-        }
-        let ended = out.data.end();
-        ended.map_err(|error| explained(pool::Error::StreamIo(error).into()))
+        })
     }
 
     /// Tells what [`Daemon::send`] would send.
     pub(crate) fn estimate(
         &self,
         it: &command::Send,
-        view: Option<&View>,
+        context: &mut Context<'_>,
     ) -> Result<Vec<StreamRow>> {
-        let (active, all, _) = self.prepare(it, view)?;
-        let pool = &active.pool;
-        let row = |(what, mark): (SendOf, Option<Marked>)| {
-            let from = match (&mark, what.from) {
+        let prepared = self.prepare(it, context)?;
+        let pool = &prepared.active.pool;
+        // It goes with the first.
+        let mut before = prepared.package.as_ref().map_or(0, Package::size);
+        let row = |piece: &Piece| {
+            let from = match (&piece.mark, piece.from) {
                 (Some(mark), _) => Some(mark.name.clone()),
                 (None, from) => from.map(|from| pool.name_of(from)).transpose()?,
             };
             Ok(StreamRow {
-                name: pool.name_of(what.to)?,
+                name: pool.name_of(piece.to)?,
                 from,
-                size: pool.send_since(what, mark.as_ref())?.size()?,
+                size: prepared.sending(piece)?.size()? + std::mem::take(&mut before),
             })
         };
-        all.into_iter().map(row).collect()
+        prepared.pieces.iter().map(row).collect()
     }
 
-    /// Decides what goes into each stream, before anything is sent. Also returns the key root whose key is needed.
-    fn prepare(
-        &self,
-        it: &command::Send,
-        view: Option<&View>,
-    ) -> Result<(Arc<ActivePool>, Vec<Prepared>, Option<u64>)> {
-        let (active, pieces) = self.pieces(&it.what)?;
-        // Only what is sealed goes on after an interruption.
-        let raw = it.raw || matches!(it.what, SendWhat::Rest { .. });
-        let of = |piece: &Piece| {
-            let what = active.send_of(piece, raw, it.props)?;
-            Ok((what, piece.mark.clone()))
+    /// Decides what is sent.
+    fn prepare(&self, it: &command::Send, context: &mut Context<'_>) -> Result<Prepared> {
+        let (active, pieces, package) = match &it.what {
+            SendWhat::Snapshot {
+                name,
+                from,
+                all,
+                replicate: true,
+            } => {
+                let (active, replicated) = self.replicated(name, from.as_deref(), *all)?;
+                for name in replicated.left_out {
+                    context
+                        .channel
+                        .notice(format!("'{name}' has no such snapshot, and is not sent"));
+                }
+                (active, replicated.pieces, Some(replicated.package))
+            }
+            what => {
+                let (active, pieces) = self.pieces(what)?;
+                (active, pieces, None)
+            }
         };
-        let all = pieces.iter().map(of);
-        let root = match pieces.first().filter(|_| !raw) {
-            Some(piece) => active.key_root(&*active.pool.entry(piece.to)?)?,
-            None => 0,
+        let prepared = Prepared {
+            // Only what is sealed goes on after an interruption.
+            raw: it.raw || matches!(it.what, SendWhat::Rest { .. }),
+            props: it.props,
+            active,
+            pieces,
+            package,
         };
         // Whatever is wrong with one of them is said before anything is sent.
-        let all: Vec<Prepared> = all.collect::<Result<_>>()?;
-        // Now that it is known which keyrings go with it.
-        if let Some(view) = view {
-            view.may_send(&active, &pieces)?;
+        for piece in &prepared.pieces {
+            prepared.send_of(piece)?;
         }
-        Ok((active, all, Some(root).filter(|root| *root != 0)))
+        // Now that it is known which keyrings go with it.
+        if let Some(view) = context.view {
+            view.may_send(&prepared.active, &prepared.pieces)?;
+        }
+        Ok(prepared)
+    }
+
+    /// The streams of a dataset and of those below it.
+    fn replicated(
+        &self,
+        name: &str,
+        from: Option<&str>,
+        all: bool,
+    ) -> Result<(Arc<ActivePool>, Replicated)> {
+        let (active, to) = self.find(name)?;
+        let Some((dataset, last)) = name.split_once('@').filter(|_| to.is_snapshot()) else {
+            return Err(not_a_snapshot(name));
+        };
+        let from = match from {
+            None => None,
+            Some(from) => {
+                let own = from.strip_prefix(dataset).unwrap_or(from);
+                let own = own.strip_prefix('@').ok_or_else(|| {
+                    Failure::usage(format!(
+                        "'{from}': with -R, -i and -I take a snapshot of '{dataset}', as @SNAPSHOT"
+                    ))
+                })?;
+                let from = active.pool.find(&format!("{dataset}@{own}"))?;
+                if from.created_txg >= to.created_txg {
+                    return Err(Failure::usage(format!(
+                        "'{dataset}@{own}' is not an earlier snapshot of '{name}'"
+                    )));
+                }
+                Some(own)
+            }
+        };
+        let wanted = Wanted {
+            to: last,
+            from,
+            all,
+        };
+        let root = active.pool.entry(to.parent)?;
+        let replicated = replicate(&active, &root, &wanted)?;
+        Ok((active, replicated))
     }
 
     /// What is to be sent, one stream behind the other.
     fn pieces(&self, what: &SendWhat) -> Result<(Arc<ActivePool>, Vec<Piece>)> {
         let (name, from, all) = match what {
-            SendWhat::Snapshot { name, from, all } => (name, from, *all),
+            SendWhat::Snapshot {
+                name, from, all, ..
+            } => (name, from, *all),
             SendWhat::Rest { token } => return self.rest(token),
         };
         let (active, to) = self.find(name)?;
         if !to.is_snapshot() {
-            return Err(Failure::usage(format!(
-                "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
-            )));
+            return Err(not_a_snapshot(name));
         }
         let from = match from {
             None => None,
@@ -178,8 +229,65 @@ impl Daemon {
     }
 }
 
-/// A stream, and the bookmark that it goes on from.
-type Prepared = (SendOf, Option<Marked>);
+fn not_a_snapshot(name: &str) -> Failure {
+    Failure::usage(format!(
+        "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
+    ))
+}
+
+/// What is sent.
+struct Prepared {
+    active: Arc<ActivePool>,
+    package: Option<Package>,
+    pieces: Vec<Piece>,
+    raw: bool,
+    props: bool,
+}
+
+impl Prepared {
+    fn send_of(&self, piece: &Piece) -> Result<SendOf> {
+        self.active.send_of(piece, self.raw, self.props)
+    }
+
+    fn sending(&self, piece: &Piece) -> Result<Sending> {
+        let what = self.send_of(piece)?;
+        Ok(self.active.pool.send_since(what, piece.mark.as_ref())?)
+    }
+
+    /// The key root whose key a stream needs.
+    fn root(&self, piece: &Piece) -> Result<Option<u64>> {
+        let root = match self.raw {
+            true => 0,
+            false => self.active.key_root(&*self.active.pool.entry(piece.to)?)?,
+        };
+        Ok(Some(root).filter(|root| *root != 0))
+    }
+
+    fn write(
+        &self,
+        data: &Arc<dyn Data>,
+        out: &mut WhileLoaded<'_, Box<dyn StreamWriter + '_>>,
+    ) -> Result<()> {
+        if let Some(package) = &self.package {
+            package.write(out)?;
+        }
+        let mut last = None;
+        for piece in &self.pieces {
+            let root = self.root(piece)?;
+            if root != last {
+                let using = |root| {
+                    self.active
+                        .use_key(root, "a stream that is sent", Some(data))
+                };
+                *out.key.borrow_mut() = root.map(using);
+                last = root;
+            }
+            // It takes the data keys, if the wrapping key is still loaded.
+            self.sending(piece)?.write(out)?;
+        }
+        Ok(())
+    }
+}
 
 /// The stream of a snapshot that goes on from a bookmark.
 fn since_bookmark(
@@ -217,7 +325,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    fn new(to: &Entry, from: Option<&Entry>) -> Piece {
+    pub(crate) fn new(to: &Entry, from: Option<&Entry>) -> Piece {
         Piece {
             to: to.id,
             from: from.map(|from| from.id),

@@ -188,6 +188,20 @@ impl Check<'_> {
         self.need(name, &["keychange"])
     }
 
+    /// Sending a dataset with those below it. What is not sealed shows all files.
+    pub(super) fn send_below(&self, name: &str, raw: bool) -> Result<()> {
+        self.need(name, &["send"])?;
+        let (active, entry) = self.find(dataset_of(name))?;
+        for head in below(&active, &entry, true)? {
+            let needed: &[&str] = match raw && head.suite != 0 {
+                true => &["send"],
+                false => &["send", "key"],
+            };
+            self.need_of(name, &active, &head, needed)?;
+        }
+        Ok(())
+    }
+
     /// Whether the contents of a dataset are encrypted. What is not there has none.
     pub(super) fn is_sealed(&self, name: &str) -> bool {
         let found = self.daemon.find(dataset_of(name));

@@ -160,6 +160,8 @@ pub enum SendWhat {
         from: Option<String>,
         /// The snapshots between them too.
         all: bool,
+        /// The datasets below too, each with all its snapshots up to this one.
+        replicate: bool,
     },
     /// What a receive that was interrupted lacks.
     Rest {

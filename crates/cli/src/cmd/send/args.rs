@@ -17,6 +17,10 @@ use crate::cmd::values;
 /// connection, not to a file. The receiver encrypts and compresses the copy by its own properties. Such a
 /// stream cannot continue after an interruption.
 ///
+/// With -R the streams of a dataset and of all datasets below it follow each other. Clones whose origin is among them
+/// become clones again. With -i or -I a dataset that has the earlier snapshot sends what is new since then, and another one
+/// sends all. A dataset without the snapshot to send is left out.
+///
 /// The sizes of -v and -P are those of the streams, to the byte. They are found before anything is sent: the nodes
 /// that differ are read, and no records. Lines of -P are `full SNAPSHOT SIZE`, `incremental FROM SNAPSHOT SIZE` and
 /// `size SIZE` for all together, with tabs between the words.
@@ -39,6 +43,10 @@ EXAMPLES
 
   An encrypted copy of a dataset without encryption:
     strongroom send tank/old@now | strongroom receive tank/vault/new
+
+  A dataset with those below it, and what is new a day later:
+    strongroom send -R -w tank/home@monday | strongroom receive backup/home
+    strongroom send -R -w -I @monday tank/home@tuesday | strongroom receive -F backup/home
 
   How large the stream will be:
     strongroom send -n -v -w -i @monday tank/home@tuesday
@@ -65,6 +73,9 @@ pub(crate) struct Send {
     /// As -i, with all snapshots between the two
     #[arg(short = 'I', value_name = "SNAPSHOT")]
     pub(crate) all_from: Option<String>,
+    /// Send the datasets below too, all with their snapshots up to this one, and their properties
+    #[arg(short = 'R', conflicts_with = "token")]
+    pub(crate) replicate: bool,
     /// Send the properties that are set on the dataset
     #[arg(short)]
     pub(crate) props: bool,
@@ -114,6 +125,9 @@ pub(crate) struct Send {
 ///
 /// With -d or -e the name of each dataset comes with its stream. tank/home/ann goes to DATASET/home/ann with -d, and to
 /// DATASET/ann with -e. No stream gets out of DATASET. A key that would have to be typed cannot be asked for then.
+///
+/// A stream of send -R makes or continues DATASET and the datasets below it, by their names below the one that was sent.
+/// With -F root's receive also destroys and renames snapshots as the sender has.
 ///
 /// With -n nothing changes. The whole stream is read, every frame is verified, and it is checked against the dataset, its
 /// keys and your permissions. Not checked is what only shows in the pool: free space, quotas, and whether the records

@@ -18,7 +18,7 @@ pub(crate) fn send(args: Send, session: &mut Session) -> Result {
     let mut command = command::Send {
         what: what(&args),
         raw: args.raw,
-        props: args.props,
+        props: args.props || args.replicate,
         estimate: true,
     };
     let is_told = args.verbose || args.parsable;
@@ -60,6 +60,7 @@ fn what(args: &Send) -> SendWhat {
         (None, snapshot) => SendWhat::Snapshot {
             name: snapshot.clone().unwrap_or_default(),
             all: args.all_from.is_some(),
+            replicate: args.replicate,
             from: args.from.clone().or(args.all_from.clone()),
         },
     }

@@ -17,8 +17,14 @@ serve!(
         let line = line.flag("-p", it.props);
         let line = line.flag("-w", it.raw);
         match &it.what {
-            SendWhat::Snapshot { name, from, all } => {
+            SendWhat::Snapshot {
+                name,
+                from,
+                all,
+                replicate,
+            } => {
                 let since = if *all { "-I" } else { "-i" };
+                let line = line.flag("-R", *replicate);
                 line.option(since, from.as_ref()).word(name)
             }
             SendWhat::Rest { .. } => line.word("-t").word(LEFT_OUT),
@@ -26,9 +32,18 @@ serve!(
     },
     // Where the stream goes on from may be another dataset's.
     |it, check| {
-        let SendWhat::Snapshot { name, from, .. } = &it.what else {
+        let SendWhat::Snapshot {
+            name,
+            from,
+            replicate,
+            ..
+        } = &it.what
+        else {
             return Err(only_root());
         };
+        if *replicate {
+            return check.send_below(name, it.raw);
+        }
         // A caller who may not have the contents opened can send them as long as they are sealed.
         let needed: &[&str] = match it.raw && check.is_sealed(name) {
             true => &["send"],
@@ -44,10 +59,10 @@ serve!(
     |it, view| view.send(&mut it.what),
     |it, daemon, context| {
         if it.estimate {
-            return daemon.estimate(it, context.view).map(Reply::Streams);
+            return daemon.estimate(it, context).map(Reply::Streams);
         }
         let data = &context.channel.data()?;
-        daemon.send(it, data, context.view).map(done)
+        daemon.send(it, data, context).map(done)
     }
 );
 

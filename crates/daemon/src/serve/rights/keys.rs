@@ -79,6 +79,7 @@ fn copy_stays_closed(site: &Site, copy: &str, source: &str) {
             name: "tank/secret@1".into(),
             from: None,
             all: false,
+            replicate: false,
         },
         raw: true,
         props: false,

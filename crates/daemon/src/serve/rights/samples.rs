@@ -216,6 +216,7 @@ fn of_streams(fs: &str, to: &str) -> Vec<Command> {
                 name: format!("{fs}{at}"),
                 from: from.map(str::to_owned),
                 all: false,
+                replicate: false,
             },
             raw,
             props: false,
@@ -239,12 +240,24 @@ fn of_streams(fs: &str, to: &str) -> Vec<Command> {
         send("@1", None, true),
         send("@1", None, false),
         send("@2", Some("@1"), true),
+        Command::Send(command::Send {
+            what: SendWhat::Snapshot {
+                name: format!("{fs}@1"),
+                from: None,
+                all: false,
+                replicate: true,
+            },
+            raw: true,
+            props: true,
+            estimate: false,
+        }),
         send("@2", Some("#1"), true),
         Command::Send(command::Send {
             what: SendWhat::Snapshot {
                 name: format!("{to}@1"),
                 from: None,
                 all: false,
+                replicate: false,
             },
             raw: true,
             props: false,

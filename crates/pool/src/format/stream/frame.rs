@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use super::{BEGIN_MAX, Begin, Position};
+use super::{BEGIN_MAX, Begin, Package, Position};
 use crate::error::{Error, Result};
 use crate::format::array_kind::ArrayKind;
 use crate::format::pointer::{Identity, RECORD_MAX, SLOT_LIMIT};
@@ -17,6 +17,7 @@ const RECORD: u8 = 2;
 const EMPTY: u8 = 3;
 const END: u8 = 4;
 const PLAIN: u8 = 5;
+const PACKAGE: u8 = 6;
 
 /// The beginning of each frame; `len` bytes follow.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -47,6 +48,8 @@ pub(crate) const FRAME_HEAD: u64 = size_of::<Head>() as u64;
 
 /// What a frame says.
 pub(crate) enum Frame {
+    /// What the streams behind it are.
+    Package(Box<Package>),
     /// What is sent.
     Begin(Box<Begin>),
     /// A record, and the hash of its bytes.
@@ -86,11 +89,24 @@ impl Head {
     /// How long what follows may be.
     fn limit(&self) -> u32 {
         match self.kind {
-            BEGIN => BEGIN_MAX,
+            BEGIN | PACKAGE => BEGIN_MAX,
             RECORD | PLAIN => RECORD_MAX,
             _ => 0,
         }
     }
+}
+
+/// Writes what is before streams.
+pub(super) fn write_package(out: &mut dyn Write, payload: &[u8]) -> Result<()> {
+    if payload.len() > BEGIN_MAX as usize {
+        return Err(Error::stream(
+            "would have more datasets and snapshots than one can have; send parts of it",
+        ));
+    }
+    let (chain, frames) = ([0; 32], 0);
+    let mut writer = FrameWriter { out, chain, frames };
+    let hash = *blake3::hash(payload).as_bytes();
+    writer.put(Head::new(PACKAGE), payload, hash)
 }
 
 /// Writes the frames of one stream.
@@ -211,7 +227,7 @@ impl FrameReader<'_> {
         }
         let frame = self.understand(&head)?;
         (self.chain, self.frames) = match head.kind {
-            END => ([0; 32], 0),
+            END | PACKAGE => ([0; 32], 0),
             _ => (head.chain, self.frames + 1),
         };
         Ok(Some(frame))
@@ -246,10 +262,14 @@ impl FrameReader<'_> {
     fn understand(&mut self, head: &Head) -> Result<Frame> {
         let zero = (head.reserved, head.reserved_too.get()) == ([0; 2], 0);
         let is_first = self.frames == 0;
-        if !zero || is_first != (head.kind == BEGIN) {
+        if !zero || is_first != [BEGIN, PACKAGE].contains(&head.kind) {
             return Err(damaged());
         }
         match head.kind {
+            PACKAGE => {
+                let package = Package::decode(&self.payload)?;
+                Ok(Frame::Package(Box::new(package)))
+            }
             BEGIN => {
                 let begin = Begin::decode(&self.payload)?;
                 self.done = begin.start;
@@ -333,7 +353,7 @@ pub(crate) mod fuzzing {
             head.payload = *blake3::hash(payload).as_bytes();
             head.chain = head.link(&chain);
             chain = match head.kind {
-                END => [0; 32],
+                END | PACKAGE => [0; 32],
                 _ => head.chain,
             };
             out.extend_from_slice(head.as_bytes());
@@ -344,7 +364,7 @@ pub(crate) mod fuzzing {
     }
 
     /// Streams with a frame of each kind.
-    pub(crate) fn samples() -> [Vec<u8>; 4] {
+    pub(crate) fn samples() -> [Vec<u8>; 5] {
         let sealed = Begin {
             sender: crate::format::stream::Sender {
                 pool_guid: 1,
@@ -378,9 +398,20 @@ pub(crate) mod fuzzing {
             volume: crate::VolumeShape::new(8192, 4096),
             ..begin.clone()
         };
-        let volumes = [volume(&sealed), volume(&plain)];
-        let mut all = [sealed, plain].into_iter().chain(volumes);
-        std::array::from_fn(|_| sample(&all.next().expect("as many")))
+        let package = Package {
+            root: "tank/a".into(),
+            is_incremental: true,
+            datasets: vec![super::super::PackedDataset {
+                name: "tank/a".into(),
+                snapshots: vec![(1, "r".into()), (2, "s".into())],
+            }],
+        };
+        let mut packed = Vec::new();
+        package.write(&mut packed).expect("into memory");
+        packed.extend(sample(&sealed));
+        let volumes = [volume(&sealed), volume(&plain)].map(|begin| sample(&begin));
+        let [third, fourth] = volumes;
+        [sample(&sealed), sample(&plain), third, fourth, packed]
     }
 
     fn sample(begin: &Begin) -> Vec<u8> {

@@ -9,6 +9,7 @@
 
 mod begin;
 mod frame;
+mod package;
 mod position;
 mod token;
 
@@ -17,5 +18,6 @@ pub use begin::{Begin, Lineage, Sender};
 #[cfg(fuzzing)]
 pub(crate) use frame::fuzzing::{made_to_fit, read_all, samples};
 pub(crate) use frame::{FRAME_HEAD, Frame, FrameReader, FrameWriter};
+pub use package::{Package, PackedDataset};
 pub use position::Position;
 pub use token::ResumeToken;

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
-use crate::format::stream::{Begin, Frame, Position};
+use crate::format::pointer::Identity;
+use crate::format::stream::{Begin, Frame, Lineage, Position};
 use crate::ops::pool::Pool;
 use crate::ops::receive::plan::{Plan, When};
 use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
@@ -16,11 +17,28 @@ use crate::ops::receive::streams::{Incoming, check_resumable, check_shares};
 /// Nothing is kept of what is sealed here, so the dataset can be of any family.
 const ANY_FAMILY: u64 = 1;
 
+/// What is remembered of the streams is bounded: so many of them, and so many bytes of their keyrings.
+const STREAMS_MAX: usize = 20_000;
+const KEYRINGS_MAX: usize = 64 << 20;
+
 /// What streams that were checked would have made, for those behind them.
 #[derive(Default)]
 pub struct DryRun {
-    /// By the name of the dataset: the last stream, and the keyring after it.
-    made: BTreeMap<String, (Begin, Option<Vec<u8>>)>,
+    /// By guid: the states of the snapshots.
+    states: BTreeMap<u64, State>,
+    /// By the name of the dataset: its last snapshot, and its keyring.
+    made: BTreeMap<String, (u64, Option<Vec<u8>>)>,
+    /// Bytes of all keyrings that came.
+    keyrings: usize,
+}
+
+/// A state that a stream can go on from.
+#[derive(Clone, Copy)]
+struct State {
+    family: u64,
+    suite: u8,
+    roots: [Identity; 2],
+    lineage: Option<Lineage>,
 }
 
 impl DryRun {
@@ -28,7 +46,7 @@ impl DryRun {
     /// above that one are missing, `into` names the first of them instead. Returns the name of the snapshot.
     ///
     /// # Errors
-    /// As [`Pool::receive_stream`].
+    /// As [`Pool::receive_stream`]; [`Error::Refused`] if there is more than can be remembered.
     pub fn check(
         &mut self,
         pool: &Pool,
@@ -39,24 +57,81 @@ impl DryRun {
         policy: &dyn ReceivePolicy,
     ) -> Result<String> {
         check_resumable(begin, into)?;
+        self.count(dataset, begin)?;
         let named = into.target.split_once('@');
         let snapshot = named.map_or(begin.snapshot(), |(_, snapshot)| snapshot);
         let keyring = match self.made.get(dataset) {
             Some((last, keyring)) => {
-                follows(dataset, begin, last)?;
+                self.follows(dataset, begin, *last)?;
                 next_keyring(dataset, begin, keyring.as_deref(), policy)?
+            }
+            None if self.makes_clone(pool, into, begin) => {
+                self.follows(dataset, begin, begin.from_guid)?;
+                let refused = |reason| Error::refused(dataset, reason);
+                policy.props(begin).map_err(refused)?;
+                next_keyring(dataset, begin, None, policy)?
             }
             None => plan(pool, begin, into, policy)?,
         };
         loop {
             match incoming.frames.next()? {
                 Some(Frame::End) => break,
-                Some(Frame::Begin(_)) | None => return Err(Error::stream("ends too early")),
+                Some(Frame::Begin(_) | Frame::Package(_)) | None => {
+                    return Err(Error::stream("ends too early"));
+                }
                 Some(_) => {}
             }
         }
-        self.made.insert(dataset.into(), (begin.clone(), keyring));
+        let state = State {
+            family: begin.family,
+            suite: begin.suite,
+            roots: begin.roots,
+            lineage: begin.plain.as_ref().map(|[_, to]| *to),
+        };
+        self.states.insert(begin.to_guid, state);
+        self.made.insert(dataset.into(), (begin.to_guid, keyring));
         Ok(snapshot.into())
+    }
+
+    fn count(&mut self, dataset: &str, begin: &Begin) -> Result<()> {
+        self.keyrings = self.keyrings.saturating_add(begin.keyring.len());
+        match self.states.len() < STREAMS_MAX && self.keyrings <= KEYRINGS_MAX {
+            true => Ok(()),
+            false => Err(Error::refused(
+                dataset,
+                format!("so many streams cannot be checked at once ({STREAMS_MAX} at most)"),
+            )),
+        }
+    }
+
+    /// Whether the dataset would be a clone of a snapshot that an earlier stream would have made.
+    fn makes_clone(&self, pool: &Pool, into: &ReceiveInto<'_>, begin: &Begin) -> bool {
+        let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
+        !begin.is_full()
+            && begin.plain.is_none_or(|_| begin.suite == 0)
+            && self.states.contains_key(&begin.from_guid)
+            && pool.find(dataset).is_err()
+    }
+
+    /// Checks that a stream goes on from the state that an earlier one would make.
+    fn follows(&self, dataset: &str, begin: &Begin, last: u64) -> Result<()> {
+        let same = self
+            .states
+            .get(&last)
+            .is_some_and(|last| match &begin.plain {
+                Some([from, _]) => last.lineage == Some(*from),
+                None => {
+                    let from = (begin.family, begin.suite, begin.from_roots);
+                    last.lineage.is_none() && from == (last.family, last.suite, last.roots)
+                }
+            });
+        match same && begin.from_guid == last {
+            true => Ok(()),
+            false => Err(Error::refused(
+                dataset,
+                "a stream does not go on from the one before it",
+            )),
+        }
     }
 }
 
@@ -105,24 +180,6 @@ fn partial(pool: &Pool, state: &DatasetTable, plan: &Plan, begin: &Begin) -> Res
     };
     let goes_on = pool.goes_on(state, plan, partial, begin)?;
     Ok(goes_on.then_some(partial.id))
-}
-
-/// Checks that a stream goes on from the state that the one before it would make.
-fn follows(dataset: &str, begin: &Begin, last: &Begin) -> Result<()> {
-    let same = match (&begin.plain, &last.plain) {
-        (Some([from, _]), Some([_, to])) => from == to,
-        (None, None) => {
-            (begin.family, begin.suite, begin.from_roots) == (last.family, last.suite, last.roots)
-        }
-        _ => false,
-    };
-    match same && begin.from_guid == last.to_guid {
-        true => Ok(()),
-        false => Err(Error::refused(
-            dataset,
-            "a stream does not go on from the one before it",
-        )),
-    }
 }
 
 /// The keyring after a further stream.

@@ -1,5 +1,6 @@
 //! The dataset that a stream becomes, and the checks before it is received.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -135,10 +136,16 @@ impl Plan {
 
     /// Finds the snapshot of another dataset that the stream goes on from: what comes is to be a clone of it.
     fn share(&mut self, state: &DatasetTable, begin: &Begin) -> Result<()> {
-        let mut all = state.all();
-        let base = all.find(|entry| {
+        let fitting = state.all().filter(|entry| {
             let is_meant = entry.is_snapshot() && entry.guid == begin.from_guid;
             is_meant && self.fits(entry, begin).is_ok()
+        });
+        // Of several copies, the one that came with the datasets around it.
+        let base = fitting.max_by_key(|entry| {
+            let name = state.name_of(entry);
+            let (here, there) = (self.dataset.split('/'), name.split(['/', '@']));
+            let shared = here.zip(there).take_while(|(a, b)| a == b).count();
+            (shared, Reverse(entry.id))
         });
         let base = Arc::clone(base.ok_or_else(|| self.lacks_base(begin))?);
         if begin.plain.is_some() && base.suite != 0 {

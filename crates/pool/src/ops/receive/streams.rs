@@ -10,7 +10,7 @@ use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
-use crate::format::stream::{Begin, Frame, FrameReader};
+use crate::format::stream::{Begin, Frame, FrameReader, Package};
 use crate::ops::pool::Pool;
 use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy, SealedRecord, Sealing};
 use crate::storage::space::{Reservation, ReserveFor};
@@ -25,6 +25,7 @@ const CHANGES_MAX: usize = 32 << 10;
 pub struct Incoming<'a> {
     pub(super) frames: FrameReader<'a>,
     count: usize,
+    package: Option<Package>,
 }
 
 impl<'a> Incoming<'a> {
@@ -33,7 +34,13 @@ impl<'a> Incoming<'a> {
         Incoming {
             frames: FrameReader::new(input),
             count: 0,
+            package: None,
         }
+    }
+
+    /// What was said before the first stream, once that has begun.
+    pub fn package(&self) -> Option<&Package> {
+        self.package.as_ref()
     }
 
     /// What the next stream begins with; `None` after the last. The stream has to be received, or checked, before the
@@ -46,6 +53,10 @@ impl<'a> Incoming<'a> {
             Some(Frame::Begin(begin)) => {
                 self.count += 1;
                 Ok(Some(begin))
+            }
+            Some(Frame::Package(package)) if self.count == 0 && self.package.is_none() => {
+                self.package = Some(*package);
+                self.next_begin()
             }
             Some(_) => Err(Error::stream("does not begin")),
             None if self.count == 0 => Err(Error::stream("is empty")),
@@ -183,7 +194,9 @@ impl Pool {
                 Some(Frame::Empty { array, slot, count }) => {
                     self.empty_received(dataset, array, slot, count, &mut changes)?;
                 }
-                Some(Frame::Begin(_)) | None => return Err(Error::stream("ends too early")),
+                Some(Frame::Begin(_) | Frame::Package(_)) | None => {
+                    return Err(Error::stream("ends too early"));
+                }
             }
             self.commit_some(&mut changes)?;
         }

@@ -32,7 +32,7 @@ fn prune(name: &str) -> Json {
 }
 
 pub(super) fn send(name: &str, from: Json) -> Json {
-    json!({"send": {"what": {"snapshot": {"name": name, "from": from, "all": false}},
+    json!({"send": {"what": {"snapshot": {"name": name, "from": from, "all": false, "replicate": false}},
                     "raw": true, "props": false, "estimate": false}})
 }
 
