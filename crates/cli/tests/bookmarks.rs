@@ -76,7 +76,7 @@ fn an_increment_goes_on_from_a_snapshot_that_is_gone() {
         "bookmark tank/a@1 'tank/a#one'",
     );
     bench.ok("inspect --check tank");
-    has(&bench.ok("pool upgrade tank"), "bookmarks     in use");
+    has(&bench.ok("pool upgrade tank"), "bookmarks     active");
 }
 
 #[test]
