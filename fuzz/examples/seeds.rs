@@ -54,6 +54,7 @@ fn main() {
     texts();
     frames();
     daemon_texts();
+    ha_files();
     requests();
     ciphers();
     luks_headers();
@@ -191,6 +192,15 @@ fn daemon_texts() {
     ] {
         put("daemon_text", name, &[&[kind], text.as_bytes()]);
     }
+}
+
+fn ha_files() {
+    let stmf = "# a\ntarget_portal_groups=( g )\ng_portals=( 192.0.2.1 [::1]:5 )\ntargets=(\n t # b\n)\nt_tpg='g'\n\
+        host_groups=(h)\nh_members=( iqn.x:a )\nviews=( v )\nv_hg=\"h\"\nv_lu_prefix=tank/a\n";
+    let toml = "targets = [\"t\"]\nt_chap = [\"a=file:///k\"]\nlogical_units = [\n\"tank/a:1\"]\nviews = ['v']\n\
+        v_read_only = true\n";
+    put("ha_file", "stmf", &[&[1], stmf.as_bytes()]);
+    put("ha_file", "toml", &[&[0], toml.as_bytes()]);
 }
 
 fn labels() {

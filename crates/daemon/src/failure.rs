@@ -113,8 +113,8 @@ impl From<iscsi::Error> for Failure {
             E::Device(error) => return error.into(),
             E::Exists { .. } => FailureKind::Exists,
             E::NoSuchTarget { .. } => FailureKind::NotFound,
-            E::InUse { .. } => FailureKind::Busy,
-            E::Name { .. } | E::Unaligned { .. } => FailureKind::Usage,
+            E::InUse { .. } | E::Busy { .. } => FailureKind::Busy,
+            E::Name { .. } | E::Lun { .. } | E::Unaligned { .. } => FailureKind::Usage,
             _ => FailureKind::Other,
         };
         Failure::new(kind, error.to_string())

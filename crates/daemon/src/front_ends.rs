@@ -1,10 +1,12 @@
 //! The front ends that there are.
 
 use crate::ops::exports::Exports;
+use crate::ops::ha::HaTargets;
 use crate::ops::restore::Mounts;
 use crate::serve::zones::ZoneSockets;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::FrontEnd;
 
 /// All front ends, in the order in which they start.
-pub(crate) const FRONT_ENDS: &[&dyn FrontEnd<Daemon>] = &[&Mounts, &Exports, &ZoneSockets];
+pub(crate) const FRONT_ENDS: &[&dyn FrontEnd<Daemon>] =
+    &[&Mounts, &Exports, &HaTargets, &ZoneSockets];

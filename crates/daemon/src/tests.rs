@@ -320,6 +320,7 @@ fn the_host_that_used_a_pool_last_is_named() {
             search: vec![path.clone()],
             pool: Some("tank".into()),
             new_name: None,
+            temporary: false,
             read_only: false,
             force,
             no_mount: true,
@@ -357,6 +358,7 @@ fn what_was_not_to_be_written_comes_back_so() {
         search: vec![dir.path().join("tank")],
         pool: None,
         new_name: None,
+        temporary: false,
         read_only: true,
         force: false,
         no_mount: true,
@@ -371,6 +373,33 @@ fn what_was_not_to_be_written_comes_back_so() {
     let second = daemon(dir.path());
     second.import_remembered(Instant::now() + Duration::from_secs(60));
     assert!(second.pool("tank").unwrap().pool.is_read_only());
+}
+
+/// Which machine has it is for a cluster to say.
+#[test]
+fn a_pool_that_is_not_remembered_does_not_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = daemon(dir.path());
+    create_pool(&first, dir.path(), "tank");
+    let import = command::PoolImport {
+        search: vec![dir.path().join("tank")],
+        pool: None,
+        new_name: None,
+        temporary: true,
+        read_only: false,
+        force: false,
+        no_mount: true,
+        load_keys: false,
+        without_logs: false,
+        accept: false,
+    };
+    command(|context| first.export_pool("tank", false, context)).unwrap();
+    command(|context| first.import_pools(&import, None, context)).unwrap();
+    first.shut_down().unwrap();
+    drop(first);
+    let second = daemon(dir.path());
+    second.import_remembered(Instant::now() + Duration::from_secs(60));
+    assert!(second.pools().is_empty() && second.absent().is_empty());
 }
 
 #[test]

@@ -23,6 +23,9 @@ pub trait Chap: fmt::Debug + Send + Sync {
     /// If there are no random numbers.
     fn random(&self, out: &mut [u8]) -> io::Result<()>;
 
+    /// Whether a user has a secret.
+    fn has_user(&self, user: &str) -> bool;
+
     /// Whether this is the answer of an initiator that calls itself `user`, compared in constant time.
     fn is_answer(&self, user: &str, question: &Question<'_>, answer: &[u8]) -> bool;
 

@@ -102,7 +102,9 @@ impl Link for Socket {
 
     fn portal(&self) -> String {
         let address = self.stream.local_addr();
-        address.map_or_else(|_| String::new(), |address| address.to_string())
+        // A socket for all addresses has those of IPv4 in another form.
+        let plain = |it: SocketAddr| SocketAddr::new(it.ip().to_canonical(), it.port());
+        address.map_or_else(|_| String::new(), |address| plain(address).to_string())
     }
 
     fn peer(&self) -> String {

@@ -280,7 +280,7 @@ impl Login<'_> {
                 known if has(known) => return Err(TOO_MANY_CONNECTIONS),
                 _ => return Err(NO_SUCH_SESSION),
             }
-            let chap = target.chap().cloned();
+            let chap = target.chap();
             self.exchange = chap.map(|chap| Exchange::new(vec![chap], true));
             self.target = Some(target);
         } else if session != 0 {
@@ -288,7 +288,7 @@ impl Login<'_> {
         } else {
             let mut all = self.targets.all();
             all.retain(|target| target.admits(initiator));
-            let chaps: Vec<_> = all.iter().filter_map(|it| it.chap().cloned()).collect();
+            let chaps: Vec<_> = all.iter().filter_map(|it| it.chap()).collect();
             self.exchange = (!chaps.is_empty()).then(|| Exchange::new(chaps, false));
         }
         Ok(())

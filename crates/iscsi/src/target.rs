@@ -173,7 +173,7 @@ impl View {
 /// Units under a name.
 pub struct Target {
     name: String,
-    access: Access,
+    access: RwLock<Access>,
     views: RwLock<Views>,
     /// How often the views have changed.
     version: AtomicU64,
@@ -226,7 +226,7 @@ impl Who {
 /// Why a session is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotTaken {
-    /// It would end a session of another user.
+    /// It would end a session of another user, or has no access any more.
     OfAnother,
     /// The target takes no more.
     Full,
@@ -294,7 +294,7 @@ impl Target {
         }
         Ok(Target {
             name: name.into(),
-            access,
+            access: RwLock::new(access),
             views: RwLock::new(views.into()),
             version: AtomicU64::new(0),
             portals: RwLock::default(),
@@ -392,13 +392,40 @@ impl Target {
 
     /// Whether this initiator may log in.
     pub(crate) fn admits(&self, initiator: &str) -> bool {
-        let may = &self.access.initiators;
+        let may = &self.access.read().initiators;
         may.is_empty() || may.iter().any(|name| name.eq_ignore_ascii_case(initiator))
     }
 
     /// The secrets that initiators have to prove.
-    pub(crate) fn chap(&self) -> Option<&Arc<dyn Chap>> {
-        self.access.chap.as_ref()
+    pub(crate) fn chap(&self) -> Option<Arc<dyn Chap>> {
+        self.access.read().chap.clone()
+    }
+
+    /// Lets others in from now on. Sessions of those that may not be here any more end. What units are read-only does
+    /// not change: views say that.
+    ///
+    /// # Errors
+    /// [`Error::Name`] if an initiator has no name of the protocol.
+    pub fn set_access(&self, access: Access) -> Result<()> {
+        for initiator in &access.initiators {
+            check_name(initiator)?;
+        }
+        // A login that looked before sees in `attach` what is now.
+        let sessions = self.sessions.lock();
+        *self.access.write() = access;
+        let all = sessions.all.values();
+        all.filter(|open| !self.keeps(&open.who))
+            .for_each(|open| open.link.cut());
+        Ok(())
+    }
+
+    /// Whether a session may be here still.
+    fn keeps(&self, who: &Who) -> bool {
+        let has_proved = |chap: Arc<dyn Chap>| {
+            let user = who.user.as_deref();
+            user.is_some_and(|user| chap.has_user(user))
+        };
+        self.admits(&who.initiator) && self.chap().is_none_or(has_proved)
     }
 
     /// Counts a session for as long as what is returned exists. One that the same initiator had under this number of
@@ -412,7 +439,7 @@ impl Target {
         let is_same =
             |open: &Open| (&open.who.initiator, open.who.isid) == (&who.initiator, who.isid);
         let mut olds = sessions.all.values().filter(|open| is_same(open));
-        if olds.clone().any(|open| open.who.user != who.user) {
+        if !self.keeps(&who) || olds.clone().any(|open| open.who.user != who.user) {
             return Err(NotTaken::OfAnother);
         }
         olds.by_ref().for_each(|open| open.link.cut());
@@ -576,6 +603,11 @@ impl Targets {
         target.close(force)?;
         self.0.write().remove(name);
         Ok(target)
+    }
+
+    /// One less here, which other portals offer still. Its sessions stay.
+    pub fn take(&self, name: &str) {
+        self.0.write().remove(name);
     }
 
     /// All of them, by name.

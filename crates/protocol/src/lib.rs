@@ -20,6 +20,7 @@
 //! | `accounts`, `digits`, `property`, `sizes` | names of users and groups, properties of datasets, bytes and sizes as text |
 //! | `api` | commands, replies and failures |
 //! | `nbd_uri`, `device_name` | addresses of exports, and all names of devices |
+//! | `ha_file` | what a pool says of the targets that it serves |
 //! | `wire` | frames |
 //! | `client` | a connection, the start of a daemon, a device that the daemon lends |
 
@@ -28,6 +29,7 @@ pub mod api;
 pub mod client;
 pub mod device_name;
 pub mod digits;
+pub mod ha_file;
 pub mod nbd_uri;
 pub mod property;
 pub mod sizes;

@@ -17,6 +17,7 @@ use crate::cmd::dataset::args::{
 use crate::cmd::doctor::args::Doctor;
 use crate::cmd::export::args::{Iscsi, Mount, Nbd, Unmount};
 use crate::cmd::fscrypt::args::Fscrypt;
+use crate::cmd::ha::args::Ha;
 use crate::cmd::key::args::{Key, Keygen};
 use crate::cmd::login::args::Login;
 use crate::cmd::luks::args::Luks;
@@ -122,6 +123,8 @@ pub(crate) enum Command {
     Nbd(Nbd),
     #[command(subcommand)]
     Iscsi(Iscsi),
+    #[command(subcommand)]
+    Ha(Ha),
     Inspect(Inspect),
     Doctor(Doctor),
     #[command(subcommand)]

@@ -9,6 +9,7 @@ mod dataset;
 mod doctor;
 mod export;
 mod fscrypt;
+mod ha;
 #[cfg(test)]
 mod help_rules;
 mod key;
@@ -78,6 +79,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Pefs(args) => Ok(pefs::run::run(&args)),
         Command::Zone(args) => zone::run::run(args, session),
         Command::Iscsi(args) => export::run::iscsi::run(args, session),
+        Command::Ha(args) => ha::run::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),
         Command::Doctor(args) => doctor::run::run(&args, session),
         Command::Bench(args) => Ok(service::run::bench::run(args, session.json)?),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, DeviceMeter, Metered};
-use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, Target};
+use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, SessionNow, Target};
 use nbd::Export;
 use parking_lot::MutexGuard;
 use pool::Entry as PoolEntry;
@@ -161,24 +161,27 @@ impl Daemon {
         let mut rows = Vec::new();
         for (name, entry) in all.iter() {
             if let State::Open(offered, _) = &entry.state {
-                rows.extend(offered.sessions().into_iter().map(|session| SessionRow {
-                    target: name.clone(),
-                    number: session.number,
-                    initiator: session.initiator,
-                    address: session.address,
-                    registered: session.is_registered,
-                }));
+                let sessions = offered.sessions().into_iter();
+                rows.extend(sessions.map(|session| session_row(name, session)));
             }
+        }
+        drop(all);
+        for (name, target) in self.ha_targets() {
+            let sessions = target.sessions().into_iter();
+            rows.extend(sessions.map(|session| session_row(&name, session)));
         }
         rows
     }
 
     /// Ends a session of a target. The initiator may log in again.
     pub(crate) fn end_session(&self, target: &str, number: u16) -> Result<()> {
-        let offered = match self.exported.all.lock().get(target).map(|it| &it.state) {
-            Some(State::Open(Offered::Iscsi(offered, _), _)) => Arc::clone(offered),
-            _ => return Err(no_such_export(Protocol::Iscsi, target)),
+        let exported = match self.exported.all.lock().get(target).map(|it| &it.state) {
+            Some(State::Open(Offered::Iscsi(offered, _), _)) => Some(Arc::clone(offered)),
+            _ => None,
         };
+        let served = || self.ha_targets().remove(target);
+        let offered = exported.or_else(served);
+        let offered = offered.ok_or_else(|| no_such_export(Protocol::Iscsi, target))?;
         match offered.end_session(number) {
             true => Ok(()),
             false => Err(Failure::new(
@@ -586,6 +589,16 @@ fn portals(new: &command::IscsiExport) -> Result<(Place, Vec<Place>)> {
         more.push(place);
     }
     Ok((first, more))
+}
+
+fn session_row(target: &str, session: SessionNow) -> SessionRow {
+    SessionRow {
+        target: target.into(),
+        number: session.number,
+        initiator: session.initiator,
+        address: session.address,
+        registered: session.is_registered,
+    }
 }
 
 /// The name of a target for a device.

@@ -13,6 +13,7 @@ pub(crate) mod devices;
 pub(crate) mod diff;
 pub(crate) mod exports;
 pub(crate) mod features;
+pub(crate) mod ha;
 pub(crate) mod health;
 pub(crate) mod import_scan;
 pub(crate) mod inspect;

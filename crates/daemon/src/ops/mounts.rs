@@ -40,7 +40,7 @@ pub(crate) struct HowToMount {
 
 impl Daemon {
     /// Opens the files of a dataset or snapshot.
-    fn open_files(
+    pub(crate) fn open_files(
         &self,
         active: &ActivePool,
         entry: &Entry,

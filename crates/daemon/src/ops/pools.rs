@@ -256,6 +256,7 @@ impl Daemon {
         if import.accept {
             active.accept_all()?;
         }
+        self.set_remembered(active.pool.guid(), !import.temporary);
         self.take_in(&active)?;
         self.events
             .add("pool_import", name, "the pool was imported");
@@ -268,6 +269,9 @@ impl Daemon {
             let entries = active.all_heads()?;
             let failures = self.offer_datasets(&active, &entries, Caller::default());
             context.tell(failures);
+        }
+        if !import.temporary {
+            self.tell_of_ha(&active, context)?;
         }
         Ok(active.pool.name())
     }
@@ -342,6 +346,7 @@ impl Daemon {
             search: known.paths(),
             pool: Some(name.to_owned()),
             new_name: None,
+            temporary: false,
             read_only: known.read_only,
             force: false,
             no_mount: false,
@@ -375,6 +380,7 @@ impl Daemon {
         };
         let leave = || self.export_in(&active, force, context);
         self.without_offers(&active, force, "its pool was exported", leave)?;
+        self.forget_ha(&active);
         close(active, context);
         Ok(())
     }
@@ -424,6 +430,7 @@ impl Daemon {
             self.without_offers(&active, force, "its pool was destroyed", destroy)?;
         let is_inside = |volume: &str| volume.split('/').next() == Some(name);
         let forgotten = self.forget_offers(&active, is_inside);
+        self.forget_ha(&active);
         close(active, context);
         for device in left {
             context.channel.notice(keeps_keys(&device));

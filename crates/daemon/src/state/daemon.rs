@@ -1,6 +1,6 @@
 //! What the daemon owns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ use crate::state::exported_pools::ExportedPools;
 use crate::state::exports::registry::Exported;
 use crate::state::front_end::FrontEnd;
 use crate::state::guests::Guests;
+use crate::state::ha::Served;
 use crate::state::mapping_table::Mappings;
 use crate::state::memory::{KnownDevice, KnownPool, Remembered, StateDir};
 use crate::state::remote_exports::RemoteExports;
@@ -50,6 +51,7 @@ pub(crate) struct Daemon {
     pub(crate) exported_pools: ExportedPools,
     pub(crate) zones: Zones,
     pub(crate) exported: Exported,
+    pub(crate) served: Served,
     pub(crate) mappings: Mappings,
     /// Exports of other servers that are in use.
     pub(crate) remote_exports: Arc<RemoteExports>,
@@ -68,6 +70,8 @@ struct Pools {
     /// Devices that are about to join a pool, by its name. If the daemon ends before it is known whether they
     /// did, the next start looks at them too.
     joining: Vec<(String, KnownDevice)>,
+    /// Pools that the next start does not import, by guid: a cluster decides who has them.
+    unremembered: BTreeSet<u64>,
     /// Whether the daemon is ending, so that none may be added.
     stopping: bool,
 }
@@ -109,6 +113,7 @@ impl Daemon {
             events: Arc::default(),
             zones: Zones::default(),
             exported: Exported::default(),
+            served: Served::default(),
             mappings: Mappings::default(),
             remote_exports: Arc::default(),
             front_ends,
@@ -142,6 +147,15 @@ impl Daemon {
     /// The pool of a dataset that need not exist yet.
     pub(crate) fn pool_of(&self, name: &str) -> Result<Arc<ActivePool>> {
         self.pool(pool::DatasetName::parse(name)?.pool)
+    }
+
+    /// The pool with this guid is not imported at the next start, from the next [`Daemon::add`] on; or it is.
+    pub(crate) fn set_remembered(&self, guid: u64, is_remembered: bool) {
+        let mut pools = self.pools.lock();
+        match is_remembered {
+            true => drop(pools.unremembered.remove(&guid)),
+            false => drop(pools.unremembered.insert(guid)),
+        }
     }
 
     /// Takes a pool in.
@@ -181,7 +195,9 @@ impl Daemon {
     pub(crate) fn set_aside(&self, active: &ActivePool) {
         let mut pools = self.pools.lock();
         pools.active.remove(&active.pool.name());
-        pools.absent.insert(active.pool.name(), active.known());
+        if !pools.unremembered.contains(&active.pool.guid()) {
+            pools.absent.insert(active.pool.name(), active.known());
+        }
         self.remember(&pools);
     }
 
@@ -243,7 +259,9 @@ impl Daemon {
 
     fn to_remember(pools: &Pools) -> Remembered {
         let mut remembered = pools.absent.clone();
-        for active in pools.active.values() {
+        let is_remembered =
+            |active: &&Arc<ActivePool>| !pools.unremembered.contains(&active.pool.guid());
+        for active in pools.active.values().filter(is_remembered) {
             remembered.insert(active.pool.name(), active.known());
         }
         for (name, device) in &pools.joining {

@@ -55,7 +55,7 @@ impl Connection<'_, '_> {
         };
         let may_see = |target: &Target| match (&self.shared.purpose, target.chap()) {
             (Purpose::Discovery(proved), Some(chap)) => {
-                proved.iter().any(|one| Arc::ptr_eq(one, chap))
+                proved.iter().any(|one| Arc::ptr_eq(one, &chap))
             }
             _ => true,
         };

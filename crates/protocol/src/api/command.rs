@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use super::device_commands::{
-    IscsiExport, IscsiKick, IscsiUnexport, LuksBorrow, LuksClose, LuksOpen, LuksRefresh,
-    LuksResize, LuksStatus, NbdExport, NbdUnexport,
+    HaStart, HaStatus, HaStop, HaVerify, IscsiExport, IscsiKick, IscsiUnexport, LuksBorrow,
+    LuksClose, LuksOpen, LuksRefresh, LuksResize, LuksStatus, NbdExport, NbdUnexport,
 };
 use super::report::OwnerKind;
 use super::wanted::{
@@ -99,6 +99,10 @@ commands! {
         IscsiExport;
         IscsiUnexport;
         IscsiKick;
+        HaStart;
+        HaStop;
+        HaVerify;
+        HaStatus;
         LuksOpen;
         LuksClose;
         LuksStatus;
@@ -137,6 +141,9 @@ commands! {
         pool: Option<String>,
         /// Another name for it.
         new_name: Option<String>,
+        /// The next start of the daemon does not import it.
+        #[serde(default)]
+        temporary: bool,
         /// Change nothing on the devices.
         read_only: bool,
         /// Even if another host has it.

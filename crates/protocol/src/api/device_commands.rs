@@ -77,6 +77,36 @@ pub struct IscsiKick {
     pub number: u16,
 }
 
+/// Serve what the file of a pool says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HaStart {
+    /// The pool.
+    pub pool: String,
+    /// Only if it is served already.
+    pub update: bool,
+}
+
+/// Serve nothing of a pool any more.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HaStop {
+    /// The pool.
+    pub pool: String,
+}
+
+/// Look whether the file of a pool can be followed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HaVerify {
+    /// The pool.
+    pub pool: String,
+}
+
+/// What a pool serves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HaStatus {
+    /// The pool.
+    pub pool: String,
+}
+
 /// Open a container.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LuksOpen {

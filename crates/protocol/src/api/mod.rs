@@ -34,8 +34,9 @@ pub use report::{
     Survivor, Value, ZoneRow,
 };
 pub use serving::{
-    BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, MappingChange,
-    MappingReencryption, MappingRow, MappingTimes, PlainMapping, ReservationRow, SessionRow,
+    BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, HaReport, HaTargetRow,
+    HaUnitRow, MappingChange, MappingReencryption, MappingRow, MappingTimes, PlainMapping,
+    ReservationRow, SessionRow,
 };
 pub use wanted::{
     AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, PoolDevices, Props,
@@ -45,7 +46,7 @@ pub use wanted::{
 /// The version of this protocol. Client and daemon are one binary, but not always of one day: it is one more
 /// with every change to what travels here, so that who is of another day is told so instead of being
 /// misunderstood.
-pub const API_VERSION: u32 = 9;
+pub const API_VERSION: u32 = 10;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AccountRow, Anchor, AnchorRow, DaemonReport, DatasetRow, DiffReport, EventRow, ExportRow,
-    GenerationRow, HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
+    GenerationRow, HaReport, HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
     PermissionRow, PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow, StreamRow,
     ZoneRow,
 };
@@ -67,6 +67,8 @@ pub enum Reply {
     Exports(Vec<ExportRow>),
     /// Sessions of initiators.
     Sessions(Vec<SessionRow>),
+    /// What a pool serves.
+    Ha(HaReport),
     /// Mappings.
     Mappings(Vec<MappingRow>),
     /// The daemon.

@@ -56,6 +56,47 @@ pub struct SessionRow {
     pub registered: bool,
 }
 
+/// What a pool serves by its file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HaReport {
+    /// The pool.
+    pub pool: String,
+    /// The name of the file; absent if the pool is not served.
+    pub file: Option<String>,
+    /// The targets.
+    pub targets: Vec<HaTargetRow>,
+    /// The units, by number.
+    pub units: Vec<HaUnitRow>,
+}
+
+/// A target that a pool serves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HaTargetRow {
+    /// Its name for initiators.
+    pub name: String,
+    /// `ADDRESS:PORT`.
+    pub portals: Vec<String>,
+    /// Whether initiators prove a secret.
+    pub chap: bool,
+    /// How many sessions there are.
+    pub sessions: usize,
+}
+
+/// A volume that a pool serves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HaUnitRow {
+    /// Its name.
+    pub volume: String,
+    /// Its number at the targets.
+    pub lun: u16,
+    /// Its serial number, which never changes.
+    pub serial: String,
+    /// The targets that show it.
+    pub targets: Vec<String>,
+    /// Why it is not served yet.
+    pub waits: Option<String>,
+}
+
 /// A mapping without a header.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlainMapping {

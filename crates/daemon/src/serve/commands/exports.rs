@@ -61,6 +61,30 @@ root_only!(
 );
 
 root_only!(
+    HaStart,
+    |it| Line::new(if it.update { "ha update" } else { "ha start" }).word(&it.pool),
+    |it, daemon, context| daemon.start_ha(&it.pool, it.update, context).map(done)
+);
+
+root_only!(
+    HaStop,
+    |it| Line::new("ha stop").word(&it.pool),
+    |it, daemon, context| daemon.stop_ha(&it.pool, context).map(done)
+);
+
+root_only!(
+    HaVerify,
+    |it| Line::new("ha verify").word(&it.pool),
+    |it, daemon, context| daemon.verify_ha(&it.pool, context).map(done)
+);
+
+root_only!(
+    HaStatus,
+    |it| Line::new("ha status").word(&it.pool),
+    |it, daemon, _| daemon.ha_report(&it.pool).map(Reply::Ha)
+);
+
+root_only!(
     LuksOpen,
     |it| Line::new("luks open").path(&it.device).word(&it.name),
     |it, daemon, context| daemon.open_mapping(it, context.channel).map(done)

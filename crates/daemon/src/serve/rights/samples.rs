@@ -443,6 +443,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             search: vec!["/nonexistent".into()],
             pool: Some("pool".into()),
             new_name: None,
+            temporary: false,
             read_only: false,
             force: false,
             no_mount: false,
@@ -538,6 +539,19 @@ pub(super) fn of_the_machine() -> Vec<Command> {
         Command::IscsiKick(command::IscsiKick {
             target: "iqn.2026-01.org.example:export".into(),
             number: 1,
+        }),
+        Command::HaStart(command::HaStart {
+            pool: "tank".into(),
+            update: false,
+        }),
+        Command::HaStop(command::HaStop {
+            pool: "tank".into(),
+        }),
+        Command::HaVerify(command::HaVerify {
+            pool: "tank".into(),
+        }),
+        Command::HaStatus(command::HaStatus {
+            pool: "tank".into(),
         }),
         Command::IscsiExports,
         Command::IscsiSessions,

@@ -195,6 +195,10 @@ impl Chap for Secrets {
         SystemRandom.fill(out).map_err(io::Error::other)
     }
 
+    fn has_user(&self, user: &str) -> bool {
+        self.users.contains_key(user)
+    }
+
     fn is_answer(&self, user: &str, question: &Question<'_>, answer: &[u8]) -> bool {
         self.users.get(user).is_some_and(|secret| {
             compute(question, secret).is_some_and(|right| cipher::eq(&right, answer))

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use nbd::{Listener, Tls};
 use protocol::api::FailureKind;
 use protocol::nbd_uri::percent;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
@@ -142,7 +143,16 @@ impl fmt::Display for Place {
 }
 
 fn listen_at(address: &str) -> Result<TcpListener> {
-    TcpListener::bind(address).map_err(|error| {
+    let bound = TcpListener::bind(address).or_else(|error| {
+        // All addresses of a host without IPv6 are those of IPv4.
+        let port = address.strip_prefix("[::]:");
+        let has_no_ipv6 = error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
+        match port.filter(|_| has_no_ipv6) {
+            Some(port) => TcpListener::bind(format!("0.0.0.0:{port}")),
+            None => Err(error),
+        }
+    });
+    bound.map_err(|error| {
         let kind = match error.kind() {
             std::io::ErrorKind::AddrInUse => FailureKind::Busy,
             std::io::ErrorKind::PermissionDenied => FailureKind::Permission,

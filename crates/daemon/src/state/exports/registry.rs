@@ -81,7 +81,7 @@ impl Definition {
     /// What tells the unit from others. A volume keeps it under another name, and elsewhere.
     pub(crate) fn unit_number(&self) -> u64 {
         match self.volume {
-            Some(guid) => guid.pool.rotate_left(32) ^ guid.dataset,
+            Some(guid) => guid.number(),
             None => {
                 // FNV-1a of what it is called.
                 let fold = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
@@ -102,6 +102,11 @@ pub(crate) struct VolumeGuid {
 }
 
 impl VolumeGuid {
+    /// What tells the unit of the volume from others.
+    pub(crate) fn number(self) -> u64 {
+        self.pool.rotate_left(32) ^ self.dataset
+    }
+
     pub(crate) fn of(active: &ActivePool, entry: &pool::Entry) -> VolumeGuid {
         VolumeGuid {
             pool: active.pool.guid(),
@@ -140,19 +145,24 @@ impl Exported {
 
     /// The exports offered at a place of this one. A server listens there from now on.
     pub(crate) fn serve(&self, is: &Definition, place: &Place) -> Result<Offers> {
+        self.serve_at(place, is.certificates.as_deref())
+    }
+
+    /// What is offered at a place. A server listens there from now on.
+    pub(crate) fn serve_at(&self, place: &Place, certificates: Option<&Path>) -> Result<Offers> {
         let mut servers = self.servers.lock();
         if let Some(offering) = servers.get(place) {
-            if offering.certificates != is.certificates {
+            if offering.certificates.as_deref() != certificates {
                 return Err(Failure::usage(format!(
                     "exports are offered at {place} with other certificates; use these, or listen elsewhere"
                 )));
             }
             return Ok(offering.offers.clone());
         }
-        let (offers, running) = place.serve(is.certificates.as_deref())?;
+        let (offers, running) = place.serve(certificates)?;
         let offering = Offering {
             offers: offers.clone(),
-            certificates: is.certificates.clone(),
+            certificates: certificates.map(Into::into),
             _running: running,
         };
         servers.insert(place.clone(), offering);

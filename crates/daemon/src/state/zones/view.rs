@@ -205,6 +205,7 @@ impl View {
             | Reply::Zones(_)
             | Reply::Exports(_)
             | Reply::Sessions(_)
+            | Reply::Ha(_)
             | Reply::Mappings(_)
             | Reply::Daemon(_) => return Err(rules::refused()),
         })

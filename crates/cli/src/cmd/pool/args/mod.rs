@@ -215,9 +215,9 @@ pub(crate) struct PoolImport {
     /// Put this directory before all mountpoints. Also after a restart of the daemon, until an export
     #[arg(short = 'R', value_name = "ROOT")]
     pub(crate) altroot: Option<PathBuf>,
-    /// `readonly=on`: change nothing on the devices
-    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = read_only_option)]
-    pub(crate) read_only: Option<bool>,
+    /// `readonly=on`: change nothing on the devices; `cachefile=none`: the next start of the daemon does not import it
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = import_option)]
+    pub(crate) options: Vec<ImportOption>,
     /// The pool to import
     #[arg(value_name = "POOL|GUID")]
     pub(crate) pool: Option<String>,
@@ -226,11 +226,19 @@ pub(crate) struct PoolImport {
     pub(crate) new_name: Option<String>,
 }
 
-fn read_only_option(text: &str) -> Result<bool, String> {
+/// What `-o` says of an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImportOption {
+    ReadOnly(bool),
+    Temporary,
+}
+
+fn import_option(text: &str) -> Result<ImportOption, String> {
     match text {
-        "readonly=on" => Ok(true),
-        "readonly=off" => Ok(false),
-        _ => Err("the only option is readonly=on or readonly=off".into()),
+        "readonly=on" => Ok(ImportOption::ReadOnly(true)),
+        "readonly=off" => Ok(ImportOption::ReadOnly(false)),
+        "cachefile=none" => Ok(ImportOption::Temporary),
+        _ => Err("the options are readonly=on, readonly=off and cachefile=none".into()),
     }
 }
 

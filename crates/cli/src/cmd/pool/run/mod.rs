@@ -22,7 +22,9 @@ use std::path::PathBuf;
 use protocol::api::{DeviceChange, HistoryRow, ImportablePool, PoolDevices, command};
 use protocol::property::{is_of_pools, of_pools};
 
-use crate::cmd::pool::args::{Pool, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport};
+use crate::cmd::pool::args::{
+    ImportOption, Pool, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport,
+};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, device_path, other, usage};
 use crate::show::{json, text, time};
@@ -161,11 +163,13 @@ fn import(args: PoolImport, session: &mut Session) -> Result {
     {
         return Err(usage("the directory of -R must begin with a slash"));
     }
+    let has = |option| args.options.contains(&option);
     let command = command::PoolImport {
         search,
         pool: args.pool,
         new_name: args.new_name,
-        read_only: args.read_only == Some(true),
+        temporary: has(ImportOption::Temporary),
+        read_only: has(ImportOption::ReadOnly(true)),
         force: args.force,
         no_mount: args.no_mount,
         load_keys: args.load_keys,

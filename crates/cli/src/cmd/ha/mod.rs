@@ -1,0 +1,4 @@
+//! What a pool serves by its `ha.toml`.
+
+pub(super) mod args;
+pub(super) mod run;

@@ -1,0 +1,113 @@
+//! Targets that a pool describes itself.
+
+use std::fmt::Write;
+use std::io::Read;
+use std::path::Path;
+
+use protocol::api::{Failure, FailureKind, HaReport, command};
+use protocol::ha_file::{HaFile, LEN_MAX, Spelling};
+
+use super::args::Ha;
+use crate::outcome::{Outcome, Result, call_quiet};
+use crate::session::{Session, answer, usage};
+use crate::show::table::{self, Column};
+use crate::show::{json, text};
+
+pub(crate) fn run(args: Ha, session: &mut Session) -> Result {
+    match args {
+        Ha::Start(args) => start(args.pool, false, session),
+        Ha::Update(args) => start(args.pool, true, session),
+        Ha::Stop(args) => call_quiet(session, command::HaStop { pool: args.pool }),
+        Ha::Verify(args) => call_quiet(session, command::HaVerify { pool: args.pool }),
+        Ha::Status(args) => {
+            let status = command::HaStatus { pool: args.pool };
+            let report = answer!(session.call(status)?, Ha)?;
+            Ok(Outcome::text(match session.json {
+                true => json::show(&report),
+                false => shown(&report),
+            }))
+        }
+        Ha::Convert { file } => convert(&file),
+    }
+}
+
+fn start(pool: String, update: bool, session: &mut Session) -> Result {
+    call_quiet(session, command::HaStart { pool, update })
+}
+
+fn shown(report: &HaReport) -> String {
+    let Some(file) = &report.file else {
+        return format!("'{}' is not served\n", text::in_a_cell(&report.pool));
+    };
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "'{}' is served as its {file} says\n",
+        text::in_a_cell(&report.pool)
+    );
+    let heads = [
+        Column::left("TARGET"),
+        Column::right("SESSIONS"),
+        Column::left("CHAP"),
+        Column::left("PORTALS"),
+    ];
+    let targets = report.targets.iter().map(|it| {
+        let chap = if it.chap { "yes" } else { "no" };
+        vec![
+            it.name.clone(),
+            it.sessions.to_string(),
+            chap.into(),
+            it.portals.join(","),
+        ]
+    });
+    out += &table::show(&heads, &targets.collect::<Vec<_>>(), false);
+    out.push('\n');
+    let heads = [
+        Column::right("LUN"),
+        Column::left("VOLUME"),
+        Column::left("SERIAL"),
+        Column::left("STATE"),
+    ];
+    let units = report.units.iter().map(|it| {
+        let state = it
+            .waits
+            .clone()
+            .unwrap_or_else(|| match it.targets.is_empty() {
+                true => "no view shows it".into(),
+                false => "served".into(),
+            });
+        vec![
+            it.lun.to_string(),
+            it.volume.clone(),
+            it.serial.clone(),
+            state,
+        ]
+    });
+    out += &table::show(&heads, &units.collect::<Vec<_>>(), false);
+    out
+}
+
+fn convert(path: &Path) -> Result {
+    let (from, to) = match path.extension().and_then(|it| it.to_str()) {
+        Some("toml") => (Spelling::Toml, Spelling::Stmf),
+        Some("conf") => (Spelling::Stmf, Spelling::Toml),
+        _ => return Err(usage("the name of the file has to end with .toml or .conf")),
+    };
+    let shown = path.display();
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(LEN_MAX as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => FailureKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
+            _ => FailureKind::Other,
+        };
+        Failure::new(kind, format!("{shown}: {error}"))
+    })?;
+    let refused = |refused| usage(format!("{shown}, {refused}"));
+    let items = from.read(&bytes).map_err(refused)?;
+    HaFile::of(&items).map_err(refused)?;
+    Ok(Outcome::text(to.write(&items).map_err(refused)?))
+}

@@ -1,0 +1,285 @@
+//! What a pool serves by its `ha.toml`, and what the initiators of others see of it.
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+
+use common::programs::{ok, run};
+use common::*;
+
+const PREFIX: &str = "iqn.2026-01.io.github.strongroom";
+
+/// An address at which no daemon listens.
+fn portal() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+/// A mounted pool with a file of its own, at this portal.
+struct Served {
+    place: Place,
+    portal: String,
+}
+
+impl Served {
+    fn new() -> Option<Served> {
+        if !can_mount() {
+            return None;
+        }
+        let place = Place::new();
+        place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
+        let portal = portal();
+        Some(Served { place, portal })
+    }
+
+    /// Writes the file, with a portal group before the rest.
+    fn says(&self, rest: &str) {
+        let file = self.place.path("mnt/ha.toml");
+        let portals = format!(
+            "target_portal_groups = [\"here\"]\nhere_portals = [\"{}\"]\n",
+            self.portal
+        );
+        fs::write(file, portals + rest).unwrap();
+    }
+
+    /// Runs commands of qemu-io on a unit.
+    fn io(&self, target: &str, lun: u16, initiator: &str, commands: &[&str]) -> bool {
+        let image = self.image(target, lun, initiator);
+        let mut args: Vec<&str> = commands.iter().flat_map(|one| ["-c", one]).collect();
+        args.extend(["--image-opts", &image]);
+        // qemu does not open a unit that it cannot change, unless it is told to read only.
+        if commands.iter().all(|one| one.starts_with("read")) {
+            args.push("-r");
+        }
+        let done = run("qemu-io", &args);
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        done.status.success() && !said.contains("fail")
+    }
+
+    fn image(&self, target: &str, lun: u16, initiator: &str) -> String {
+        let portal = &self.portal;
+        format!(
+            "driver=iscsi,transport=tcp,portal={portal},target={PREFIX}:{target},lun={lun},\
+             initiator-name={initiator}"
+        )
+    }
+}
+
+const ANN: &str = "iqn.2026-01.org.example:ann";
+const BOB: &str = "iqn.2026-01.org.example:bob";
+
+#[test]
+fn a_pool_serves_what_its_file_says() {
+    let Some(served) = Served::new() else {
+        return;
+    };
+    let place = &served.place;
+    place.ok("create -V 8M tank/b");
+    place.ok("create -p -V 8M tank/vm/a:05");
+    place.fails("ha start none", NOT_FOUND);
+    has(&place.fails("ha start tank", NOT_FOUND), "ha.toml");
+    place.fails("ha update tank", NOT_FOUND);
+    served.says("");
+    let file = place.path("mnt/ha.toml");
+    fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+    has(&place.fails("ha verify tank", PERMISSION), "chmod go-w");
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let verified = place.run(&["ha", "verify", "tank"]);
+    assert_eq!(verified.code, 0);
+    has(&verified.err, "every initiator that reaches the portal");
+    has(&place.ok("ha status tank"), "not served");
+    place.ok("ha start tank");
+    place.ok("ha start tank");
+    let status: serde_json::Value =
+        serde_json::from_str(&place.ok("--json ha status tank")).unwrap();
+    assert_eq!(status["targets"][0]["name"], format!("{PREFIX}:tank"));
+    assert_eq!(status["targets"][0]["portals"][0], served.portal.as_str());
+    let units = status["units"].as_array().unwrap();
+    let luns: Vec<_> = units
+        .iter()
+        .map(|it| (it["volume"].as_str(), it["lun"].as_u64()))
+        .collect();
+    assert_eq!(
+        luns,
+        [(Some("tank/b"), Some(0)), (Some("tank/vm/a:05"), Some(5))]
+    );
+    assert_eq!(place.ok("get -H -o value ha:lun tank/b"), "0\n");
+
+    // What is served is in use, and is told so.
+    has(
+        &place.fails("nbd export tank/b", BUSY),
+        "strongroom ha stop tank",
+    );
+    place.fails("rename tank/b tank/c", BUSY);
+    place.fails("pool export tank", BUSY);
+    if is_installed("qemu-io") && is_installed("iscsi-ls") {
+        assert!(served.io("tank", 0, ANN, &["write -P 7 0 1M", "flush"]));
+        assert!(served.io("tank", 5, ANN, &["read -P 0 0 1M"]));
+        let listed = ok("iscsi-ls", &["-s", &format!("iscsi://{}", served.portal)]);
+        has(&listed, "Lun:5");
+    } else {
+        println!("skipped: needs libiscsi-bin and qemu-block-extra");
+    }
+
+    // A file that is wrong changes nothing.
+    let before = place.ok("--json ha status tank");
+    served.says("\nviews = [\"v\"]\nv_hg = \"nobody\"\n");
+    let said = place.fails("ha update tank", USAGE);
+    has(&said, "ha.toml of 'tank', line 5: v_hg");
+    served.says("logical_units = [\"tank/none\"]\n");
+    has(&place.fails("ha update tank", USAGE), "tank/none");
+    assert_eq!(place.ok("--json ha status tank"), before);
+    fs::write(place.path("mnt/stmf-ha.conf"), "").unwrap();
+    has(&place.fails("ha update tank", USAGE), "remove one of them");
+    fs::remove_file(place.path("mnt/stmf-ha.conf")).unwrap();
+
+    // Another import has the same numbers, and does not serve by itself.
+    served.says("");
+    place.ok("ha stop tank");
+    place.ok("ha stop tank");
+    place.ok("pool export tank");
+    let import = place.run(&place.words("pool import -d {DIR}/tank.pool tank"));
+    has(
+        &import.err,
+        "'strongroom ha start tank' serves what it says",
+    );
+    has(&place.ok("ha status tank"), "not served");
+    place.ok("create -V 8M tank/a");
+    place.ok("ha start tank");
+    assert_eq!(place.ok("get -H -o value ha:lun tank/b"), "0\n");
+    assert_eq!(place.ok("get -H -o value ha:lun tank/a"), "1\n");
+    // The file is read where the dataset is not mounted too.
+    place.ok("unmount tank/vm");
+    place.ok("unmount tank");
+    place.ok("ha update tank");
+    place.ok("mount tank");
+    // By force the pool goes, and its targets with it.
+    place.ok("pool export -f tank");
+    assert!(std::net::TcpStream::connect(&served.portal).is_err());
+}
+
+/// An initiator that keeps its session until its input ends.
+fn session(served: &Served, lun: u16, initiator: &str) -> Child {
+    let image = served.image("vm", lun, initiator);
+    let mut client = Command::new("qemu-io");
+    let client = client.args(["--image-opts", &image]).stdin(Stdio::piped());
+    let client = client.stdout(Stdio::null()).spawn().unwrap();
+    while !served.place.ok("iscsi sessions -H").contains(initiator) {}
+    client
+}
+
+const VIEWS: &str = "targets = [\"vm\"]\nhost_groups = [\"ann\", \"bob\"]\n\
+    ann_members = [\"iqn.2026-01.org.example:ann\"]\nbob_members = [\"iqn.2026-01.org.example:bob\"]\n\
+    views = [\"one\", \"two\"]\none_hg = \"ann\"\none_lu_prefix = \"tank/a\"\ntwo_hg = \"bob\"\n\
+    two_lu_prefix = \"tank/b\"\n";
+
+#[test]
+fn initiators_see_their_units_and_keep_their_sessions() {
+    let Some(served) = Served::new() else {
+        return;
+    };
+    if !is_installed("qemu-io") || !is_installed("iscsi-ls") {
+        println!("skipped: needs libiscsi-bin and qemu-block-extra");
+        return;
+    }
+    let place = &served.place;
+    place.ok("create -p -V 8M tank/a/disk:1");
+    place.ok("create -p -V 8M tank/b/disk:1");
+    served.says(VIEWS);
+    place.ok("ha start tank");
+    assert!(served.io("vm", 1, ANN, &["write -P 1 0 64K", "flush"]));
+    assert!(served.io(
+        "vm",
+        1,
+        BOB,
+        &["read -P 0 0 64K", "write -P 2 0 64K", "flush"]
+    ));
+    assert!(served.io("vm", 1, ANN, &["read -P 1 0 64K"]));
+    assert!(!served.io("vm", 0, ANN, &["read 0 64K"]));
+    // Who is in no group does not learn of the target.
+    assert_eq!(ok("iscsi-ls", &[&format!("iscsi://{}", served.portal)]), "");
+
+    // Ann's session stays while all else changes, and Bob's ends: Bob is in no group any more.
+    let (mut ann, mut bob) = (session(&served, 1, ANN), session(&served, 1, BOB));
+    let number = |who: &str| {
+        let sessions = place.ok("iscsi sessions -H");
+        let line = sessions.lines().find(|line| line.contains(who));
+        line.map(|line| line.split('\t').nth(1).unwrap().to_owned())
+    };
+    let before = number(ANN);
+    place.ok("create -p -V 8M tank/a/more");
+    let without_bob = VIEWS
+        .replace(", \"two\"", "")
+        .replace("two_hg = \"bob\"\n", "")
+        .replace("two_lu_prefix = \"tank/b\"\n", "one_read_only = true\n");
+    served.says(&without_bob);
+    place.ok("ha update tank");
+    assert_eq!(number(ANN), before);
+    while number(BOB).is_some() {}
+    assert!(served.io("vm", 1, ANN, &["read -P 1 0 64K"]));
+    assert!(!served.io("vm", 1, ANN, &["write -P 3 0 64K"]));
+    assert!(served.io("vm", 0, ANN, &["read -P 0 0 64K"]));
+    assert!(!served.io("vm", 1, BOB, &["read 0 64K"]));
+    // What left the file leaves the running targets, and the volume is free.
+    served.says(&without_bob.replace("targets", "logical_units = [\"tank/a/more\"]\ntargets"));
+    place.ok("ha update tank");
+    assert!(!served.io("vm", 1, ANN, &["read 0 64K"]));
+    place.ok("destroy -f tank/a/disk:1");
+    // With its target the session ends.
+    served.says("targets = [\"other\"]\n");
+    place.ok("ha update tank");
+    while number(ANN).is_some() {}
+    for client in [&mut ann, &mut bob] {
+        drop(client.stdin.take());
+        client.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_volume_without_its_key_is_served_when_the_key_comes() {
+    let Some(served) = Served::new() else {
+        return;
+    };
+    let place = &served.place;
+    place.ok("keygen {DIR}/key");
+    place.ok("create -V 8M -o encryption=on -o keysource=raw,file://{DIR}/key tank/shut");
+    place.ok("create -V 8M tank/open");
+    place.ok("key unload tank/shut");
+    served.says("");
+    let started = place.run(&["ha", "start", "tank"]);
+    assert_eq!(started.code, 0);
+    has(&started.err, "'tank/shut' is not served yet");
+    let waits = |place: &Place| {
+        let status = place.ok("--json ha status tank");
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let units = status["units"].as_array().unwrap().clone();
+        units.iter().filter(|it| !it["waits"].is_null()).count()
+    };
+    assert_eq!(waits(place), 1);
+    place.ok("key load tank/shut");
+    assert_eq!(waits(place), 0);
+    place.fails("key unload tank/shut", BUSY);
+    place.ok("key unload -f tank/shut");
+    assert_eq!(waits(place), 1);
+}
+
+#[test]
+fn files_of_stmf_ha_are_converted() {
+    let place = Place::without_daemon();
+    fs::write(place.path("a.conf"), "targets=( x )\nx_type=iscsi # only\n").unwrap();
+    let toml = "targets = [\"x\"]\nx_type = \"iscsi\"\n";
+    assert_eq!(place.ok("ha convert {DIR}/a.conf"), toml);
+    fs::write(place.path("a.toml"), toml).unwrap();
+    let back = place.ok("ha convert {DIR}/a.toml");
+    assert_eq!(back, "targets=( \"x\" )\nx_type=\"iscsi\"\n");
+    fs::write(place.path("b.conf"), "targets=( x )\n\nreboot\n").unwrap();
+    has(
+        &place.fails("ha convert {DIR}/b.conf", USAGE),
+        "line 3: reboot",
+    );
+    place.fails("ha convert {DIR}/none.conf", NOT_FOUND);
+    place.fails("ha convert {DIR}/a", USAGE);
+}

@@ -1,0 +1,132 @@
+//! The resource agent for Pacemaker, and what the tests of OCF say of it.
+
+mod common;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use common::*;
+
+const AGENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/ocf/Strongroom");
+const FUNCTIONS: &str = "/usr/lib/ocf/lib/heartbeat/ocf-shellfuncs";
+
+// The exit codes of agents.
+const SUCCESS: i32 = 0;
+const FAILED: i32 = 1;
+const MISCONFIGURED: i32 = 6;
+const NOT_RUNNING: i32 = 7;
+
+/// A pool that is exported, and has a file and a volume.
+fn exported() -> Option<Place> {
+    if !Path::new(FUNCTIONS).exists() {
+        println!("skipped: needs resource-agents");
+        return None;
+    }
+    if !can_mount() {
+        return None;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let portal = listener.local_addr().unwrap();
+    let place = Place::new();
+    place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
+    place.ok("create -V 8M tank/disk:0");
+    let file = format!("target_portal_groups = [\"g\"]\ng_portals = [\"{portal}\"]\n");
+    fs::write(place.path("mnt/ha.toml"), file).unwrap();
+    place.ok("pool export tank");
+    Some(place)
+}
+
+/// The parameters of a resource with this pool.
+fn parameters(place: &Place) -> [(&'static str, String); 4] {
+    [
+        ("pool", "tank".into()),
+        ("devices", place.arg("tank.pool")),
+        ("program", PROGRAM.into()),
+        ("socket", place.socket().display().to_string()),
+    ]
+}
+
+fn agent(place: &Place, action: &str, more: &[(&str, &str)]) -> (i32, String) {
+    let mut command = Command::new(AGENT);
+    command.arg(action).env("OCF_ROOT", "/usr/lib/ocf");
+    command.env("OCF_RESOURCE_INSTANCE", "pool");
+    for (name, value) in parameters(place) {
+        command.env(format!("OCF_RESKEY_{name}"), value);
+    }
+    command.envs(more.iter().copied());
+    let done = command.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    (done.status.code().unwrap(), said)
+}
+
+#[test]
+fn the_tests_of_ocf_pass() {
+    let Some(place) = exported() else {
+        return;
+    };
+    if !is_installed("ocf-tester") || !is_installed("xmllint") {
+        println!("skipped: needs ocf-tester and xmllint");
+        return;
+    }
+    let mut command = Command::new("ocf-tester");
+    command.args(["-n", "pool"]);
+    for (name, value) in parameters(&place) {
+        command.args(["-o", &format!("{name}={value}")]);
+    }
+    let done = command.arg(AGENT).output().unwrap();
+    let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+    let complaints: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with("* rc="))
+        .collect();
+    // The document type of OCF 1.0 does not have the actions of OCF 1.1.
+    let known = said.contains("Value \"reload-agent\"");
+    assert!(complaints.len() <= usize::from(known), "{said}");
+    assert!(
+        complaints.iter().all(|it| it.contains("ra-api-1.dtd")),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_agent_tells_what_runs() {
+    let Some(mut place) = exported() else {
+        return;
+    };
+    let run = |place: &Place, action: &str| agent(place, action, &[]).0;
+    let deep = |place: &Place| agent(place, "monitor", &[("OCF_CHECK_LEVEL", "10")]);
+    assert_eq!(run(&place, "monitor"), NOT_RUNNING);
+    assert_eq!(run(&place, "stop"), SUCCESS);
+    assert_eq!(
+        agent(&place, "start", &[("OCF_RESKEY_force", "maybe")]).0,
+        MISCONFIGURED
+    );
+    assert_eq!(run(&place, "start"), SUCCESS);
+    has(&place.ok("ha status tank"), "tank/disk:0");
+    assert_eq!((run(&place, "monitor"), deep(&place).0), (SUCCESS, SUCCESS));
+    place.ok("ha stop tank");
+    let (code, said) = deep(&place);
+    assert_eq!((run(&place, "monitor"), code), (SUCCESS, FAILED));
+    has(&said, "are not started");
+    assert_eq!(run(&place, "start"), SUCCESS);
+    assert_eq!(run(&place, "reload-agent"), SUCCESS);
+    // The daemon dies, and its next start leaves the pool alone.
+    place.kill();
+    assert_eq!(run(&place, "monitor"), NOT_RUNNING);
+    place.start();
+    assert_eq!(run(&place, "monitor"), NOT_RUNNING);
+    assert_eq!(run(&place, "start"), SUCCESS);
+    // What is needed has no key here.
+    place.ok("keygen {DIR}/key");
+    place.ok("create -V 8M -o encryption=on -o keysource=raw,file://{DIR}/key tank/shut");
+    assert_eq!(run(&place, "stop"), SUCCESS);
+    fs::rename(place.path("key"), place.path("away")).unwrap();
+    assert_eq!(run(&place, "start"), SUCCESS);
+    let (code, said) = agent(&place, "start", &[("OCF_RESKEY_required", "tank/shut")]);
+    assert_eq!(code, FAILED);
+    has(&said, "the key of 'tank/shut' is not there: unavailable");
+    assert_eq!(run(&place, "stop"), SUCCESS);
+    assert_eq!(run(&place, "monitor"), NOT_RUNNING);
+}

@@ -1,0 +1,435 @@
+//! Makes what a pool serves what its file says, on the shortest way.
+//!
+//! Everything that can fail comes first, and leaves what is served as it is. Then targets and units change. A session stays
+//! open unless its target, its user or its initiator has no access any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use block::Access as DeviceAccess;
+use iscsi::{Access, Chap, LogicalUnit, Target, View};
+use pool::DatasetKind;
+use protocol::api::{FailureKind, HaReport, HaTargetRow, HaUnitRow};
+use protocol::device_name::DeviceName;
+
+use super::plan::{LUN_PROPERTY, Volume, plan, warnings};
+use crate::failure::{Failure, Result};
+use crate::state::active_pool::ActivePool;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+use crate::state::exports::keeper::InPool;
+use crate::state::exports::listen::Place;
+use crate::state::exports::offers::Offers;
+use crate::state::exports::registry::VolumeGuid;
+use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, Serving};
+
+/// Secrets of targets, by name.
+type Secrets = BTreeMap<String, Arc<dyn Chap>>;
+
+impl Daemon {
+    /// Serves what the file of a pool says; with `update` only if the pool is served already.
+    pub(crate) fn start_ha(
+        &self,
+        name: &str,
+        update: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let active = self.pool(name)?;
+        let guid = active.pool.guid();
+        let _changing = self.exported.changing.lock();
+        if update && !self.served.0.lock().contains_key(&guid) {
+            return Err(Failure::new(
+                FailureKind::NotFound,
+                format!("the targets of '{name}' are not started: strongroom ha start {name}"),
+            ));
+        }
+        let (plan, secrets) = self.ha_plan(&active)?;
+        for warning in warnings(&plan) {
+            context.channel.notice(warning);
+        }
+        let old = self.served.0.lock().remove(&guid);
+        let mut serving = old.unwrap_or_else(|| Serving {
+            plan: Plan::default(),
+            units: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            targets: BTreeMap::new(),
+        });
+        let applied = self.apply(&active, &mut serving, plan, &secrets, context);
+        for (unit, why) in applied.iter().flat_map(|()| &serving.waiting) {
+            let unit = &serving.plan.units[unit].name;
+            context
+                .channel
+                .notice(format!("'{unit}' is not served yet: {why}"));
+        }
+        if applied.is_ok() || !serving.targets.is_empty() {
+            self.served.0.lock().insert(guid, serving);
+        }
+        self.drop_idle_portals();
+        applied
+    }
+
+    /// Looks whether the file of a pool can be followed.
+    pub(crate) fn verify_ha(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
+        let active = self.pool(name)?;
+        let (plan, _) = self.ha_plan(&active)?;
+        for warning in warnings(&plan) {
+            context.channel.notice(warning);
+        }
+        Ok(())
+    }
+
+    /// Serves nothing of a pool any more. Sessions end.
+    pub(crate) fn stop_ha(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
+        let guid = self.pool(name)?.pool.guid();
+        let _changing = self.exported.changing.lock();
+        for failure in self.end_ha(guid) {
+            context.channel.notice(failure.0.message);
+        }
+        Ok(())
+    }
+
+    /// What a pool serves.
+    pub(crate) fn ha_report(&self, name: &str) -> Result<HaReport> {
+        let active = self.pool(name)?;
+        let all = self.served.0.lock();
+        let serving = all.get(&active.pool.guid());
+        let mut report = HaReport {
+            pool: active.pool.name(),
+            file: serving.map(|it| it.plan.file.to_owned()),
+            targets: Vec::new(),
+            units: Vec::new(),
+        };
+        let Some(serving) = serving else {
+            return Ok(report);
+        };
+        for (name, planned) in &serving.plan.targets {
+            let target = serving.targets.get(name);
+            report.targets.push(HaTargetRow {
+                name: name.clone(),
+                portals: planned.places.iter().map(Place::to_string).collect(),
+                chap: planned.chap.is_some(),
+                sessions: target.map_or(0, |target| target.sessions().len()),
+            });
+        }
+        for (guid, unit) in &serving.plan.units {
+            let shows = |planned: &PlannedTarget| planned.views.iter().any(|it| it.unit == *guid);
+            let targets = serving.plan.targets.iter();
+            let targets = targets.filter(|(_, planned)| shows(planned));
+            report.units.push(HaUnitRow {
+                volume: unit.name.clone(),
+                lun: unit.lun,
+                serial: format!("{:016x}", number(&active, *guid)),
+                targets: targets.map(|(name, _)| name.clone()).collect(),
+                waits: serving.waiting.get(guid).cloned(),
+            });
+        }
+        report
+            .units
+            .sort_by(|a, b| (a.lun, &a.volume).cmp(&(b.lun, &b.volume)));
+        Ok(report)
+    }
+
+    /// The targets that pools serve, by name.
+    pub(crate) fn ha_targets(&self) -> BTreeMap<String, Arc<Target>> {
+        let all = self.served.0.lock();
+        let targets = all.values().flat_map(|serving| serving.targets.clone());
+        targets.collect()
+    }
+
+    fn ha_plan(&self, active: &ActivePool) -> Result<(Plan, Secrets)> {
+        let found = self.ha_file(active)?;
+        let listed = active.pool.list(active.pool.top()?.id)?.into_iter();
+        let volumes = listed.filter(|it| it.entry.kind == DatasetKind::Volume);
+        let volumes = volumes.map(|it| Volume {
+            guid: it.entry.guid,
+            name: it.name,
+            remembered: it.entry.props.get(LUN_PROPERTY).cloned(),
+        });
+        let (pool, volumes) = (active.pool.name(), volumes.collect::<Vec<_>>());
+        let mut plan = plan(&pool, &found.file, &volumes)
+            .map_err(|refused| Failure::usage(format!("{} of '{pool}', {refused}", found.name)))?;
+        plan.file = found.name;
+        let mut secrets = Secrets::new();
+        for (name, target) in &plan.targets {
+            if let Some(sources) = &target.chap {
+                let read = self.exported.typed.secrets(name, sources)?;
+                secrets.insert(name.clone(), read as Arc<dyn Chap>);
+            }
+        }
+        Ok((plan, secrets))
+    }
+
+    fn apply(
+        &self,
+        active: &Arc<ActivePool>,
+        serving: &mut Serving,
+        plan: Plan,
+        secrets: &Secrets,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        // What can fail: nothing of `serving` changes.
+        let mut waiting = BTreeMap::new();
+        let mut opened = BTreeMap::new();
+        for (guid, planned) in &plan.units {
+            if serving.units.contains_key(guid) {
+                continue;
+            }
+            match self.open_unit(active, *guid, planned) {
+                Ok(unit) => drop(opened.insert(*guid, unit)),
+                Err(failure) if failure.kind == FailureKind::NoKey => {
+                    waiting.insert(*guid, failure.0.message);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        let mut portals: BTreeMap<Place, Offers> = BTreeMap::new();
+        for place in plan.targets.values().flat_map(|target| &target.places) {
+            portals.insert(place.clone(), self.exported.serve_at(place, None)?);
+        }
+        let unit = |guid: &u64| serving.units.get(guid).or_else(|| opened.get(guid));
+        let mut shown: BTreeMap<&String, Vec<View>> = BTreeMap::new();
+        for (name, planned) in &plan.targets {
+            shown.insert(name, views(&plan, planned, &unit)?);
+        }
+        self.remember_luns(active, &plan, context)?;
+        let mut made: BTreeMap<String, Arc<Target>> = BTreeMap::new();
+        for (name, planned) in &plan.targets {
+            if serving.targets.contains_key(name) {
+                continue;
+            }
+            let views = shown.remove(name).unwrap_or_default();
+            let target = Target::with_views(name, access(planned, secrets.get(name)), views)?;
+            let target = Arc::new(target);
+            target.set_portals(planned.places.iter().map(Place::to_string).collect());
+            let offered = offer(&target, &planned.places, &portals);
+            made.insert(name.clone(), target);
+            if let Err(failure) = offered {
+                made.iter().for_each(|(name, _)| self.take_back(name));
+                return Err(failure);
+            }
+        }
+        // What cannot.
+        for (name, target) in &serving.targets {
+            let Some(planned) = plan.targets.get(name) else {
+                self.take_back(name);
+                continue;
+            };
+            if let Err(error) = target.set_access(access(planned, secrets.get(name))) {
+                context.channel.notice(error.to_string());
+            }
+            target.set_views(shown.remove(name).unwrap_or_default());
+            target.set_portals(planned.places.iter().map(Place::to_string).collect());
+            let had = &serving.plan.targets[name].places;
+            let more: BTreeSet<Place> = planned.places.difference(had).cloned().collect();
+            if let Err(failure) = offer(target, &more, &portals) {
+                context.channel.notice(failure.0.message);
+            }
+            for place in had.difference(&planned.places) {
+                self.leave_portal(place, name);
+            }
+        }
+        serving
+            .targets
+            .retain(|name, _| plan.targets.contains_key(name));
+        serving.targets.append(&mut made);
+        let (stay, gone) = std::mem::take(&mut serving.units)
+            .into_iter()
+            .partition(|(guid, _)| plan.units.contains_key(guid));
+        serving.units = stay;
+        serving.units.append(&mut opened);
+        serving.waiting = waiting;
+        serving.plan = plan;
+        for failure in close_units(gone) {
+            context.channel.notice(failure.0.message);
+        }
+        Ok(())
+    }
+
+    /// Opens a volume for its unit.
+    fn open_unit(
+        &self,
+        active: &ActivePool,
+        guid: u64,
+        planned: &PlannedUnit,
+    ) -> Result<LogicalUnit> {
+        let name = &planned.name;
+        let pool = active.pool.name();
+        let user = format!("the targets of '{pool}' (strongroom ha stop {pool})");
+        let device = self.open(DeviceName::Volume(name), DeviceAccess::Exclusive, &user)?;
+        let (active, entry) = self.find(name)?;
+        // Persistent reservations go with the pool.
+        let keeper = Arc::new(InPool::new(&active, entry.id));
+        let number = number(&active, guid);
+        Ok(LogicalUnit::with_keeper(
+            name,
+            number,
+            device,
+            false,
+            Some(keeper),
+        )?)
+    }
+
+    /// Keeps the numbers that were assigned, in the pool.
+    fn remember_luns(
+        &self,
+        active: &ActivePool,
+        plan: &Plan,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let new = plan.units.values().filter(|unit| unit.is_new);
+        for unit in new {
+            let set = [(LUN_PROPERTY.to_owned(), Some(unit.lun.to_string()))];
+            let names = [unit.name.clone()];
+            active.pool.set_props(&names, &set, &context.origin())?;
+        }
+        Ok(())
+    }
+
+    /// Opens the units of all pools that could not be opened so far.
+    pub(super) fn restore_ha(&self) {
+        let _changing = self.exported.changing.lock();
+        for active in self.pools() {
+            let mut all = self.served.0.lock();
+            let Some(mut serving) = all.remove(&active.pool.guid()) else {
+                continue;
+            };
+            drop(all);
+            let waiting = std::mem::take(&mut serving.waiting);
+            for guid in waiting.into_keys() {
+                let Some(planned) = serving.plan.units.get(&guid) else {
+                    continue;
+                };
+                match self.open_unit(&active, guid, planned) {
+                    Ok(unit) => drop(serving.units.insert(guid, unit)),
+                    Err(failure) => drop(serving.waiting.insert(guid, failure.0.message)),
+                }
+            }
+            serving.show();
+            self.served.0.lock().insert(active.pool.guid(), serving);
+        }
+    }
+
+    /// Ends all that a pool serves. Returns what did not end in time.
+    pub(super) fn end_ha(&self, guid: u64) -> Vec<Failure> {
+        let Some(serving) = self.served.0.lock().remove(&guid) else {
+            return Vec::new();
+        };
+        for (name, target) in &serving.targets {
+            target.set_views(Vec::new());
+            self.take_back(name);
+        }
+        drop(serving.targets);
+        self.drop_idle_portals();
+        close_units(serving.units)
+    }
+
+    /// Takes a target from all its portals. Its sessions end.
+    fn take_back(&self, name: &str) {
+        let servers = self.exported.servers.lock();
+        let all = servers
+            .values()
+            .filter(|it| matches!(it.offers, Offers::Iscsi(_)));
+        let all: Vec<Offers> = all.map(|it| it.offers.clone()).collect();
+        drop(servers);
+        for offers in all {
+            if let Err(failure) = offers.remove(name, true) {
+                tracing::warn!(
+                    target = name,
+                    reason = failure.message,
+                    "sessions do not end"
+                );
+            }
+        }
+    }
+
+    /// Takes a target from one portal. Sessions that came through it stay.
+    fn leave_portal(&self, place: &Place, name: &str) {
+        let servers = self.exported.servers.lock();
+        if let Some(Offers::Iscsi(targets)) = servers.get(place).map(|it| &it.offers) {
+            targets.take(name);
+        }
+    }
+
+    fn drop_idle_portals(&self) {
+        let mut servers = self.exported.servers.lock();
+        servers.retain(|place, it| !matches!(place, Place::Iscsi(_)) || !it.offers.is_empty());
+    }
+}
+
+impl Serving {
+    /// Shows the units that are open.
+    pub(super) fn show(&self) {
+        for (name, target) in &self.targets {
+            let planned = &self.plan.targets[name];
+            match views(&self.plan, planned, &|guid| self.units.get(guid)) {
+                Ok(views) => target.set_views(views),
+                Err(failure) => tracing::error!(target = name, reason = failure.message, "stays"),
+            }
+        }
+    }
+
+    /// Shows some units no longer, until they can be opened again.
+    pub(super) fn suspend(&mut self, is_one: impl Fn(&str) -> bool, why: &str) -> Vec<Failure> {
+        let plan = &self.plan;
+        let (gone, stay) = std::mem::take(&mut self.units)
+            .into_iter()
+            .partition(|(guid, _)| plan.units.get(guid).is_some_and(|it| is_one(&it.name)));
+        self.units = stay;
+        let gone: BTreeMap<u64, LogicalUnit> = gone;
+        self.waiting
+            .extend(gone.keys().map(|guid| (*guid, why.to_owned())));
+        self.show();
+        close_units(gone)
+    }
+}
+
+/// What tells the unit of a volume from others.
+fn number(active: &ActivePool, dataset: u64) -> u64 {
+    let pool = active.pool.guid();
+    VolumeGuid { pool, dataset }.number()
+}
+
+/// What a target shows, of units that are open.
+fn views<'a>(
+    plan: &Plan,
+    target: &PlannedTarget,
+    unit: &dyn Fn(&u64) -> Option<&'a LogicalUnit>,
+) -> Result<Vec<View>> {
+    let mut views = Vec::new();
+    for view in &target.views {
+        if let (Some(unit), Some(planned)) = (unit(&view.unit), plan.units.get(&view.unit)) {
+            views.push(unit.view(planned.lun, view.hosts.as_ref(), view.read_only)?);
+        }
+    }
+    Ok(views)
+}
+
+fn access(planned: &PlannedTarget, secrets: Option<&Arc<dyn Chap>>) -> Access {
+    let initiators = planned.initiators().into_iter().flatten();
+    Access {
+        read_only: false,
+        initiators: initiators.cloned().collect(),
+        chap: secrets.cloned(),
+    }
+}
+
+fn offer(
+    target: &Arc<Target>,
+    places: &BTreeSet<Place>,
+    portals: &BTreeMap<Place, Offers>,
+) -> Result<()> {
+    for place in places {
+        if let Some(Offers::Iscsi(targets)) = portals.get(place) {
+            targets.insert(Arc::clone(target))?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until nothing uses units that are not shown any more. Returns what did not end.
+fn close_units(units: BTreeMap<u64, LogicalUnit>) -> Vec<Failure> {
+    let closed = units.into_values().map(LogicalUnit::close);
+    closed
+        .filter_map(|closed| closed.err().map(Failure::from))
+        .collect()
+}

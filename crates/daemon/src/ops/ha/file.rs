@@ -1,0 +1,143 @@
+//! Reads the file of a pool, inside its root dataset. No path leads there: what is mounted where does not matter.
+
+use std::sync::Arc;
+
+use dataset::Dataset;
+use protocol::api::{Allowed, FailureKind};
+use protocol::ha_file::{HaFile, LEN_MAX, STMF_NAME, Spelling, TOML_NAME};
+use vfs::{Attr, Caller, FileSystem, Kind, ROOT};
+
+use crate::failure::{Failure, Result};
+use crate::ops::mounts::HowToMount;
+use crate::state::active_pool::ActivePool;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+
+/// The file of a pool, and what it is called.
+pub(super) struct Found {
+    pub(super) name: &'static str,
+    pub(super) file: HaFile,
+}
+
+impl Daemon {
+    /// The file of a pool.
+    pub(super) fn ha_file(&self, active: &ActivePool) -> Result<Found> {
+        // It is not mounted meanwhile.
+        let _admin = active.lock()?;
+        let pool = active.pool.name();
+        let top = active.pool.top()?;
+        let mounted = active
+            .mounts
+            .lock()
+            .get(&top.id)
+            .map(|it| Arc::clone(&it.dataset));
+        if let Some(dataset) = mounted {
+            return find(&dataset, &pool);
+        }
+        let how = HowToMount {
+            dir: None,
+            read_only: true,
+            overlay: false,
+            allowed: Allowed::default(),
+            owner: Caller::default(),
+        };
+        let opened = self.open_files(active, &top, &how).map_err(|mut failure| {
+            if failure.kind == FailureKind::NoKey {
+                failure.message += &format!(
+                    "; {TOML_NAME} is in this dataset: load its key first (strongroom key load {pool})"
+                );
+            }
+            failure
+        })?;
+        let found = find(&opened, &pool);
+        if let Err(error) = opened.close() {
+            tracing::warn!(pool, %error, "closing the root dataset failed");
+        }
+        found
+    }
+}
+
+fn find(dataset: &Dataset, pool: &str) -> Result<Found> {
+    let toml = read(dataset, pool, TOML_NAME)?;
+    let stmf = read(dataset, pool, STMF_NAME)?;
+    let (name, spelling, bytes) = match (toml, stmf) {
+        (Some(bytes), None) => (TOML_NAME, Spelling::Toml, bytes),
+        (None, Some(bytes)) => (STMF_NAME, Spelling::Stmf, bytes),
+        (Some(_), Some(_)) => {
+            return Err(Failure::usage(format!(
+                "'{pool}' has {TOML_NAME} and {STMF_NAME}; remove one of them"
+            )));
+        }
+        (None, None) => {
+            return Err(Failure::new(
+                FailureKind::NotFound,
+                format!(
+                    "'{pool}' has no {TOML_NAME}; put one into the root directory of its root dataset. An empty file \
+                     serves all volumes"
+                ),
+            ));
+        }
+    };
+    let file = spelling
+        .parse(&bytes)
+        .map_err(|refused| Failure::usage(format!("{name} of '{pool}', {refused}")))?;
+    Ok(Found { name, file })
+}
+
+impl Daemon {
+    /// Says that a pool describes targets, which an import does not start.
+    pub(crate) fn tell_of_ha(&self, active: &ActivePool, context: &mut Context<'_>) -> Result<()> {
+        let top = active.pool.top()?;
+        let mounted = active
+            .mounts
+            .lock()
+            .get(&top.id)
+            .map(|it| Arc::clone(&it.dataset));
+        let Some(dataset) = mounted else {
+            return Ok(());
+        };
+        let pool = active.pool.name();
+        for name in [TOML_NAME, STMF_NAME] {
+            if let Ok(attr) = dataset.lookup(ROOT, name.as_bytes()) {
+                dataset.forget(attr.ino, 1);
+                context.channel.notice(format!(
+                    "'{pool}' has {name}: 'strongroom ha start {pool}' serves what it says. If a cluster moves the pool, \
+                     leave import and start to the cluster"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(dataset: &Dataset, pool: &str, name: &str) -> Result<Option<Vec<u8>>> {
+    let failed =
+        |error: vfs::Error| Failure::other(format!("{name} of '{pool}' cannot be read: {error}"));
+    let attr = match dataset.lookup(ROOT, name.as_bytes()) {
+        Ok(attr) => attr,
+        Err(vfs::Error::NotFound) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let contents = check(&attr, pool, name).and_then(|()| {
+        let pieces = dataset.read(attr.ino, 0, LEN_MAX as u32 + 1);
+        Ok(pieces.map_err(failed)?.concat())
+    });
+    dataset.forget(attr.ino, 1);
+    contents.map(Some)
+}
+
+/// Other users do not decide who reads the volumes.
+fn check(attr: &Attr, pool: &str, name: &str) -> Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    let what = match attr {
+        other if other.kind != Kind::File => "is not a regular file",
+        other if other.uid != 0 && other.uid != own => "does not belong to root",
+        other if other.mode & 0o022 != 0 => "can be changed by other users: chmod go-w",
+        other if other.size > LEN_MAX as u64 => "is longer than 64K",
+        _ => return Ok(()),
+    };
+    Err(Failure::new(
+        FailureKind::Permission,
+        format!("{name} of '{pool}' {what}"),
+    ))
+}

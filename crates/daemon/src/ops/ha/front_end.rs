@@ -1,0 +1,97 @@
+//! The targets of pools, as a front end.
+
+use std::sync::Arc;
+
+use pool::Entry;
+use protocol::api::FailureKind;
+
+use crate::failure::{Failure, Result};
+use crate::state::active_pool::ActivePool;
+use crate::state::daemon::Daemon;
+use crate::state::front_end::{FrontEnd, Held};
+
+/// The targets of pools. `Exports`, the front end of other exports, holds the lock that both change under.
+pub(crate) struct HaTargets;
+
+impl FrontEnd<Daemon> for HaTargets {
+    /// A cluster decides which machine serves a pool: nothing starts by itself.
+    fn start(&self, _daemon: &Arc<Daemon>) {}
+
+    fn restore(&self, daemon: &Daemon) {
+        daemon.restore_ha();
+    }
+
+    fn awaits(&self, daemon: &Daemon, active: &ActivePool, entry: &Entry) -> Result<bool> {
+        let all = daemon.served.0.lock();
+        let serving = all.get(&active.pool.guid());
+        Ok(serving.is_some_and(|it| it.plan.units.contains_key(&entry.guid)))
+    }
+
+    fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn Held + 'a>> {
+        Some(Box::new(HeldTargets(daemon)))
+    }
+
+    fn forget(&self, daemon: &Daemon, pool: u64, is_gone: &dyn Fn(&str) -> bool) -> Result<()> {
+        let _changing = daemon.exported.changing.lock();
+        let mut all = daemon.served.0.lock();
+        let Some(serving) = all.get_mut(&pool) else {
+            return Ok(());
+        };
+        let failures = serving.suspend(is_gone, "it is gone");
+        let plan = &mut serving.plan;
+        plan.units.retain(|_, unit| !is_gone(&unit.name));
+        for target in plan.targets.values_mut() {
+            target
+                .views
+                .retain(|view| plan.units.contains_key(&view.unit));
+        }
+        serving
+            .waiting
+            .retain(|guid, _| plan.units.contains_key(guid));
+        failures.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    fn close(&self, daemon: &Daemon, force: bool) -> Result<()> {
+        let _changing = daemon.exported.changing.lock();
+        let pools: Vec<u64> = {
+            let all = daemon.served.0.lock();
+            let mut targets = all.values().flat_map(|serving| &serving.targets);
+            let used = targets.find(|(_, target)| !target.sessions().is_empty());
+            if let (Some((name, target)), false) = (used, force) {
+                let (name, sessions) = (name.clone(), target.sessions().len());
+                return Err(iscsi::Error::InUse { name, sessions }.into());
+            }
+            all.keys().copied().collect()
+        };
+        let failures = pools.into_iter().flat_map(|pool| daemon.end_ha(pool));
+        let failures: Vec<Failure> = failures.collect();
+        failures.into_iter().next().map_or(Ok(()), Err)
+    }
+}
+
+impl Daemon {
+    /// A pool is not here any more.
+    pub(crate) fn forget_ha(&self, active: &ActivePool) {
+        let _changing = self.exported.changing.lock();
+        for failure in self.end_ha(active.pool.guid()) {
+            let reason = failure.0.message;
+            tracing::warn!(reason, "a unit of an exported pool is in use");
+        }
+    }
+}
+
+/// Targets that only one thread changes.
+struct HeldTargets<'a>(&'a Daemon);
+
+impl Held for HeldTargets<'_> {
+    fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
+        let is_one = |volume: &str| volumes.iter().any(|name| name == volume);
+        let mut all = self.0.served.0.lock();
+        let failures = all.values_mut().flat_map(|it| it.suspend(is_one, why));
+        let failures: Vec<Failure> = failures.collect();
+        match failures.into_iter().next() {
+            None => Ok(()),
+            Some(failure) => Err(Failure::new(FailureKind::Busy, failure.0.message)),
+        }
+    }
+}

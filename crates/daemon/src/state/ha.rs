@@ -1,0 +1,75 @@
+//! What pools serve by their `ha.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use iscsi::{LogicalUnit, Target};
+use parking_lot::Mutex;
+
+use crate::state::exports::chap::ChapSources;
+use crate::state::exports::listen::Place;
+
+/// What pools serve, by their guids. It changes under the lock of `Exported::changing`.
+#[derive(Default)]
+pub(crate) struct Served(pub(crate) Mutex<BTreeMap<u64, Serving>>);
+
+/// What one pool serves.
+pub(crate) struct Serving {
+    pub(crate) plan: Plan,
+    /// By the guids of their volumes.
+    pub(crate) units: BTreeMap<u64, LogicalUnit>,
+    /// Why units of the plan are not open, by the guids of their volumes.
+    pub(crate) waiting: BTreeMap<u64, String>,
+    /// By name.
+    pub(crate) targets: BTreeMap<String, Arc<Target>>,
+}
+
+/// What a pool is to serve.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// The name of the file that says so.
+    pub(crate) file: &'static str,
+    /// The volumes, by guid.
+    pub(crate) units: BTreeMap<u64, PlannedUnit>,
+    /// The targets, by name.
+    pub(crate) targets: BTreeMap<String, PlannedTarget>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlannedUnit {
+    pub(crate) name: String,
+    pub(crate) lun: u16,
+    /// Whether the number is not remembered yet.
+    pub(crate) is_new: bool,
+}
+
+/// A target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PlannedTarget {
+    pub(crate) places: BTreeSet<Place>,
+    pub(crate) chap: Option<ChapSources>,
+    /// The first that shows a unit to an initiator counts.
+    pub(crate) views: Vec<PlannedView>,
+}
+
+/// Shows a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlannedView {
+    /// The guid of its volume.
+    pub(crate) unit: u64,
+    /// The initiators that see it; all if absent.
+    pub(crate) hosts: Option<BTreeSet<String>>,
+    pub(crate) read_only: bool,
+}
+
+impl PlannedTarget {
+    /// The initiators that see anything; all if absent.
+    pub(crate) fn initiators(&self) -> Option<BTreeSet<&String>> {
+        let mut all = BTreeSet::new();
+        for view in &self.views {
+            all.extend(view.hosts.as_ref()?);
+        }
+        (!all.is_empty()).then_some(all)
+    }
+}

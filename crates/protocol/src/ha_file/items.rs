@@ -1,0 +1,66 @@
+//! What a file says: nouns with their values.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Nouns with their values.
+pub type Items = BTreeMap<String, Item>;
+
+/// The value of a noun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The line, from 1.
+    pub(super) line: usize,
+    pub(super) value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Word(String),
+    /// Words with their lines.
+    List(Vec<(usize, String)>),
+    Flag(bool),
+}
+
+/// Why a file is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The line, from 1; 0 if no line is wrong more than others.
+    pub line: usize,
+    /// What is wrong there.
+    pub noun: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl Refused {
+    /// Something wrong with a noun.
+    pub fn new(line: usize, noun: &str, what: impl Into<String>) -> Refused {
+        Refused {
+            line,
+            noun: noun.into(),
+            what: what.into(),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line > 0 {
+            write!(f, "line {}: ", self.line)?;
+        }
+        write!(f, "{}: {}", self.noun, self.what)
+    }
+}
+
+/// Adds a noun, which is there once.
+pub(super) fn add(items: &mut Items, noun: &str, line: usize, value: Value) -> Result<(), Refused> {
+    match items.insert(noun.into(), Item { line, value }) {
+        None => Ok(()),
+        Some(first) => Err(Refused::new(
+            line,
+            noun,
+            format!("it is said twice, first in line {}", first.line),
+        )),
+    }
+}

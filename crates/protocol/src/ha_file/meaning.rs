@@ -1,0 +1,366 @@
+//! What a file means, as far as that can be known without the pool.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use super::items::{Items, Refused, Value};
+
+/// What the names of targets begin with.
+pub const TARGET_PREFIX: &str = "iqn.2026-01.io.github.strongroom:";
+/// The portal group that is there without being listed: all addresses.
+const ANYWHERE: &str = "default";
+/// The port of iSCSI.
+const PORT: u16 = 3260;
+
+/// The nouns: lists of names, and what can be said of each name there.
+pub(super) const ORDER: [(&str, &[&str]); 8] = [
+    ("target_portal_groups", &["_portals"]),
+    ("default_tpg", &[]),
+    ("default_target_type", &[]),
+    ("targets", &["_type", "_tpg", "_chap", "_mutual_chap"]),
+    ("logical_units", &[]),
+    ("host_groups", &["_members"]),
+    ("target_groups", &["_members"]),
+    ("views", &["_hg", "_tg", "_lu_prefix", "_read_only"]),
+];
+/// Those that stmf-ha does not know.
+pub(super) const OURS: [&str; 3] = ["_chap", "_mutual_chap", "_read_only"];
+
+/// What a pool is to serve.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HaFile {
+    /// Where targets can be reached, by name. `default` is among them if a target is there.
+    pub portal_groups: BTreeMap<String, PortalGroup>,
+    /// The targets. If the file lists none, there is one without a name, which is called after the pool.
+    pub targets: Vec<HaTarget>,
+    /// The volumes, with their lines; all of the pool if absent.
+    pub logical_units: Option<Vec<(usize, String)>>,
+    /// Which units are shown, and to whom; one view of all to all if the file has none.
+    pub views: Vec<HaView>,
+}
+
+/// Addresses at which targets can be reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortalGroup {
+    /// `ADDRESS:PORT`; all addresses of the host at port 3260 if there are none.
+    pub portals: Vec<String>,
+}
+
+/// A target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HaTarget {
+    /// The line, from 1; 0 of the default target.
+    pub line: usize,
+    /// Its name in the file; absent of the default target.
+    pub name: Option<String>,
+    /// Its portal group.
+    pub portal_group: String,
+    /// `USER=LOCATION` of the secrets that initiators prove.
+    pub chap: Vec<String>,
+    /// The same of the target itself.
+    pub own_chap: Option<String>,
+}
+
+/// A view: units, initiators and targets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HaView {
+    /// The line, from 1; 0 of the view of all to all.
+    pub line: usize,
+    /// Its name in the file.
+    pub name: String,
+    /// The initiators that see the units, in small letters; all if absent.
+    pub hosts: Option<BTreeSet<String>>,
+    /// The names in the file of the targets that show the units; all if absent.
+    pub targets: Option<BTreeSet<String>>,
+    /// Volumes below this dataset; all if absent.
+    pub prefix: Option<String>,
+    /// Whether the initiators cannot change the units.
+    pub read_only: bool,
+}
+
+impl HaFile {
+    /// What was read means this.
+    ///
+    /// # Errors
+    /// What has no meaning, with its line and noun.
+    pub fn of(items: &Items) -> Result<HaFile, Refused> {
+        let mut nouns = Nouns {
+            items,
+            used: BTreeSet::new(),
+        };
+        let file = nouns.file()?;
+        match items.iter().find(|(noun, _)| !nouns.used.contains(*noun)) {
+            None => Ok(file),
+            Some((noun, item)) => Err(Refused::new(
+                item.line,
+                noun,
+                "there is no such noun, or the name before it is not listed",
+            )),
+        }
+    }
+}
+
+/// Nouns, and which of them were looked at.
+struct Nouns<'a> {
+    items: &'a Items,
+    used: BTreeSet<String>,
+}
+
+impl Nouns<'_> {
+    fn word(&mut self, noun: &str) -> Result<Option<(usize, String)>, Refused> {
+        self.used.insert(noun.into());
+        match self.items.get(noun).map(|item| (item.line, &item.value)) {
+            None => Ok(None),
+            Some((line, Value::Word(word))) if !word.is_empty() => Ok(Some((line, word.clone()))),
+            Some((line, _)) => Err(Refused::new(line, noun, "it is one word")),
+        }
+    }
+
+    fn flag(&mut self, noun: &str) -> Result<bool, Refused> {
+        self.used.insert(noun.into());
+        match self.items.get(noun).map(|item| (item.line, &item.value)) {
+            None => Ok(false),
+            Some((_, Value::Flag(flag))) => Ok(*flag),
+            Some((line, _)) => Err(Refused::new(line, noun, "it is true or false")),
+        }
+    }
+
+    /// A list, in which nothing is twice.
+    fn list(&mut self, noun: &str) -> Result<Option<Vec<(usize, String)>>, Refused> {
+        self.used.insert(noun.into());
+        let Some(item) = self.items.get(noun) else {
+            return Ok(None);
+        };
+        let Value::List(words) = &item.value else {
+            return Err(Refused::new(item.line, noun, "it is a list"));
+        };
+        if words.is_empty() {
+            let what = "the list is empty; leave it out for the default";
+            return Err(Refused::new(item.line, noun, what));
+        }
+        let mut seen = BTreeSet::new();
+        match words.iter().find(|(_, word)| !seen.insert(word)) {
+            None => Ok(Some(words.clone())),
+            Some((line, word)) => Err(Refused::new(
+                *line,
+                noun,
+                format!("'{word}' is listed twice"),
+            )),
+        }
+    }
+
+    /// A list of names that the file makes up.
+    fn names(&mut self, noun: &str) -> Result<Vec<(usize, String)>, Refused> {
+        let names = self.list(noun)?.unwrap_or_default();
+        let is_name = |name: &str| {
+            let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+            (1..=64).contains(&name.len()) && name.chars().all(may) && name != ANYWHERE
+        };
+        match names.iter().find(|(_, name)| !is_name(name)) {
+            None => Ok(names),
+            Some((line, name)) => {
+                let what = format!(
+                    "'{name}' is no name: use up to 64 letters, digits, '_' and '-', and not '{ANYWHERE}'"
+                );
+                Err(Refused::new(*line, noun, what))
+            }
+        }
+    }
+
+    fn file(&mut self) -> Result<HaFile, Refused> {
+        let groups = self.names("target_portal_groups")?;
+        let mut portal_groups = BTreeMap::new();
+        for (_, name) in &groups {
+            let noun = format!("{name}_portals");
+            let portals = self.list(&noun)?.unwrap_or_default().into_iter();
+            let portals = portals.map(|(line, text)| portal(line, &noun, &text));
+            let portals = portals.collect::<Result<_, _>>()?;
+            portal_groups.insert(name.clone(), PortalGroup { portals });
+        }
+        portal_groups.insert(ANYWHERE.into(), PortalGroup::default());
+        let has_group = |line, noun: &str, name: String| match portal_groups.contains_key(&name) {
+            true => Ok(name),
+            false => Err(unknown(line, noun, &name, "target_portal_groups")),
+        };
+        let first = groups.first().map_or(ANYWHERE, |(_, name)| name).to_owned();
+        let default_group = match self.word("default_tpg")? {
+            Some((line, name)) => has_group(line, "default_tpg", name)?,
+            None => first,
+        };
+        self.is_iscsi("default_target_type")?;
+        let listed = self.names("targets")?;
+        let mut targets = Vec::new();
+        for (line, name) in &listed {
+            self.is_iscsi(&format!("{name}_type"))?;
+            let noun = format!("{name}_tpg");
+            let group = match self.word(&noun)? {
+                Some((line, group)) => has_group(line, &noun, group)?,
+                None => default_group.clone(),
+            };
+            let chap = self.list(&format!("{name}_chap"))?.unwrap_or_default();
+            targets.push(HaTarget {
+                line: *line,
+                name: Some(name.clone()),
+                portal_group: group,
+                chap: chap.into_iter().map(|(_, user)| user).collect(),
+                own_chap: self.word(&format!("{name}_mutual_chap"))?.map(|own| own.1),
+            });
+        }
+        one_in_small_letters(&listed)?;
+        if targets.is_empty() {
+            targets.push(HaTarget {
+                portal_group: default_group,
+                ..HaTarget::default()
+            });
+        }
+        portal_groups.retain(|name, _| targets.iter().any(|it| it.portal_group == *name));
+        Ok(HaFile {
+            portal_groups,
+            targets,
+            logical_units: self.list("logical_units")?,
+            views: self.views(&listed)?,
+        })
+    }
+
+    fn is_iscsi(&mut self, noun: &str) -> Result<(), Refused> {
+        match self.word(noun)? {
+            Some((line, kind)) if kind != "iscsi" => {
+                let what = format!("there is no type '{kind}'; the type is iscsi");
+                Err(Refused::new(line, noun, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Groups of a kind with their members.
+    fn groups(
+        &mut self,
+        noun: &str,
+        check: impl Fn(usize, &str, &str) -> Result<(), Refused>,
+    ) -> Result<BTreeMap<String, BTreeSet<String>>, Refused> {
+        let mut groups = BTreeMap::new();
+        for (line, name) in self.names(noun)? {
+            let own = format!("{name}_members");
+            if self.used.contains(&own) {
+                let what = format!("'{name}' is a host group and a target group");
+                return Err(Refused::new(line, noun, what));
+            }
+            let members = self.list(&own)?;
+            let members =
+                members.ok_or_else(|| Refused::new(line, noun, format!("'{own}' is missing")))?;
+            for (line, member) in &members {
+                check(*line, &own, member)?;
+            }
+            groups.insert(name, members.into_iter().map(|member| member.1).collect());
+        }
+        Ok(groups)
+    }
+
+    fn views(&mut self, targets: &[(usize, String)]) -> Result<Vec<HaView>, Refused> {
+        let hosts = self.groups("host_groups", |line, noun, name| match is_initiator(name) {
+            true => Ok(()),
+            false => {
+                let what = format!(
+                    "'{name}' is no name of an initiator: it begins with iqn., eui. or naa., and has letters, \
+                     digits, '.', ':' and '-'"
+                );
+                Err(Refused::new(line, noun, what))
+            }
+        })?;
+        let groups = self.groups("target_groups", |line, noun, name| {
+            match targets.iter().any(|(_, target)| target == name) {
+                true => Ok(()),
+                false => Err(unknown(line, noun, name, "targets")),
+            }
+        })?;
+        let mut views = Vec::new();
+        for (line, name) in self.names("views")? {
+            let mut member =
+                |suffix: &str, list: &str, groups: &BTreeMap<String, BTreeSet<String>>| {
+                    let noun = format!("{name}{suffix}");
+                    let Some((line, group)) = self.word(&noun)? else {
+                        return Ok(None);
+                    };
+                    match groups.get(&group) {
+                        Some(members) => Ok(Some(members.clone())),
+                        None => Err(unknown(line, &noun, &group, list)),
+                    }
+                };
+            let seen = member("_hg", "host_groups", &hosts)?;
+            views.push(HaView {
+                line,
+                hosts: seen.map(|it| it.iter().map(|name| name.to_ascii_lowercase()).collect()),
+                targets: member("_tg", "target_groups", &groups)?,
+                prefix: self.word(&format!("{name}_lu_prefix"))?.map(|it| it.1),
+                read_only: self.flag(&format!("{name}_read_only"))?,
+                name,
+            });
+        }
+        if views.is_empty() {
+            views.push(HaView::default());
+        }
+        Ok(views)
+    }
+}
+
+fn unknown(line: usize, noun: &str, name: &str, list: &str) -> Refused {
+    Refused::new(line, noun, format!("'{name}' is not listed in {list}"))
+}
+
+/// Names of targets differ by more than the size of their letters.
+fn one_in_small_letters(names: &[(usize, String)]) -> Result<(), Refused> {
+    let mut seen = BTreeSet::new();
+    match names
+        .iter()
+        .find(|(_, name)| !seen.insert(iscsi_name(name)))
+    {
+        None => Ok(()),
+        Some((line, name)) => {
+            let what = format!("'{name}' makes the same name of a target as another one");
+            Err(Refused::new(*line, "targets", what))
+        }
+    }
+}
+
+fn iscsi_name(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
+}
+
+impl HaTarget {
+    /// Its name for initiators, in a pool of this name.
+    pub fn iscsi_name(&self, pool: &str) -> String {
+        let name = self.name.as_deref().unwrap_or(pool);
+        let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':');
+        let name = iscsi_name(name);
+        let name = name.chars().map(|c| if may(c) { c } else { '-' });
+        TARGET_PREFIX.chars().chain(name).collect()
+    }
+}
+
+fn is_initiator(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let may = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | ':' | '-');
+    let begins = |it: &&str| name.len() > it.len() && name.starts_with(*it);
+    name.len() <= 223 && name.chars().all(may) && ["iqn.", "eui.", "naa."].iter().any(begins)
+}
+
+/// `ADDRESS:PORT`, of which the port may be left out.
+fn portal(line: usize, noun: &str, text: &str) -> Result<String, Refused> {
+    let with_port = text.parse::<SocketAddr>().ok();
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let alone = || {
+        bare.parse::<IpAddr>()
+            .ok()
+            .map(|it| SocketAddr::new(it, PORT))
+    };
+    match with_port.or_else(alone).filter(|it| it.port() != 0) {
+        Some(address) => Ok(address.to_string()),
+        None => {
+            let what = format!(
+                "'{text}' is not the address of a portal; write ADDRESS or ADDRESS:PORT, as in 192.0.2.1 or \
+                 [2001:db8::1]:3260"
+            );
+            Err(Refused::new(line, noun, what))
+        }
+    }
+}
