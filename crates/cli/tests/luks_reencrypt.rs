@@ -236,3 +236,92 @@ fn the_header_may_be_elsewhere() {
         "open --test-passphrase --header {DIR}/header {DIR}/image",
     );
 }
+
+/// Bytes that say where they are, and free space behind them.
+fn plain(place: &Place) -> Vec<u8> {
+    let words = (0..(2_u64 << 20) / 8).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    std::fs::write(place.path("image"), &bytes).unwrap();
+    let file = std::fs::File::options()
+        .write(true)
+        .open(place.path("image"));
+    file.unwrap().set_len(6 << 20).unwrap();
+    bytes
+}
+
+fn beginning(place: &Place) -> Vec<u8> {
+    let mut bytes = vec![0; 2 << 20];
+    let file = std::fs::File::open(place.path("image")).unwrap();
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+#[test]
+fn a_device_is_encrypted_in_place_and_decrypted_with_an_exported_header() {
+    let place = Place::without_daemon();
+    let luks = |code, line: &str, input: &str| ends(&place, code, line, input);
+    let bytes = plain(&place);
+    let said = luks(USAGE, "reencrypt --encrypt {DIR}/image", PASSPHRASE);
+    has(&said.err, "--reduce-device-size");
+    let refused = "reencrypt --encrypt --resilience journal --reduce-device-size 2M {DIR}/image";
+    has(&luks(USAGE, refused, PASSPHRASE).err, "datashift");
+    assert!(
+        beginning(&place) == bytes,
+        "nothing is changed by what is refused"
+    );
+    let encrypt = format!("reencrypt {CHEAP} --encrypt --reduce-device-size 2M {{DIR}}/image");
+    luks(0, &encrypt, PASSPHRASE);
+    has(
+        &luks(EXISTS, &encrypt, PASSPHRASE).err,
+        "LUKS container already",
+    );
+    lacks(&luks(0, "dump {DIR}/image", "").out, "online-reencrypt");
+    luks(0, "open --test-passphrase {DIR}/image", PASSPHRASE);
+    has(
+        &luks(USAGE, "reencrypt --decrypt {DIR}/image", PASSPHRASE).err,
+        "--header",
+    );
+    let decrypt = format!("reencrypt {CHEAP} --decrypt --header {{DIR}}/header {{DIR}}/image");
+    luks(WRONG_KEY, &decrypt, "wrong passphrase\n");
+    assert!(
+        !place.path("header").exists(),
+        "a wrong passphrase exports nothing"
+    );
+    luks(0, &format!("{decrypt} --init-only"), PASSPHRASE);
+    has(&luks(EXISTS, &decrypt, PASSPHRASE).err, "--resume-only");
+    has(
+        &luks(0, "dump --header {DIR}/header {DIR}/image", "").out,
+        "online-reencrypt-v3",
+    );
+    let resume = "reencrypt --resume-only --header {DIR}/header {DIR}/image";
+    luks(0, resume, PASSPHRASE);
+    assert!(beginning(&place) == bytes, "decrypted");
+}
+
+#[test]
+fn a_device_is_encrypted_beside_its_header_and_opens_meanwhile() {
+    let place = Place::new();
+    let luks = |code, line: &str, input: &str| ends(&place, code, line, input);
+    let bytes = plain(&place);
+    let line =
+        format!("reencrypt {CHEAP} --encrypt --init-only --header {{DIR}}/header {{DIR}}/image");
+    luks(0, &line, PASSPHRASE);
+    has(&luks(EXISTS, &line, PASSPHRASE).err, "--resume-only");
+    assert!(beginning(&place) == bytes, "no data is written");
+    luks(
+        0,
+        "open --header {DIR}/header {DIR}/image secret",
+        PASSPHRASE,
+    );
+    has(
+        &luks(0, "status secret", "").out,
+        "no encryption in re-encryption to aes-xts-plain64",
+    );
+    luks(0, "close secret", "");
+    let resume = "reencrypt --resume-only --header {DIR}/header {DIR}/image";
+    luks(0, resume, PASSPHRASE);
+    assert!(beginning(&place) != bytes);
+    let decrypt = format!("reencrypt {CHEAP} --decrypt --header {{DIR}}/header {{DIR}}/image");
+    luks(0, &decrypt, PASSPHRASE);
+    assert!(beginning(&place) == bytes, "decrypted");
+}

@@ -108,6 +108,11 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "strongroom luks reencrypt secret.img              # a new key; asks for the passphrase of each key slot",
         Not("it asks at a terminal; tests/luks_reencrypt.rs gives key files"),
     ),
+    (
+        "GUIDE.md",
+        "strongroom luks reencrypt --encrypt --reduce-device-size 32M plain.img   # the last 32 MiB of it are free",
+        Not("it asks at a terminal; tests/luks_reencrypt.rs gives key files"),
+    ),
     ("GUIDE.md", "strongroom create -o encryption=on -o quota=20G -o mountpoint=/zones/web tank/web", Root("")),
     (
         "GUIDE.md",

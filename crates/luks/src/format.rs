@@ -95,18 +95,7 @@ pub fn format(
     passphrase: &Secret,
     random: &dyn Random,
 ) -> Result<(Container, Secret)> {
-    let mut key = Secret::zeroed(check_cipher(format)?)?;
-    random.fill(key.expose_mut())?;
-    check_allowed(format, &key)?;
-    let header = match format.version {
-        Version::V1 => Header::V1(Box::new(luks1_header(format, &key, random)?)),
-        Version::V2 => Header::V2(Box::new(luks2_header(format, &key, random)?)),
-    };
-    let mut container = Container {
-        device,
-        header,
-        is_overwritten: false,
-    };
+    let (mut container, key) = blank(device, format, random)?;
     container.check_space(format)?;
     // Settled before anything is written: there may be too little memory for it.
     let mut slot = format.slot.clone();
@@ -117,6 +106,27 @@ pub fn format(
         integrity::create(&container.device, &segment, integrity)?;
     }
     container.add_key(&key, passphrase, &slot, format.slot_id, random)?;
+    Ok((container, key))
+}
+
+/// A new header without key slots, in memory, and its volume key.
+pub(crate) fn blank(
+    device: Arc<dyn BlockDevice>,
+    format: &Format,
+    random: &dyn Random,
+) -> Result<(Container, Secret)> {
+    let mut key = Secret::zeroed(check_cipher(format)?)?;
+    random.fill(key.expose_mut())?;
+    check_allowed(format, &key)?;
+    let header = match format.version {
+        Version::V1 => Header::V1(Box::new(luks1_header(format, &key, random)?)),
+        Version::V2 => Header::V2(Box::new(luks2_header(format, &key, random)?)),
+    };
+    let container = Container {
+        device,
+        header,
+        is_overwritten: false,
+    };
     Ok((container, key))
 }
 
@@ -306,7 +316,7 @@ fn object(json: Value) -> Map<String, Value> {
 }
 
 impl Container {
-    fn check_space(&self, format: &Format) -> Result<()> {
+    pub(crate) fn check_space(&self, format: &Format) -> Result<()> {
         let segment = self.segment()?;
         if let Some(integrity) = &segment.integrity {
             return integrity::check_space(&*self.device, &segment, integrity);
@@ -326,7 +336,7 @@ impl Container {
     }
 
     /// Overwrites every header that may be there, and the space for key material.
-    fn give_up_old(&self, random: &dyn Random) -> Result<()> {
+    pub(crate) fn give_up_old(&self, random: &dyn Random) -> Result<()> {
         let device = &*self.device;
         give_up(device)?;
         let end = self.header_len();

@@ -14,6 +14,7 @@ pub fn header(bytes: &[u8]) {
     let mut image = bytes.to_vec();
     image.resize(DEVICE_LEN.max(bytes.len()), 0);
     let device = std::sync::Arc::new(MemoryDevice::from_bytes(image));
+    let _ = crate::Stage::find(&*device);
     if let Ok(container) = Container::look(device) {
         let _ = (
             container.dump(),
@@ -21,6 +22,7 @@ pub fn header(bytes: &[u8]) {
             container.segment(),
             container.slots(),
             container.data_offset(),
+            container.reencryption_progress(container.device().as_ref()),
         );
         if let Header::V1(header) = container.header() {
             let encoded = header.encode();

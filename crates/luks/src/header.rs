@@ -6,6 +6,9 @@ use cipher::Random;
 use crate::luks2::{self, Copy, CopyState};
 use crate::{Error, Result, luks1};
 
+/// So begins a device whose new header is still to be put at its beginning.
+pub(crate) const STAGE_MAGIC: &[u8; 16] = b"STRONGROOM-STAGE";
+
 /// A header of either version.
 #[derive(Clone, Debug)]
 pub enum Header {
@@ -53,6 +56,13 @@ impl Found {
 
 /// Reads a header, and what copies have to be written again.
 pub(crate) fn find(device: &dyn BlockDevice) -> Result<Found> {
+    if is_staged(device)? {
+        return Err(Error::unsupported(
+            &device.name(),
+            "its encryption began, and its header is not in place yet: continue with 'strongroom luks \
+             reencrypt --resume-only'",
+        ));
+    }
     let version1 = match luks1::Header::read(device) {
         Err(Error::NotLuks { .. }) => return find_luks2(device),
         found => found,
@@ -66,6 +76,16 @@ pub(crate) fn find(device: &dyn BlockDevice) -> Result<Found> {
         }
         _ => Ok(Found::new(Header::V1(Box::new(version1?)), Vec::new())),
     }
+}
+
+/// Whether the device is one whose header is still to be put at its beginning.
+fn is_staged(device: &dyn BlockDevice) -> Result<bool> {
+    let mut magic = [0; STAGE_MAGIC.len()];
+    if device.size() < magic.len() as u64 {
+        return Ok(false);
+    }
+    // What cannot be read may be in the other copy of a header.
+    Ok(device.read_at(0, &mut magic).is_ok() && magic == *STAGE_MAGIC)
 }
 
 fn find_luks2(device: &dyn BlockDevice) -> Result<Found> {

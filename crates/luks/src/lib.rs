@@ -60,5 +60,8 @@ pub use kdf::{Argon2Cost, Kdf, KdfChoice, KdfKind, Variant};
 pub use mapping::{Flags, Mapping, MappingMeter, Plain, Served, ServedTotals};
 pub use model::{Digest, Integrity, Keyslot, Priority, SECTOR, Segment, Version};
 pub use plain::plain_key;
-pub use reencrypt::{BothKeys, Progress, Protection, Reencrypt, Reencrypted};
+pub use reencrypt::{
+    BothKeys, Pace, Progress, Protection, Reencrypt, Reencrypted, Stage, begin_encryption,
+    begin_encryption_in_place,
+};
 pub use slots::SlotChoice;

@@ -122,12 +122,32 @@ pub struct Segment {
     pub len: Option<u64>,
     /// What is added to the number of each sector, counted in 512 bytes, for its tweak.
     pub iv_offset: u64,
-    /// How it is encrypted, as `aes-xts-plain64`.
+    /// How it is encrypted, as `aes-xts-plain64`. Empty for a part that is not encrypted, which only a
+    /// re-encryption has.
     pub cipher: String,
     /// What is encrypted as one, in bytes: 512, 1024, 2048 or 4096.
     pub sector_size: u32,
     /// What authenticates each sector, if anything does.
     pub integrity: Option<Integrity>,
+}
+
+impl Segment {
+    /// A part that is not encrypted.
+    pub(crate) fn linear(offset: u64, len: Option<u64>) -> Segment {
+        Segment {
+            offset,
+            len,
+            iv_offset: 0,
+            cipher: String::new(),
+            sector_size: SECTOR as u32,
+            integrity: None,
+        }
+    }
+
+    /// Whether it is not encrypted.
+    pub(crate) fn is_linear(&self) -> bool {
+        self.cipher.is_empty()
+    }
 }
 
 /// What authenticates the sectors of a segment.

@@ -10,7 +10,13 @@ use common::reencryption::{
     Edit, HERE, Judge, edited, image_of, is_in_reencryption, made, open, pattern, read,
 };
 use common::{RANDOM, secret};
-use luks::{BothKeys, Container, Error, Protection, Reencrypt, Reencrypted, Result, Version};
+use luks::{BothKeys, Container, Error, Pace, Protection, Reencrypt, Reencrypted, Result, Version};
+
+/// Hot zones of a MiB.
+const ZONES: Pace = Pace {
+    zone: Some(1 << 20),
+    device_size: None,
+};
 
 fn how(protection: Protection) -> Reencrypt {
     Reencrypt {
@@ -42,7 +48,7 @@ fn resume(device: &Arc<dyn BlockDevice>, mut zones: usize) -> Result<Reencrypted
     let mut container = Container::open(Arc::clone(device), &RANDOM)?;
     let keys = container.unlock_both(&secret("first"))?;
     let mut last = None;
-    container.reencrypt(&**device, &keys, Some(1 << 20), &RANDOM, &mut |progress| {
+    container.reencrypt(&**device, &keys, ZONES, &RANDOM, &mut |progress| {
         assert!(last.is_none_or(|last| progress.done > last), "{progress:?}");
         last = Some(progress.done);
         zones -= 1;
@@ -176,7 +182,7 @@ fn slots_that_are_kept_open_afterwards_and_no_others() {
         .begin_reencryption(&*device, &how, old, &kept, &RANDOM)
         .unwrap();
     assert_eq!(keys.slot, 3);
-    let found = container.reencrypt(&*device, &keys, None, &RANDOM, &mut |_| true);
+    let found = container.reencrypt(&*device, &keys, Pace::default(), &RANDOM, &mut |_| true);
     assert_eq!(found.unwrap(), Reencrypted::All);
     assert_eq!(
         common::opens(&container, &["first", "second", "third"]),
@@ -306,7 +312,7 @@ fn a_device_that_fails_leaves_what_can_go_on() {
         let shared: Arc<dyn BlockDevice> = Arc::clone(&device) as _;
         let (mut container, keys) = begin(&shared, &how(protection)).unwrap();
         let mut zones = 0;
-        let failed = container.reencrypt(&*shared, &keys, Some(1 << 20), &RANDOM, &mut |_| {
+        let failed = container.reencrypt(&*shared, &keys, ZONES, &RANDOM, &mut |_| {
             zones += 1;
             if zones == 3 {
                 device.inject(block::fault::Fault::FullAfter(device.written()));

@@ -408,7 +408,7 @@ fn open_in_reencryption(
     serve_as(&mut flags, &new.serving);
     let on = Arc::clone(&data);
     let mapping = Mapping::open_in_reencryption(&mut container, on, &keys, flags, &SystemRandom)?;
-    let (slot, key_len) = (keys.slot, keys.new.len());
+    let (slot, key_len) = (keys.slot, keys.key_len());
     let mut open = opened(&container, mapping, file, slot, key_len, new);
     // To open it may have ended it.
     if container.is_in_reencryption() {

@@ -2,16 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::reencrypt::{FINAL, HOT, PREVIOUS, REQUIREMENT, Reencryption, Resilience, Side};
-use crate::model::SECTOR;
+use super::reencrypt::{
+    Course, Extent, FINAL, HOT, MOVED, Mode, PREVIOUS, Part, REQUIREMENT, REQUIREMENT_SHIFT,
+    Reencryption, Resilience, State, area_json,
+};
+use crate::model::{SECTOR, Segment};
 use crate::slot_refs::{forget, push};
-
-/// A part of the data that is about to be written.
-pub(crate) struct Hot {
-    pub(crate) len: u64,
-    /// Whether nothing is left behind it.
-    pub(crate) is_last: bool,
-}
 
 /// The backup segment of this flag, as the header has it.
 fn backup(json: &Map<String, Value>, flag: &str) -> Value {
@@ -26,16 +22,20 @@ fn backup(json: &Map<String, Value>, flag: &str) -> Value {
 
 /// What a header gets when a re-encryption begins.
 pub(crate) struct Beginning<'a> {
-    /// Its encryption of the data in the end.
-    pub(crate) cipher: &'a str,
-    pub(crate) sector_size: u32,
-    /// The number of the digest of the new key.
-    pub(crate) new: u32,
+    pub(crate) mode: Mode,
+    pub(crate) course: Course,
+    /// How all data is and will be encrypted, each with the number of the digest of its key.
+    pub(crate) old: (&'a Segment, Option<u32>),
+    pub(crate) new: (&'a Segment, Option<u32>),
+    /// The first part of the data, where it was moved to.
+    pub(crate) moved: Option<&'a Segment>,
     /// The number of the key slot of the re-encryption.
     pub(crate) id: u32,
     /// The number of its digest, and the digest.
     pub(crate) proof: (u32, Value),
     pub(crate) resilience: Resilience,
+    /// What is kept of the moved part, where that is not the same.
+    pub(crate) resilience_of_moved: Option<Resilience>,
     /// Where the area for the hot zone is, in bytes, and how long.
     pub(crate) area: (u64, u64),
 }
@@ -62,73 +62,80 @@ pub(super) fn follow(
     }
 }
 
-/// Lets a re-encryption begin of a container with one segment.
+/// Lets a re-encryption begin, of which no part is done.
 pub(super) fn begin(json: &mut Map<String, Value>, how: Beginning<'_>) {
-    let mut area = json!({
-        "type": how.resilience.name(),
-        "offset": how.area.0.to_string(),
-        "size": how.area.1.to_string(),
-    });
-    if let Resilience::Checksum { hash, block } = how.resilience {
-        area["hash"] = hash.name().into();
-        area["sector_size"] = block.into();
-    }
+    let direction = match how.course {
+        Course::Forward | Course::Down => "forward",
+        Course::Backward | Course::Up => "backward",
+    };
     json["keyslots"][how.id.to_string()] = json!({
         "type": "reencrypt",
         "key_size": 1,
-        "area": area,
-        "mode": "reencrypt",
-        "direction": "forward",
+        "area": area_json(how.resilience, how.resilience_of_moved, how.area),
+        "mode": how.mode.name(),
+        "direction": direction,
         "priority": 0,
     });
-    let mut previous = json["segments"]["0"].clone();
-    previous["flags"] = json!([PREVIOUS]);
-    let mut last = previous.clone();
-    last["flags"] = json!([FINAL]);
-    last["encryption"] = how.cipher.into();
-    last["sector_size"] = how.sector_size.into();
-    json["segments"]["1"] = previous;
-    json["segments"]["2"] = last;
-    let digests = json["digests"].as_object_mut();
-    for digest in digests.into_iter().flat_map(Map::values_mut) {
-        if digest["segments"] == json!(["0"]) {
-            push(&mut digest["segments"], 1);
+    // What this program does not know of the segment stays in it.
+    let like = json["segments"]["0"].clone();
+    let segment_json = |segment: &Segment| segment_json(&like, segment);
+    let mut segments = Vec::new();
+    let of = |digest: Option<u32>| digest.into_iter().collect::<Vec<_>>();
+    let (old, old_digest) = how.old;
+    match how.moved {
+        None => segments.push((of(old_digest), segment_json(old))),
+        Some(moved) => {
+            let first = moved.len.unwrap_or_default();
+            segments.push((of(old_digest), segment_json(moved)));
+            let rest = old.len.map(|len| len.saturating_sub(first));
+            if rest != Some(0) {
+                segments.push((of(old_digest), segment_json(&old.part(first, rest))));
+            }
         }
     }
-    json["digests"][how.new.to_string()]["segments"] = json!(["2"]);
+    let mut keep = |segment: &Segment, digest, flag: &str| {
+        let mut kept = segment_json(segment);
+        kept["flags"] = json!([flag]);
+        segments.push((of(digest), kept));
+    };
+    keep(old, old_digest, PREVIOUS);
+    keep(how.new.0, how.new.1, FINAL);
+    if let Some(moved) = how.moved {
+        keep(moved, old_digest, MOVED);
+    }
     json["digests"][how.proof.0.to_string()] = how.proof.1;
-    json["config"]["requirements"] = json!({"mandatory": [REQUIREMENT]});
+    set_segments(json, segments);
+    let required = match how.course {
+        Course::Down => REQUIREMENT_SHIFT,
+        _ => REQUIREMENT,
+    };
+    json["config"]["requirements"] = json!({"mandatory": [required]});
 }
 
-/// Lets the first `done` bytes be encrypted anew, then `hot` bytes be in between, and what follows, if anything
-/// does, be as it was.
-pub(super) fn advance(
-    json: &mut Map<String, Value>,
-    state: &Reencryption,
-    done: u64,
-    hot: Option<&Hot>,
-) {
-    let (previous, last) = (backup(json, PREVIOUS), backup(json, FINAL));
-    let (old, new) = (&state.old, &state.new);
-    let (of_old, of_new) = (vec![old.digest.id], vec![new.digest.id]);
-    let mut segments = Vec::new();
-    if done > 0 {
-        let mut first = regular(&last, new, 0);
-        first["size"] = done.to_string().into();
-        segments.push((of_new.clone(), first));
+/// A segment as it stands in the JSON area, like another one.
+fn segment_json(like: &Value, segment: &Segment) -> Value {
+    let size = match segment.len {
+        None => "dynamic".to_owned(),
+        Some(len) => len.to_string(),
+    };
+    let offset = segment.offset.to_string();
+    if segment.is_linear() {
+        return json!({"type": "linear", "offset": offset, "size": size});
     }
-    if let Some(hot) = hot {
-        let mut between = regular(&last, new, done);
-        between["size"] = hot.len.to_string().into();
-        between["flags"] = json!([HOT]);
-        segments.push((vec![old.digest.id, new.digest.id], between));
-    }
-    if hot.is_none_or(|hot| !hot.is_last) {
-        let at = done + hot.map_or(0, |hot| hot.len);
-        segments.push((of_old.clone(), regular(&previous, old, at)));
-    }
-    segments.push((of_old, previous));
-    segments.push((of_new, last));
+    let mut made = match like["type"] == "crypt" {
+        true => like.clone(),
+        false => json!({"type": "crypt"}),
+    };
+    made["offset"] = offset.into();
+    made["size"] = size.into();
+    made["iv_tweak"] = segment.iv_offset.to_string().into();
+    made["encryption"] = segment.cipher.as_str().into();
+    made["sector_size"] = segment.sector_size.into();
+    made
+}
+
+/// Replaces all segments by these, each with the numbers of its digests.
+fn set_segments(json: &mut Map<String, Value>, segments: Vec<(Vec<u32>, Value)>) {
     if let Some(digests) = json["digests"].as_object_mut() {
         for (id, digest) in digests {
             let all = segments.iter().enumerate();
@@ -141,35 +148,82 @@ pub(super) fn advance(
     json["segments"] = numbered.into();
 }
 
+/// Lets `done` of `total` bytes be encrypted anew, and a part be in between.
+pub(super) fn advance(
+    json: &mut Map<String, Value>,
+    state: &Reencryption,
+    total: u64,
+    done: u64,
+    hot: Option<&Part>,
+) {
+    let layout = state.layout(total, done, hot);
+    let mut segments: Vec<_> = layout
+        .iter()
+        .map(|extent| (state.digests_of(extent.state), regular(json, extent)))
+        .collect();
+    let backups = [
+        (PREVIOUS, State::Old),
+        (FINAL, State::New),
+        (MOVED, State::Moved),
+    ];
+    for (flag, like) in backups {
+        let kept = backup(json, flag);
+        if !kept.is_null() {
+            segments.push((state.digests_of(like), kept));
+        }
+    }
+    set_segments(json, segments);
+}
+
 /// Lets all data be encrypted anew, and the re-encryption be over.
 pub(super) fn finish(json: &mut Map<String, Value>, state: &Reencryption) {
-    let (old, new) = (&state.old.digest, &state.new.digest);
-    let last = backup(json, FINAL);
+    let all = Extent {
+        state: State::New,
+        at: 0,
+        len: state.new.segment.len,
+    };
+    let last = regular(json, &all);
     for id in state.passing_slots() {
         forget(json, id);
     }
-    json["segments"] = json!({"0": regular(&last, &state.new, 0)});
+    json["segments"] = json!({"0": last});
     if let Some(digests) = json["digests"].as_object_mut() {
-        if old.id != new.id {
+        if let Some(old) = state.passing_digest() {
             digests.remove(&old.id.to_string());
         }
-        digests[&new.id.to_string()]["segments"] = json!(["0"]);
+        if let Some(new) = &state.new.digest {
+            digests[&new.id.to_string()]["segments"] = json!(["0"]);
+        }
     }
     if let Some(config) = json["config"].as_object_mut() {
         config.remove("requirements");
     }
 }
 
-/// A regular segment from `at` to the end, of the same encryption as a backup.
-fn regular(backup: &Value, side: &Side, at: u64) -> Value {
-    let mut made = backup.clone();
-    if let Some(map) = made.as_object_mut() {
+/// A regular segment: a part of a backup segment, with everything in it that this program does not know.
+fn regular(json: &Map<String, Value>, extent: &Extent) -> Value {
+    let mut made = backup(
+        json,
+        match extent.state {
+            State::New | State::Hot => FINAL,
+            State::Old => PREVIOUS,
+            State::Moved => MOVED,
+        },
+    );
+    if extent.state == State::Hot {
+        made["flags"] = json!([HOT]);
+    } else if let Some(map) = made.as_object_mut() {
         map.remove("flags");
     }
-    made["offset"] = (side.segment.offset + at).to_string().into();
-    made["iv_tweak"] = (side.segment.iv_offset + at / SECTOR).to_string().into();
-    if let Some(len) = side.segment.len {
-        made["size"] = json!((len - at).to_string());
+    let number = |value: &Value| value.as_str().and_then(|text| text.parse::<u64>().ok());
+    for (member, more) in [("offset", extent.at), ("iv_tweak", extent.at / SECTOR)] {
+        if let Some(begin) = number(&made[member]) {
+            made[member] = begin.saturating_add(more).to_string().into();
+        }
     }
+    made["size"] = match extent.len {
+        None => json!("dynamic"),
+        Some(len) => json!(len.to_string()),
+    };
     made
 }

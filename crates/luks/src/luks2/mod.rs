@@ -21,10 +21,10 @@ use zerocopy::IntoBytes;
 use crate::{Error, Result};
 use layout::{Binary, field, lossy_text, text};
 
-pub(crate) use change::{Beginning, Hot};
+pub(crate) use change::Beginning;
 pub(crate) use layout::SECOND_MAGIC;
 pub use layout::{BINARY_LEN, COPY_SIZES, Copy, MAGIC};
-pub(crate) use reencrypt::{Piece, Reencryption, Refusal, Resilience, Side, State};
+pub(crate) use reencrypt::{Course, Mode, Part, Piece, Reencryption, Refusal, Resilience, State};
 pub(crate) use view::{AREA_ALIGN, AREAS_MAX, DIGESTS_MAX, OBJECTS_MAX, View};
 
 /// A LUKS2 header in memory.
@@ -145,14 +145,15 @@ impl Header {
         self.change(|json| change::begin(json, how))
     }
 
-    /// Lets the first `done` bytes be encrypted anew, and what follows be hot.
+    /// Lets `done` of `total` bytes be encrypted anew, and a part be hot.
     pub(crate) fn advance(
         &mut self,
         state: &Reencryption,
+        total: u64,
         done: u64,
-        hot: Option<&Hot>,
+        hot: Option<&Part>,
     ) -> Result<()> {
-        self.change(|json| change::advance(json, state, done, hot))
+        self.change(|json| change::advance(json, state, total, done, hot))
     }
 
     /// Lets all data be encrypted anew, and the re-encryption be over.

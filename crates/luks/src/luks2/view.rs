@@ -72,6 +72,14 @@ pub(crate) struct AnySegment {
     pub(crate) crypt: Option<Segment>,
 }
 
+impl AnySegment {
+    /// Where it is and how it is encrypted, if it is of a type that a re-encryption can have.
+    pub(crate) fn extent(&self) -> Option<Segment> {
+        let linear = (self.kind == "linear").then(|| Segment::linear(self.offset, self.len));
+        self.crypt.clone().or(linear)
+    }
+}
+
 /// A digest of any type.
 #[derive(Clone, Debug)]
 pub(crate) struct AnyDigest {

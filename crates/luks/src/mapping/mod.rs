@@ -56,6 +56,11 @@ pub struct Mapping {
     meter: Arc<MappingMeter>,
 }
 
+/// What is decrypted needs no mapping.
+fn decrypted() -> Error {
+    Error::usage("its decryption is complete: use the device itself")
+}
+
 /// A mapping without a header: everything is said by who opens it.
 #[derive(Clone, Debug)]
 pub struct Plain {
@@ -114,28 +119,33 @@ impl Mapping {
         if !flags.read_only {
             container.recover(&state, &*data, keys, random)?;
             if !container.is_in_reencryption() {
-                return Mapping::open(container, data, &keys.new, flags);
+                let key = keys.new.as_ref().ok_or_else(decrypted)?;
+                return Mapping::open(container, data, key, flags);
             }
             state = container.reencryption()?;
         }
-        let (old, new) = (&state.old.segment, &state.new.segment);
         let region = |piece: &crate::luks2::Piece| {
             let key = match piece.state {
-                State::Old => keys.old()?,
+                State::Old | State::Moved => &keys.old,
                 State::New | State::Hot => &keys.new,
             };
-            let core = Core::new(&piece.segment, Arc::clone(&data), key, true)?;
+            let core = Core::part(&piece.segment, Arc::clone(&data), key.as_ref())?;
             Ok(Region { at: piece.at, core })
         };
         let regions = state.pieces.iter().map(region).collect::<Result<_>>()?;
+        let [old, new] = [&state.old, &state.new].map(|side| match side.segment.is_linear() {
+            true => "no encryption",
+            false => &side.segment.cipher,
+        });
         let core = Core {
-            encryption: format!("{} in re-encryption to {}", old.cipher, new.cipher),
+            encryption: format!("{old} in re-encryption to {new}"),
             device: Arc::clone(&data),
             form: Form::Regions(regions),
-            start: old.offset,
-            sector: old.sector_size.max(new.sector_size) as usize,
+            start: container.data_offset()?,
+            sector: state.unit() as usize,
         };
-        Mapping::of(core, state.len(), flags)
+        let end = state.len().unwrap_or_else(|| state.data_len(data.size()));
+        Mapping::of(core, Some(end), flags)
     }
 
     /// A device as it would be without a header. A wrong key gives noise, and no error.
@@ -237,6 +247,11 @@ impl Mapping {
     /// # Errors
     /// [`Error::TooSmall`], [`Error::Usage`]; the latter also if sectors are authenticated.
     pub fn resize(&self, len: Option<u64>) -> Result<u64> {
+        if let Form::Regions(_) = self.core.form {
+            return Err(Error::usage(
+                "a mapping whose container is in re-encryption keeps its size until that is complete",
+            ));
+        }
         if let Form::Sealed(_) = self.core.form {
             return Err(Error::usage(
                 "a mapping whose sectors are authenticated keeps the size with which its container \
@@ -370,10 +385,8 @@ impl BlockDevice for Mapping {
     fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
         self.check_writable()?;
         self.check(offset, len)?;
-        // Nothing would be authentic of what was discarded.
-        let is_sealed = matches!(self.core.form, Form::Sealed(_));
-        match self.allow_discards.load(Ordering::Relaxed) && !is_sealed {
-            true => self.core.device.discard(self.core.start + offset, len),
+        match self.allow_discards.load(Ordering::Relaxed) {
+            true => self.core.discard(offset, len),
             false => Ok(()),
         }
     }

@@ -33,6 +33,8 @@ pub(super) enum Form {
         cipher: SectorCipher,
         iv_offset: u64,
     },
+    /// As they are.
+    Plain,
     /// With tags.
     Sealed(Box<Sealed>),
     /// In regions, one behind the other, that are encrypted in different ways.
@@ -95,10 +97,29 @@ impl Core {
         })
     }
 
+    /// A part of a device in re-encryption, which may not be encrypted.
+    pub(super) fn part(
+        segment: &Segment,
+        device: Arc<dyn BlockDevice>,
+        key: Option<&Secret>,
+    ) -> Result<Core> {
+        if !segment.is_linear() {
+            let missing = || Error::usage("both keys of the container are needed");
+            return Core::new(segment, device, key.ok_or_else(missing)?, true);
+        }
+        Ok(Core {
+            device,
+            form: Form::Plain,
+            encryption: String::new(),
+            start: segment.offset,
+            sector: segment.sector_size as usize,
+        })
+    }
+
     /// How large a mapping is whose header says this.
     pub(super) fn size(&self, len: Option<u64>) -> Result<u64> {
         let there = match &self.form {
-            Form::Encrypted { .. } | Form::Regions(_) => {
+            Form::Encrypted { .. } | Form::Plain | Form::Regions(_) => {
                 self.device.size().saturating_sub(self.start)
             }
             Form::Sealed(sealed) => sealed.data_len(),
@@ -140,6 +161,7 @@ impl Core {
     pub(super) fn read_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<()> {
         let (cipher, iv) = match &self.form {
             Form::Encrypted { cipher, iv_offset } => (cipher, iv(offset, *iv_offset)),
+            Form::Plain => return self.device.read_at(self.start + offset, piece),
             Form::Sealed(sealed) => return sealed.read(offset, piece),
             Form::Regions(regions) => {
                 return by_region(regions, offset, piece, |core, at, part| {
@@ -193,6 +215,7 @@ impl Core {
     ) -> block::Result<()> {
         let (cipher, iv) = match &self.form {
             Form::Encrypted { cipher, iv_offset } => (cipher, iv(offset, *iv_offset)),
+            Form::Plain => return self.store(offset, piece, durably),
             Form::Sealed(sealed) => {
                 sealed.write(offset, piece)?;
                 return if durably { sealed.flush() } else { Ok(()) };
@@ -208,6 +231,11 @@ impl Core {
             piece.fill(0);
             return Err(self.failed("encryption", offset, piece.len(), error));
         }
+        self.store(offset, piece, durably)
+    }
+
+    /// Writes bytes as they are on the device.
+    fn store(&self, offset: u64, piece: &[u8], durably: bool) -> block::Result<()> {
         let (at, piece) = (self.start + offset, [IoSlice::new(piece)]);
         match durably {
             true => self.device.write_durably_at(at, &piece),
@@ -215,9 +243,21 @@ impl Core {
         }
     }
 
+    pub(super) fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
+        match &self.form {
+            Form::Encrypted { .. } | Form::Plain => self.device.discard(self.start + offset, len),
+            // Nothing would be authentic of what was discarded.
+            Form::Sealed(_) => Ok(()),
+            Form::Regions(regions) => {
+                let mut parts = parts(regions, offset, len);
+                parts.try_for_each(|(core, at, len)| core.discard(at, len))
+            }
+        }
+    }
+
     pub(super) fn flush(&self) -> block::Result<()> {
         match &self.form {
-            Form::Encrypted { .. } | Form::Regions(_) => self.device.flush(),
+            Form::Encrypted { .. } | Form::Plain | Form::Regions(_) => self.device.flush(),
             Form::Sealed(sealed) => sealed.flush(),
         }
     }
@@ -250,18 +290,22 @@ fn by_region(
     mut piece: &mut [u8],
     mut act: impl FnMut(&Core, u64, &mut [u8]) -> block::Result<()>,
 ) -> block::Result<()> {
-    let mut at = offset;
-    for (n, region) in regions.iter().enumerate() {
-        let end = regions.get(n + 1).map_or(u64::MAX, |next| next.at);
-        let here = end.saturating_sub(at).min(piece.len() as u64) as usize;
-        let (part, rest) = piece.split_at_mut(here);
-        if !part.is_empty() {
-            act(&region.core, at - region.at, part)?;
-        }
-        at += here as u64;
+    for (core, at, len) in parts(regions, offset, piece.len() as u64) {
+        let (part, rest) = piece.split_at_mut(len as usize);
+        act(core, at, part)?;
         piece = rest;
     }
     Ok(())
+}
+
+/// The parts of `len` bytes from `offset` on in each region: where they begin in it, and how long they are.
+fn parts(regions: &[Region], offset: u64, len: u64) -> impl Iterator<Item = (&Core, u64, u64)> {
+    let end = offset + len;
+    regions.iter().enumerate().filter_map(move |(n, region)| {
+        let next = regions.get(n + 1).map_or(u64::MAX, |next| next.at);
+        let (from, to) = (offset.max(region.at), end.min(next));
+        (from < to).then(|| (&region.core, from - region.at, to - from))
+    })
 }
 
 /// dm-crypt counts in 512 bytes, however large sectors are.

@@ -8,11 +8,11 @@ use cipher::{Random, SectorCipher};
 use secret::Secret;
 use serde_json::json;
 
-use super::keys::{BothKeys, proven};
+use super::keys::{BothKeys, missing, proven};
 use crate::container::Container;
 use crate::format::digest_json;
 use crate::header::Header;
-use crate::luks2::{Beginning, Resilience};
+use crate::luks2::{AREA_ALIGN, Beginning, Course, Mode, Resilience};
 use crate::model::{Keyslot, SALT_LEN, Segment};
 use crate::slots::{MATERIAL_CIPHER, SlotChoice, largest_gap, slot_json};
 use crate::unbound::free_digest;
@@ -45,7 +45,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    fn resilience(&self, unit: u32) -> Result<Resilience> {
+    pub(super) fn resilience(&self, unit: u32) -> Result<Resilience> {
         Ok(match self {
             Protection::Checksum(hash) => Resilience::Checksum {
                 hash: crypto::digest(hash)?,
@@ -90,14 +90,27 @@ impl Container {
             is_overwritten: false,
         };
         let (digest, slots) = next.plan_slots(how, &choice, &key, kept, random)?;
+        let new = slots.iter().map(|slot| slot.id).next();
         let keys = BothKeys {
-            slot: slots[0].id,
+            slot: new.ok_or_else(|| Error::usage("no passphrase is kept"))?,
             old: Some(old),
-            new: key,
+            new: Some(key),
         };
-        next.plan_reencryption(how, &target, digest, &keys, random)?;
+        let segment = next.segment()?;
+        let unit = target.sector_size.max(segment.sector_size);
+        let plan = Plan {
+            mode: Mode::Reencrypt,
+            course: Course::Forward,
+            old: (&segment, Some(next.digest()?.id)),
+            new: (&target, Some(digest)),
+            moved: None,
+            resilience: how.protection.resilience(unit)?,
+            resilience_of_moved: None,
+        };
+        next.plan_reencryption(&plan, &how.slot, &keys, random)?;
         for (slot, (_, passphrase)) in slots.iter().zip(kept) {
-            keyslot::write(&*self.device, slot, &keys.new, passphrase, random)?;
+            let key = keys.new.as_ref().ok_or_else(missing)?;
+            keyslot::write(&*self.device, slot, key, passphrase, random)?;
         }
         next.change_header(random, |_| Ok(()))?;
         self.header = next.header;
@@ -119,7 +132,7 @@ impl Container {
     }
 
     /// The only segment, if it can be re-encrypted.
-    fn reencryptable(&self) -> Result<Segment> {
+    pub(super) fn reencryptable(&self) -> Result<Segment> {
         let refuse = |what: &str| Err(Error::unsupported(&self.device.name(), what));
         if let Header::V1(_) = &self.header {
             return refuse(
@@ -162,43 +175,64 @@ impl Container {
     }
 
     /// Enters a re-encryption, in memory.
-    fn plan_reencryption(
+    pub(super) fn plan_reencryption(
         &mut self,
-        how: &Reencrypt,
-        target: &Segment,
-        new: u32,
+        plan: &Plan<'_>,
+        slot: &SlotChoice,
         keys: &BothKeys,
         random: &dyn Random,
     ) -> Result<()> {
-        let unit = target.sector_size.max(self.segment()?.sector_size);
-        let resilience = how.protection.resilience(unit)?;
+        let unit = plan.old.0.sector_size.max(plan.new.0.sector_size);
         let id = self.free_slot(None)?;
         let header = self.luks2_mut("re-encryption")?;
-        let (area, number) = (largest_gap(header), free_digest(header)?);
-        if area.1 == 0 || resilience.capacity(area.1, unit) == 0 {
+        let (mut area, number) = (largest_gap(header), free_digest(header)?);
+        let has_space = |kept: Resilience| area.1 > 0 && kept.capacity(area.1, unit) > 0;
+        let kept = [Some(plan.resilience), plan.resilience_of_moved];
+        if !kept.into_iter().flatten().all(has_space) {
             return Err(Error::NoSpace {
                 what: "no space for key material is left; remove a key slot".into(),
             });
         }
+        if kept == [Some(plan.resilience), None] && plan.moved.is_some() {
+            // Nothing is kept in it.
+            area.1 = AREA_ALIGN;
+        }
         // What is to be proven is taken from what the header says then.
-        let mut unproven = header.json()["digests"][new.to_string()].clone();
+        let of_data = plan.new.1.or(plan.old.1).unwrap_or_default();
+        let mut unproven = header.json()["digests"][of_data.to_string()].clone();
         unproven["keyslots"] = json!([id.to_string()]);
         header.begin(Beginning {
-            cipher: &target.cipher,
-            sector_size: target.sector_size,
-            new,
+            mode: plan.mode,
+            course: plan.course,
+            old: plan.old,
+            new: plan.new,
+            moved: plan.moved,
             id,
             proof: (number, unproven),
-            resilience,
+            resilience: plan.resilience,
+            resilience_of_moved: plan.resilience_of_moved,
             area,
         })?;
         let proven = proven(&self.reencryption()?, keys)?;
-        let proof = digest_json(&how.slot, &proven, &[id], &[], random)?;
+        let proof = digest_json(slot, &proven, &[id], &[], random)?;
         match &mut self.header {
             Header::V1(_) => Ok(()),
             Header::V2(header) => header.change(|json| json["digests"][number.to_string()] = proof),
         }
     }
+}
+
+/// What a header is to say of a re-encryption: how data is and will be encrypted, each with the number of the
+/// digest of its key.
+pub(super) struct Plan<'a> {
+    pub(super) mode: Mode,
+    pub(super) course: Course,
+    pub(super) old: (&'a Segment, Option<u32>),
+    pub(super) new: (&'a Segment, Option<u32>),
+    /// The first part of the data, where it was moved to.
+    pub(super) moved: Option<&'a Segment>,
+    pub(super) resilience: Resilience,
+    pub(super) resilience_of_moved: Option<Resilience>,
 }
 
 /// How data is encrypted in the end.
@@ -229,7 +263,7 @@ fn key_len(cipher: &str, how: &Reencrypt, old_len: usize, device: &str) -> Resul
 }
 
 /// Refuses data that the new sectors do not fill.
-fn check_len(segment: &Segment, target: &Segment, data: &dyn BlockDevice) -> Result<()> {
+pub(super) fn check_len(segment: &Segment, target: &Segment, data: &dyn BlockDevice) -> Result<()> {
     let there = data.size().saturating_sub(segment.offset);
     let len = segment.len.unwrap_or(there);
     let (sector, old) = (

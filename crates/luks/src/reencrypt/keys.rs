@@ -4,24 +4,32 @@ use secret::Secret;
 
 use crate::container::Container;
 use crate::header::Header;
-use crate::luks2::{Reencryption, Refusal};
+use crate::luks2::{Mode, Reencryption, Refusal};
+use crate::model::Digest;
 use crate::{Error, Result, keyslot};
 
 /// The two volume keys of a container in re-encryption.
 pub struct BothKeys {
-    /// The slot of the new one.
+    /// The slot of the new one, or of the old one if there is no new one.
     pub slot: u32,
-    /// The one that goes, unless all data is encrypted anew and its slots are gone.
+    /// The one that goes, unless all data is encrypted anew and its slots are gone. None if data was not
+    /// encrypted before.
     pub old: Option<Secret>,
-    /// The one that comes.
-    pub new: Secret,
+    /// The one that comes. None if data is not encrypted afterwards.
+    pub new: Option<Secret>,
 }
 
 impl BothKeys {
-    pub(crate) fn old(&self) -> Result<&Secret> {
-        let missing = || Error::usage("the old key of the container is needed");
-        self.old.as_ref().ok_or_else(missing)
+    /// How long the key is that comes, or else that goes, in bytes.
+    pub fn key_len(&self) -> usize {
+        let key = self.new.as_ref().or(self.old.as_ref());
+        key.map_or(0, Secret::len)
     }
+}
+
+/// A key is missing that the segments need.
+pub(crate) fn missing() -> Error {
+    Error::usage("both keys of the container are needed")
 }
 
 impl Container {
@@ -39,9 +47,11 @@ impl Container {
     /// # Errors
     /// As for [`Container::segment`].
     pub fn data_offset(&self) -> Result<u64> {
-        match self.is_in_reencryption() {
-            true => Ok(self.reencryption()?.old.segment.offset),
-            false => Ok(self.segment()?.offset),
+        match &self.header {
+            Header::V2(header) if header.is_in_reencryption() => {
+                Ok(header.view().data_offset().unwrap_or(0))
+            }
+            _ => Ok(self.segment()?.offset),
         }
     }
 
@@ -52,19 +62,25 @@ impl Container {
     /// As for [`Container::unlock`]; [`Error::Damaged`] if the header was changed.
     pub fn unlock_both(&self, passphrase: &Secret) -> Result<BothKeys> {
         let state = self.reencryption()?;
-        let old = match self.try_slots(&state.old.digest, passphrase, None) {
-            Ok(old) => Some(old.key),
+        let unlock = |digest: &Option<Digest>| {
+            let unlocked = digest
+                .as_ref()
+                .map(|of| self.try_slots(of, passphrase, None));
+            unlocked.transpose()
+        };
+        let is_new = state.is_new() && state.mode == Mode::Reencrypt;
+        let old = match unlock(&state.old.digest) {
+            Ok(old) => old,
             // Its slots are the first that go when all data is encrypted anew.
-            Err(Error::WrongPassphrase { .. } | Error::KeyMaterial { .. }) if state.is_new() => {
-                None
-            }
+            Err(Error::WrongPassphrase { .. } | Error::KeyMaterial { .. }) if is_new => None,
             Err(error) => return Err(error),
         };
-        let new = self.try_slots(&state.new.digest, passphrase, None)?;
+        let new = unlock(&state.new.digest)?;
+        let slot = new.as_ref().or(old.as_ref()).map(|of| of.slot);
         let keys = BothKeys {
-            slot: new.slot,
-            old,
-            new: new.key,
+            slot: slot.ok_or_else(missing)?,
+            old: old.map(|old| old.key),
+            new: new.map(|new| new.key),
         };
         self.check_proof(&state, &keys)?;
         Ok(keys)
@@ -86,9 +102,11 @@ impl Container {
 
     /// Refuses a header that was changed since the re-encryption began, and wrong keys.
     pub(crate) fn check_proof(&self, state: &Reencryption, keys: &BothKeys) -> Result<()> {
-        if state.is_new() && keys.old.is_none() {
+        let all_new = state.is_new() && state.mode == Mode::Reencrypt;
+        if let (true, None, Some(digest)) = (all_new, &keys.old, &state.new.digest) {
             // There is one segment with one key, as in any container.
-            return match keyslot::is_key_of(&state.new.digest, &keys.new)? {
+            let key = keys.new.as_ref().ok_or_else(missing)?;
+            return match keyslot::is_key_of(digest, key)? {
                 true => Ok(()),
                 false => Err(Error::usage("this is not the key of the container")),
             };
@@ -106,11 +124,15 @@ impl Container {
 /// What the digest of a re-encryption is made of.
 pub(super) fn proven(state: &Reencryption, keys: &BothKeys) -> Result<Secret> {
     let (first, rest) = state.proven();
-    let new = match state.old.digest.id == state.new.digest.id {
-        true => &[][..],
-        false => keys.new.expose(),
-    };
-    let parts = [first, keys.old()?.expose(), new, rest];
+    let (old, new) = (&state.old.digest, &state.new.digest);
+    let is_same = old.as_ref().map(|of| of.id) == new.as_ref().map(|of| of.id);
+    let new = new.as_ref().filter(|_| !is_same);
+    let parts = [
+        first,
+        key_of(old.as_ref(), &keys.old)?,
+        key_of(new, &keys.new)?,
+        rest,
+    ];
     let mut proven = Secret::zeroed(parts.iter().map(|part| part.len()).sum())?;
     let mut at = 0;
     for part in parts {
@@ -118,4 +140,13 @@ pub(super) fn proven(state: &Reencryption, keys: &BothKeys) -> Result<Secret> {
         at += part.len();
     }
     Ok(proven)
+}
+
+/// The key of a side, which is nothing if the side is not encrypted.
+fn key_of<'a>(digest: Option<&Digest>, key: &'a Option<Secret>) -> Result<&'a [u8]> {
+    match (digest, key) {
+        (None, _) => Ok(&[]),
+        (Some(_), Some(key)) => Ok(key.expose()),
+        (Some(_), None) => Err(missing()),
+    }
 }

@@ -9,7 +9,7 @@ use super::keys::BothKeys;
 use super::zone::Zone;
 use crate::container::Container;
 use crate::header::Header;
-use crate::luks2::{self, Reencryption, State};
+use crate::luks2::{self, Course, Reencryption, Resilience};
 use crate::{Error, Result, keyslot};
 
 impl Container {
@@ -28,25 +28,50 @@ impl Container {
     ) -> Result<()> {
         self.check_writable()?;
         state.check_device(data)?;
-        if let Some(hot) = state.hot() {
-            let part = (hot.at, hot.segment.len.unwrap_or_default());
-            let both = (keys.old()?, &keys.new);
-            Zone::new(&*self.device, state, data, both, part)?.recover()?;
+        let total = state.data_len(data.size());
+        let (hot, mut done) = (state.hot(), state.done(total));
+        if let Some(hot) = &hot {
+            Zone::new(&*self.device, state, data, keys, hot)?.recover()?;
+            done += hot.len;
         }
-        let is_over = state.is_over(data.size());
-        let untouched = state.hot().is_none() && state.last_state() == State::Old;
-        let others = keys.old.is_none() && !state.old.digest.keyslots.is_empty();
-        match is_over {
-            // Slots that were not opened may be those of another passphrase.
+        let has_old = keys.old.is_some() || state.old.digest.is_none();
+        let old_slots = state.passing_digest().map(|old| old.keyslots.is_empty());
+        // Slots that were not opened may be those of another passphrase.
+        let others = !has_old && old_slots == Some(false);
+        let is_said = hot.is_none() && state.covers(total);
+        match done >= total {
             true if others => Ok(()),
-            true => self.end(state, random),
-            false if untouched || keys.old.is_none() => Ok(()),
-            false => self.change_header(random, |header| header.advance(state, state.done(), None)),
+            true => self.complete(state, data, random),
+            false if is_said || !has_old => Ok(()),
+            false => self.change_header(random, |header| header.advance(state, total, done, None)),
         }
     }
 
+    /// All data is encrypted anew: what was moved is overwritten where it was, and the re-encryption is over.
+    pub(super) fn complete(
+        &mut self,
+        state: &Reencryption,
+        data: &dyn BlockDevice,
+        random: &dyn Random,
+    ) -> Result<()> {
+        let Resilience::Shift(shift) = state.resilience else {
+            return self.end(state, random);
+        };
+        let total = state.data_len(data.size());
+        if !state.is_new() {
+            // From here on nothing of what is overwritten is needed.
+            self.change_header(random, |header| header.advance(state, total, total, None))?;
+        }
+        let (offset, len) = match (state.course, &state.moved) {
+            (Course::Up, Some(moved)) => (moved.offset, state.moved_len()),
+            _ => (data.size().saturating_sub(shift), shift.min(data.size())),
+        };
+        keyslot::wipe(data, offset, len, random)?;
+        self.end(state, random)
+    }
+
     /// Lets the header say that all data is encrypted anew, and overwrites the slots that go with that.
-    pub(super) fn end(&mut self, state: &Reencryption, random: &dyn Random) -> Result<()> {
+    fn end(&mut self, state: &Reencryption, random: &dyn Random) -> Result<()> {
         let areas = |header: &luks2::Header| -> Vec<(u64, u64)> {
             let slots = &header.view().slots;
             let gone = state.passing_slots().into_iter();

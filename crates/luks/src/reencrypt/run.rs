@@ -8,7 +8,7 @@ use cipher::Random;
 use super::keys::BothKeys;
 use super::zone::Zone;
 use crate::container::Container;
-use crate::luks2::{Hot, Reencryption, Resilience};
+use crate::luks2::{Part, Reencryption, Resilience};
 use crate::{Error, Result};
 
 /// How long a hot zone is unless it is said, in bytes.
@@ -32,6 +32,15 @@ pub enum Reencrypted {
     Paused(Progress),
 }
 
+/// How much is encrypted anew, and how much at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    /// The longest hot zone, in bytes.
+    pub zone: Option<u64>,
+    /// So many bytes of the data only; the rest is lost.
+    pub device_size: Option<u64>,
+}
+
 impl Container {
     /// How far the re-encryption is that is under way, with the data on a device.
     ///
@@ -40,40 +49,39 @@ impl Container {
     pub fn reencryption_progress(&self, data: &dyn BlockDevice) -> Result<Progress> {
         let state = self.reencryption()?;
         let total = state.data_len(data.size());
-        let hot = state.hot().map_or(u64::MAX, |hot| hot.at);
-        let done = state.done().min(hot).min(total);
+        let done = state.done(total);
         Ok(Progress { done, total })
     }
 
     /// Goes on with a re-encryption, of a container that is closed and whose data is on `data`, to the end or
-    /// until `go_on` says no. A hot zone that is longer than `zone` bytes is taken in parts.
+    /// until `go_on` says no.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the header was changed since the re-encryption began; the failure of a device. The
-    /// next attempt goes on from there.
+    /// [`Error::Damaged`] if the header was changed since the re-encryption began; [`Error::Usage`] for a size
+    /// that does not fit; the failure of a device. The next attempt goes on from there.
     pub fn reencrypt(
         &mut self,
         data: &dyn BlockDevice,
         keys: &BothKeys,
-        zone: Option<u64>,
+        pace: Pace,
         random: &dyn Random,
         go_on: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Reencrypted> {
-        let state = self.reencryption()?;
+        let state = self.limited(pace, data)?;
         self.check_proof(&state, keys)?;
         self.recover(&state, data, keys, random)?;
         if !self.is_in_reencryption() {
             return Ok(Reencrypted::All);
         }
-        let mut state = self.reencryption()?;
+        let mut state = self.limited(pace, data)?;
         let total = state.data_len(data.size());
-        let mut done = state.done();
+        let mut done = state.done(total);
         if done >= total {
             // What is left is slots of the old key, perhaps overwritten already. They go at the end anyway.
-            self.end(&state, random)?;
+            self.complete(&state, data, random)?;
             return Ok(Reencrypted::All);
         }
-        let zone = zone_len(&state, zone)?;
+        let zone = zone_len(&state, pace.zone)?;
         if total % u64::from(state.block()) != 0 {
             return Err(Error::unsupported(
                 &data.name(),
@@ -81,33 +89,50 @@ impl Container {
             ));
         }
         while go_on(Progress { done, total }) {
-            let hot = Hot {
-                len: zone.min(total - done),
-                is_last: zone >= total - done,
-            };
-            let written = self.write_zone(&state, data, keys, done, &hot, random);
+            let part = state.next(total, done, zone);
+            let written = self.write_zone(&state, data, keys, done, &part, random);
             if written.is_ok() {
-                done += hot.len;
+                done += part.len;
             }
             let must_say = state.resilience != Resilience::None;
-            if written.is_err() && !must_say && done > state.done() {
+            if written.is_err() && !must_say && done > state.done(total) {
                 // The header is behind: what it says would be read with the wrong key.
-                self.change_header(random, |header| header.advance(&state, done, None))?;
+                self.change_header(random, |header| header.advance(&state, total, done, None))?;
             }
             written?;
             if done == total {
-                self.end(&state, random)?;
+                self.complete(&state, data, random)?;
                 return Ok(Reencrypted::All);
             }
             if must_say {
-                self.change_header(random, |header| header.advance(&state, done, None))?;
-                state = self.reencryption()?;
+                self.change_header(random, |header| header.advance(&state, total, done, None))?;
+                state = self.limited(pace, data)?;
             }
         }
-        if done > state.done() {
-            self.change_header(random, |header| header.advance(&state, done, None))?;
+        if done > state.done(total) {
+            self.change_header(random, |header| header.advance(&state, total, done, None))?;
         }
         Ok(Reencrypted::Paused(Progress { done, total }))
+    }
+
+    /// What the header says, for so much of the data.
+    fn limited(&self, pace: Pace, data: &dyn BlockDevice) -> Result<Reencryption> {
+        let mut state = self.reencryption()?;
+        let Some(len) = pace.device_size else {
+            return Ok(state);
+        };
+        let there = state.data_len(data.size());
+        let is_other = state.limit.is_some_and(|limit| limit != len);
+        let is_whole = len > 0 && len % u64::from(state.block()) == 0;
+        if is_other || !is_whole || len > there || state.moved.is_some() {
+            let block = state.block();
+            return Err(Error::Usage(format!(
+                "the size of the device has to be a multiple of {block}, not more than the {there} bytes of \
+                 the data, and always the same, and data is not moved"
+            )));
+        }
+        state.limit = Some(len);
+        Ok(state)
     }
 
     /// Encrypts a part of the data anew, as the hot zone unless nothing is kept of it.
@@ -116,22 +141,19 @@ impl Container {
         state: &Reencryption,
         data: &dyn BlockDevice,
         keys: &BothKeys,
-        at: u64,
-        hot: &Hot,
+        done: u64,
+        part: &Part,
         random: &dyn Random,
     ) -> Result<()> {
         let device = Arc::clone(&self.device);
-        let zone = Zone::new(
-            &*device,
-            state,
-            data,
-            (keys.old()?, &keys.new),
-            (at, hot.len),
-        )?;
+        let total = state.data_len(data.size());
+        let zone = Zone::new(&*device, state, data, keys, part)?;
         let old = zone.read()?;
         if state.resilience != Resilience::None {
             zone.protect(&old)?;
-            self.change_header(random, |header| header.advance(state, at, Some(hot)))?;
+            self.change_header(random, |header| {
+                header.advance(state, total, done, Some(part))
+            })?;
         }
         zone.write(&old)
     }

@@ -1,8 +1,8 @@
 //! A hot zone: the part of the data that is being written, of which nothing in the header says what is new.
 //!
-//! Before the header calls it hot, something durable is kept of how it was. With that, what is still as it was is
-//! found later, encrypted anew and made durable before the header says so: a power cut on the way leaves the hot
-//! zone as hot as before.
+//! Before the header calls it hot, something durable is kept of how it was: in the header, or beside it where the
+//! data is moved. With that, what is still as it was is found later, encrypted anew and made durable before the
+//! header says so: a power cut on the way leaves the hot zone as hot as before.
 
 use std::io::IoSlice;
 
@@ -10,33 +10,61 @@ use block::BlockDevice;
 use cipher::SectorCipher;
 use secret::Secret;
 
-use crate::luks2::{Reencryption, Resilience, Side};
-use crate::model::SECTOR;
+use super::keys::BothKeys;
+use crate::luks2::{Part, Reencryption, Resilience};
+use crate::model::{SECTOR, Segment};
 use crate::{Result, crypto};
 
 /// How much of the hot zone is worked on at once, in bytes.
 const CHUNK: usize = 1 << 20;
 
-/// One of the two encryptions.
+/// One of the two encryptions of the zone, and where the zone is or was.
 struct Half {
-    cipher: SectorCipher,
+    /// None where it is not encrypted.
+    cipher: Option<SectorCipher>,
     sector: usize,
     iv_offset: u64,
+    /// Where the zone begins on the device.
+    begin: u64,
 }
 
 impl Half {
-    fn new(side: &Side, key: &Secret, device: &dyn BlockDevice) -> Result<Half> {
-        let spec = crypto::spec(&side.segment.cipher, &device.name())?;
+    fn new(segment: &Segment, key: Option<&Secret>, device: &dyn BlockDevice) -> Result<Half> {
+        let cipher = match segment.is_linear() {
+            true => None,
+            false => {
+                let spec = crypto::spec(&segment.cipher, &device.name())?;
+                let key = key.ok_or_else(super::keys::missing)?;
+                Some(SectorCipher::new(spec, key.expose())?)
+            }
+        };
         Ok(Half {
-            cipher: SectorCipher::new(spec, key.expose())?,
-            sector: side.segment.sector_size as usize,
-            iv_offset: side.segment.iv_offset,
+            cipher,
+            sector: segment.sector_size as usize,
+            iv_offset: segment.iv_offset,
+            begin: segment.offset,
         })
     }
 
-    fn iv(&self, at: u64) -> (u64, u64) {
-        let first = self.iv_offset.wrapping_add(at / SECTOR);
+    fn iv(&self, from: u64) -> (u64, u64) {
+        let first = self.iv_offset.wrapping_add(from / SECTOR);
         (first, self.sector as u64 / SECTOR)
+    }
+
+    fn decrypt(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
+        let (iv, step) = self.iv(from);
+        match &self.cipher {
+            None => Ok(()),
+            Some(cipher) => Ok(cipher.decrypt(iv, step, self.sector, bytes)?),
+        }
+    }
+
+    fn encrypt(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
+        let (iv, step) = self.iv(from);
+        match &self.cipher {
+            None => Ok(()),
+            Some(cipher) => Ok(cipher.encrypt(iv, step, self.sector, bytes)?),
+        }
     }
 }
 
@@ -45,51 +73,52 @@ pub(super) struct Zone<'a> {
     /// Where the area of the re-encryption is.
     kept: &'a dyn BlockDevice,
     data: &'a dyn BlockDevice,
-    state: &'a Reencryption,
+    /// Where the area begins, in bytes.
+    area: u64,
+    resilience: Resilience,
     old: Half,
     new: Half,
-    /// Where it begins in the data, in bytes.
-    at: u64,
     len: u64,
 }
 
 impl<'a> Zone<'a> {
-    /// `len` bytes from byte `at` of the data on, with the old key and the new one.
+    /// A part of the data.
     pub(super) fn new(
         kept: &'a dyn BlockDevice,
-        state: &'a Reencryption,
+        state: &Reencryption,
         data: &'a dyn BlockDevice,
-        (old, new): (&Secret, &Secret),
-        (at, len): (u64, u64),
+        keys: &BothKeys,
+        part: &Part,
     ) -> Result<Zone<'a>> {
+        let old = match &state.moved {
+            Some(moved) if part.is_moved => moved.clone(),
+            _ => state.old.segment.part(part.at, None),
+        };
+        let new = state.new.segment.part(part.at, None);
         Ok(Zone {
             kept,
             data,
-            state,
-            old: Half::new(&state.old, old, data)?,
-            new: Half::new(&state.new, new, data)?,
-            at,
-            len,
+            area: state.area.0,
+            resilience: state.resilience_of(part),
+            old: Half::new(&old, keys.old.as_ref(), data)?,
+            new: Half::new(&new, keys.new.as_ref(), data)?,
+            len: part.len,
         })
-    }
-
-    /// Where it begins on the device.
-    fn begin(&self) -> u64 {
-        self.state.old.segment.offset + self.at
     }
 
     /// All of it, as it is on the device.
     pub(super) fn read(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.len as usize];
-        self.data.read_at(self.begin(), &mut bytes)?;
+        self.data.read_at(self.old.begin, &mut bytes)?;
         Ok(bytes)
     }
 
     /// Keeps durably what makes it possible to recover all of it, which is these bytes now.
     pub(super) fn protect(&self, bytes: &[u8]) -> Result<()> {
         let sums: Vec<u8>;
-        let kept = match self.state.resilience {
-            Resilience::None => return Ok(()),
+        let kept = match self.resilience {
+            // The device keeps it where it was.
+            Resilience::None | Resilience::Shift(_) => return Ok(()),
             Resilience::Journal => bytes,
             Resilience::Checksum { hash, block } => {
                 let blocks = bytes.chunks(block as usize);
@@ -99,8 +128,7 @@ impl<'a> Zone<'a> {
                 &sums
             }
         };
-        self.kept
-            .write_at(self.state.area.0, &[IoSlice::new(kept)])?;
+        self.kept.write_at(self.area, &[IoSlice::new(kept)])?;
         Ok(self.kept.flush()?)
     }
 
@@ -130,20 +158,25 @@ impl<'a> Zone<'a> {
 
     /// Works on `len` bytes, `from` bytes behind the beginning of the hot zone.
     fn recover_part(&self, from: u64, len: usize) -> Result<()> {
-        let (area, at) = (self.state.area.0, self.begin() + from);
         let mut bytes = Secret::zeroed(len)?;
-        match self.state.resilience {
+        match self.resilience {
             Resilience::None => Ok(()),
             Resilience::Journal => {
-                self.kept.read_at(area + from, bytes.expose_mut())?;
+                self.kept.read_at(self.area + from, bytes.expose_mut())?;
+                self.anew(from, bytes.expose_mut())
+            }
+            Resilience::Shift(_) => {
+                let at = self.old.begin + from;
+                self.data.read_at(at, bytes.expose_mut())?;
                 self.anew(from, bytes.expose_mut())
             }
             Resilience::Checksum { hash, block } => {
+                let at = self.new.begin + from;
                 self.data.read_at(at, bytes.expose_mut())?;
                 let (block, hash_len) = (block as usize, hash.output_len());
                 let mut sums = vec![0; len / block * hash_len];
                 let skipped = from / block as u64 * hash_len as u64;
-                self.kept.read_at(area + skipped, &mut sums)?;
+                self.kept.read_at(self.area + skipped, &mut sums)?;
                 let sums = sums.chunks_exact(hash_len);
                 let blocks = bytes.expose_mut().chunks_exact_mut(block);
                 for (n, (bytes, sum)) in blocks.zip(sums).enumerate() {
@@ -158,12 +191,9 @@ impl<'a> Zone<'a> {
 
     /// Encrypts bytes anew, and writes them where they belong.
     fn anew(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
-        let at = self.at + from;
-        let (iv, step) = self.old.iv(at);
-        self.old.cipher.decrypt(iv, step, self.old.sector, bytes)?;
-        let (iv, step) = self.new.iv(at);
-        self.new.cipher.encrypt(iv, step, self.new.sector, bytes)?;
+        self.old.decrypt(from, bytes)?;
+        self.new.encrypt(from, bytes)?;
         let piece = [IoSlice::new(bytes)];
-        Ok(self.data.write_at(self.begin() + from, &piece)?)
+        Ok(self.data.write_at(self.new.begin + from, &piece)?)
     }
 }

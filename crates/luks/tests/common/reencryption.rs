@@ -1,7 +1,6 @@
 //! Containers in re-encryption, and cryptsetup as the judge of them.
 
 use std::io::IoSlice;
-use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -63,55 +62,101 @@ impl Judge {
         Some(Judge { dir, _alone: alone })
     }
 
-    fn command(&self, program: &mut Command, image: &Path, options: &str) -> Output {
+    fn command(&self, program: &mut Command, options: &str) -> Output {
         program
             .args("reencrypt --batch-mode --force-offline-reencrypt".split(' '))
             .args("--pbkdf pbkdf2 --pbkdf-force-iterations 1000 --hotzone-size 1M".split(' '))
             .arg("--key-file")
             .arg(self.dir.path().join("key"))
             .args(options.split_whitespace())
-            .arg(image)
+            .arg(self.dir.path().join("image"))
+            .current_dir(self.dir.path())
             .output()
             .unwrap()
     }
 
-    pub(crate) fn run(&self, image: &[u8], options: &str) -> Result<Vec<u8>, String> {
-        let path = self.dir.path().join("image");
-        std::fs::write(&path, image).unwrap();
-        let output = self.command(&mut Command::new("cryptsetup"), &path, options);
+    /// Puts the image where the command finds it; a header that is elsewhere too, as `header`.
+    pub(crate) fn place(&self, disks: &Disks) {
+        std::fs::write(self.dir.path().join("image"), &disks.data).unwrap();
+        let header = self.dir.path().join("header");
+        match &disks.header {
+            Some(bytes) => std::fs::write(header, bytes).unwrap(),
+            None => drop(std::fs::remove_file(header)),
+        }
+    }
+
+    fn taken(&self) -> Disks {
+        Disks {
+            data: std::fs::read(self.dir.path().join("image")).unwrap(),
+            header: std::fs::read(self.dir.path().join("header")).ok(),
+        }
+    }
+
+    /// After `cryptsetup reencrypt` with these options.
+    pub(crate) fn run_on(&self, disks: &Disks, options: &str) -> Result<Disks, String> {
+        self.place(disks);
+        let output = self.command(&mut Command::new("cryptsetup"), options);
         let said = String::from_utf8_lossy(&output.stderr);
-        let ended = std::fs::read(&path).unwrap();
-        output
-            .status
-            .success()
-            .then_some(ended)
-            .ok_or(format!("{options}: {said}"))
+        let ended = output.status.success().then(|| self.taken());
+        ended.ok_or(format!("{options}: {said}"))
+    }
+
+    pub(crate) fn run(&self, image: &[u8], options: &str) -> Result<Vec<u8>, String> {
+        let disks = Disks::of(image);
+        self.run_on(&disks, options).map(|ended| ended.data)
     }
 
     /// After cryptsetup has put the hot zone right.
-    pub(crate) fn recovered(&self, image: &[u8]) -> Result<Vec<u8>, String> {
-        let path = self.dir.path().join("image");
-        std::fs::write(&path, image).unwrap();
+    pub(crate) fn recovered_on(&self, disks: &Disks) -> Result<Disks, String> {
+        self.place(disks);
         let mut repair = Command::new("cryptsetup");
         repair.args(["repair", "--batch-mode", "--key-file"]);
-        let output = repair.arg(self.dir.path().join("key")).arg(&path).output();
-        let output = output.unwrap();
+        repair.arg(self.dir.path().join("key"));
+        if disks.header.is_some() {
+            repair.args(["--header", "header"]);
+        }
+        repair.current_dir(self.dir.path());
+        let output = repair.arg("image").output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        let ended = std::fs::read(&path).unwrap();
-        (output.status.success().then_some(ended)).ok_or(format!("repair: {said}"))
+        let ended = output.status.success().then(|| self.taken());
+        ended.ok_or(format!("repair: {said}"))
+    }
+
+    pub(crate) fn recovered(&self, image: &[u8]) -> Result<Vec<u8>, String> {
+        self.recovered_on(&Disks::of(image)).map(|disks| disks.data)
     }
 
     /// As far as it comes until it is killed at this call of `fsync`; `None` if it ended.
-    pub(crate) fn killed(&self, image: &[u8], options: &str, when: usize) -> Option<Vec<u8>> {
-        let path = self.dir.path().join("image");
-        std::fs::write(&path, image).unwrap();
+    pub(crate) fn killed_on(&self, disks: &Disks, options: &str, when: usize) -> Option<Disks> {
+        self.place(disks);
         let mut strace = Command::new("strace");
         strace
             .args(["-f", "-o", "/dev/null", "-e", "trace=fsync", "-e"])
             .arg(format!("inject=fsync:signal=KILL:when={when}"))
             .arg("cryptsetup");
-        let ended = self.command(&mut strace, &path, options).status.success();
-        (!ended).then(|| std::fs::read(&path).unwrap())
+        let ended = self.command(&mut strace, options).status.success();
+        (!ended).then(|| self.taken())
+    }
+
+    pub(crate) fn killed(&self, image: &[u8], options: &str, when: usize) -> Option<Vec<u8>> {
+        let killed = self.killed_on(&Disks::of(image), options, when);
+        killed.map(|disks| disks.data)
+    }
+}
+
+/// What is on the devices of a container: the data, and the header if that is elsewhere.
+#[derive(Clone)]
+pub(crate) struct Disks {
+    pub(crate) data: Vec<u8>,
+    pub(crate) header: Option<Vec<u8>>,
+}
+
+impl Disks {
+    fn of(image: &[u8]) -> Disks {
+        Disks {
+            data: image.to_vec(),
+            header: None,
+        }
     }
 }
 

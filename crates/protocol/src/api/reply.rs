@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AccountRow, Anchor, AnchorRow, DaemonReport, DatasetRow, DiffReport, EventRow, ExportRow,
-    GenerationRow, HaReport, HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow,
-    PermissionRow, PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow, StreamRow,
-    ZoneRow,
+    GenerationRow, HaReport, HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow, MappingRow,
+    MountRow, PermissionRow, PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow,
+    StreamRow, ZoneRow,
 };
 
 /// What a command returns.

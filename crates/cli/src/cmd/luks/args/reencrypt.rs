@@ -11,9 +11,12 @@ pub(crate) enum LuksResilience {
     Checksum,
     Journal,
     None,
+    Datashift,
+    DatashiftChecksum,
+    DatashiftJournal,
 }
 
-/// Re-encrypt a container in place, with a new key or cipher
+/// Re-encrypt a container in place, or encrypt or decrypt a device
 ///
 /// Encrypts all data with a new random key. Can also change the cipher, the key length or the sector size. The data
 /// stays where it is. The container must be closed, and must be LUKS2 (`luks convert` makes it so) without
@@ -31,6 +34,18 @@ pub(crate) enum LuksResilience {
 /// are stored in the header before it is written, which relies on a device that writes whole sectors. With
 /// journal, the data itself is stored there: slower, and safe on any device. With none, a power cut destroys
 /// data.
+///
+/// --encrypt encrypts a device that is not encrypted. The header needs space. Make the file system smaller
+/// first, so that the end of the device is free, and name the size of the free space with --reduce-device-size:
+/// the data moves by half of it. Or put the header into another file with --header; then the device keeps its size.
+///
+/// --decrypt decrypts the device. Its header must be in another file, which --header names. If the header is
+/// on the device, name a new file: the header is exported to it, and the data moves to where the header was. Keep
+/// that file until the command is complete: it holds the key.
+///
+/// With --resilience datashift, data is written beside where it was, so the old data is its copy. This is the only
+/// way of --encrypt with --reduce-device-size. When a decryption moves data, the first part of the data does
+/// not move at the end: checksum and journal (or datashift-checksum and datashift-journal) protect that.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -40,16 +55,36 @@ EXAMPLES
   Another cipher, by a key file that opens key slot 0; only that slot is kept:
     strongroom luks reencrypt --cipher serpent-xts-plain64 --key-file /etc/keys/disk -S 0 /dev/sdb
 
+  Encrypt a disk whose last 32 MiB are free, or with the header on a USB stick:
+    strongroom luks reencrypt --encrypt --reduce-device-size 32M /dev/sdb
+    strongroom luks reencrypt --encrypt --header /media/stick/sdb.header /dev/sdb
+
+  Decrypt a disk; the header goes to a new file:
+    strongroom luks reencrypt --decrypt --header sdb.header /dev/sdb
+
   Prepare only; continue later, with a line of JSON each 10 seconds:
     strongroom luks reencrypt --init-only secret.img
     strongroom luks reencrypt --resume-only --progress-json --progress-frequency 10 secret.img
 
 EXIT CODES
   1 if it was interrupted; 2 for a wrong argument; 3 if no re-encryption is running, with
-  --resume-only; 4 if one is running, with --init-only or options for a new one; 5 if the
-  container is open; 7 if the passphrase is wrong; 9 if the header is damaged or was changed; 10
-  if the container cannot be re-encrypted; 11 if the header or the device has no free space.")]
+  --resume-only; 4 if one is running, with --init-only or options for a new one, or if a device
+  to encrypt is a container; 5 if the container is open; 7 if the passphrase is wrong; 9 if the
+  header is damaged or was changed; 10 if the container cannot be
+  re-encrypted; 11 if the header or the device has no free space.")]
 pub(crate) struct LuksReencrypt {
+    /// Encrypt a device that is not encrypted
+    #[arg(long, conflicts_with_all = ["decrypt", "resume_only", "device_size"])]
+    pub(crate) encrypt: bool,
+    /// Decrypt a container
+    #[arg(long, conflicts_with_all = ["resume_only", "cipher", "key_size", "sector_size", "device_size"])]
+    pub(crate) decrypt: bool,
+    /// The free space at the end of the device, such as 32M; half of it becomes the header
+    #[arg(long, value_name = "SIZE", value_parser = values::size, requires = "encrypt")]
+    pub(crate) reduce_device_size: Option<u64>,
+    /// Re-encrypt so many bytes only, such as 10G; what is behind them is lost. Repeat this with --resume-only
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    pub(crate) device_size: Option<u64>,
     /// The new cipher; default: the present one
     #[arg(short, long, value_name = "CIPHER", conflicts_with = "resume_only")]
     pub(crate) cipher: Option<String>,

@@ -118,7 +118,7 @@ fn data_offset(args: &LuksFormat) -> Result<Option<u64>> {
 }
 
 /// The file for a header that is elsewhere, and its path if it is made now.
-fn header_file<'a>(
+pub(super) fn header_file<'a>(
     path: &'a Path,
     format: &Format,
     session: &Session,
@@ -152,9 +152,13 @@ fn lengthen(path: &Path, len: u64) -> Result<()> {
 }
 
 fn uuid(args: &LuksFormat) -> Result<String> {
-    if let Some(text) = &args.uuid {
-        return parse_uuid(text);
+    match &args.uuid {
+        Some(text) => parse_uuid(text),
+        None => new_uuid(),
     }
+}
+
+pub(super) fn new_uuid() -> Result<String> {
     // RFC 9562, section 5.4: random, version 4.
     let mut bytes = [0; 16];
     SystemRandom

@@ -3,12 +3,14 @@
 mod benchmark;
 mod change;
 mod device;
+mod encrypt;
 mod format;
 mod key;
 mod look;
 mod mapping;
 mod progress;
 mod reencrypt;
+mod reencrypt_options;
 mod remote_device;
 
 pub(crate) use key::{ask, key_file};

@@ -6,27 +6,43 @@ use std::sync::Arc;
 use block::BlockDevice;
 use cipher::SystemRandom;
 use daemon::Failure;
-use luks::{BothKeys, Container, Protection, Reencrypt, Reencrypted, Unlocked};
+use luks::{BothKeys, Container, Reencrypt, Reencrypted, Stage, Unlocked};
 use protocol::api::{Borrowing, FailureKind};
 use secret::Secret;
 
-use super::device::{device, open};
+use super::device::device;
+use super::encrypt::{Begun, decrypt, encrypt};
 use super::format::key_len;
 use super::key::{ask, passphrase, slot_choice};
 use super::progress::Reporter;
-use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
+use super::reencrypt_options::{pace, protection, under_way};
+use crate::cmd::luks::args::LuksReencrypt;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::session::Session;
 use crate::terminal::Interruptions;
 
 pub(super) fn run(args: &LuksReencrypt, session: &Session) -> Result {
-    let mut container = open(&args.container, Borrowing::Own, session)?;
-    let data = match &args.container.header {
-        Some(_) => device(&args.container.device, Borrowing::Own, session)?,
-        None => Arc::clone(container.device()),
+    if args.encrypt || args.decrypt {
+        let Begun {
+            mut container,
+            data,
+            keys,
+        } = match args.encrypt {
+            true => encrypt(args, session)?,
+            false => decrypt(args, session)?,
+        };
+        return end(&mut container, &*data, &keys, args);
+    }
+    let name = args.container.device.display();
+    let data = device(&args.container.device, Borrowing::Own, session)?;
+    complete_stage(&*data, args)?;
+    let header = match &args.container.header {
+        Some(path) => device(path, Borrowing::Own, session)?,
+        None => Arc::clone(&data),
     };
+    let mut container = Container::open(header, &SystemRandom)?;
+    container.check_writable()?;
     if container.data_offset()? == 0 && args.container.header.is_none() {
-        let name = args.container.device.display();
         return Err(Failure::usage(format!(
             "the header on {name} is for data on another device: name that, and this with --header"
         )));
@@ -40,32 +56,54 @@ pub(super) fn run(args: &LuksReencrypt, session: &Session) -> Result {
         }
         false => begin(&mut container, &*data, args)?,
     };
-    if args.init_only {
-        return Ok(Outcome::done());
+    end(&mut container, &*data, &keys, args)
+}
+
+/// Puts the header in place of an encryption that was interrupted before that.
+fn complete_stage(data: &dyn BlockDevice, args: &LuksReencrypt) -> Result<()> {
+    let stage = match &args.container.header {
+        None => Stage::find(data)?,
+        Some(_) => None,
+    };
+    match stage {
+        None => Ok(()),
+        Some(_) if begins(args) => Err(under_way(args)),
+        Some(stage) => {
+            let passphrase = passphrase(&args.key, &args.container)?;
+            Ok(stage.complete(data, &passphrase, &SystemRandom)?)
+        }
     }
-    go_on(&mut container, &*data, &keys, args)
+}
+
+fn end(
+    container: &mut Container,
+    data: &dyn BlockDevice,
+    keys: &BothKeys,
+    args: &LuksReencrypt,
+) -> Result {
+    match args.init_only {
+        true => Ok(Outcome::done()),
+        false => go_on(container, data, keys, args),
+    }
 }
 
 /// The keys of a re-encryption that is under way.
 fn resume(container: &Container, args: &LuksReencrypt) -> Result<BothKeys> {
-    let begins = args.init_only
+    if begins(args) {
+        return Err(under_way(args));
+    }
+    Ok(container.unlock_both(&passphrase(&args.key, &args.container)?)?)
+}
+
+/// Whether there are options of a new re-encryption.
+fn begins(args: &LuksReencrypt) -> bool {
+    args.init_only
         || args.cipher.is_some()
         || args.key_size.is_some()
         || args.sector_size.is_some()
         || args.key_slot.is_some()
         || args.resilience.is_some()
-        || args.resilience_hash.is_some();
-    if begins {
-        let name = args.container.device.display();
-        return Err(Failure::new(
-            FailureKind::Exists,
-            format!(
-                "{name} is being re-encrypted already, with its own options: continue it with \
-                 --resume-only"
-            ),
-        ));
-    }
-    Ok(container.unlock_both(&passphrase(&args.key, &args.container)?)?)
+        || args.resilience_hash.is_some()
 }
 
 fn begin(
@@ -73,16 +111,11 @@ fn begin(
     data: &dyn BlockDevice,
     args: &LuksReencrypt,
 ) -> Result<BothKeys> {
-    let hash = args.resilience_hash.as_deref().unwrap_or("sha256");
     let how = Reencrypt {
         cipher: args.cipher.clone(),
         key_len: args.key_size.map(key_len).transpose()?,
         sector_size: args.sector_size,
-        protection: match args.resilience.unwrap_or(LuksResilience::Checksum) {
-            LuksResilience::Checksum => Protection::Checksum(hash.into()),
-            LuksResilience::Journal => Protection::Journal,
-            LuksResilience::None => Protection::None,
-        },
+        protection: protection(args)?,
         slot: slot_choice(&args.kdf, container.version()),
     };
     // Before passphrases are asked for in vain.
@@ -135,7 +168,7 @@ fn go_on(
         reporter.show(progress);
         !signals.came()
     };
-    let ended = container.reencrypt(data, keys, args.hotzone_size, &SystemRandom, &mut show)?;
+    let ended = container.reencrypt(data, keys, pace(args), &SystemRandom, &mut show)?;
     let Reencrypted::Paused(progress) = ended else {
         reporter.end();
         return Ok(Outcome::done());

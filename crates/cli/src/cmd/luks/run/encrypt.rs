@@ -1,0 +1,196 @@
+//! The beginning of encryption and decryption in place.
+
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{BlockDevice, FileDevice};
+use cipher::SystemRandom;
+use daemon::Failure;
+use luks::{BothKeys, Container, Format, Header, Protection, Stage, Version};
+use protocol::api::{Borrowing, FailureKind};
+use secret::Secret;
+
+use super::device::device;
+use super::format::{header_file, key_len, new_uuid};
+use super::key::{ask, passphrase, slot_choice};
+use super::reencrypt_options::{pace, protection, under_way};
+use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
+use crate::outcome::LocalResult as Result;
+use crate::session::Session;
+
+/// What was begun.
+pub(super) struct Begun {
+    pub(super) container: Container,
+    pub(super) data: Arc<dyn BlockDevice>,
+    pub(super) keys: BothKeys,
+}
+
+/// Begins to encrypt a device that is not encrypted.
+pub(super) fn encrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> {
+    let data = device(&args.container.device, Borrowing::Own, session)?;
+    check_plain(&*data, args)?;
+    let format = Format {
+        cipher: args
+            .cipher
+            .clone()
+            .unwrap_or_else(|| "aes-xts-plain64".into()),
+        key_len: key_len(args.key_size.unwrap_or(512))?,
+        sector_size: args.sector_size.unwrap_or(512),
+        slot: slot_choice(&args.kdf, Version::V2),
+        slot_id: args.key_slot,
+        ..Format::new(Version::V2, new_uuid()?)
+    };
+    match (&args.container.header, args.reduce_device_size) {
+        (None, None) => Err(Failure::usage(
+            "a header needs space: free some at the end of the device and name it twice with \
+             --reduce-device-size, or put the header elsewhere with --header",
+        )),
+        (Some(_), Some(_)) => Err(Failure::usage(
+            "with --header the device keeps its size: leave out --reduce-device-size",
+        )),
+        (None, Some(reduced)) => encrypt_in_place(args, data, &format, reduced),
+        (Some(path), None) => encrypt_beside(args, data, &format, path, session),
+    }
+}
+
+fn encrypt_in_place(
+    args: &LuksReencrypt,
+    data: Arc<dyn BlockDevice>,
+    format: &Format,
+    reduced: u64,
+) -> Result<Begun> {
+    if !matches!(args.resilience, None | Some(LuksResilience::Datashift)) {
+        return Err(Failure::usage(
+            "data that moves to make space for a header has the resilience datashift",
+        ));
+    }
+    let passphrase = new_passphrase(args)?;
+    let random = &SystemRandom;
+    let begun =
+        luks::begin_encryption_in_place(Arc::clone(&data), reduced, format, &passphrase, random);
+    let (container, keys) = begun?;
+    Ok(Begun {
+        container,
+        data,
+        keys,
+    })
+}
+
+fn encrypt_beside(
+    args: &LuksReencrypt,
+    data: Arc<dyn BlockDevice>,
+    format: &Format,
+    path: &Path,
+    session: &Session,
+) -> Result<Begun> {
+    let protection = protection(args)?;
+    let passphrase = new_passphrase(args)?;
+    let (header, made) = header_file(path, format, session)?;
+    if Header::read(&*header).is_ok() {
+        let path = path.display();
+        return Err(Failure::new(
+            FailureKind::Exists,
+            format!("{path} has a header already; to continue an encryption use --resume-only"),
+        ));
+    }
+    let random = &SystemRandom;
+    let begun = luks::begin_encryption(header, &*data, format, &protection, &passphrase, random);
+    if let (Err(_), Some(made)) = (&begun, made) {
+        let _ = std::fs::remove_file(made);
+    }
+    let (container, keys) = begun?;
+    Ok(Begun {
+        container,
+        data,
+        keys,
+    })
+}
+
+/// Refuses to encrypt what is encrypted.
+fn check_plain(data: &dyn BlockDevice, args: &LuksReencrypt) -> Result<()> {
+    if Stage::find(data)?.is_some() {
+        return Err(under_way(args));
+    }
+    match Header::read(data) {
+        Err(luks::Error::NotLuks { .. } | luks::Error::TooSmall { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(_) => {
+            let name = args.container.device.display();
+            Err(Failure::new(
+                FailureKind::Exists,
+                format!("{name} is a LUKS container already"),
+            ))
+        }
+    }
+}
+
+fn new_passphrase(args: &LuksReencrypt) -> Result<Secret> {
+    match &args.key.key_file {
+        Some(path) => args.key.part().read(path),
+        None => ask(&args.container.device, true),
+    }
+}
+
+/// Begins to decrypt a container. A header that is before its data is exported to a new file first.
+pub(super) fn decrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> {
+    let Some(path) = &args.container.header else {
+        return Err(Failure::usage(
+            "name the file of the header with --header, or a new file, to which the header is exported",
+        ));
+    };
+    let data = device(&args.container.device, Borrowing::Own, session)?;
+    let protection = decrypting_protection(args)?;
+    let mut unlocked = None;
+    if !path.exists() {
+        let container = Container::open(Arc::clone(&data), &SystemRandom)?;
+        let exported = container.export_for_decryption(&SystemRandom)?;
+        let given = passphrase(&args.key, &args.container)?;
+        unlocked = Some(container.unlock(&given, args.key_slot)?);
+        export(path, &exported)?;
+    }
+    let header = device(path, Borrowing::Own, session)?;
+    let mut container = Container::open(header, &SystemRandom)?;
+    container.check_writable()?;
+    if container.is_in_reencryption() {
+        return Err(under_way(args));
+    }
+    container.check_decryption(&*data)?;
+    let unlocked = match unlocked {
+        Some(unlocked) => unlocked,
+        None => {
+            let given = passphrase(&args.key, &args.container)?;
+            container.unlock(&given, args.key_slot)?
+        }
+    };
+    let choice = slot_choice(&args.kdf, container.version());
+    let (pace, random) = (pace(args), &SystemRandom);
+    let keys = container.begin_decryption(&*data, &protection, pace, unlocked, &choice, random)?;
+    Ok(Begun {
+        container,
+        data,
+        keys,
+    })
+}
+
+/// What is kept of the data, or of its first part if the others move.
+fn decrypting_protection(args: &LuksReencrypt) -> Result<Protection> {
+    let hash = args.resilience_hash.as_deref().unwrap_or("sha256");
+    match args.resilience {
+        Some(LuksResilience::DatashiftChecksum) => Ok(Protection::Checksum(hash.into())),
+        Some(LuksResilience::DatashiftJournal) => Ok(Protection::Journal),
+        _ => protection(args),
+    }
+}
+
+/// Writes a header into a new file, which is gone again if that fails.
+fn export(path: &Path, header: &[u8]) -> Result<()> {
+    let file = FileDevice::create(path, header.len() as u64)?;
+    let written = file
+        .write_at(0, &[IoSlice::new(header)])
+        .and_then(|()| file.flush());
+    if written.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(written?)
+}
