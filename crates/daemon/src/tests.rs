@@ -382,6 +382,7 @@ fn a_pool_that_is_not_remembered_does_not_come_back() {
     let first = daemon(dir.path());
     create_pool(&first, dir.path(), "tank");
     let import = command::PoolImport {
+        altroot: None,
         search: vec![dir.path().join("tank")],
         pool: None,
         new_name: None,

@@ -13,7 +13,7 @@ pub(super) fn under_way(args: &LuksReencrypt) -> Failure {
     Failure::new(
         FailureKind::Exists,
         format!(
-            "a re-encryption of {name} is under way, with options of its own: continue it with \
+            "{name} is being re-encrypted already, with its own options: continue it with \
              --resume-only"
         ),
     )
