@@ -28,6 +28,7 @@ mod mount_settings;
 pub(crate) mod mounts;
 mod new_pool;
 pub(crate) mod offers;
+pub(crate) mod piece;
 pub(crate) mod pools;
 mod receive;
 pub(crate) mod receive_policy;

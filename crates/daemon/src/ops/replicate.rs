@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pool::{Entry, Package, PackedDataset};
 
 use crate::failure::{Failure, Result};
-use crate::ops::transfer::Piece;
+use crate::ops::piece::Piece;
 use crate::state::active_pool::ActivePool;
 
 /// Which snapshots of each dataset are sent.

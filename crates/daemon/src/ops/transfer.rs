@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataset::RecordOpener;
-use pool::{Entry, Marked, Package, Position, ResumeToken, SendOf, Sending};
+use pool::{Entry, Package, ResumeToken, SendOf, Sending};
 use protocol::api::{FailureKind, SendWhat, StreamRow, command};
 use protocol::property::{Property, Settable};
 
 use crate::failure::{Failure, Result};
+use crate::ops::piece::Piece;
 use crate::ops::replicate::{Replicated, Wanted, replicate};
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::{Data, StreamWriter};
@@ -311,28 +312,6 @@ fn since_bookmark(
         mark: Some(mark),
         ..Piece::new(to, None)
     })
-}
-
-/// One stream.
-pub(crate) struct Piece {
-    /// The snapshot that it brings.
-    pub(crate) to: u64,
-    /// The one that it goes on from.
-    pub(crate) from: Option<u64>,
-    /// The bookmark that it goes on from.
-    pub(crate) mark: Option<Marked>,
-    start: Position,
-}
-
-impl Piece {
-    pub(crate) fn new(to: &Entry, from: Option<&Entry>) -> Piece {
-        Piece {
-            to: to.id,
-            from: from.map(|from| from.id),
-            mark: None,
-            start: Position::START,
-        }
-    }
 }
 
 impl ActivePool {

@@ -16,7 +16,7 @@ use pool::{Entry, Reach};
 use protocol::api::{FailureKind, Props, SendWhat};
 
 use crate::failure::{Failure, Result};
-use crate::ops::transfer::Piece;
+use crate::ops::piece::Piece;
 use crate::serve::authorize::dataset_of;
 use crate::state::active_pool::ActivePool;
 

@@ -96,17 +96,28 @@ impl Head {
     }
 }
 
-/// Writes what is before streams.
-pub(super) fn write_package(out: &mut dyn Write, payload: &[u8]) -> Result<()> {
-    if payload.len() > BEGIN_MAX as usize {
-        return Err(Error::stream(
-            "would have more datasets and snapshots than one can have; send parts of it",
-        ));
+impl Package {
+    /// Writes the package. Its streams follow.
+    ///
+    /// # Errors
+    /// [`Error::StreamIo`]; [`Error::Stream`] if there are more names than a package can have.
+    pub fn write(&self, out: &mut dyn Write) -> Result<()> {
+        let payload = self.encode();
+        if payload.len() > BEGIN_MAX as usize {
+            return Err(Error::stream(
+                "would have more datasets and snapshots than one can have; send parts of it",
+            ));
+        }
+        let (chain, frames) = ([0; 32], 0);
+        let mut writer = FrameWriter { out, chain, frames };
+        let hash = *blake3::hash(&payload).as_bytes();
+        writer.put(Head::new(PACKAGE), &payload, hash)
     }
-    let (chain, frames) = ([0; 32], 0);
-    let mut writer = FrameWriter { out, chain, frames };
-    let hash = *blake3::hash(payload).as_bytes();
-    writer.put(Head::new(PACKAGE), payload, hash)
+
+    /// Bytes that [`Package::write`] writes.
+    pub fn size(&self) -> u64 {
+        FRAME_HEAD + self.encode().len() as u64
+    }
 }
 
 /// Writes the frames of one stream.

@@ -1,10 +1,7 @@
 //! What is before the streams of a dataset and of those below it: which datasets and snapshots the sender has.
 
-use std::io::Write;
-
 use crate::error::{Error, Result};
 use crate::format::codec::{Reader, Writer};
-use crate::format::stream::frame;
 use crate::names::{DatasetName, is_part};
 
 const MAGIC: [u8; 8] = *b"SRPACKAG";
@@ -31,19 +28,6 @@ pub struct PackedDataset {
 }
 
 impl Package {
-    /// Writes the package. Its streams follow.
-    ///
-    /// # Errors
-    /// [`Error::StreamIo`]; [`Error::Stream`] if there are more names than a package can have.
-    pub fn write(&self, out: &mut dyn Write) -> Result<()> {
-        frame::write_package(out, &self.encode())
-    }
-
-    /// Bytes that [`Package::write`] writes.
-    pub fn size(&self) -> u64 {
-        frame::FRAME_HEAD + self.encode().len() as u64
-    }
-
     /// What a dataset of the sender is called, seen from the root: empty, or `/` and the rest. `None` if it is not of the
     /// package.
     pub fn below_root<'a>(&self, name: &'a str) -> Option<&'a str> {
