@@ -28,6 +28,7 @@ mod error;
 pub mod fuzzing;
 mod keys;
 mod link;
+mod logical_unit;
 mod login;
 mod output;
 mod pdu;
@@ -38,6 +39,7 @@ mod target;
 
 pub use chap::{Chap, Question};
 pub use error::{Error, Result};
+pub use logical_unit::{LogicalUnit, ReservedNow, View};
 pub use scsi::unit::Keeper;
 pub use server::Server;
-pub use target::{Access, Counts, LogicalUnit, ReservedNow, SessionNow, Target, Targets, View};
+pub use target::{Access, Counts, SessionNow, Target, Targets};

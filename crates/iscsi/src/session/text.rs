@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::{Connection, Result, reason};
 use crate::keys::{self, TEXT_MAX};
+use crate::logical_unit::check_name;
 use crate::login::Purpose;
 use crate::pdu::{FINAL, Head, NO_TAG, response};
-use crate::target::{Target, check_name};
+use crate::target::Target;
 
 const CONTINUE: u8 = 0x40;
 /// The tag of a long answer, of which more is to be asked for.

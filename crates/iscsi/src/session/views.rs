@@ -77,11 +77,12 @@ mod tests {
     use super::*;
     use crate::keys::Agreed;
     use crate::link::{Input, Link};
+    use crate::logical_unit::LogicalUnit;
     use crate::login::{Purpose, Session};
     use crate::pdu::{FINAL, HEAD, Head, request};
     use crate::session::{Helpers, serve};
     use crate::target::Target;
-    use crate::target::{Access, LogicalUnit, Targets, Who};
+    use crate::target::{Access, Targets, Who};
 
     type Step<'a> = Box<dyn FnMut() -> Vec<u8> + Send + 'a>;
 
