@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, DeviceMeter, Metered};
-use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, SessionNow, Target};
+use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, Target};
 use nbd::Export;
 use parking_lot::MutexGuard;
 use pool::Entry as PoolEntry;
-use protocol::api::{ExportRow, FailureKind, SessionRow, command};
+use protocol::api::{ExportRow, FailureKind, command};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
@@ -153,44 +153,6 @@ impl Daemon {
         drop(entry);
         self.exported.typed.forget(name);
         Ok(())
-    }
-
-    /// The sessions that initiators have.
-    pub(crate) fn session_rows(&self) -> Vec<SessionRow> {
-        let all = self.exported.all.lock();
-        let mut rows = Vec::new();
-        for (name, entry) in all.iter() {
-            if let State::Open(offered, _) = &entry.state {
-                let sessions = offered.sessions().into_iter();
-                rows.extend(sessions.map(|session| session_row(name, session)));
-            }
-        }
-        drop(all);
-        for (name, target) in self.ha_targets() {
-            let sessions = target.sessions().into_iter();
-            rows.extend(sessions.map(|session| session_row(&name, session)));
-        }
-        rows
-    }
-
-    /// Ends a session of a target. The initiator may log in again.
-    pub(crate) fn end_session(&self, target: &str, number: u16) -> Result<()> {
-        let exported = match self.exported.all.lock().get(target).map(|it| &it.state) {
-            Some(State::Open(Offered::Iscsi(offered, _), _)) => Some(Arc::clone(offered)),
-            _ => None,
-        };
-        let served = || self.ha_targets().remove(target);
-        let offered = exported.or_else(served);
-        let offered = offered.ok_or_else(|| no_such_export(Protocol::Iscsi, target))?;
-        match offered.end_session(number) {
-            true => Ok(()),
-            false => Err(Failure::new(
-                FailureKind::NotFound,
-                format!(
-                    "'{target}' has no session {number}; 'strongroom iscsi sessions' lists all sessions"
-                ),
-            )),
-        }
     }
 
     /// What exports there are, by a protocol.
@@ -591,16 +553,6 @@ fn portals(new: &command::IscsiExport) -> Result<(Place, Vec<Place>)> {
     Ok((first, more))
 }
 
-fn session_row(target: &str, session: SessionNow) -> SessionRow {
-    SessionRow {
-        target: target.into(),
-        number: session.number,
-        initiator: session.initiator,
-        address: session.address,
-        registered: session.is_registered,
-    }
-}
-
 /// The name of a target for a device.
 fn target_name(device: &str) -> String {
     let may =
@@ -642,7 +594,7 @@ fn exists(name: &str) -> Failure {
     )
 }
 
-fn no_such_export(protocol: Protocol, name: &str) -> Failure {
+pub(crate) fn no_such_export(protocol: Protocol, name: &str) -> Failure {
     Failure::new(
         FailureKind::NotFound,
         format!(

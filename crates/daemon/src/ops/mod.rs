@@ -37,6 +37,7 @@ pub(crate) mod remote_exports;
 mod replicate;
 pub(crate) mod restore;
 pub(crate) mod scrubs;
+mod sessions;
 pub(crate) mod shred;
 pub(crate) mod snapshot_schedules;
 pub(crate) mod snapshots;

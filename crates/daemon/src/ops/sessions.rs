@@ -1,0 +1,63 @@
+//! The sessions of initiators, with targets that are exported and with those of `ha.toml`.
+
+use std::sync::Arc;
+
+use iscsi::SessionNow;
+use protocol::api::{FailureKind, SessionRow};
+
+use crate::failure::{Failure, Result};
+use crate::ops::exports::no_such_export;
+use crate::state::daemon::Daemon;
+use crate::state::exports::listen::Protocol;
+use crate::state::exports::offers::Offered;
+use crate::state::exports::registry::State;
+
+impl Daemon {
+    /// The sessions that initiators have.
+    pub(crate) fn session_rows(&self) -> Vec<SessionRow> {
+        let all = self.exported.all.lock();
+        let mut rows = Vec::new();
+        for (name, entry) in all.iter() {
+            if let State::Open(offered, _) = &entry.state {
+                let sessions = offered.sessions().into_iter();
+                rows.extend(sessions.map(|session| session_row(name, session)));
+            }
+        }
+        drop(all);
+        for (name, target) in self.ha_targets() {
+            let sessions = target.sessions().into_iter();
+            rows.extend(sessions.map(|session| session_row(&name, session)));
+        }
+        rows
+    }
+
+    /// Ends a session of a target. The initiator may log in again.
+    pub(crate) fn end_session(&self, target: &str, number: u16) -> Result<()> {
+        let exported = match self.exported.all.lock().get(target).map(|it| &it.state) {
+            Some(State::Open(Offered::Iscsi(offered, _), _)) => Some(Arc::clone(offered)),
+            _ => None,
+        };
+        let served = || self.ha_targets().remove(target);
+        let offered = exported.or_else(served);
+        let offered = offered.ok_or_else(|| no_such_export(Protocol::Iscsi, target))?;
+        match offered.end_session(number) {
+            true => Ok(()),
+            false => Err(Failure::new(
+                FailureKind::NotFound,
+                format!(
+                    "'{target}' has no session {number}; 'strongroom iscsi sessions' lists all sessions"
+                ),
+            )),
+        }
+    }
+}
+
+fn session_row(target: &str, session: SessionNow) -> SessionRow {
+    SessionRow {
+        target: target.into(),
+        number: session.number,
+        initiator: session.initiator,
+        address: session.address,
+        registered: session.is_registered,
+    }
+}
