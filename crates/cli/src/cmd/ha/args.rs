@@ -105,6 +105,8 @@ EXIT CODES
   3 also if the pool is not served; others as `ha start`.")]
     Update(HaPool),
     /// Show the targets and units of a pool
+    ///
+    /// A unit that waits for a key is listed with the reason.
     #[command(after_help = "\
 EXAMPLES
   Targets with their sessions, units with their numbers:
