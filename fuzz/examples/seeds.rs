@@ -306,6 +306,7 @@ fn frames() {
         force: false,
         props: vec![("compression".into(), "lz4".into())],
         no_mount: true,
+        dry_run: false,
     });
     let secret = Secret::from_slice(b"correct horse").unwrap();
     for (name, command) in [("create", create), ("mounts", Command::Mounts)] {

@@ -42,7 +42,7 @@ fn set_takes_what_the_reference_says_and_nothing_else() {
                     && !values.contains(" to ");
                 let allowed = values
                     .split(" | ")
-                    .filter(|word| is_words && *word != "a path");
+                    .filter(|word| is_words && *word != "a path" && !word.starts_with("KIND:"));
                 let default = Some(word(property, "default")).filter(|default| *default != "-");
                 for value in allowed.chain(default) {
                     place.ok(&format!("set {name}={value} {dataset}"));
