@@ -130,3 +130,32 @@ fn the_agent_tells_what_runs() {
     assert_eq!(run(&place, "stop"), SUCCESS);
     assert_eq!(run(&place, "monitor"), NOT_RUNNING);
 }
+
+/// What is not known is not taken for a pool that is not here: the cluster would have another node import it too.
+#[test]
+fn what_the_agent_cannot_know_is_a_failure() {
+    use std::os::unix::fs::PermissionsExt;
+    if !Path::new(FUNCTIONS).exists() {
+        println!("skipped: needs resource-agents");
+        return;
+    }
+    let place = Place::without_daemon();
+    let program = place.path("program");
+    let actions = |script: &str| {
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let more = [("OCF_RESKEY_program", program.to_str().unwrap())];
+        ["start", "stop", "monitor"].map(|action| agent(&place, action, &more).0)
+    };
+    assert_eq!(actions("#!/bin/sh\nexit 1\n"), [FAILED; 3]);
+    assert_eq!(actions("#!/bin/sh\nexit 6\n"), [FAILED; 3]);
+    // The daemon answers, but not what pools it has.
+    let half = "#!/bin/sh\ncase \"$*\" in *'daemon status') exit 0 ;; esac\nexit CODE\n";
+    for code in ["0", "1", "13"] {
+        assert_eq!(actions(&half.replace("CODE", code)), [FAILED; 3], "{code}");
+    }
+    let [_, stop, monitor] = actions(&half.replace("CODE", "3"));
+    assert_eq!([stop, monitor], [SUCCESS, NOT_RUNNING]);
+    let [_, stop, monitor] = actions("#!/bin/sh\nexit 13\n");
+    assert_eq!([stop, monitor], [SUCCESS, NOT_RUNNING]);
+}

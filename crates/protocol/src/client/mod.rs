@@ -93,7 +93,7 @@ impl Client {
             )),
         })?;
         let server = rustix::net::sockopt::socket_peercred(&stream)
-            .map_err(|error| no_daemon(format!("the daemon is not known: {error}")))?;
+            .map_err(|error| other(format!("the daemon is not known: {error}")))?;
         if !is_trusted(server.uid, rustix::process::geteuid()) {
             return Err(Failure::new(
                 FailureKind::Permission,
@@ -154,7 +154,7 @@ impl Client {
     /// Has a command done.
     ///
     /// # Errors
-    /// What the daemon answers, or `terminal` returns; [`FailureKind::NoDaemon`] if the connection breaks.
+    /// What the daemon answers, or `terminal` returns; [`FailureKind::Other`] if the connection breaks.
     pub fn call(
         self,
         command: impl Into<Command>,
@@ -287,7 +287,7 @@ struct NoData;
 
 impl Data for NoData {
     fn take(&mut self, _: &[u8]) -> Result<(), Failure> {
-        Err(no_daemon("the daemon sent what was not asked for".into()))
+        Err(other("the daemon sent what was not asked for".into()))
     }
 
     fn give(&mut self, _: &mut [u8]) -> Result<usize, Failure> {
@@ -362,8 +362,9 @@ fn is_trusted(server: Uid, own: Uid) -> bool {
     server.is_root() || server == own
 }
 
+/// The connection broke. This is not [`FailureKind::NoDaemon`]: the daemon may run still, with its pools.
 fn lost(error: std::io::Error) -> Failure {
-    no_daemon(format!("the daemon went away: {error}"))
+    other(format!("the daemon went away: {error}"))
 }
 
 fn not_understood() -> Failure {
@@ -371,6 +372,10 @@ fn not_understood() -> Failure {
         FailureKind::Other,
         "the answer of the daemon is not understood",
     )
+}
+
+fn other(message: String) -> Failure {
+    Failure::new(FailureKind::Other, message)
 }
 
 fn no_daemon(message: String) -> Failure {
