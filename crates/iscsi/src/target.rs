@@ -407,9 +407,33 @@ impl Targets {
         Ok(target)
     }
 
-    /// One less here, which other portals offer still. Its sessions stay.
-    pub fn take(&self, name: &str) {
-        self.0.write().remove(name);
+    /// This target less, and no other of its name. There may be none.
+    ///
+    /// # Errors
+    /// As [`Targets::remove`].
+    pub fn remove_this(&self, target: &Arc<Target>, force: bool) -> Result<()> {
+        if !self.has(target) {
+            return Ok(());
+        }
+        target.close(force)?;
+        self.take(target);
+        Ok(())
+    }
+
+    /// This target less here, which other portals offer still. Its sessions stay.
+    pub fn take(&self, target: &Arc<Target>) {
+        let mut all = self.0.write();
+        if all
+            .get(&target.name)
+            .is_some_and(|it| Arc::ptr_eq(it, target))
+        {
+            all.remove(&target.name);
+        }
+    }
+
+    fn has(&self, target: &Arc<Target>) -> bool {
+        let found = self.find(&target.name);
+        found.is_some_and(|it| Arc::ptr_eq(&it, target))
     }
 
     /// All of them, by name.

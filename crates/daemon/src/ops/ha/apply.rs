@@ -44,6 +44,7 @@ impl Daemon {
             ));
         }
         let (plan, secrets) = self.ha_plan(&active)?;
+        self.refuse_taken(guid, &plan)?;
         for warning in warnings(&plan) {
             context.channel.notice(warning);
         }
@@ -204,14 +205,14 @@ impl Daemon {
             let offered = offer(&target, &planned.places, &portals);
             made.insert(name.clone(), target);
             if let Err(failure) = offered {
-                made.iter().for_each(|(name, _)| self.take_back(name));
+                made.values().for_each(|target| self.take_back(target));
                 return Err(failure);
             }
         }
         // What cannot.
         for (name, target) in &serving.targets {
             let Some(planned) = plan.targets.get(name) else {
-                self.take_back(name);
+                self.take_back(target);
                 continue;
             };
             if let Err(error) = target.set_access(access(planned, secrets.get(name))) {
@@ -225,7 +226,7 @@ impl Daemon {
                 context.channel.notice(failure.0.message);
             }
             for place in had.difference(&planned.places) {
-                self.leave_portal(place, name);
+                self.leave_portal(place, target);
             }
         }
         serving
@@ -257,6 +258,12 @@ impl Daemon {
         let user = format!("the targets of '{pool}' (strongroom ha stop {pool})");
         let device = self.open(DeviceName::Volume(name), DeviceAccess::Exclusive, &user)?;
         let (active, entry) = self.find(name)?;
+        if entry.guid != guid {
+            return Err(Failure::new(
+                FailureKind::NotFound,
+                format!("'{name}' is another volume now: strongroom ha update {pool}"),
+            ));
+        }
         // Persistent reservations go with the pool.
         let keeper = Arc::new(InPool::new(&active, entry.id));
         let number = number(&active, guid);
@@ -314,9 +321,9 @@ impl Daemon {
         let Some(serving) = self.served.0.lock().remove(&guid) else {
             return Vec::new();
         };
-        for (name, target) in &serving.targets {
+        for target in serving.targets.values() {
             target.set_views(Vec::new());
-            self.take_back(name);
+            self.take_back(target);
         }
         drop(serving.targets);
         self.drop_idle_portals();
@@ -324,29 +331,48 @@ impl Daemon {
     }
 
     /// Takes a target from all its portals. Its sessions end.
-    fn take_back(&self, name: &str) {
+    fn take_back(&self, target: &Arc<Target>) {
         let servers = self.exported.servers.lock();
-        let all = servers
-            .values()
-            .filter(|it| matches!(it.offers, Offers::Iscsi(_)));
-        let all: Vec<Offers> = all.map(|it| it.offers.clone()).collect();
+        let all = servers.values().filter_map(|it| match &it.offers {
+            Offers::Iscsi(targets) => Some(Arc::clone(targets)),
+            Offers::Nbd(_) => None,
+        });
+        let all: Vec<_> = all.collect();
         drop(servers);
-        for offers in all {
-            if let Err(failure) = offers.remove(name, true) {
-                tracing::warn!(
-                    target = name,
-                    reason = failure.message,
-                    "sessions do not end"
-                );
+        for targets in all {
+            if let Err(error) = targets.remove_this(target, true) {
+                tracing::warn!(target = target.name(), %error, "sessions do not end");
             }
         }
     }
 
+    /// No export and no other pool has a target of these names.
+    fn refuse_taken(&self, guid: u64, plan: &Plan) -> Result<()> {
+        let exported: BTreeSet<String> = self.exported.all.lock().keys().cloned().collect();
+        let served = self.served.0.lock();
+        for name in plan.targets.keys() {
+            let mut others = served.iter().filter(|(pool, _)| **pool != guid);
+            let is_served = others.any(|(_, it)| it.targets.contains_key(name));
+            if is_served || exported.contains(name) {
+                let by = if is_served {
+                    "another pool"
+                } else {
+                    "an export"
+                };
+                return Err(Failure::new(
+                    FailureKind::Exists,
+                    format!("{by} has a target '{name}' already"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a target from one portal. Sessions that came through it stay.
-    fn leave_portal(&self, place: &Place, name: &str) {
+    fn leave_portal(&self, place: &Place, target: &Arc<Target>) {
         let servers = self.exported.servers.lock();
         if let Some(Offers::Iscsi(targets)) = servers.get(place).map(|it| &it.offers) {
-            targets.take(name);
+            targets.take(target);
         }
     }
 

@@ -94,7 +94,8 @@ impl Reservations {
                     key,
                     all_ports: order.all_ports,
                 });
-                if self.to_text().len() > KEPT_MAX {
+                // What RESERVE adds to the text has to fit too.
+                if self.to_text().len() > KEPT_MAX - 8 {
                     return Err(Sense::NO_REGISTRATIONS.into());
                 }
             }
