@@ -330,14 +330,7 @@ fn what_cryptsetup_left_opens_and_is_ended_here() {
             Decrypt(Protection::Journal),
             "--decrypt --header header --resilience journal",
         ),
-        (
-            DecryptExported(checksum()),
-            "--decrypt --header header --resilience checksum",
-        ),
-        (
-            DecryptExported(Protection::Journal),
-            "--decrypt --header header --resilience journal",
-        ),
+        // Not the decryption whose header cryptsetup exports: its hot zone of 1 MiB does not fit these small devices.
     ];
     for (form, options) in cases {
         let mut start = form.start();

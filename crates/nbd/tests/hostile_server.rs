@@ -344,7 +344,9 @@ fn answers_that_make_no_sense_end_the_connection() {
             peer.chunk(cookie + 1, true, 1, &data(8192, 4096))
         }),
         ("not made", |peer, _| peer.simple(0, 5)),
-        ("without what", |peer, cookie| peer.simple(cookie, 0)),
+        ("lacks the requested data", |peer, cookie| {
+            peer.simple(cookie, 0)
+        }),
         ("not asked for", |peer, cookie| {
             peer.chunk(cookie, true, 1, &data(0, 4096))
         }),

@@ -11,7 +11,7 @@ use pool::{ArrayKind, DeviceState, Error, Pool};
 
 use DeviceState::{Faulted, Missing, Online};
 
-const SHAPES: [(usize, usize); 6] = [(3, 1), (5, 1), (4, 2), (6, 2), (4, 3), (7, 3)];
+const SHAPES: [(usize, usize); 6] = [(3, 1), (5, 1), (4, 2), (6, 2), (7, 3), (4, 3)];
 
 fn filled(devices: &[Arc<FaultDevice>], shape: (usize, usize), seed: u64) -> Workload {
     let mut workload = Workload::new(create_groups(devices, &[shape]), seed);
@@ -34,7 +34,11 @@ fn as_many_may_be_missing_as_there_is_parity() {
         assert_clean(&pool);
         drop(pool);
         let refused = open_on(&there[1..]).err().unwrap().to_string();
-        assert!(refused.contains("devices are missing"), "{refused}");
+        let reason = match there.len() {
+            1 => "there are none",
+            _ => "devices are missing",
+        };
+        assert!(refused.contains(reason), "{refused}");
     }
 }
 
@@ -81,7 +85,9 @@ fn as_many_may_die_as_there_is_parity_and_one_more_suspends_the_pool() {
 /// Bits of as many columns as there is parity are wrong, of each record other ones.
 #[test]
 fn wrong_columns_are_found_and_mended() {
-    for (seed, shape) in SHAPES.into_iter().enumerate() {
+    // With one column of data it is always the last device, and a read finds nothing wrong on the others.
+    let shapes = SHAPES.into_iter().filter(|(all, parity)| all - parity > 1);
+    for (seed, shape) in shapes.enumerate() {
         let devices = fault_devices(shape.0, &FaultClock::new());
         let (pool, model) = filled(&devices, shape, 20 + seed as u64).close();
         let mut dice = Dice(seed as u64);

@@ -21,6 +21,9 @@ use crate::state::daemon::Daemon;
 use crate::state::keyring::keyring_of;
 use crate::state::properties;
 
+/// The property by which snapshots are made and pruned.
+const SCHEDULE: &str = "snapshot-schedule";
+
 /// Properties that say how a dataset is encrypted.
 const OF_KEYS: [&str; 2] = ["encryption", "keysource"];
 
@@ -397,6 +400,10 @@ impl ReceivePolicy for Rules<'_> {
             if begin.volume.is_none() && !is_trusted {
                 props.insert(name.into(), value.into());
             }
+        }
+        // Snapshots that come have the names of the sender's schedule: one of this pool would prune them.
+        if !self.exclude.iter().any(|left| left == SCHEDULE) || self.forbidden.contains(SCHEDULE) {
+            props.insert(SCHEDULE.into(), "none".into());
         }
         if begin.plain.is_some() {
             props.retain(|name, _| !OF_KEYS.contains(&name.as_str()));

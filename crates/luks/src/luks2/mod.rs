@@ -24,7 +24,9 @@ use layout::{Binary, field, lossy_text, text};
 pub(crate) use change::Beginning;
 pub(crate) use layout::SECOND_MAGIC;
 pub use layout::{BINARY_LEN, COPY_SIZES, Copy, MAGIC};
-pub(crate) use reencrypt::{Course, Mode, Part, Piece, Reencryption, Refusal, Resilience, State};
+pub(crate) use reencrypt::{
+    Course, HOT_ZONE_MAX, Mode, Part, Piece, Reencryption, Refusal, Resilience, State,
+};
 pub(crate) use view::{AREA_ALIGN, AREAS_MAX, DIGESTS_MAX, OBJECTS_MAX, View};
 
 /// A LUKS2 header in memory.

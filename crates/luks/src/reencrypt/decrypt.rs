@@ -3,7 +3,7 @@
 
 use block::BlockDevice;
 use cipher::Random;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::begin::{Plan, Protection};
 use super::keys::BothKeys;
@@ -12,7 +12,7 @@ use super::stage::copy;
 use crate::backup::read_backup;
 use crate::container::{Container, Unlocked};
 use crate::header::Header;
-use crate::luks2::{COPY_SIZES, Course, Mode, Resilience};
+use crate::luks2::{self, COPY_SIZES, Course, Mode, Resilience};
 use crate::model::{SECTOR, Segment};
 use crate::slots::{SlotChoice, largest_gap};
 use crate::{Error, Result};
@@ -147,9 +147,10 @@ impl Container {
             return Ok(segment);
         }
         let is_other = match Header::read(data) {
-            Ok(Header::V2(there)) => there.uuid != self.uuid(),
-            Ok(Header::V1(_)) => true,
-            Err(_) => false,
+            Ok(there) => !self.is_exported_from(&there),
+            // It was forgotten already.
+            Err(Error::NotLuks { .. }) => false,
+            Err(error) => return Err(error),
         };
         match self.export_token() {
             Some(_) if !is_other => Ok(segment),
@@ -157,6 +158,27 @@ impl Container {
                 "its data begins behind a header: name with --header a new file, to which the header is exported",
             )),
         }
+    }
+
+    /// Whether the data and its key are still those of the header on the device: it may have been re-encrypted since.
+    fn is_exported_from(&self, there: &Header) -> bool {
+        let (Header::V2(own), Header::V2(there)) = (&self.header, there) else {
+            return false;
+        };
+        let proofs = |header: &luks2::Header| -> Vec<(u32, Value, Value)> {
+            let digests = header.json()["digests"].as_object().into_iter().flatten();
+            let proof = |(id, digest): (&String, &Value)| {
+                let used = digest["segments"]
+                    .as_array()
+                    .is_some_and(|all| !all.is_empty());
+                let id = id.parse().ok().filter(|_| used)?;
+                Some((id, digest["salt"].clone(), digest["digest"].clone()))
+            };
+            digests.filter_map(proof).collect()
+        };
+        own.uuid == there.uuid
+            && own.json()["segments"] == there.json()["segments"]
+            && proofs(own) == proofs(there)
     }
 
     /// The first part of the data of `segment`, moved to the beginning of its device.

@@ -13,7 +13,7 @@ use super::keys::{BothKeys, missing};
 use super::stage::Stage;
 use crate::container::Container;
 use crate::format::{Format, blank};
-use crate::luks2::{AREA_ALIGN, Course, Mode, Resilience};
+use crate::luks2::{AREA_ALIGN, Course, HOT_ZONE_MAX, Mode, Resilience};
 use crate::model::{Keyslot, SALT_LEN, Segment, Version};
 use crate::slot_refs::push;
 use crate::slots::slot_json;
@@ -112,6 +112,10 @@ fn check_space(device: &dyn BlockDevice, reduced: u64, new: &Segment) -> Result<
         return Err(Error::Usage(format!(
             "half of the bytes by which the device is reduced have to be a multiple of {sector}"
         )));
+    }
+    // The part that moves is one hot zone.
+    if shift > HOT_ZONE_MAX {
+        return Err(Error::usage("a device is reduced by at most 2 GiB"));
     }
     let needed = reduced.saturating_add(shift);
     let total = device.size().saturating_sub(reduced);

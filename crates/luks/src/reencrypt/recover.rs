@@ -64,7 +64,7 @@ impl Container {
         }
         let (offset, len) = match (state.course, &state.moved) {
             (Course::Up, Some(moved)) => (moved.offset, state.moved_len()),
-            _ => (data.size().saturating_sub(shift), shift.min(data.size())),
+            _ => (total, shift.min(data.size().saturating_sub(total))),
         };
         keyslot::wipe(data, offset, len, random)?;
         self.end(state, random)

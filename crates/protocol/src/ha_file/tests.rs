@@ -217,6 +217,9 @@ fn nothing_makes_it_panic_and_what_is_understood_can_be_spelled() {
         };
         let mut bytes = text.to_vec();
         for _ in 0..=next() % 3 {
+            if bytes.is_empty() {
+                break;
+            }
             let at = next() % bytes.len();
             match next() % 4 {
                 0 => drop(bytes.remove(at)),

@@ -21,7 +21,7 @@ mod state;
 pub(crate) use course::{Course, Extent, Part, State};
 pub(super) use read::{is_under_way, read};
 pub(crate) use refusal::Refusal;
-pub(crate) use resilience::Resilience;
 pub(super) use resilience::area_json;
+pub(crate) use resilience::{HOT_ZONE_MAX, Resilience};
 pub(super) use state::{FINAL, HOT, MOVED, PREVIOUS, REQUIREMENT, REQUIREMENT_SHIFT};
 pub(crate) use state::{Mode, Piece, Reencryption};

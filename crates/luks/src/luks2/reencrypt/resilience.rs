@@ -7,7 +7,7 @@ use super::super::object::Object;
 use super::refusal::{Refusal, unsupported};
 
 /// The longest hot zone, in bytes, as with cryptsetup.
-const HOT_ZONE_MAX: u64 = 1 << 30;
+pub(crate) const HOT_ZONE_MAX: u64 = 1 << 30;
 
 /// What is kept of the hot zone while it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

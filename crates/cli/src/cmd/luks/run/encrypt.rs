@@ -87,12 +87,17 @@ fn encrypt_beside(
     let protection = protection(args)?;
     let passphrase = new_passphrase(args)?;
     let (header, made) = header_file(path, format, session)?;
-    if Header::read(&*header).is_ok() {
-        let path = path.display();
-        return Err(Failure::new(
-            FailureKind::Exists,
-            format!("{path} has a header already; to continue an encryption use --resume-only"),
-        ));
+    match Header::read(&*header) {
+        Err(luks::Error::NotLuks { .. } | luks::Error::TooSmall { .. }) => {}
+        // A header that cannot be read now may be the only one of an encryption that was interrupted.
+        Err(error) => return Err(error.into()),
+        Ok(_) => {
+            let path = path.display();
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!("{path} has a header already; to continue an encryption use --resume-only"),
+            ));
+        }
     }
     let random = &SystemRandom;
     let begun = luks::begin_encryption(header, &*data, format, &protection, &passphrase, random);
