@@ -59,7 +59,7 @@ macro_rules! delegate {
 
 /// `refresh_size`, `drop_cached` and `waits_on_write` of a device whose size does not change, that has no cache
 /// between itself and its medium, and whose writes wait for nothing. A device around another one passes these
-/// on with [`delegate!`](crate::delegate) instead.
+/// on with [`delegate!`](crate::delegate!) instead.
 #[macro_export]
 macro_rules! plain_device {
     () => {

@@ -49,7 +49,7 @@ struct State {
 }
 
 impl Jobs {
-    /// One more. True if a helper more is wanted: [`Jobs::helper_started`] says that it will come.
+    /// One more. True if a helper more is wanted: the caller then starts it.
     pub(super) fn push(&self, task: Task) -> bool {
         let mut state = self.state.lock();
         state.waiting.push_back(task);
