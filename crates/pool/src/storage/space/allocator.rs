@@ -338,7 +338,7 @@ impl Space {
         }
     }
 
-    /// The groups to try, the best first: the one whose turn it is, then those with most space.
+    /// The groups to try, the best first: the next one in turn, then those with most free space.
     fn group_order(
         &self,
         inner: &mut Inner,
