@@ -4,7 +4,8 @@
 //! the keys are the same. That a name is missing is known only if nothing but this mount makes names: then each that it
 //! makes is entered here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
@@ -31,7 +32,10 @@ pub(super) enum Answer {
 
 /// Names, while they are listed.
 pub(super) struct Known {
-    lower: HashMap<Vec<u8>, Vec<u8>>,
+    /// The lower name of each plain one.
+    lower: HashMap<Vec<u8>, Arc<[u8]>>,
+    /// The same lower names.
+    listed: HashSet<Arc<[u8]>>,
     /// Of the keys that the names were read with.
     epoch: u64,
     is_complete: bool,
@@ -41,6 +45,7 @@ impl Known {
     pub(super) fn new(epoch: u64) -> Known {
         Known {
             lower: HashMap::new(),
+            listed: HashSet::new(),
             epoch,
             is_complete: true,
         }
@@ -56,7 +61,9 @@ impl Known {
             self.is_complete = false;
             return false;
         }
-        self.lower.insert(plain.to_vec(), lower.to_vec());
+        let lower: Arc<[u8]> = lower.into();
+        self.listed.insert(lower.clone());
+        self.lower.insert(plain.to_vec(), lower);
         true
     }
 
@@ -66,7 +73,8 @@ impl Known {
     }
 
     fn remove(&mut self, plain: &[u8]) {
-        if self.lower.remove(plain).is_some() {
+        if let Some(lower) = self.lower.remove(plain) {
+            self.listed.remove(&lower);
             KEPT.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -86,7 +94,7 @@ impl Names {
             return Answer::Unknown;
         };
         match known.lower.get(plain) {
-            Some(lower) => Answer::At(lower.clone()),
+            Some(lower) => Answer::At(lower.to_vec()),
             None if known.is_complete => Answer::Missing,
             None => Answer::Unknown,
         }
@@ -98,15 +106,31 @@ impl Names {
         known.as_ref().is_some_and(|known| known.epoch == epoch)
     }
 
+    /// Whether this lower name is that of a known name of this epoch.
+    pub(super) fn has_lower(&self, lower: &[u8], epoch: u64) -> bool {
+        let known = self.0.lock();
+        let known = known.as_ref().filter(|known| known.epoch == epoch);
+        known.is_some_and(|known| known.listed.contains(lower))
+    }
+
+    /// Enters a name that was listed, unless the plain one is known.
+    pub(super) fn listed(&self, plain: &[u8], lower: &[u8], epoch: u64) {
+        let mut known = self.0.lock();
+        if let Some(known) = known.as_mut().filter(|known| known.epoch == epoch) {
+            known.add(plain, lower);
+        }
+    }
+
     /// Replaces what is known. No name may be made between the listing and this, unless nothing is concluded from
     /// a name that is missing.
     pub(super) fn replace(&self, known: Known) {
         *self.0.lock() = Some(known);
     }
 
-    /// Enters a name that was found.
-    pub(super) fn found(&self, plain: &[u8], lower: &[u8]) {
-        if let Some(known) = &mut *self.0.lock() {
+    /// Enters a name that was found, in the place of what was known of it.
+    pub(super) fn found(&self, plain: &[u8], lower: &[u8], epoch: u64) {
+        let mut known = self.0.lock();
+        if let Some(known) = known.as_mut().filter(|known| known.epoch == epoch) {
             known.set(plain, lower);
         }
     }

@@ -118,39 +118,72 @@ impl<F: Format> Stacked<F> {
             Answer::Missing if !self.options.shared => return Err(Error::NotFound),
             _ => {}
         }
-        // Where others make names too, a listing is for one name only.
-        let mut known = epoch
-            .filter(|epoch| !self.options.shared || !dir.names.are_of(*epoch))
-            .map(Known::new);
-        let mut found = None;
-        self.each_name(dir, 0, |listed, plain, long| {
-            known = known.take().filter(|_| long.is_none());
-            if found.is_none() && plain == name {
-                let name = listed.name.to_vec();
-                found = Some(LowerName { name, long });
-            }
-            let has_space = known.as_mut().map(|known| known.add(plain, listed.name));
-            if has_space == Some(false) {
-                known = None;
-            }
-            Ok(found.is_none() || known.is_some())
-        })?;
-        match (known, &found) {
-            (Some(known), _) => dir.names.replace(known),
-            (None, Some(lower)) if lower.long.is_none() => dir.names.found(name, &lower.name),
-            _ => {}
-        }
+        let found = match epoch.filter(|epoch| self.options.shared && dir.names.are_of(*epoch)) {
+            Some(epoch) => self.list_for(dir, name, epoch)?,
+            None => self.list_all(dir, name, epoch.map(Known::new))?,
+        };
         let lower = found.ok_or(Error::NotFound)?;
         let entry = directory.entry(&lower.name)?;
         Ok(Found { lower, entry })
     }
 
-    /// Calls `each` with the entries that the view shows, by both names, and with the file that has a
-    /// long name.
+    /// Lists a directory for one name, which is none of those that are known: only new names are decrypted.
+    fn list_for(&self, dir: &Inode<F::Node>, name: &[u8], epoch: u64) -> Result<Option<LowerName>> {
+        let mut found = None;
+        let is_known = |lower: &[u8]| dir.names.has_lower(lower, epoch);
+        self.each_name(dir, 0, is_known, |listed, plain, long| {
+            match (plain == name, &long) {
+                (true, None) => dir.names.found(plain, listed.name, epoch),
+                (false, None) => dir.names.listed(plain, listed.name, epoch),
+                _ => {}
+            }
+            if plain == name {
+                let name = listed.name.to_vec();
+                found = Some(LowerName { name, long });
+            }
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+
+    /// Lists a directory for one name, and enters all names if they are to be kept.
+    fn list_all(
+        &self,
+        dir: &Inode<F::Node>,
+        name: &[u8],
+        mut known: Option<Known>,
+    ) -> Result<Option<LowerName>> {
+        let mut found = None;
+        self.each_name(
+            dir,
+            0,
+            |_| false,
+            |listed, plain, long| {
+                known = known.take().filter(|_| long.is_none());
+                if found.is_none() && plain == name {
+                    let name = listed.name.to_vec();
+                    found = Some(LowerName { name, long });
+                }
+                let has_space = known.as_mut().map(|known| known.add(plain, listed.name));
+                if has_space == Some(false) {
+                    known = None;
+                }
+                Ok(found.is_none() || known.is_some())
+            },
+        )?;
+        if let Some(known) = known {
+            dir.names.replace(known);
+        }
+        Ok(found)
+    }
+
+    /// Calls `each` with the entries that the view shows, but for those to skip, by both names, and with the file that
+    /// has a long name.
     fn each_name(
         &self,
         dir: &Inode<F::Node>,
         cookie: u64,
+        skip: impl Fn(&[u8]) -> bool,
         mut each: impl FnMut(&Listed<'_>, &[u8], Option<LongName>) -> Result<bool>,
     ) -> Result<()> {
         let entry = dir.directory()?;
@@ -173,7 +206,7 @@ impl<F: Format> Stacked<F> {
             if matches!(listed.name, b"." | b"..") {
                 return each(&listed, listed.name, None);
             }
-            if self.is_hidden(listed.name) {
+            if self.is_hidden(listed.name) || skip(listed.name) {
                 return Ok(true);
             }
             long_name.take();
@@ -218,36 +251,41 @@ impl<F: Format> Stacked<F> {
         emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
     ) -> Result<()> {
         let dir = self.inodes.get(ino)?;
-        self.each_name(&dir, cookie, |listed, name, _| {
-            let is_dot = matches!(listed.name, b"." | b"..");
-            let attr = match attrs && !is_dot {
-                true => self.listed_attr(&dir, listed.name)?,
-                false => None,
-            };
-            let kind = match (&attr, listed.kind) {
-                (Some(attr), _) => attr.kind,
-                (None, Some(kind)) => kind,
-                (None, None) => match kind_of(&dir.entry, listed.name) {
-                    Some(kind) => kind,
-                    None => return Ok(true),
-                },
-            };
-            let ino = match listed.name {
-                b".." if dir.ino == ROOT => ROOT,
-                _ => self.number(listed.ino),
-            };
-            let more = emit(&DirEntry {
-                ino: attr.map_or(ino, |attr| attr.ino),
-                kind,
-                name,
-                cookie: listed.cookie,
-                attr,
-            });
-            if let (false, Some(attr)) = (more, attr) {
-                self.inodes.forget(attr.ino, 1);
-            }
-            Ok(more)
-        })
+        self.each_name(
+            &dir,
+            cookie,
+            |_| false,
+            |listed, name, _| {
+                let is_dot = matches!(listed.name, b"." | b"..");
+                let attr = match attrs && !is_dot {
+                    true => self.listed_attr(&dir, listed.name)?,
+                    false => None,
+                };
+                let kind = match (&attr, listed.kind) {
+                    (Some(attr), _) => attr.kind,
+                    (None, Some(kind)) => kind,
+                    (None, None) => match kind_of(&dir.entry, listed.name) {
+                        Some(kind) => kind,
+                        None => return Ok(true),
+                    },
+                };
+                let ino = match listed.name {
+                    b".." if dir.ino == ROOT => ROOT,
+                    _ => self.number(listed.ino),
+                };
+                let more = emit(&DirEntry {
+                    ino: attr.map_or(ino, |attr| attr.ino),
+                    kind,
+                    name,
+                    cookie: listed.cookie,
+                    attr,
+                });
+                if let (false, Some(attr)) = (more, attr) {
+                    self.inodes.forget(attr.ino, 1);
+                }
+                Ok(more)
+            },
+        )
     }
 
     /// The attributes of a listed entry, with a lookup; nothing for what the lookup of its name will
