@@ -19,13 +19,17 @@ const SGID: u16 = 0o2000;
 impl<F: Format> Stacked<F> {
     /// The attributes that the view shows.
     pub(super) fn attr(&self, inode: &Inode<F::Node>) -> Result<Attr> {
-        let stat = inode.entry.stat()?;
+        self.attr_of(inode, &inode.entry.stat()?)
+    }
+
+    /// The attributes that the view shows of an inode with these ones in the lower directory.
+    pub(super) fn attr_of(&self, inode: &Inode<F::Node>, stat: &Statx) -> Result<Attr> {
         let size = match inode.kind {
             Kind::File => self.size_of(inode, stat.stx_size)?,
             Kind::Symlink => inode.target_len(|| self.target_of(inode))?,
             _ => stat.stx_size,
         };
-        Ok(shown(&stat, inode.ino, inode.kind, size))
+        Ok(shown(stat, inode.ino, inode.kind, size))
     }
 
     pub(super) fn target_of(&self, inode: &Inode<F::Node>) -> Result<Vec<u8>> {

@@ -51,11 +51,9 @@ impl<F: Format> Stacked<F> {
         let _claim = self.claim_free(&dir, name)?;
         self.with_name(&dir, (name, &lower), || match new.kind {
             Kind::File => {
-                let (file, temporary) =
-                    make_file(&dir.entry, &rights, &made, self.options.to_write())?;
-                let entry = Entry::of(&file)?;
-                name_file(&dir.entry, &file, temporary.as_deref(), &lower.name)?;
-                self.enter_new(new.kind, entry, made.node, Some(file))
+                let new = make_file(&dir.entry, &rights, &made, self.options.to_write())?;
+                new.give_name(&dir.entry, &lower.name)?;
+                self.enter_new(Kind::File, new.entry, made.node, Some(new.file))
             }
             Kind::Directory => {
                 let entry = self.make_directory(&dir.entry, &rights, &made, &lower.name)?;
@@ -75,12 +73,11 @@ impl<F: Format> Stacked<F> {
         let rights = rights(&dir, caller, new)?;
         self.format.learn(&dir.node, &dir.entry)?;
         let made = self.format.new_node(&dir.node, Kind::File)?;
-        let (file, temporary) = make_file(&dir.entry, &rights, &made, self.options.to_write())?;
-        if let Some(temporary) = temporary {
+        let new = make_file(&dir.entry, &rights, &made, self.options.to_write())?;
+        if let Some(temporary) = new.temporary {
             rustix::fs::unlinkat(&dir.entry, temporary, AtFlags::empty()).map_err(posix)?;
         }
-        let entry = Entry::of(&file)?;
-        self.enter_new(Kind::File, entry, made.node, Some(file))
+        self.enter_new(Kind::File, new.entry, made.node, Some(new.file))
     }
 
     /// Makes a symbolic link.
@@ -215,12 +212,13 @@ impl<F: Format> Stacked<F> {
         node: F::Node,
         file: Option<OwnedFd>,
     ) -> Result<Attr> {
-        let ino = self.number(entry.stat()?.stx_ino);
+        let stat = entry.stat()?;
+        let ino = self.number(stat.stx_ino);
         let inode = self.inodes.enter(Inode::new(ino, kind, entry, node));
         if let Some(file) = file {
             self.inodes.keep(&inode, file, true);
         }
-        self.attr(&inode)
+        self.attr_of(&inode, &stat)
             .inspect_err(|_| self.inodes.forget(ino, 1))
     }
 }
@@ -237,6 +235,18 @@ impl Rights {
         match is_link || self.by_acl {
             true => Ok(()),
             false => entry.chmod(self.mode),
+        }
+    }
+
+    /// As [`Rights::give`], for a file without a name that was made with its mode.
+    fn give_unnamed(&self, entry: &Entry) -> Result<()> {
+        let stat = entry.stat()?;
+        let is_right = stat.stx_uid == self.uid
+            && stat.stx_gid == self.gid
+            && (self.by_acl || stat.stx_mode & 0o7777 == self.mode);
+        match is_right {
+            true => Ok(()),
+            false => self.give(entry),
         }
     }
 
@@ -280,45 +290,67 @@ fn has_default_acl(dir: &Entry) -> Result<bool> {
     }
 }
 
-/// Makes a file without a name; or, where there are no such files, with the temporary name that is
-/// returned.
+/// A file that was made, and is not in the view yet.
+struct NewFile {
+    file: OwnedFd,
+    entry: Entry,
+    /// The name that it has meanwhile, where the lower file system has no files without one.
+    temporary: Option<Vec<u8>>,
+}
+
+impl NewFile {
+    /// Gives a complete file its name.
+    fn give_name(&self, dir: &Entry, name: &[u8]) -> Result<()> {
+        let linked = link(&self.entry.proc_path(), dir, name);
+        match &self.temporary {
+            None => linked,
+            // A link fails where the name is taken, as a rename does not everywhere.
+            Some(temporary) => {
+                let gone = rustix::fs::unlinkat(dir, &temporary[..], AtFlags::empty());
+                linked.and(gone.map_err(posix))
+            }
+        }
+    }
+}
+
+/// Makes a file without a name; or, where there are no such files, with a temporary one.
 fn make_file<N>(
     dir: &Entry,
     rights: &Rights,
     made: &formats::NewNode<N>,
     access: OFlags,
-) -> Result<(OwnedFd, Option<Vec<u8>>)> {
-    let mode = rights.first_mode();
-    let (file, temporary) = match dir.open(b".", OFlags::TMPFILE | access, mode) {
+) -> Result<NewFile> {
+    // Nobody else can open what has no name. Its owner needs permissions to set attributes.
+    let may_set = rights.mode & 0o600 == 0o600;
+    let unnamed_mode = match made.xattrs.is_empty() || may_set {
+        true => Mode::from_raw_mode(u32::from(rights.mode)),
+        false => rights.first_mode(),
+    };
+    let (file, temporary) = match dir.open(b".", OFlags::TMPFILE | access, unnamed_mode) {
         Ok(file) => (file, None),
         Err(Error::NotSupported | Error::IsDirectory | Error::NotFound | Error::Invalid) => {
             let name = temporary::name();
             let flags = OFlags::CREATE | OFlags::EXCL | access;
-            (dir.open(&name, flags, mode)?, Some(name))
+            (dir.open(&name, flags, rights.first_mode())?, Some(name))
         }
         Err(error) => return Err(error),
     };
     let prepared = Entry::of(&file).and_then(|entry| {
         set_xattrs(&entry, made)?;
-        rights.give(&entry)
+        match temporary {
+            None => rights.give_unnamed(&entry)?,
+            Some(_) => rights.give(&entry)?,
+        }
+        Ok(entry)
     });
     if let (Err(_), Some(name)) = (&prepared, &temporary) {
         let _ = rustix::fs::unlinkat(dir, &name[..], AtFlags::empty());
     }
-    prepared.map(|()| (file, temporary))
-}
-
-/// Gives a complete file its name.
-fn name_file(dir: &Entry, file: &OwnedFd, temporary: Option<&[u8]>, name: &[u8]) -> Result<()> {
-    let linked = link(&Entry::of(file)?.proc_path(), dir, name);
-    match temporary {
-        None => linked,
-        // A link fails where the name is taken, as a rename does not everywhere.
-        Some(temporary) => {
-            let gone = rustix::fs::unlinkat(dir, temporary, AtFlags::empty()).map_err(posix);
-            linked.and(gone)
-        }
-    }
+    prepared.map(|entry| NewFile {
+        file,
+        entry,
+        temporary,
+    })
 }
 
 /// Links what is at a path of `/proc/self/fd`.

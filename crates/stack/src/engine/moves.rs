@@ -18,10 +18,10 @@ impl<F: Format> Stacked<F> {
     pub(super) fn remove(&self, parent: Ino, name: &[u8]) -> Result<()> {
         let dir = self.inodes.get(parent)?;
         let _names = dir.io.write();
-        let found = self.find(&dir, name)?;
-        rustix::fs::unlinkat(&dir.entry, &found.lower.name[..], AtFlags::empty()).map_err(posix)?;
+        let lower = self.lower_name(&dir, name)?;
+        rustix::fs::unlinkat(dir.directory()?, &lower.name[..], AtFlags::empty()).map_err(posix)?;
         dir.names.remove(name);
-        self.drop_long_name(&dir, &found.lower);
+        self.drop_long_name(&dir, &lower);
         Ok(())
     }
 

@@ -83,7 +83,7 @@ impl<F: Format> Stacked<F> {
                 self.inodes.enter(Inode::new(ino, kind, entry, node))
             }
         };
-        self.attr(&inode)
+        self.attr_of(&inode, &stat)
             .inspect_err(|_| self.inodes.forget(ino, 1))
     }
 
@@ -92,14 +92,32 @@ impl<F: Format> Stacked<F> {
     /// # Errors
     /// `NotFound`, `NotDirectory`, `NameTooLong`, `Io`.
     pub(super) fn find(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<Found> {
+        match self.sought(dir, name)? {
+            Sought::At(lower) => {
+                let entry = dir.directory()?.entry(&lower.name)?;
+                Ok(Found { lower, entry })
+            }
+            Sought::Listed => self.find_listed(dir, name),
+        }
+    }
+
+    /// The lower name of a name of the view. That there is an entry is known only if a listing found it.
+    ///
+    /// # Errors
+    /// As [`Stacked::find`].
+    pub(super) fn lower_name(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<LowerName> {
+        match self.sought(dir, name)? {
+            Sought::At(lower) => Ok(lower),
+            Sought::Listed => self.find_listed(dir, name).map(|found| found.lower),
+        }
+    }
+
+    fn sought(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<Sought> {
         self.format.learn(&dir.node, &dir.entry)?;
-        let lower = match self.format.lower_name(&dir.node, name)? {
-            Sought::At(lower) if self.is_hidden(&lower.name) => return Err(Error::NotFound),
-            Sought::At(lower) => lower,
-            Sought::Listed => return self.find_listed(dir, name),
-        };
-        let entry = dir.directory()?.entry(&lower.name)?;
-        Ok(Found { lower, entry })
+        match self.format.lower_name(&dir.node, name)? {
+            Sought::At(lower) if self.is_hidden(&lower.name) => Err(Error::NotFound),
+            sought => Ok(sought),
+        }
     }
 
     /// Finds a name by those that are known, or else by a listing. Without other clients the caller has the directory
