@@ -360,3 +360,44 @@ fn three_devices_of_raidz3_may_be_missing() {
     place.ok("pool export tank");
     place.fails(&format!("pool import -d {} tank", place.arg("a")), DEVICE);
 }
+
+/// A device of which a record is damaged stays until that record is deleted.
+#[test]
+fn a_device_is_not_let_go_before_all_of_it_is_copied() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let file = place.pool("tank");
+    let (old, dir) = (file.display(), place.arg("mnt"));
+    place.ok(&format!(
+        "create -o mountpoint={dir} -o compression=off tank/a"
+    ));
+    fs::write(place.path("mnt/f"), [0xa5; 100_000]).unwrap();
+    place.ok("pool export tank");
+    let mut image = fs::read(&file).unwrap();
+    let mut units = image.chunks(4096);
+    let at = units.position(|unit| unit == [0xa5; 4096]).unwrap() * 4096;
+    image[at] ^= 1;
+    fs::write(&file, image).unwrap();
+    place.ok(&format!("pool import -d {old} tank"));
+    let size = fs::metadata(&file).unwrap().len();
+    let new = fs::File::create(place.path("new")).unwrap();
+    new.set_len(size).unwrap();
+    let failed = place.fails(&format!("pool replace -w tank {old} {{DIR}}/new"), DAMAGED);
+    has(&failed, "lacks 1 records");
+    assert_eq!(state_of(&place, "new"), "INCOMPLETE");
+    place.ok("pool wait tank");
+    let status = place.ok("pool status -v tank");
+    has(&status, "lacks 1 records or nodes");
+    has(&status, &format!("{old} stays in the pool"));
+    has(&status, "pool clear tank");
+    has(&status, "tank/a: a record of a file, slot ");
+    fs::remove_file(place.path("mnt/f")).unwrap();
+    place.ok("pool sync tank");
+    place.ok("pool wait -t free tank");
+    place.ok("pool clear tank");
+    place.ok("pool wait tank");
+    assert_eq!(state_of(&place, "new"), "ONLINE");
+    lacks(&place.ok("pool status tank"), &format!("{old}"));
+}

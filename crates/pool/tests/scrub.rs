@@ -2,7 +2,7 @@
 
 mod common;
 
-use block::fault::FaultClock;
+use block::fault::{Fault, FaultClock};
 use common::model::*;
 use common::*;
 use pool::{ArrayKind, RecordPtr, ScrubPhase};
@@ -259,4 +259,48 @@ fn damage_of_the_pools_own_records_is_found_beside_commits() {
     let status = pool.scrub_status();
     assert_eq!((status.errors, status.repaired), (1, 0), "{status:?}");
     assert_eq!((status.damage[0].dataset, status.damage[0].level), (0, 1));
+}
+
+/// What a device fails to read is counted as that, and not as damage: the copy there may be good.
+#[test]
+fn what_cannot_be_read_is_told_from_damage() {
+    let devices = fault_devices(2, &FaultClock::new());
+    let pool = create_mirrors(&devices, &[2]);
+    let dataset = pool.open_dataset(1).unwrap();
+    for slot in 0..20 {
+        put(&pool, &dataset, ArrayKind::Data, slot, slot).unwrap();
+    }
+    pool.commit().unwrap();
+    let [one, two] = [3, 9].map(|slot| at(&dataset.get(ArrayKind::Data, slot).unwrap(), 0));
+    let unreadable = |offset| Fault::BadBytes { offset, len: 4096 };
+    // Of one record a copy is bad and the other is unreadable; of another the other copy is good.
+    devices[0].flip(one, 1);
+    devices[1].inject(unreadable(one));
+    devices[1].inject(unreadable(two));
+    let status = scrub(&pool);
+    assert_eq!((status.errors, status.unreadable), (1, 1), "{status:?}");
+    assert_eq!(status.repaired, 1, "{status:?}");
+    assert!(status.damage[0].is_unreadable && status.damage[0].slot == 3);
+    let errors = |n: usize| pool.devices()[n].errors;
+    assert_eq!((errors(0).read, errors(0).checksum), (0, 0));
+    assert!(
+        errors(1).read > 1 && errors(1).checksum == 0,
+        "{:?}",
+        errors(1)
+    );
+    // The next import knows it.
+    drop((dataset, pool));
+    let pool = open_on(&devices).unwrap();
+    assert_eq!(pool.scrub_status().unreadable, 1);
+    // The device is good again, and the record is repaired.
+    devices[1].heal();
+    let status = scrub(&pool);
+    let counts = (status.errors, status.unreadable, status.repaired);
+    assert_eq!(counts, (0, 0, 1), "{status:?}");
+    assert_eq!(pool.devices()[0].errors.checksum, 1);
+    // Both copies are bad: that is damage.
+    devices.iter().for_each(|device| device.flip(one, 1));
+    let status = scrub(&pool);
+    assert_eq!((status.errors, status.unreadable), (1, 0), "{status:?}");
+    assert_eq!(pool.devices()[1].errors.checksum, 1);
 }

@@ -361,7 +361,7 @@ impl Parts {
         gather(&self.stripe, parts, &mut buf).then_some(buf)
     }
 
-    /// The members that hold something else than their part of `good`.
+    /// The members that hold something else than their part of `good`, or could not be read.
     pub fn bad(&self, good: &[u8]) -> Vec<u64> {
         let expected = contents(&self.stripe, good);
         let differs = |(_, number, bytes): &&(u64, usize, Option<Vec<u8>>)| {
@@ -373,7 +373,13 @@ impl Parts {
 
     /// The members that were read.
     pub fn members(&self) -> impl Iterator<Item = u64> {
-        self.found.iter().map(|(guid, _, _)| *guid)
+        let read = self.found.iter().filter(|(_, _, bytes)| bytes.is_some());
+        read.map(|(guid, _, _)| *guid)
+    }
+
+    /// Whether a member was read.
+    pub fn was_read(&self, guid: u64) -> bool {
+        self.members().any(|member| member == guid)
     }
 }
 

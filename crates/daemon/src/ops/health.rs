@@ -1,6 +1,8 @@
 //! The health of a pool's devices, and advice for the administrator.
 
-use pool::{DeviceInfo, DeviceState, Expandable, Pool, Purpose, Until};
+use pool::{
+    DeviceInfo, DeviceState, Expandable, Pool, Purpose, ResilverStatus, ScrubStatus, Until,
+};
 use protocol::api::DeviceRow;
 
 use crate::state::events::state_name;
@@ -19,6 +21,57 @@ pub(crate) fn end_of_suspension(pool: &Pool) -> String {
             "Repair the device, then run 'strongroom pool export -f {name}' and 'strongroom pool import {name}'."
         ),
         _ => format!("Run 'strongroom pool clear {name}' when the device works."),
+    }
+}
+
+/// A device that lacks something, although the resilver ended.
+pub(crate) fn incomplete<'a>(
+    devices: &'a [DeviceInfo],
+    resilver: &ResilverStatus,
+) -> Option<&'a DeviceInfo> {
+    let mut devices = devices.iter().filter(|_| !resilver.is_running());
+    devices.find(|device| device.state == DeviceState::Resilvering)
+}
+
+/// The problem of data that has no good copy, and what to do.
+pub(crate) fn advice_on_data(
+    pool: &str,
+    devices: &[DeviceInfo],
+    scrub: &ScrubStatus,
+    resilver: &ResilverStatus,
+) -> (Option<String>, Option<String>) {
+    if let Some(new) = incomplete(devices, resilver) {
+        let old = devices.iter().find(|device| device.guid == new.replaces);
+        let stays = old.map_or(String::new(), |old| {
+            format!(" {} stays in the pool until they are copied.", old.path)
+        });
+        let (path, errors) = (&new.path, resilver.progress.errors);
+        return (
+            Some(format!(
+                "{path} lacks {errors} records or nodes, of which the resilver found no good copy.{stays}"
+            )),
+            Some(format!(
+                "Bring back devices that have a copy, or delete what is damaged ('pool status -v' names it). Then \
+                 resilver again: 'strongroom pool clear {pool}'. Or give {path} up: 'strongroom pool detach {pool} \
+                 {path}'."
+            )),
+        );
+    }
+    match scrub {
+        ScrubStatus { errors: 0, .. } => (None, None),
+        scrub if scrub.errors == scrub.unreadable => (
+            Some(
+                "Some data cannot be read, because a device fails. No other good copy was found."
+                    .into(),
+            ),
+            Some(format!(
+                "Repair the device or bring back others that have a copy. Then run 'strongroom pool scrub {pool}'."
+            )),
+        ),
+        _ => (
+            Some("Some data is damaged in every copy.".into()),
+            Some("Restore what is named below from a backup or a snapshot.".into()),
+        ),
     }
 }
 
@@ -103,7 +156,11 @@ pub(crate) fn growth(
 }
 
 /// The devices for a report.
-pub(crate) fn rows(devices: &[DeviceInfo], expandable: &[Expandable]) -> Vec<DeviceRow> {
+pub(crate) fn rows(
+    devices: &[DeviceInfo],
+    expandable: &[Expandable],
+    resilver: &ResilverStatus,
+) -> Vec<DeviceRow> {
     let unused_of = |guid: u64| {
         let found = expandable.iter().find(|device| device.guid == guid);
         found.map_or(0, |device| device.unused)
@@ -119,6 +176,7 @@ pub(crate) fn rows(devices: &[DeviceInfo], expandable: &[Expandable]) -> Vec<Dev
         unused: unused_of(device.guid),
         state: match device.state {
             DeviceState::Online if device.purpose == Purpose::Leaving => "REMOVING",
+            DeviceState::Resilvering if !resilver.is_running() => "INCOMPLETE",
             state => state_name(state),
         }
         .into(),

@@ -445,12 +445,18 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
     let space = pool.space();
     let scrub = pool.scrub_status();
     let suspended = pool.suspended();
-    let damage: Vec<String> = scrub
-        .damage
-        .iter()
-        .map(|damage| describe(active, damage))
-        .collect();
-    let devices = pool.devices();
+    let (devices, resilver) = (pool.devices(), pool.resilver_status());
+    let mut damage: Vec<String> = Vec::new();
+    let of_resilver = match health::incomplete(&devices, &resilver) {
+        Some(_) => &resilver.progress.damage[..],
+        None => &[],
+    };
+    for found in scrub.damage.iter().chain(of_resilver) {
+        let name = describe(active, found);
+        if !damage.contains(&name) {
+            damage.push(name);
+        }
+    }
     let degraded = health::degraded(&devices);
     let (trouble, action) = match &suspended {
         Some(reason) => (
@@ -459,17 +465,15 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
             )),
             Some(health::end_of_suspension(pool)),
         ),
-        None if scrub.errors > 0 => (
-            Some("Some data is damaged in every copy.".to_owned()),
-            Some("Restore what is named below from a backup or a snapshot.".to_owned()),
-        ),
-        None => match health::advice(&pool.name(), &devices) {
-            (None, None) => active.advice_on_reencryption(),
+        None => match health::advice_on_data(&pool.name(), &devices, &scrub, &resilver) {
+            (None, None) => match health::advice(&pool.name(), &devices) {
+                (None, None) => active.advice_on_reencryption(),
+                advice => advice,
+            },
             advice => advice,
         },
     };
     let shared = pool.dedup_info();
-    let resilver = pool.resilver_status();
     let expandable = match suspended {
         Some(_) => Vec::new(),
         None => pool.expandable(),
@@ -478,7 +482,7 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
         None => health::growth(&pool.name(), &devices, &expandable),
         trouble => (trouble, action),
     };
-    let mut rows = health::rows(&devices, &expandable);
+    let mut rows = health::rows(&devices, &expandable, &resilver);
     rows.extend(caches::rows(pool));
     Ok(PoolReport {
         name: pool.name(),
@@ -538,6 +542,7 @@ fn scan_row(scan: &ScrubStatus, waits: Option<String>) -> ScrubRow {
         total: scan.total,
         repaired: scan.repaired,
         errors: scan.errors,
+        unreadable: scan.unreadable,
         waits,
     }
 }
@@ -573,5 +578,9 @@ fn describe(active: &ActivePool, damage: &pool::Damage) -> String {
         (pool::ArrayKind::Pages, 0) => "a page of metadata",
         (pool::ArrayKind::Pages, _) => "many pages of metadata",
     };
-    format!("{dataset}: {what}, slot {}", damage.slot)
+    let why = match damage.is_unreadable {
+        true => ", which a device fails to read",
+        false => "",
+    };
+    format!("{dataset}: {what}, slot {}{why}", damage.slot)
 }

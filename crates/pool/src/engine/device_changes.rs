@@ -1,5 +1,7 @@
 //! Changes to the configuration when devices join, leave or fail.
 
+use std::collections::BTreeSet;
+
 use store::MemberState;
 
 use crate::engine::table::DatasetTable;
@@ -149,11 +151,17 @@ impl DatasetTable {
         }
     }
 
-    /// Marks resilvered members as complete, and removes the members that they replace.
-    pub(crate) fn settle_resilvered(&mut self, commit: &TxgWriter<'_>) -> Replaced {
+    /// Marks resilvered members as complete, and removes the members that they replace. Members that are `lacking`
+    /// something stay as they are: what they replace may be the only one that has it.
+    pub(crate) fn settle_resilvered(
+        &mut self,
+        commit: &TxgWriter<'_>,
+        lacking: &BTreeSet<u64>,
+    ) -> Replaced {
         let store = &commit.core.disk.store;
         for member in store.members() {
-            let is_done = member.state == MemberState::Resilvering;
+            let is_done =
+                member.state == MemberState::Resilvering && !lacking.contains(&member.guid);
             let device = self.config.device(member.guid);
             if let Some(device) =
                 device.filter(|device| is_done && device.state == DeviceState::Resilvering)

@@ -153,7 +153,8 @@ impl Found<'_> {
             let last = last.map_or(0, |(txg, _)| *txg);
             self.root.has_missed(index) || last.saturating_add(1) < self.txg
         };
-        let mut goes_on = config.resilver.is_running();
+        // Of one with errors it is not known any more which members they concern.
+        let mut goes_on = config.resilver.is_running() && config.resilver.progress.errors == 0;
         for (index, device) in config.devices.iter().enumerate() {
             if device.state == DeviceState::Resilvering {
                 let same = before[index].state == device.state

@@ -1,5 +1,7 @@
 //! How far a resilver is, and how that lies in the configuration.
 
+use std::collections::BTreeSet;
+
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -15,6 +17,9 @@ pub struct ResilverStatus {
     pub waits: Option<String>,
     /// When it is tried again, in seconds since 1970.
     pub(crate) waits_till: u64,
+    /// The members that lack something of which no good copy was found. Not stored: a resilver with errors begins
+    /// anew after an import.
+    pub(crate) lacking: BTreeSet<u64>,
     pub(crate) position: Position,
 }
 
@@ -95,6 +100,7 @@ impl ResilverStatus {
             progress,
             waits: None,
             waits_till: 0,
+            lacking: BTreeSet::new(),
             position: Position {
                 stage: match stage {
                     0 => Stage::Headers,

@@ -49,14 +49,16 @@ pub struct ScrubStatus {
     pub total: u64,
     /// Copies rewritten from a whole one.
     pub repaired: u64,
-    /// Records and nodes of which no copy is whole.
+    /// Records and nodes of which no good copy was found.
     pub errors: u64,
-    /// The first of these, since the pool was imported.
+    /// Of these: those with a copy that a device failed to read. That copy may be good.
+    pub unreadable: u64,
+    /// The first of the errors, since the pool was imported.
     pub damage: Vec<Damage>,
     pub(crate) position: Position,
 }
 
-/// A record or node of which no copy is whole.
+/// A record or node of which no good copy was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The dataset or snapshot; 0 for the pool's own records.
@@ -67,6 +69,8 @@ pub struct Damage {
     pub slot: u64,
     /// The level of what is damaged: 0 a record, else a node.
     pub level: u8,
+    /// Whether a device failed to read a copy, which may be good.
+    pub is_unreadable: bool,
 }
 
 /// Where a scrub is.
@@ -131,6 +135,7 @@ impl ScrubStatus {
             total,
             repaired,
             errors,
+            unreadable: 0,
             damage: Vec::new(),
             position: Position {
                 dataset,

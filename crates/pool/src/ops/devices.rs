@@ -137,7 +137,10 @@ impl Pool {
             let mut others = config.devices.iter();
             let taken = others.find(|device| device.replaces == beside && !device.was_spare);
             if let Some(other) = taken.filter(|_| replaces) {
-                let reason = format!("{} is taking its place already", other.path);
+                let reason = format!(
+                    "{0} is taking its place already; replace {0}, or detach it first",
+                    other.path
+                );
                 return Err(Error::of_device(&new.device.name(), reason));
             }
             if config.devices.len() >= DEVICES_MAX {
@@ -418,7 +421,8 @@ impl Pool {
         done
     }
 
-    /// Clears the error counts of all devices, or of one.
+    /// Clears the error counts of all devices, or of one. If a resilver ended and members lack something still, it
+    /// begins again.
     ///
     /// # Errors
     /// As [`Pool::commit`].
@@ -431,13 +435,18 @@ impl Pool {
                 }
             }
             state.config_dirty = true;
+            let mut devices = state.config.devices.iter();
+            let is_lacking = devices.any(|device| device.state == DeviceState::Resilvering);
+            if is_lacking && !state.config.resilver.is_running() {
+                state.devices_changed(commit);
+            }
             log(commit, state, origin, None);
             Ok(())
         })
     }
 
-    /// Ends a resilver: the resilvered members are complete. True if the devices have changed meanwhile, and there
-    /// is more to do.
+    /// Ends a resilver: the resilvered members are complete, but for those that lack something. True if the devices
+    /// have changed meanwhile, and there is more to do.
     pub(crate) fn finish_resilver(&self, mut status: ResilverStatus, round: u64) -> Result<bool> {
         let engine = &self.engine;
         status.progress.phase = ScrubPhase::Finished;
@@ -446,10 +455,14 @@ impl Pool {
             if engine.in_flight.round() != round {
                 return Ok(None);
             }
-            let done = state.settle_resilvered(commit);
+            let done = state.settle_resilvered(commit, &status.lacking);
+            let text = match status.progress.errors {
+                0 => "resilver".to_owned(),
+                errors => format!("resilver, {errors} records were not copied"),
+            };
             state.config.resilver = status;
             state.config_dirty = true;
-            log_own(commit, state, "resilver".into());
+            log_own(commit, state, text);
             Ok(Some(done))
         })?;
         let Some(Replaced { devices, spares }) = replaced else {

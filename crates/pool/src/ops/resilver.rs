@@ -15,7 +15,7 @@ use crate::format::entry::Entry;
 use crate::format::resilver_status::{Position, ResilverStatus, Stage};
 use crate::ops::pool::Pool;
 use crate::ops::removal::RETRY_SECS;
-use crate::ops::scrub::{Step, Task};
+use crate::ops::scrub::{Filling, Step, Task};
 
 impl Pool {
     /// How far the resilver is, or how the last one ended.
@@ -50,11 +50,17 @@ impl Pool {
         let mut position = status.position;
         let mut step = Step {
             pool: self,
-            task: Task::Fill(members.clone()),
+            task: Task::Fill(Filling::new(
+                members.clone(),
+                std::mem::take(&mut status.lacking),
+            )),
             left: budget,
             status: &mut status.progress,
         };
         let outcome = step.resilver(&mut position, &members);
+        if let Task::Fill(filling) = step.task {
+            status.lacking = filling.lacking;
+        }
         status.position = position;
         status.waits = None;
         match &outcome {

@@ -15,7 +15,7 @@ use crate::engine::history::{Origin, log};
 use crate::error::{Error, Result, Until};
 use crate::format::scrub_status::ScrubStatus;
 use crate::ops::pool::Pool;
-use crate::ops::scrub::{Step, Task};
+use crate::ops::scrub::{Examined, Step, Task};
 
 /// How long what began before the failure may take to come to its end.
 const SETTLE_TRIES: usize = 3000;
@@ -141,8 +141,9 @@ impl Step<'_> {
         }
         for dataset in pool.open_datasets() {
             for (array, ptr) in dataset.uncommitted() {
-                if !self.examine(&ptr.place, &|| Ok(true))? {
-                    self.report(dataset.id(), Some(array), 0, 0);
+                let found = self.examine(&ptr.place, &|| Ok(true))?;
+                if found != Examined::Good {
+                    self.report(found, dataset.id(), Some(array), (0, 0));
                 }
             }
         }

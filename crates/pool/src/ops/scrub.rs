@@ -10,14 +10,14 @@ mod examine;
 mod heal;
 mod own;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use store::SegmentId;
 
 use crate::engine::table::head_id;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::array_kind::ArrayKind;
 use crate::format::extent::Extent;
 use crate::format::node::coverage;
@@ -149,10 +149,60 @@ impl Pool {
 pub(crate) enum Task {
     /// Read every copy, on every member that holds everything, and repair bad ones.
     Repair,
-    /// Members that lack it get it: those that may lack what was born after a transaction group.
-    Fill(Vec<(u64, u64)>),
+    /// Members that lack it get it.
+    Fill(Filling),
     /// What lies in a group is copied to others.
     Evacuate(Evacuated),
+}
+
+/// What became of a record or node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Examined {
+    /// What this step is for was done with it.
+    Good,
+    /// Every copy was read, and none is good.
+    Damaged,
+    /// A device failed to read a copy, and no other one is good.
+    Unreadable,
+}
+
+impl Examined {
+    /// What an error says of what could not be read.
+    pub(crate) fn of_loss(error: &Error) -> Examined {
+        match error {
+            Error::Unreadable { .. } => Examined::Unreadable,
+            _ => Examined::Damaged,
+        }
+    }
+}
+
+/// The members that a resilver brings up to date.
+pub(crate) struct Filling {
+    /// Each may lack what was born after a transaction group.
+    members: Vec<(u64, u64)>,
+    /// Those that lack something of which no good copy was found.
+    pub(crate) lacking: BTreeSet<u64>,
+    /// Those that did not get what was examined last.
+    missed: Vec<u64>,
+}
+
+impl Filling {
+    pub(crate) fn new(members: Vec<(u64, u64)>, lacking: BTreeSet<u64>) -> Filling {
+        Filling {
+            members,
+            lacking,
+            missed: Vec::new(),
+        }
+    }
+
+    /// What was reported lately, members lack. Of what is below a node that is lost nobody knows who lacks it.
+    fn note_missed(&mut self) {
+        let missed = std::mem::take(&mut self.missed);
+        match missed.is_empty() {
+            true => self.lacking.extend(self.members.iter().map(|m| m.0)),
+            false => self.lacking.extend(missed),
+        }
+    }
 }
 
 /// What was copied of a group, and is not in the remap table yet.
@@ -275,14 +325,18 @@ impl Step<'_> {
             };
             let pool = self.pool;
             let current = || is_current(pool, id, kind, slot, ptr);
-            if !self.examine(&ptr.place, &current)? && current()? {
-                self.report(id, Some(kind), slot, ptr.level());
+            let found = self.examine(&ptr.place, &current)?;
+            if found != Examined::Good && current()? {
+                self.report(found, id, Some(kind), (slot, ptr.level()));
             }
             Ok(ControlFlow::Continue(()))
         });
         match result {
             // A node that cannot be read hides what is below it; go on behind it.
-            Err(error) if error.is_loss() => Ok(self.skip_damage(id, kind, root, last)),
+            Err(error) if error.is_loss() => {
+                let found = Examined::of_loss(&error);
+                Ok(self.skip_damage(found, (id, kind), root, last))
+            }
             other => other,
         }
     }
@@ -291,8 +345,8 @@ impl Step<'_> {
     /// behind `at`, or not at all, unless the tree is another one.
     fn skip_damage(
         &mut self,
-        id: u64,
-        kind: ArrayKind,
+        found: Examined,
+        (id, kind): (u64, ArrayKind),
         seen: &RecordPtr,
         at: u64,
     ) -> ControlFlow<u64> {
@@ -305,7 +359,8 @@ impl Step<'_> {
         };
         match walk::first_unreadable(&self.pool.engine.disk, &root, at) {
             Some((slot, level)) => {
-                self.report(id, Some(kind), slot, level);
+                self.forget_missed();
+                self.report(found, id, Some(kind), (slot, level));
                 match slot.saturating_add(coverage(level)) {
                     next if next > at => ControlFlow::Break(next),
                     // It hides everything, and was reported before.
@@ -314,7 +369,8 @@ impl Step<'_> {
             }
             // It can be read now, but perhaps not later.
             None if root == *seen => {
-                self.report(id, Some(kind), at, 0);
+                self.forget_missed();
+                self.report(found, id, Some(kind), (at, 0));
                 ControlFlow::Break(at.saturating_add(1))
             }
             // Look again from here.
@@ -322,21 +378,51 @@ impl Step<'_> {
         }
     }
 
-    pub(crate) fn report(&mut self, dataset: u64, array: Option<ArrayKind>, slot: u64, level: u8) {
+    /// What was found is below a node: it is not known which members lack it.
+    pub(crate) fn forget_missed(&mut self) {
+        if let Task::Fill(filling) = &mut self.task {
+            filling.missed.clear();
+        }
+    }
+
+    /// Counts a record or node of which no good copy was found: where it is, and its level.
+    pub(crate) fn report(
+        &mut self,
+        found: Examined,
+        dataset: u64,
+        array: Option<ArrayKind>,
+        (slot, level): (u64, u8),
+    ) {
+        let is_unreadable = found == Examined::Unreadable;
+        if let Task::Fill(filling) = &mut self.task {
+            filling.note_missed();
+        }
         self.status.errors = self.status.errors.saturating_add(1);
-        tracing::warn!(
-            dataset,
-            ?array,
-            slot,
-            level,
-            "scrub found damage that it cannot repair"
-        );
+        let unreadable = u64::from(is_unreadable);
+        self.status.unreadable = self.status.unreadable.saturating_add(unreadable);
+        match is_unreadable {
+            true => tracing::warn!(
+                dataset,
+                ?array,
+                slot,
+                level,
+                "no good copy was found, and a device failed to read one"
+            ),
+            false => tracing::warn!(
+                dataset,
+                ?array,
+                slot,
+                level,
+                "scrub found damage that it cannot repair"
+            ),
+        }
         if self.status.damage.len() < DAMAGE_MAX {
             self.status.damage.push(Damage {
                 dataset,
                 array,
                 slot,
                 level,
+                is_unreadable,
             });
         }
     }

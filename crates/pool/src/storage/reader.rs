@@ -97,7 +97,12 @@ impl Lost {
         }
     }
 
-    fn or(self, other: Lost) -> Lost {
+    /// Whether a device failed to read a copy.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn or(self, other: Lost) -> Lost {
         Lost(self.0.or(other.0))
     }
 

@@ -66,8 +66,8 @@ pub struct DeviceRow {
     /// Bytes that it has besides, since it became larger.
     #[serde(default)]
     pub unused: u64,
-    /// `ONLINE`, `RESILVERING`, `OFFLINE`, `FAULTED` or `MISSING`; `REMOVING` if it is online and its group
-    /// is being removed; of a spare `AVAIL`.
+    /// `ONLINE`, `RESILVERING`, `OFFLINE`, `FAULTED` or `MISSING`; `INCOMPLETE` if a resilver ended that could not
+    /// copy everything to it; `REMOVING` if it is online and its group is being removed; of a spare `AVAIL`.
     pub state: String,
     /// The group that it belongs to; a spare to none.
     pub group: Option<u16>,
@@ -166,6 +166,9 @@ pub struct ScrubRow {
     pub repaired: u64,
     /// Records and nodes that could not be.
     pub errors: u64,
+    /// Of these: those that a device failed to read. A copy on it may be good.
+    #[serde(default)]
+    pub unreadable: u64,
     /// Why it does not go on at the moment.
     pub waits: Option<String>,
 }

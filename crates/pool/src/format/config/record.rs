@@ -131,17 +131,22 @@ impl Config {
         for block in &self.wipe {
             w.u32(*block);
         }
-        if !self.caches.is_empty() || !self.stretches.is_empty() {
+        let unreadable = [self.scrub.unreadable, self.resilver.progress.unreadable];
+        let has_unreadable = unreadable != [0; 2];
+        if !self.caches.is_empty() || !self.stretches.is_empty() || has_unreadable {
             w.u16(self.caches.len() as u16);
             for cache in &self.caches {
                 w.u64(cache.guid).u64(cache.size).text(&cache.path);
             }
         }
-        if !self.stretches.is_empty() {
+        if !self.stretches.is_empty() || has_unreadable {
             w.u16(self.stretches.len() as u16);
             for stretch in &self.stretches {
                 w.u16(stretch.group).u32(stretch.segments);
             }
+        }
+        if has_unreadable {
+            w.u64(unreadable[0]).u64(unreadable[1]);
         }
         w.bytes
     }
@@ -214,6 +219,9 @@ impl Config {
         config.stretches = stretches
             .map(|_| take_stretch(&mut r))
             .collect::<Option<_>>()?;
+        for scan in [&mut config.scrub, &mut config.resilver.progress] {
+            scan.unreadable = r.u64().unwrap_or(0).min(scan.errors);
+        }
         config.stretches_can_be().then_some(config)
     }
 }

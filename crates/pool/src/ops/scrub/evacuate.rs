@@ -7,14 +7,13 @@ use std::io::IoSlice;
 
 use store::{SegmentId, UNIT};
 
-use super::examine::Copies;
-use super::{Step, Task};
+use super::examine::{Copies, Fetch};
+use super::{Examined, Step, Task};
 use crate::engine::dedup;
 use crate::error::{Error, Result};
 use crate::format::extent::{Class, Extent};
 use crate::format::scrub_status::Position;
 use crate::storage::gang::Run;
-use crate::storage::reader::PoolReader;
 
 impl Step<'_> {
     /// Copies what it finds, from where it was. True at the end of the pool.
@@ -46,16 +45,12 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Copies those parts of a record, node or map that lie in the group. False if no copy of it is good.
-    pub(super) fn copy_out(
-        &mut self,
-        copies: &Copies,
-        fetch: &dyn Fn(&PoolReader) -> Option<Vec<u8>>,
-    ) -> Result<bool> {
+    /// Copies those parts of a record, node or map that lie in the group.
+    pub(super) fn copy_out(&mut self, copies: &Copies, fetch: Fetch<'_>) -> Result<Examined> {
         let pool = self.pool;
         let disk = &pool.engine.disk;
         let Task::Evacuate(evacuated) = &mut self.task else {
-            return Ok(true);
+            return Ok(Examined::Good);
         };
         let group = u32::from(evacuated.group);
         let mut wanted: Vec<(Run, Option<SegmentId>)> = Vec::new();
@@ -73,10 +68,11 @@ impl Step<'_> {
         if wanted.is_empty() {
             // Passing over something is work too.
             self.left = self.left.saturating_sub(u64::from(UNIT) / 4);
-            return Ok(true);
+            return Ok(Examined::Good);
         }
-        let Some(good) = fetch(disk) else {
-            return Ok(false);
+        let good = match fetch(disk) {
+            Ok(good) => good,
+            Err(found) => return Ok(found),
         };
         for (run, apart) in wanted {
             let extent = run.extent();
@@ -88,7 +84,7 @@ impl Step<'_> {
                 evacuated.copies.push((extent, pieces));
             }
         }
-        Ok(true)
+        Ok(Examined::Good)
     }
 
     /// Writes the copy of an extent to other groups, in one piece if there is space for that, and not in the

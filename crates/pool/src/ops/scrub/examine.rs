@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 use store::{MemberState, Parts, UNIT};
 
-use super::{Step, Task};
+use super::{Examined, Step, Task};
 use crate::engine::log::{LogReader, RawEntry};
 use crate::error::Result;
+use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
 use crate::format::pointer::{Place, checksum};
 use crate::storage::gang::Run;
-use crate::storage::reader::PoolReader;
+use crate::storage::reader::{Lost, PoolReader};
 
 /// A part of a copy on a member that is to be written.
 struct Part {
     copy: usize,
     guid: u64,
     run: Run,
+    /// Whether it was read, and is not what it should be.
+    is_damaged: bool,
 }
 
 /// What the members hold of a run.
@@ -80,6 +83,18 @@ const COPIES_MAX: usize = 2;
 /// Says whether something is still where it was.
 type Current<'a> = &'a dyn Fn() -> Result<bool>;
 
+/// Reads a good copy, from wherever there is one, or says why there is none.
+pub(super) type Fetch<'a> = &'a dyn Fn(&PoolReader) -> std::result::Result<Vec<u8>, Examined>;
+
+impl From<Lost> for Examined {
+    fn from(lost: Lost) -> Examined {
+        match lost.is_unreadable() {
+            true => Examined::Unreadable,
+            false => Examined::Damaged,
+        }
+    }
+}
+
 impl Step<'_> {
     /// Does what this step is for with the logs of all datasets, as far as they are not replayed or
     /// committed, and with the records that they point to.
@@ -109,7 +124,10 @@ impl Step<'_> {
                 let entry = state.get(dataset.id);
                 Ok(entry.is_some_and(|entry| entry.log.points_to(dataset.log.chain, &place)))
             };
-            self.examine(&place, &waits)?;
+            let found = self.examine(&place, &waits)?;
+            if found != Examined::Good && waits()? {
+                self.report(found, dataset.id, Some(ArrayKind::Data), (0, 0));
+            }
         }
         Ok(())
     }
@@ -159,7 +177,9 @@ impl Step<'_> {
             for guid in parts.bad(bytes) {
                 store.write_part(guid, entry.segment, offset, bytes)?;
                 if let Task::Repair = self.task {
-                    store.count_damage(guid);
+                    if parts.was_read(guid) {
+                        store.count_damage(guid);
+                    }
                     self.status.repaired = self.status.repaired.saturating_add(1);
                 }
             }
@@ -167,17 +187,20 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Does what this step is for with a record or node, if what points to it is still `current`. False if
-    /// no copy of it is good.
-    pub(crate) fn examine(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
-        if place.is_gang() && !self.examine_map(place, current)? {
-            return Ok(false);
+    /// Does what this step is for with a record or node, if what points to it is still `current`.
+    pub(crate) fn examine(&mut self, place: &Place, current: Current<'_>) -> Result<Examined> {
+        self.forget_missed();
+        if place.is_gang() {
+            let map = self.examine_map(place, current)?;
+            if map != Examined::Good {
+                return Ok(map);
+            }
         }
         let is_good = |bytes: &[u8]| checksum(bytes) == place.checksum;
         let fetch = |disk: &PoolReader| {
             let mut buf = vec![0; place.disk_size() as usize];
-            let fetched = disk.fetch(place, &mut buf, &mut |bytes| is_good(bytes));
-            fetched.is_ok().then_some(buf)
+            disk.fetch(place, &mut buf, &mut |bytes| is_good(bytes))?;
+            Ok(buf)
         };
         let disk = Arc::clone(&self.pool.engine.disk);
         let runs = || {
@@ -189,17 +212,27 @@ impl Step<'_> {
     }
 
     /// Examines a gang map. Every copy of it is one unit.
-    fn examine_map(&mut self, place: &Place, current: Current<'_>) -> Result<bool> {
-        let disk = std::sync::Arc::clone(&self.pool.engine.disk);
-        let good = |addr| Some(disk.read_map(place, &addr).ok()?.1);
-        let good = place.copies().find_map(good);
+    fn examine_map(&mut self, place: &Place, current: Current<'_>) -> Result<Examined> {
+        let disk = Arc::clone(&self.pool.engine.disk);
+        let (mut good, mut lost) = (None, Lost::default());
+        for addr in place.copies() {
+            match disk.read_map(place, &addr) {
+                Ok((_, bytes)) => {
+                    good = Some(bytes);
+                    break;
+                }
+                Err(why) => lost = lost.or(why),
+            }
+        }
+        let lost = Examined::from(lost);
         let runs = || {
             let copies = place.copy_numbers();
             copies.map(|copy| Ok((copy, vec![Run::of_map(&place.addr[copy])])))
         };
         let find = || Copies::find(&disk, runs());
         let is_good = |bytes: &[u8]| good.as_deref() == Some(bytes);
-        self.work(place.birth(), &find, &is_good, &|_| good.clone(), current)
+        let fetch = |_: &PoolReader| good.clone().ok_or(lost);
+        self.work(place.birth(), &find, &is_good, &fetch, current)
     }
 
     fn work(
@@ -207,23 +240,24 @@ impl Step<'_> {
         birth: u64,
         find: &dyn Fn() -> Result<Copies>,
         is_good: &dyn Fn(&[u8]) -> bool,
-        fetch: &dyn Fn(&PoolReader) -> Option<Vec<u8>>,
+        fetch: Fetch<'_>,
         current: Current<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Examined> {
         loop {
             let copies = match find() {
                 // Its place is unknown.
-                Err(error) if error.is_loss() => return Ok(false),
+                Err(error) if error.is_loss() => return Ok(Examined::of_loss(&error)),
                 copies => copies?,
             };
             let done = match &self.task {
-                Task::Fill(members) => {
+                Task::Fill(filling) => {
                     let birth = match copies.is_moved {
                         true => birth.max(self.moved_till()),
                         false => birth,
                     };
                     let lack_it = |&&(_, from): &&(u64, u64)| from < birth;
-                    let members: Vec<u64> = members.iter().filter(lack_it).map(|m| m.0).collect();
+                    let members = filling.members.iter();
+                    let members: Vec<u64> = members.filter(lack_it).map(|m| m.0).collect();
                     self.fill(&members, &copies, fetch, current)?
                 }
                 Task::Repair => self.repair(&copies, is_good, fetch, current)?,
@@ -248,9 +282,9 @@ impl Step<'_> {
         &mut self,
         members: &[u64],
         copies: &Copies,
-        fetch: &dyn Fn(&PoolReader) -> Option<Vec<u8>>,
+        fetch: Fetch<'_>,
         current: Current<'_>,
-    ) -> Result<Option<bool>> {
+    ) -> Result<Option<Examined>> {
         let disk = &self.pool.engine.disk;
         let mut parts = Vec::new();
         for (copy, run) in copies.each_run() {
@@ -263,17 +297,24 @@ impl Step<'_> {
                 copy,
                 guid,
                 run: run.clone(),
+                is_damaged: false,
             }));
         }
         if parts.is_empty() {
             // Passing over something is work too.
             self.left = self.left.saturating_sub(u64::from(UNIT));
-            return Ok(Some(true));
+            return Ok(Some(Examined::Good));
         }
         let bytes: usize = parts.iter().map(|part| part.run.bytes.len()).sum();
         self.left = self.left.saturating_sub(bytes as u64);
-        let Some(good) = fetch(disk) else {
-            return Ok(Some(false));
+        let good = match fetch(disk) {
+            Ok(good) => good,
+            Err(found) => {
+                if let Task::Fill(filling) = &mut self.task {
+                    filling.missed = parts.iter().map(|part| part.guid).collect();
+                }
+                return Ok(Some(found));
+            }
         };
         let Some(written) = self.write(&parts, copies, &good, current)? else {
             return Ok(None);
@@ -281,7 +322,7 @@ impl Step<'_> {
         if written > 0 {
             self.status.repaired = self.status.repaired.saturating_add(bytes as u64);
         }
-        Ok(Some(true))
+        Ok(Some(Examined::Good))
     }
 
     /// Reads it on every member that holds everything, and rewrites what is bad. `None` if it is somewhere
@@ -290,9 +331,9 @@ impl Step<'_> {
         &mut self,
         copies: &Copies,
         is_good: &dyn Fn(&[u8]) -> bool,
-        fetch: &dyn Fn(&PoolReader) -> Option<Vec<u8>>,
+        fetch: Fetch<'_>,
         current: Current<'_>,
-    ) -> Result<Option<bool>> {
+    ) -> Result<Option<Examined>> {
         let disk = Arc::clone(&self.pool.engine.disk);
         let store = &disk.store;
         let mut found = Vec::new();
@@ -300,15 +341,23 @@ impl Step<'_> {
             let online = MemberState::Online;
             let parts = store.read_parts(run.segment, run.offset, run.bytes.len(), online);
             let Ok(parts) = parts else {
-                return Ok((copies.generation == disk.remap.generation()).then_some(false));
+                // There is no such place: what points there is damaged.
+                let is_same = copies.generation == disk.remap.generation();
+                return Ok(is_same.then_some(Examined::Damaged));
             };
             self.count(parts.bytes());
             let run = run.clone();
             found.push(Found { copy, run, parts });
         }
-        let Some(good) = whole(&found, is_good).or_else(|| fetch(&disk)) else {
-            self.blame(&found, current)?;
-            return Ok(Some(false));
+        let good = match whole(&found, is_good).map_or_else(|| fetch(&disk), Ok) {
+            Ok(good) => good,
+            Err(why) => {
+                // The failed reads are counted. Of the rest it is not known what is bad.
+                if why == Examined::Damaged {
+                    self.blame(&found, current)?;
+                }
+                return Ok(Some(why));
+            }
         };
         let bad = found.iter().flat_map(|Found { copy, run, parts }| {
             let bad = parts.bad(&good[run.bytes.clone()]).into_iter();
@@ -316,17 +365,18 @@ impl Step<'_> {
                 copy: *copy,
                 guid,
                 run: run.clone(),
+                is_damaged: parts.was_read(guid),
             })
         });
         let bad: Vec<Part> = bad.collect();
         if bad.is_empty() {
-            return Ok(Some(true));
+            return Ok(Some(Examined::Good));
         }
         let Some(written) = self.write(&bad, copies, &good, current)? else {
             return Ok(None);
         };
         self.status.repaired = self.status.repaired.saturating_add(written as u64);
-        Ok(Some(true))
+        Ok(Some(Examined::Good))
     }
 
     /// Counts damage that cannot be repaired.
@@ -362,17 +412,19 @@ impl Step<'_> {
             return Ok(None);
         }
         let store = &engine.disk.store;
-        let mut copies = BTreeSet::new();
-        for Part { copy, guid, run } in parts {
+        let (mut copies, mut damaged) = (BTreeSet::new(), BTreeSet::new());
+        for part in parts {
+            let run = &part.run;
             let bytes = &good[run.bytes.clone()];
-            store.write_part(*guid, run.segment, run.offset, bytes)?;
-            copies.insert((*copy, *guid));
+            store.write_part(part.guid, run.segment, run.offset, bytes)?;
+            copies.insert((part.copy, part.guid));
+            if part.is_damaged {
+                damaged.insert((part.copy, part.guid));
+            }
         }
-        if let Task::Repair = self.task {
-            copies
-                .iter()
-                .for_each(|(_, guid)| store.count_damage(*guid));
-        }
+        damaged
+            .iter()
+            .for_each(|(_, guid)| store.count_damage(*guid));
         Ok(Some(copies.len()))
     }
 }

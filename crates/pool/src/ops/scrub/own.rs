@@ -2,7 +2,7 @@
 
 use store::{HeaderCheck, Store};
 
-use super::{Step, Task};
+use super::{Examined, Step, Task};
 use crate::engine::deadlist;
 use crate::error::Result;
 use crate::format::pointer::RecordPtr;
@@ -107,8 +107,9 @@ impl Step<'_> {
             // A commit may have freed it meanwhile. What cannot be looked up is damaged itself.
             let current = || own.has(pool, slot, &ptr).unwrap_or(true);
             let mendable = || Ok(own.has(pool, slot, &ptr).unwrap_or(false));
-            if !self.examine(&ptr.place, &mendable)? && current() {
-                self.report(0, None, slot, ptr.level());
+            let examined = self.examine(&ptr.place, &mendable)?;
+            if examined != Examined::Good && current() {
+                self.report(examined, 0, None, (slot, ptr.level()));
             }
         }
         Ok(())
@@ -123,8 +124,9 @@ impl Step<'_> {
             found.push((own, slot, *ptr));
             Ok(())
         });
-        if visited.is_err() {
-            self.report(0, None, 0, root.level());
+        if let Err(error) = visited {
+            self.forget_missed();
+            self.report(Examined::of_loss(&error), 0, None, (0, root.level()));
         }
         Ok(())
     }
@@ -144,7 +146,7 @@ impl Step<'_> {
         self.count(examined as usize);
         self.status.repaired += repaired;
         for _ in 0..lost {
-            self.report(0, None, 0, 0);
+            self.report(Examined::Damaged, 0, None, (0, 0));
         }
         Ok(())
     }

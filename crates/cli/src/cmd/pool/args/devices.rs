@@ -108,6 +108,11 @@ pub(crate) struct PoolDetach {
 /// The new device is resilvered, and then the old device leaves the pool. The old device may be missing.
 /// Without NEW, the device that is now at the same path replaces the old one.
 ///
+/// If no good copy is found of a record, the old device stays, and the new device is INCOMPLETE: the old device may
+/// be the only one that has this record. Another resilver begins when a device is back, when the pool is imported,
+/// and with 'pool clear'. Data that is damaged in every copy must be deleted first; 'pool status -v' names it.
+/// To give the new device up, detach it. To use another one in its place, replace it.
+///
 /// NEW can be a spare of the pool. In the place of a device that is offline, faulted or missing it stands in: it is
 /// a spare again when that device is back, or when you detach the spare. If you detach the old device instead, the
 /// spare stays for good. A device that works leaves the pool when the spare holds all data.
@@ -124,7 +129,8 @@ EXAMPLES
 
 EXIT CODES
   2 if the new device is too small, or the old one is being replaced already; 3 if there is no
-  such pool or device; 4 if the new device holds data and -f is not given; 5 if it is in use.")]
+  such pool or device; 4 if the new device holds data and -f is not given; 5 if it is in use; 9 if
+  the new device lacks something at the end (-w).")]
 pub(crate) struct PoolReplace {
     /// Use the new device even if it holds data, which is lost
     #[arg(short)]
@@ -256,7 +262,8 @@ pub(crate) struct PoolRemove {
 
 /// Clear the error counts of devices, and use failed devices again
 ///
-/// A faulted device is resilvered. If it fails again, it is faulted again.
+/// A faulted device is resilvered. If it fails again, it is faulted again. A device that is INCOMPLETE is resilvered
+/// again.
 ///
 /// If the devices of a suspended pool work again, the pool continues: the refused writes are repeated now. Mounts
 /// and exports stay. If a device still fails, the command names it and changes nothing. If a device has lost data

@@ -342,8 +342,10 @@ pub(crate) enum PoolColumn {
 ///
 /// Says what is wrong, what that means and what to do. READ counts failed reads, WRITE counts failed writes
 /// and flushes, CKSUM counts copies with a wrong checksum. Damage is data that neither another copy nor a
-/// retry could repair. -v lists the damaged files and datasets, as far as their names are known without a
-/// key. UNAVAIL is a pool that was in use here and could not be imported when the daemon started.
+/// retry could repair. Data is unreadable if a device fails to read a copy of it, which may be good. -v lists
+/// the damaged and unreadable files and datasets, as far as their names are known without a key. UNAVAIL is a pool
+/// that was in use here and could not be imported when the daemon started. INCOMPLETE is a device that lacks data
+/// of which the resilver found no good copy: see 'help pool replace'.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -364,7 +366,8 @@ JSON
     \"expandable\", \"dedupratio\", \"freeing\", \"read_only\", \"txg\",
     \"devices\": [{\"path\", \"guid\", \"size\", \"unused\", \"state\", \"group\", \"replaces\",
     \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
-    \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\"},
+    \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\",
+      \"unreadable\": how many of the errors a device failed to read},
     \"scrub_late\": null or what to do about a scrub that is too long ago,
     \"resilver\": as scrub, and \"waits\": null or the reason why it waits,
     \"removal\": {\"state\", \"name\", \"started\", \"ended\", \"total\", \"left\", \"waits\"} or null,

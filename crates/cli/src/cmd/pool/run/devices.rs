@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use protocol::api::{DeviceChange, DeviceGroup, PoolDevices, command};
+use protocol::api::{DeviceChange, DeviceGroup, Failure, FailureKind, PoolDevices, command};
 use protocol::device_name::DeviceName;
 
 use crate::cmd::pool::args::{Activity, Pool};
-use crate::cmd::pool::run::wait::until_ended;
+use crate::cmd::pool::run::wait::{INCOMPLETE, until_ended};
 use crate::outcome::{Result, call_quiet};
 use crate::session::{Session, device_path, is_path, usage};
 
@@ -28,7 +28,17 @@ pub(super) fn run(args: Pool, session: &mut Session) -> Result {
     };
     let done = call_quiet(session, command)?;
     if let Some(activity) = awaited {
-        until_ended(&pool, activity, session)?;
+        let report = until_ended(&pool, activity, session)?;
+        let mut devices = report.devices.iter();
+        if let Some(device) = devices.find(|device| device.state == INCOMPLETE) {
+            return Err(Failure {
+                kind: FailureKind::Damaged,
+                message: format!(
+                    "the resilver of '{pool}' ended, and {} lacks {} records: strongroom pool status -v {pool}",
+                    device.path, report.resilver.errors
+                ),
+            });
+        }
     }
     Ok(done)
 }

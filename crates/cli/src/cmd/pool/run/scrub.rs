@@ -45,8 +45,22 @@ pub(super) fn run(args: PoolScrub, session: &mut Session) -> Result {
 
 /// What was wrong, if something was.
 fn failure(report: &PoolReport) -> Option<Failure> {
-    let ScrubRow { state, errors, .. } = &report.scrub;
+    let ScrubRow {
+        state,
+        errors,
+        unreadable,
+        ..
+    } = &report.scrub;
     let name = &report.name;
+    if *errors > 0 && errors == unreadable {
+        return Some(Failure {
+            kind: FailureKind::Damaged,
+            message: format!(
+                "the scrub of '{name}' found {errors} records that a device fails to read: \
+                 strongroom pool status -v {name}"
+            ),
+        });
+    }
     if *errors > 0 {
         return Some(Failure {
             kind: FailureKind::Damaged,

@@ -7,6 +7,7 @@ use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, command};
 
 use super::repeat;
 use super::tree::{self, Line};
+use super::wait::INCOMPLETE;
 use crate::cmd::pool::args::PoolStatus;
 use crate::outcome::Result;
 use crate::session::{Session, answer};
@@ -130,10 +131,10 @@ fn scans(pool: &PoolReport, now: u64) -> Vec<String> {
             lines
         }
         "finished" if is_newer => vec![format!(
-            "resilvered {} in {} with {} errors on {}",
+            "resilvered {} in {} with {} on {}",
             size::human(resilver.repaired),
             time::duration(resilver.ended.saturating_sub(resilver.started)),
-            resilver.errors,
+            errors_in(resilver),
             time::second(resilver.ended)
         )],
         _ => scan(scrub, now),
@@ -154,9 +155,9 @@ fn resilvering(resilver: &ScrubRow, now: u64) -> Vec<String> {
         ),
         speed(resilver, elapsed),
         format!(
-            "{} resilvered, {} errors, {} done",
+            "{} resilvered, {}, {} done",
             size::human(resilver.repaired),
-            resilver.errors,
+            errors_in(resilver),
             percent(resilver.examined, resilver.total)
         ),
     ];
@@ -209,18 +210,18 @@ fn scan(scrub: &ScrubRow, now: u64) -> Vec<String> {
                 format!("scrub in progress since {}", time::second(scrub.started)),
                 speed(scrub, elapsed),
                 format!(
-                    "{} repaired, {} errors, {} done",
+                    "{} repaired, {}, {} done",
                     copies(scrub.repaired),
-                    scrub.errors,
+                    errors_in(scrub),
                     percent(scrub.examined, scrub.total)
                 ),
             ]
         }
         "finished" => vec![format!(
-            "scrub repaired {} in {} with {} errors on {}",
+            "scrub repaired {} in {} with {} on {}",
             copies(scrub.repaired),
             time::duration(scrub.ended.saturating_sub(scrub.started)),
-            scrub.errors,
+            errors_in(scrub),
             time::second(scrub.ended)
         )],
         "stopped" => vec![format!("scrub stopped on {}", time::second(scrub.ended))],
@@ -229,13 +230,20 @@ fn scan(scrub: &ScrubRow, now: u64) -> Vec<String> {
             format!("scrub paused since {}", time::second(scrub.ended)),
             format!("scrub started on {}", time::second(scrub.started)),
             format!(
-                "{} repaired, {} errors, {} done",
+                "{} repaired, {}, {} done",
                 copies(scrub.repaired),
-                scrub.errors,
+                errors_in(scrub),
                 percent(scrub.examined, scrub.total)
             ),
         ],
         _ => vec!["none requested".into()],
+    }
+}
+
+fn errors_in(scan: &ScrubRow) -> String {
+    match scan.unreadable {
+        0 => format!("{} errors", scan.errors),
+        unreadable => format!("{} errors ({unreadable} unreadable)", scan.errors),
     }
 }
 
@@ -318,17 +326,38 @@ fn errors(pool: &PoolReport, verbose: bool) -> String {
         (_, true) if !pool.damage.is_empty() => {
             let names = pool.damage.iter().map(|name| text::in_a_cell(name));
             let lines = names.map(|name| format!("\t{name}\n"));
-            format!(
-                "errors: Permanent errors have been found in:\n\n{}",
-                lines.collect::<String>()
-            )
+            let what = match unreadable_of(pool) {
+                0 => "Permanent errors have been found in",
+                _ => "No good copy was found of",
+            };
+            format!("errors: {what}:\n\n{}", lines.collect::<String>())
         }
-        (errors, _) => format!("errors: {errors} data errors, use '-v' for a list\n"),
+        (errors, _) => match unreadable_of(pool) {
+            0 => format!("errors: {errors} data errors, use '-v' for a list\n"),
+            unreadable => format!(
+                "errors: {errors} data errors, {unreadable} of them because a device fails to read, \
+                 use '-v' for a list\n"
+            ),
+        },
     }
 }
 
+/// The scans whose errors still count: a resilver that did not bring everything to a device.
+fn scans_with_errors(pool: &PoolReport) -> impl Iterator<Item = &ScrubRow> {
+    let mut devices = pool.devices.iter();
+    let is_incomplete = devices.any(|device| device.state == INCOMPLETE);
+    let resilver = is_incomplete.then_some(&pool.resilver);
+    std::iter::once(&pool.scrub).chain(resilver)
+}
+
 fn errors_of(pool: &PoolReport) -> u64 {
-    (pool.damage.len() as u64).max(pool.scrub.errors)
+    let counts = scans_with_errors(pool).map(|scan| scan.errors);
+    counts.fold(pool.damage.len() as u64, u64::max)
+}
+
+fn unreadable_of(pool: &PoolReport) -> u64 {
+    let counts = scans_with_errors(pool).map(|scan| scan.unreadable);
+    counts.fold(0, u64::max)
 }
 
 #[cfg(test)]

@@ -14,6 +14,9 @@ use crate::show::table::{self, Column};
 use crate::show::{size, text};
 use crate::terminal;
 
+/// The state of a device that lacks something after the resilver.
+pub(super) const INCOMPLETE: &str = "INCOMPLETE";
+
 const POLL: Duration = Duration::from_millis(250);
 
 pub(super) fn run(args: PoolWait, session: &mut Session) -> Result {
@@ -129,7 +132,11 @@ fn is_under_way(activity: Activity, pool: &PoolReport) -> bool {
             let removal = pool.removal.as_ref();
             removal.is_some_and(|removal| removal.state == "running")
         }
-        Activity::Replace => pool.devices.iter().any(|device| device.replaces.is_some()),
+        // A replacement that lacks something waits for the administrator.
+        Activity::Replace => {
+            let mut devices = pool.devices.iter();
+            devices.any(|device| device.replaces.is_some() && device.state != INCOMPLETE)
+        }
         Activity::Resilver => is_resilvering(),
         Activity::Scrub => pool.scrub.state == "running",
     }

@@ -29,6 +29,7 @@ fn no_scan() -> ScrubRow {
         total: 0,
         repaired: 0,
         errors: 0,
+        unreadable: 0,
         waits: None,
     }
 }
