@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use common::*;
@@ -27,7 +28,7 @@ const LOGGED: Files = &[
     ("in the log too", 700),
 ];
 
-const POOLS: [Golden; 12] = [
+const POOLS: [Golden; 13] = [
     Golden {
         name: "log",
         devices: &["a"],
@@ -94,6 +95,12 @@ const POOLS: [Golden; 12] = [
         devices: &["a"],
         features: &["owners"],
         datasets: &[("fs", &[("anns", 40_000), ("roots", 20_000)])],
+    },
+    Golden {
+        name: "file-flags",
+        devices: &["a"],
+        features: &["file-flags"],
+        datasets: &[("fs", &[("a", 20_000), ("d", 20_000), ("i", 20_000)])],
     },
     Golden {
         name: "cache",
@@ -213,6 +220,13 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
         if golden.name == "owners" {
             let counted = place.ok("userspace -n -p -H -o name,used,quota golden/fs");
             has(&counted, "1001\t40960\t1048576\n");
+        }
+        if golden.name == "file-flags" {
+            let file = |name: &str| place.path("mnt/fs").join(name);
+            let append = |name| fs::OpenOptions::new().append(true).open(file(name));
+            assert!(fs::write(file("i"), "x").is_err() && fs::remove_file(file("a")).is_err());
+            assert!(append("i").unwrap().write_all(b"x").is_err());
+            assert!(append("a").unwrap().write_all(b"").is_ok());
         }
         if golden.name == "cache" {
             let status = place.ok("pool status golden");

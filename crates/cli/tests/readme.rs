@@ -100,6 +100,11 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ),
     (
         "GUIDE.md",
+        "chattr +i /tank/home/ledger      # immutable: nothing changes it, not even root",
+        Root("touch /tank/home/ledger /tank/home/log; mkdir /tank/home/scratch"),
+    ),
+    (
+        "GUIDE.md",
         "strongroom set quota=20G tank/home",
         Root(""),
     ),

@@ -133,6 +133,13 @@ pub(crate) const FLAG_DEFAULT_ACL: u8 = 4;
 /// There is an access ACL.
 pub(crate) const FLAG_ACCESS_ACL: u8 = 8;
 
+/// Nothing changes it (`chattr +i`).
+pub(crate) const FLAG_IMMUTABLE: u8 = 0x10;
+/// Things are only added to it (`chattr +a`).
+pub(crate) const FLAG_APPEND_ONLY: u8 = 0x20;
+/// Programs that make backups leave it out (`chattr +d`).
+pub(crate) const FLAG_NO_DUMP: u8 = 0x40;
+
 /// A time on disk.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pool::Entry;
 use vfs::{
-    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, ReadPieces,
-    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time,
+    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Flags, Ino, Kind, NewNode, ROOT,
+    ReadPieces, RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time,
 };
 
 use crate::core::Dataset;
@@ -243,6 +243,18 @@ impl FileSystem for SnapshotDirFs {
         ino >> TREE_BITS == CONTROL
     }
 
+    /// As the kernel keeps it: 32 bits.
+    fn generation(&self, found: &Attr) -> u64 {
+        let (tree, born) = (found.ino >> TREE_BITS, self.head.generation(found));
+        let id = match tree {
+            HEAD | CONTROL => 0,
+            // In another mount the number may be that of another snapshot, with the same inode.
+            _ => self.snapshots.get(tree).map_or(0, |dataset| dataset.id()),
+        };
+        let mixed = (born ^ id.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed >> 32
+    }
+
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         match self.place(ino)? {
             Place::Head(ino) => self.head.getattr(ino),
@@ -253,6 +265,18 @@ impl FileSystem for SnapshotDirFs {
 
     fn setattr(&self, caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
         self.head.setattr(caller, self.head_ino(ino)?, set)
+    }
+
+    fn flags(&self, ino: Ino) -> Result<Flags> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.flags(ino),
+            Place::Control => Ok(Flags::default()),
+            Place::Snapshot(dataset, ino, _) => dataset.flags(ino),
+        }
+    }
+
+    fn set_flags(&self, ino: Ino, flags: Flags) -> Result<()> {
+        self.head.set_flags(self.head_ino(ino)?, flags)
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {

@@ -8,7 +8,7 @@ use block::fault::FaultClock;
 use common::*;
 use dataset::{Dataset, SNAPSHOT_DIR, Settings, SnapshotDirFs};
 use pool::{Entry, Pool};
-use vfs::{Error, FileSystem, Ino, Kind, NewNode, ROOT};
+use vfs::{Attr, Error, FileSystem, Ino, Kind, NewNode, ROOT};
 
 /// More than there are numbers for open snapshots.
 const OFTEN: usize = 40_000;
@@ -92,4 +92,35 @@ fn looking_up_and_forgetting_do_not_disturb_each_other() {
             });
         }
     });
+}
+
+/// What file handles are made of: they name an inode, and tell apart what its number has been.
+#[test]
+fn inodes_are_found_by_number_and_generations_tell_them_apart() {
+    let (pool, mounted) = mounted();
+    let found = mounted.lookup(ROOT, b"a").unwrap();
+    assert_eq!(mounted.lookup(found.ino, b"."), Ok(found));
+    let in_snapshot = |name| {
+        let root = look_up(&mounted, name);
+        mounted.lookup(root, b"a").unwrap()
+    };
+    let (a, b) = (in_snapshot("a"), in_snapshot("b"));
+    assert_eq!(a.btime, b.btime);
+    assert_eq!(mounted.lookup(b.ino, b"."), Ok(b));
+    let generations = [found, a, b].map(|attr| mounted.generation(&attr) as u32);
+    assert!(generations[0] != generations[1] && generations[1] != generations[2]);
+    // It is in use and has no name any more.
+    mounted.unlink(ROOT, b"a").unwrap();
+    assert_eq!(mounted.lookup(found.ino, b"."), Err(Error::Stale));
+    mounted.forget(found.ino, 2);
+    assert_eq!(mounted.lookup(found.ino, b"."), Err(Error::Stale));
+    assert_eq!(mounted.lookup(9999, b"."), Err(Error::Stale));
+    // A number that is given out again, as after a rollback, is another inode by its time of birth.
+    let again = Attr {
+        btime: mounted.head().getattr(ROOT).unwrap().btime,
+        ..found
+    };
+    assert_ne!(mounted.generation(&again) as u32, generations[0]);
+    drop(mounted);
+    assert_clean(&pool);
 }

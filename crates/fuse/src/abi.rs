@@ -95,6 +95,12 @@ wire! {
         fh_in: u64, off_in: u64, nodeid_out: u64, fh_out: u64, off_out: u64, len: u64, flags: u64,
     }
     CopyFileRangeOut: 8 { bytes_copied: u64, }
+    IoctlIn: 32 { fh: u64, flags: u32, cmd: u32, arg: u64, in_size: u32, out_size: u32, }
+    IoctlOut: 16 { result: i32, flags: u32, in_iovs: u32, out_iovs: u32, }
+    /// `struct fsxattr` of `linux/fs.h`.
+    FsXattr: 28 {
+        xflags: u32, extsize: u32, nextents: u32, projid: u32, cowextsize: u32, pad: [u32; 2],
+    }
     SxTime: 16 { tv_sec: i64, tv_nsec: u32, reserved: i32, }
     /// `struct statx`.
     Statx: 256 {
@@ -163,6 +169,7 @@ pub(crate) mod op {
         CREATE = 35,
         INTERRUPT = 36,
         DESTROY = 38,
+        IOCTL = 39,
         NOTIFY_REPLY = 41,
         BATCH_FORGET = 42,
         FALLOCATE = 43,
@@ -180,6 +187,7 @@ pub(crate) mod op {
 /// Flags of the handshake; those above 32 travel in `flags2`.
 pub(crate) mod init {
     pub(crate) const ASYNC_READ: u64 = 1 << 0;
+    pub(crate) const EXPORT_SUPPORT: u64 = 1 << 4;
     pub(crate) const BIG_WRITES: u64 = 1 << 5;
     pub(crate) const DONT_MASK: u64 = 1 << 6;
     pub(crate) const DO_READDIRPLUS: u64 = 1 << 13;
@@ -197,6 +205,7 @@ pub(crate) mod init {
     pub(crate) const SETXATTR_EXT: u64 = 1 << 29;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     pub(crate) const NO_EXPORT_SUPPORT: u64 = 1 << 38;
+    pub(crate) const ALLOW_IDMAP: u64 = 1 << 40;
 }
 
 /// `fuse_setattr_in.valid`.
@@ -218,6 +227,19 @@ pub(crate) mod fopen {
     pub(crate) const KEEP_CACHE: u32 = 1 << 1;
 }
 
+/// Commands of `ioctl`, of `linux/fs.h`.
+pub(crate) mod ioctl {
+    pub(crate) const GETFLAGS: u32 = 0x8008_6601;
+    pub(crate) const SETFLAGS: u32 = 0x4008_6602;
+    /// The same, from a program of 32 bits.
+    pub(crate) const GETFLAGS_32: u32 = 0x8004_6601;
+    pub(crate) const SETFLAGS_32: u32 = 0x4004_6602;
+    pub(crate) const FSGETXATTR: u32 = 0x801c_581f;
+    pub(crate) const FSSETXATTR: u32 = 0x401c_5820;
+    /// Discards free space.
+    pub(crate) const FITRIM: u32 = 0xc018_5879;
+}
+
 /// A notification: contents of an inode are to be written back and forgotten.
 pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
 pub(crate) const NOTIFY_INVAL_ENTRY: i32 = 3;
@@ -229,5 +251,12 @@ pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 pub(crate) const FSYNC_DATASYNC: u32 = 1 << 0;
 /// `fuse_setxattr_in.setxattr_flags`: clear set-group-ID.
 pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;
+/// `stx_attributes`.
+pub(crate) mod statx {
+    pub(crate) const IMMUTABLE: u64 = 0x10;
+    pub(crate) const APPEND: u64 = 0x20;
+    pub(crate) const NODUMP: u64 = 0x40;
+}
+
 /// `STATX_BASIC_STATS | STATX_BTIME`.
 pub(crate) const STATX_MASK: u32 = 0x0fff;

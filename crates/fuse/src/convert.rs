@@ -4,7 +4,9 @@
 //! system goes through its mount, so what the kernel has cached never goes stale, names that do not
 //! exist included. What the file system calls volatile is the exception.
 
-use vfs::{Attr, Fallocate, Kind, NewNode, RenameMode, Seek, SetAttr, SetTime, StatFs, Time};
+use vfs::{
+    Attr, Fallocate, Flags, Kind, NewNode, RenameMode, Seek, SetAttr, SetTime, StatFs, Time,
+};
 
 use crate::abi::{self, fattr};
 
@@ -47,6 +49,9 @@ fn mode(attr: &Attr) -> u32 {
     u32::from(attr.kind.bits()) << 12 | u32::from(attr.mode) & PERMISSIONS
 }
 
+/// A user or group that the kernel does not tell: it has checked itself what depends on that.
+pub(crate) const UNKNOWN_ID: u32 = u32::MAX;
+
 pub(crate) fn attr_out(found: &Attr, valid: Valid) -> abi::AttrOut {
     abi::AttrOut {
         attr_valid: valid.0,
@@ -73,7 +78,12 @@ pub(crate) fn no_entry() -> abi::EntryOut {
     }
 }
 
-pub(crate) fn statx(found: &Attr, valid: Valid) -> abi::StatxOut {
+pub(crate) fn statx(found: &Attr, flags: Flags, valid: Valid) -> abi::StatxOut {
+    let attributes = [
+        (abi::statx::IMMUTABLE, flags.immutable),
+        (abi::statx::APPEND, flags.append_only),
+        (abi::statx::NODUMP, flags.no_dump),
+    ];
     let time = |time: Time| abi::SxTime {
         tv_sec: time.secs,
         tv_nsec: time.nanos,
@@ -84,6 +94,10 @@ pub(crate) fn statx(found: &Attr, valid: Valid) -> abi::StatxOut {
         stat: abi::Statx {
             mask: abi::STATX_MASK,
             blksize: found.blksize,
+            attributes: attributes
+                .iter()
+                .fold(0, |bits, (bit, is_set)| bits | (bit * u64::from(*is_set))),
+            attributes_mask: attributes.iter().fold(0, |bits, (bit, _)| bits | bit),
             nlink: found.nlink,
             uid: found.uid,
             gid: found.gid,

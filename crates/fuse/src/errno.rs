@@ -8,6 +8,8 @@ pub(crate) struct Errno(pub(crate) i32);
 
 impl Errno {
     pub(crate) const IO: Errno = Errno(5);
+    pub(crate) const NOT_PERMITTED: Errno = Errno(1);
+    pub(crate) const NO_SUCH_IOCTL: Errno = Errno(25);
     pub(crate) const RANGE: Errno = Errno(34);
     pub(crate) const INVALID: Errno = Errno(22);
     pub(crate) const NOT_IMPLEMENTED: Errno = Errno(38);

@@ -21,7 +21,7 @@ pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut 
     let crowd = Crowd::new(4);
     let server = Server {
         fs,
-        search: &|_| {},
+        later: &|_| {},
         hears: Hears::Neither,
         crowd: Some(&crowd),
     };

@@ -1,7 +1,7 @@
 //! The guard on the directory below a mount: nothing is written to it while nothing is mounted there.
 //!
 //! A guarded directory has mode 0, which stops ordinary users, and the immutable flag, which stops
-//! root. Neither hides what is mounted on it. The flag needs a file system that has it, the capability
+//! root. Neither hides what is mounted on it. The flag needs a file system of the kernel that has it, the capability
 //! `CAP_LINUX_IMMUTABLE`, and a path that no other user can change: that user could not remove the
 //! directory from a directory of their own. Without the flag the mode is all the guard.
 
@@ -10,6 +10,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{IFlags, Mode, OFlags};
 use rustix::io::Errno;
+
+/// `FUSE_SUPER_MAGIC`
+const FUSE: rustix::fs::FsWord = 0x6573_5546;
 
 /// The mode of a guarded directory.
 pub(crate) const GUARDED: Mode = Mode::empty();
@@ -26,6 +29,10 @@ impl Guard {
     /// Sets the flag on a directory that has just been made, where that is possible.
     pub(crate) fn put(above: BorrowedFd<'_>, name: &OsStr) {
         if let Err(error) = open(above, name).and_then(|dir| {
+            // In a dataset the flag would go into snapshots and streams.
+            if rustix::fs::fstatfs(&dir)?.f_type == FUSE {
+                return Err(Errno::OPNOTSUPP);
+            }
             let flags = rustix::fs::ioctl_getflags(&dir)?;
             rustix::fs::ioctl_setflags(&dir, flags | IFlags::IMMUTABLE)
         }) {

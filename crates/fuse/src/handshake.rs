@@ -93,7 +93,19 @@ fn wanted(options: &Options) -> u64 {
     } else {
         0
     };
+    // An inode number may be used again and there may be no generations: a handle kept by an NFS client could open
+    // another file.
+    let handles = match options.lasting_handles {
+        true => init::EXPORT_SUPPORT,
+        false => init::NO_EXPORT_SUPPORT,
+    };
+    let owners = match options.idmapped {
+        true => init::ALLOW_IDMAP,
+        false => 0,
+    };
     cache
+        | handles
+        | owners
         | init::ASYNC_READ
         | init::BIG_WRITES
         // Which umask applies depends on the default ACL of the directory, which is ours to know.
@@ -111,9 +123,6 @@ fn wanted(options: &Options) -> u64 {
         | init::HANDLE_KILLPRIV_V2
         | init::SETXATTR_EXT
         | init::INIT_EXT
-        // An inode number may be used again and there are no generations: a handle kept by an NFS
-        // client could open another file.
-        | init::NO_EXPORT_SUPPORT
 }
 
 fn answer(minor: u32, flags: u64, options: &Options) -> abi::InitOut {

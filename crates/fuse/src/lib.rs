@@ -11,9 +11,9 @@
 //!
 //! Layers, lowest first:
 //! - `abi`, `errno`, `error`, `options`: structures of the protocol, errors, options;
-//! - `buffer`, `request`, `reply`, `convert`, `directory`: one message;
+//! - `buffer`, `caller`, `request`, `reply`, `convert`, `directory`: one message;
 //! - `handshake`: the features that both sides use;
-//! - `seek` and `serve`: one request, one call;
+//! - `ioctl`, `later` and `serve`: one request, one call;
 //! - `workers`, `affinity`, `session`: the threads that serve;
 //! - `place`, `guard`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.
 
@@ -21,6 +21,7 @@ mod abi;
 mod affinity;
 mod attach;
 mod buffer;
+mod caller;
 mod convert;
 mod crowd;
 mod dead;
@@ -33,12 +34,13 @@ pub mod fuzzing;
 mod guard;
 mod handshake;
 mod helper;
+mod ioctl;
+mod later;
 mod mount;
 mod options;
 mod place;
 mod reply;
 mod request;
-mod seek;
 mod serve;
 mod session;
 mod tune;

@@ -74,6 +74,12 @@ pub struct Options {
     /// For a file system that cannot hold any number of inodes: with more than this the kernel is told to forget
     /// files that no program has open.
     pub known_max: Option<NonZeroUsize>,
+    /// File handles (`name_to_handle_at`) hold for as long as the file exists, over mounts too. For a file system
+    /// whose inode numbers with their generations do, and which finds `.` of each inode.
+    pub lasting_handles: bool,
+    /// Another mount of it may show other owners (an idmapped mount, from Linux 6.12 on). Then the kernel says
+    /// only who makes something, and not who does anything else.
+    pub idmapped: bool,
     /// How far the kernel reads ahead, in bytes. More than 128 KiB takes root.
     ///
     /// It asks for 1 MiB at a time, and for the next stretch when a program begins with the one
@@ -98,6 +104,8 @@ impl Default for Options {
             threads: None,
             writeback_cache: false,
             known_max: None,
+            lasting_handles: false,
+            idmapped: false,
             read_ahead: 1 << 20,
         }
     }

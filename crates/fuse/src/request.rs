@@ -124,6 +124,12 @@ pub(crate) enum Op<'a> {
         name: &'a [u8],
     },
     Fallocate(abi::FallocateIn),
+    Ioctl {
+        cmd: u32,
+        data: &'a [u8],
+        /// The longest answer, in bytes.
+        len: u32,
+    },
     Lseek {
         offset: u64,
         whence: u32,
@@ -179,7 +185,9 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
         op::DESTROY => Op::Destroy,
         op::INTERRUPT => Op::Interrupt,
         op::NOTIFY_REPLY => Op::NotifyReply,
-        op::LOOKUP => Op::Lookup { name: a.name()? },
+        op::LOOKUP => Op::Lookup {
+            name: a.looked_up()?,
+        },
         op::FORGET => Op::Forget {
             count: a.take::<abi::ForgetIn>()?.nlookup,
         },
@@ -294,6 +302,14 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
         },
         op::REMOVEXATTR => Op::Removexattr { name: a.string()? },
         op::FALLOCATE => Op::Fallocate(a.take()?),
+        op::IOCTL => {
+            let ioctl: abi::IoctlIn = a.take()?;
+            Op::Ioctl {
+                cmd: ioctl.cmd,
+                data: a.bytes(usize::try_from(ioctl.in_size).ok()?)?,
+                len: ioctl.out_size,
+            }
+        }
         op::LSEEK => {
             let seek: abi::LseekIn = a.take()?;
             Op::Lseek {
@@ -333,10 +349,16 @@ impl<'a> Args<'a> {
         (!string.is_empty()).then_some(string)
     }
 
+    /// The name of a directory entry, or for a file handle `.` of any inode and `..` of a directory.
+    fn looked_up(&mut self) -> Option<&'a [u8]> {
+        let name = self.string()?;
+        (!name.contains(&b'/')).then_some(name)
+    }
+
     /// The name of a directory entry.
     fn name(&mut self) -> Option<&'a [u8]> {
-        let name = self.string()?;
-        (!name.contains(&b'/') && name != b"." && name != b"..").then_some(name)
+        let name = self.looked_up()?;
+        (name != b"." && name != b"..").then_some(name)
     }
 }
 

@@ -62,6 +62,11 @@ fn all() -> Vec<Vec<u8>> {
         .iter()
         .flat_map(|&(ino, n)| [ino.to_ne_bytes(), n.to_ne_bytes()].concat())
         .collect();
+    let ioctl = abi::IoctlIn {
+        cmd: abi::ioctl::SETFLAGS,
+        in_size: 4,
+        ..Default::default()
+    };
     vec![
         message(op::INIT, &[init.as_bytes(), ext.as_bytes()]),
         message(op::LOOKUP, &[name]),
@@ -100,6 +105,7 @@ fn all() -> Vec<Vec<u8>> {
         of(op::LISTXATTR, 8, &[]),
         message(op::REMOVEXATTR, &[name]),
         of(op::FALLOCATE, 32, &[]),
+        message(op::IOCTL, &[ioctl.as_bytes(), &[0x10, 0, 0, 0]]),
         of(op::LSEEK, 24, &[]),
         of(op::COPY_FILE_RANGE, 56, &[]),
         of(op::COPY_FILE_RANGE_64, 56, &[]),
@@ -136,6 +142,10 @@ fn arguments_are_where_they_belong() {
         panic!()
     };
     assert_eq!((version, flags), ((7, 45), 0x10_ffff_ffff));
+    let Op::Ioctl { cmd, data, len } = op(op::IOCTL) else {
+        panic!()
+    };
+    assert_eq!((cmd, data, len), (0x4008_6602, &[0x10, 0, 0, 0][..], 0));
     let Op::Write {
         offset,
         flags,
@@ -214,8 +224,13 @@ fn an_old_kernel_has_one_word_of_flags() {
 
 #[test]
 fn names_that_are_none_are_refused() {
-    for name in [&b"\0"[..], b"a/b\0", b".\0", b"..\0", b"no end", b""] {
+    for name in [&b"\0"[..], b"a/b\0", b"no end", b""] {
         assert!(parsed(&message(op::LOOKUP, &[name])).is_none(), "{name:?}");
+    }
+    for name in [&b".\0"[..], b"..\0"] {
+        assert!(parsed(&message(op::UNLINK, &[name])).is_none(), "{name:?}");
+        // For file handles.
+        assert!(parsed(&message(op::LOOKUP, &[name])).is_some(), "{name:?}");
     }
     assert!(parsed(&message(op::LOOKUP, &[b"...\0"])).is_some());
     assert!(parsed(&message(op::LOOKUP, &[b"\xff\x01\0"])).is_some());

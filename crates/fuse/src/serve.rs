@@ -6,13 +6,15 @@ use vfs::{
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{self, fopen};
+use crate::caller::Rights;
 use crate::convert::{self, Valid};
 use crate::crowd::Crowd;
 use crate::directory::Page;
 use crate::errno::Errno;
+use crate::ioctl::{self, Asked};
+use crate::later::{Later, What, skips};
 use crate::options::Hears;
 use crate::request::{Op, Request};
-use crate::seek::{self, Search};
 
 /// What a request is answered with.
 #[derive(Debug)]
@@ -35,8 +37,8 @@ type Result<T> = std::result::Result<T, Errno>;
 /// A file system behind a mount.
 pub(crate) struct Server<'a> {
     pub(crate) fs: &'a dyn FileSystem,
-    /// Has a search answered by another thread.
-    pub(crate) search: &'a dyn Fn(Search),
+    /// Has a request answered by another thread.
+    pub(crate) later: &'a dyn Fn(Later),
     pub(crate) hears: Hears,
     /// What the kernel knows, if that is bounded.
     pub(crate) crowd: Option<&'a Crowd>,
@@ -71,7 +73,14 @@ impl Server<'_> {
                 return Ok(Answer::Silence);
             }
             Op::Getattr => put(out, &convert::attr_out(&fs.getattr(ino)?, self.valid(ino))),
-            Op::Statx => put(out, &convert::statx(&fs.getattr(ino)?, self.valid(ino))),
+            Op::Statx => {
+                // Where there are no flags, none are set.
+                let flags = fs.flags(ino).unwrap_or_default();
+                put(
+                    out,
+                    &convert::statx(&fs.getattr(ino)?, flags, self.valid(ino)),
+                );
+            }
             Op::Setattr(ref args) => {
                 let set = convert::set_attr(args);
                 let attr = fs.setattr(&caller, ino, &set)?;
@@ -174,24 +183,36 @@ impl Server<'_> {
             Op::Removexattr { name } => fs.removexattr(ino, name)?,
             Op::Fallocate(ref args) => {
                 let mode = convert::fallocate(args.mode).ok_or(Errno::NOT_SUPPORTED)?;
-                let loses = self.kill_suidgid(&caller, ino)?;
+                let loses = self.kill_suidgid(&request.header, ino)?;
                 fs.fallocate(ino, args.offset, args.length, mode)?;
                 if loses {
                     return Ok(Answer::Privileges(ino));
                 }
             }
+            Op::Ioctl { cmd, data, len } => match ioctl::read(cmd, data)? {
+                Asked::Show(form) => ioctl::shown(form, fs.flags(ino)?, len, out),
+                Asked::Set(flags) => {
+                    ioctl::check(&caller, fs.getattr(ino)?.uid, fs.flags(ino)?, flags)?;
+                    let unique = request.header.unique;
+                    (self.later)(Later {
+                        unique,
+                        ino,
+                        what: What::Flags(flags),
+                    });
+                    return Ok(Answer::Silence);
+                }
+            },
             Op::Lseek { offset, whence } => {
                 let what = convert::seek(whence).ok_or(Errno::INVALID)?;
                 let found = fs.seek(ino, offset, what);
                 if what == Seek::Data
-                    && let Some(found) = seek::skips(offset, &found)
+                    && let Some(found) = skips(offset, &found)
                 {
                     let unique = request.header.unique;
-                    (self.search)(Search {
+                    (self.later)(Later {
                         unique,
                         ino,
-                        offset,
-                        found,
+                        what: What::Data { offset, found },
                     });
                     return Ok(Answer::Silence);
                 }
@@ -199,7 +220,7 @@ impl Server<'_> {
             }
             Op::CopyFileRange { ref args, wide } => {
                 let to = args.nodeid_out;
-                let loses = self.kill_suidgid(&caller, to)?;
+                let loses = self.kill_suidgid(&request.header, to)?;
                 self.copy_range(ino, args, wide, out)?;
                 if loses {
                     return Ok(Answer::Privileges(to));
@@ -287,7 +308,7 @@ impl Server<'_> {
             crowd.enter(parent, name, found);
         }
         abi::EntryOut {
-            generation: self.fs.generation(found.ino),
+            generation: self.fs.generation(found),
             ..convert::entry(found, self.valid(parent), self.valid(found.ino))
         }
     }
@@ -308,22 +329,26 @@ impl Server<'_> {
 
     /// Takes set-user-ID and set-group-ID bits from a file that an unprivileged process is about to change,
     /// where the kernel leaves this to us. Returns whether there were any.
-    fn kill_suidgid(&self, caller: &Caller, ino: Ino) -> Result<bool> {
-        // What the kernel goes by, the capability to set these bits, it does not tell.
-        if caller.uid == 0 {
-            return Ok(false);
-        }
+    fn kill_suidgid(&self, header: &abi::InHeader, ino: Ino) -> Result<bool> {
         let attr = self.fs.getattr(ino)?;
         if !has_suidgid(&attr) {
             return Ok(false);
         }
-        let is_in_group = caller.gid == attr.gid && attr.mode & 0o010 == 0;
+        let rights = Rights::of(header.pid);
+        if rights.fsetid {
+            return Ok(false);
+        }
+        let is_in_group = rights.is_in(attr.gid) && attr.mode & 0o010 == 0;
         let lost = if is_in_group { 0o4000 } else { 0o6000 };
         let set = SetAttr {
             mode: Some(attr.mode & !lost),
             ..SetAttr::default()
         };
-        self.fs.setattr(caller, ino, &set)?;
+        let caller = Caller {
+            uid: header.uid,
+            gid: header.gid,
+        };
+        self.fs.setattr(&caller, ino, &set)?;
         Ok(true)
     }
 

@@ -24,10 +24,10 @@ use crate::crowd::Crowd;
 use crate::errno::Errno;
 use crate::error::Error;
 use crate::handshake::Agreed;
+use crate::later::{Later, LaterThread};
 use crate::options::{Hears, Options};
 use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
-use crate::seek::{Search, Searcher};
 use crate::serve::{Answer, Server};
 use crate::workers::Workers;
 
@@ -59,7 +59,7 @@ pub(crate) struct Session {
     agreed: Agreed,
     hears: Hears,
     workers: Workers,
-    searcher: Searcher,
+    later: LaterThread,
     /// What the kernel knows, if that is bounded.
     crowd: Option<Crowd>,
     /// Held by the threads: it is to be closed when the last one ends.
@@ -99,7 +99,7 @@ impl Session {
             agreed,
             hears: options.heard(),
             workers: Workers::new(count),
-            searcher: Searcher::default(),
+            later: LaterThread::default(),
             crowd: options.known_max.map(|max| Crowd::new(max.get())),
             device: Arc::downgrade(&device),
             live: AtomicUsize::new(PERMANENT),
@@ -155,7 +155,7 @@ impl Session {
     /// Makes workers end when they have served the request that they have, or wait for.
     pub(crate) fn stop(&self) {
         self.workers.stop();
-        self.searcher.stop();
+        self.later.stop();
     }
 
     /// Waits until every write and release that the kernel has begun to send is answered. `ask` makes a request;
@@ -319,18 +319,18 @@ impl Seat {
     }
 
     /// Has a thread answer.
-    fn search(&self, search: Search) {
-        let searcher = &self.session.searcher;
-        if !searcher.search(search) {
+    fn later(&self, request: Later) {
+        let later = &self.session.later;
+        if !later.answer(request) {
             return;
         }
         let run = |seat: Seat| {
             let session = &seat.session;
-            session.searcher.run(&*seat.device, &*session.fs);
+            session.later.run(&*seat.device, &*session.fs);
             seat.finish();
         };
-        if self.next_to(self.number).spawn("fuse-seek", run).is_err() {
-            searcher.give_up(&*self.device);
+        if self.next_to(self.number).spawn("fuse-later", run).is_err() {
+            later.give_up(&*self.device);
         }
     }
 
@@ -409,7 +409,7 @@ impl Seat {
         out.clear();
         let server = Server {
             fs: &*session.fs,
-            search: &|search| self.search(search),
+            later: &|request| self.later(request),
             hears: session.hears,
             crowd: session.crowd.as_ref(),
         };

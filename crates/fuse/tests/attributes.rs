@@ -139,29 +139,41 @@ fn whatever_changes_a_program_takes_its_privileges() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: not root");
     }
-    let mounted = mounted_or_skip!(&Options {
-        allow_other: true,
-        ..Options::default()
-    });
-    set_mode(mounted.dir.path(), 0o777);
-    let path = mounted.path("id");
-    let nobody = |command: &mut Command| {
-        let command = command.env("F", &path).current_dir("/");
-        let output = command.uid(NOBODY).gid(NOBODY).output().unwrap();
-        assert!(output.status.success(), "{command:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let who = || nobody(Command::new(&path).arg("-u"));
-    fs::write(mounted.path("id.source"), b"\x7fELF").unwrap();
-    for change in CHANGES {
-        fs::write(&path, fs::read("/usr/bin/id").unwrap()).unwrap();
-        set_mode(&path, 0o6777);
-        assert_eq!(who(), "0\n");
-        let script = format!("import os; f = os.open(os.environ['F'], os.O_RDWR); {change}");
-        nobody(Command::new("python3").arg("-c").arg(script));
-        // Before a program has asked for the attributes.
-        assert_eq!(who(), format!("{NOBODY}\n"), "{change}");
-        assert_eq!(mode(&path), 0o777, "{change}");
+    // Where mounts may be idmapped, the kernel does not say who changes it.
+    for idmapped in [false, true] {
+        let mounted = mounted_or_skip!(&Options {
+            allow_other: true,
+            idmapped,
+            ..Options::default()
+        });
+        set_mode(mounted.dir.path(), 0o777);
+        let path = mounted.path("id");
+        let nobody = |command: &mut Command| {
+            let command = command.env("F", &path).current_dir("/");
+            let output = command.uid(NOBODY).gid(NOBODY).output().unwrap();
+            assert!(output.status.success(), "{command:?}: {output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let who = || nobody(Command::new(&path).arg("-u"));
+        fs::write(mounted.path("id.source"), b"\x7fELF").unwrap();
+        for change in CHANGES {
+            fs::write(&path, fs::read("/usr/bin/id").unwrap()).unwrap();
+            set_mode(&path, 0o6777);
+            assert_eq!(who(), "0\n");
+            let script = format!("import os; f = os.open(os.environ['F'], os.O_RDWR); {change}");
+            let mut python = Command::new("python3");
+            let python = python.arg("-c").arg(script);
+            // Root may set these bits, and keeps them.
+            let done = python.env("F", &path).current_dir("/").status();
+            assert!(done.unwrap().success());
+            assert_eq!(mode(&path), 0o6777, "{change}");
+            fs::write(&path, fs::read("/usr/bin/id").unwrap()).unwrap();
+            set_mode(&path, 0o6777);
+            nobody(python);
+            // Before a program has asked for the attributes.
+            assert_eq!(who(), format!("{NOBODY}\n"), "{change}");
+            assert_eq!(mode(&path), 0o777, "{change}");
+        }
     }
 }
 

@@ -4,11 +4,13 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use fuse::{Hears, Options};
+use common::Mounted;
+use fuse::{Hears, Mount, Options};
 
 const MIB: usize = 1 << 20;
 
@@ -143,29 +145,115 @@ fn one_directory_serves_many_at_once() {
     assert_eq!(fs::read_dir(mounted.dir.path()).unwrap().count(), 800);
 }
 
+/// Calls that no safe interface has.
+const SCRIPT: &str = include_str!("common/linux_calls.py");
+
+const EINVAL: i32 = 22;
+const ENOSYS: i32 = 38;
+const EOPNOTSUPP: i32 = 95;
+const ESTALE: i32 = 116;
+
+/// What the script says; none, with the reason printed, if there is nothing to run it. An error is its number.
+fn script(what: &str, place: &Path, other: &Path) -> Option<Result<String, i32>> {
+    let mut command = Command::new("python3");
+    let command = command.args(["-c", SCRIPT, what]).arg(place).arg(other);
+    let Ok(output) = command.output() else {
+        eprintln!("skipped: there is no python3");
+        return None;
+    };
+    Some(match output.status.code() {
+        Some(0) => Ok(String::from_utf8(output.stdout).unwrap()),
+        Some(errno) if output.stderr.is_empty() => Err(errno),
+        _ => panic!("{output:?}"),
+    })
+}
+
 /// An inode number is used again, and a handle would then open another file.
 #[test]
 fn there_are_no_handles_for_nfs() {
-    const EOPNOTSUPP: i32 = 95;
-    const SCRIPT: &str = "
-import ctypes, sys
-libc = ctypes.CDLL(None, use_errno=True)
-handle = ctypes.create_string_buffer(136)
-handle[0] = 128
-mount = ctypes.c_int()
-failed = libc.name_to_handle_at(-100, sys.argv[1].encode(), handle, ctypes.byref(mount), 0)
-sys.exit(ctypes.get_errno() if failed else 0)
-";
     let _alone = common::alone();
     let mounted = mounted_or_skip!();
     fs::write(mounted.path("file"), b"x").unwrap();
-    let path = mounted.path("file");
-    let Ok(status) = Command::new("python3")
-        .args(["-c", SCRIPT])
-        .arg(path)
-        .status()
-    else {
-        return eprintln!("skipped: there is no python3");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let saved = script(
+        "save",
+        &mounted.path("file"),
+        &elsewhere.path().join("handle"),
+    );
+    if let Some(saved) = saved {
+        assert_eq!(saved, Err(EOPNOTSUPP));
+    }
+}
+
+#[test]
+fn handles_outlive_a_mount_where_that_is_asked_for() {
+    let _alone = common::alone();
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root opens files by their handles");
+    }
+    let options = Options {
+        lasting_handles: true,
+        ..Options::default()
     };
-    assert_eq!(status.code(), Some(EOPNOTSUPP));
+    let mounted = mounted_or_skip!(&options);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let handle = |name: &str| elsewhere.path().join(name);
+    fs::create_dir(mounted.path("dir")).unwrap();
+    for name in ["file", "dir/gone"] {
+        fs::write(mounted.path(name), name).unwrap();
+        let saved = script("save", &mounted.path(name), &handle(&name[..3]));
+        let Some(saved) = saved else { return };
+        assert_eq!(saved, Ok(String::new()));
+    }
+    let Mounted {
+        mount,
+        fs: memory,
+        dir,
+    } = mounted;
+    mount.unmount(false).unwrap();
+    let _mount = Mount::new(memory, dir.path(), &options).unwrap();
+    let open = |name: &str| script("open", dir.path(), &handle(name)).unwrap();
+    assert_eq!(open("fil"), Ok("file".to_owned()));
+    assert_eq!(open("dir"), Ok("dir/gone".to_owned()));
+    fs::remove_file(dir.path().join("dir/gone")).unwrap();
+    assert_eq!(open("dir"), Err(ESTALE));
+}
+
+#[test]
+fn another_mount_shows_other_owners_where_that_is_asked_for() {
+    let _alone = common::alone();
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root maps owners");
+    }
+    for idmapped in [false, true] {
+        let mounted = mounted_or_skip!(&Options {
+            idmapped,
+            allow_other: true,
+            ..Options::default()
+        });
+        let other = tempfile::tempdir().unwrap();
+        fs::write(mounted.path("file"), b"x").unwrap();
+        let Some(made) = script("map", mounted.dir.path(), other.path()) else {
+            return;
+        };
+        match made {
+            Err(_) if !idmapped => continue,
+            Err(errno @ (EINVAL | ENOSYS)) => {
+                return eprintln!("skipped: this kernel maps no owners of FUSE: error {errno}");
+            }
+            made => assert_eq!(made, Ok(String::new())),
+        }
+        let new = other.path().join("new");
+        let owner = |path: &Path| fs::metadata(path).unwrap().uid();
+        assert_eq!(owner(&other.path().join("file")), 1000);
+        let touched = Command::new("touch").arg(&new).uid(1000).gid(1000).status();
+        assert!(
+            touched.unwrap().success(),
+            "the root directory is its own there"
+        );
+        assert_eq!((owner(&new), owner(&mounted.path("new"))), (1000, 0));
+        // Root's files have no owner there.
+        assert!(fs::write(other.path().join("roots"), b"x").is_err());
+        rustix::mount::unmount(other.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
+    }
 }

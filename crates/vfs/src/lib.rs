@@ -13,7 +13,7 @@ mod types;
 
 pub use error::{Error, Result};
 pub use types::{
-    Attr, Caller, DirEntry, Fallocate, Ino, Kind, NewNode, ROOT, RenameMode, Seek, SetAttr,
+    Attr, Caller, DirEntry, Fallocate, Flags, Ino, Kind, NewNode, ROOT, RenameMode, Seek, SetAttr,
     SetTime, SetXattr, StatFs, Time,
 };
 
@@ -27,7 +27,7 @@ pub type ReadPieces = Vec<bytes::Bytes>;
 /// entry with attributes hands out is one lookup, which the front end gives back with `forget`. An
 /// inode without links lives for as long as it has lookups.
 pub trait FileSystem: Send + Sync {
-    /// Finds `name` in the directory `parent`. One lookup.
+    /// Finds `name` in the directory `parent`, or with the name `.` an inode of any kind by its number. One lookup.
     ///
     /// # Errors
     /// `NotFound` if there is no such name, `NotDirectory` if `parent` is no directory, `NameTooLong`, `Stale`,
@@ -47,9 +47,9 @@ pub trait FileSystem: Send + Sync {
         false
     }
 
-    /// Counts the things that `ino` has been, one after the other: a front end gives errors for what it knows by
-    /// another count.
-    fn generation(&self, _ino: Ino) -> u64 {
+    /// A number that tells the things apart which an inode number has been, one after the other: a front end gives
+    /// errors for what it knows by another one.
+    fn generation(&self, _found: &Attr) -> u64 {
         0
     }
 
@@ -85,6 +85,23 @@ pub trait FileSystem: Send + Sync {
     /// `NotPermitted`, `Invalid` if the inode cannot have what is set, `FileTooBig`, `NoSpace`, `Quota`,
     /// `ReadOnly`, `Stale`, `Io`.
     fn setattr(&self, caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr>;
+
+    /// What a file or directory is marked with.
+    ///
+    /// # Errors
+    /// `NotImplemented` if nothing can be marked, `Stale`, `Io`.
+    fn flags(&self, _ino: Ino) -> Result<Flags> {
+        Err(Error::NotImplemented)
+    }
+
+    /// Marks a file or directory. The front end has checked who may do so. From now on the marks bind every
+    /// caller.
+    ///
+    /// # Errors
+    /// `NotImplemented` if nothing can be marked, `NoSpace`, `ReadOnly`, `Stale`, `Io`.
+    fn set_flags(&self, _ino: Ino, _flags: Flags) -> Result<()> {
+        Err(Error::NotImplemented)
+    }
 
     /// The target of a symbolic link.
     ///

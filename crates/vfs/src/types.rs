@@ -210,6 +210,17 @@ pub struct SetXattr {
     pub kill_sgid: bool,
 }
 
+/// What `chattr` marks a file or directory with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Nothing changes it, and it gets and loses no names (`i`).
+    pub immutable: bool,
+    /// Contents are only added to a file, and names to a directory (`a`).
+    pub append_only: bool,
+    /// Programs that make backups leave it out (`d`).
+    pub no_dump: bool,
+}
+
 /// One entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirEntry<'a> {

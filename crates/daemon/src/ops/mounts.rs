@@ -98,6 +98,8 @@ impl Daemon {
         let options = fuse::Options {
             fs_name: name.clone(),
             allow_other: rustix::process::geteuid().is_root(),
+            lasting_handles: true,
+            idmapped: true,
             ..active.restrictions(entry, read_only, &how.allowed)?
         };
         let meter = Arc::new(FilesMeter::default());

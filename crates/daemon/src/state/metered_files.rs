@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use meter::{Operation, Totals};
 use vfs::{
-    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, NewNode, ReadPieces, RenameMode,
-    Result, Seek, SetAttr, SetXattr, StatFs,
+    Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Flags, Ino, NewNode, ReadPieces,
+    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs,
 };
 
 /// What was asked of a mount.
@@ -96,6 +96,10 @@ macro_rules! counted {
             fn is_volatile(&self, ino: Ino) -> bool {
                 self.fs.is_volatile(ino)
             }
+
+            fn generation(&self, found: &Attr) -> u64 {
+                self.fs.generation(found)
+            }
         }
     };
     (@bytes) => { |_| 0 };
@@ -106,6 +110,8 @@ counted! {
     Lookup "lookup" lookup(parent: Ino, name: &[u8]) -> Attr;
     Getattr "getattr" getattr(ino: Ino) -> Attr;
     Setattr "setattr" setattr(caller: &Caller, ino: Ino, set: &SetAttr) -> Attr;
+    Flags "getflags" flags(ino: Ino) -> Flags;
+    SetFlags "setflags" set_flags(ino: Ino, flags: Flags) -> ();
     Readlink "readlink" readlink(ino: Ino) -> Vec<u8>;
     Mknod "mknod" mknod(caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Attr;
     Create "create" create(caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Attr;

@@ -109,6 +109,9 @@ impl Dataset {
             // It may have come with a stream.
             pool.note_owners();
         }
+        if dataset.tree.header().has_file_flags {
+            pool.note_file_flags();
+        }
         dataset.replay_log()?;
         if is_new {
             dataset.make_root(owner)?;

@@ -186,6 +186,7 @@ impl Dataset {
         let operation = |w: &mut Writer<'_>| {
             let mut attrs = Attrs::new(w, now);
             let dir = *attrs.dir(parent)?;
+            dir.check_adding()?;
             let is_dir = node.kind == Kind::Directory;
             if let Some(name) = name {
                 names::check(name)?;
@@ -231,14 +232,16 @@ impl Dataset {
         let operation = |w: &mut Writer<'_>| {
             names::check(name)?;
             let mut attrs = Attrs::new(w, now);
-            attrs.dir(parent)?;
+            let dir = *attrs.dir(parent)?;
             if names::find_in(attrs.w, parent, name)?.is_some() {
                 return Err(vfs::Error::Exists.into());
             }
+            dir.check_adding()?;
             let attr = attrs.get(ino)?;
             if attr.is_dir() {
                 return Err(vfs::Error::NotPermitted.into());
             }
+            attr.check_changing()?;
             if attr.nlink.get() >= LINKS_MAX {
                 return Err(vfs::Error::TooManyLinks.into());
             }
@@ -270,9 +273,11 @@ impl Dataset {
         let operation = |w: &mut Writer<'_>| {
             names::check(name)?;
             let mut attrs = Attrs::new(w, now);
-            attrs.dir(parent)?;
+            let dir = *attrs.dir(parent)?;
             let entry = names::find_in(attrs.w, parent, name)?.ok_or(vfs::Error::NotFound)?;
+            dir.check_changing()?;
             let target = attrs.get(entry.ino)?;
+            target.check_changing()?;
             match (target.is_dir(), want_dir) {
                 (true, false) => return Err(vfs::Error::IsDirectory.into()),
                 (false, true) => return Err(vfs::Error::NotDirectory.into()),
@@ -367,6 +372,7 @@ impl Rename<'_> {
         to: Option<NameEntry>,
         is_looked_up: bool,
     ) -> Step<()> {
+        self.check_flags(&mut attrs, to.as_ref())?;
         let is_dir = self.from.kind == Kind::Directory;
         if is_dir {
             refuse_below(attrs.w, self.from.ino, self.new_parent)?;
@@ -405,6 +411,7 @@ impl Rename<'_> {
     }
 
     fn exchange(&self, mut attrs: Attrs<'_, '_>, to: &NameEntry) -> Step<()> {
+        self.check_flags(&mut attrs, Some(to))?;
         let from_dir = i32::from(self.from.kind == Kind::Directory);
         let to_dir = i32::from(to.kind == Kind::Directory);
         if from_dir == 1 {
@@ -426,6 +433,20 @@ impl Rename<'_> {
             self.from.ino,
             self.from.kind,
         )
+    }
+
+    /// Refuses what the flags of the inodes and their directories forbid.
+    fn check_flags(&self, attrs: &mut Attrs<'_, '_>, to: Option<&NameEntry>) -> Step<()> {
+        attrs.get(self.parent)?.check_changing()?;
+        attrs.get(self.from.ino)?.check_changing()?;
+        match to {
+            Some(to) => {
+                attrs.get(self.new_parent)?.check_changing()?;
+                attrs.get(to.ino)?.check_changing()?;
+            }
+            None => attrs.get(self.new_parent)?.check_adding()?,
+        }
+        Ok(())
     }
 
     fn move_inode(&self, attrs: &mut Attrs<'_, '_>, ino: Ino, parent: Ino) -> Step<()> {

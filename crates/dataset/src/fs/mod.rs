@@ -3,6 +3,7 @@
 pub(crate) mod acl;
 mod async_free;
 mod dir;
+mod flags;
 pub(crate) mod names;
 mod owners;
 mod xattr;
@@ -10,8 +11,8 @@ mod xattr;
 pub use owners::Miscount;
 use pool::ReserveFor;
 use vfs::{
-    Attr, Caller, DirEntry, Fallocate, FileSystem, Ino, Kind, NewNode, ReadPieces, RenameMode,
-    Seek, SetAttr, SetTime, SetXattr, StatFs, Time,
+    Attr, Caller, DirEntry, Fallocate, FileSystem, Flags, Ino, Kind, NewNode, ReadPieces,
+    RenameMode, Seek, SetAttr, SetTime, SetXattr, StatFs, Time,
 };
 use zerocopy::IntoBytes;
 
@@ -36,11 +37,17 @@ impl Dataset {
         let name_key = self.tree.name_key();
         self.read_tree(|r| {
             let dir = attr_of(r, parent)?;
+            if name == b"." && dir.nlink.get() == 0 {
+                // A file handle of something that has been removed.
+                return Err(vfs::Error::Stale.into());
+            }
+            if name == b"." {
+                return Ok(dir.to_attr(parent));
+            }
             if !dir.is_dir() {
                 return Err(vfs::Error::NotDirectory.into());
             }
             let ino = match name {
-                b"." => parent,
                 b".." => dir.parent.get(),
                 _ if name.len() > names::NAME_MAX => return Err(vfs::Error::NameTooLong.into()),
                 _ => {
@@ -56,6 +63,7 @@ impl Dataset {
     fn set_attr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let now = self.now();
         if let Some(size) = set.size {
+            self.attr(ino)?.check_changing()?;
             let set = *set;
             self.set_size(ino, size, &move |attr| {
                 attr.touch(now);
@@ -67,6 +75,7 @@ impl Dataset {
         }
         let attr = self.change(ReserveFor::Freeing, |w: &mut Writer<'_>| {
             let mut attr = attr_of(w, ino)?;
+            check_set(&attr, set)?;
             apply(&mut attr, set, now);
             if let Some(mode) = set.mode
                 && attr.has(FLAG_ACCESS_ACL)
@@ -198,6 +207,19 @@ impl Dataset {
     }
 }
 
+/// Refuses what the flags of an inode forbid. As in Linux, the times of a file that is only appended to can be set to the
+/// present.
+fn check_set(attr: &AttrValue, set: &SetAttr) -> vfs::Result<()> {
+    let times = [set.atime, set.mtime];
+    let sets_time = times
+        .iter()
+        .any(|time| matches!(time, Some(SetTime::At(_))));
+    if sets_time || set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
+        return attr.check_changing();
+    }
+    attr.check_adding()
+}
+
 /// Changes what is asked for, but for the size.
 fn apply(attr: &mut AttrValue, set: &SetAttr, now: Time) {
     if let Some(mode) = set.mode {
@@ -275,12 +297,26 @@ impl FileSystem for Dataset {
         self.forget_inodes();
     }
 
+    /// After a rollback numbers are given out that were given out before: the time of birth tells the inodes apart.
+    fn generation(&self, found: &Attr) -> u64 {
+        let nanos = (found.btime.secs as u64).wrapping_mul(1_000_000_000);
+        nanos.wrapping_add(u64::from(found.btime.nanos))
+    }
+
     fn getattr(&self, ino: Ino) -> vfs::Result<Attr> {
         posix(self.attr(ino).map(|attr| attr.to_attr(ino)))
     }
 
     fn setattr(&self, _caller: &Caller, ino: Ino, set: &SetAttr) -> vfs::Result<Attr> {
         self.changing(ino, |_| self.set_attr(ino, set))
+    }
+
+    fn flags(&self, ino: Ino) -> vfs::Result<Flags> {
+        posix(self.attr(ino).map(|attr| attr.file_flags()))
+    }
+
+    fn set_flags(&self, ino: Ino, flags: Flags) -> vfs::Result<()> {
+        self.changing(ino, |_| self.set_file_flags(ino, flags))
     }
 
     fn readlink(&self, ino: Ino) -> vfs::Result<Vec<u8>> {

@@ -80,6 +80,7 @@ impl Dataset {
         value: &XattrValue,
         how: SetXattr,
     ) -> Step<()> {
+        attr_of(w, ino)?.check_changing()?;
         let key = xattr_key(ino, name);
         let old = w.get(&key)?.map(<[u8]>::to_vec);
         match (&old, how) {
@@ -132,6 +133,7 @@ impl Dataset {
         };
         self.change(ReserveFor::Writing, |w| {
             let mut attr = attr_of(w, ino)?;
+            attr.check_changing()?;
             if !is_access && !attr.is_dir() {
                 return Err(vfs::Error::Access.into());
             }
@@ -204,11 +206,12 @@ impl Dataset {
 
     pub(crate) fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.change(ReserveFor::Freeing, |w| {
+            let mut attr = attr_of(w, ino)?;
+            attr.check_changing()?;
             let key = xattr_key(ino, name);
             let old = w.get(&key)?.ok_or(vfs::Error::NoAttribute)?.to_vec();
             bury_value(w, Some(&old));
             w.delete(key);
-            let mut attr = attr_of(w, ino)?;
             if name == acl::ACCESS {
                 attr.set(FLAG_ACCESS_ACL, false);
             } else if name == acl::DEFAULT {

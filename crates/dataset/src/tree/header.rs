@@ -25,10 +25,14 @@ pub(crate) struct Header {
     pub(crate) name_key: [u8; 32],
     /// Whether there are counts of what users and groups have.
     pub(crate) counts_owners: bool,
+    /// Whether inodes may have flags that forbid changes.
+    pub(crate) has_file_flags: bool,
 }
 
 /// [`Header::counts_owners`]
 const FLAG_OWNERS: u32 = 1;
+/// [`Header::has_file_flags`]
+const FLAG_FILE_FLAGS: u32 = 2;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -57,6 +61,7 @@ impl Header {
             inodes: 0,
             name_key,
             counts_owners: false,
+            has_file_flags: false,
         }
     }
 
@@ -70,10 +75,9 @@ impl Header {
             next_data: self.next_data.into(),
             inodes: self.inodes.into(),
             name_key: self.name_key,
-            flags: match self.counts_owners {
-                true => FLAG_OWNERS.into(),
-                false => 0.into(),
-            },
+            flags: ((u32::from(self.counts_owners) * FLAG_OWNERS)
+                | (u32::from(self.has_file_flags) * FLAG_FILE_FLAGS))
+                .into(),
             reserved2: 0.into(),
         };
         let mut record = vec![0; HEADER_SIZE];
@@ -93,6 +97,7 @@ impl Header {
             inodes: bytes.inodes.get(),
             name_key: bytes.name_key,
             counts_owners: bytes.flags.get() & FLAG_OWNERS != 0,
+            has_file_flags: bytes.flags.get() & FLAG_FILE_FLAGS != 0,
         };
         let fits = header.next_page < pool::SLOT_LIMIT / 2
             && header.inodes < crate::layout::INO_LIMIT
@@ -115,6 +120,7 @@ mod tests {
             inodes: 8,
             name_key: [9; 32],
             counts_owners: true,
+            has_file_flags: true,
         };
         let record = header.encode();
         assert_eq!(Header::decode(&record), Some(header));

@@ -159,7 +159,10 @@ impl FileSystem for MemFs {
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         assert!(name != PANIC, "asked to panic");
         let mut nodes = self.nodes.lock();
-        let ino = nodes.find(parent, name)?;
+        let ino = match name {
+            b"." => parent,
+            _ => nodes.find(parent, name)?,
+        };
         nodes.look(ino)
     }
 
@@ -181,6 +184,10 @@ impl FileSystem for MemFs {
 
     fn is_volatile(&self, ino: Ino) -> bool {
         self.volatile.lock().contains(&ino)
+    }
+
+    fn generation(&self, found: &Attr) -> u64 {
+        found.btime.nanos.into()
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {

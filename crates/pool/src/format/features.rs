@@ -56,6 +56,10 @@ pub(crate) const FEATURE_GROWN: u64 = 1 << 18;
 /// first, and never taken back.
 pub(crate) const FEATURE_BOOKMARKS: u64 = 1 << 22;
 
+/// Files may have flags that forbid changes, and a program that changes files has to obey them. Set with the first, and
+/// never taken back.
+pub(crate) const FEATURE_FILE_FLAGS: u64 = 1 << 24;
+
 /// Groups may have triple parity. Set with the first that has, and never taken back.
 pub(crate) const FEATURE_TRIPLE_PARITY: u64 = 1 << 20;
 
@@ -202,6 +206,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "bookmarks of snapshots, for incremental streams",
         begins: "bookmark",
+    },
+    Feature {
+        name: "file-flags",
+        bit: FEATURE_FILE_FLAGS,
+        since: "0.1.0",
+        what: "files that are immutable, append-only or not for dump",
+        begins: "chattr +i, +a or +d on a mount",
     },
 ];
 

@@ -359,6 +359,12 @@ impl Pool {
         self.engine.note_owners();
     }
 
+    /// Says that files in a dataset have flags that forbid changes: the pool needs programs that obey them, from the next
+    /// commit on.
+    pub fn note_file_flags(&self) {
+        self.engine.note_file_flags();
+    }
+
     /// Sets bytes aside for something that is about to be written.
     ///
     /// # Errors

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use crate::env::Env;
 use crate::format::extent::Extent;
 use crate::format::features::{
-    FEATURE_LOG, FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG, FEATURE_SCATTERED,
+    FEATURE_FILE_FLAGS, FEATURE_LOG, FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG,
+    FEATURE_SCATTERED,
 };
 use crate::format::pointer::{Place, Share};
 use crate::storage::in_flight::InFlight;
@@ -57,6 +58,11 @@ impl Core {
     /// Notes that a dataset counts the space of users and groups.
     pub(crate) fn note_owners(&self) {
         self.note(FEATURE_OWNERS);
+    }
+
+    /// Notes that files in a dataset have flags that forbid changes.
+    pub(crate) fn note_file_flags(&self) {
+        self.note(FEATURE_FILE_FLAGS);
     }
 
     /// The features that the pool requires from now on.

@@ -28,9 +28,12 @@ impl<F: Format> FileSystem for Stacked<F> {
         self.options.shared || self.format.keys_change() && is_directory()
     }
 
-    fn generation(&self, ino: Ino) -> u64 {
+    fn generation(&self, found: &Attr) -> u64 {
         match self.format.keys_change() {
-            true => self.inodes.get(ino).map_or(0, |inode| inode.generation),
+            true => self
+                .inodes
+                .get(found.ino)
+                .map_or(0, |inode| inode.generation),
             false => 0,
         }
     }

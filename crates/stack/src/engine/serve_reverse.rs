@@ -25,8 +25,10 @@ impl FileSystem for ReverseView {
         self.options.shared
     }
 
-    fn generation(&self, ino: Ino) -> u64 {
-        self.inodes.get(ino).map_or(0, |inode| inode.generation)
+    fn generation(&self, found: &Attr) -> u64 {
+        self.inodes
+            .get(found.ino)
+            .map_or(0, |inode| inode.generation)
     }
 
     fn opened(&self, ino: Ino, _is_new: bool) -> Result<()> {

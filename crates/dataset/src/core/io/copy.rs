@@ -49,6 +49,7 @@ impl Dataset {
         if len == 0 {
             return Ok(0);
         }
+        target.check_write(to_offset)?;
         if to_offset.checked_add(len).is_none_or(|end| end > SIZE_MAX) {
             return Err(vfs::Error::FileTooBig.into());
         }

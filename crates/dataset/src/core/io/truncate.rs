@@ -255,10 +255,13 @@ impl Dataset {
         }
         let end = offset.checked_add(len).filter(|end| *end <= SIZE_MAX);
         let end = end.ok_or(vfs::Error::FileTooBig)?;
+        let attr = self.attr(ino)?;
         if let Fallocate::Allocate { .. } = mode {
+            attr.check_adding()?;
             // Copy-on-write cannot keep space for later. It can say now that there is none.
             drop(self.reserve(&self.settings(), len, ReserveFor::Writing)?);
         } else {
+            attr.check_changing()?;
             self.zero_range(ino, offset, end)?;
         }
         if let Fallocate::Allocate { keep_size: false } | Fallocate::Zero { keep_size: false } =

@@ -98,6 +98,7 @@ impl Dataset {
         if data.is_empty() {
             return Ok(());
         }
+        attr.check_write(offset)?;
         let write = Write {
             ino,
             end,

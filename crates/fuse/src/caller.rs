@@ -1,0 +1,80 @@
+//! Whether a caller may keep set-user-ID and set-group-ID bits of a file that it changes.
+//!
+//! The kernel goes by a capability, which a request does not name. Where mounts may be idmapped, a request does not
+//! even name the user. So this looks at the process, which waits for the answer meanwhile. One that cannot be seen from
+//! here, or is in another user namespace, may not.
+
+use std::fs;
+
+/// `CAP_FSETID`, as a bit.
+const FSETID: u64 = 1 << 4;
+
+/// What the kernel would go by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rights {
+    /// It keeps all bits.
+    pub(crate) fsetid: bool,
+    groups: Vec<u32>,
+}
+
+impl Rights {
+    /// Those of a thread.
+    pub(crate) fn of(pid: u32) -> Rights {
+        let user_namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user")).ok();
+        let thread = pid.to_string();
+        let own = user_namespace("self");
+        // Number 0 is a thread that is not visible here.
+        if pid == 0 || own.is_none() || user_namespace(&thread) != own {
+            return Rights::default();
+        }
+        let status = fs::read_to_string(format!("/proc/{thread}/status"));
+        status.map_or_else(|_| Rights::default(), |status| Rights::read(&status))
+    }
+
+    fn read(status: &str) -> Rights {
+        let line = |name: &str| {
+            let mut lines = status.lines();
+            let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.unwrap_or_default().split_ascii_whitespace()
+        };
+        let effective = line("CapEff").next();
+        let effective = effective.and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        // The last of four is for files.
+        let group = line("Gid").nth(3);
+        let groups = group.into_iter().chain(line("Groups"));
+        Rights {
+            fsetid: effective.unwrap_or(0) & FSETID != 0,
+            groups: groups.filter_map(|id| id.parse().ok()).collect(),
+        }
+    }
+
+    /// Whether it is in a group.
+    pub(crate) fn is_in(&self, group: u32) -> bool {
+        self.groups.contains(&group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_read_as_proc_has_them() {
+        let status = "Name:\tGid:\nUid:\t0\t0\t0\t0\nGid:\t1\t2\t3\t4\nGroups:\t5 60 \n\
+                      CapPrm:\t000001ffffffffff\nCapEff:\t0000000000000010\n";
+        let rights = Rights::read(status);
+        assert!(rights.fsetid);
+        assert!([4, 5, 60].into_iter().all(|group| rights.is_in(group)) && !rights.is_in(1));
+        let few = Rights::read("CapPrm:\t0000000000000010\nCapEff:\t00000000ffffffef\n");
+        assert_eq!(few, Rights::default());
+        assert_eq!(Rights::read("CapEff"), Rights::default());
+    }
+
+    #[test]
+    fn what_cannot_be_seen_has_no_rights() {
+        assert_eq!(Rights::of(0), Rights::default());
+        assert_eq!(Rights::of(u32::MAX), Rights::default());
+        let own = Rights::of(std::process::id());
+        assert!(own.is_in(rustix::process::getegid().as_raw()));
+    }
+}
