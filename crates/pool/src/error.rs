@@ -226,6 +226,11 @@ impl Error {
         )
     }
 
+    /// Whether a device failed, so that a later attempt may be successful.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Error::Store(_) | Error::Unreadable { .. })
+    }
+
     pub(crate) fn stream(reason: impl Into<String>) -> Error {
         let reason = reason.into();
         Error::Stream { reason }

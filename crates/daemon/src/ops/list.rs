@@ -500,7 +500,7 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
         free: space.available,
         expandable: gain(&devices, &expandable),
         dedupratio: ratio(shared.referenced, shared.stored) as f64 / 100.0,
-        freeing: space.freeing > 0,
+        freeing: space.freeing + space.freeing_waits > 0,
         read_only: pool.is_read_only(),
         txg: pool.committed_txg(),
         devices: rows,

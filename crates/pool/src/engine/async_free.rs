@@ -11,16 +11,19 @@ use crate::engine::table::DatasetTable;
 use crate::error::Result;
 use crate::format::extent::Class;
 use crate::format::free_job::{FreeJob, ToFree};
-use crate::format::pointer::RecordPtr;
+use crate::format::pointer::{Place, RecordPtr};
 use crate::storage::array::{Overlay, walk};
 use crate::storage::writer::txg::TxgWriter;
 
 /// One commit frees about this many records and nodes.
 const STEP: usize = 16_384;
 
+/// How a job frees a place.
+type Free = fn(&TxgWriter<'_>, &Place);
+
 impl FreeJob {
-    /// Frees up to `budget` records and nodes. True if the job is done.
-    fn step(&mut self, commit: &TxgWriter<'_>, budget: &mut usize) -> Result<bool> {
+    /// Frees up to `budget` records and nodes, with `free`. True if the job is done.
+    fn step(&mut self, commit: &TxgWriter<'_>, free: Free, budget: &mut usize) -> Result<bool> {
         let disk = &commit.core.disk;
         let min_birth = match self.what {
             ToFree::Tree { min_birth } => min_birth,
@@ -37,11 +40,11 @@ impl FreeJob {
             *budget = budget.saturating_sub(1);
             if ptr.level() == 0 && what == ToFree::DeadRecords {
                 for dead in deadlist::decode_chunk(&disk.clear_record(ptr)?)? {
-                    commit.free(&dead.place());
+                    free(commit, &dead.place());
                     *budget = budget.saturating_sub(1);
                 }
             }
-            commit.free(&ptr.place);
+            free(commit, &ptr.place);
             Ok(ControlFlow::Continue(()))
         })?;
         if let ControlFlow::Break(slot) = stopped {
@@ -62,27 +65,58 @@ pub(crate) fn enqueue(state: &mut DatasetTable, jobs: impl IntoIterator<Item = O
     }
 }
 
-/// Frees a part of the queue.
+/// Frees a part of the queue. A job that a device hinders waits, and others go on.
 pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
+    let unread = commit.take_unread();
+    if state.async_free.is_empty() && unread.is_empty() {
+        return Ok(());
+    }
+    let now = commit.core.env.now();
+    let gives_up = state.free_waits.give_up;
+    let free: Free = match gives_up {
+        true => |commit, place| commit.free_now(place),
+        false => |commit, place| commit.free(place),
+    };
+    let slots = state.async_free.keys().copied();
+    let due: Vec<u64> = slots
+        .filter(|slot| state.free_waits.is_due(*slot, now))
+        .collect();
     let mut budget = STEP;
-    while budget > 0 {
-        let Some((slot, mut job)) = state.async_free.pop_first() else {
-            return Ok(());
-        };
-        state.async_free_dirty.insert(slot);
-        let mark = commit.mark();
-        match job.step(commit, &mut budget) {
-            Ok(true) => {}
-            Ok(false) => {
-                state.async_free.insert(slot, job);
+    for slot in due {
+        while budget > 0 {
+            let Some(mut job) = state.async_free.remove(&slot) else {
+                break;
+            };
+            let mark = commit.mark();
+            match job.step(commit, free, &mut budget) {
+                Err(error) if error.may_pass() && !gives_up => {
+                    commit.undo_since(&mark);
+                    tracing::warn!(%error, "a device stops freeing a destroyed dataset; it is tried again");
+                    state.async_free.insert(slot, job);
+                    state.free_waits.wait(slot, now);
+                    break;
+                }
+                Ok(false) => {
+                    state.async_free.insert(slot, job);
+                }
+                Ok(true) => {}
+                Err(error) => {
+                    // Without the node, the records below it are unknown. Only their space is lost.
+                    commit.undo_since(&mark);
+                    tracing::error!(%error, "a damaged node stops freeing a destroyed dataset; the space below the node stays allocated as long as the pool exists");
+                }
             }
-            Err(error) => {
-                // Without the node, the records below it are unknown. Only their space is lost.
-                commit.undo_since(&mark);
-                tracing::error!(%error, "a damaged node stops freeing a destroyed dataset; the space below the node stays allocated as long as the pool exists");
-            }
+            state.free_waits.end(slot);
+            state.async_free_dirty.insert(slot);
         }
     }
+    if !unread.is_empty() {
+        let list = deadlist::list_of(commit, &unread)?;
+        let slot = state.root.async_free_slot.get();
+        enqueue(state, [FreeJob::new(ToFree::DeadRecords, list)]);
+        state.free_waits.wait(slot, now);
+    }
+    state.free_waits.settle();
     Ok(())
 }
 

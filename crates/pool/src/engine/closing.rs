@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use crate::engine::commit::Synced;
 use crate::engine::dataset::{DatasetHooks, OpenDataset, Part};
 use crate::format::extent::Extent;
-use crate::format::pointer::RecordPtr;
+use crate::format::pointer::{Place, RecordPtr};
 use crate::format::root::PoolRoot;
 
 /// A commit that has written everything but its superblock.
@@ -14,6 +14,8 @@ pub(crate) struct Closing {
     pub(crate) root: PoolRoot,
     /// Space that can be used again after the group is durable.
     pub(crate) freed: Vec<Extent>,
+    /// Places to free later.
+    pub(crate) unread: Vec<Place>,
     /// Whether a command in the group changed devices or keys. Their state in memory then depends on the result of
     /// the commit.
     pub(crate) is_bound: bool,
@@ -24,7 +26,7 @@ pub(crate) struct Closing {
 
 impl Closing {
     pub(crate) fn new(
-        freed: Vec<Extent>,
+        (freed, unread): (Vec<Extent>, Vec<Place>),
         (txg, root): (u64, PoolRoot),
         parts: &[Part],
         synced: &[Synced],
@@ -36,6 +38,7 @@ impl Closing {
             txg,
             root,
             freed,
+            unread,
             is_bound,
             datasets: synced.iter().map(dataset).collect(),
             holders: holders.map(Arc::downgrade).collect(),

@@ -179,7 +179,7 @@ impl TxgWriter<'_> {
     /// Writes the bitmaps of the segments that changed, and their entries in the table.
     pub(crate) fn sync_space(&self, state: &mut DatasetTable) -> Result<()> {
         let remap = &self.core.disk.remap;
-        let mut freed = remap.free(&state.config, self.take_freed())?;
+        let mut freed = remap.free(self, &state.config, self.take_freed())?;
         state.config_dirty |= remap.write(self, &mut state.root, &mut state.config)?;
         let allocated = self.take_rest(&mut freed);
         let mut changed = self.core.space.apply(self.txg, &allocated, &freed)?;

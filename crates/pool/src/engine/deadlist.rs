@@ -39,10 +39,14 @@ const CHUNK_ENTRIES: usize = (store::UNIT as usize - 8) / size_of::<DeadEntry>()
 
 impl DeadEntry {
     pub(crate) fn new(ptr: &RecordPtr) -> DeadEntry {
-        let (form, mark) = ptr.place.form();
+        DeadEntry::of(&ptr.place)
+    }
+
+    fn of(place: &Place) -> DeadEntry {
+        let (form, mark) = place.form();
         DeadEntry {
-            addr: ptr.place.addr,
-            birth: ptr.place.birth().into(),
+            addr: place.addr,
+            birth: place.birth().into(),
             form,
             mark,
         }
@@ -180,6 +184,12 @@ fn put(
     let mut overlay = Overlay::default();
     overlay.put(snapshot, ptr);
     commit.update_pool_array(Class::Meta, root, &overlay)
+}
+
+/// A list of places, as the free queue takes it.
+pub(crate) fn list_of(commit: &TxgWriter<'_>, places: &[Place]) -> Result<RecordPtr> {
+    let dead: Vec<DeadEntry> = places.iter().map(DeadEntry::of).collect();
+    Ok(extend(commit, Sublist::EMPTY, &dead)?.root)
 }
 
 fn extend(commit: &TxgWriter<'_>, mut sublist: Sublist, dead: &[DeadEntry]) -> Result<Sublist> {

@@ -233,6 +233,7 @@ impl Engine {
         disk.on_durable(&closing.root.remap, &state.config);
         self.reserve_for_remap(closing.root.remap_pages.get());
         self.space.committed(closing.root.bitmaps, &closing.freed);
+        self.unread.lock().extend(&closing.unread);
         self.space.note_referenced(state.referenced());
         self.claims.on_durable(&self.space, &state);
         drop(state);
@@ -282,9 +283,10 @@ impl Engine {
 
     /// Whether a commit would have anything to write.
     pub(crate) fn has_work(&self) -> bool {
-        self.dirty.load(Ordering::Acquire) || self.has_faults() || {
+        self.dirty.load(Ordering::Acquire) || self.has_faults() || self.has_unread() || {
             let state = self.state.read();
-            !state.async_free.is_empty() || state.config_dirty || !state.history_waiting.is_empty()
+            let frees = !state.async_free.is_empty() && state.frees_due(self.env.now()) > 0;
+            frees || state.config_dirty || !state.history_waiting.is_empty()
         }
     }
 }

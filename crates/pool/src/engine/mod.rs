@@ -10,6 +10,7 @@ pub(crate) mod deadlist;
 pub(crate) mod dedup;
 pub(crate) mod device_changes;
 pub(crate) mod faults;
+pub(crate) mod free_waits;
 pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod keyarea;

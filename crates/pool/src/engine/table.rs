@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::engine::free_waits::FreeWaits;
 use crate::error::{Error, Result};
 use crate::format::config::{Config, Purpose};
 use crate::format::entry::{DatasetKind, Entry};
@@ -28,6 +29,8 @@ pub(crate) struct DatasetTable {
     pub(crate) txg: u64,
     pub(crate) config: Config,
     pub(crate) async_free: BTreeMap<u64, FreeJob>,
+    /// Those of them that wait.
+    pub(crate) free_waits: FreeWaits,
     /// Lines that the next commit will append to the history.
     pub(crate) history_waiting: Vec<HistoryLine>,
     /// Shared with a copy of the table until one of the two changes, as `names` is. A commit keeps a copy to undo a
@@ -51,6 +54,7 @@ impl DatasetTable {
             txg,
             config,
             async_free: BTreeMap::new(),
+            free_waits: FreeWaits::default(),
             entries: Arc::default(),
             names: Arc::default(),
             dirty: BTreeSet::new(),
@@ -81,6 +85,14 @@ impl DatasetTable {
         state.async_free = load_jobs(disk, &state.root.async_free)?;
         state.check()?;
         Ok(state)
+    }
+
+    /// How many jobs of the free queue can go on now.
+    pub(crate) fn frees_due(&self, now: u64) -> usize {
+        let slots = self.async_free.keys();
+        slots
+            .filter(|slot| self.free_waits.is_due(**slot, now))
+            .count()
     }
 
     /// Sets the feature bits of the root that the configuration needs.

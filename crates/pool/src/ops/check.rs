@@ -332,6 +332,10 @@ impl Check<'_> {
     fn free_queue(&mut self) {
         let jobs = self.pool.engine.state.read().async_free.clone();
         let what = "what is being destroyed";
+        let unread = self.pool.engine.unread.lock().clone();
+        for place in unread {
+            self.claim(what, &place);
+        }
         for job in jobs.values() {
             let min_birth = match job.what {
                 ToFree::Tree { min_birth } => min_birth,

@@ -68,8 +68,10 @@ pub struct SpaceInfo {
     pub free: u64,
     /// What an ordinary write may still use.
     pub available: u64,
-    /// What destroyed datasets still have to give back, in jobs.
+    /// What destroyed datasets still have to give back, in jobs that can go on now.
     pub freeing: usize,
+    /// Jobs that wait, because a device fails to read what they need.
+    pub freeing_waits: usize,
 }
 
 /// What a superblock says.
@@ -340,11 +342,21 @@ impl Pool {
     /// The space of the pool.
     pub fn space(&self) -> SpaceInfo {
         let space = &self.engine.space;
+        let (jobs, freeing) = {
+            let state = self.engine.state.read();
+            let jobs = state.async_free.len();
+            let due = match jobs {
+                0 => 0,
+                _ => state.frees_due(self.engine.env.now()),
+            };
+            (jobs, due)
+        };
         SpaceInfo {
             total: space.total().usual,
             free: space.free().usual,
             available: space.available_bytes(),
-            freeing: self.engine.state.read().async_free.len(),
+            freeing: freeing + usize::from(self.engine.has_unread()),
+            freeing_waits: jobs - freeing,
         }
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod create;
 pub(crate) mod destroy;
 pub(crate) mod devices;
+pub(crate) mod freeing;
 pub(crate) mod holds;
 pub(crate) mod import;
 pub(crate) mod info;

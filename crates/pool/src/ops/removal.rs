@@ -15,6 +15,7 @@ use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose, ROLE_SEGMENTS_MAX, Role};
 use crate::format::scrub_status::ScrubStatus;
+use crate::ops::freeing::Frees;
 use crate::ops::pool::Pool;
 use crate::ops::scrub::{Evacuated, Step, Task};
 use crate::storage::space::{Reservation, ReserveFor};
@@ -332,9 +333,13 @@ impl Pool {
     /// has a copy.
     fn end_removal(&self, status: &RemovalStatus, removal: &mut Removal) -> Result<bool> {
         let engine = &self.engine;
-        if !engine.state.read().async_free.is_empty() {
-            engine.commit_with(|_, _| Ok(()))?;
-            return Ok(true);
+        match self.end_frees()? {
+            Frees::Done => {}
+            Frees::More => return Ok(true),
+            Frees::Wait(why) => {
+                removal.waits = Some((why, engine.env.now() + RETRY_SECS));
+                return Ok(false);
+            }
         }
         if self.drop_group(status)? {
             removal.reserved.shrink(0);

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::config::DeviceState;
 use crate::format::entry::Entry;
 use crate::format::resilver_status::{Position, ResilverStatus, Stage};
+use crate::ops::freeing::Frees;
 use crate::ops::pool::Pool;
 use crate::ops::removal::RETRY_SECS;
 use crate::ops::scrub::{Filling, Step, Task};
@@ -63,15 +64,17 @@ impl Pool {
         }
         status.position = position;
         status.waits = None;
-        match &outcome {
-            Ok(true) => return self.finish_resilver(status, round),
-            Ok(false) => {}
-            Err(why @ Error::LogsLost { .. }) => {
-                tracing::warn!("the resilver waits: {why}");
-                status.waits = Some(why.to_string());
-                status.waits_till = engine.env.now() + RETRY_SECS;
-            }
-            Err(_) => return outcome,
+        let why = match outcome {
+            Ok(Progress::Done) => return self.finish_resilver(status, round),
+            Ok(Progress::More) => None,
+            Ok(Progress::Waits(why)) => Some(why),
+            Err(why @ Error::LogsLost { .. }) => Some(why.to_string()),
+            Err(error) => return Err(error),
+        };
+        if let Some(why) = why {
+            tracing::warn!("the resilver waits: {why}");
+            status.waits = Some(why);
+            status.waits_till = engine.env.now() + RETRY_SECS;
         }
         let waits = status.waits.is_some();
         let mut state = engine.state.write();
@@ -117,9 +120,16 @@ fn resilvering(state: &DatasetTable) -> Vec<(u64, u64)> {
         .collect()
 }
 
+/// How far a resilver came.
+enum Progress {
+    Done,
+    More,
+    /// It cannot go on now.
+    Waits(String),
+}
+
 impl Step<'_> {
-    /// True at the end.
-    fn resilver(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<bool> {
+    fn resilver(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
         if at.stage == Stage::Headers {
             self.refresh_headers(members)?;
             at.stage = Stage::Datasets;
@@ -145,19 +155,19 @@ impl Step<'_> {
                 ControlFlow::Continue(()) => at.pass(&entry),
             }
         }
-        Ok(false)
+        Ok(Progress::More)
     }
 
     /// Last come the pool's own records, once nothing of what is destroyed needs to be read any more.
-    fn finish_resilver(&mut self) -> Result<bool> {
-        let engine = &self.pool.engine;
-        if !engine.state.read().async_free.is_empty() {
-            engine.commit_with(|_, _| Ok(()))?;
-            return Ok(false);
+    fn finish_resilver(&mut self) -> Result<Progress> {
+        match self.pool.end_frees()? {
+            Frees::Done => {}
+            Frees::More => return Ok(Progress::More),
+            Frees::Wait(why) => return Ok(Progress::Waits(why)),
         }
         self.pool_arrays()?;
         self.logs()?;
-        Ok(true)
+        Ok(Progress::Done)
     }
 
     /// The key area of a member that was away holds old keys.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::env::Env;
-use crate::format::extent::Extent;
 use crate::format::features::{
     FEATURE_FILE_FLAGS, FEATURE_LOG, FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG,
     FEATURE_SCATTERED,
@@ -27,6 +26,8 @@ pub(crate) struct Core {
     /// The places that the two running transaction groups replaced among their own records. The index is the last
     /// bit of the group's number.
     freed: [Mutex<Vec<Place>>; 2],
+    /// Places that the last commit could not free, because a device failed to read where they are.
+    pub(crate) unread: Mutex<Vec<Place>>,
 }
 
 impl Core {
@@ -38,6 +39,7 @@ impl Core {
             in_flight: InFlight::default(),
             features: AtomicU64::new(0),
             freed: Default::default(),
+            unread: Mutex::default(),
         }
     }
 
@@ -83,10 +85,13 @@ impl Core {
         shares
     }
 
-    /// The units of the places that a transaction group no longer needs.
-    pub(crate) fn take_freed(&self, txg: u64) -> Vec<Extent> {
-        let places = std::mem::take(&mut *self.freed[(txg % 2) as usize].lock());
-        let extents = places.iter().map(|place| self.disk.extents_to_free(place));
-        extents.flatten().collect()
+    /// The places that a transaction group no longer needs.
+    pub(crate) fn take_freed(&self, txg: u64) -> Vec<Place> {
+        std::mem::take(&mut *self.freed[(txg % 2) as usize].lock())
+    }
+
+    /// Whether there are places that the last commit could not free.
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.unread.lock().is_empty()
     }
 }

@@ -277,14 +277,16 @@ impl PoolReader {
         Ok(all_extents(copies, &gang))
     }
 
-    /// The units of a record or node to free. If no copy of its map is good, its pieces are unknown. They stay
+    /// The units of a record or node to free. If every copy of its map is damaged, its pieces are unknown. They stay
     /// allocated as long as the pool exists.
-    pub(crate) fn extents_to_free(&self, place: &Place) -> Vec<Extent> {
-        self.extents(place).unwrap_or_else(|error| {
-            let bytes = place.allocated();
-            tracing::error!(%error, bytes, "a gang map is lost; the space of its record stays allocated as long as the pool exists");
-            place.copies().map(|addr| map_extent(&addr)).collect()
-        })
+    ///
+    /// # Errors
+    /// A device failed to read the map. Nothing is to be freed yet.
+    pub(crate) fn extents_to_free(&self, place: &Place) -> Result<Vec<Extent>> {
+        match self.extents(place) {
+            Err(error) if !error.may_pass() => Ok(lost_map(place, &error)),
+            extents => extents,
+        }
     }
 
     /// The places of the bytes of one copy of a record or node.
@@ -550,6 +552,13 @@ impl PoolReader {
         })?;
         Ok(buf)
     }
+}
+
+/// What can be freed of a record or node without its map.
+pub(crate) fn lost_map(place: &Place, error: &Error) -> Vec<Extent> {
+    let bytes = place.allocated();
+    tracing::error!(%error, bytes, "a gang map is lost; the space of its record stays allocated as long as the pool exists");
+    place.copies().map(|addr| map_extent(&addr)).collect()
 }
 
 impl Nodes for PoolReader {

@@ -19,6 +19,13 @@ use crate::storage::writer::txg::TxgWriter;
 /// The changes before a task, to undo it.
 pub(crate) struct Undo(BTreeMap<u64, Page>);
 
+/// What a commit frees.
+struct ToFree {
+    all: Vec<Extent>,
+    /// Not now.
+    later: Vec<Extent>,
+}
+
 impl Remap {
     /// The changes of the running commit so far.
     pub(crate) fn mark(&self) -> Undo {
@@ -47,14 +54,24 @@ impl Remap {
     }
 
     /// Removes the units that the transaction group frees from the table. Returns the units to free in the bitmaps:
-    /// for a removed group the new places, and for copied units also their copies.
-    pub(crate) fn free(&self, config: &Config, freed: Vec<Extent>) -> Result<Vec<Extent>> {
-        let mut all = Vec::with_capacity(freed.len());
+    /// for a removed group the new places, and for copied units also their copies. Of some a device fails to read
+    /// the page: the commit frees them later.
+    pub(crate) fn free(
+        &self,
+        commit: &TxgWriter<'_>,
+        config: &Config,
+        freed: Vec<Extent>,
+    ) -> Result<Vec<Extent>> {
+        let mut to_free = ToFree {
+            all: Vec::with_capacity(freed.len()),
+            later: Vec::new(),
+        };
         let table = self.now();
         for extent in freed {
-            self.free_one(&table, config, extent, table.moved.len() + 1, &mut all)?;
+            self.free_one(&table, config, extent, table.moved.len() + 1, &mut to_free)?;
         }
-        Ok(all)
+        commit.free_later(to_free.later);
+        Ok(to_free.all)
     }
 
     fn free_one(
@@ -63,18 +80,18 @@ impl Remap {
         config: &Config,
         extent: Extent,
         depth: usize,
-        all: &mut Vec<Extent>,
+        to_free: &mut ToFree,
     ) -> Result<()> {
         let group = u16::try_from(extent.segment.group()).unwrap_or(u16::MAX);
         let purpose = config.purpose(group);
-        if purpose != Purpose::Moved {
-            all.push(extent);
-        }
-        if !matches!(purpose, Purpose::Moved | Purpose::Leaving) {
-            return Ok(());
-        }
-        if purpose == Purpose::Leaving && table.leaving != Some(u32::from(group)) {
-            // It leaves from this commit on, and has no copies yet.
+        let has_copies = match purpose {
+            Purpose::Moved => true,
+            // One that leaves from this commit on has no copies yet.
+            Purpose::Leaving => table.leaving == Some(u32::from(group)),
+            _ => false,
+        };
+        if !has_copies {
+            to_free.all.push(extent);
             return Ok(());
         }
         let depth = depth
@@ -82,17 +99,29 @@ impl Remap {
             .ok_or_else(|| inconsistent("an entry leads to itself"))?;
         let pieces = match self.remove(table, &extent) {
             Ok(pieces) => pieces,
+            Err(error) if error.may_pass() => {
+                tracing::warn!(%error, ?extent, "a device failed to read a page of the remap table; the space \
+                    that it names is freed later");
+                to_free.later.push(extent);
+                return Ok(());
+            }
             Err(error) if error.is_loss() => {
+                if purpose != Purpose::Moved {
+                    to_free.all.push(extent);
+                }
                 tracing::error!(%error, ?extent, "a page of the remap table is lost; the space that it \
                     names stays allocated as long as the pool exists");
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
+        if purpose != Purpose::Moved {
+            to_free.all.push(extent);
+        }
         match pieces {
             Some(pieces) => pieces
                 .into_iter()
-                .try_for_each(|piece| self.free_one(table, config, piece, depth, all)),
+                .try_for_each(|piece| self.free_one(table, config, piece, depth, to_free)),
             None if purpose == Purpose::Moved => {
                 Err(inconsistent("a place of a removed group was freed twice"))
             }

@@ -10,10 +10,11 @@ use crate::error::Result;
 use crate::format::codec::pad;
 use crate::format::extent::{Class, Extent};
 use crate::format::node::Node;
-use crate::format::pointer::{Identity, Place, RecordPtr, Share, checksum};
+use crate::format::pointer::{Addr, Identity, Place, RecordPtr, Share, checksum};
 use crate::storage::array::Overlay;
 use crate::storage::array::update::{Target, update};
 use crate::storage::core::Core;
+use crate::storage::reader::lost_map;
 use crate::storage::space::{Reservation, ReserveFor};
 use crate::storage::writer::batch::{Batch, Piece};
 use crate::storage::writer::reserve::allot;
@@ -42,6 +43,8 @@ struct Tally {
     system_freed: Vec<Extent>,
     /// Pointers to shared records that are gone.
     unshared: Vec<Share>,
+    /// Places to free later, because a device failed to read where they are.
+    unread: Vec<Place>,
 }
 
 /// Where a task may take a commit back to.
@@ -49,6 +52,7 @@ pub(crate) struct Mark {
     allocated: usize,
     freed: usize,
     unshared: usize,
+    unread: usize,
 }
 
 impl<'a> TxgWriter<'a> {
@@ -72,8 +76,30 @@ impl<'a> TxgWriter<'a> {
         if let Some(share) = place.share() {
             return self.tally.lock().unshared.push(share);
         }
+        match self.core.disk.extents_to_free(place) {
+            Ok(extents) => self.tally.lock().freed.extend(extents),
+            Err(error) => {
+                tracing::warn!(%error, "a device failed to read a gang map; its record is freed later");
+                self.tally.lock().unread.push(*place);
+            }
+        }
+    }
+
+    /// As [`TxgWriter::free`], without another chance if a device fails: then space is lost.
+    pub(crate) fn free_now(&self, place: &Place) {
+        if place.is_shared() {
+            return self.free(place);
+        }
         let extents = self.core.disk.extents_to_free(place);
+        let extents = extents.unwrap_or_else(|error| lost_map(place, &error));
         self.tally.lock().freed.extend(extents);
+    }
+
+    /// The places that could not be freed, of this commit up to now and of the last one.
+    pub(crate) fn take_unread(&self) -> Vec<Place> {
+        let mut all = std::mem::take(&mut *self.core.unread.lock());
+        all.append(&mut self.tally.lock().unread);
+        all
     }
 
     /// Frees places that hold no records.
@@ -151,6 +177,7 @@ impl<'a> TxgWriter<'a> {
             allocated: tally.allocated.len(),
             freed: tally.freed.len(),
             unshared: tally.unshared.len(),
+            unread: tally.unread.len(),
         }
     }
 
@@ -159,6 +186,7 @@ impl<'a> TxgWriter<'a> {
         let mut tally = self.tally.lock();
         tally.freed.truncate(mark.freed);
         tally.unshared.truncate(mark.unshared);
+        tally.unread.truncate(mark.unread);
         let allocated = tally.allocated[mark.allocated..].to_vec();
         tally.freed.extend(allocated);
     }
@@ -191,19 +219,27 @@ impl<'a> TxgWriter<'a> {
         !self.key_blocks.lock().is_empty()
     }
 
-    /// What may be used again once the commit is durable.
-    pub(crate) fn into_freed(self) -> Vec<Extent> {
+    /// What may be used again once the commit is durable, and places to free later.
+    pub(crate) fn into_freed(self) -> (Vec<Extent>, Vec<Place>) {
         let tally = self.tally.into_inner();
         let mut freed = tally.freed;
         freed.extend(tally.system_freed);
-        freed
+        (freed, tally.unread)
     }
 
     /// What the transaction group has freed up to now.
     pub(crate) fn take_freed(&self) -> Vec<Extent> {
-        let mut freed = std::mem::take(&mut self.tally.lock().freed);
-        freed.extend(self.core.take_freed(self.txg));
-        freed
+        for place in self.core.take_freed(self.txg) {
+            self.free(&place);
+        }
+        std::mem::take(&mut self.tally.lock().freed)
+    }
+
+    /// Has extents of removed groups freed later: a device failed to read where their copies are.
+    pub(crate) fn free_later(&self, extents: Vec<Extent>) {
+        let place = |extent: Extent| Place::new([extent.addr(), Addr::default()], 0, [0; 16]);
+        let places = extents.into_iter().map(place);
+        self.tally.lock().unread.extend(places);
     }
 
     /// Adds to `freed` what was freed since it was taken, and returns what has been allocated.

@@ -1,0 +1,43 @@
+//! The free queue, for work that needs it to be empty.
+
+use crate::error::Result;
+use crate::ops::pool::Pool;
+
+/// How far the free queue is.
+pub(crate) enum Frees {
+    /// Nothing is left to free.
+    Done,
+    /// There is more to do at once.
+    More,
+    /// A device fails to read what is needed; it is tried again.
+    Wait(String),
+}
+
+impl Pool {
+    /// Frees more of what destroyed datasets had. What waits for a device that fails is given up after a while: the
+    /// caller has to come to its end.
+    pub(crate) fn end_frees(&self) -> Result<Frees> {
+        let engine = &self.engine;
+        let now = engine.env.now();
+        let (is_empty, has_due, is_hopeless) = {
+            let state = engine.state.read();
+            (
+                state.async_free.is_empty() && !engine.has_unread(),
+                state.frees_due(now) > 0 || engine.has_unread(),
+                state.free_waits.is_hopeless(now),
+            )
+        };
+        if is_empty {
+            return Ok(Frees::Done);
+        }
+        if !has_due && !is_hopeless {
+            let why = "a device fails to read what is needed to free the space of destroyed data";
+            return Ok(Frees::Wait(why.into()));
+        }
+        engine.commit_with(|_, state| {
+            state.free_waits.give_up = is_hopeless;
+            Ok(())
+        })?;
+        Ok(Frees::More)
+    }
+}

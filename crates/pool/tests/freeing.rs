@@ -1,0 +1,190 @@
+//! Space of destroyed data is given back also if a device fails to read for a while.
+
+mod common;
+
+use std::sync::Arc;
+
+use block::fault::{Fault, FaultClock, FaultDevice};
+use common::*;
+use pool::{ArrayKind, DeviceState, Place, Pool, ScrubPhase};
+
+const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
+
+/// Reads of all copies of a place fail.
+fn fail_reads(device: &FaultDevice, place: &Place) {
+    for addr in place.copies() {
+        let offset = HEADER + (u64::from(addr.segment().index()) << 20) + u64::from(addr.offset());
+        device.inject(Fault::BadBytes { offset, len: 4096 });
+    }
+}
+
+/// A pool with a dataset `tank/a` that has many records, opened anew so that nothing is in memory.
+fn with_dataset(devices: &[Arc<FaultDevice>]) -> (Pool, u64) {
+    let pool = create_on(devices);
+    let made = pool.create_dataset("tank/a", new_dataset(7), &origin());
+    let id = made.unwrap().id;
+    let dataset = pool.open_dataset(id).unwrap();
+    for slot in 0..300 {
+        put(&pool, &dataset, ArrayKind::Data, slot, slot).unwrap();
+    }
+    pool.commit().unwrap();
+    drop(dataset);
+    export(pool);
+    (open_on(devices).unwrap(), id)
+}
+
+fn destroy(pool: &Pool, name: &str) {
+    pool.destroy_dataset(name, false, &origin()).unwrap();
+}
+
+fn settle(pool: &Pool) {
+    pool.commit().unwrap();
+    while pool.space().freeing > 0 {
+        pool.commit().unwrap();
+    }
+}
+
+/// Lets so many seconds pass.
+fn wait(pool: &Pool, seconds: u64) {
+    let until = pool.now() + seconds;
+    while pool.now() < until {}
+}
+
+/// The root of the records of a dataset.
+fn root_of(pool: &Pool, id: u64) -> Place {
+    pool.entry(id).unwrap().roots[1].place
+}
+
+#[test]
+fn what_a_device_fails_to_read_is_freed_later() {
+    for reopened in [false, true] {
+        let devices = fault_devices(1, &FaultClock::new());
+        let (pool, id) = with_dataset(&devices);
+        let free = pool.space().free;
+        fail_reads(&devices[0], &root_of(&pool, id));
+        destroy(&pool, "tank/a");
+        settle(&pool);
+        let space = pool.space();
+        assert_eq!((space.freeing, space.freeing_waits), (0, 1));
+        // Without anything to do no commit is made.
+        let txg = pool.committed_txg();
+        pool.commit().unwrap();
+        assert_eq!(pool.committed_txg(), txg);
+        wait(&pool, 100);
+        settle(&pool);
+        assert_eq!(pool.space().freeing_waits, 1, "it fails still");
+        devices[0].heal();
+        let pool = match reopened {
+            false => pool,
+            true => {
+                export(pool);
+                open_on(&devices).unwrap()
+            }
+        };
+        wait(&pool, 100);
+        settle(&pool);
+        assert_eq!(pool.space().freeing_waits, 0);
+        assert!(pool.space().free > free + (1 << 20));
+        assert_clean(&pool);
+    }
+}
+
+#[test]
+fn one_job_that_waits_does_not_hold_up_others() {
+    let devices = fault_devices(1, &FaultClock::new());
+    let (pool, id) = with_dataset(&devices);
+    let made = pool.create_dataset("tank/b", new_dataset(8), &origin());
+    let other = pool.open_dataset(made.unwrap().id).unwrap();
+    for slot in 0..300 {
+        put(&pool, &other, ArrayKind::Data, slot, slot).unwrap();
+    }
+    pool.commit().unwrap();
+    drop(other);
+    fail_reads(&devices[0], &root_of(&pool, id));
+    destroy(&pool, "tank/a");
+    let free = pool.space().free;
+    destroy(&pool, "tank/b");
+    settle(&pool);
+    assert_eq!(pool.space().freeing_waits, 1);
+    assert!(pool.space().free > free + (1 << 20));
+}
+
+#[test]
+fn a_resilver_waits_for_it_and_goes_on() {
+    for heals in [true, false] {
+        let devices = fault_devices(2, &FaultClock::new());
+        let (pool, id) = with_dataset(&devices[..1]);
+        fail_reads(&devices[0], &root_of(&pool, id));
+        destroy(&pool, "tank/a");
+        settle(&pool);
+        let old = pool.devices()[0].guid;
+        pool.attach_device(old, &new_member(&devices[1], 50), true, &origin())
+            .unwrap();
+        resilver(&pool);
+        let waits = pool.resilver_status().waits.unwrap();
+        assert!(waits.contains("fails to read"), "{waits}");
+        assert_eq!(
+            states(&pool),
+            [DeviceState::Online, DeviceState::Resilvering]
+        );
+        if heals {
+            devices[0].heal();
+        }
+        // It comes to an end also if the device does not get better: then the space is given up.
+        for _ in 0..20 {
+            wait(&pool, 70);
+            resilver(&pool);
+        }
+        let status = pool.resilver_status();
+        assert_eq!((status.waits, status.progress.errors), (None, 0));
+        assert_eq!(status.progress.phase, ScrubPhase::Finished);
+        assert_eq!(states(&pool), [DeviceState::Online]);
+        assert_eq!(pool.space().freeing_waits, 0);
+        assert_eq!(pool.check().unwrap().is_clean(), heals);
+    }
+}
+
+#[test]
+fn a_record_whose_map_cannot_be_read_is_freed_later() {
+    for reopened in [false, true] {
+        let devices = fault_devices(1, &FaultClock::new());
+        let pool = create_on(&devices);
+        let dataset = pool.open_dataset(1).unwrap();
+        fragment(&pool, &dataset);
+        // Until one lies in pieces.
+        let mut slots = 0..100;
+        let slot = slots.find(|slot| {
+            put_reserved(&pool, &dataset, ArrayKind::Data, *slot, sized(*slot, 60)).unwrap();
+            pool.commit().unwrap();
+            dataset.get(ArrayKind::Data, *slot).unwrap().place.is_gang()
+        });
+        let slot = slot.unwrap();
+        drop(dataset);
+        export(pool);
+        let pool = open_on(&devices).unwrap();
+        let dataset = pool.open_dataset(1).unwrap();
+        let place = dataset.get(ArrayKind::Data, slot).unwrap().place;
+        fail_reads(&devices[0], &place);
+        punch(&pool, &dataset, ArrayKind::Data, slot).unwrap();
+        settle(&pool);
+        assert_eq!(pool.space().freeing_waits, 1);
+        let free = pool.space().free;
+        wait(&pool, 100);
+        settle(&pool);
+        assert_eq!(pool.space().freeing_waits, 1, "it fails still");
+        devices[0].heal();
+        drop(dataset);
+        let pool = match reopened {
+            false => pool,
+            true => {
+                export(pool);
+                open_on(&devices).unwrap()
+            }
+        };
+        wait(&pool, 100);
+        settle(&pool);
+        assert_eq!(pool.space().freeing_waits, 0);
+        assert!(pool.space().free >= free + 60 * 4096, "{free}");
+        assert_clean(&pool);
+    }
+}
