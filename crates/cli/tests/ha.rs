@@ -90,6 +90,11 @@ fn a_pool_serves_what_its_file_says() {
     let verified = place.run(&["ha", "verify", "tank"]);
     assert_eq!(verified.code, 0);
     has(&verified.err, "every initiator that reaches the portal");
+    let root = place.path("mnt");
+    fs::set_permissions(&root, Permissions::from_mode(0o1777)).unwrap();
+    let said = place.fails("ha verify tank", PERMISSION);
+    has(&said, "the root directory of 'tank' can be changed");
+    fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
     has(&place.ok("ha status tank"), "not served");
     place.ok("ha start tank");
     place.ok("ha start tank");
@@ -106,7 +111,7 @@ fn a_pool_serves_what_its_file_says() {
         luns,
         [(Some("tank/b"), Some(0)), (Some("tank/vm/a:05"), Some(5))]
     );
-    assert_eq!(place.ok("get -H -o value ha:lun tank/b"), "0\n");
+    lacks(&place.ok("get all tank/b"), "lun");
 
     // What is served is in use, and is told so.
     has(
@@ -148,9 +153,24 @@ fn a_pool_serves_what_its_file_says() {
     );
     has(&place.ok("ha status tank"), "not served");
     place.ok("create -V 8M tank/a");
-    place.ok("ha start tank");
-    assert_eq!(place.ok("get -H -o value ha:lun tank/b"), "0\n");
-    assert_eq!(place.ok("get -H -o value ha:lun tank/a"), "1\n");
+    // Another user may set such a property, and create a volume with a number that is in use.
+    place.ok("set ha:lun=5 tank/a");
+    place.ok("create -p -V 8M tank/vm/b:05");
+    let started = place.run(&["ha", "start", "tank"]);
+    assert_eq!(started.code, 0);
+    has(&started.err, "'tank/vm/b:05' is not served yet");
+    let status: serde_json::Value =
+        serde_json::from_str(&place.ok("--json ha status tank")).unwrap();
+    let served_under = |lun: u64| {
+        let units = status["units"].as_array().unwrap().clone();
+        let found = units
+            .into_iter()
+            .find(|it| it["lun"] == lun && it["waits"].is_null());
+        found.and_then(|it| it["volume"].as_str().map(str::to_owned))
+    };
+    assert_eq!(served_under(0).as_deref(), Some("tank/b"));
+    assert_eq!(served_under(1).as_deref(), Some("tank/a"));
+    assert_eq!(served_under(5).as_deref(), Some("tank/vm/a:05"));
     // The file is read where the dataset is not mounted too.
     place.ok("unmount tank/vm");
     place.ok("unmount tank");
@@ -248,10 +268,15 @@ fn a_volume_without_its_key_is_served_when_the_key_comes() {
     place.ok("create -V 8M -o encryption=on -o keysource=raw,file://{DIR}/key tank/shut");
     place.ok("create -V 8M tank/open");
     place.ok("key unload tank/shut");
+    place.ok("create -V 8M tank/used");
+    place.ok("nbd export tank/used");
     served.says("");
     let started = place.run(&["ha", "start", "tank"]);
     assert_eq!(started.code, 0);
     has(&started.err, "'tank/shut' is not served yet");
+    has(&started.err, "'tank/used' is not served yet");
+    place.ok("nbd unexport tank/used");
+    place.ok("ha update tank");
     let waits = |place: &Place| {
         let status = place.ok("--json ha status tank");
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();
@@ -264,6 +289,46 @@ fn a_volume_without_its_key_is_served_when_the_key_comes() {
     place.fails("key unload tank/shut", BUSY);
     place.ok("key unload -f tank/shut");
     assert_eq!(waits(place), 1);
+}
+
+#[test]
+fn a_name_is_that_of_one_target() {
+    let Some(served) = Served::new() else {
+        return;
+    };
+    let place = &served.place;
+    place.ok("create -V 8M tank/a");
+    place.ok("pool create -s 64M -m {DIR}/other other {DIR}/other.pool");
+    place.ok("create -V 8M other/b");
+    served.says("targets = [\"vm\"]\n");
+    place.ok("ha start tank");
+    // Elsewhere too.
+    let file = format!(
+        "targets = [\"vm\"]\ntarget_portal_groups = [\"here\"]\nhere_portals = [\"{}\"]\n",
+        portal()
+    );
+    fs::write(place.path("other/ha.toml"), file).unwrap();
+    has(&place.fails("ha verify other", EXISTS), "another pool");
+    place.fails("ha start other", EXISTS);
+    let export = format!("iscsi export other/b --no-authentication --name {PREFIX}:vm --portal");
+    for at in [&served.portal, &portal()] {
+        has(
+            &place.fails(&format!("{export} {at}"), EXISTS),
+            "a pool serves",
+        );
+    }
+    let status = place.ok("--json ha status tank");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert!(status["units"][0]["waits"].is_null());
+    if is_installed("qemu-io") {
+        assert!(served.io("vm", 0, ANN, &["write -P 7 0 64K", "flush"]));
+    }
+    // And the other way round: the export stays.
+    place.ok("ha stop tank");
+    place.ok(&format!("{export} {}", served.portal));
+    has(&place.fails("ha verify tank", EXISTS), "an export");
+    place.fails("ha start tank", EXISTS);
+    has(&place.ok("iscsi list"), "other/b");
 }
 
 #[test]

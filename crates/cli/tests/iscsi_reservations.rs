@@ -100,6 +100,8 @@ fn they_are_kept_over_a_restart_if_that_is_asked_for() {
         place.ok(&format!("iscsi unexport --force {NAME}"));
     }
     lacks(&place.ok("get all tank/disk"), "@scsi");
+    // Initiators do not fill the history.
+    lacks(&place.ok("pool history -il tank"), "reservations");
     place.terminate();
 }
 

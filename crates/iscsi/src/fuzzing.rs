@@ -478,6 +478,13 @@ mod tests {
 
     /// What discovery finds, after these requests.
     fn discovered(requests: &[(u8, &str)]) -> String {
+        let (head, data) = asked(requests, b"SendTargets=All\0");
+        assert_eq!(head.opcode(), response::TEXT);
+        String::from_utf8(data).unwrap()
+    }
+
+    /// What a text request after these requests is answered with.
+    fn asked(requests: &[(u8, &str)], text: &[u8]) -> (Head, Vec<u8>) {
         let mut said = Vec::new();
         for (stages, text) in requests {
             let mut head = Head::new(request::LOGIN | 0x40, *stages);
@@ -487,10 +494,16 @@ mod tests {
         let mut ask = Head::new(request::TEXT, FINAL);
         ask.put32(20, NO_TAG);
         ask.put32(24, 1);
-        said.extend(pdu(ask, b"SendTargets=All\0"));
-        let (head, data) = heads(&connection(&said)).pop().unwrap();
-        assert_eq!(head.opcode(), response::TEXT);
-        String::from_utf8(data).unwrap()
+        said.extend(pdu(ask, text));
+        heads(&connection(&said)).pop().unwrap()
+    }
+
+    #[test]
+    fn one_request_asks_for_one_list() {
+        let who = [(ENTER, "InitiatorName=iqn.x:y SessionType=Discovery ")];
+        let (head, data) = asked(&who, &b"SendTargets=All\0".repeat(2));
+        // With the head of the request, and no list.
+        assert_eq!((head.opcode(), data.len()), (response::REJECT, 48));
     }
 
     #[test]

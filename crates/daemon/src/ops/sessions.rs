@@ -1,7 +1,5 @@
 //! The sessions of initiators, with targets that are exported and with those of `ha.toml`.
 
-use std::sync::Arc;
-
 use iscsi::SessionNow;
 use protocol::api::{FailureKind, SessionRow};
 
@@ -15,15 +13,13 @@ use crate::state::exports::registry::State;
 impl Daemon {
     /// The sessions that initiators have.
     pub(crate) fn session_rows(&self) -> Vec<SessionRow> {
-        let all = self.exported.all.lock();
         let mut rows = Vec::new();
-        for (name, entry) in all.iter() {
+        for (name, entry) in self.exported.entries() {
             if let State::Open(offered, _) = &entry.state {
                 let sessions = offered.sessions().into_iter();
-                rows.extend(sessions.map(|session| session_row(name, session)));
+                rows.extend(sessions.map(|session| session_row(&name, session)));
             }
         }
-        drop(all);
         for (name, target) in self.ha_targets() {
             let sessions = target.sessions().into_iter();
             rows.extend(sessions.map(|session| session_row(&name, session)));
@@ -33,8 +29,8 @@ impl Daemon {
 
     /// Ends a session of a target. The initiator may log in again.
     pub(crate) fn end_session(&self, target: &str, number: u16) -> Result<()> {
-        let exported = match self.exported.all.lock().get(target).map(|it| &it.state) {
-            Some(State::Open(Offered::Iscsi(offered, _), _)) => Some(Arc::clone(offered)),
+        let exported = match self.exported.offered(target) {
+            Some(Offered::Iscsi(offered, _)) => Some(offered),
             _ => None,
         };
         let served = || self.ha_targets().remove(target);

@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) units: BTreeMap<u64, PlannedUnit>,
     /// The targets, by name.
     pub(crate) targets: BTreeMap<String, PlannedTarget>,
+    /// Volumes for which there is no number.
+    pub(crate) unnumbered: Vec<String>,
 }
 
 /// A volume.
@@ -42,6 +44,8 @@ pub(crate) struct PlannedUnit {
     pub(crate) lun: u16,
     /// Whether the number is not remembered yet.
     pub(crate) is_new: bool,
+    /// Why the unit is not served, whatever the volume is like.
+    pub(crate) refused: Option<String>,
 }
 
 /// A target.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::cdb::{AboutReservations, Operation};
 use super::reserve::{
-    Action, Nexus, Order, Reservations, capabilities, full_status, keys, order, reservation,
+    Action, KEPT_MAX, Nexus, Order, Reservations, capabilities, full_status, keys, order,
+    reservation,
 };
 use super::seat::Seat;
 use super::sense::{Refused, Sense};
@@ -85,6 +86,9 @@ impl Unit {
         let Some(keeper) = self.keeper.as_ref().filter(|_| old != new) else {
             return Ok(());
         };
+        if new.as_ref().is_some_and(|text| text.len() > KEPT_MAX) {
+            return Err(Sense::NO_REGISTRATIONS);
+        }
         keeper.save(new.as_deref()).map_err(|error| {
             tracing::error!(unit = self.identity.name, %error, "reservations cannot be saved");
             Sense::FAILED

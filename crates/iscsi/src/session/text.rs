@@ -24,9 +24,12 @@ impl Connection<'_, '_> {
         let Some(pairs) = keys::pairs(text) else {
             return self.reject(head, reason::INVALID_FIELD);
         };
-        // As other targets do: nothing in it is understood.
-        if !pairs.is_empty() && pairs.iter().all(|pair| pair.0 != "SendTargets") {
-            return self.reject(head, reason::PROTOCOL);
+        match pairs.iter().filter(|pair| pair.0 == "SendTargets").count() {
+            // As other targets do: nothing in it is understood.
+            0 if !pairs.is_empty() => return self.reject(head, reason::PROTOCOL),
+            0 | 1 => {}
+            // Each list can be long, and the request is short.
+            _ => return self.reject(head, reason::INVALID_FIELD),
         }
         let mut answer = Vec::new();
         for (key, value) in pairs {

@@ -298,6 +298,22 @@ impl Pool {
         })
     }
 
+    /// Sets or unsets a property of a dataset that the caller keeps for itself. The history does not tell of it: what
+    /// others cause many times must not push out what administrators did.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`] if the id is unknown; otherwise as [`Pool::set_props`].
+    pub fn keep_prop(&self, id: u64, key: &str, value: Option<String>) -> Result<()> {
+        self.engine.commit_within_limits(|commit, state| {
+            let entry = state.edit(id)?;
+            change_props(entry, &[(key.to_owned(), value)]);
+            let props = entry.props.clone();
+            check_props(&state.name_of(state.entry(id)?), &props)?;
+            let _reserved = commit.reserve_entries(1, text_bytes(&props))?;
+            Ok(())
+        })
+    }
+
     /// Replaces the keyrings of datasets, in one commit, with the properties that say where keys
     /// come from. The blocks of the old keyrings are overwritten before this returns.
     ///

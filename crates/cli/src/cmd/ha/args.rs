@@ -13,8 +13,9 @@ use clap::{Args, Subcommand};
 ///
 /// An empty file serves all volumes of the pool, to all initiators, at all addresses, port 3260, under one target with
 /// the name of the pool. The digits after the last ':' of the name of a volume are its logical unit number. Other
-/// volumes get the lowest free number, and keep it in their property `ha:lun`. Serial numbers do not change when a
-/// volume is renamed, or served by another machine.
+/// volumes get the lowest free number, and keep it. A volume that cannot be served, or whose number another
+/// one has already, keeps back no other: `ha status` says why it waits. Serial numbers do not change when a volume is
+/// renamed, or served by another machine.
 ///
 /// Nothing starts by itself: run `ha start` after each import, as the resource agent for Pacemaker does.
 #[derive(Debug, Subcommand)]

@@ -18,9 +18,9 @@ use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::exports::keeper::InPool;
-use crate::state::exports::listen::Place;
+use crate::state::exports::listen::{Place, Protocol};
 use crate::state::exports::offers::Offers;
-use crate::state::exports::registry::VolumeGuid;
+use crate::state::exports::registry::{Definition, VolumeGuid};
 use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, Serving};
 
 /// Secrets of targets, by name.
@@ -73,8 +73,15 @@ impl Daemon {
     pub(crate) fn verify_ha(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
         let active = self.pool(name)?;
         let (plan, _) = self.ha_plan(&active)?;
+        self.refuse_taken(active.pool.guid(), &plan)?;
         for warning in warnings(&plan) {
             context.channel.notice(warning);
+        }
+        for unit in plan.units.values() {
+            if let Some(why) = &unit.refused {
+                let notice = format!("'{}' would not be served: {why}", unit.name);
+                context.channel.notice(notice);
+            }
         }
         Ok(())
     }
@@ -92,36 +99,39 @@ impl Daemon {
     /// What a pool serves.
     pub(crate) fn ha_report(&self, name: &str) -> Result<HaReport> {
         let active = self.pool(name)?;
-        let all = self.served.0.lock();
-        let serving = all.get(&active.pool.guid());
         let mut report = HaReport {
             pool: active.pool.name(),
-            file: serving.map(|it| it.plan.file.to_owned()),
+            file: None,
             targets: Vec::new(),
             units: Vec::new(),
         };
-        let Some(serving) = serving else {
+        let all = self.served.0.lock();
+        let Some(serving) = all.get(&active.pool.guid()) else {
             return Ok(report);
         };
-        for (name, planned) in &serving.plan.targets {
-            let target = serving.targets.get(name);
+        let (plan, waiting) = (serving.plan.clone(), serving.waiting.clone());
+        let targets = serving.targets.clone();
+        // Targets may wait for their units.
+        drop(all);
+        report.file = Some(plan.file.to_owned());
+        for (name, planned) in &plan.targets {
             report.targets.push(HaTargetRow {
                 name: name.clone(),
                 portals: planned.places.iter().map(Place::to_string).collect(),
                 chap: planned.chap.is_some(),
-                sessions: target.map_or(0, |target| target.sessions().len()),
+                sessions: targets.get(name).map_or(0, |it| it.sessions().len()),
             });
         }
-        for (guid, unit) in &serving.plan.units {
+        for (guid, unit) in &plan.units {
             let shows = |planned: &PlannedTarget| planned.views.iter().any(|it| it.unit == *guid);
-            let targets = serving.plan.targets.iter();
+            let targets = plan.targets.iter();
             let targets = targets.filter(|(_, planned)| shows(planned));
             report.units.push(HaUnitRow {
                 volume: unit.name.clone(),
                 lun: unit.lun,
                 serial: format!("{:016x}", number(&active, *guid)),
                 targets: targets.map(|(name, _)| name.clone()).collect(),
-                waits: serving.waiting.get(guid).cloned(),
+                waits: waiting.get(guid).cloned(),
             });
         }
         report
@@ -172,22 +182,27 @@ impl Daemon {
         let mut waiting = BTreeMap::new();
         let mut opened = BTreeMap::new();
         for (guid, planned) in &plan.units {
+            if let Some(why) = &planned.refused {
+                waiting.insert(*guid, why.clone());
+                continue;
+            }
             if serving.units.contains_key(guid) {
                 continue;
             }
+            // One that cannot be served keeps back no other.
             match self.open_unit(active, *guid, planned) {
                 Ok(unit) => drop(opened.insert(*guid, unit)),
-                Err(failure) if failure.kind == FailureKind::NoKey => {
-                    waiting.insert(*guid, failure.0.message);
-                }
-                Err(failure) => return Err(failure),
+                Err(failure) => drop(waiting.insert(*guid, failure.0.message)),
             }
         }
         let mut portals: BTreeMap<Place, Offers> = BTreeMap::new();
         for place in plan.targets.values().flat_map(|target| &target.places) {
             portals.insert(place.clone(), self.exported.serve_at(place, None)?);
         }
-        let unit = |guid: &u64| serving.units.get(guid).or_else(|| opened.get(guid));
+        let unit = |guid: &u64| match plan.is_served(*guid) {
+            true => serving.units.get(guid).or_else(|| opened.get(guid)),
+            false => None,
+        };
         let mut shown: BTreeMap<&String, Vec<View>> = BTreeMap::new();
         for (name, planned) in &plan.targets {
             shown.insert(name, views(&plan, planned, &unit)?);
@@ -235,7 +250,7 @@ impl Daemon {
         serving.targets.append(&mut made);
         let (stay, gone) = std::mem::take(&mut serving.units)
             .into_iter()
-            .partition(|(guid, _)| plan.units.contains_key(guid));
+            .partition(|(guid, _)| plan.is_served(*guid));
         serving.units = stay;
         serving.units.append(&mut opened);
         serving.waiting = waiting;
@@ -276,15 +291,15 @@ impl Daemon {
         )?)
     }
 
-    /// Keeps the numbers that were assigned, in the pool.
+    /// Keeps the numbers of units that are served, in the pool.
     fn remember_luns(
         &self,
         active: &ActivePool,
         plan: &Plan,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let new = plan.units.values().filter(|unit| unit.is_new);
-        for unit in new {
+        let is_new = |unit: &&PlannedUnit| unit.is_new && unit.refused.is_none();
+        for unit in plan.units.values().filter(is_new) {
             let set = [(LUN_PROPERTY.to_owned(), Some(unit.lun.to_string()))];
             let names = [unit.name.clone()];
             active.pool.set_props(&names, &set, &context.origin())?;
@@ -306,6 +321,10 @@ impl Daemon {
                 let Some(planned) = serving.plan.units.get(&guid) else {
                     continue;
                 };
+                if let Some(why) = &planned.refused {
+                    serving.waiting.insert(guid, why.clone());
+                    continue;
+                }
                 match self.open_unit(&active, guid, planned) {
                     Ok(unit) => drop(serving.units.insert(guid, unit)),
                     Err(failure) => drop(serving.waiting.insert(guid, failure.0.message)),
@@ -368,6 +387,20 @@ impl Daemon {
         Ok(())
     }
 
+    /// No pool has a target of the name of an export.
+    pub(crate) fn refuse_served(&self, name: &str, is: &Definition) -> Result<()> {
+        let is_iscsi = is.listen.protocol() == Protocol::Iscsi;
+        if is_iscsi && self.ha_targets().contains_key(name) {
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!(
+                    "a pool serves a target '{name}' by its file; give this one another name: --name"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
     /// Takes a target from one portal. Sessions that came through it stay.
     fn leave_portal(&self, place: &Place, target: &Arc<Target>) {
         let servers = self.exported.servers.lock();
@@ -379,6 +412,14 @@ impl Daemon {
     fn drop_idle_portals(&self) {
         let mut servers = self.exported.servers.lock();
         servers.retain(|place, it| !matches!(place, Place::Iscsi(_)) || !it.offers.is_empty());
+    }
+}
+
+impl Plan {
+    /// Whether there is a unit of this volume that may be served.
+    fn is_served(&self, guid: u64) -> bool {
+        let unit = self.units.get(&guid);
+        unit.is_some_and(|unit| unit.refused.is_none())
     }
 }
 

@@ -58,6 +58,12 @@ impl Daemon {
 }
 
 fn find(dataset: &Dataset, pool: &str) -> Result<Found> {
+    let root = dataset.getattr(ROOT).map_err(|error| {
+        Failure::other(format!(
+            "the root directory of '{pool}' cannot be read: {error}"
+        ))
+    })?;
+    refuse_others(&root, &format!("the root directory of '{pool}'"))?;
     let toml = read(dataset, pool, TOML_NAME)?;
     let stmf = read(dataset, pool, STMF_NAME)?;
     let (name, spelling, bytes) = match (toml, stmf) {
@@ -128,16 +134,28 @@ fn read(dataset: &Dataset, pool: &str, name: &str) -> Result<Option<Vec<u8>>> {
 
 /// Other users do not decide who reads the volumes.
 fn check(attr: &Attr, pool: &str, name: &str) -> Result<()> {
-    let own = rustix::process::geteuid().as_raw();
+    let name = format!("{name} of '{pool}'");
     let what = match attr {
         other if other.kind != Kind::File => "is not a regular file",
+        other if other.size > LEN_MAX as u64 => "is longer than 64K",
+        _ => return refuse_others(attr, &name),
+    };
+    Err(Failure::new(
+        FailureKind::Permission,
+        format!("{name} {what}"),
+    ))
+}
+
+/// Refuses what other users can change.
+fn refuse_others(attr: &Attr, name: &str) -> Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    let what = match attr {
         other if other.uid != 0 && other.uid != own => "does not belong to root",
         other if other.mode & 0o022 != 0 => "can be changed by other users: chmod go-w",
-        other if other.size > LEN_MAX as u64 => "is longer than 64K",
         _ => return Ok(()),
     };
     Err(Failure::new(
         FailureKind::Permission,
-        format!("{name} of '{pool}' {what}"),
+        format!("{name} {what}"),
     ))
 }

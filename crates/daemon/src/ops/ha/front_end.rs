@@ -53,16 +53,13 @@ impl FrontEnd<Daemon> for HaTargets {
 
     fn close(&self, daemon: &Daemon, force: bool) -> Result<()> {
         let _changing = daemon.exported.changing.lock();
-        let pools: Vec<u64> = {
-            let all = daemon.served.0.lock();
-            let mut targets = all.values().flat_map(|serving| &serving.targets);
-            let used = targets.find(|(_, target)| !target.sessions().is_empty());
-            if let (Some((name, target)), false) = (used, force) {
-                let (name, sessions) = (name.clone(), target.sessions().len());
-                return Err(iscsi::Error::InUse { name, sessions }.into());
-            }
-            all.keys().copied().collect()
-        };
+        let targets = daemon.ha_targets().into_iter();
+        let mut sessions = targets.map(|(name, target)| (name, target.sessions().len()));
+        let used = sessions.find(|(_, sessions)| *sessions > 0);
+        if let (Some((name, sessions)), false) = (used, force) {
+            return Err(iscsi::Error::InUse { name, sessions }.into());
+        }
+        let pools: Vec<u64> = daemon.served.0.lock().keys().copied().collect();
         let failures = pools.into_iter().flat_map(|pool| daemon.end_ha(pool));
         let failures: Vec<Failure> = failures.collect();
         failures.into_iter().next().map_or(Ok(()), Err)

@@ -8,8 +8,8 @@ use crate::state::exports::chap::ChapSources;
 use crate::state::exports::listen::Place;
 use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, PlannedView};
 
-/// The property of a volume that has the number that was assigned to its unit.
-pub(super) const LUN_PROPERTY: &str = "ha:lun";
+/// The property of a volume that has the number of its unit. No user can set one with such a name.
+pub(super) const LUN_PROPERTY: &str = "@lun";
 /// The highest number of a unit.
 const LUN_MAX: u16 = 0x3fff;
 /// A unit is shown so often at most, to all initiators and at all targets together.
@@ -21,33 +21,27 @@ const ANYWHERE: &str = "[::]:3260";
 pub(super) struct Volume {
     pub(super) guid: u64,
     pub(super) name: String,
-    /// The number that was assigned to it.
+    /// The number that it had when it was served last.
     pub(super) remembered: Option<String>,
 }
 
 /// What a pool of this name is to serve.
 pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan, Refused> {
     let chosen = choose(file, volumes)?;
-    let mut plan = Plan {
-        units: number(&chosen)?,
-        ..Plan::default()
-    };
+    let mut plan = number(&chosen);
+    let mut left = VIEWS_MAX;
     for target in &file.targets {
         let name = target.iscsi_name(pool);
         let planned = PlannedTarget {
             places: places(target, &file.portal_groups[&target.portal_group])?,
             chap: chap(target)?,
-            views: views(target, &file.views, &chosen),
+            views: views(target, &file.views, &chosen, &mut left)?,
         };
         plan.targets.insert(name, planned);
     }
-    let count: usize = plan.targets.values().map(|target| target.views.len()).sum();
-    if count > VIEWS_MAX {
-        let what = format!("units would be shown {count} times, and {VIEWS_MAX} are possible");
-        return Err(Refused::new(0, "views", what));
-    }
-    for (name, target) in &plan.targets {
-        refuse_ambiguous(name, target, &plan.units)?;
+    let Plan { units, targets, .. } = &mut plan;
+    for (name, target) in targets {
+        refuse_ambiguous(name, target, units)?;
     }
     Ok(plan)
 }
@@ -67,57 +61,50 @@ fn choose<'a>(file: &HaFile, volumes: &'a [Volume]) -> Result<Vec<&'a Volume>, R
 }
 
 /// Gives each unit its number: that in its name, or that it has had, or the lowest that is free.
-fn number(volumes: &[&Volume]) -> Result<BTreeMap<u64, PlannedUnit>, Refused> {
-    let mut units = BTreeMap::new();
+fn number(volumes: &[&Volume]) -> Plan {
+    let mut plan = Plan::default();
     let mut taken = BTreeSet::new();
     let mut rest = Vec::new();
     for volume in volumes {
-        let said = in_name(&volume.name).map(|text| ("its name", text));
-        let kept = volume
-            .remembered
-            .as_deref()
-            .map(|text| (LUN_PROPERTY, text));
-        let Some((whence, text)) = said.or(kept) else {
-            rest.push(*volume);
-            continue;
-        };
-        let lun = text.parse().ok().filter(|lun| *lun <= LUN_MAX);
-        let lun = lun.ok_or_else(|| {
-            let what = format!(
-                "'{}' cannot have the number {text} of {whence}: use 0 to {LUN_MAX}",
-                volume.name
-            );
-            Refused::new(0, "logical_units", what)
-        })?;
-        taken.insert(lun);
-        let unit = PlannedUnit {
-            name: volume.name.clone(),
-            lun,
-            is_new: false,
-        };
-        units.insert(volume.guid, unit);
+        let remembered = volume.remembered.as_deref().and_then(valid);
+        match in_name(&volume.name).or(remembered) {
+            Some(lun) => {
+                taken.insert(lun);
+                let is_new = remembered != Some(lun);
+                plan.units.insert(volume.guid, unit(volume, lun, is_new));
+            }
+            None => rest.push(*volume),
+        }
     }
     let mut free = (0..=LUN_MAX).filter(|lun| !taken.contains(lun));
     for volume in rest {
-        let lun = free.next().ok_or_else(|| {
-            let what = format!("there is no number left for '{}'", volume.name);
-            Refused::new(0, "logical_units", what)
-        })?;
-        let unit = PlannedUnit {
-            name: volume.name.clone(),
-            lun,
-            is_new: true,
-        };
-        units.insert(volume.guid, unit);
+        match free.next() {
+            Some(lun) => drop(plan.units.insert(volume.guid, unit(volume, lun, true))),
+            None => plan.unnumbered.push(volume.name.clone()),
+        }
     }
-    Ok(units)
+    plan
 }
 
-/// The digits after the last ':' of a name.
-fn in_name(name: &str) -> Option<&str> {
+fn unit(volume: &Volume, lun: u16, is_new: bool) -> PlannedUnit {
+    PlannedUnit {
+        name: volume.name.clone(),
+        lun,
+        is_new,
+        refused: None,
+    }
+}
+
+/// The number after the last ':' of a name.
+fn in_name(name: &str) -> Option<u16> {
     let (_, digits) = name.rsplit_once(':')?;
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then_some(digits)
+    valid(digits)
+}
+
+fn valid(digits: &str) -> Option<u16> {
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let lun = digits.parse().ok().filter(|lun| *lun <= LUN_MAX);
+    lun.filter(|_| is_number)
 }
 
 fn places(target: &HaTarget, group: &PortalGroup) -> Result<BTreeSet<Place>, Refused> {
@@ -148,7 +135,13 @@ fn chap(target: &HaTarget) -> Result<Option<ChapSources>, Refused> {
     sources.map_err(|failure| refused(failure.message.clone()))
 }
 
-fn views(target: &HaTarget, views: &[HaView], volumes: &[&Volume]) -> Vec<PlannedView> {
+/// What a target shows; `left` says how many views there may be still.
+fn views(
+    target: &HaTarget,
+    views: &[HaView],
+    volumes: &[&Volume],
+    left: &mut usize,
+) -> Result<Vec<PlannedView>, Refused> {
     let is_there = |view: &&HaView| match (&view.targets, &target.name) {
         (Some(targets), Some(name)) => targets.contains(name),
         (targets, _) => targets.is_none(),
@@ -162,51 +155,79 @@ fn views(target: &HaTarget, views: &[HaView], volumes: &[&Volume]) -> Vec<Planne
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             })
         };
-        shown.extend(volumes.iter().filter(is_below).map(|volume| PlannedView {
-            unit: volume.guid,
-            hosts: view.hosts.clone(),
-            read_only: view.read_only,
-        }));
+        for volume in volumes.iter().filter(is_below) {
+            *left = left.checked_sub(1).ok_or_else(|| {
+                let what = format!("units would be shown more than {VIEWS_MAX} times");
+                Refused::new(0, "views", what)
+            })?;
+            shown.push(PlannedView {
+                unit: volume.guid,
+                hosts: view.hosts.clone(),
+                read_only: view.read_only,
+            });
+        }
     }
-    shown
+    Ok(shown)
 }
 
-/// No initiator sees two units under one number.
+/// No initiator sees two units under one number. What was served under it before stays; new units are not served.
 fn refuse_ambiguous(
     name: &str,
     target: &PlannedTarget,
-    units: &BTreeMap<u64, PlannedUnit>,
+    units: &mut BTreeMap<u64, PlannedUnit>,
 ) -> Result<(), Refused> {
     let mut by_lun: BTreeMap<u16, Vec<&PlannedView>> = BTreeMap::new();
     for view in &target.views {
-        by_lun.entry(units[&view.unit].lun).or_default().push(view);
+        // Where there is no number for a volume, there is no unit.
+        if let Some(unit) = units.get(&view.unit) {
+            by_lun.entry(unit.lun).or_default().push(view);
+        }
     }
     for (lun, views) in by_lun {
-        let mut seen: BTreeMap<Option<&String>, u64> = BTreeMap::new();
-        for view in views {
-            let hosts: Vec<Option<&String>> = match &view.hosts {
-                Some(hosts) => hosts.iter().map(Some).collect(),
-                None => vec![None],
-            };
-            let clash = |host: &Option<&String>| {
-                let same = seen.iter().find(|(other, unit)| {
-                    **unit != view.unit && (other.is_none() || host.is_none() || *other == host)
-                });
-                same.map(|(_, unit)| *unit)
-            };
-            if let Some(other) = hosts.iter().find_map(clash) {
-                let what = format!(
-                    "'{}' and '{}' would both have the number {lun} at {name} for one initiator; rename one, give them \
-                     views of different hosts, or have the number assigned again: strongroom inherit {LUN_PROPERTY} \
-                     VOLUME",
-                    units[&other].name, units[&view.unit].name
-                );
-                return Err(Refused::new(0, "logical_units", what));
-            }
-            seen.extend(hosts.into_iter().map(|host| (host, view.unit)));
+        for clash in clashes(&views) {
+            refuse_all_but_one(name, lun, &clash, units)?;
         }
     }
     Ok(())
+}
+
+fn refuse_all_but_one(
+    target: &str,
+    lun: u16,
+    clash: &BTreeSet<u64>,
+    units: &mut BTreeMap<u64, PlannedUnit>,
+) -> Result<(), Refused> {
+    let names: Vec<&str> = clash.iter().map(|guid| &*units[guid].name).collect();
+    let why = format!(
+        "'{}' would have the number {lun} at {target} for one initiator; rename all but one, or give them views of \
+         different hosts",
+        names.join("' and '")
+    );
+    if clash.iter().filter(|guid| !units[guid].is_new).count() > 1 {
+        return Err(Refused::new(0, "logical_units", why));
+    }
+    for guid in clash {
+        if let Some(unit) = units.get_mut(guid).filter(|unit| unit.is_new) {
+            unit.refused.get_or_insert_with(|| why.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Sets of units that one initiator would see under one number.
+fn clashes(views: &[&PlannedView]) -> BTreeSet<BTreeSet<u64>> {
+    let mut seen: BTreeMap<Option<&String>, BTreeSet<u64>> = BTreeMap::new();
+    for view in views {
+        match &view.hosts {
+            Some(hosts) => hosts.iter().for_each(|host| {
+                seen.entry(Some(host)).or_default().insert(view.unit);
+            }),
+            None => drop(seen.entry(None).or_default().insert(view.unit)),
+        }
+    }
+    let of_all = seen.get(&None).cloned().unwrap_or_default();
+    let sets = seen.into_values().map(|units| &units | &of_all);
+    sets.filter(|units| units.len() > 1).collect()
 }
 
 /// What an administrator should look at, in one line each.
@@ -217,6 +238,12 @@ pub(super) fn warnings(plan: &Plan) -> Vec<String> {
     let open = plan.targets.iter().filter(|(_, target)| is_open(target));
     let open: Vec<&str> = open.map(|(name, _)| name.as_str()).collect();
     let mut all = Vec::new();
+    if !plan.unnumbered.is_empty() {
+        all.push(format!(
+            "there is no number left for {}",
+            plan.unnumbered.join(", ")
+        ));
+    }
     if !open.is_empty() {
         all.push(format!(
             "neither host groups nor CHAP limit access to {}: every initiator that reaches the portal can use the units",
@@ -275,7 +302,7 @@ mod tests {
         let plan = planned("", &names).unwrap();
         let expected = [
             ("tank/a", 0, true),
-            ("tank/b:01", 1, false),
+            ("tank/b:01", 1, true),
             ("tank/c", 3, false),
             ("tank/d", 2, true),
             ("tank/e:x1", 4, true),
@@ -312,26 +339,79 @@ mod tests {
         assert_eq!(plan.targets[TANK].views.len(), 2);
     }
 
+    fn refused(plan: &Plan) -> Vec<&str> {
+        let all = plan.units.values().filter(|it| it.refused.is_some());
+        all.map(|it| &*it.name).collect()
+    }
+
     #[test]
-    fn what_is_ambiguous_is_refused() {
-        let refused = |text: &str, names: &[(&str, Option<&str>)]| {
-            let refused = planned(text, names).unwrap_err();
-            (refused.line, refused.noun, refused.what)
-        };
-        let both = [("tank/a:5", None), ("tank/b", Some("5"))];
-        let (_, _, what) = refused("", &both);
-        assert!(what.starts_with("'tank/a:5' and 'tank/b' would both have the number 5"));
+    fn what_is_ambiguous_is_not_served_and_the_rest_is() {
+        let names = [
+            ("tank/a:5", None),
+            ("tank/b", Some("5")),
+            ("tank/c:7", None),
+            ("tank/d:7", None),
+            ("tank/e:8", Some("8")),
+        ];
+        let plan = planned("", &names).unwrap();
+        assert_eq!(refused(&plan), ["tank/a:5", "tank/c:7", "tank/d:7"]);
+        let why = plan.units[&1].refused.as_ref().unwrap();
+        assert!(
+            why.starts_with("'tank/a:5' and 'tank/b' would have the number 5"),
+            "{why}"
+        );
+        // Both were served, to different initiators, and one new one is there: it is not for the program to choose.
+        let names = [
+            ("tank/a:5", Some("5")),
+            ("tank/b", Some("5")),
+            ("tank/ab:5", None),
+        ];
+        let (_, _, what) = error("", &names);
+        assert!(
+            what.starts_with("'tank/a:5' and 'tank/b' and 'tank/ab:5'"),
+            "{what}"
+        );
         // One of the views is of all initiators.
         let one = TWO_HOSTS.replace("two_hg = \"b\"\n", "");
         let both = [("tank/a/x:5", None), ("tank/b/y:5", None)];
-        let (_, _, what) = refused(&one, &both);
-        assert!(what.contains("tank/b/y:5"), "{what}");
-        let (_, noun, what) = refused("", &[("tank/a:16384", None)]);
-        assert!(noun == "logical_units" && what.contains("16384"), "{what}");
-        let (line, noun, _) = refused("\nlogical_units = [\"tank/x\"]", &[("tank/a", None)]);
+        assert_eq!(refused(&planned(&one, &both).unwrap()).len(), 2);
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_not_followed() {
+        let names = [
+            ("tank/a:16384", None),
+            ("tank/b:+1", None),
+            ("tank/c", Some("16384")),
+            ("tank/d", Some("x")),
+        ];
+        let plan = planned("", &names).unwrap();
+        let luns: Vec<_> = luns(&plan).into_iter().map(|it| (it.1, it.2)).collect();
+        assert_eq!(luns, [(0, true), (1, true), (2, true), (3, true)]);
+    }
+
+    #[test]
+    fn views_have_a_limit() {
+        let names: Vec<String> = (0..1000).map(|number| format!("tank/{number}")).collect();
+        let names: Vec<_> = names.iter().map(|name| (&**name, None)).collect();
+        let views: Vec<String> = (0..101).map(|number| format!("\"v{number}\"")).collect();
+        let (_, noun, what) = error(&format!("views = [{}]", views.join(",")), &names);
+        assert!(noun == "views" && what.contains("100000"), "{what}");
+        let plan = planned(&format!("views = [{}]", views[1..].join(",")), &names).unwrap();
+        assert_eq!(plan.targets[TANK].views.len(), 100_000);
+    }
+
+    fn error(text: &str, names: &[(&str, Option<&str>)]) -> (usize, String, String) {
+        let refused = planned(text, names).unwrap_err();
+        (refused.line, refused.noun, refused.what)
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_followed_is_refused() {
+        let (line, noun, _) = error("\nlogical_units = [\"tank/x\"]", &[("tank/a", None)]);
         assert_eq!((line, &*noun), (2, "logical_units"));
         let typed = "targets = [\"t\"]\nt_chap = [\"web=prompt\"]";
-        let (line, noun, _) = refused(typed, &[]);
+        let (line, noun, _) = error(typed, &[]);
         assert_eq!((line, &*noun), (1, "t_chap"));
     }
 }

@@ -5,7 +5,6 @@ use std::io;
 use std::sync::{Arc, Weak};
 
 use iscsi::Keeper;
-use pool::Origin;
 
 use crate::state::active_pool::ActivePool;
 use crate::state::memory::StateDir;
@@ -46,14 +45,8 @@ impl Keeper for InPool {
     }
 
     fn save(&self, text: Option<&str>) -> io::Result<()> {
-        let active = self.pool()?;
-        let name = active.pool.name_of(self.id).map_err(io::Error::other)?;
-        let origin = Origin {
-            who: "daemon".into(),
-            text: format!("an initiator changed the persistent reservations of {name}"),
-        };
-        let change = (PROPERTY.to_owned(), text.map(str::to_owned));
-        let saved = active.pool.set_props(&[name], &[change], &origin);
+        let pool = &self.pool()?.pool;
+        let saved = pool.keep_prop(self.id, PROPERTY, text.map(str::to_owned));
         saved.map_err(io::Error::other)
     }
 

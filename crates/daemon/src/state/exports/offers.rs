@@ -34,17 +34,19 @@ pub(crate) enum Offered {
 }
 
 impl Offers {
-    /// Offers nothing under this name any more. There may be nothing.
-    pub(crate) fn remove(&self, name: &str, force: bool) -> Result<()> {
-        match self {
-            Offers::Nbd(exports) => match exports.remove(name, force) {
-                Ok(_) | Err(nbd::Error::NoSuchExport { .. }) => Ok(()),
-                Err(error) => Err(error.into()),
-            },
-            Offers::Iscsi(targets) => match targets.remove(name, force) {
-                Ok(_) | Err(iscsi::Error::NoSuchTarget { .. }) => Ok(()),
-                Err(error) => Err(error.into()),
-            },
+    /// Does not offer this one any more; another one may have its name. There may be nothing.
+    pub(crate) fn remove(&self, offered: &Offered, force: bool) -> Result<()> {
+        match (self, offered) {
+            (Offers::Nbd(exports), Offered::Nbd(export)) => {
+                match exports.remove(export.name(), force) {
+                    Ok(_) | Err(nbd::Error::NoSuchExport { .. }) => Ok(()),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            (Offers::Iscsi(targets), Offered::Iscsi(target, _)) => {
+                Ok(targets.remove_this(target, force)?)
+            }
+            (Offers::Nbd(_), Offered::Iscsi(..)) | (Offers::Iscsi(_), Offered::Nbd(_)) => Ok(()),
         }
     }
 

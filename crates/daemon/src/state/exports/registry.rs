@@ -30,11 +30,13 @@ pub(crate) struct Exported {
 }
 
 /// An export.
+#[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) is: Definition,
     pub(crate) state: State,
 }
 
+#[derive(Clone)]
 pub(crate) enum State {
     /// It is being opened.
     Opening,
@@ -137,6 +139,21 @@ impl Exported {
         let servers = self.servers.lock();
         let mut places = servers.keys();
         places.any(|place| matches!(place, Place::Unix(path) if device_name::is_same(path, socket)))
+    }
+
+    /// All of them as they are now. To ask a device or a target can take long, which nothing waits for.
+    pub(crate) fn entries(&self) -> Vec<(String, Entry)> {
+        let all = self.all.lock();
+        let all = all.iter().map(|(name, it)| (name.clone(), it.clone()));
+        all.collect()
+    }
+
+    /// What is offered under a name.
+    pub(crate) fn offered(&self, name: &str) -> Option<Offered> {
+        match &self.all.lock().get(name)?.state {
+            State::Open(offered, _) => Some(offered.clone()),
+            State::Opening | State::Failed(_) => None,
+        }
     }
 
     pub(crate) fn set(&self, name: &str, is: Definition, state: State) {

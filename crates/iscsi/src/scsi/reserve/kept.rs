@@ -3,7 +3,7 @@
 use super::state::{Kind, Nexus, Registration, Reservation, Reservations};
 
 /// The longest text.
-pub(super) const KEPT_MAX: usize = 8000;
+pub(crate) const KEPT_MAX: usize = 8000;
 
 const VERSION: &str = "1";
 

@@ -11,5 +11,6 @@ mod tests;
 mod wire;
 
 pub(crate) use change::{Action, Order};
+pub(crate) use kept::KEPT_MAX;
 pub(crate) use state::{Need, Nexus, Reservations};
 pub(crate) use wire::{LIST_LEN, capabilities, full_status, keys, order, reservation};

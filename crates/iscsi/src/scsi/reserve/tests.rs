@@ -1,6 +1,7 @@
 //! The tables of SPC-4, section 5.13.
 
 use super::change::{Action, Effects, Order};
+use super::kept::KEPT_MAX;
 use super::state::{Kind, Need, Nexus, Reservations};
 use super::wire;
 use crate::scsi::sense::{Refused, Sense};
@@ -421,6 +422,48 @@ fn what_is_no_text_of_reservations_is_refused() {
     for text in wrong {
         assert_eq!(Reservations::from_text(&text), None, "{text}");
     }
+}
+
+#[test]
+fn no_more_initiators_register_than_can_be_kept() {
+    let mut held = Reservations::default();
+    let mut ask = |number: usize| {
+        let order = Order {
+            keep: true,
+            ..order(Action::Register, 0, 0, A)
+        };
+        let name = format!("{number:0>200}");
+        let before = held.clone();
+        match held.after(&nexus(&name), &order) {
+            Ok((new, _)) => held = new,
+            Err(refused) => {
+                assert_eq!(refused, Sense::NO_REGISTRATIONS.into());
+                assert_eq!(held, before);
+                return Err(name);
+            }
+        }
+        Ok(())
+    };
+    let refused = (0..1000).find_map(|number| ask(number).err());
+    let refused = refused.expect("there is a limit");
+    let last = held.registrations.last().unwrap().nexus.clone();
+    // A change of a key, and a reservation, fit still.
+    for (action, key, other) in [(Action::Register, A, B), (Action::Reserve, B, 0)] {
+        let kind = Kind::WriteExclusive as u8;
+        let order = Order {
+            keep: action == Action::Register,
+            ..order(action, kind, key, other)
+        };
+        held = held.after(&last, &order).expect("it fits").0;
+    }
+    assert!(held.is_kept && held.to_text().len() <= KEPT_MAX);
+    let read = Reservations::from_text(&held.to_text()).expect("it is read");
+    assert_eq!(read.reservation, held.reservation);
+    assert!(
+        held.registrations
+            .iter()
+            .all(|it| it.nexus != nexus(&refused))
+    );
 }
 
 #[test]

@@ -3,18 +3,17 @@
 //! An export is about a machine: it is remembered in the daemon's state directory until it is taken back, and
 //! made again at the next start. [`Exportable`] says what can be exported.
 
+mod front_end;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, DeviceMeter, Metered};
 use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, Target};
 use nbd::Export;
-use parking_lot::MutexGuard;
-use pool::Entry as PoolEntry;
 use protocol::api::{ExportRow, FailureKind, command};
 
 use crate::failure::{Failure, Result};
-use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
 use crate::state::channel::Channel;
@@ -24,7 +23,8 @@ use crate::state::exports::keeper::{InPool, InState};
 use crate::state::exports::listen::{Place, Protocol, default_socket};
 use crate::state::exports::offers::{Offered, Offers};
 use crate::state::exports::registry::{Definition, Entry, ExportNow, State, VolumeGuid};
-use crate::state::front_end::{FrontEnd, Going, Held};
+
+pub(crate) use front_end::Exports;
 
 /// Where they are remembered.
 const MEMORY: &str = "exports.json";
@@ -120,6 +120,7 @@ impl Daemon {
         if self.exported.all.lock().contains_key(name) {
             return Err(exists(name));
         }
+        self.refuse_served(name, &is)?;
         if forget_reservations {
             self.forget_reservations(&is)?;
         }
@@ -129,7 +130,7 @@ impl Daemon {
         self.exported.set(name, is.clone(), State::Opening);
         let made = self.offer(name, &is).and_then(|()| self.remember_exports());
         if made.is_err() {
-            // Who found it in this moment has lost it again.
+            // Initiators that found it in this moment lose it again.
             let _ = self.end_offer(name, &is, true);
             self.exported.all.lock().remove(name);
             self.exported.typed.forget(name);
@@ -157,41 +158,20 @@ impl Daemon {
 
     /// What exports there are, by a protocol.
     pub(crate) fn export_rows(&self, protocol: Protocol) -> Vec<ExportRow> {
-        let all = self.exported.all.lock();
-        let row = |(name, entry): (&String, &Entry)| {
-            let (export, failure) = match &entry.state {
-                State::Open(export, _) => (Some(export), None),
-                State::Opening => (None, None),
-                State::Failed(why) => (None, Some(why.clone())),
-            };
-            ExportRow {
-                name: name.clone(),
-                device: entry.is.device.shown(),
-                description: entry.is.description.clone(),
-                size: export.map(|export| export.device().size()),
-                read_only: entry.is.read_only,
-                listen: entry.is.shown_places(),
-                uri: entry.is.listen.uri(name),
-                connections: export.map_or(0, |export| export.clients()),
-                reservation: export.and_then(Offered::reservation),
-                failure,
-            }
-        };
-        all.iter()
-            .filter(|(_, entry)| entry.is.listen.protocol() == protocol)
-            .map(row)
-            .collect()
+        let rows = self.exported.entries().into_iter();
+        let rows = rows.filter(|(_, entry)| entry.is.listen.protocol() == protocol);
+        rows.map(|(name, entry)| export_row(name, &entry)).collect()
     }
 
     /// Those that are open.
     pub(crate) fn exports_now(&self) -> Vec<ExportNow> {
-        let all = self.exported.all.lock();
-        let open = all.iter().filter_map(|(name, entry)| match &entry.state {
+        let all = self.exported.entries().into_iter();
+        let open = all.filter_map(|(name, entry)| match entry.state {
             State::Open(export, meter) => Some(ExportNow {
-                name: name.clone(),
+                name,
                 clients: export.clients(),
-                meter: Arc::clone(meter),
                 commands: export.commands(),
+                meter,
             }),
             _ => None,
         });
@@ -267,9 +247,9 @@ impl Daemon {
             }
             Offers::Iscsi(_) => {
                 let target = self.target(name, is, Arc::clone(&device) as _, secrets)?;
-                let target = Arc::new(target);
-                self.offer_at_portals(is, &target)?;
-                Offered::Iscsi(target, device)
+                let offered = Offered::Iscsi(Arc::new(target), device);
+                self.offer_at_portals(is, &offered)?;
+                offered
             }
         };
         let state = State::Open(offered, meter);
@@ -299,21 +279,20 @@ impl Daemon {
     }
 
     /// Offers a target at all its portals, or at none.
-    fn offer_at_portals(&self, is: &Definition, target: &Arc<Target>) -> Result<()> {
+    fn offer_at_portals(&self, is: &Definition, offered: &Offered) -> Result<()> {
+        let Offered::Iscsi(target, _) = offered else {
+            return Ok(());
+        };
         for place in is.places() {
-            let offered = self
-                .exported
-                .serve(is, place)
-                .and_then(|offers| match offers {
-                    Offers::Iscsi(targets) => Ok(targets.insert(Arc::clone(target))?),
-                    Offers::Nbd(_) => Ok(()),
-                });
-            if offered.is_err() {
-                // It is not the target of another export that has this name there.
-                for before in is.places().take_while(|before| *before != place) {
-                    self.end_offer_at(target.name(), before, true)?;
+            let done = { self.exported.serve(is, place) }.and_then(|offers| match offers {
+                Offers::Iscsi(targets) => Ok(targets.insert(Arc::clone(target))?),
+                Offers::Nbd(_) => Ok(()),
+            });
+            if done.is_err() {
+                for place in is.places() {
+                    self.end_offer_at(Some(offered), place, true)?;
                 }
-                return offered;
+                return done;
             }
         }
         Ok(())
@@ -345,13 +324,14 @@ impl Daemon {
 
     /// Offers it no longer, and lets go of its device.
     fn end_offer(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
+        let offered = self.exported.offered(name);
         for place in is.places() {
-            self.end_offer_at(name, place, force)?;
+            self.end_offer_at(offered.as_ref(), place, force)?;
         }
         Ok(())
     }
 
-    fn end_offer_at(&self, name: &str, place: &Place, force: bool) -> Result<()> {
+    fn end_offer_at(&self, offered: Option<&Offered>, place: &Place, force: bool) -> Result<()> {
         let offers = {
             let servers = self.exported.servers.lock();
             let offering = servers.get(place);
@@ -360,7 +340,9 @@ impl Daemon {
         let Some(offers) = offers else {
             return Ok(());
         };
-        offers.remove(name, force)?;
+        if let Some(offered) = offered {
+            offers.remove(offered, force)?;
+        }
         if offers.is_empty() {
             self.exported.servers.lock().remove(place);
         }
@@ -397,145 +379,23 @@ impl Daemon {
     }
 }
 
-/// The exports, as a front end.
-pub(crate) struct Exports;
-
-impl FrontEnd<Daemon> for Exports {
-    fn start(&self, daemon: &Arc<Daemon>) {
-        self.restore(daemon);
-    }
-
-    /// Opens what is not open, also of what there was when the daemon last ran.
-    fn restore(&self, daemon: &Daemon) {
-        let _changing = daemon.exported.changing.lock();
-        let closed: Vec<(String, Definition)> = {
-            let mut all = daemon.exported.all.lock();
-            for (name, is) in daemon.recall_exports() {
-                let state = State::Opening;
-                all.entry(name).or_insert(Entry { is, state });
-            }
-            let closed = all
-                .iter()
-                .filter(|(_, entry)| !matches!(entry.state, State::Open(..)));
-            closed
-                .map(|(name, e)| (name.clone(), e.is.clone()))
-                .collect()
-        };
-        let mut has_changed = false;
-        for (name, is) in closed {
-            match daemon.offer(&name, &is) {
-                // The volume may have another name now.
-                Ok(()) => has_changed |= matches!(is.device, Exportable::Volume(_)),
-                Err(failure) => {
-                    let reason = failure.0.message;
-                    tracing::error!(export = name, reason, "it could not be exported again");
-                    daemon.exported.set(&name, is, State::Failed(reason));
-                }
-            }
-        }
-        let remembered = match has_changed {
-            true => daemon.remember_exports(),
-            false => Ok(()),
-        };
-        if let Err(failure) = remembered {
-            let reason = failure.0.message;
-            tracing::warn!(reason, "the names of exported volumes are not remembered");
-        }
-    }
-
-    fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
-        let all = daemon.exported.all.lock();
-        let goes = |device: &Exportable| match going {
-            Going::Devices(paths) => device.is_at(paths),
-            // Leases say who uses volumes and mappings.
-            Going::Datasets(..) => false,
-        };
-        let holds =
-            |entry: &Entry| !matches!(entry.state, State::Failed(_)) && goes(&entry.is.device);
-        match all.iter().find(|(_, entry)| holds(entry)) {
-            None => Ok(()),
-            Some((name, entry)) => Err(Failure::new(
-                FailureKind::Busy,
-                format!(
-                    "'{}' is exported as '{name}'; take that back first: strongroom {} unexport {name}",
-                    entry.is.device.shown(),
-                    entry.is.listen.protocol().command()
-                ),
-            )),
-        }
-    }
-
-    fn awaits(&self, daemon: &Daemon, active: &ActivePool, entry: &PoolEntry) -> Result<bool> {
-        let volume = active.pool.name_of(entry.id)?;
-        let own = VolumeGuid::of(active, entry);
-        let is_it =
-            |name: &str, guid: Option<VolumeGuid>| guid.map_or(name == volume, |it| it == own);
-        Ok(!daemon.exports_of(is_it).is_empty())
-    }
-
-    fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn Held + 'a>> {
-        Some(Box::new(HeldExports {
-            daemon,
-            _changing: daemon.exported.changing.lock(),
-        }))
-    }
-
-    fn forget(&self, daemon: &Daemon, pool: u64, is_gone: &dyn Fn(&str) -> bool) -> Result<()> {
-        let _changing = daemon.exported.changing.lock();
-        let is_of_pool = |guid: Option<VolumeGuid>| guid.is_none_or(|guid| guid.pool == pool);
-        let gone = daemon.exports_of(|name, guid| is_of_pool(guid) && is_gone(name));
-        if gone.is_empty() {
-            return Ok(());
-        }
-        for (name, is) in gone {
-            daemon.end_offer(&name, &is, true)?;
-            daemon.exported.all.lock().remove(&name);
-            daemon.exported.typed.forget(&name);
-        }
-        daemon.remember_exports()
-    }
-
-    fn close(&self, daemon: &Daemon, force: bool) -> Result<()> {
-        let _changing = daemon.exported.changing.lock();
-        let all: Vec<(String, Definition)> = {
-            let all = daemon.exported.all.lock();
-            let in_use = all.iter().find_map(|(name, entry)| match &entry.state {
-                State::Open(export, _) if export.clients() > 0 => Some((name, export.clients())),
-                _ => None,
-            });
-            if let (Some((name, clients)), false) = (in_use, force) {
-                let name = name.clone();
-                return Err(nbd::Error::InUse { name, clients }.into());
-            }
-            all.iter()
-                .map(|(name, e)| (name.clone(), e.is.clone()))
-                .collect()
-        };
-        for (name, is) in all {
-            daemon.end_offer(&name, &is, force)?;
-            let why = "the daemon is ending".to_owned();
-            daemon.exported.set(&name, is, State::Failed(why));
-        }
-        Ok(())
-    }
-}
-
-/// The exports, which only one thread changes.
-struct HeldExports<'a> {
-    daemon: &'a Daemon,
-    _changing: MutexGuard<'a, ()>,
-}
-
-impl Held for HeldExports<'_> {
-    fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
-        let is_one = |volume: &str, _| volumes.iter().any(|name| name == volume);
-        for (name, is) in self.daemon.exports_of(is_one) {
-            self.daemon.end_offer(&name, &is, true)?;
-            self.daemon
-                .exported
-                .set(&name, is, State::Failed(why.into()));
-        }
-        Ok(())
+fn export_row(name: String, entry: &Entry) -> ExportRow {
+    let (export, failure) = match &entry.state {
+        State::Open(export, _) => (Some(export), None),
+        State::Opening => (None, None),
+        State::Failed(why) => (None, Some(why.clone())),
+    };
+    ExportRow {
+        device: entry.is.device.shown(),
+        description: entry.is.description.clone(),
+        size: export.map(|export| export.device().size()),
+        read_only: entry.is.read_only,
+        listen: entry.is.shown_places(),
+        uri: entry.is.listen.uri(&name),
+        connections: export.map_or(0, Offered::clients),
+        reservation: export.and_then(Offered::reservation),
+        failure,
+        name,
     }
 }
 

@@ -1,0 +1,151 @@
+//! The exports, as a front end.
+
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+use pool::Entry as PoolEntry;
+use protocol::api::FailureKind;
+
+use crate::failure::{Failure, Result};
+use crate::state::active_pool::ActivePool;
+use crate::state::daemon::Daemon;
+use crate::state::exports::device::Exportable;
+use crate::state::exports::registry::{Definition, Entry, State, VolumeGuid};
+use crate::state::front_end::{FrontEnd, Going, Held};
+
+/// The exports, as a front end.
+pub(crate) struct Exports;
+
+impl FrontEnd<Daemon> for Exports {
+    fn start(&self, daemon: &Arc<Daemon>) {
+        self.restore(daemon);
+    }
+
+    /// Opens what is not open, also of what there was when the daemon last ran.
+    fn restore(&self, daemon: &Daemon) {
+        let _changing = daemon.exported.changing.lock();
+        let closed: Vec<(String, Definition)> = {
+            let mut all = daemon.exported.all.lock();
+            for (name, is) in daemon.recall_exports() {
+                let state = State::Opening;
+                all.entry(name).or_insert(Entry { is, state });
+            }
+            let closed = all
+                .iter()
+                .filter(|(_, entry)| !matches!(entry.state, State::Open(..)));
+            closed
+                .map(|(name, e)| (name.clone(), e.is.clone()))
+                .collect()
+        };
+        let mut has_changed = false;
+        for (name, is) in closed {
+            match daemon.offer(&name, &is) {
+                // The volume may have another name now.
+                Ok(()) => has_changed |= matches!(is.device, Exportable::Volume(_)),
+                Err(failure) => {
+                    let reason = failure.0.message;
+                    tracing::error!(export = name, reason, "it could not be exported again");
+                    daemon.exported.set(&name, is, State::Failed(reason));
+                }
+            }
+        }
+        let remembered = match has_changed {
+            true => daemon.remember_exports(),
+            false => Ok(()),
+        };
+        if let Err(failure) = remembered {
+            let reason = failure.0.message;
+            tracing::warn!(reason, "the names of exported volumes are not remembered");
+        }
+    }
+
+    fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
+        let all = daemon.exported.all.lock();
+        let goes = |device: &Exportable| match going {
+            Going::Devices(paths) => device.is_at(paths),
+            // Leases say who uses volumes and mappings.
+            Going::Datasets(..) => false,
+        };
+        let holds =
+            |entry: &Entry| !matches!(entry.state, State::Failed(_)) && goes(&entry.is.device);
+        match all.iter().find(|(_, entry)| holds(entry)) {
+            None => Ok(()),
+            Some((name, entry)) => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "'{}' is exported as '{name}'; take that back first: strongroom {} unexport {name}",
+                    entry.is.device.shown(),
+                    entry.is.listen.protocol().command()
+                ),
+            )),
+        }
+    }
+
+    fn awaits(&self, daemon: &Daemon, active: &ActivePool, entry: &PoolEntry) -> Result<bool> {
+        let volume = active.pool.name_of(entry.id)?;
+        let own = VolumeGuid::of(active, entry);
+        let is_it =
+            |name: &str, guid: Option<VolumeGuid>| guid.map_or(name == volume, |it| it == own);
+        Ok(!daemon.exports_of(is_it).is_empty())
+    }
+
+    fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn Held + 'a>> {
+        Some(Box::new(HeldExports {
+            daemon,
+            _changing: daemon.exported.changing.lock(),
+        }))
+    }
+
+    fn forget(&self, daemon: &Daemon, pool: u64, is_gone: &dyn Fn(&str) -> bool) -> Result<()> {
+        let _changing = daemon.exported.changing.lock();
+        let is_of_pool = |guid: Option<VolumeGuid>| guid.is_none_or(|guid| guid.pool == pool);
+        let gone = daemon.exports_of(|name, guid| is_of_pool(guid) && is_gone(name));
+        if gone.is_empty() {
+            return Ok(());
+        }
+        for (name, is) in gone {
+            daemon.end_offer(&name, &is, true)?;
+            daemon.exported.all.lock().remove(&name);
+            daemon.exported.typed.forget(&name);
+        }
+        daemon.remember_exports()
+    }
+
+    fn close(&self, daemon: &Daemon, force: bool) -> Result<()> {
+        let _changing = daemon.exported.changing.lock();
+        let all = daemon.exported.entries();
+        for (name, entry) in all.iter().filter(|_| !force) {
+            if let State::Open(export, _) = &entry.state
+                && export.clients() > 0
+            {
+                let (name, clients) = (name.clone(), export.clients());
+                return Err(nbd::Error::InUse { name, clients }.into());
+            }
+        }
+        for (name, Entry { is, .. }) in all {
+            daemon.end_offer(&name, &is, force)?;
+            let why = "the daemon is ending".to_owned();
+            daemon.exported.set(&name, is, State::Failed(why));
+        }
+        Ok(())
+    }
+}
+
+/// The exports, which only one thread changes.
+struct HeldExports<'a> {
+    daemon: &'a Daemon,
+    _changing: MutexGuard<'a, ()>,
+}
+
+impl Held for HeldExports<'_> {
+    fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
+        let is_one = |volume: &str, _| volumes.iter().any(|name| name == volume);
+        for (name, is) in self.daemon.exports_of(is_one) {
+            self.daemon.end_offer(&name, &is, true)?;
+            self.daemon
+                .exported
+                .set(&name, is, State::Failed(why.into()));
+        }
+        Ok(())
+    }
+}
