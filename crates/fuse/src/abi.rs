@@ -11,6 +11,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) const MAJOR: u32 = 7;
 /// The newest minor version this module describes.
 pub(crate) const MINOR: u32 = 45;
+/// The first minor version with [`NOTIFY_INC_EPOCH`]: Linux 6.16.
+pub(crate) const MINOR_EPOCHS: u32 = 44;
 /// The oldest minor version served: Linux 5.4, which has everything that is not optional here.
 pub(crate) const MINOR_MIN: u32 = 31;
 
@@ -245,6 +247,8 @@ pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
 pub(crate) const NOTIFY_INVAL_ENTRY: i32 = 3;
 /// A notification: contents of an inode are asked for, and come as a request.
 pub(crate) const NOTIFY_RETRIEVE: i32 = 5;
+/// A notification without a body: all names are to be asked for again. Since [`MINOR_EPOCHS`].
+pub(crate) const NOTIFY_INC_EPOCH: i32 = 8;
 /// `fuse_write_in.write_flags`.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// `fuse_fsync_in.fsync_flags`: contents only.

@@ -215,6 +215,11 @@ impl Mount {
         self.session.forget_contents(files);
     }
 
+    /// Has the kernel ask again for each name, and list these directories again.
+    pub fn forget_names(&self, dirs: &[Ino]) {
+        self.session.forget_names(dirs);
+    }
+
     /// Waits until the file system has heard of each file that was closed before. As
     /// [`Mount::forget_contents`], not for its own threads.
     pub fn settle(&self) {

@@ -40,6 +40,8 @@ pub(crate) struct Server<'a> {
     /// Has a request answered by another thread.
     pub(crate) later: &'a dyn Fn(Later),
     pub(crate) hears: Hears,
+    /// Whether the kernel can forget all names at once.
+    pub(crate) has_epochs: bool,
     /// What the kernel knows, if that is bounded.
     pub(crate) crowd: Option<&'a Crowd>,
 }
@@ -280,7 +282,8 @@ impl Server<'_> {
 
     /// How long the kernel may believe what it is told of the names in `ino` and its attributes.
     fn valid(&self, ino: Ino) -> Valid {
-        match self.fs.is_volatile(ino) {
+        let follows_keys = || !self.has_epochs && self.fs.follows_keys(ino);
+        match self.fs.is_volatile(ino) || follows_keys() {
             true => Valid::ONCE,
             false => Valid::LONG,
         }

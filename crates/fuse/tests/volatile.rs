@@ -72,6 +72,40 @@ fn names_come_and_go() {
     }
 }
 
+/// Whether the kernel can forget all names at once: Linux 6.16.
+fn has_epochs() -> bool {
+    let name = rustix::system::uname();
+    let release = name.release().to_str().expect("text");
+    let mut numbers = release
+        .split(['.', '-'])
+        .map(|part| part.parse().unwrap_or(0));
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version >= (6, 16)
+}
+
+#[test]
+fn names_that_follow_keys_are_kept_until_those_change() {
+    let mounted = mounted_or_skip!();
+    let ino = make_behind(&mounted, ROOT, "keyed");
+    mounted.fs.set_keyed(ino);
+    let path = mounted.path("keyed/name");
+    let open = File::open(mounted.path("keyed")).unwrap();
+    for _ in 0..3 {
+        let error = fs::metadata(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert_eq!(list(&open), names(&[]));
+        let made = make_behind(&mounted, ino, "name");
+        mounted.mount.forget_names(&[ino]);
+        assert_eq!(fs::metadata(&path).unwrap().ino(), made);
+        assert_eq!(list(&open), names(&["name"]));
+        let before = mounted.count("LOOKUP");
+        assert_eq!(fs::metadata(&path).unwrap().ino(), made);
+        assert_eq!(mounted.count("LOOKUP") > before, !has_epochs());
+        remove_behind(&mounted, ino, "name");
+        mounted.mount.forget_names(&[ino]);
+    }
+}
+
 #[test]
 fn names_that_a_listing_brought_go() {
     let mounted = mounted_or_skip!();

@@ -47,6 +47,12 @@ pub trait FileSystem: Send + Sync {
         false
     }
 
+    /// Whether the names in the directory `ino` change when keys are added or removed. The front end is told of that:
+    /// one that can forget all names at once may keep them until then.
+    fn follows_keys(&self, _ino: Ino) -> bool {
+        false
+    }
+
     /// A number that tells the things apart which an inode number has been, one after the other: a front end gives
     /// errors for what it knows by another one.
     fn generation(&self, _found: &Attr) -> u64 {

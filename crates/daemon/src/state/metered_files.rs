@@ -100,6 +100,10 @@ macro_rules! counted {
             fn generation(&self, found: &Attr) -> u64 {
                 self.fs.generation(found)
             }
+
+            fn follows_keys(&self, ino: Ino) -> bool {
+                self.fs.follows_keys(ino)
+            }
         }
     };
     (@bytes) => { |_| 0 };

@@ -25,6 +25,7 @@ pub struct MemFs {
     /// Called, without locks, before reads, writes and fsyncs.
     hook: Mutex<Option<std::sync::Arc<Hook>>>,
     volatile: Mutex<BTreeSet<Ino>>,
+    keyed: Mutex<BTreeSet<Ino>>,
     /// What reads give instead of what was written, of which then only the size is kept.
     ready: Option<Bytes>,
 }
@@ -56,6 +57,7 @@ impl MemFs {
             forgotten: Condvar::new(),
             hook: Mutex::new(None),
             volatile: Mutex::default(),
+            keyed: Mutex::default(),
             ready: None,
         }
     }
@@ -81,6 +83,11 @@ impl MemFs {
     }
 
     /// Says that names in `ino` and its attributes change behind the kernel.
+    /// Has the names in a directory follow keys.
+    pub fn set_keyed(&self, ino: Ino) {
+        self.keyed.lock().insert(ino);
+    }
+
     pub fn set_volatile(&self, ino: Ino) {
         self.volatile.lock().insert(ino);
     }
@@ -188,6 +195,10 @@ impl FileSystem for MemFs {
 
     fn generation(&self, found: &Attr) -> u64 {
         found.btime.nanos.into()
+    }
+
+    fn follows_keys(&self, ino: Ino) -> bool {
+        self.keyed.lock().contains(&ino)
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {

@@ -22,10 +22,14 @@ impl<F: Format> FileSystem for Stacked<F> {
         self.inodes.forget_all();
     }
 
-    fn is_volatile(&self, ino: Ino) -> bool {
+    fn is_volatile(&self, _ino: Ino) -> bool {
+        self.options.shared
+    }
+
+    fn follows_keys(&self, ino: Ino) -> bool {
         let is_directory =
             || matches!(self.inodes.get(ino), Ok(inode) if inode.kind == Kind::Directory);
-        self.options.shared || self.format.keys_change() && is_directory()
+        self.format.keys_change() && is_directory()
     }
 
     fn generation(&self, found: &Attr) -> u64 {

@@ -302,6 +302,8 @@ impl MountedKeys {
         let inodes = self.view.with_contents(|node| node.is_under(name));
         if let Some(mount) = self.mount.upgrade() {
             mount.forget_contents(&inodes);
+            // Names are others under other keys.
+            mount.forget_names(&self.view.directories());
         }
     }
 }

@@ -117,6 +117,7 @@ impl Controlled for MountedKeys {
                 let key = key.map_err(|error| Failure::other(error.to_string()))?;
                 let id = key.id();
                 format.add_key(key).map_err(|error| refused(id, error))?;
+                self.forget_names();
                 Ok(Answer::Done)
             }
             Request::Delete { id } => self.delete(KeyId(id)),
@@ -157,7 +158,15 @@ impl MountedKeys {
         let removed = self.view.format().remove_key(id);
         removed.map_err(|error| refused(id, error))?;
         forget();
+        self.forget_names();
         Ok(Answer::Done)
+    }
+
+    /// Names are others under other keys.
+    fn forget_names(&self) {
+        if let Some(mount) = self.mount.upgrade() {
+            mount.forget_names(&self.view.directories());
+        }
     }
 }
 
