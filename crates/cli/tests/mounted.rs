@@ -476,6 +476,42 @@ fn options_at(dir: &Path) -> String {
 }
 
 #[test]
+fn contents_are_stored_as_often_as_the_property_says() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.pool("tank");
+    let dir = place.path("mnt");
+    place.ok(&format!(
+        "create -o compression=off -o mountpoint={} tank/a",
+        dir.display()
+    ));
+    let mut referenced = 0;
+    let mut grown = |place: &Place, name: &str| {
+        fs::write(dir.join(name), vec![7; 1 << 20]).unwrap();
+        place.ok("pool sync tank");
+        let now: u64 = place
+            .ok("get -H -p -o value referenced tank/a")
+            .trim()
+            .parse()
+            .unwrap();
+        (now - std::mem::replace(&mut referenced, now)) >> 20
+    };
+    assert_eq!(grown(&place, "once"), 1);
+    place.ok("set copies=2 tank");
+    assert_eq!(grown(&place, "twice"), 2);
+    place.ok("unmount tank/a");
+    place.ok("mount tank/a");
+    assert_eq!(grown(&place, "mounted again"), 2);
+    place.ok("inherit copies tank");
+    assert_eq!(grown(&place, "once more"), 1);
+    place.fails("set copies=3 tank/a", USAGE);
+    place.ok("create -s -V 1M tank/vol");
+    place.fails("set copies=2 tank/vol", USAGE);
+}
+
+#[test]
 fn what_a_mount_refuses_follows_properties_and_options() {
     if !can_mount() || !rustix::process::geteuid().is_root() {
         return;

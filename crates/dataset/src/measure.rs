@@ -28,6 +28,6 @@ impl SealPipeline {
     /// # Errors
     /// The record cannot be sealed, too little space is free, or a device fails.
     pub fn run(&self) -> Result<()> {
-        self.dataset.seal_record(&self.record).map(drop)
+        self.dataset.seal_record(&self.record, 1).map(drop)
     }
 }

@@ -55,15 +55,16 @@ impl Dataset {
                 passed += 1;
             } else {
                 left = left.saturating_sub(size);
-                let bytes =
-                    self.open.record_space(array, size as usize) + self.settings().table_space();
+                let copies = ptr.place.copies().count();
+                let space = self.open.copies_space(array, size as usize, copies);
+                let bytes = space + self.settings().table_space();
                 let Ok(reserved) = self.pool.reserve_besides(bytes, ReserveFor::Writing, kept)
                 else {
                     // The commit frees what was replaced so far. Then there may be space again.
                     walk.progress.waits = !self.has_waiting();
                     break;
                 };
-                match self.reencrypt(array, slot, reserved)? {
+                match self.reencrypt(array, slot, copies, reserved)? {
                     true => walk.found += 1,
                     false => walk.progress.damaged += 1,
                 }
@@ -113,7 +114,13 @@ impl Dataset {
     }
 
     /// False if the record cannot be opened.
-    fn reencrypt(&self, array: ArrayKind, slot: u64, reserved: Reservation) -> Result<bool> {
+    fn reencrypt(
+        &self,
+        array: ArrayKind,
+        slot: u64,
+        copies: usize,
+        reserved: Reservation,
+    ) -> Result<bool> {
         // Not borrowed: the device below may be a volume, which has its own to do.
         let mut buf = SEALED.take();
         let mut anew: Option<Sealed> = None;
@@ -135,7 +142,11 @@ impl Dataset {
                 return Ok(false);
             }
         };
-        let placed = self.place(array, &sealed)?;
+        if ptr.place.copies().count() != copies {
+            // It is another one now. The next pass looks at it again.
+            return Ok(true);
+        }
+        let placed = self.place(array, &sealed, copies)?;
         self.reencryption.waiting.lock().push(Rewritten {
             array,
             slot,

@@ -428,6 +428,12 @@ pub const PROPERTIES: &[Property] = &[
         "standard",
         "When changes are durable: when a program asks, always at once, or later.",
     ),
+    of_files(
+        "copies",
+        Values::Words(&["1", "2"]),
+        "1",
+        "How often data is stored on the devices of the pool, from now on.",
+    ),
     setting(
         "dedup",
         ON_OFF,

@@ -221,6 +221,11 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
         secondary_cache: secondary_cache(&value("secondarycache")?)
             .unwrap_or(defaults.secondary_cache),
         dedup: is_on(value("dedup")?),
+        copies: match entry.volume() {
+            // What a volume reserves is for one.
+            None if value("copies")? == "2" => 2,
+            _ => 1,
+        },
         read_only: is_on(value("readonly")?),
         sync: sync_mode(&value("sync")?).unwrap_or(defaults.sync),
         atime,

@@ -44,6 +44,8 @@ pub struct Settings {
     pub secondary_cache: SecondaryCache,
     /// Whether what is written from now on is stored once if it is equal.
     pub dedup: bool,
+    /// How often what is written from now on is stored, in the devices of the pool: once or twice.
+    pub copies: u8,
     /// Refuse changes.
     pub read_only: bool,
     /// When changes are durable.
@@ -61,6 +63,7 @@ impl Default for Settings {
             primary_cache: PrimaryCache::default(),
             secondary_cache: SecondaryCache::default(),
             dedup: false,
+            copies: 1,
             read_only: false,
             sync: SyncMode::default(),
             limited: false,
@@ -68,7 +71,18 @@ impl Default for Settings {
     }
 }
 
+/// A record of more bytes is stored once: a gang map lists no more pieces of two copies.
+const COPIES_MAX: usize = (pool::RECORD_MAX / 2) as usize;
+
 impl Settings {
+    /// How often a record of `len` bytes is stored. One that may be shared is stored once.
+    pub(crate) fn copies_of(&self, len: usize) -> usize {
+        match self.copies > 1 && !self.dedup && len <= COPIES_MAX {
+            true => 2,
+            false => 1,
+        }
+    }
+
     /// What a record takes besides if it may be shared.
     pub(crate) fn table_space(&self) -> u64 {
         if self.dedup { DEDUP_SPACE } else { 0 }

@@ -48,8 +48,10 @@ impl Dataset {
         }
         let mut buffer = Buffer::zeroed(value.len().next_multiple_of(4096));
         buffer[..value.len()].copy_from_slice(value);
-        let _reserved = self.record_space(&self.settings(), buffer.len(), ReserveFor::Writing)?;
-        let mut placed = Some(self.place_data(&buffer)?);
+        let settings = self.settings();
+        let (copies, _reserved) =
+            self.record_space(&settings, buffer.len(), ReserveFor::Writing)?;
+        let mut placed = Some(self.seal_record(&buffer, copies)?);
         let len = value.len() as u32;
         let operation = |w: &mut Writer<'_>| {
             let slot = take_slots(w, 1)?;

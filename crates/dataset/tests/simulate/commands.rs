@@ -20,6 +20,7 @@ const PROPERTIES: &[(&str, &[&str])] = &[
     ("compression", &["off", "lz4", "zstd"]),
     ("atime", &["on", "off"]),
     ("dedup", &["on", "off"]),
+    ("copies", &["1", "2"]),
     ("primarycache", &["all", "metadata", "none"]),
     ("secondarycache", &["all", "metadata", "none"]),
     ("user:note", &["a", "b"]),
@@ -54,6 +55,7 @@ pub fn settings(dataset: &ModelDataset) -> Settings {
             _ => SecondaryCache::All,
         },
         dedup: is("dedup") == "on",
+        copies: if is("copies") == "2" { 2 } else { 1 },
         read_only: false,
         limited: false,
     }

@@ -289,7 +289,24 @@ impl OpenDataset {
     /// [`Error::Suspended`](crate::Error::Suspended); [`Error::NoSpace`](crate::Error::NoSpace) if the pool is
     /// full; [`Error::Store`](crate::Error::Store) if a device fails: that suspends the pool.
     pub fn place(&self, array: ArrayKind, identity: Identity, bytes: &[u8]) -> Result<Placed> {
-        self.place_summed(array, identity, bytes, checksum(bytes))
+        self.place_copies(array, identity, bytes, array.copies())
+    }
+
+    /// As [`OpenDataset::place`], in one or two copies. Two copies of more than half of [`RECORD_MAX`] may not have a
+    /// place where free space is in small pieces.
+    ///
+    /// [`RECORD_MAX`]: crate::RECORD_MAX
+    ///
+    /// # Errors
+    /// As [`OpenDataset::place`].
+    pub fn place_copies(
+        &self,
+        array: ArrayKind,
+        identity: Identity,
+        bytes: &[u8],
+        copies: usize,
+    ) -> Result<Placed> {
+        self.place_summed(array, identity, bytes, checksum(bytes), copies)
     }
 
     /// As [`OpenDataset::place`], for bytes with a known BLAKE3 hash.
@@ -302,7 +319,7 @@ impl OpenDataset {
     ) -> Result<Placed> {
         let mut sum = [0; 16];
         sum.copy_from_slice(&hash[..16]);
-        self.place_summed(array, identity, bytes, sum)
+        self.place_summed(array, identity, bytes, sum, array.copies())
     }
 
     fn place_summed(
@@ -311,13 +328,14 @@ impl OpenDataset {
         identity: Identity,
         bytes: &[u8],
         sum: [u8; 16],
+        copies: usize,
     ) -> Result<Placed> {
         let context = &self.context;
         let for_commit = context.is_collecting.load(Ordering::Acquire);
         if !for_commit {
             context.suspension.check()?;
         }
-        let placed = self.allocate(array, identity, bytes.len(), sum)?;
+        let placed = self.allocate_copies(array, identity, bytes.len(), sum, copies)?;
         placed
             .allotted
             .write_to(context.disk.store.as_ref(), bytes)
@@ -337,8 +355,19 @@ impl OpenDataset {
         len: usize,
         checksum: [u8; 16],
     ) -> Result<Placed> {
+        self.allocate_copies(array, identity, len, checksum, array.copies())
+    }
+
+    fn allocate_copies(
+        &self,
+        array: ArrayKind,
+        identity: Identity,
+        len: usize,
+        checksum: [u8; 16],
+        copies: usize,
+    ) -> Result<Placed> {
         let ticket = self.context.in_flight.ticket();
-        let allotted = reserve::allot(&self.context.core, array.class(), len, array.copies())?;
+        let allotted = reserve::allot(&self.context.core, array.class(), len, copies)?;
         Ok(Placed {
             _ticket: ticket,
             context: Arc::clone(&self.context),
@@ -360,7 +389,7 @@ impl OpenDataset {
         if let Some(placed) = self.find_shared(&identity, bytes.len(), sum) {
             return Ok(placed);
         }
-        let mut placed = self.place_summed(ArrayKind::Data, identity, bytes, sum)?;
+        let mut placed = self.place_summed(ArrayKind::Data, identity, bytes, sum, 1)?;
         if let [extent] = placed.allotted.extents()[..] {
             let dedup = &self.context.dedup;
             placed.share = dedup.adopt(&identity, placed.checksum, &extent);
@@ -490,11 +519,16 @@ impl OpenDataset {
     /// The bytes to reserve for a record of `len` bytes. Then a commit has space for it and for the nodes above it,
     /// however fragmented the pool is.
     pub fn record_space(&self, array: ArrayKind, len: usize) -> u64 {
+        self.copies_space(array, len, array.copies())
+    }
+
+    /// As [`OpenDataset::record_space`], for so many copies.
+    pub fn copies_space(&self, array: ArrayKind, len: usize, copies: usize) -> u64 {
         let len = (len as u64).next_multiple_of(u64::from(UNIT));
         let map = if len > u64::from(UNIT) { UNIT } else { 0 };
         // The array can grow by a level.
         let height = u64::from(self.height(array).max(1)) + 1;
-        (len + u64::from(map)) * array.copies() as u64 + height * NODE_BYTES + DEAD_BYTES
+        (len + u64::from(map)) * copies as u64 + height * NODE_BYTES + DEAD_BYTES
     }
 
     /// The bytes to reserve for the nodes that change when these slots are emptied. The slots are in ascending

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pool::{ArrayKind, Placed, ReserveFor};
+use pool::{ArrayKind, ReserveFor};
 use vfs::Ino;
 use zerocopy::IntoBytes;
 
@@ -11,7 +11,6 @@ use super::inode::Inode;
 use super::read::check_file;
 use super::share::{Runs, let_go};
 use super::write::SIZE_MAX;
-use crate::buffer::Buffer;
 use crate::core::{Dataset, Settings, attr_of};
 use crate::error::Result;
 use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_key, extent_key};
@@ -193,11 +192,6 @@ impl Dataset {
             |_, ()| self.drop_records(target, range.to..range.to + range.count),
         )?;
         Ok(range.count)
-    }
-
-    /// Seals a record of `data` and finds a place for it.
-    pub(crate) fn place_data(&self, buffer: &Buffer) -> Result<Placed> {
-        self.seal_record(buffer)
     }
 }
 

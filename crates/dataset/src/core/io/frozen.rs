@@ -26,6 +26,7 @@ pub(super) struct FrozenRecord {
     pub(super) record: u64,
     pub(super) slot: u64,
     pub(super) buffer: Arc<Buffer>,
+    pub(super) copies: usize,
     /// Who seals it already.
     pub(super) job: Option<Arc<SealJob>>,
     pub(super) ptr: Mutex<RecordPtr>,

@@ -36,6 +36,8 @@ pub(crate) struct DirtyRecord {
     pub(crate) run: usize,
     /// Whether it is full, by such a run. Then it is not likely to be changed or read again soon.
     pub(crate) is_streamed: bool,
+    /// How often it will be stored.
+    pub(crate) copies: usize,
     /// Space for it in the pool, until a transaction group takes it over.
     pub(crate) reserved: Option<Reservation>,
 }

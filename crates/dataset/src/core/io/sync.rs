@@ -29,7 +29,7 @@ impl Dataset {
         wanted: impl FnOnce(&DirtyRecord) -> bool,
     ) -> Option<Pending> {
         let job = Arc::new(SealJob::default());
-        let (buffer, slot) = {
+        let (buffer, slot, copies) = {
             let mut records = inode.records.lock();
             let dirty = records.get_mut(&record)?;
             match &dirty.stage {
@@ -38,7 +38,7 @@ impl Dataset {
                 Stage::Dirty | Stage::Syncing => return None,
             }
             dirty.stage = Stage::Sealing(Arc::clone(&job));
-            (Arc::clone(&dirty.buffer), dirty.slot)
+            (Arc::clone(&dirty.buffer), dirty.slot, dirty.copies)
         };
         let dataset = self.this();
         let inode = Arc::clone(inode);
@@ -46,7 +46,7 @@ impl Dataset {
         let pending = (self.pending.begin(), under_way.begin());
         self.engine.workers.run(self.pool.guid(), move || {
             if job.begin() {
-                let outcome = dataset.seal_record(&buffer);
+                let outcome = dataset.seal_record(&buffer, copies);
                 dataset.finish_early(&inode, record, slot, &buffer, &job, outcome);
             }
             // A thread that waits for the job may be about to close the dataset.
@@ -56,19 +56,25 @@ impl Dataset {
         Some(under_way)
     }
 
-    pub(crate) fn seal_record(&self, buffer: &Buffer) -> Result<Placed> {
+    pub(crate) fn seal_record(&self, buffer: &Buffer, copies: usize) -> Result<Placed> {
         let settings = self.settings();
         let sealed = self.seal(&settings, ArrayKind::Data, buffer)?;
-        let placed = self.place(ArrayKind::Data, &sealed);
+        let placed = self.place(ArrayKind::Data, &sealed, copies);
         sealed.recycle();
         Ok(placed?)
     }
 
-    /// Writes a record to a place of its own, or finds it where an equal one is.
-    pub(crate) fn place(&self, array: ArrayKind, sealed: &Sealed) -> pool::Result<Placed> {
+    /// Writes a record to places of its own, or finds it where an equal one is.
+    pub(crate) fn place(
+        &self,
+        array: ArrayKind,
+        sealed: &Sealed,
+        copies: usize,
+    ) -> pool::Result<Placed> {
+        let (identity, bytes) = (sealed.identity, &sealed.bytes);
         match sealed.nonce_is_of_contents {
-            true => self.open.place_shared(sealed.identity, &sealed.bytes),
-            false => self.open.place(array, sealed.identity, &sealed.bytes),
+            true => self.open.place_shared(identity, bytes),
+            false => self.open.place_copies(array, identity, bytes, copies),
         }
     }
 
@@ -147,6 +153,7 @@ impl Dataset {
                     record: *record,
                     slot: dirty.slot,
                     buffer: Arc::clone(&dirty.buffer),
+                    copies: dirty.copies,
                     job,
                     ptr: Mutex::new(RecordPtr::EMPTY),
                     reserved: Mutex::new(dirty.reserved.take()),
@@ -163,7 +170,7 @@ impl Dataset {
             while let Some(frozen) = records.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let placed = match &frozen.job {
                     Some(job) if !job.begin() => job.wait(),
-                    Some(_) | None => self.seal_record(&frozen.buffer),
+                    Some(_) | None => self.seal_record(&frozen.buffer, frozen.copies),
                 }?;
                 *frozen.ptr.lock() =
                     commit.put_placed(&self.open, ArrayKind::Data, frozen.slot, placed);

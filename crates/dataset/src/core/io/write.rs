@@ -36,6 +36,8 @@ pub(super) struct Part<'a> {
     /// How long it is now; 0 for a hole.
     old_len: usize,
     base: Base,
+    /// How often the record will be stored.
+    copies: usize,
     /// What is set aside for it, unless the record in memory has as much: so many bytes.
     reserved: Option<Reservation>,
     held: u64,
@@ -222,6 +224,7 @@ impl Dataset {
             len: needed.max(old_len),
             old_len,
             base,
+            copies: 1,
             reserved: None,
             held: 0,
         };
@@ -283,7 +286,11 @@ impl Dataset {
     /// Reserves space for the parts whose records do not have it already.
     pub(super) fn reserve_parts(&self, settings: &Settings, parts: &mut [Part<'_>]) -> Result<()> {
         for part in parts {
-            let bytes = self.open.record_space(ArrayKind::Data, part.len) + settings.table_space();
+            part.copies = settings.copies_of(part.len);
+            let space = self
+                .open
+                .copies_space(ArrayKind::Data, part.len, part.copies);
+            let bytes = space + settings.table_space();
             if part.held < bytes {
                 part.reserved = Some(self.reserve(settings, bytes, ReserveFor::Writing)?);
             }
@@ -408,6 +415,7 @@ impl Dataset {
                     stage: Stage::Dirty,
                     run,
                     is_streamed,
+                    copies: part.copies,
                     reserved,
                 };
                 records.insert(part.record, dirty);
@@ -422,6 +430,8 @@ impl Dataset {
                 buffer[part.start..part.start + part.data.len()].copy_from_slice(part.data);
                 dirty.slot = slot;
                 dirty.stage = Stage::Dirty;
+                // It has space for these: as much as was asked for, or more.
+                dirty.copies = part.copies;
                 (dirty.run, dirty.is_streamed) = (run, is_streamed);
                 if reserved.is_some() {
                     dirty.reserved = reserved;
@@ -441,7 +451,7 @@ impl Dataset {
         record: u64,
         slot: u64,
         buffer: Arc<Buffer>,
-        reserved: Reservation,
+        (copies, reserved): (usize, Reservation),
     ) {
         debug_assert!(!buffer.is_empty());
         let len = buffer.len();
@@ -459,6 +469,7 @@ impl Dataset {
             stage: Stage::Dirty,
             run: 0,
             is_streamed: false,
+            copies,
             reserved: Some(reserved),
         };
         let before = inode.records.lock().insert(record, dirty);
@@ -482,15 +493,17 @@ impl Dataset {
         }
     }
 
-    /// Space for one record of this length.
+    /// How often a record of this length is stored, and space for that.
     pub(crate) fn record_space(
         &self,
         settings: &Settings,
         len: usize,
         why: ReserveFor,
-    ) -> Result<Reservation> {
-        let bytes = self.open.record_space(ArrayKind::Data, len);
-        self.reserve(settings, bytes + settings.table_space(), why)
+    ) -> Result<(usize, Reservation)> {
+        let copies = settings.copies_of(len);
+        let bytes = self.open.copies_space(ArrayKind::Data, len, copies);
+        let reserved = self.reserve(settings, bytes + settings.table_space(), why)?;
+        Ok((copies, reserved))
     }
 }
 
