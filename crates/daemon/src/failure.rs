@@ -226,6 +226,7 @@ impl From<luks::Error> for Failure {
             | E::Overwritten { .. }
             | E::KeyMaterial { .. }
             | E::Integrity { .. } => FailureKind::Damaged,
+            E::Unreadable { .. } => FailureKind::Device,
             E::Unsupported { .. } => FailureKind::TooNew,
             E::WrongPassphrase { .. } => FailureKind::WrongKey,
             E::SlotInUse { .. } => FailureKind::Exists,

@@ -19,6 +19,8 @@ pub struct Container {
     pub(crate) header: Header,
     /// Whether something else was written over the first copy of the header, so that it is not changed.
     pub(crate) is_overwritten: bool,
+    /// Whether the device fails where a copy of the header is, so that the header is not changed.
+    pub(crate) is_unreadable: bool,
 }
 
 /// The volume key, and the slot that it came out of.
@@ -39,17 +41,20 @@ impl Container {
         let Found {
             header,
             is_overwritten,
+            is_unreadable,
             ..
         } = find(&*device)?;
         Ok(Container {
             device,
             header,
             is_overwritten,
+            is_unreadable,
         })
     }
 
     /// Reads the header of a device that has no other user, and repairs a damaged copy of it. If
-    /// something else was written over the first copy, that stays: the container opens to read.
+    /// something else was written over the first copy, that stays: the container opens to read. A copy that cannot
+    /// be read stays too.
     ///
     /// # Errors
     /// As [`Header::read`].
@@ -64,7 +69,18 @@ impl Container {
             device,
             header: found.header,
             is_overwritten: found.is_overwritten,
+            is_unreadable: found.is_unreadable,
         })
+    }
+
+    /// One with the same header, in which changes can be tried.
+    pub(crate) fn draft(&self) -> Container {
+        Container {
+            device: Arc::clone(&self.device),
+            header: self.header.clone(),
+            is_overwritten: self.is_overwritten,
+            is_unreadable: self.is_unreadable,
+        }
     }
 
     /// The header.
@@ -158,21 +174,34 @@ impl Container {
         }
     }
 
-    /// Refuses to change a header that asks for more than is known here, or whose first copy is gone under
-    /// something else.
+    /// Refuses to change a header that asks for more than is known here, or one of whose copies is not to be written.
     ///
     /// # Errors
-    /// [`Error::Unsupported`], [`Error::Overwritten`].
+    /// [`Error::Unsupported`]; as for [`Container::check_writable`].
     pub(crate) fn check_changeable(&self) -> Result<()> {
         self.check_requirements()?;
         self.check_writable()
     }
 
-    /// Refuses to write where something else was written over the first copy of the header.
+    /// Refuses to change the header where something else was written over its first copy, or a copy cannot be read.
+    ///
+    /// # Errors
+    /// [`Error::Overwritten`], [`Error::Unreadable`].
+    pub fn check_writable(&self) -> Result<()> {
+        self.check_data_writable()?;
+        match self.is_unreadable {
+            false => Ok(()),
+            true => Err(Error::Unreadable {
+                device: self.device.name(),
+            }),
+        }
+    }
+
+    /// Refuses to change the data where something else was written over the first copy of the header.
     ///
     /// # Errors
     /// [`Error::Overwritten`].
-    pub fn check_writable(&self) -> Result<()> {
+    pub fn check_data_writable(&self) -> Result<()> {
         match self.is_overwritten {
             false => Ok(()),
             true => Err(Error::Overwritten {

@@ -47,6 +47,15 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// The device fails where a copy of the header is.
+    #[error(
+        "the header of {device} is not changed: one copy of it cannot be read, and the other one is whole; \
+         'luks repair' writes the copy again"
+    )]
+    Unreadable {
+        /// The device.
+        device: String,
+    },
     /// The header asks for something that this program does not do.
     #[error("{device} cannot be used here: {what}")]
     Unsupported {

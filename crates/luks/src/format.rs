@@ -126,6 +126,7 @@ pub(crate) fn blank(
         device,
         header,
         is_overwritten: false,
+        is_unreadable: false,
     };
     Ok((container, key))
 }

@@ -42,6 +42,8 @@ pub(crate) struct Found {
     /// Copies that have to be written again.
     pub(crate) stale: Vec<Copy>,
     pub(crate) is_overwritten: bool,
+    /// Whether the device fails where a copy is. That copy is not stale.
+    pub(crate) is_unreadable: bool,
 }
 
 impl Found {
@@ -50,6 +52,7 @@ impl Found {
             header,
             stale,
             is_overwritten: false,
+            is_unreadable: false,
         }
     }
 }
@@ -64,7 +67,8 @@ pub(crate) fn find(device: &dyn BlockDevice) -> Result<Found> {
         ));
     }
     let version1 = match luks1::Header::read(device) {
-        Err(Error::NotLuks { .. }) => return find_luks2(device),
+        // The second copy of a LUKS2 header may be where the device still can be read.
+        Err(Error::NotLuks { .. } | Error::Device(_)) => return find_luks2(device),
         found => found,
     };
     // A conversion that was broken off leaves the second copy of a LUKS2 header, which is whole, and so
@@ -90,19 +94,21 @@ fn is_staged(device: &dyn BlockDevice) -> Result<bool> {
 
 fn find_luks2(device: &dyn BlockDevice) -> Result<Found> {
     let found = luks2::Header::read(device)?;
+    let is_unreadable = found.is_unreadable();
     let copies = [(Copy::First, found.first), (Copy::Second, found.second)];
     let stale = copies
         .into_iter()
-        .filter(|(_, state)| *state != CopyState::Current);
+        .filter(|(_, state)| matches!(state, CopyState::Old | CopyState::Bad(_)));
     let stale = stale.map(|(copy, _)| copy).collect();
     Ok(Found {
         header: Header::V2(Box::new(found.header)),
         stale,
         is_overwritten: found.is_overwritten,
+        is_unreadable,
     })
 }
 
-/// Writes the first copy of a LUKS2 header again after something else was written over it.
+/// Writes a copy of a LUKS2 header again that something else was written over, or that cannot be read.
 ///
 /// # Errors
 /// As [`Header::read`]. [`Error::Usage`] if nothing is wrong.

@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::sync::Arc;
+
+use block::fault::{Fault, FaultClock, FaultDevice};
 use common::{RANDOM, add, bytes, cheap_slot, container, opens, reopen, secret};
 use luks::{Container, Error, Header, Version, luks2};
 use serde_json::{Map, Value};
@@ -104,6 +107,66 @@ fn what_was_written_over_is_repaired_only_when_asked() {
     );
     for image in [vec![0; 1 << 20], vec![], vec![0xff; 100]] {
         assert!(matches!(reopen(image), Err(Error::NotLuks { .. })));
+    }
+}
+
+/// A device with these bytes on which these places cannot be read, each so many bytes.
+fn with_bad(image: &[u8], bad: &[(u64, u64)]) -> Arc<FaultDevice> {
+    let device = FaultDevice::from_bytes(image.to_vec(), &FaultClock::new());
+    for (offset, len) in bad.iter().copied() {
+        device.inject(Fault::BadBytes { offset, len });
+    }
+    Arc::new(device)
+}
+
+/// A copy that cannot be read may be the newer one, and is not written over unless that is asked for.
+#[test]
+fn a_copy_that_cannot_be_read_is_neither_missing_nor_written_over() {
+    let (made, _) = container(Version::V2);
+    let image = bytes(&made);
+    for bad in [0, 5000, COPY as u64, COPY as u64 + 5000] {
+        let device = with_bad(&image, &[(bad, 512)]);
+        let mut read = Container::open(Arc::clone(&device) as _, &RANDOM).unwrap();
+        let key = read.unlock(&secret("first"), None).unwrap().key;
+        read.check_data_writable().unwrap();
+        let slot = cheap_slot(Version::V2);
+        let refused = [
+            read.check_writable().err(),
+            read.add_key(&key, &secret("second"), &slot, None, &RANDOM)
+                .err(),
+            read.rename(None, Some("x"), None, &RANDOM).err(),
+            read.erase(&RANDOM).err(),
+        ];
+        for error in refused {
+            let error = error.unwrap();
+            assert!(matches!(error, Error::Unreadable { .. }), "{bad}: {error}");
+        }
+        assert_eq!(device.written(), 0, "{bad}");
+        luks::repair(&*device, &RANDOM).unwrap();
+        device.heal();
+        assert!(luks::repair(&*device, &RANDOM).is_err(), "{bad} is whole");
+    }
+}
+
+/// A device that fails is none without a header: it could be formatted.
+#[test]
+fn a_device_that_fails_is_not_one_without_a_header() {
+    let (made, _) = container(Version::V2);
+    let image = bytes(&made);
+    let second = COPY as u64;
+    let mut damaged = image.clone();
+    damaged[5000] ^= 1;
+    let cases: [(&[u8], &[(u64, u64)]); 6] = [
+        (&image, &[(0, 1 << 20)]),
+        (&image, &[(0, 512), (second, 512)]),
+        (&image, &[(4096, 512), (second + 4096, 512)]),
+        (&damaged, &[(second, 512)]),
+        (&vec![0; 1 << 20], &[(second, 512)]),
+        (&vec![0x42; 1 << 20], &[(0, 512)]),
+    ];
+    for (image, bad) in cases {
+        let error = Header::read(&*with_bad(image, bad)).err().unwrap();
+        assert!(matches!(error, Error::Device(_)), "{bad:?}: {error}");
     }
 }
 

@@ -359,7 +359,7 @@ fn open_luks(daemon: &Daemon, new: &command::LuksOpen, channel: &mut dyn Channel
         false => Container::open(Arc::clone(on), &SystemRandom)?,
     };
     if !new.read_only {
-        container.check_writable()?;
+        container.check_data_writable()?;
     }
     if container.data_offset()? == 0 && header.is_none() {
         return Err(Failure::usage(format!(

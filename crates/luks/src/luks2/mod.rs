@@ -56,6 +56,8 @@ pub enum CopyState {
     Old,
     /// Not whole, for this reason.
     Bad(String),
+    /// The device fails where it is, so that what it says is not known.
+    Unreadable(String),
 }
 
 /// A header and the state of its copies.
@@ -75,6 +77,14 @@ impl Found {
     /// Whether both copies are whole and equal.
     pub fn is_whole(&self) -> bool {
         self.first == CopyState::Current && self.second == CopyState::Current
+    }
+
+    /// Whether the device fails where one of the copies is.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        let copies = [&self.first, &self.second];
+        copies
+            .iter()
+            .any(|of| matches!(of, CopyState::Unreadable(_)))
     }
 }
 
@@ -166,16 +176,20 @@ impl Header {
     /// Reads the header. Nothing is written.
     ///
     /// # Errors
-    /// [`Error::NotLuks`]; [`Error::Damaged`] if no copy is whole; [`Error::TooSmall`].
+    /// [`Error::NotLuks`]; [`Error::Damaged`] if no copy is whole; [`Error::TooSmall`]; [`Error::Device`] if the
+    /// device fails where a copy is, and the other one is not whole.
     pub fn read(device: &dyn BlockDevice) -> Result<Found> {
-        let first = read_copy(device, Copy::First, 0)?;
+        let first = read_copy(device, Copy::First, 0);
         let second = match &first.copy {
-            Some(copy) => read_copy(device, Copy::Second, copy.copy_len)?,
-            None => find_second(device)?,
+            Some(copy) => read_copy(device, Copy::Second, copy.copy_len),
+            None => find_second(device),
         };
         if !first.has_magic && second.copy.is_none() {
-            return Err(Error::NotLuks {
-                device: device.name(),
+            return Err(match (first.why_not, second.why_not) {
+                (Why::Unreadable(error), _) | (_, Why::Unreadable(error)) => error.into(),
+                _ => Error::NotLuks {
+                    device: device.name(),
+                },
             });
         }
         choose(device, first, second)
@@ -257,7 +271,29 @@ struct Tried {
     has_magic: bool,
     is_zero: bool,
     copy: Option<Decoded>,
-    why_not: String,
+    why_not: Why,
+}
+
+/// Why there is no copy.
+enum Why {
+    Bad(String),
+    /// There may be one.
+    Unreadable(block::Error),
+}
+
+impl From<String> for Why {
+    fn from(what: String) -> Why {
+        Why::Bad(what)
+    }
+}
+
+impl Why {
+    fn state(self) -> CopyState {
+        match self {
+            Why::Bad(what) => CopyState::Bad(what),
+            Why::Unreadable(error) => CopyState::Unreadable(error.to_string()),
+        }
+    }
 }
 
 /// A copy whose checksum is right.
@@ -266,21 +302,21 @@ struct Decoded {
     header: std::result::Result<Header, String>,
 }
 
-fn read_copy(device: &dyn BlockDevice, which: Copy, offset: u64) -> Result<Tried> {
+fn read_copy(device: &dyn BlockDevice, which: Copy, offset: u64) -> Tried {
     let mut tried = Tried {
         has_magic: false,
         is_zero: false,
         copy: None,
-        why_not: "it is behind the end of the device".into(),
+        why_not: Why::Bad("it is behind the end of the device".into()),
     };
     if device.size() < offset.saturating_add(BINARY_LEN as u64) {
-        return Ok(tried);
+        return tried;
     }
     let mut bytes = [0; BINARY_LEN];
     if let Err(error) = device.read_at(offset, &mut bytes) {
         // The other copy may be where the device still can be read.
-        tried.why_not = error.to_string();
-        return Ok(tried);
+        tried.why_not = Why::Unreadable(error);
+        return tried;
     }
     tried.has_magic = bytes.starts_with(&which.magic());
     tried.is_zero = bytes == [0; BINARY_LEN];
@@ -288,7 +324,7 @@ fn read_copy(device: &dyn BlockDevice, which: Copy, offset: u64) -> Result<Tried
         Ok(copy) => tried.copy = Some(copy),
         Err(why) => tried.why_not = why,
     }
-    Ok(tried)
+    tried
 }
 
 fn decode(
@@ -296,16 +332,16 @@ fn decode(
     which: Copy,
     offset: u64,
     bytes: &[u8; BINARY_LEN],
-) -> std::result::Result<Decoded, String> {
+) -> std::result::Result<Decoded, Why> {
     let binary = Binary::decode(bytes, which, offset)?;
     let copy_len = binary.copy_len.get();
     if device.size() < offset + copy_len {
-        return Err("it ends behind the end of the device".into());
+        return Err("it ends behind the end of the device".to_owned().into());
     }
     let mut json = vec![0; copy_len as usize - BINARY_LEN];
     device
         .read_at(offset + BINARY_LEN as u64, &mut json)
-        .map_err(|error| error.to_string())?;
+        .map_err(Why::Unreadable)?;
     binary.verify(&json)?;
     let header = parse(&binary, &json);
     Ok(Decoded { copy_len, header })
@@ -341,21 +377,24 @@ fn parse(binary: &Binary, area: &[u8]) -> std::result::Result<Header, String> {
     })
 }
 
-/// Looks for the second copy where the first does not say where it is.
-fn find_second(device: &dyn BlockDevice) -> Result<Tried> {
+/// Looks for the second copy where the first does not say where it is. A place that cannot be read counts for more
+/// than one without a copy.
+fn find_second(device: &dyn BlockDevice) -> Tried {
     let mut best: Option<Tried> = None;
     for offset in COPY_SIZES {
-        let tried = read_copy(device, Copy::Second, offset)?;
+        let tried = read_copy(device, Copy::Second, offset);
         let epoch = |tried: &Tried| Some(tried.copy.as_ref()?.header.as_ref().ok()?.epoch);
-        if best.as_ref().is_none_or(|best| epoch(&tried) > epoch(best)) {
+        let worth = |tried: &Tried| (epoch(tried), matches!(tried.why_not, Why::Unreadable(_)));
+        if best.as_ref().is_none_or(|best| worth(&tried) > worth(best)) {
             best = Some(tried);
         }
     }
-    Ok(best.expect("there are offsets to look at"))
+    best.expect("there are offsets to look at")
 }
 
 fn choose(device: &dyn BlockDevice, first: Tried, second: Tried) -> Result<Found> {
-    let is_overwritten = !first.has_magic && !first.is_zero;
+    let is_read = !matches!(first.why_not, Why::Unreadable(_));
+    let is_overwritten = !first.has_magic && !first.is_zero && is_read;
     let (first, second) = (content(first), content(second));
     let found = match (first, second) {
         (Ok(one), Ok(two)) if one.epoch >= two.epoch => Found {
@@ -372,17 +411,20 @@ fn choose(device: &dyn BlockDevice, first: Tried, second: Tried) -> Result<Found
         },
         (Ok(one), Err(why)) => Found {
             first: CopyState::Current,
-            second: CopyState::Bad(why),
+            second: why.state(),
             header: one,
             is_overwritten,
         },
         (Err(why), Ok(two)) => Found {
-            first: CopyState::Bad(why),
+            first: why.state(),
             second: CopyState::Current,
             header: two,
             is_overwritten,
         },
-        (Err(one), Err(two)) => {
+        (Err(Why::Unreadable(error)), Err(_)) | (Err(_), Err(Why::Unreadable(error))) => {
+            return Err(error.into());
+        }
+        (Err(Why::Bad(one)), Err(Why::Bad(two))) => {
             let what = format!("the first copy: {one}; the second: {two}");
             return Err(Error::damaged(device, what));
         }
@@ -398,8 +440,9 @@ fn choose(device: &dyn BlockDevice, first: Tried, second: Tried) -> Result<Found
     }
 }
 
-fn content(tried: Tried) -> std::result::Result<Header, String> {
-    tried.copy.map_or(Err(tried.why_not), |copy| copy.header)
+fn content(tried: Tried) -> std::result::Result<Header, Why> {
+    let copy = tried.copy.ok_or(tried.why_not)?;
+    copy.header.map_err(Why::Bad)
 }
 
 fn state(is_current: bool) -> CopyState {

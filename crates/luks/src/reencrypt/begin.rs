@@ -1,8 +1,6 @@
 //! The beginning of a re-encryption. Key material of the new key is durable before one write of the header
 //! makes the container one in re-encryption.
 
-use std::sync::Arc;
-
 use block::BlockDevice;
 use cipher::{Random, SectorCipher};
 use secret::Secret;
@@ -84,11 +82,7 @@ impl Container {
         let spec = crypto::spec(&target.cipher, &data.name())?;
         SectorCipher::new(spec, key.expose())?;
         let choice = slot_choice(how, &target.cipher, key_len)?;
-        let mut next = Container {
-            device: Arc::clone(&self.device),
-            header: self.header.clone(),
-            is_overwritten: false,
-        };
+        let mut next = self.draft();
         let (digest, slots) = next.plan_slots(how, &choice, &key, kept, random)?;
         let new = slots.iter().map(|slot| slot.id).next();
         let keys = BothKeys {

@@ -97,11 +97,7 @@ impl Container {
             resilience,
             resilience_of_moved: moved.as_ref().map(|_| kept),
         };
-        let mut next = Container {
-            device: self.device.clone(),
-            header: self.header.clone(),
-            is_overwritten: false,
-        };
+        let mut next = self.draft();
         next.plan_reencryption(&plan, choice, &keys, random)?;
         if let Some(moved) = &moved {
             // The header is durable elsewhere.

@@ -363,7 +363,8 @@ pub(crate) struct LuksConvert {
 ///
 /// A LUKS2 header has two copies. If one is damaged, any command that opens or changes the container
 /// repairs it from the other. But if the beginning of the first copy is gone, a new file system or
-/// partition table may be there on purpose. Only this command repairs that.
+/// partition table may be there on purpose. And if the device cannot read a copy, that copy may be the newer one.
+/// Only this command repairs these.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
