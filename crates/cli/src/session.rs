@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use protocol::api::{Ask, Borrowing, Command, Failure, FailureKind, Reply};
+use protocol::api::{Ask, Borrowing, Command, Failure, FailureKind, MappingReencryption, Reply};
 use protocol::client::{Client, Data, RemoteDevice, SYSTEM_SOCKET, Terminal, default_socket};
 use protocol::device_name::DeviceName;
 use secret::Secret;
@@ -102,6 +102,25 @@ impl Session {
         client.call(command, &mut known)
     }
 
+    /// Has a command done by a daemon that runs, which asks for this secret and tells how far it is. `watch` says
+    /// whether it is to go on.
+    pub(crate) fn call_and_watch(
+        &mut self,
+        command: impl Into<Command>,
+        secret: Secret,
+        watch: &mut dyn FnMut(&MappingReencryption) -> bool,
+    ) -> Result<Reply, Failure> {
+        let client = Client::connect(&self.socket)?;
+        let mut known = Watched {
+            known: Known {
+                secret: Some(secret),
+                prompter: &mut self.prompter,
+            },
+            watch,
+        };
+        client.call(command, &mut known)
+    }
+
     /// Has a command done that sends or receives data, by a daemon that is started if none runs.
     pub(crate) fn call_with_data(
         &mut self,
@@ -147,6 +166,26 @@ impl Terminal for Known<'_> {
 
     fn notice(&mut self, text: &str) {
         self.prompter.notice(text);
+    }
+}
+
+/// Gives a secret, and looks at the progress.
+struct Watched<'a> {
+    known: Known<'a>,
+    watch: &'a mut dyn FnMut(&MappingReencryption) -> bool,
+}
+
+impl Terminal for Watched<'_> {
+    fn ask(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure> {
+        self.known.ask(ask)
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.known.notice(text);
+    }
+
+    fn progress(&mut self, at: &MappingReencryption) -> bool {
+        (self.watch)(at)
     }
 }
 

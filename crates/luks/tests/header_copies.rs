@@ -110,8 +110,11 @@ fn what_was_written_over_is_repaired_only_when_asked() {
     }
 }
 
+/// Places, each with its length.
+type Bad<'a> = &'a [(u64, u64)];
+
 /// A device with these bytes on which these places cannot be read, each so many bytes.
-fn with_bad(image: &[u8], bad: &[(u64, u64)]) -> Arc<FaultDevice> {
+fn with_bad(image: &[u8], bad: Bad<'_>) -> Arc<FaultDevice> {
     let device = FaultDevice::from_bytes(image.to_vec(), &FaultClock::new());
     for (offset, len) in bad.iter().copied() {
         device.inject(Fault::BadBytes { offset, len });
@@ -156,7 +159,7 @@ fn a_device_that_fails_is_not_one_without_a_header() {
     let second = COPY as u64;
     let mut damaged = image.clone();
     damaged[5000] ^= 1;
-    let cases: [(&[u8], &[(u64, u64)]); 6] = [
+    let cases: [(&[u8], Bad<'_>); 6] = [
         (&image, &[(0, 1 << 20)]),
         (&image, &[(0, 512), (second, 512)]),
         (&image, &[(4096, 512), (second + 4096, 512)]),

@@ -89,6 +89,10 @@ impl Daemon {
 
     /// Closes a mapping: what was written is durable, and its key is gone.
     pub(crate) fn close_mapping(&self, name: &str) -> Result<()> {
+        let used = Used::Mapping(name.into());
+        let leases = &self.mappings.leases;
+        leases.may_go(&used, &format!("the mapping '{name}'"))?;
+        self.pause_reencryption(name)?;
         let open = self.take_mapping(name)?;
         // Where this fails the mapping stays, with what waits to be written.
         let flushed = flush(&open.mapping);
@@ -107,6 +111,12 @@ impl Daemon {
         let shown = format!("the mapping '{name}'");
         self.mappings.leases.may_go(&used, &shown)?;
         match all.get_mut(name) {
+            Some(Entry::Open(open)) if open.worker.as_ref().is_some_and(|of| !of.is_over()) => {
+                Err(Failure::new(
+                    FailureKind::Busy,
+                    format!("{shown} is being re-encrypted; pause that first"),
+                ))
+            }
             Some(entry @ Entry::Open(_)) => match std::mem::replace(entry, Entry::Changing) {
                 Entry::Open(open) => Ok(open),
                 Entry::Changing => Err(no_such_mapping(name)),
@@ -191,7 +201,8 @@ impl Daemon {
         Ok(Found::Lent(Some(HeaderLoan {
             device: Arc::clone(on),
             len: *len,
-            file: open.file.clone().filter(|_| changes),
+            // One in re-encryption is locked all the time.
+            file: open.file.clone().filter(|_| changes && open.lock.is_none()),
             _leases: used.map(|used| leases.take(used, USER)).collect(),
         })))
     }
@@ -277,6 +288,13 @@ impl Daemon {
             open.collect()
         };
         for (name, mapping) in open {
+            if let Err(failure) = self.pause_reencryption(&name) {
+                tracing::warn!(
+                    mapping = name,
+                    reason = failure.message,
+                    "the end does not wait"
+                );
+            }
             if let Err(error) = flush(&mapping) {
                 tracing::error!(mapping = name, %error, "what was written may not be durable");
             }
@@ -409,11 +427,19 @@ fn open_in_reencryption(
     let on = Arc::clone(&data);
     let mapping = Mapping::open_in_reencryption(&mut container, on, &keys, flags, &SystemRandom)?;
     let (slot, key_len) = (keys.slot, keys.key_len());
-    let mut open = opened(&container, mapping, file, slot, key_len, new);
+    let mut open = opened(&container, mapping, file.clone(), slot, key_len, new);
     // To open it may have ended it.
     if container.is_in_reencryption() {
+        // It has the lock already, which is given back when this is dropped.
+        open.lock = file.map(|file| file.lock(Duration::ZERO)).transpose()?;
         let Progress { done, total } = container.reencryption_progress(&*data)?;
-        open.reencryption = Some(MappingReencryption { done, total });
+        open.reencryption = Some(MappingReencryption {
+            done,
+            total,
+            running: false,
+            speed: None,
+            seconds_left: None,
+        });
     }
     Ok(open)
 }
@@ -439,6 +465,8 @@ fn opened(
         key_bits: key_len * 8,
         on: Some((Arc::clone(container.device()), container.header_len())),
         reencryption: None,
+        worker: None,
+        lock: None,
         file,
     }
 }
@@ -492,6 +520,8 @@ fn open_plain(
         key_bits: key.len() * 8,
         on: None,
         reencryption: None,
+        worker: None,
+        lock: None,
         file: None,
     })
 }
@@ -540,9 +570,22 @@ type MappingDevice = (Arc<dyn BlockDevice>, Option<Arc<FileDevice>>);
 /// What is in the key file, all of it, or what a person types. The caller reads the file: it may be a pipe,
 /// or one that the caller may not read.
 fn passphrase(new: &command::LuksOpen, channel: &mut dyn Channel) -> Result<Secret> {
+    passphrase_of(
+        &new.device.display().to_string(),
+        new.with_key_file,
+        channel,
+    )
+}
+
+/// As [`passphrase`], of this device.
+pub(crate) fn passphrase_of(
+    device: &str,
+    with_key_file: bool,
+    channel: &mut dyn Channel,
+) -> Result<Secret> {
     let ask = Ask {
-        dataset: new.device.display().to_string(),
-        format: match new.with_key_file {
+        dataset: device.into(),
+        format: match with_key_file {
             true => AskFormat::KeyFile,
             false => AskFormat::Passphrase,
         },
@@ -550,10 +593,9 @@ fn passphrase(new: &command::LuksOpen, channel: &mut dyn Channel) -> Result<Secr
         again: false,
     };
     channel.ask(ask)?.ok_or_else(|| {
-        let name = new.device.display();
         Failure::new(
             FailureKind::NoKey,
-            format!("the passphrase of {name} was not given"),
+            format!("the passphrase of {device} was not given"),
         )
     })
 }
@@ -568,7 +610,7 @@ fn check_name(name: &str) -> Result<()> {
     }
 }
 
-fn no_such_mapping(name: &str) -> Failure {
+pub(crate) fn no_such_mapping(name: &str) -> Failure {
     Failure::new(
         FailureKind::NotFound,
         format!("there is no mapping '{name}'; 'strongroom luks status' lists the open ones"),

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use block::{BlockDevice, FileDevice};
+use block::{BlockDevice, FileDevice, FileLock};
 use luks::Mapping;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::state::leases::{Lease, Leases};
 use protocol::api::MappingReencryption;
+
+/// So long a re-encryption takes to pause.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is open.
 #[derive(Default)]
@@ -42,10 +47,47 @@ pub(crate) struct Open {
     pub(crate) key_bits: usize,
     /// Where it is, and how long, if there is one. It is kept from others.
     pub(crate) on: Option<(Arc<dyn BlockDevice>, u64)>,
-    /// How far its re-encryption is, which does not go on while it is open.
+    /// How far its re-encryption is.
     pub(crate) reencryption: Option<MappingReencryption>,
+    /// What goes on with that, or did.
+    pub(crate) worker: Option<Arc<Worker>>,
+    /// Keeps other programs from going on with it.
+    pub(crate) lock: Option<FileLock>,
     /// The file that it is on, if it is one that other programs may lock.
     pub(crate) file: Option<Arc<FileDevice>>,
+}
+
+/// A re-encryption that goes on.
+#[derive(Default)]
+pub(crate) struct Worker {
+    is_to_pause: AtomicBool,
+    is_over: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Worker {
+    pub(crate) fn is_to_pause(&self) -> bool {
+        self.is_to_pause.load(Ordering::Relaxed)
+    }
+
+    /// Lets it pause, and waits until it does. The command that it tells its progress may have stopped: then this
+    /// waits no longer.
+    pub(crate) fn pause(&self) -> bool {
+        self.is_to_pause.store(true, Ordering::Relaxed);
+        let mut is_over = self.is_over.lock();
+        let runs = |is_over: &mut bool| !*is_over;
+        self.changed.wait_while_for(&mut is_over, runs, PATIENCE);
+        *is_over
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        *self.is_over.lock()
+    }
+
+    pub(crate) fn end(&self) {
+        *self.is_over.lock() = true;
+        self.changed.notify_all();
+    }
 }
 
 /// The use of a mapping, which ends when this is dropped.

@@ -25,7 +25,7 @@ pub(crate) use change::Beginning;
 pub(crate) use layout::SECOND_MAGIC;
 pub use layout::{BINARY_LEN, COPY_SIZES, Copy, MAGIC};
 pub(crate) use reencrypt::{
-    Course, HOT_ZONE_MAX, Mode, Part, Piece, Reencryption, Refusal, Resilience, State,
+    Course, Extent, HOT_ZONE_MAX, Mode, Part, Reencryption, Refusal, Resilience, State,
 };
 pub(crate) use view::{AREA_ALIGN, AREAS_MAX, DIGESTS_MAX, OBJECTS_MAX, View};
 

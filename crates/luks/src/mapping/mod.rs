@@ -14,7 +14,10 @@
 
 mod meter;
 mod queue;
+mod reencrypt;
+mod regions;
 mod sectors;
+mod serving;
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,12 +27,13 @@ use block::{BlockDevice, SectorSizes};
 use cipher::Random;
 use secret::Secret;
 
-use crate::luks2::State;
 use crate::model::Segment;
 use crate::{BothKeys, Container, Error, Result};
 pub use meter::{MappingMeter, Served, ServedTotals};
 use queue::Queue;
-use sectors::{Core, Form, Region};
+use regions::Regions;
+use sectors::{Core, Form};
+use serving::{Place, Serving};
 
 /// How a mapping is opened, and what can be changed while it is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +50,12 @@ pub struct Flags {
 
 /// The decrypted data of a container.
 pub struct Mapping {
-    core: Arc<Core>,
+    serving: Place,
+    device: Arc<dyn BlockDevice>,
+    /// Where data begins on it, in bytes.
+    start: u64,
+    /// Requests are whole sectors, of so many bytes.
+    sector: u32,
     queue: OnceLock<Queue>,
     size: AtomicU64,
     read_only: bool,
@@ -124,28 +133,16 @@ impl Mapping {
             }
             state = container.reencryption()?;
         }
-        let region = |piece: &crate::luks2::Piece| {
-            let key = match piece.state {
-                State::Old | State::Moved => &keys.old,
-                State::New | State::Hot => &keys.new,
-            };
-            let core = Core::part(&piece.segment, Arc::clone(&data), key.as_ref())?;
-            Ok(Region { at: piece.at, core })
-        };
-        let regions = state.pieces.iter().map(region).collect::<Result<_>>()?;
-        let [old, new] = [&state.old, &state.new].map(|side| match side.segment.is_linear() {
-            true => "no encryption",
-            false => &side.segment.cipher,
-        });
-        let core = Core {
-            encryption: format!("{old} in re-encryption to {new}"),
-            device: Arc::clone(&data),
-            form: Form::Regions(regions),
-            start: container.data_offset()?,
-            sector: state.unit() as usize,
-        };
+        let regions = Regions::new(&state, &data, keys)?;
+        let start = container.data_offset()?;
         let end = state.len().unwrap_or_else(|| state.data_len(data.size()));
-        Mapping::of(core, Some(end), flags)
+        let space = Space {
+            device: Arc::clone(&data),
+            start,
+            sector: state.unit(),
+            len: data.size().saturating_sub(start),
+        };
+        Mapping::of(Serving::Regions(Box::new(regions)), space, Some(end), flags)
     }
 
     /// A device as it would be without a header. A wrong key gives noise, and no error.
@@ -182,13 +179,17 @@ impl Mapping {
         flags: Flags,
     ) -> Result<Mapping> {
         let core = Core::new(segment, device, key, flags.read_only)?;
-        Mapping::of(core, segment.len, flags)
+        let space = Space::of(&core);
+        Mapping::of(Serving::All(core), space, segment.len, flags)
     }
 
-    fn of(core: Core, len: Option<u64>, flags: Flags) -> Result<Mapping> {
-        let size = core.size(len)?;
+    fn of(serving: Serving, space: Space, len: Option<u64>, flags: Flags) -> Result<Mapping> {
+        let size = space.size(len)?;
         let mapping = Mapping {
-            core: Arc::new(core),
+            serving: Place::new(serving),
+            device: space.device,
+            start: space.start,
+            sector: space.sector,
             queue: OnceLock::new(),
             size: AtomicU64::new(size),
             read_only: flags.read_only,
@@ -229,17 +230,17 @@ impl Mapping {
 
     /// The encryption, as `aes-xts-plain64`, and what authenticates sectors, if anything does.
     pub fn cipher(&self) -> String {
-        self.core.encryption.clone()
+        self.serving.get().encryption().to_owned()
     }
 
     /// Where its data begins on the device, in bytes.
     pub fn offset(&self) -> u64 {
-        self.core.start
+        self.start
     }
 
     /// The device that it is on.
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
-        &self.core.device
+        &self.device
     }
 
     /// Makes it as large as this, or as the device is now.
@@ -247,25 +248,41 @@ impl Mapping {
     /// # Errors
     /// [`Error::TooSmall`], [`Error::Usage`]; the latter also if sectors are authenticated.
     pub fn resize(&self, len: Option<u64>) -> Result<u64> {
-        if let Form::Regions(_) = self.core.form {
-            return Err(Error::usage(
-                "a mapping whose container is in re-encryption keeps its size until that is complete",
-            ));
-        }
-        if let Form::Sealed(_) = self.core.form {
+        let serving = self.serving.get();
+        let core = match &**serving {
+            Serving::All(core) => core,
+            Serving::Regions(_) => {
+                return Err(Error::usage(
+                    "a mapping whose container is in re-encryption keeps its size until that is complete",
+                ));
+            }
+        };
+        if let Form::Sealed(_) = core.form {
             return Err(Error::usage(
                 "a mapping whose sectors are authenticated keeps the size with which its container \
                  was made",
             ));
         }
-        self.core.device.refresh_size()?;
-        let size = self.core.size(len)?;
+        self.device.refresh_size()?;
+        let size = Space::of(core).size(len)?;
         self.size.store(size, Ordering::Relaxed);
         Ok(size)
     }
 
     fn queue(&self) -> &Queue {
-        self.queue.get_or_init(|| Queue::start(&self.core))
+        self.queue.get_or_init(Queue::start)
+    }
+
+    /// Serves a request for a range, when it may begin.
+    fn serve(
+        &self,
+        offset: u64,
+        len: u64,
+        act: impl FnOnce(&Arc<Serving>) -> block::Result<()>,
+    ) -> block::Result<()> {
+        let serving = self.serving.get();
+        let _entered = serving.enter(offset, len)?;
+        act(&serving)
     }
 
     fn check(&self, offset: u64, len: u64) -> block::Result<()> {
@@ -278,14 +295,14 @@ impl Mapping {
                 size,
             });
         }
-        let sector = self.core.sector as u64;
+        let sector = u64::from(self.sector);
         match (offset | len) & (sector - 1) == 0 {
             true => Ok(()),
             false => Err(block::Error::Misaligned {
                 device: self.name(),
                 offset,
                 len,
-                sector: sector as u32,
+                sector: self.sector,
             }),
         }
     }
@@ -303,15 +320,61 @@ impl Mapping {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         self.check_writable()?;
         self.check(offset, len as u64)?;
+        let at = (offset, len as u64);
         match self.write_workqueue.load(Ordering::Relaxed) {
-            false => {
-                let write = || self.core.write(offset, len, pieces, durably);
-                self.meter.write_inline.count(len, write)
-            }
+            false => self.meter.write_inline.count(len, || {
+                self.serve(at.0, at.1, |it| it.write(offset, len, pieces, durably))
+            }),
             true => self.meter.write_queued.count(len, || {
-                self.queue().write(offset, len, pieces)?;
+                self.serve(at.0, at.1, |it| self.queue().write(it, offset, len, pieces))?;
                 if durably { self.flush() } else { Ok(()) }
             }),
+        }
+    }
+}
+
+/// Where a mapping is, and how large it can be.
+struct Space {
+    device: Arc<dyn BlockDevice>,
+    start: u64,
+    sector: u32,
+    /// In bytes.
+    len: u64,
+}
+
+impl Space {
+    fn of(core: &Core) -> Space {
+        Space {
+            device: Arc::clone(&core.device),
+            start: core.start,
+            sector: core.sector as u32,
+            len: core.space(),
+        }
+    }
+
+    /// How large a mapping is whose header says this.
+    fn size(&self, len: Option<u64>) -> Result<u64> {
+        let (sector, there) = (u64::from(self.sector), self.len);
+        let size = len.unwrap_or(there - there % sector);
+        if size == 0 || !size.is_multiple_of(sector) {
+            if there >= sector {
+                return Err(Error::usage(format!(
+                    "a mapping has whole sectors of {sector} bytes"
+                )));
+            }
+            return Err(self.too_small(sector));
+        }
+        match size <= there {
+            true => Ok(size),
+            false => Err(self.too_small(size)),
+        }
+    }
+
+    fn too_small(&self, len: u64) -> Error {
+        Error::TooSmall {
+            device: self.device.name(),
+            size: self.device.size(),
+            needed: self.start.saturating_add(len),
         }
     }
 }
@@ -327,23 +390,29 @@ impl BlockDevice for Mapping {
     }
 
     fn sector_sizes(&self) -> SectorSizes {
-        let logical = self.core.sector as u32;
+        let logical = self.sector;
         SectorSizes {
             logical,
-            physical: self.core.device.sector_sizes().physical.max(logical),
+            physical: self.device.sector_sizes().physical.max(logical),
         }
     }
 
     fn name(&self) -> String {
-        format!("the mapping of {}", self.core.device.name())
+        format!("the mapping of {}", self.device.name())
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
         let len = buf.len();
-        self.check(offset, len as u64)?;
+        let bytes = len as u64;
+        self.check(offset, bytes)?;
         match self.read_workqueue.load(Ordering::Relaxed) {
-            false => (self.meter.read_inline).count(len, || self.core.read(offset, buf)),
-            true => (self.meter.read_queued).count(len, || self.queue().read(offset, buf)),
+            false => self
+                .meter
+                .read_inline
+                .count(len, || self.serve(offset, bytes, |it| it.read(offset, buf))),
+            true => self.meter.read_queued.count(len, || {
+                self.serve(offset, bytes, |it| self.queue().read(it, offset, buf))
+            }),
         }
     }
 
@@ -362,23 +431,24 @@ impl BlockDevice for Mapping {
         let len = data.len();
         self.check_writable()?;
         self.check(offset, len as u64)?;
-        let write = || self.core.write_in_place(offset, data);
-        self.meter.write_inline.count(len, write)
+        self.meter.write_inline.count(len, || {
+            self.serve(offset, len as u64, |it| it.write_in_place(offset, data))
+        })
     }
 
     fn waits_on_write(&self) -> bool {
-        self.core.device.waits_on_write()
+        self.device.waits_on_write()
     }
 
     fn flush(&self) -> block::Result<()> {
         match self.read_only {
             true => Ok(()),
-            false => self.core.flush(),
+            false => self.serving.get().flush(),
         }
     }
 
     fn drop_cached(&self) -> block::Result<()> {
-        self.core.device.drop_cached()
+        self.device.drop_cached()
     }
 
     /// Passed on only if that is allowed: from what is discarded it can be seen which sectors are in use.
@@ -386,7 +456,7 @@ impl BlockDevice for Mapping {
         self.check_writable()?;
         self.check(offset, len)?;
         match self.allow_discards.load(Ordering::Relaxed) {
-            true => self.core.discard(offset, len),
+            true => self.serve(offset, len, |it| it.discard(offset, len)),
             false => Ok(()),
         }
     }

@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use super::sectors::{Core, Gather, PIECE};
+use super::sectors::{Gather, PIECE};
+use super::serving::Serving;
 
 /// Places in the queue for each thread. A caller that finds the queue full waits.
 const PLACES: usize = 4;
@@ -24,6 +25,8 @@ pub(super) struct Queue {
 }
 
 struct Job {
+    /// It is given back before the answer: who asked may replace it then, and its key is to be gone.
+    serving: Arc<Serving>,
     is_write: bool,
     offset: u64,
     buffer: Vec<u8>,
@@ -43,13 +46,13 @@ thread_local! {
 
 impl Queue {
     /// Starts a thread for each processor.
-    pub(super) fn start(core: &Arc<Core>) -> Queue {
+    pub(super) fn start() -> Queue {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let (jobs, waiting) = bounded(PLACES * count);
         let spawn = |n| {
-            let (core, waiting) = (Arc::clone(core), waiting.clone());
+            let waiting: Receiver<Job> = waiting.clone();
             let thread = std::thread::Builder::new().name(format!("luks-{n}"));
-            thread.spawn(move || serve(&core, &waiting)).ok()
+            thread.spawn(move || serve(&waiting)).ok()
         };
         Queue {
             jobs: Some(jobs),
@@ -58,13 +61,19 @@ impl Queue {
         }
     }
 
-    pub(super) fn read(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+    pub(super) fn read(
+        &self,
+        serving: &Arc<Serving>,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> block::Result<()> {
         ANSWERS.with(|(answer, answers)| {
             let mut sent = 0;
             for (n, piece) in buf.chunks(PIECE).enumerate() {
                 let mut buffer = self.buffer();
                 buffer.resize(piece.len(), 0);
-                sent += usize::from(self.send(false, offset + (n * PIECE) as u64, buffer, answer));
+                let at = offset + (n * PIECE) as u64;
+                sent += usize::from(self.send(serving, false, at, buffer, answer));
             }
             self.collect(sent, buf.len().div_ceil(PIECE), answers, |answer| {
                 let at = (answer.offset - offset) as usize;
@@ -76,6 +85,7 @@ impl Queue {
 
     pub(super) fn write(
         &self,
+        serving: &Arc<Serving>,
         offset: u64,
         len: usize,
         pieces: &[IoSlice<'_>],
@@ -87,7 +97,8 @@ impl Queue {
                 let mut buffer = self.buffer();
                 buffer.clear();
                 rest.take(PIECE.min(len - at), &mut buffer);
-                sent += usize::from(self.send(true, offset + at as u64, buffer, answer));
+                let at = offset + at as u64;
+                sent += usize::from(self.send(serving, true, at, buffer, answer));
             }
             self.collect(sent, len.div_ceil(PIECE), answers, |_| {})
         })
@@ -100,8 +111,16 @@ impl Queue {
             .unwrap_or_else(|_| Vec::with_capacity(PIECE))
     }
 
-    fn send(&self, is_write: bool, offset: u64, buffer: Vec<u8>, answer: &Sender<Answer>) -> bool {
+    fn send(
+        &self,
+        serving: &Arc<Serving>,
+        is_write: bool,
+        offset: u64,
+        buffer: Vec<u8>,
+        answer: &Sender<Answer>,
+    ) -> bool {
         let job = Job {
+            serving: Arc::clone(serving),
             is_write,
             offset,
             buffer,
@@ -151,14 +170,16 @@ impl Drop for Queue {
     }
 }
 
-fn serve(core: &Core, waiting: &Receiver<Job>) {
+fn serve(waiting: &Receiver<Job>) {
     for mut job in waiting {
+        let serving = job.serving;
         let act = || match job.is_write {
-            true => core.write_piece(job.offset, &mut job.buffer, false),
-            false => core.read_piece(job.offset, &mut job.buffer),
+            true => serving.write_piece(job.offset, &mut job.buffer, false),
+            false => serving.read_piece(job.offset, &mut job.buffer),
         };
         // Who asked waits, and must not do so for ever.
         let result = catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err(no_threads()));
+        drop(serving);
         let answer = Answer {
             offset: job.offset,
             buffer: job.buffer,

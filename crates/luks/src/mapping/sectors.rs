@@ -37,15 +37,6 @@ pub(super) enum Form {
     Plain,
     /// With tags.
     Sealed(Box<Sealed>),
-    /// In regions, one behind the other, that are encrypted in different ways.
-    Regions(Vec<Region>),
-}
-
-/// A part of a mapping.
-pub(super) struct Region {
-    /// Where it begins in the mapping.
-    pub(super) at: u64,
-    pub(super) core: Core,
 }
 
 thread_local! {
@@ -55,7 +46,7 @@ thread_local! {
 }
 
 /// Does something with a buffer of this thread.
-fn with_buffer<T>(act: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+pub(super) fn with_buffer<T>(act: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let taken = BUFFERS.with_borrow_mut(Vec::pop);
     let mut buffer = taken.unwrap_or_else(|| Vec::with_capacity(PIECE));
     let done = act(&mut buffer);
@@ -116,46 +107,34 @@ impl Core {
         })
     }
 
-    /// How large a mapping is whose header says this.
-    pub(super) fn size(&self, len: Option<u64>) -> Result<u64> {
-        let there = match &self.form {
-            Form::Encrypted { .. } | Form::Plain | Form::Regions(_) => {
-                self.device.size().saturating_sub(self.start)
-            }
-            Form::Sealed(sealed) => sealed.data_len(),
+    /// Whether the same bytes are in the same place on the device with both.
+    pub(super) fn is_like(&self, other: &Core) -> Result<bool> {
+        let (own, others) = match (&self.form, &other.form) {
+            (Form::Plain, Form::Plain) => return Ok(self.start == other.start),
+            (
+                Form::Encrypted { cipher, iv_offset },
+                Form::Encrypted {
+                    cipher: of_other,
+                    iv_offset: iv_of_other,
+                },
+            ) if iv_offset == iv_of_other => (cipher, of_other),
+            _ => return Ok(false),
         };
-        let sector = self.sector as u64;
-        let size = len.unwrap_or(there - there % sector);
-        if size == 0 || !size.is_multiple_of(sector) {
-            if there >= sector {
-                return Err(Error::Usage(format!(
-                    "a mapping has whole sectors of {sector} bytes"
-                )));
-            }
-            return Err(self.too_small(sector));
-        }
-        match size <= there {
-            true => Ok(size),
-            false => Err(self.too_small(size)),
-        }
+        let sample = |cipher: &SectorCipher| -> Result<Vec<u8>> {
+            let mut sample = vec![0; self.sector];
+            cipher.encrypt(0, 1, self.sector, &mut sample)?;
+            Ok(sample)
+        };
+        let is_same_place = (self.start, self.sector) == (other.start, other.sector);
+        Ok(is_same_place && sample(own)? == sample(others)?)
     }
 
-    fn too_small(&self, len: u64) -> Error {
-        Error::TooSmall {
-            device: self.device.name(),
-            size: self.device.size(),
-            needed: self.start.saturating_add(len),
+    /// How much data there may be, in bytes.
+    pub(super) fn space(&self) -> u64 {
+        match &self.form {
+            Form::Encrypted { .. } | Form::Plain => self.device.size().saturating_sub(self.start),
+            Form::Sealed(sealed) => sealed.data_len(),
         }
-    }
-
-    /// Reads and decrypts, in place.
-    pub(super) fn read(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
-        let mut at = offset;
-        for piece in buf.chunks_mut(PIECE) {
-            self.read_piece(at, piece)?;
-            at += piece.len() as u64;
-        }
-        Ok(())
     }
 
     pub(super) fn read_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<()> {
@@ -163,47 +142,10 @@ impl Core {
             Form::Encrypted { cipher, iv_offset } => (cipher, iv(offset, *iv_offset)),
             Form::Plain => return self.device.read_at(self.start + offset, piece),
             Form::Sealed(sealed) => return sealed.read(offset, piece),
-            Form::Regions(regions) => {
-                return by_region(regions, offset, piece, |core, at, part| {
-                    core.read_piece(at, part)
-                });
-            }
         };
         self.device.read_at(self.start + offset, piece)?;
         let done = cipher.decrypt(iv, self.iv_step(), self.sector, piece);
         done.map_err(|error| self.failed("decryption", offset, piece.len(), error))
-    }
-
-    /// Encrypts where it lies, and writes.
-    pub(super) fn write_in_place(&self, offset: u64, data: &mut [u8]) -> block::Result<()> {
-        let mut at = offset;
-        for piece in data.chunks_mut(PIECE) {
-            self.write_piece(at, piece, false)?;
-            at += piece.len() as u64;
-        }
-        Ok(())
-    }
-
-    /// Encrypts in a buffer of this thread, and writes.
-    pub(super) fn write(
-        &self,
-        offset: u64,
-        len: usize,
-        pieces: &[IoSlice<'_>],
-        durably: bool,
-    ) -> block::Result<()> {
-        let mut rest = Gather::new(pieces);
-        let mut done = 0;
-        with_buffer(|buffer| {
-            while done < len {
-                let n = PIECE.min(len - done);
-                buffer.clear();
-                rest.take(n, buffer);
-                self.write_piece(offset + done as u64, buffer, durably)?;
-                done += n;
-            }
-            Ok(())
-        })
     }
 
     /// Encrypts a piece in place, and writes it.
@@ -219,11 +161,6 @@ impl Core {
             Form::Sealed(sealed) => {
                 sealed.write(offset, piece)?;
                 return if durably { sealed.flush() } else { Ok(()) };
-            }
-            Form::Regions(regions) => {
-                return by_region(regions, offset, piece, |core, at, part| {
-                    core.write_piece(at, part, durably)
-                });
             }
         };
         let done = cipher.encrypt(iv, self.iv_step(), self.sector, piece);
@@ -248,16 +185,12 @@ impl Core {
             Form::Encrypted { .. } | Form::Plain => self.device.discard(self.start + offset, len),
             // Nothing would be authentic of what was discarded.
             Form::Sealed(_) => Ok(()),
-            Form::Regions(regions) => {
-                let mut parts = parts(regions, offset, len);
-                parts.try_for_each(|(core, at, len)| core.discard(at, len))
-            }
         }
     }
 
     pub(super) fn flush(&self) -> block::Result<()> {
         match &self.form {
-            Form::Encrypted { .. } | Form::Plain | Form::Regions(_) => self.device.flush(),
+            Form::Encrypted { .. } | Form::Plain => self.device.flush(),
             Form::Sealed(sealed) => sealed.flush(),
         }
     }
@@ -281,31 +214,6 @@ impl Core {
             source: io::Error::other(error),
         }
     }
-}
-
-/// Does something with the part of a piece that lies in each region, from `offset` on.
-fn by_region(
-    regions: &[Region],
-    offset: u64,
-    mut piece: &mut [u8],
-    mut act: impl FnMut(&Core, u64, &mut [u8]) -> block::Result<()>,
-) -> block::Result<()> {
-    for (core, at, len) in parts(regions, offset, piece.len() as u64) {
-        let (part, rest) = piece.split_at_mut(len as usize);
-        act(core, at, part)?;
-        piece = rest;
-    }
-    Ok(())
-}
-
-/// The parts of `len` bytes from `offset` on in each region: where they begin in it, and how long they are.
-fn parts(regions: &[Region], offset: u64, len: u64) -> impl Iterator<Item = (&Core, u64, u64)> {
-    let end = offset + len;
-    regions.iter().enumerate().filter_map(move |(n, region)| {
-        let next = regions.get(n + 1).map_or(u64::MAX, |next| next.at);
-        let (from, to) = (offset.max(region.at), end.min(next));
-        (from < to).then(|| (&region.core, from - region.at, to - from))
-    })
 }
 
 /// dm-crypt counts in 512 bytes, however large sectors are.

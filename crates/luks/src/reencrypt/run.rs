@@ -8,7 +8,7 @@ use cipher::Random;
 use super::keys::BothKeys;
 use super::zone::Zone;
 use crate::container::Container;
-use crate::luks2::{Part, Reencryption, Resilience};
+use crate::luks2::{Extent, Part, Reencryption, Resilience};
 use crate::{Error, Result};
 
 /// How long a hot zone is unless it is said, in bytes.
@@ -41,6 +41,36 @@ pub struct Pace {
     pub device_size: Option<u64>,
 }
 
+/// Requests for the data, which go on while it is encrypted anew.
+pub(crate) trait Traffic {
+    /// Whether there can be any.
+    fn goes_on(&self) -> bool;
+
+    /// Lets requests for a part wait. When this returns, none of them runs.
+    fn hold(&self, part: &Part);
+
+    /// Serves the data as it is now, and lets no request wait.
+    fn release(&self, layout: &[Extent]);
+
+    /// Lets requests for the part that is held fail: what it is cannot be said.
+    fn fail(&self);
+}
+
+/// Nothing has the data open.
+struct Closed;
+
+impl Traffic for Closed {
+    fn goes_on(&self) -> bool {
+        false
+    }
+
+    fn hold(&self, _: &Part) {}
+
+    fn release(&self, _: &[Extent]) {}
+
+    fn fail(&self) {}
+}
+
 impl Container {
     /// How far the re-encryption is that is under way, with the data on a device.
     ///
@@ -67,52 +97,60 @@ impl Container {
         random: &dyn Random,
         go_on: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Reencrypted> {
+        self.reencrypt_under(data, keys, pace, random, &Closed, go_on)
+    }
+
+    /// As [`Container::reencrypt`], of a container that may be open.
+    pub(crate) fn reencrypt_under(
+        &mut self,
+        data: &dyn BlockDevice,
+        keys: &BothKeys,
+        pace: Pace,
+        random: &dyn Random,
+        traffic: &dyn Traffic,
+        go_on: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<Reencrypted> {
         let state = self.limited(pace, data)?;
         self.check_proof(&state, keys)?;
         self.recover(&state, data, keys, random)?;
         if !self.is_in_reencryption() {
             return Ok(Reencrypted::All);
         }
-        let mut state = self.limited(pace, data)?;
+        let state = self.limited(pace, data)?;
         let total = state.data_len(data.size());
-        let mut done = state.done(total);
-        if done >= total {
+        let mut course = Run {
+            done: state.done(total),
+            zone: zone_len(&state, pace.zone)?,
+            // The header of an open container follows each part, also where nothing is kept of it.
+            says_each: state.resilience != Resilience::None || traffic.goes_on(),
+            state,
+            total,
+            data,
+            keys,
+            random,
+            traffic,
+        };
+        if course.done >= total {
             // What is left is slots of the old key, perhaps overwritten already. They go at the end anyway.
-            self.complete(&state, data, random)?;
+            self.complete(&course.state, data, random)?;
             return Ok(Reencrypted::All);
         }
-        let zone = zone_len(&state, pace.zone)?;
-        if total % u64::from(state.block()) != 0 {
+        if total % u64::from(course.state.block()) != 0 {
             return Err(Error::unsupported(
                 &data.name(),
                 "its data ends inside of a block that has one checksum",
             ));
         }
-        while go_on(Progress { done, total }) {
-            let part = state.next(total, done, zone);
-            let written = self.write_zone(&state, data, keys, done, &part, random);
-            if written.is_ok() {
-                done += part.len;
-            }
-            let must_say = state.resilience != Resilience::None;
-            if written.is_err() && !must_say && done > state.done(total) {
-                // The header is behind: what it says would be read with the wrong key.
-                self.change_header(random, |header| header.advance(&state, total, done, None))?;
-            }
-            written?;
-            if done == total {
-                self.complete(&state, data, random)?;
+        while go_on(course.progress()) {
+            if self.write_next(&mut course)? {
                 return Ok(Reencrypted::All);
             }
-            if must_say {
-                self.change_header(random, |header| header.advance(&state, total, done, None))?;
-                state = self.limited(pace, data)?;
+            if course.says_each {
+                course.state = self.limited(pace, data)?;
             }
         }
-        if done > state.done(total) {
-            self.change_header(random, |header| header.advance(&state, total, done, None))?;
-        }
-        Ok(Reencrypted::Paused(Progress { done, total }))
+        self.catch_up(&course)?;
+        Ok(Reencrypted::Paused(course.progress()))
     }
 
     /// What the header says, for so much of the data.
@@ -135,27 +173,124 @@ impl Container {
         Ok(state)
     }
 
+    /// Encrypts the next part of the data anew, and says whether that was the last one.
+    fn write_next(&mut self, run: &mut Run<'_>) -> Result<bool> {
+        let part = run.state.next(run.total, run.done, run.zone);
+        run.traffic.hold(&part);
+        let device = Arc::clone(&self.device);
+        let zone = match self.protected(&*device, run, &part) {
+            Ok(zone) => zone,
+            Err(error) => {
+                // Nothing was changed.
+                run.release();
+                self.catch_up(run)?;
+                return Err(error);
+            }
+        };
+        let written = self.write_zone(run, &part, &zone);
+        let said = match &written {
+            Ok(()) => {
+                run.done += part.len;
+                self.say(run)
+            }
+            Err(_) => Ok(()),
+        };
+        if written.is_err() || said.is_err() {
+            run.traffic.fail();
+            // The header is behind: what it says would be read with the wrong key.
+            if written.is_err() && !run.says_each {
+                self.catch_up(run)?;
+            }
+            return written.and(said).map(|()| false);
+        }
+        run.release();
+        Ok(run.done == run.total)
+    }
+
+    /// The next part as it is, with what is kept of it.
+    fn protected<'a>(
+        &self,
+        kept: &'a dyn BlockDevice,
+        run: &Run<'a>,
+        part: &Part,
+    ) -> Result<(Zone<'a>, Vec<u8>)> {
+        let zone = Zone::new(kept, &run.state, run.data, run.keys, part)?;
+        let old = zone.read()?;
+        if run.traffic.goes_on() {
+            // What is kept is kept of what was written last, which has to be what is found after a power cut.
+            run.data.flush()?;
+        }
+        if run.state.resilience != Resilience::None {
+            zone.protect(&old)?;
+        }
+        Ok((zone, old))
+    }
+
     /// Encrypts a part of the data anew, as the hot zone unless nothing is kept of it.
     fn write_zone(
         &mut self,
-        state: &Reencryption,
-        data: &dyn BlockDevice,
-        keys: &BothKeys,
-        done: u64,
+        run: &Run<'_>,
         part: &Part,
-        random: &dyn Random,
+        (zone, old): &(Zone<'_>, Vec<u8>),
     ) -> Result<()> {
-        let device = Arc::clone(&self.device);
-        let total = state.data_len(data.size());
-        let zone = Zone::new(&*device, state, data, keys, part)?;
-        let old = zone.read()?;
-        if state.resilience != Resilience::None {
-            zone.protect(&old)?;
-            self.change_header(random, |header| {
-                header.advance(state, total, done, Some(part))
+        if run.state.resilience != Resilience::None {
+            self.change_header(run.random, |header| {
+                header.advance(&run.state, run.total, run.done, Some(part))
             })?;
         }
-        zone.write(&old)
+        zone.write(old)
+    }
+
+    /// Lets the header say what is done, where it follows each part, or that all is.
+    fn say(&mut self, run: &Run<'_>) -> Result<()> {
+        if run.done == run.total {
+            return self.complete(&run.state, run.data, run.random);
+        }
+        match run.says_each {
+            true => self.change_header(run.random, |header| {
+                header.advance(&run.state, run.total, run.done, None)
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Lets the header say what is done, where it does not follow each part.
+    fn catch_up(&mut self, run: &Run<'_>) -> Result<()> {
+        match run.done > run.state.done(run.total) {
+            true => self.change_header(run.random, |header| {
+                header.advance(&run.state, run.total, run.done, None)
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A re-encryption that goes on.
+struct Run<'a> {
+    /// What the header said last.
+    state: Reencryption,
+    /// How much data there is, and how much of it is encrypted anew, in bytes.
+    total: u64,
+    done: u64,
+    /// The longest hot zone, in bytes.
+    zone: u64,
+    /// Whether the header is to follow each part.
+    says_each: bool,
+    data: &'a dyn BlockDevice,
+    keys: &'a BothKeys,
+    random: &'a dyn Random,
+    traffic: &'a dyn Traffic,
+}
+
+impl Run<'_> {
+    fn progress(&self) -> Progress {
+        let (done, total) = (self.done, self.total);
+        Progress { done, total }
+    }
+
+    fn release(&self) {
+        self.traffic
+            .release(&self.state.layout(self.total, self.done, None));
     }
 }
 

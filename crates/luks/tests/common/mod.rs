@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod machine;
+pub(crate) mod online;
 pub(crate) mod reencryption;
 
 use std::sync::Arc;

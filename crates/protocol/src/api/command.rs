@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 pub use super::device_commands::{
     HaStart, HaStatus, HaStop, HaVerify, IscsiExport, IscsiKick, IscsiUnexport, LuksBorrow,
-    LuksClose, LuksOpen, LuksRefresh, LuksResize, LuksStatus, NbdExport, NbdUnexport,
+    LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksStatus, NbdExport,
+    NbdUnexport,
 };
 use super::report::OwnerKind;
 use super::wanted::{
@@ -108,6 +109,7 @@ commands! {
         LuksStatus;
         LuksRefresh;
         LuksResize;
+        LuksReencrypt;
         LuksBorrow;
     }
     /// Make a pool with a root dataset.

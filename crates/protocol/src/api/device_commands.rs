@@ -162,6 +162,17 @@ pub struct LuksResize {
     pub size: Option<u64>,
 }
 
+/// Go on with the re-encryption of a container that is open. It pauses when the caller says so or goes away.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LuksReencrypt {
+    /// The mapping.
+    pub name: String,
+    /// Whether what opens the container is asked for as the contents of a key file.
+    pub with_key_file: bool,
+    /// The longest hot zone, in bytes.
+    pub zone: Option<u64>,
+}
+
 /// Lend the caller a volume, or the header of a container that is open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LuksBorrow {

@@ -46,7 +46,7 @@ pub use wanted::{
 /// The version of this protocol. Client and daemon are one binary, but not always of one day: it is one more
 /// with every change to what travels here, so that who is of another day is told so instead of being
 /// misunderstood.
-pub const API_VERSION: u32 = 10;
+pub const API_VERSION: u32 = 11;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,6 +71,8 @@ pub enum Answer {
     Notice(String),
     /// Send the data now.
     Ready,
+    /// So far the work is. Send whether it is to go on, as a `bool`.
+    Progress(MappingReencryption),
     /// Here is the device: what follows are [`DeviceRequest`]s.
     Lent(BorrowedDevice),
     /// Done.

@@ -181,6 +181,15 @@ pub struct MappingReencryption {
     pub done: u64,
     /// All data.
     pub total: u64,
+    /// Whether it goes on now.
+    #[serde(default)]
+    pub running: bool,
+    /// How fast it goes on, in bytes a second.
+    #[serde(default)]
+    pub speed: Option<u64>,
+    /// How long it will take from now on, in seconds.
+    #[serde(default)]
+    pub seconds_left: Option<u64>,
 }
 
 /// What a mapping served in one form.

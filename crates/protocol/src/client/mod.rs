@@ -15,7 +15,8 @@ use secret::Secret;
 
 use crate::accounts::{group_name, user_name};
 use crate::api::{
-    API_VERSION, Answer, Ask, Borrowing, Command, Failure, FailureKind, Reply, Request, command,
+    API_VERSION, Answer, Ask, Borrowing, Command, Failure, FailureKind, MappingReencryption, Reply,
+    Request, command,
 };
 use crate::wire;
 
@@ -38,6 +39,11 @@ pub trait Terminal {
 
     /// Tells a person something.
     fn notice(&mut self, text: &str);
+
+    /// Tells a person how far the work is. Says whether it is to go on.
+    fn progress(&mut self, _: &MappingReencryption) -> bool {
+        true
+    }
 }
 
 /// Where the daemon of root listens.
@@ -210,6 +216,10 @@ impl Client {
                 }
                 Answer::Failed(failure) => return Err(failure),
                 Answer::Notice(text) => terminal.notice(&text),
+                Answer::Progress(at) => {
+                    let goes_on = terminal.progress(&at);
+                    wire::send(&mut self.stream, &goes_on).map_err(lost)?;
+                }
                 Answer::Ask(ask) => {
                     let answer = terminal.ask(&ask);
                     match &answer {

@@ -115,6 +115,12 @@ root_only!(
 );
 
 root_only!(
+    LuksReencrypt,
+    |it| Line::new("luks reencrypt").word(&it.name),
+    |it, daemon, context| daemon.reencrypt_mapping(it, context.channel).map(done)
+);
+
+root_only!(
     LuksBorrow,
     |it| Line::new("luks").path(&it.device),
     |it, daemon, context| daemon

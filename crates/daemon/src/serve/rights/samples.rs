@@ -582,6 +582,11 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             name: "mapping".into(),
             size: None,
         }),
+        Command::LuksReencrypt(command::LuksReencrypt {
+            name: "mapping".into(),
+            with_key_file: false,
+            zone: None,
+        }),
         Command::LuksBorrow(command::LuksBorrow {
             device: device.into(),
             how: Borrowing::Look,

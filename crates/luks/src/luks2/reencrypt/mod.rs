@@ -24,4 +24,4 @@ pub(crate) use refusal::Refusal;
 pub(super) use resilience::area_json;
 pub(crate) use resilience::{HOT_ZONE_MAX, Resilience};
 pub(super) use state::{FINAL, HOT, MOVED, PREVIOUS, REQUIREMENT, REQUIREMENT_SHIFT};
-pub(crate) use state::{Mode, Piece, Reencryption};
+pub(crate) use state::{Mode, Reencryption};

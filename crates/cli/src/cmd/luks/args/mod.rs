@@ -33,8 +33,8 @@ pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey};
 /// the daemon. `strongroom nbd export` offers a mapping to other programs and to the kernel.
 ///
 /// Keys, tokens and names of an open container can be changed. Commands that change keys wait up to a minute
-/// for each other. `format`, `erase`, `header-restore`,
-/// `convert`, `reencrypt` and `repair` need it closed. A device can also be a volume of
+/// for each other, and `reencrypt` works on an open one too. `format`, `erase`, `header-restore`,
+/// `convert` and `repair` need it closed. A device can also be a volume of
 /// a pool, as volume:tank/disk, or an export of an NBD server, as nbd://host/disk.
 ///
 /// A container protects less than a dataset. Without --integrity its content is not authenticated: changes

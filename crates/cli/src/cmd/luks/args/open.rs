@@ -27,7 +27,7 @@ pub(crate) enum LuksOpenType {
 /// with cryptsetup. Other flags are for the kernel only, and stay.
 ///
 /// A LUKS2 container whose re-encryption (a change of key or cipher) was begun or interrupted can be opened
-/// too. To continue the re-encryption, run `luks reencrypt --resume-only` after `luks close`.
+/// too. To continue the re-encryption, run `luks reencrypt --resume-only`.
 ///
 /// --type plain opens a device without a header. You give the cipher, key length and hash. A wrong
 /// passphrase is not detected and gives random data.
@@ -166,7 +166,8 @@ EXAMPLES
 JSON
   [{\"name\", \"kind\", \"device\", \"header\", \"uuid\", \"slot\", \"cipher\", \"key_bits\", \"sector_size\",
   \"offset\", \"size\", \"read_only\", \"allow_discards\", \"read_workqueue\", \"write_workqueue\",
-  \"reencryption\": {\"done\", \"total\"} or null, \"users\",
+  \"reencryption\": {\"done\", \"total\", \"running\", \"speed\": in bytes a second or null,
+  \"seconds_left\": or null} or null, \"users\",
   \"read_inline\": {\"count\", \"bytes\", \"errors\", \"p50_ns\", \"p99_ns\", \"p999_ns\"}, \"read_queued\",
   \"write_inline\", \"write_queued\"}, ...]
 

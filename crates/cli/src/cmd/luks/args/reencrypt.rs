@@ -19,14 +19,14 @@ pub(crate) enum LuksResilience {
 /// Re-encrypt a container in place, or encrypt or decrypt a device
 ///
 /// Encrypts all data with a new random key. Can also change the cipher, the key length or the sector size. The data
-/// stays where it is. The container must be closed, and must be LUKS2 (`luks convert` makes it so) without
-/// --integrity. Back up the data first. Old backups of the header do not open the data afterwards.
+/// stays where it is. The container must be LUKS2 (`luks convert` makes it so) without --integrity. It can be open
+/// and in use; then the sector size stays. Back up the data first. Old backups of the header do not open the data afterwards.
 ///
 /// The new key needs your passphrases. Without options, the command asks for the passphrase of each key slot.
 /// With --key-slot or a key file it keeps one slot. At the end all other slots are removed. A kept slot gets
 /// another number.
 ///
-/// Ctrl-C pauses the work. After that, or after a power cut, continue it with --resume-only.
+/// Ctrl-C pauses the work, and so does `luks close`. After that, or after a power cut, continue it with --resume-only.
 /// `cryptsetup reencrypt --resume-only` continues it too, and this command continues what cryptsetup began.
 /// Until it is complete, the container opens with the same passphrases (`luks open`).
 ///
@@ -52,6 +52,9 @@ EXAMPLES
   A new key; asks for the passphrase of each key slot:
     strongroom luks reencrypt secret.img
 
+  The same for a container that is open as the mapping `secret`:
+    strongroom luks reencrypt secret
+
   Another cipher, by a key file that opens key slot 0; only that slot is kept:
     strongroom luks reencrypt --cipher serpent-xts-plain64 --key-file /etc/keys/disk -S 0 /dev/sdb
 
@@ -69,7 +72,7 @@ EXAMPLES
 EXIT CODES
   1 if it was interrupted; 2 for a wrong argument; 3 if no re-encryption is running, with
   --resume-only; 4 if one is running, with --init-only or options for a new one, or if a device
-  to encrypt is a container; 5 if the container is open; 7 if the passphrase is wrong; 9 if the
+  to encrypt is a container; 5 if another command changes it; 7 if the passphrase is wrong; 9 if the
   header is damaged or was changed; 10 if the container cannot be
   re-encrypted; 11 if the header or the device has no free space.")]
 pub(crate) struct LuksReencrypt {

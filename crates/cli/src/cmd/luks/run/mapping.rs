@@ -157,7 +157,14 @@ fn text(row: &MappingRow) -> String {
     );
     if let Some(at) = row.reencryption {
         let (done, total) = (at.done / SECTOR, at.total / SECTOR);
-        let text = format!("{done} of {total} sectors are re-encrypted");
+        let mut text = format!("{done} of {total} sectors are re-encrypted");
+        if let (Some(speed), Some(left)) = (at.speed, at.seconds_left) {
+            let mib = speed as f64 / f64::from(1 << 20);
+            let (minutes, seconds) = (left / 60, left % 60);
+            let _ = write!(text, ", {mib:.1} MiB/s, {minutes}m{seconds:02}s to go");
+        } else if !at.running {
+            text.push_str(", paused");
+        }
         line("done", &text);
     }
     let flags = [

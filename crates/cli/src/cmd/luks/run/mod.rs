@@ -10,6 +10,7 @@ mod look;
 mod mapping;
 mod progress;
 mod reencrypt;
+mod reencrypt_open;
 mod reencrypt_options;
 mod remote_device;
 

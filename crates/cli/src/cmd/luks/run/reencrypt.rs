@@ -6,7 +6,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use cipher::SystemRandom;
 use daemon::Failure;
-use luks::{BothKeys, Container, Reencrypt, Reencrypted, Stage, Unlocked};
+use luks::{BothKeys, Container, Progress, Reencrypt, Reencrypted, Stage, Unlocked};
 use protocol::api::{Borrowing, FailureKind};
 use secret::Secret;
 
@@ -15,13 +15,14 @@ use super::encrypt::{Begun, decrypt, encrypt};
 use super::format::key_len;
 use super::key::{ask, passphrase, slot_choice};
 use super::progress::Reporter;
+use super::reencrypt_open;
 use super::reencrypt_options::{pace, protection, under_way};
 use crate::cmd::luks::args::LuksReencrypt;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::session::Session;
 use crate::terminal::Interruptions;
 
-pub(super) fn run(args: &LuksReencrypt, session: &Session) -> Result {
+pub(super) fn run(args: &LuksReencrypt, session: &mut Session) -> Result {
     if args.encrypt || args.decrypt {
         let Begun {
             mut container,
@@ -32,6 +33,9 @@ pub(super) fn run(args: &LuksReencrypt, session: &Session) -> Result {
             false => decrypt(args, session)?,
         };
         return end(&mut container, &*data, &keys, args);
+    }
+    if let Some(row) = reencrypt_open::find(args, session)? {
+        return reencrypt_open::run(args, &row, session);
     }
     let name = args.container.device.display();
     let data = device(&args.container.device, Borrowing::Own, session)?;
@@ -96,7 +100,7 @@ fn resume(container: &Container, args: &LuksReencrypt) -> Result<BothKeys> {
 }
 
 /// Whether there are options of a new re-encryption.
-fn begins(args: &LuksReencrypt) -> bool {
+pub(super) fn begins(args: &LuksReencrypt) -> bool {
     args.init_only
         || args.cipher.is_some()
         || args.key_size.is_some()
@@ -111,21 +115,29 @@ fn begin(
     data: &dyn BlockDevice,
     args: &LuksReencrypt,
 ) -> Result<BothKeys> {
-    let how = Reencrypt {
-        cipher: args.cipher.clone(),
-        key_len: args.key_size.map(key_len).transpose()?,
-        sector_size: args.sector_size,
-        protection: protection(args)?,
-        slot: slot_choice(&args.kdf, container.version()),
-    };
+    let how = options(container, args)?;
     // Before passphrases are asked for in vain.
     container.check_reencryption(data, &how)?;
     let (old, kept) = kept(container, args)?;
     Ok(container.begin_reencryption(data, &how, old, &kept, &SystemRandom)?)
 }
 
+/// How data is to be encrypted, with a new key.
+pub(super) fn options(container: &Container, args: &LuksReencrypt) -> Result<Reencrypt> {
+    Ok(Reencrypt {
+        cipher: args.cipher.clone(),
+        key_len: args.key_size.map(key_len).transpose()?,
+        sector_size: args.sector_size,
+        protection: protection(args)?,
+        slot: slot_choice(&args.kdf, container.version()),
+    })
+}
+
 /// The present key, and the passphrases that open the container afterwards, each with its slot of today.
-fn kept(container: &Container, args: &LuksReencrypt) -> Result<(Secret, Vec<(u32, Secret)>)> {
+pub(super) fn kept(
+    container: &Container,
+    args: &LuksReencrypt,
+) -> Result<(Secret, Vec<(u32, Secret)>)> {
     let name = args.container.device.display();
     let slots = container.data_slots()?;
     if args.key_slot.is_some() || args.key.key_file.is_some() {
@@ -174,13 +186,19 @@ fn go_on(
         return Ok(Outcome::done());
     };
     drop(reporter);
+    Err(paused(progress, args))
+}
+
+/// The failure that says that it is paused.
+pub(super) fn paused(progress: Progress, args: &LuksReencrypt) -> Failure {
+    let device = &args.container.device;
     let (done, total) = (progress.done >> 20, progress.total >> 20);
     let header = args.container.header.as_ref();
     let header = header.map(|path| format!("--header {} ", path.display()));
-    Err(Failure::other(format!(
+    Failure::other(format!(
         "the re-encryption is paused after {done} of {total} MiB; continue it with 'strongroom luks reencrypt \
          --resume-only {}{}'",
         header.unwrap_or_default(),
         device.display()
-    )))
+    ))
 }

@@ -272,6 +272,7 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"luks-borrow": {"device": "volume:tank/web", "how": "look"}}),
         json!({"luks-refresh": {"name": "x", "change": {"read_workqueue": true}}}),
         json!({"luks-resize": {"name": "x", "size": 512}}),
+        json!({"luks-reencrypt": {"name": "x", "with_key_file": false, "zone": null}}),
         json!({"zone-create": new_zone}),
         json!({"zone-destroy": {"name": "z"}}),
         json!("zones"),

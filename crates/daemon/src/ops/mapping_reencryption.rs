@@ -1,0 +1,247 @@
+//! Re-encryption of a container that is open, on the connection of the command that wants it: it pauses when that
+//! says so, is gone, or the mapping is to be closed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::{BlockDevice, FileDevice, FileLock};
+use cipher::SystemRandom;
+use luks::{Container, Mapping, Pace, Progress, Reencrypted};
+use protocol::api::{Answer, FailureKind, MappingReencryption, command};
+use protocol::wire;
+use secret::Secret;
+
+use crate::failure::{Failure, Result};
+use crate::ops::mappings::{no_such_mapping, passphrase_of};
+use crate::state::channel::{Channel, Dialogue};
+use crate::state::daemon::Daemon;
+use crate::state::leases::Lease;
+use crate::state::mapping_table::{Entry, Open, Used, Worker};
+
+/// So long another program may have the file of the header locked, or another command may change it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it looks whether that is over.
+const STEP: Duration = Duration::from_millis(20);
+
+/// The answer of a command is no longer, in bytes.
+const ANSWER_MAX: u32 = 64;
+
+/// A container whose re-encryption goes on.
+struct Work {
+    name: String,
+    mapping: Arc<Mapping>,
+    header: Arc<dyn BlockDevice>,
+    file: Option<Arc<FileDevice>>,
+    worker: Arc<Worker>,
+    /// Other programs do not look at the file meanwhile, nor afterwards if it is still under way then.
+    lock: Option<FileLock>,
+    is_under_way: bool,
+    /// Other commands do not change the header meanwhile.
+    _lease: Lease<Used>,
+}
+
+/// How fast it goes on.
+struct Pacer {
+    begun: Instant,
+    first: Option<u64>,
+}
+
+impl Pacer {
+    fn new() -> Pacer {
+        Pacer {
+            begun: Instant::now(),
+            first: None,
+        }
+    }
+
+    fn row(&mut self, Progress { done, total }: Progress, running: bool) -> MappingReencryption {
+        let first = *self.first.get_or_insert(done);
+        let time = self.begun.elapsed().as_secs_f64();
+        let speed =
+            (running && done > first).then(|| ((done - first) as f64 / time.max(1e-3)) as u64);
+        MappingReencryption {
+            done,
+            total,
+            running,
+            speed,
+            seconds_left: speed.map(|speed| (total - done) / speed.max(1)),
+        }
+    }
+}
+
+impl Daemon {
+    /// Goes on with the re-encryption of an open container, to the end or until it is to pause.
+    pub(crate) fn reencrypt_mapping(
+        &self,
+        what: &command::LuksReencrypt,
+        channel: &mut dyn Channel,
+    ) -> Result<()> {
+        let data = channel.data()?;
+        let device = self.open_entry(&what.name, |open| Ok(open.device.clone()))?;
+        let given = passphrase_of(&device, what.with_key_file, channel)?;
+        let _running = self.transfers.begin(&data)?;
+        let mut work = self.begin_work(&what.name)?;
+        let pace = Pace {
+            zone: what.zone,
+            device_size: None,
+        };
+        let ended = self.work(&mut work, &given, pace, &mut *data.dialogue());
+        let is_to_pause = work.worker.is_to_pause();
+        self.end_work(work);
+        match ended? {
+            Reencrypted::Paused(_) if is_to_pause => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "the re-encryption is paused, because the mapping '{}' is being closed",
+                    what.name
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn work(
+        &self,
+        work: &mut Work,
+        given: &Secret,
+        pace: Pace,
+        caller: &mut dyn Dialogue,
+    ) -> Result<Reencrypted> {
+        if let (None, Some(file)) = (&work.lock, &work.file) {
+            work.lock = Some(file.lock(PATIENCE)?);
+        }
+        let mut container = Container::open(Arc::clone(&work.header), &SystemRandom)?;
+        if !container.is_in_reencryption() {
+            return Err(Failure::new(
+                FailureKind::NotFound,
+                format!("the container of '{}' is not being re-encrypted", work.name),
+            ));
+        }
+        container.check_writable()?;
+        work.is_under_way = true;
+        let keys = container.unlock_both(given)?;
+        let mut pacer = Pacer::new();
+        let mut go_on = |progress: Progress| {
+            let row = pacer.row(progress, true);
+            self.show_work(&work.name, Some(row));
+            !work.worker.is_to_pause() && wants_more(caller, row)
+        };
+        let mapping = &work.mapping;
+        let ended = mapping.reencrypt(&mut container, &keys, pace, &SystemRandom, &mut go_on);
+        work.is_under_way = container.is_in_reencryption();
+        let progress = container.reencryption_progress(&**mapping.device());
+        let row = progress.ok().map(|at| Pacer::new().row(at, false));
+        self.show_work(&work.name, row.filter(|_| work.is_under_way));
+        if !work.is_under_way {
+            self.open_entry(&work.name, |open| {
+                open.slot = Some(keys.slot);
+                open.key_bits = keys.key_len() * 8;
+                Ok(())
+            })?;
+        }
+        Ok(ended?)
+    }
+
+    /// Takes the header for a re-encryption, when no other command changes it.
+    fn begin_work(&self, name: &str) -> Result<Work> {
+        let begun = Instant::now();
+        loop {
+            let found = self.open_entry(name, |open| self.begin_work_now(name, open))?;
+            match found {
+                Some(work) => return Ok(work),
+                None if begun.elapsed() < PATIENCE => std::thread::sleep(STEP),
+                None => {
+                    return Err(Failure::new(
+                        FailureKind::Busy,
+                        format!("another command changes the header of the mapping '{name}'"),
+                    ));
+                }
+            }
+        }
+    }
+
+    fn begin_work_now(&self, name: &str, open: &mut Open) -> Result<Option<Work>> {
+        let (Some((header, _)), "LUKS2") = (&open.on, open.kind) else {
+            return Err(Failure::usage(format!(
+                "the mapping '{name}' is not one of a LUKS2 container, which has two keys at a time"
+            )));
+        };
+        let (leases, used) = (&self.mappings.leases, Used::Header(name.into()));
+        if open.worker.as_ref().is_some_and(|worker| !worker.is_over()) {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("the mapping '{name}' is being re-encrypted by another command"),
+            ));
+        }
+        if !leases.users(&used).is_empty() {
+            return Ok(None);
+        }
+        let worker = Arc::new(Worker::default());
+        open.worker = Some(Arc::clone(&worker));
+        let lock = open.lock.take();
+        Ok(Some(Work {
+            name: name.into(),
+            mapping: Arc::clone(&open.mapping),
+            header: Arc::clone(header),
+            file: open.file.clone(),
+            worker,
+            is_under_way: lock.is_some(),
+            lock,
+            _lease: leases.take(used, "its re-encryption"),
+        }))
+    }
+
+    fn show_work(&self, name: &str, row: Option<MappingReencryption>) {
+        let _ = self.open_entry(name, |open| {
+            open.reencryption = row;
+            Ok(())
+        });
+    }
+
+    /// The re-encryption is over, or pauses. While it pauses, other programs do not go on with it.
+    fn end_work(&self, mut work: Work) {
+        let lock = work.lock.take().filter(|_| work.is_under_way);
+        let _ = self.open_entry(&work.name, |open| {
+            open.lock = lock;
+            Ok(())
+        });
+    }
+
+    fn open_entry<T>(&self, name: &str, act: impl FnOnce(&mut Open) -> Result<T>) -> Result<T> {
+        match self.mappings.all.lock().get_mut(name) {
+            Some(Entry::Open(open)) => act(open),
+            _ => Err(no_such_mapping(name)),
+        }
+    }
+
+    /// Lets the re-encryption of a mapping pause, and waits for that.
+    ///
+    /// # Errors
+    /// [`FailureKind::Busy`] if it does not pause.
+    pub(crate) fn pause_reencryption(&self, name: &str) -> Result<()> {
+        let worker = self.open_entry(name, |open| Ok(open.worker.clone())).ok();
+        match worker.flatten().is_none_or(|worker| worker.pause()) {
+            true => Ok(()),
+            false => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "the mapping '{name}' is being re-encrypted, and that does not pause: end that command"
+                ),
+            )),
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.worker.end();
+    }
+}
+
+/// Tells the command how far it is. One that is gone wants nothing.
+fn wants_more(mut caller: &mut dyn Dialogue, row: MappingReencryption) -> bool {
+    let told = wire::send(&mut caller, &Answer::Progress(row));
+    let answer = told.and_then(|()| wire::receive_up_to::<bool>(&mut caller, ANSWER_MAX));
+    answer.unwrap_or(false)
+}

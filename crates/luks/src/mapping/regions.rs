@@ -1,0 +1,226 @@
+//! A container in re-encryption: what is encrypted how, and the hot zone, whose requests wait.
+//!
+//! Each request enters with its range and leaves. A range that touches the hot zone enters when the hot zone is over;
+//! the hot zone begins when the requests in it have left. So inside of a range that has entered, nothing changes, and
+//! requests elsewhere do not wait. Where the hot zone can be neither finished nor given up, its requests fail.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use block::BlockDevice;
+
+use super::sectors::Core;
+use crate::luks2::{Extent, Part, Reencryption, State};
+use crate::reencrypt::Traffic;
+use crate::{BothKeys, Error, Result};
+
+/// What serves a container in re-encryption.
+pub(super) struct Regions {
+    pub(super) device: Arc<dyn BlockDevice>,
+    pub(super) encryption: String,
+    /// How all data was and will be, and the part that was moved. What nothing is said of need not be there.
+    old: Option<Core>,
+    new: Option<Core>,
+    moved: Option<Core>,
+    now: Mutex<Now>,
+    changed: Condvar,
+}
+
+/// What holds now.
+struct Now {
+    /// Where each region begins, one behind the other.
+    places: Arc<[(u64, State)]>,
+    hot: Option<Hot>,
+    /// The requests that have entered.
+    running: Vec<Range<u64>>,
+}
+
+struct Hot {
+    range: Range<u64>,
+    /// Its requests fail.
+    is_lost: bool,
+}
+
+/// A request that has entered, until this is dropped.
+pub(super) struct Entered<'a> {
+    regions: &'a Regions,
+    range: Range<u64>,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let mut now = self.regions.lock();
+        if let Some(own) = now.running.iter().position(|range| *range == self.range) {
+            now.running.swap_remove(own);
+        }
+        drop(now);
+        self.regions.changed.notify_all();
+    }
+}
+
+fn touch(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+fn range_of(part: &Part) -> Range<u64> {
+    part.at..part.at + part.len
+}
+
+impl Regions {
+    /// As the header says it, with what of its keys is there.
+    pub(super) fn new(
+        state: &Reencryption,
+        device: &Arc<dyn BlockDevice>,
+        keys: &BothKeys,
+    ) -> Result<Regions> {
+        let core = |segment, key: &Option<_>| match key {
+            None if !crate::Segment::is_linear(segment) => Ok(None),
+            key => Core::part(segment, Arc::clone(device), key.as_ref()).map(Some),
+        };
+        let [old, new] = [&state.old, &state.new].map(|side| match side.segment.is_linear() {
+            true => "no encryption",
+            false => &side.segment.cipher,
+        });
+        let moved = state.moved.as_ref();
+        let regions = Regions {
+            device: Arc::clone(device),
+            encryption: format!("{old} in re-encryption to {new}"),
+            old: core(&state.old.segment, &keys.old)?,
+            new: core(&state.new.segment, &keys.new)?,
+            moved: moved.map_or(Ok(None), |moved| core(moved, &keys.old))?,
+            now: Mutex::new(Now {
+                places: places(state),
+                hot: None,
+                running: Vec::new(),
+            }),
+            changed: Condvar::new(),
+        };
+        let mut needed = state.pieces.iter().map(|piece| piece.state);
+        match needed.all(|state| regions.core(state).is_some()) {
+            true => Ok(regions),
+            false => Err(Error::usage("both keys of the container are needed")),
+        }
+    }
+
+    fn core(&self, state: State) -> Option<&Core> {
+        match state {
+            State::Old => self.old.as_ref(),
+            State::New | State::Hot => self.new.as_ref(),
+            State::Moved => self.moved.as_ref(),
+        }
+    }
+
+    /// Whether this one serves the same bytes as the other one, all of them.
+    pub(super) fn is_like(&self, other: &Regions) -> Result<bool> {
+        for (one, two) in [(&self.old, &other.old), (&self.new, &other.new)] {
+            if let (Some(one), Some(two)) = (one, two)
+                && !one.is_like(two)?
+            {
+                return Ok(false);
+            }
+        }
+        let places = Arc::clone(&other.lock().places);
+        let now = self.lock();
+        Ok(now.hot.is_none() && now.places == places)
+    }
+
+    /// Whether all data is as it was before, by this.
+    pub(super) fn is_all_like(&self, before: &Core) -> Result<bool> {
+        match (&self.old, &self.lock().places[..]) {
+            (Some(old), [(0, State::Old)]) => old.is_like(before),
+            _ => Ok(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, now: MutexGuard<'a, Now>) -> MutexGuard<'a, Now> {
+        self.changed
+            .wait(now)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a request begin, when it may.
+    pub(super) fn enter(&self, offset: u64, len: u64) -> block::Result<Entered<'_>> {
+        let range = offset..offset + len;
+        let mut now = self.lock();
+        while let Some(hot) = now.hot.as_ref().filter(|hot| touch(&hot.range, &range)) {
+            if hot.is_lost {
+                return Err(self.lost(offset, len));
+            }
+            now = self.wait(now);
+        }
+        now.running.push(range.clone());
+        Ok(Entered {
+            regions: self,
+            range,
+        })
+    }
+
+    fn lost(&self, offset: u64, len: u64) -> block::Error {
+        block::Error::Io {
+            device: self.device.name(),
+            operation: "use of a part that was being re-encrypted",
+            offset,
+            len,
+            source: io::Error::other(
+                "close the mapping, and open it again, which recovers that part",
+            ),
+        }
+    }
+
+    /// The parts of a range that has entered: what serves each, where it begins in that, and how long it is.
+    pub(super) fn parts(&self, offset: u64, len: u64) -> impl Iterator<Item = (&Core, u64, u64)> {
+        let places = Arc::clone(&self.lock().places);
+        let end = offset + len;
+        (0..places.len()).filter_map(move |n| {
+            let (at, state) = places[n];
+            let next = places.get(n + 1).map_or(u64::MAX, |next| next.0);
+            let (from, to) = (offset.max(at), end.min(next));
+            let core = self.core(state).filter(|_| from < to)?;
+            Some((core, from, to - from))
+        })
+    }
+}
+
+/// Where each region begins.
+fn places(state: &Reencryption) -> Arc<[(u64, State)]> {
+    let pieces = state.pieces.iter();
+    pieces.map(|piece| (piece.at, piece.state)).collect()
+}
+
+impl Traffic for Regions {
+    fn goes_on(&self) -> bool {
+        true
+    }
+
+    fn hold(&self, part: &Part) {
+        let range = range_of(part);
+        let mut now = self.lock();
+        now.hot = Some(Hot {
+            range: range.clone(),
+            is_lost: false,
+        });
+        while now.running.iter().any(|running| touch(running, &range)) {
+            now = self.wait(now);
+        }
+    }
+
+    fn release(&self, layout: &[Extent]) {
+        let mut now = self.lock();
+        now.places = layout.iter().map(|of| (of.at, of.state)).collect();
+        now.hot = None;
+        drop(now);
+        self.changed.notify_all();
+    }
+
+    fn fail(&self) {
+        if let Some(hot) = &mut self.lock().hot {
+            hot.is_lost = true;
+        }
+        self.changed.notify_all();
+    }
+}

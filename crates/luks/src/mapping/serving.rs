@@ -1,0 +1,146 @@
+//! What serves the requests of a mapping, all by one encryption or in regions, and how one is replaced by another.
+
+use std::io::IoSlice;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use super::regions::{Entered, Regions};
+use super::sectors::{Core, Gather, PIECE, with_buffer};
+
+/// What serves requests.
+pub(super) enum Serving {
+    /// All data is encrypted in one way.
+    All(Core),
+    Regions(Box<Regions>),
+}
+
+impl Serving {
+    /// Lets a request begin, when it may. Without a re-encryption none waits.
+    pub(super) fn enter(&self, offset: u64, len: u64) -> block::Result<Option<Entered<'_>>> {
+        match self {
+            Serving::All(_) => Ok(None),
+            Serving::Regions(regions) => regions.enter(offset, len).map(Some),
+        }
+    }
+
+    pub(super) fn encryption(&self) -> &str {
+        match self {
+            Serving::All(core) => &core.encryption,
+            Serving::Regions(regions) => &regions.encryption,
+        }
+    }
+
+    /// Reads and decrypts, in place.
+    pub(super) fn read(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        let mut at = offset;
+        for piece in buf.chunks_mut(PIECE) {
+            self.read_piece(at, piece)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<()> {
+        match self {
+            Serving::All(core) => core.read_piece(offset, piece),
+            Serving::Regions(regions) => by_region(regions, offset, piece, Core::read_piece),
+        }
+    }
+
+    /// Encrypts where it lies, and writes.
+    pub(super) fn write_in_place(&self, offset: u64, data: &mut [u8]) -> block::Result<()> {
+        let mut at = offset;
+        for piece in data.chunks_mut(PIECE) {
+            self.write_piece(at, piece, false)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Encrypts in a buffer of this thread, and writes.
+    pub(super) fn write(
+        &self,
+        offset: u64,
+        len: usize,
+        pieces: &[IoSlice<'_>],
+        durably: bool,
+    ) -> block::Result<()> {
+        let mut rest = Gather::new(pieces);
+        let mut done = 0;
+        with_buffer(|buffer| {
+            while done < len {
+                let n = PIECE.min(len - done);
+                buffer.clear();
+                rest.take(n, buffer);
+                self.write_piece(offset + done as u64, buffer, durably)?;
+                done += n;
+            }
+            Ok(())
+        })
+    }
+
+    /// Encrypts a piece in place, and writes it.
+    pub(super) fn write_piece(
+        &self,
+        offset: u64,
+        piece: &mut [u8],
+        durably: bool,
+    ) -> block::Result<()> {
+        match self {
+            Serving::All(core) => core.write_piece(offset, piece, durably),
+            Serving::Regions(regions) => by_region(regions, offset, piece, |core, at, part| {
+                core.write_piece(at, part, durably)
+            }),
+        }
+    }
+
+    pub(super) fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
+        match self {
+            Serving::All(core) => core.discard(offset, len),
+            Serving::Regions(regions) => {
+                let mut parts = regions.parts(offset, len);
+                parts.try_for_each(|(core, at, len)| core.discard(at, len))
+            }
+        }
+    }
+
+    pub(super) fn flush(&self) -> block::Result<()> {
+        match self {
+            Serving::All(core) => core.flush(),
+            Serving::Regions(regions) => regions.device.flush(),
+        }
+    }
+}
+
+/// Does something with the part of a piece that lies in each region, from `offset` on.
+fn by_region(
+    regions: &Regions,
+    offset: u64,
+    mut piece: &mut [u8],
+    mut act: impl FnMut(&Core, u64, &mut [u8]) -> block::Result<()>,
+) -> block::Result<()> {
+    for (core, at, len) in regions.parts(offset, piece.len() as u64) {
+        let (part, rest) = piece.split_at_mut(len as usize);
+        act(core, at, part)?;
+        piece = rest;
+    }
+    Ok(())
+}
+
+/// What serves now. It is replaced when the requests that use it are over.
+pub(super) struct Place(RwLock<Arc<Serving>>);
+
+impl Place {
+    pub(super) fn new(serving: Serving) -> Place {
+        Place(RwLock::new(Arc::new(serving)))
+    }
+
+    /// What serves, for one request. Nothing is replaced until this is dropped.
+    pub(super) fn get(&self) -> RwLockReadGuard<'_, Arc<Serving>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn replace(&self, serving: Serving) {
+        let mut place = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        *place = Arc::new(serving);
+    }
+}

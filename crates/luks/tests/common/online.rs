@@ -1,0 +1,119 @@
+//! A container that is re-encrypted while it is open, and requests to it at each step of that.
+
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+
+use block::{BlockDevice, SectorSizes};
+use luks::{BothKeys, Container, Format, Mapping, Protection, Reencrypt, Version};
+
+use super::reencryption::HERE;
+use super::{RANDOM, secret};
+
+/// Calls something before each write and flush of one thread, the one that re-encrypts.
+pub(crate) struct Stepped {
+    inner: Arc<dyn BlockDevice>,
+    step: Mutex<Option<(ThreadId, Step)>>,
+}
+
+pub(crate) type Step = Box<dyn FnMut() + Send>;
+
+impl Stepped {
+    pub(crate) fn new(inner: Arc<dyn BlockDevice>) -> Arc<Stepped> {
+        let step = Mutex::new(None);
+        Arc::new(Stepped { inner, step })
+    }
+
+    /// From now on, before each write and flush of this thread.
+    pub(crate) fn each(&self, step: Step) {
+        *self.step.lock().unwrap() = Some((std::thread::current().id(), step));
+    }
+
+    pub(crate) fn no_more(&self) {
+        *self.step.lock().unwrap() = None;
+    }
+
+    fn step(&self) {
+        let mut now = self.step.lock().unwrap();
+        let Some((thread, mut step)) = now.take_if(|(of, _)| *of == std::thread::current().id())
+        else {
+            return;
+        };
+        // What the step does comes from other threads.
+        drop(now);
+        step();
+        *self.step.lock().unwrap() = Some((thread, step));
+    }
+}
+
+impl BlockDevice for Stepped {
+    block::delegate!(self => self.inner; size refresh_size name read_at drop_cached discard waits_on_write);
+
+    fn sector_sizes(&self) -> SectorSizes {
+        self.inner.sector_sizes()
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        self.step();
+        self.inner.write_at(offset, pieces)
+    }
+
+    fn flush(&self) -> block::Result<()> {
+        self.step();
+        self.inner.flush()
+    }
+}
+
+/// How a container is re-encrypted with its usual cipher.
+pub(crate) fn how(protection: Protection) -> Reencrypt {
+    Reencrypt {
+        cipher: None,
+        key_len: None,
+        sector_size: None,
+        protection,
+        slot: super::cheap_slot(Version::V2),
+    }
+}
+
+/// A container that opens with "first", on these devices, which may be the same one.
+pub(crate) fn format(
+    header: &Arc<dyn BlockDevice>,
+    data_offset: u64,
+    sector_size: u32,
+) -> (Container, secret::Secret) {
+    let format = Format {
+        data_offset: Some(data_offset),
+        sector_size,
+        areas_len: Some(1 << 20),
+        slot: super::cheap_slot(Version::V2),
+        ..Format::new(Version::V2, super::UUID.into())
+    };
+    luks::format(Arc::clone(header), &format, &secret("first"), &RANDOM).unwrap()
+}
+
+/// Opens a container whichever way it is.
+pub(crate) fn open(
+    header: Arc<dyn BlockDevice>,
+    data: Arc<dyn BlockDevice>,
+) -> luks::Result<(Container, Mapping, Option<BothKeys>)> {
+    let mut container = Container::open(header, &RANDOM)?;
+    if !container.is_in_reencryption() {
+        let key = container.unlock(&secret("first"), None)?.key;
+        let mapping = Mapping::open(&container, data, &key, HERE)?;
+        return Ok((container, mapping, None));
+    }
+    let keys = container.unlock_both(&secret("first"))?;
+    let mapping = Mapping::open_in_reencryption(&mut container, data, &keys, HERE, &RANDOM)?;
+    Ok((container, mapping, Some(keys)))
+}
+
+/// Begins to re-encrypt a container that may be open.
+pub(crate) fn begin(
+    container: &mut Container,
+    data: &dyn BlockDevice,
+    how: &Reencrypt,
+) -> luks::Result<BothKeys> {
+    let old = container.unlock(&secret("first"), None)?;
+    let kept = [(old.slot, secret("first"))];
+    container.begin_reencryption(data, how, old.key, &kept, &RANDOM)
+}
