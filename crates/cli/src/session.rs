@@ -239,10 +239,10 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 
 /// As [`absolute`], of a device; other names are spelled as the daemon remembers them.
 pub(crate) fn device_path(name: &Path) -> Result<PathBuf, Failure> {
-    match DeviceName::parse(name) {
-        // A mapping carries no pool and no container.
-        DeviceName::Path(_) | DeviceName::Luks(_) => absolute(name),
-        other => Ok(other.canonical()?.into()),
+    let device = DeviceName::parse(name).supported()?;
+    match device.is_lent() {
+        true => Ok(device.canonical()?.into()),
+        false => absolute(name),
     }
 }
 

@@ -24,7 +24,8 @@ const UNSUPPORTED: [(&[&str], &str); 2] = [
     ),
 ];
 
-/// What a name of a device means. Another kind of device is another prefix, here.
+/// What a name of a device means. Another kind of device is another prefix in [`DeviceName::parse`], and another
+/// row in [`DeviceName::kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceName<'a> {
     /// A file or a disk.
@@ -37,6 +38,17 @@ pub enum DeviceName<'a> {
     Nbd(&'a str),
     /// A device of a kind that cannot be opened: `s3://bucket`.
     Unsupported(Unsupported<'a>),
+}
+
+/// What pools and commands have to know of a kind of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Other programs open it by this name too: it is a file or a disk. The daemon opens all others.
+    pub is_path: bool,
+    /// Pools and LUKS containers can lie on it.
+    pub carries: bool,
+    /// It may not answer for long, as another host: what does not need it does not wait for it.
+    pub may_wait: bool,
 }
 
 /// The name of a device of a kind that cannot be opened.
@@ -77,20 +89,39 @@ impl<'a> DeviceName<'a> {
         }
     }
 
+    /// What there is to know of devices of this kind.
+    pub fn kind(self) -> Kind {
+        let row = |is_path, carries, may_wait| Kind {
+            is_path,
+            carries,
+            may_wait,
+        };
+        match self {
+            DeviceName::Path(_) => row(true, true, false),
+            DeviceName::Volume(_) => row(false, true, false),
+            DeviceName::Luks(_) => row(false, false, false),
+            DeviceName::Nbd(_) => row(false, true, true),
+            DeviceName::Unsupported(_) => row(false, false, false),
+        }
+    }
+
     /// The name of the volume, if it is one.
     pub fn volume(self) -> Option<&'a str> {
         match self {
             DeviceName::Volume(name) => Some(name),
-            DeviceName::Path(_)
-            | DeviceName::Luks(_)
-            | DeviceName::Nbd(_)
-            | DeviceName::Unsupported(_) => None,
+            _ => None,
         }
     }
 
     /// Whether other programs open it by this name too: it is a file or a disk.
     pub fn is_path(self) -> bool {
-        matches!(self, DeviceName::Path(_))
+        self.kind().is_path
+    }
+
+    /// Whether pools and LUKS containers can lie on it, and only the daemon can open it.
+    pub fn is_lent(self) -> bool {
+        let kind = self.kind();
+        kind.carries && !kind.is_path
     }
 
     /// The name as it is shown and remembered. Other names have one spelling only.
@@ -98,12 +129,9 @@ impl<'a> DeviceName<'a> {
     /// # Errors
     /// No device of this kind can be opened, or the address of an export is none.
     pub fn canonical(self) -> Result<String, Failure> {
-        match self {
+        match self.supported()? {
             DeviceName::Nbd(text) => NbdUri::parse(text).map(|uri| uri.to_string()),
-            DeviceName::Unsupported(name) => Err(name.refusal()),
-            DeviceName::Path(_) | DeviceName::Volume(_) | DeviceName::Luks(_) => {
-                Ok(self.to_string())
-            }
+            other => Ok(other.to_string()),
         }
     }
 
@@ -123,10 +151,7 @@ impl<'a> DeviceName<'a> {
     pub fn supported(self) -> Result<DeviceName<'a>, Failure> {
         match self {
             DeviceName::Unsupported(name) => Err(name.refusal()),
-            DeviceName::Path(_)
-            | DeviceName::Volume(_)
-            | DeviceName::Luks(_)
-            | DeviceName::Nbd(_) => Ok(self),
+            _ => Ok(self),
         }
     }
 }
@@ -168,6 +193,9 @@ mod tests {
         assert_eq!(DeviceName::parse("volume:a/b").volume(), Some("a/b"));
         assert_eq!(DeviceName::parse("luks:a").volume(), None);
         assert!(DeviceName::parse("a").is_path() && !DeviceName::parse("nbd://a/b").is_path());
+        let lent = |text: &str| DeviceName::parse(text).is_lent();
+        assert!(lent("volume:a/b") && lent("nbd://a/b"));
+        assert!(!lent("/dev/sdb") && !lent("luks:a") && !lent("s3://a"));
     }
 
     #[test]

@@ -68,14 +68,14 @@ impl Daemon {
         Ok(store::probe(&device)?)
     }
 
-    /// Which pools several devices say they belong to. Those of other hosts are asked at the same time: one that does
-    /// not answer is waited for until its time is over.
+    /// Which pools several devices say they belong to. Those that may not answer, as on other hosts, are asked at the
+    /// same time: one that does not answer is waited for until its time is over.
     fn probe_all(&self, paths: &[&Path]) -> Vec<Result<store::Found>> {
-        let is_remote = |path: &Path| matches!(DeviceName::parse(path), DeviceName::Nbd(_));
+        let may_wait = |path: &Path| DeviceName::parse(path).kind().may_wait;
         std::thread::scope(|scope| {
             let probes: Vec<_> = paths
                 .iter()
-                .map(|path| is_remote(path).then(|| scope.spawn(|| self.probe(path))))
+                .map(|path| may_wait(path).then(|| scope.spawn(|| self.probe(path))))
                 .collect();
             let probes = probes.into_iter().zip(paths);
             let done = probes.map(|(thread, path)| match thread {
@@ -179,15 +179,15 @@ impl Daemon {
             true => Failure::new(
                 FailureKind::NotFound,
                 away.iter().fold(
-                    format!("no device of pool '{name}' (guid {guid}) is there"),
+                    format!("no device of pool '{name}' (guid {guid}) was found"),
                     |said, reason| format!("{said}; {reason}"),
                 ),
             ),
             false => Failure::new(
                 FailureKind::Permission,
                 format!(
-                    "pool '{name}' is not imported: {}; to import what is there, name it by its own guid: \
-                     strongroom pool import -d PATH GUID",
+                    "pool '{name}' is not imported: {}; to import the pool on these devices, name it by its \
+                     guid: strongroom pool import -d PATH GUID",
                     foreign.join("; ")
                 ),
             ),
@@ -263,11 +263,11 @@ fn explain_foreign(path: &Path, found: &store::Found, guid: u64) -> String {
     let path = path.display();
     match found.pool_guid == guid {
         true => format!(
-            "{path} says that it is of this pool, but its own guid {} is none of the devices that were imported",
+            "the label of {path} names this pool, but no device with the guid {} was imported with it",
             found.device_guid
         ),
         false => format!(
-            "{path} is of a pool with the guid {}, and the one that was imported has the guid {guid}",
+            "{path} belongs to a pool with the guid {}, and the pool that was imported has the guid {guid}",
             found.pool_guid
         ),
     }
@@ -313,7 +313,7 @@ pub(crate) fn choose(
         0 => Err(match unreadable {
             // It may be the one that is wanted.
             Some(failure) => failure.context(format_args!(
-                "no pool '{wanted}' was found, but one that cannot be imported"
+                "no pool '{wanted}' was found, but a pool that cannot be read"
             )),
             None => unnamed
                 .unwrap_or_else(|| Failure::new(FailureKind::NotFound, not_found(wanted, search))),

@@ -29,17 +29,15 @@ pub(crate) struct OpenDevice {
 static OPEN: Mutex<BTreeMap<String, (Weak<DeviceMeter>, Instant)>> = Mutex::new(BTreeMap::new());
 
 impl Daemon {
-    /// Opens a device that is to belong to an imported pool: a file, a disk, a volume of another pool,
-    /// or an export of an NBD server.
-    /// `user` is the pool, or what looks for one.
+    /// Opens a device that is to belong to an imported pool. `user` is the pool, or what looks for one.
     pub(crate) fn open_device(
         &self,
         path: &Path,
         access: Access,
         user: &str,
     ) -> Result<Arc<dyn BlockDevice>> {
-        let name = DeviceName::parse(path);
-        if let DeviceName::Luks(_) = name {
+        let name = DeviceName::parse(path).supported()?;
+        if !name.kind().carries {
             return Err(Failure::usage(format!(
                 "{name} cannot be a device of a pool"
             )));

@@ -218,8 +218,8 @@ impl Daemon {
         })?;
         if import.read_only && import.new_name.is_some() {
             return Err(Failure::usage(
-                "a name is written to the devices; import the pool without readonly=on, or \
-                 under the name it has",
+                "a new name is written to the devices; import the pool without readonly=on, or under its \
+                 present name",
             ));
         }
         self.refuse_impostor(name, candidate, import)?;
@@ -301,13 +301,8 @@ impl Daemon {
         );
         // Pools of this host do not wait for the servers of others.
         let is_remote = |known: &KnownPool| {
-            let paths = known
-                .devices
-                .iter()
-                .map(|device| DeviceName::parse(&device.path));
-            paths
-                .into_iter()
-                .any(|name| matches!(name, DeviceName::Nbd(_)))
+            let mut devices = known.devices.iter();
+            devices.any(|device| DeviceName::parse(&device.path).kind().may_wait)
         };
         let layers = layers.into_iter().map(|mut layer| {
             layer.sort_by_key(|(_, known)| is_remote(known));
@@ -478,7 +473,8 @@ fn close(active: Arc<ActivePool>, context: &mut Context<'_>) {
     let is_closed = notifier.wait();
     memory::give_back_soon();
     if !is_closed {
-        let text = "another command still has the pool's devices open; they are free when it ends";
+        let text = "another command still has the devices of the pool open; they are free when that command \
+                    ends";
         context.channel.notice(text.into());
     }
 }
@@ -516,8 +512,8 @@ fn open_without_logs(
 ) -> Result<Pool> {
     if import.read_only {
         return Err(Failure::usage(
-            "-m gives logs up, and readonly=on changes nothing; import without -m to read the pool: its logs stay, \
-             and their data is not visible",
+            "-m gives up logs, and with readonly=on nothing changes; leave out -m to read the pool: its logs \
+             stay, and their data is not visible",
         ));
     }
     let (pool, given_up) = Pool::open_without_logs(store, Arc::new(System))?;

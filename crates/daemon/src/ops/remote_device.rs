@@ -66,10 +66,8 @@ impl Daemon {
             (DeviceName::Volume(volume), Access::ReadOnly) => {
                 Arc::new(self.look_at_volume(volume, USER)?)
             }
-            (name @ (DeviceName::Volume(_) | DeviceName::Nbd(_)), _) => {
-                self.open(name, access, USER)?
-            }
-            (DeviceName::Path(_) | DeviceName::Luks(_) | DeviceName::Unsupported(_), _) => {
+            (name, _) if name.is_lent() => self.open(name, access, USER)?,
+            _ => {
                 return Err(Failure::new(
                     FailureKind::NotFound,
                     format!("no mapping of this daemon is on {}", device.display()),

@@ -43,9 +43,8 @@ pub use wanted::{
     ReceiveName, Rotation, SendWhat, WhoKind,
 };
 
-/// The version of this protocol. Client and daemon are one binary, but not always of one day: it is one more
-/// with every change to what travels here, so that who is of another day is told so instead of being
-/// misunderstood.
+/// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but
+/// the daemon may still run an older one: the two refuse each other instead of misunderstanding a request.
 pub const API_VERSION: u32 = 11;
 
 /// A request: the first frame of a connection.

@@ -73,7 +73,7 @@ fn device_now(
     session: &Session,
 ) -> std::result::Result<Arc<dyn BlockDevice>, Refused> {
     let name = DeviceName::parse(path).supported();
-    if let DeviceName::Volume(_) | DeviceName::Nbd(_) = name.map_err(Refused::failed)? {
+    if name.map_err(Refused::failed)?.is_lent() {
         let name = device_path(path).map_err(Refused::failed)?;
         let borrowed = session.borrow(&name, how).map_err(Refused::failed)?;
         return Ok(Arc::new(Borrowed(borrowed)));
