@@ -65,8 +65,7 @@ pub enum Error {
     },
     /// What is stored is not what was written, which the device can tell.
     #[error(
-        "{device}: what is stored for the {len} bytes at {offset} is not authentic: it was changed or \
-         damaged, or never written"
+        "{device}: the {len} bytes at {offset} are not authentic: they were changed, damaged, or never written"
     )]
     Unauthentic {
         /// The device's name.

@@ -63,7 +63,7 @@ pub enum Error {
         data: usize,
     },
     /// A length-preserving cipher does not take a key, a tweak or data of this length.
-    #[error("{mode} takes {what} of another length than {got} bytes")]
+    #[error("{mode} does not take {what} of {got} bytes")]
     NameSize {
         /// The cipher.
         mode: NameMode,
@@ -109,7 +109,7 @@ pub enum Error {
     #[error("the password hash refuses its parameters: {0}")]
     PasswordHash(&'static str),
     /// There is not as much memory as a password hash takes.
-    #[error("the password hash takes {memory_kib} KiB of memory, which there are not")]
+    #[error("the password hash takes {memory_kib} KiB of memory, and less is free")]
     Memory {
         /// What it takes, in KiB.
         memory_kib: u32,

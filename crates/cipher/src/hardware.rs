@@ -110,7 +110,7 @@ mod platform {
             let switch = known.find(|switch| switch.name == name).ok_or_else(|| {
                 let known = SWITCHES.iter().chain([&SHA]).map(|switch| switch.name);
                 let known = known.collect::<Vec<_>>().join(", ");
-                format!("'{name}' is none of {known}")
+                format!("'{name}' is not one of {known}")
             })?;
             low |= switch.low;
             high |= switch.high;
@@ -267,7 +267,7 @@ mod platform {
     use super::Hardware;
 
     pub(super) fn hwcap_setting(_setting: &str) -> Result<String, String> {
-        Err("features can be switched off on x86-64 only".into())
+        Err("features of the processor can be switched off on x86-64 only".into())
     }
 
     pub(super) fn hardware(_setting: Option<&str>) -> Hardware {
@@ -293,7 +293,7 @@ mod platform {
     use super::Hardware;
 
     pub(super) fn hwcap_setting(_setting: &str) -> Result<String, String> {
-        Err("features can be switched off on x86-64 only".into())
+        Err("features of the processor can be switched off on x86-64 only".into())
     }
 
     pub(super) fn hardware(_setting: Option<&str>) -> Hardware {

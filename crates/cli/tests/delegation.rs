@@ -52,11 +52,11 @@ fn datasets_of_ones_own() {
     has(&history, "[user 12345 on ");
     may_not(&place, BOB, "create tank/a/y");
     let said = may_not(&place, ANN, "create tank/b/x");
-    has(&said, "'tank/b': nothing is allowed to you");
+    has(&said, "'tank/b': you have no permission on it");
     let said = may_not(&place, ANN, "set compression=lz4 tank/a");
     has(
         &said,
-        "'tank/a': the permission 'compression' is not allowed to you",
+        "'tank/a': you do not have the permission 'compression' on it",
     );
     may_not(&place, ANN, "create tank/x");
     may_not(&place, ANN, "create -p tank/a/y/z");

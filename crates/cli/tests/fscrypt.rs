@@ -230,7 +230,7 @@ fn damaged_and_newer_metadata_are_told_apart() {
     // The padding, as the kernel does not have it.
     let at = bytes.windows(2).position(|part| part == [0x08, 32]);
     other[at.expect("a padding") + 1] = 16;
-    refused(&other, DAMAGED, "not as the metadata");
+    refused(&other, DAMAGED, "differs from the metadata");
     fs::write(file, &bytes).expect("written");
     disk.ok("fscrypt unlock {M}/dir", "passphrase\n");
     // Nothing is left behind of what fails.

@@ -105,7 +105,7 @@ fn the_keysource_stays_one_that_opens() {
     place.ok(&format!("key change --slot 1 -o {main} tank/a"));
     assert_eq!(value().trim_end(), third);
     let said = place.fails("key remove tank/a 0", USAGE);
-    has(&said, "opens nothing");
+    has(&said, "opens no slot");
     place.fails(&format!("key remove -o {other} tank/a 0"), USAGE);
     place.ok(&format!("key remove -o {main} tank/a 0"));
     place.ok("key unload tank/a");

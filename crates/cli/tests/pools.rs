@@ -78,7 +78,7 @@ fn damaged_pools_are_refused() {
         change(&File::options().read(true).write(true).open(&copy).unwrap());
     };
     edit(&|copy| copy.set_len(size / 2).unwrap());
-    refuses(&place, &copy, DAMAGED, "is cut short");
+    refuses(&place, &copy, DAMAGED, "became too small");
     edit(&|copy| {
         for at in [100, size - BLOCK + 100] {
             copy.write_all_at(&[0x55; 8], at).unwrap();

@@ -401,7 +401,7 @@ fn an_export_for_reading_is_imported_for_reading() {
     server.again();
     let uri = server.uri();
     let refused = place.fails(&format!("pool import -d {uri} tank"), DEVICE);
-    has(&refused, "for reading only");
+    has(&refused, "read-only");
     place.ok(&format!("pool import -o readonly=on -d {uri} tank"));
     has(&place.ok("pool list tank"), "ONLINE");
 }

@@ -158,8 +158,12 @@ fn names_come_with_the_stream_and_stay_below_the_target() {
     bench.refused("-d safe/top", "root", "exists already");
     bench.receive("-e safe/top", "root");
     has(&names(), "safe/top/tank\n");
-    bench.refused("-d safe/top@x", "a", "name a dataset, not a snapshot");
-    bench.refused("-d -o encryption=off safe", "a", "stays encrypted as it is");
+    bench.refused("-d safe/top@x", "a", "'safe/top@x' is a snapshot");
+    bench.refused(
+        "-d -o encryption=off safe",
+        "a",
+        "stays encrypted as at the sender",
+    );
     assert!(bench.sends("send tank/a@1", "plain"));
     let other = "-d -o encryption=on -o keysource=passphrase,prompt safe";
     bench.refused(other, "plain", "cannot be asked for");
@@ -234,7 +238,7 @@ fn a_delegate_receives_only_where_it_is_allowed() {
     place.ok(&format!("allow -l {ANN} receive tank/to"));
     let (code, err) = pipe("-e tank/to");
     assert_eq!(code, PERMISSION);
-    has(&err, "the permission 'create' is not allowed to you there");
+    has(&err, "you do not have the permission 'create' on it");
     place.ok(&format!("allow -l {ANN} create,mount tank/to"));
     // What is between is for root to make.
     assert_eq!(pipe("-d tank/to").0, PERMISSION);

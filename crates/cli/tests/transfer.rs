@@ -124,7 +124,7 @@ fn a_receive_replaces_no_key() {
     bench.write_for("tank/a@3", "third", "3");
     bench.send("-i @2 tank/a@3", "rotated");
     let before = bench.ok("inspect -dddd safe");
-    bench.refused("safe/b", "rotated", "wrapped by another key");
+    bench.refused("safe/b", "rotated", "wrapped by another wrapping key");
     assert_eq!(
         before.split_once("Datasets").map(|(_, rest)| rest),
         bench
@@ -137,7 +137,11 @@ fn a_receive_replaces_no_key() {
     // One that was rotated apart is refused as well.
     bench.ok("key load safe/d");
     bench.ok("key rotate safe/d");
-    bench.refused("-F safe/d", "rotated", "rotated apart");
+    bench.refused(
+        "-F safe/d",
+        "rotated",
+        "rotated here and at the sender separately",
+    );
 
     // The sender gets another key, and then another one for data.
     let slots = bench.ok("key slots -H safe/c");
@@ -148,7 +152,7 @@ fn a_receive_replaces_no_key() {
     bench.ok("key rotate tank/a");
     bench.ok("snapshot tank/a@5");
     bench.send("-i @4 tank/a@5", "both");
-    bench.refused("safe/c", "both", "wrapped by another key");
+    bench.refused("safe/c", "both", "wrapped by another wrapping key");
 
     bench.open_again("safe");
     for name in ["b", "c", "d"] {
@@ -194,7 +198,7 @@ fn what_is_interrupted_goes_on_or_is_gone() {
 
     let done = bench.receive_bytes("-s safe/b", cut);
     assert_eq!(done.code, DAMAGED, "{done:?}");
-    has(&done.err, "what came is kept");
+    has(&done.err, "the received part is kept");
     assert_eq!(bench.ok("list -H -o name -r safe"), "safe\n");
     let token = || bench.ok("get -H -o value receive_resume_token safe/b");
     let before = token();
@@ -254,7 +258,11 @@ fn what_does_not_fit_is_refused() {
     let done = bench.receive_bytes("safe/c", b"");
     assert_eq!(done.code, DAMAGED, "{done:?}");
     has(&done.err, "is empty");
-    bench.refused("-o encryption=off safe/c", "full", "sent as it is stored");
+    bench.refused(
+        "-o encryption=off safe/c",
+        "full",
+        "the stream was sent with -w",
+    );
     // Clear datasets need no keys, and no -w.
     bench.ok("create tank/clear");
     bench.write_for("tank/clear@1", "file", "c");

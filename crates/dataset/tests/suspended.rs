@@ -79,7 +79,7 @@ fn a_dataset_that_does_not_open_names_the_suspended_pool() {
             refused += 1;
             let said = error.to_string();
             assert!(said.contains("the pool is suspended"), "{said}");
-            assert!(said.contains("export it"), "{said}");
+            assert!(said.contains("export the pool"), "{said}");
         }
     }
     assert!(refused > 0);

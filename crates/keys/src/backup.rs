@@ -72,7 +72,7 @@ impl Backup {
     pub fn encode(&self) -> Result<Vec<u8>> {
         let too_large = || Error::Backup("it would be too large".into());
         if self.keyrings.is_empty() {
-            return Err(Error::Backup("there is nothing to keep".into()));
+            return Err(Error::Backup("there are no keys to back up".into()));
         }
         let mut out = vec![0; size_of::<Header>()];
         for keyring in &self.keyrings {
@@ -136,7 +136,7 @@ impl Backup {
             keyrings.push(BackupKeyring::take(&mut rest).ok_or_else(cut)?);
         }
         if keyrings.is_empty() || !rest.is_empty() {
-            return Err(bad("it holds another number of keyrings than it says"));
+            return Err(bad("the number of its keyrings is wrong"));
         }
         Ok(Backup {
             created: header.created.get(),

@@ -27,8 +27,11 @@ pub fn in_time<T: Send + 'static>(
         origin: origin.to_owned(),
         reason,
     };
-    let counted = Counted::new()
-        .ok_or_else(|| late(format!("{WAITING_MAX} others are being waited for already")))?;
+    let counted = Counted::new().ok_or_else(|| {
+        late(format!(
+            "the daemon waits for {WAITING_MAX} other keys already; try again later"
+        ))
+    })?;
     let (sender, receiver) = sync_channel(1);
     let work = move || {
         let result = work();
@@ -43,7 +46,7 @@ pub fn in_time<T: Send + 'static>(
     match receiver.recv_timeout(time_max) {
         Ok(result) => result,
         Err(RecvTimeoutError::Timeout) => Err(late(format!(
-            "no answer within {} s; look whether its file system, server or program works",
+            "no answer within {} s; check its file system, server or program",
             time_max.as_secs()
         ))),
         Err(RecvTimeoutError::Disconnected) => Err(late("reading it failed".into())),
@@ -88,7 +91,7 @@ mod tests {
             let error = wait().unwrap_err().to_string();
             let expected = match n < WAITING_MAX {
                 true => "no answer",
-                false => "others are being waited for",
+                false => "other keys already",
             };
             assert!(error.contains(expected), "{n}: {error}");
         }

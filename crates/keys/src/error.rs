@@ -91,7 +91,9 @@ pub enum Error {
         reason: String,
     },
     /// A token has a key of that name.
-    #[error("the token '{token}' has a key of this name already; it may be the only copy")]
+    #[error(
+        "the token '{token}' has a key of this name already, which may be the only copy; choose another"
+    )]
     TokenKeyExists {
         /// Its label or serial number.
         token: String,
@@ -136,8 +138,8 @@ pub enum Error {
     KdfParams(&'static str),
     /// There is not enough memory to hash a passphrase.
     #[error(
-        "not enough memory to check the passphrase: Argon2id needs {memory_kib} KiB for it; free \
-         some, or unlock on a larger machine"
+        "not enough memory to check the passphrase: Argon2id needs {memory_kib} KiB; free some memory, or \
+         unlock on a larger machine"
     )]
     KdfMemory {
         /// How much the hash takes, in KiB.
@@ -146,9 +148,9 @@ pub enum Error {
 
     /// A password hash takes more memory than all of them have together.
     #[error(
-        "one try at this passphrase takes {needed_mib} MiB of memory in {passes} passes, and this daemon gives \
-         all password hashes together {limit_mib} MiB; if the key slot is one of yours, root can spend that \
-         once: --hash-memory {needed_mib}"
+        "one try of this passphrase takes {needed_mib} MiB of memory in {passes} passes, and the daemon allows \
+         {limit_mib} MiB for all password hashes together; if you trust the key slot, root can allow it once: \
+         --hash-memory {needed_mib}"
     )]
     KdfBudget {
         /// How much the hash takes, in MiB.
@@ -164,7 +166,7 @@ pub enum Error {
     /// Trying all slots would take too long.
     #[error(
         "this passphrase was not tried at all key slots: together they take more than {limit_gib} GiB of \
-         memory times passes; remove slots that are not yours"
+         memory times passes; remove slots that you do not know"
     )]
     KdfWork {
         /// What is tried at most, in GiB times passes.
@@ -181,13 +183,15 @@ pub enum Error {
     #[error("the keyring is damaged ({0}); restore it from a copy")]
     Damaged(&'static str),
     /// Written by a later version of the program.
-    #[error("the keyring has format {version}, which this version cannot read; upgrade")]
+    #[error("the keyring has format {version}, which this version cannot read; update Strongroom")]
     TooNew {
         /// The format.
         version: u16,
     },
     /// Something in an intact keyring that this program does not know.
-    #[error("the keyring uses {what} number {id}, which this version does not know; upgrade")]
+    #[error(
+        "the keyring uses {what} number {id}, which this version does not know; update Strongroom"
+    )]
     Unknown {
         /// What it is.
         what: &'static str,
@@ -195,7 +199,9 @@ pub enum Error {
         id: u8,
     },
     /// An operation on slots that the wrapping key's owner must do.
-    #[error("this dataset inherits its wrapping key; change the keys of the ancestor that owns it")]
+    #[error(
+        "this dataset inherits its wrapping key; change the key of the dataset above that has it"
+    )]
     Inherited,
     /// There is no such slot.
     #[error("there is no key slot {0}")]

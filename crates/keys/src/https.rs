@@ -83,10 +83,10 @@ fn connector(url: &KeyUrl) -> Result<TlsConnector> {
     let certificates: std::result::Result<Vec<_>, PemError> =
         CertificateDer::pem_slice_iter(&pem).collect();
     match certificates {
-        Ok(none) if none.is_empty() => Err(unusable("there is none in it, as PEM")),
+        Ok(none) if none.is_empty() => Err(unusable("the file has no certificate in PEM form")),
         Ok(certificates) => TlsConnector::new(certificates, true)
-            .ok_or_else(|| unusable("its PEM content is not a certificate")),
-        Err(_) => Err(unusable("it is cut off, or no PEM")),
+            .ok_or_else(|| unusable("the PEM block in the file is not a certificate")),
+        Err(_) => Err(unusable("the file is cut off, or is not PEM")),
     }
 }
 
@@ -96,14 +96,14 @@ fn reason(error: &Failed) -> String {
         Failed::Timeout(_) => timed_out(),
         Failed::HostNotFound => "there is no such host".into(),
         Failed::RequireHttpsOnly(_) => {
-            "it sends on to an address that is not https, which would show the key".into()
+            "it redirects to an address without https, which would show the key".into()
         }
-        Failed::TooManyRedirects | Failed::RedirectFailed => "it sends on, and on".into(),
+        Failed::TooManyRedirects | Failed::RedirectFailed => "it redirects too many times".into(),
         Failed::Io(error) => io_reason(error),
         Failed::Rustls(error) => tls::reason(error),
         Failed::ConnectionFailed => "no connection".into(),
         Failed::BadUri(_) | Failed::Http(_) => "the address is not valid".into(),
-        _ => "it does not speak HTTP as it should".into(),
+        _ => "its answer is not correct HTTP".into(),
     }
 }
 
@@ -119,7 +119,7 @@ fn io_reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => timed_out(),
         // What has no number is a library's, in words of its own.
-        _ if error.raw_os_error().is_none() => "it breaks the connection off".into(),
+        _ if error.raw_os_error().is_none() => "it closed the connection".into(),
         _ => words(error),
     }
 }

@@ -219,7 +219,7 @@ impl Keyring {
         // Opening shows that the key is the right one and not just of the same name.
         self.newest().open(key, self.family)?;
         let number = self.newest().number().checked_add(1);
-        let number = number.ok_or(Error::Keyring("it has used up all generation numbers"))?;
+        let number = number.ok_or(Error::Keyring("all numbers of generations are used"))?;
         let says = (number, txg, Heads::FromHere);
         let (generation, keys) = Generation::make(key, self.family, says, suite, now, random)?;
         let mut generations = self.generations.clone();
@@ -236,7 +236,9 @@ impl Keyring {
     /// [`Error::NoGeneration`]; [`Error::Keyring`] for the newest.
     pub fn retire(&mut self, number: u32) -> Result<()> {
         if number == self.newest().number() {
-            return Err(Error::Keyring("it would lack a generation for new records"));
+            return Err(Error::Keyring(
+                "no generation would be left for new records",
+            ));
         }
         let mut generations = self.generations.iter();
         let index = generations.position(|generation| generation.number() == number);

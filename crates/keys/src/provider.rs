@@ -45,7 +45,7 @@ impl Provider {
                 self.failed("it does not answer")
             }
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-                self.failed("it ended before its answer did")
+                self.failed("it ended in the middle of its answer")
             }
             _ => self.failed(error),
         }
@@ -60,7 +60,7 @@ impl Provider {
         }
         let places: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
         Err(self.failed(format_args!(
-            "it is in none of the directories for what gives keys: {}",
+            "it is in none of the directories for key providers: {}",
             places.join(", ")
         )))
     }
@@ -165,7 +165,7 @@ fn converse(talk: &mut Talk, provider: &Provider, request: &KeyRequest<'_>) -> R
     let len = line.strip_prefix("OK ").and_then(|len| len.parse().ok());
     let Some(len) = len.filter(|len| *len <= limit(*format, true)) else {
         return Err(provider.failed(
-            "its answer is neither 'OK', with the length of a key, nor 'ERROR' with a reason",
+            "its answer begins neither with 'OK' and the length of a key, nor with 'ERROR' and a reason",
         ));
     };
     let mut key = Secret::zeroed(len)?;

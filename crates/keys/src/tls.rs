@@ -209,18 +209,17 @@ fn other(error: &Error) -> Option<&webpki::Error> {
 pub(crate) fn reason(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => format!(
-            "its certificate is not one to trust: {}",
+            "its certificate is not trusted: {}",
             match is_of_an_authority(error) {
                 true =>
-                    "it is the certificate of an authority; \
-                         name it with #ca=FILE to trust it for this server",
+                    "it is the certificate of an authority; to trust it for this server, name it with #ca=FILE",
                 false => doubt(why),
             }
         ),
         Error::InvalidMessage(_) => "it does not speak TLS".into(),
-        Error::AlertReceived(_) => "it breaks the TLS connection off".into(),
+        Error::AlertReceived(_) => "it closed the TLS connection".into(),
         Error::PeerIncompatible(_) => "it speaks no version of TLS that is safe".into(),
-        _ => "it does not speak TLS as it should".into(),
+        _ => "it breaks the rules of TLS".into(),
     }
 }
 
@@ -239,6 +238,6 @@ fn doubt(why: &CertificateError) -> &'static str {
         E::BadSignature => "its signature is wrong",
         E::InvalidPurpose | E::InvalidPurposeContext { .. } => "it is not for servers",
         E::BadEncoding => "it cannot be read",
-        _ => "it is not made as it should be",
+        _ => "it is not a correct certificate",
     }
 }

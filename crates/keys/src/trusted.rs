@@ -13,7 +13,10 @@ pub(crate) fn check_trusted(path: &Path) -> std::result::Result<PathBuf, (PathBu
         let found = at.symlink_metadata().map_err(failed)?;
         let is_sticky = depth > 0 && found.mode() & 0o1000 != 0;
         if found.mode() & 0o022 != 0 && !is_sticky && !found.file_type().is_socket() {
-            return Err((at.to_owned(), "others can write to it: chmod go-w".into()));
+            return Err((
+                at.to_owned(),
+                "other users can write to it: chmod go-w".into(),
+            ));
         }
         if !is_trusted(found.uid()) {
             let whose = format!(

@@ -202,11 +202,11 @@ fn each_failure_says_what_it_is_and_nothing_more() {
     let server = Server::new("localhost", answer);
     for (path, reason) in [
         ("/nothing", "status 404"),
-        ("/round", "sends on, and on"),
-        ("/plain", "not https"),
+        ("/round", "redirects too many times"),
+        ("/plain", "without https"),
         ("/short", "holds 31 bytes; a raw key has exactly 32"),
         ("/long", "a raw key has exactly 32"),
-        ("/nonsense", "does not speak HTTP"),
+        ("/nonsense", "not correct HTTP"),
         ("/trailer", "cannot be understood"),
         ("/cut", "key server"),
         ("/cut?secret=hunter2", "status 404"),
@@ -244,12 +244,12 @@ fn an_untrusted_server_gets_no_request() {
     let other = Server::new("localhost", answer);
     untrusted(
         &format!("raw,https://localhost:{port}/raw#ca={}", other.ca()),
-        "not one to trust",
+        "is not trusted",
     );
     // It is for another name.
     untrusted(
         &format!("raw,https://127.0.0.1:{port}/raw#ca={}", server.ca()),
-        "not one to trust",
+        "is not trusted",
     );
     untrusted(
         &format!("raw,https://localhost:{port}/raw#ca=/nowhere/ca.pem"),
@@ -259,7 +259,7 @@ fn an_untrusted_server_gets_no_request() {
     std::fs::write(&empty, "nothing").unwrap();
     untrusted(
         &format!("raw,https://localhost:{port}/raw#ca={}", empty.display()),
-        "none in it",
+        "no certificate in PEM form",
     );
     // Opening it would wait for another process to write.
     let fifo = server.dir.path().join("fifo.pem");
@@ -321,7 +321,7 @@ fn a_certificate_that_signs_itself_can_be_pinned() {
     let other = Server::signed_by_itself(|_| {}, |_| panic!("a request came"));
     std::fs::copy(server.ca(), other.ca()).unwrap();
     let said = other.refuses("/raw");
-    assert!(said.contains("not one to trust"), "{said}");
+    assert!(said.contains("is not trusted"), "{said}");
     assert!(said.contains("#ca=FILE"), "{said}");
     server.stop();
 
@@ -356,7 +356,7 @@ fn a_server_that_speaks_something_else() {
             &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
             "does not speak TLS",
         ),
-        (b"", "breaks the connection off"),
+        (b"", "closed the connection"),
     ] {
         let listener = listener.try_clone().unwrap();
         let server = std::thread::spawn(move || {
@@ -385,7 +385,7 @@ fn a_file_of_certificates_that_is_none_says_so() {
     for (content, why) in [
         (cut, "cut off"),
         (wrong, "not a certificate"),
-        ("", "none in it"),
+        ("", "no certificate in PEM form"),
     ] {
         std::fs::write(server.ca(), content).unwrap();
         let said = server.refuses("/raw");

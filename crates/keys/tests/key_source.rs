@@ -137,7 +137,10 @@ fn refuses_with_a_reason() {
             "raw,pkcs11:object=k?module-path=/m&pin-source=|cat",
             "from the root",
         ),
-        ("raw,pkcs11:object=k;x-y=z?module-path=/m", "are known"),
+        (
+            "raw,pkcs11:object=k;x-y=z?module-path=/m",
+            "module-path and pin-source only",
+        ),
         ("raw,pkcs11:object=a b?module-path=/m", "as %XX"),
         (
             "raw,pkcs11:object=%4?module-path=/m",

@@ -82,16 +82,19 @@ fn answers_that_are_none() {
             "printf 'ERROR the TPM says\\033[2J no\\n'",
             "it says: the TPM says[2J no",
         ),
-        ("printf 'hunter2\\n'", "neither 'OK'"),
-        ("printf 'OK 99999999\\n'", "neither 'OK'"),
-        ("printf 'OK -1\\n'", "neither 'OK'"),
-        ("printf 'OK 32\\nhunter2'", "ended before its answer"),
+        ("printf 'hunter2\\n'", "neither with 'OK'"),
+        ("printf 'OK 99999999\\n'", "neither with 'OK'"),
+        ("printf 'OK -1\\n'", "neither with 'OK'"),
+        (
+            "printf 'OK 32\\nhunter2'",
+            "ended in the middle of its answer",
+        ),
         (
             "printf 'OK 31\\n0123456789abcdef0123456789abcde'",
             "holds 31 bytes",
         ),
-        ("exit 1", "ended before its answer"),
-        ("head -c 100000 /dev/zero", "neither 'OK'"),
+        ("exit 1", "ended in the middle of its answer"),
+        ("head -c 100000 /dev/zero", "neither with 'OK'"),
     ] {
         let said = refusal(lines);
         assert!(said.contains(reason), "{lines}: {said}");
@@ -140,7 +143,7 @@ fn what_others_can_change_is_not_run() {
     for (what, mode) in [(&path, 0o775), (&path, 0o757), (&below, 0o777)] {
         let before = fs::metadata(what).unwrap().permissions();
         fs::set_permissions(what, Permissions::from_mode(mode)).unwrap();
-        assert!(said().contains("others can write to it"), "{}", said());
+        assert!(said().contains("other users can write to it"), "{}", said());
         let source = format!("raw,exec://{}", link.display());
         ask(&source, PATIENCE).expect_err("by its link too");
         fs::set_permissions(what, before).unwrap();

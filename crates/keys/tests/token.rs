@@ -208,7 +208,7 @@ fn modules_that_are_not_listed_are_not_loaded() {
     // What others can write to is no word of this user's.
     open_to_others(&modules.list);
     assert!(
-        ask(&modules).contains("others can write to it"),
+        ask(&modules).contains("other users can write to it"),
         "{}",
         ask(&modules)
     );
@@ -219,7 +219,7 @@ fn modules_that_are_not_listed_are_not_loaded() {
     std::fs::write(&modules.list, format!("{}\n", module.display())).unwrap();
     open_to_others(&module);
     assert!(
-        ask(&modules).contains("others can write to it"),
+        ask(&modules).contains("other users can write to it"),
         "{}",
         ask(&modules)
     );

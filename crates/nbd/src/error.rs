@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// There is an export of that name.
-    #[error("an export '{name}' is there already")]
+    #[error("an export '{name}' exists already; use another name with --name")]
     Exists {
         /// The name.
         name: String,
@@ -30,7 +30,7 @@ pub enum Error {
         clients: usize,
     },
     /// A name that does not fit into the protocol.
-    #[error("'{name}' cannot be the name of an export: it is {what}")]
+    #[error("'{name}' cannot be the name of an export: it is {what}; use another name with --name")]
     Name {
         /// The name.
         name: String,
@@ -39,7 +39,8 @@ pub enum Error {
     },
     /// Some bytes at the end could not be reached.
     #[error(
-        "{device} has {size} bytes, which is not a multiple of its sectors of {sector}; make it one: truncate -s"
+        "{device} has {size} bytes, which is not a multiple of its sector size, {sector}; change the size: \
+         truncate -s"
     )]
     Unaligned {
         /// The device.

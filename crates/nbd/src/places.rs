@@ -80,7 +80,7 @@ impl All {
         });
         let number = oldest.map(|(number, _)| *number);
         if let Some(taken) = number.and_then(|number| self.taken.remove(&number)) {
-            tracing::info!(from = ?taken.from, "a client that said nothing gives its place to another");
+            tracing::info!(from = ?taken.from, "a client that sent nothing was closed to accept another");
             taken.link.cut();
         }
     }

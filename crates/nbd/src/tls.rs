@@ -73,7 +73,7 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> 
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let found: Vec<_> = found.map_err(|error| unusable(path, error))?;
     match found.is_empty() {
-        true => Err(unusable(path, "there is no certificate in it, as PEM")),
+        true => Err(unusable(path, "the file has no certificate in PEM form")),
         false => Ok(found),
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'s
     match found.is_empty() {
         true => Err(unusable(
             path,
-            "there is no list of revoked certificates in it, as PEM",
+            "the file has no list of revoked certificates in PEM form",
         )),
         false => Ok(found),
     }
@@ -98,7 +98,7 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     if found.mode() & 0o077 != 0 {
         return Err(unusable(
             path,
-            "others than its owner can read it; take that away: chmod 600",
+            "users other than its owner can read it; change that: chmod 600",
         ));
     }
     PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(path, error))

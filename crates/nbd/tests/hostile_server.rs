@@ -284,7 +284,7 @@ fn what_a_server_says_is_shown_without_what_a_terminal_obeys() {
     });
     let failure = fake.open().err().unwrap().to_string();
     assert!(
-        failure.contains("does not allow it (go [2J away!!!"),
+        failure.contains("refuses this client (go [2J away!!!"),
         "{failure}"
     );
     assert!(failure.len() < 400, "{failure}");

@@ -134,7 +134,7 @@ fn servers_of_others_are_devices() {
 fn what_servers_of_others_refuse_is_an_error() {
     if let Some(program) = Program::run("nbdkit -f -r memory 16M") {
         let refused = program.open(Access::Exclusive).err().unwrap().to_string();
-        assert!(refused.contains("for reading only"), "{refused}");
+        assert!(refused.contains("read-only"), "{refused}");
         program
             .open(Access::ReadOnly)
             .unwrap()

@@ -88,8 +88,8 @@ pub enum Error {
     },
     /// Two devices of a pool were used apart from each other.
     #[error(
-        "{device} and {other} hold the same pool, but each was used without the other and they differ; \
-         import the one that you want with -d and without the other, then replace the other"
+        "{device} and {other} belong to the same pool, but each was changed without the other; disconnect the \
+         one that you do not want, import the pool with -d, then replace the other one"
     )]
     OtherHistory {
         /// One of them.
@@ -99,8 +99,8 @@ pub enum Error {
     },
     /// Logs that wait to be replayed are on devices that are not there.
     #[error(
-        "{devices}: only this device has the data synced last to {datasets}; connect it, or give this data up \
-         and import the last committed state: pool import -m"
+        "{devices} is missing, and only this device has the data synced last to {datasets}; connect it, or \
+         give up this data and import the last committed state: pool import -m"
     )]
     LogsLost {
         /// The devices.
@@ -204,7 +204,7 @@ impl std::fmt::Display for Until {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Until::Cleared => "run 'strongroom pool clear' when the device works",
-            Until::Imported => "export it, repair the device and import it",
+            Until::Imported => "export the pool, repair the device, and import the pool",
         })
     }
 }

@@ -87,15 +87,15 @@ pub(crate) fn is_part(part: &str) -> bool {
 fn check_part(part: &str) -> std::result::Result<(), &'static str> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.: ".contains(c);
     if part.is_empty() {
-        Err("a part of it is empty")
+        Err("a part of the name is empty")
     } else if part.len() > NAME_MAX {
-        Err("a part of it is longer than 255 bytes")
+        Err("a part of the name is longer than 255 bytes")
     } else if part == "." || part == ".." {
         Err("'.' and '..' are not names")
     } else if !part.chars().all(allowed) {
         Err("letters, digits and the characters '-_.: ' are allowed")
     } else if part.starts_with(['-', ' ']) || part.ends_with(' ') {
-        Err("a part of it begins with '-' or a space, or ends with a space")
+        Err("a part of the name begins with '-' or a space, or ends with a space")
     } else {
         Ok(())
     }

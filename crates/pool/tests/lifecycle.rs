@@ -368,7 +368,7 @@ fn pools_that_cannot_be_opened_say_why() {
     export(pool);
     let missing = open_on(&devices[..1]).err().unwrap().to_string();
     assert!(
-        missing.contains("devices are missing without which the pool cannot be opened"),
+        missing.contains("the pool cannot be opened without these missing devices"),
         "{missing}"
     );
     let pool = open_on(&devices).unwrap();

@@ -36,7 +36,7 @@ fn as_many_may_be_missing_as_there_is_parity() {
         let refused = open_on(&there[1..]).err().unwrap().to_string();
         let reason = match there.len() {
             1 => "there are none",
-            _ => "devices are missing",
+            _ => "missing devices",
         };
         assert!(refused.contains(reason), "{refused}");
     }

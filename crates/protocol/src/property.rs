@@ -244,21 +244,21 @@ pub fn of_pools() -> impl Iterator<Item = &'static str> {
 /// All properties, in the order in which `get all` shows them.
 pub const PROPERTIES: &[Property] = &[
     computed("type", "Filesystem, volume or snapshot."),
-    computed("creation", "When it was made."),
+    computed("creation", "When the dataset or snapshot was created."),
     counted(
         "used",
         "used",
-        "Space that it takes, with its snapshots and everything below it.",
+        "Space of the dataset, its snapshots and everything below.",
     ),
     counted(
         "available",
         "avail",
-        "Space that it and what is below it can still take.",
+        "Space that the dataset and everything below can still use.",
     ),
     counted(
         "referenced",
         "refer",
-        "Space of the data in it, shared or not.",
+        "Space of the data in the dataset, shared or not.",
     ),
     counted(
         "compressratio",
@@ -267,7 +267,7 @@ pub const PROPERTIES: &[Property] = &[
     ),
     Property {
         applies: Applies::Files,
-        ..computed("mounted", "Whether it is mounted.")
+        ..computed("mounted", "Whether the dataset is mounted.")
     },
     Property {
         short: "recsize",
@@ -276,7 +276,7 @@ pub const PROPERTIES: &[Property] = &[
             "recordsize",
             Values::RecordSize,
             "128K",
-            "Bytes of a full record of files made from now on.",
+            "Size of a full record, for files created from now on.",
         )
     },
     Property {
@@ -286,7 +286,7 @@ pub const PROPERTIES: &[Property] = &[
             "mountpoint",
             Values::Mountpoint,
             "",
-            "Where it is mounted, with the datasets below it in directories there.",
+            "Where the dataset is mounted; datasets below are in directories there.",
         )
     },
     Property {
@@ -295,7 +295,7 @@ pub const PROPERTIES: &[Property] = &[
         ..space(
             "quota",
             "quota",
-            "The most that it, its snapshots and everything below may take.",
+            "The most space of the dataset, its snapshots and everything below.",
         )
     },
     Property {
@@ -304,7 +304,7 @@ pub const PROPERTIES: &[Property] = &[
         ..space(
             "refquota",
             "refquota",
-            "The most that the data in it may take, without snapshots.",
+            "The most space of the data in the dataset, without snapshots.",
         )
     },
     Property {
@@ -312,13 +312,13 @@ pub const PROPERTIES: &[Property] = &[
         ..limit(
             "filesystem_limit",
             "fslimit",
-            "How many file systems and volumes there may be below it.",
+            "How many file systems and volumes there may be below the dataset.",
         )
     },
     limit(
         "snapshot_limit",
         "snaplimit",
-        "How many snapshots it and everything below may have.",
+        "How many snapshots the dataset and everything below may have.",
     ),
     Property {
         tenant: Tenant::No,
@@ -326,7 +326,7 @@ pub const PROPERTIES: &[Property] = &[
         ..space(
             "reservation",
             "reserv",
-            "Space that is kept for it, its snapshots and everything below.",
+            "Space reserved for the dataset, its snapshots and everything below.",
         )
     },
     Property {
@@ -335,7 +335,7 @@ pub const PROPERTIES: &[Property] = &[
         ..space(
             "refreservation",
             "refreserv",
-            "Space that is kept for the data in it.",
+            "Space reserved for the data in the dataset.",
         )
     },
     Property {
@@ -357,7 +357,7 @@ pub const PROPERTIES: &[Property] = &[
         "relatime",
         ON_OFF,
         "on",
-        "The same, only if the access time is older than the last change or a day.",
+        "With atime=on: only if that time is older than the last change or a day.",
     ),
     Property {
         short: "rdonly",
@@ -366,17 +366,17 @@ pub const PROPERTIES: &[Property] = &[
     of_mount(
         "exec",
         Received::Dropped,
-        "Whether programs in it can be run.",
+        "Whether programs in the dataset can be run.",
     ),
     of_mount(
         "setuid",
         Received::Distrusted("off"),
-        "Whether programs in it can run as their owner.",
+        "Whether programs in the dataset can run as their owner.",
     ),
     of_mount(
         "devices",
         Received::Distrusted("off"),
-        "Whether device nodes in it can be opened.",
+        "Whether device nodes in the dataset can be opened.",
     ),
     Property {
         inherits: false,
@@ -385,14 +385,14 @@ pub const PROPERTIES: &[Property] = &[
             "canmount",
             Values::Words(&["on", "off", "noauto"]),
             "on",
-            "Whether it is mounted by itself (on), never (off) or by a command (noauto).",
+            "Mounted automatically (on), never (off), or by a command only (noauto).",
         )
     },
     of_files(
         "snapdir",
         Values::Words(&["hidden", "visible"]),
         "hidden",
-        "Whether listings of its root show the directory .snapshot.",
+        "Whether listings of the root directory show .snapshot.",
     ),
     Property {
         short: "snapsched",
@@ -401,7 +401,7 @@ pub const PROPERTIES: &[Property] = &[
             "snapshot-schedule",
             Values::Schedule,
             "none",
-            "Which snapshots are made by themselves, and how many are kept.",
+            "Which snapshots are made automatically, and how many are kept.",
         )
     },
     Property {
@@ -410,7 +410,7 @@ pub const PROPERTIES: &[Property] = &[
             "primarycache",
             CACHING,
             "all",
-            "What of it stays in memory in the clear once it is written.",
+            "What stays decrypted in memory after it was written.",
         )
     },
     Property {
@@ -419,7 +419,7 @@ pub const PROPERTIES: &[Property] = &[
             "secondarycache",
             CACHING,
             "all",
-            "What of it cache devices may hold, sealed.",
+            "What cache devices may hold, encrypted as in the pool.",
         )
     },
     setting(
@@ -438,7 +438,7 @@ pub const PROPERTIES: &[Property] = &[
         "dedup",
         ON_OFF,
         "off",
-        "Whether equal records in it and its clones are stored once.",
+        "Whether equal records of the dataset and its clones are stored once.",
     ),
     Property {
         applies: Applies::Pools,
@@ -471,7 +471,7 @@ pub const PROPERTIES: &[Property] = &[
             "encryption",
             Values::Encryption,
             "off",
-            "How records are sealed.",
+            "How records are encrypted.",
         )
     },
     Property {
@@ -482,39 +482,39 @@ pub const PROPERTIES: &[Property] = &[
             "keysource",
             Values::KeySource,
             "none",
-            "Where its key comes from, and in which form.",
+            "Where the key comes from, and in which form.",
         )
     },
-    computed("keystatus", "Whether its key is loaded."),
-    computed("rekeydate", "When its newest data keys were made."),
+    computed("keystatus", "Whether the key is loaded."),
+    computed("rekeydate", "When the newest data keys were made."),
     computed(
         "reencryption",
         "How far re-encryption with the newest data keys is.",
     ),
-    computed("origin", "The snapshot that it is a clone of."),
+    computed("origin", "The snapshot of which the dataset is a clone."),
     computed("clones", "The clones of the snapshot."),
     counted(
         "usedbydataset",
         "usedds",
-        "Space that destroying the data in it would free.",
+        "Space that destroying the data of the dataset would free.",
     ),
     counted(
         "usedbysnapshots",
         "usedsnap",
-        "Space that destroying its snapshots would free.",
+        "Space that destroying the snapshots would free.",
     ),
     Property {
         applies: Applies::Files,
         ..counted(
             "usedbychildren",
             "usedchild",
-            "Space that everything below it takes.",
+            "Space of everything below the dataset.",
         )
     },
     counted(
         "usedbyrefreservation",
         "usedrefreserv",
-        "Space that is kept for it and not used yet.",
+        "Space reserved for the dataset and not used yet.",
     ),
     Property {
         applies: Applies::Volumes,
@@ -529,7 +529,7 @@ pub const PROPERTIES: &[Property] = &[
         ..counted(
             "volblocksize",
             "volblock",
-            "Bytes of a block of the volume; chosen when it is made.",
+            "Bytes of a block of the volume; chosen when the volume is created.",
         )
     },
     Property {
@@ -538,7 +538,7 @@ pub const PROPERTIES: &[Property] = &[
         ..counted(
             "filesystem_count",
             "fscount",
-            "How many file systems and volumes there are below it.",
+            "How many file systems and volumes there are below the dataset.",
         )
     },
     Property {
@@ -546,34 +546,34 @@ pub const PROPERTIES: &[Property] = &[
         ..counted(
             "snapshot_count",
             "snapcount",
-            "How many snapshots it and everything below have.",
+            "How many snapshots the dataset and everything below have.",
         )
     },
     counted(
         "logicalreferenced",
         "lrefer",
-        "Bytes of the data in it before compression.",
+        "Bytes of the data in the dataset before compression.",
     ),
-    counted(
-        "refcompressratio",
-        "refratio",
-        "The same as compressratio: of the data in it.",
-    ),
+    counted("refcompressratio", "refratio", "The same as compressratio."),
     counted(
         "written",
         "written",
-        "Space of the data in it that was written since the snapshot before.",
+        "Space of the data that was written since the snapshot before.",
     ),
     counted("userrefs", "userrefs", "How many holds the snapshot has."),
-    counted("guid", "guid", "A number that streams know it by."),
+    counted(
+        "guid",
+        "guid",
+        "A number by which streams know the dataset or snapshot.",
+    ),
     counted(
         "createtxg",
         "createtxg",
-        "The transaction group that made it.",
+        "The transaction group that created the dataset or snapshot.",
     ),
     computed(
         "receive_resume_token",
-        "How to go on with a receive that was interrupted.",
+        "A token that continues an interrupted receive.",
     ),
 ];
 

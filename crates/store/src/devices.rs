@@ -360,7 +360,7 @@ impl Template {
             0 => Shape::WHOLE,
             _ => Shape::new(devices.len(), parity).ok_or_else(|| Error::Mismatch {
                 reason: format!(
-                    "a group with so much parity has {} to {COLUMNS_MAX} devices, and not {}",
+                    "a group with this parity has {} to {COLUMNS_MAX} devices, not {}",
                     columns_min(parity),
                     devices.len()
                 ),
@@ -489,6 +489,6 @@ fn pass_over_strays(members: &mut Vec<Arc<Member>>) -> Result<Vec<Error>> {
 
 fn claim_the_same(first: &str, second: &str) -> Error {
     Error::Mismatch {
-        reason: format!("{first} and {second} claim the same place in the pool"),
+        reason: format!("the labels of {first} and {second} name the same place in the pool"),
     }
 }

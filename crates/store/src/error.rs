@@ -25,7 +25,7 @@ pub enum Error {
         reason: String,
     },
     /// The device has the label of none or of another pool, where it had that of this one.
-    #[error("{device} is another device than before; connect the one that the pool had")]
+    #[error("{device} is not the device that the pool had here; connect the device of the pool")]
     OtherDevice {
         /// The device's name.
         device: String,
@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// The device is not the cache device that it was.
     #[error(
-        "{device} is not the cache device that it was; remove it from the pool, and add it again"
+        "{device} does not have the label of this cache device; remove it from the pool, and add it again"
     )]
     NotThatCache {
         /// The device's name.
@@ -71,7 +71,9 @@ pub enum Error {
         supported: u32,
     },
     /// The device is shorter than its label says.
-    #[error("{device} is cut short: it has {actual} bytes and its label says {expected}")]
+    #[error(
+        "{device} became too small: it has {actual} bytes, and its label says {expected}; restore its size"
+    )]
     Truncated {
         /// The device's name.
         device: String,
@@ -91,7 +93,7 @@ pub enum Error {
         minimum: u64,
     },
     /// Of some groups no device is there that holds everything.
-    #[error("devices are missing without which the pool cannot be opened: {missing}")]
+    #[error("the pool cannot be opened without these missing devices: {missing}; connect them")]
     MissingDevices {
         /// Which, as far as is known.
         missing: String,
@@ -103,7 +105,7 @@ pub enum Error {
         group: u32,
     },
     /// There is no such device in the pool.
-    #[error("the pool has no device {guid:016x} that is there")]
+    #[error("the device {guid:016x} of the pool is missing")]
     NoSuchMember {
         /// Its guid.
         guid: u64,

@@ -111,7 +111,7 @@ impl SectorSpec {
         let cipher = BlockCipher::ALL
             .into_iter()
             .find(|known| known.name() == cipher)
-            .ok_or("the cipher is none of aes, camellia, serpent and twofish")?;
+            .ok_or("the cipher has to be aes, camellia, serpent or twofish")?;
         let (mode, iv) = match (parts.next(), parts.next()) {
             (None | Some("plain"), None) => ("cbc", Some("plain")),
             (mode, iv) => (mode.unwrap_or_default(), iv),
@@ -119,7 +119,7 @@ impl SectorSpec {
         let mode = SectorMode::ALL
             .into_iter()
             .find(|known| known.name() == mode)
-            .ok_or("the mode is none of xts, cbc, ctr and ecb")?;
+            .ok_or("the mode has to be xts, cbc, ctr or ecb")?;
         let iv = match (mode, iv) {
             (SectorMode::Ecb, None) => IvMode::Null,
             (_, None) => return Err("the mode needs an IV, as -plain64"),
@@ -202,7 +202,7 @@ impl IvMode {
             "benbi" => Ok(IvMode::Benbi),
             _ => {
                 let hash = name.strip_prefix("essiv:").ok_or(
-                    "the IV is none of null, plain, plain64, plain64be, benbi and essiv:HASH",
+                    "the IV has to be null, plain, plain64, plain64be, benbi or essiv:HASH",
                 )?;
                 Digest::from_name(hash)
                     .filter(|digest| BLOCK_KEY_LENS.contains(&digest.output_len()))

@@ -12,7 +12,7 @@ pub(crate) fn property(text: &str) -> Result<(String, String), String> {
     }
     let (name, value) = text
         .split_once('=')
-        .ok_or("write it as PROPERTY=VALUE, as in compression=zstd-3")?;
+        .ok_or("write PROPERTY=VALUE, as in compression=zstd-3")?;
     if name.is_empty() {
         return Err("there is no property name before the '='".into());
     }

@@ -161,7 +161,7 @@ fn too_long(ask: &Ask) -> Failure {
     Failure {
         kind: FailureKind::NoKey,
         message: format!(
-            "the {} for '{}' is longer than {PASSPHRASE_MAX} bytes, which is the most that can be typed",
+            "the {} for '{}' is longer than {PASSPHRASE_MAX} bytes; type less, or use a key file",
             noun(ask.format),
             ask.dataset
         ),

@@ -196,7 +196,7 @@ pub fn passed_all(tests: &[MechanismTest]) -> Result<usize> {
     match failed.is_empty() {
         true => Ok(tests.len()),
         false => Err(Failure::other(format!(
-            "these do not compute what they must, and are not to be used: {}",
+            "these ciphers compute wrong results, and must not be used: {}",
             failed.join(", ")
         ))),
     }

@@ -39,8 +39,8 @@ impl Daemon {
         Err(Failure::new(
             FailureKind::Permission,
             format!(
-                "the pool '{name}' that was in use here has the guid {known}, and {} is of another pool of this \
-                 name, with the guid {found}; to import that one: strongroom pool import -d {} {found}",
+                "the pool '{name}' of this host has the guid {known}, and {} belongs to another pool with this \
+                 name, with the guid {found}; to import the other pool: strongroom pool import -d {} {found}",
                 path.display(),
                 path.display()
             ),
@@ -59,12 +59,12 @@ fn report(name: &str, known: &KnownPool) -> PoolReport {
         guid: known.guid.unwrap_or(0),
         health: "UNAVAIL".into(),
         trouble: Some(format!(
-            "It was in use here, and is not imported: {}.",
+            "The pool was imported here before, and is not imported now: {}.",
             reason.unwrap_or("its devices were not looked at yet")
         )),
         action: Some(format!(
-            "Attach its devices and run 'strongroom pool import {name}'; 'strongroom pool export {name}' if it is \
-             not to be imported here any more."
+            "Attach its devices and run 'strongroom pool import {name}'. To forget the pool: 'strongroom pool \
+             export {name}'."
         )),
         size: 0,
         allocated: 0,

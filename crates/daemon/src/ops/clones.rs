@@ -62,7 +62,7 @@ impl Daemon {
         let mut props = checked(&clone.props)?;
         if props.contains_key("encryption") {
             return Err(Failure::usage(
-                "a clone is encrypted as its origin; leave out encryption",
+                "a clone is encrypted as its origin is; leave out -o encryption",
             ));
         }
         let parent = active.pool.find(above)?;
@@ -308,8 +308,8 @@ impl ActivePool {
             return Err(Failure::new(
                 FailureKind::Busy,
                 format!(
-                    "the keyring of '{name}' has no generation {} any more, which the snapshots of \
-                     '{owner}' need that would be its",
+                    "the keyring of '{name}' does not have generation {} any more, and the snapshots of \
+                     '{owner}' that would move to '{name}' need it",
                     lacking.number()
                 ),
             ));
@@ -327,7 +327,7 @@ impl ActivePool {
 /// Why a snapshot is not taken over.
 fn not_of_one_moment(snapshot: &Entry) -> String {
     format!(
-        "that over the snapshot '@{}' is not its own: parts of it are not of the same moment",
+        "the seal of the snapshot '@{}' does not match it: its parts are not of the same moment",
         snapshot.name
     )
 }

@@ -328,7 +328,7 @@ impl Daemon {
         let entry = active.pool.find(&change.name)?;
         if entry.is_snapshot() {
             return Err(Failure::usage(format!(
-                "'{}' is a snapshot; what is allowed is said of its dataset",
+                "'{}' is a snapshot; permissions belong to its dataset: name that",
                 change.name
             )));
         }
@@ -457,8 +457,8 @@ fn resolve(kind: Option<WhoKind>, name: &str) -> Result<Who> {
             let set = is_set.map(|name| Who::Set(name.into()));
             return set.ok_or_else(|| {
                 Failure::usage(format!(
-                    "'{name}' cannot be the name of a set: it is @ and then letters, digits and the \
-                     characters '-_.:'"
+                    "'{name}' cannot be the name of a permission set; a name is @ and then letters, digits and \
+                     the characters '-_.:'"
                 ))
             });
         }

@@ -130,9 +130,11 @@ impl ActivePool {
             Some(status) => Err(Failure::new(
                 FailureKind::Other,
                 format!(
-                    "{} is not removed yet: {}; it goes on by itself when it can",
+                    "the removal of {} waits: {}; the pool continues it by itself",
                     status.name,
-                    status.waits.unwrap_or_else(|| "it goes on".into())
+                    status
+                        .waits
+                        .unwrap_or_else(|| "the removal continues".into())
                 ),
             )),
         }
@@ -345,12 +347,12 @@ fn find_group(pool: &Pool, name: &str) -> Result<Option<(u16, Purpose)>> {
     };
     Err(Failure::usage(match device.shape.parity() {
         0 => format!(
-            "{path} is one of several {what} that hold the same: 'pool detach' takes it out, \
-             'pool remove {pool} mirror-{group}' all of them"
+            "{path} is one of several {what} with the same data; to take out this one: 'pool detach {pool} \
+             {path}'; to take out all of them: 'pool remove {pool} mirror-{group}'"
         ),
         parity => format!(
-            "{path} is one of several devices with parity: 'pool replace' puts another in its place, \
-             'pool remove {pool} raidz{parity}-{group}' takes all of them out"
+            "{path} is one of several devices with parity; to replace this one: 'pool replace {pool} {path} \
+             NEW'; to take out all of them: 'pool remove {pool} raidz{parity}-{group}'"
         ),
     }))
 }
@@ -370,7 +372,7 @@ fn refuse_working(device: &DeviceInfo) -> Result<()> {
     match is_away {
         true => Ok(()),
         false => Err(Failure::usage(format!(
-            "{} works; name the device that is to take its place",
+            "{} works; name the new device too: pool replace POOL OLD NEW",
             device.path
         ))),
     }

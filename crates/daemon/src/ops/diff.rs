@@ -23,7 +23,7 @@ impl Daemon {
         let (active, older) = self.find(from)?;
         if !older.is_snapshot() {
             return Err(Failure::usage(format!(
-                "'{from}' is not a snapshot; what differs is told from dataset@snapshot on"
+                "'{from}' is not a snapshot; the first name is a snapshot: DATASET@SNAPSHOT"
             )));
         }
         let (dataset, _) = from.split_once('@').unwrap_or((from, ""));

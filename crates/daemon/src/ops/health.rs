@@ -70,7 +70,7 @@ pub(crate) fn advice_on_data(
         ),
         _ => (
             Some("Some data is damaged in every copy.".into()),
-            Some("Restore what is named below from a backup or a snapshot.".into()),
+            Some("Restore the files named below from a backup or a snapshot.".into()),
         ),
     }
 }
@@ -86,16 +86,16 @@ pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Opt
     let say = |trouble: String, action: String| (Some(trouble), Some(action));
     if let Some(path) = some(DeviceState::Faulted) {
         return say(
-            format!("{path} failed and is not used any more. The pool goes on without it."),
+            format!("{path} failed and is not used any more. The pool works without it."),
             format!(
-                "Replace it: 'strongroom pool replace {pool} {path} NEW'; or, if it is good again, \
-                 'strongroom pool clear {pool} {path}'."
+                "Replace it: 'strongroom pool replace {pool} {path} NEW'. If it works again: 'strongroom pool \
+                 clear {pool} {path}'."
             ),
         );
     }
     if let Some(path) = some(DeviceState::Missing) {
         return say(
-            format!("{path} is not there. The pool goes on without it."),
+            format!("{path} is missing. The pool works without it."),
             format!(
                 "Attach it and run 'strongroom pool online {pool} {path}', or replace it: \
                  'strongroom pool replace {pool} {path} NEW'."
@@ -104,13 +104,13 @@ pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Opt
     }
     if some(DeviceState::Resilvering).is_some() {
         return say(
-            "A device is being resilvered. The pool goes on meanwhile.".into(),
+            "A device is being resilvered. The pool works meanwhile.".into(),
             "Wait for the resilver to end.".into(),
         );
     }
     if let Some(path) = some(DeviceState::Offline) {
         return say(
-            format!("{path} was taken offline. The pool goes on without it."),
+            format!("{path} was taken offline. The pool works without it."),
             format!("Bring it back with 'strongroom pool online {pool} {path}'."),
         );
     }
@@ -122,7 +122,7 @@ pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Opt
                 device.path
             ),
             format!(
-                "Replace it if they go on: 'strongroom pool replace {pool} {}'; forget them with \
+                "If errors continue, replace it: 'strongroom pool replace {pool} {}'. To reset the counts: \
                  'strongroom pool clear {pool}'.",
                 device.path
             ),
@@ -149,8 +149,8 @@ pub(crate) fn growth(
         false => format!("The devices beside {path} are larger than the pool uses."),
     };
     let action = format!(
-        "Use all of it with 'strongroom pool online -e {pool} {path}'; 'strongroom set autoexpand=on {pool}' does \
-         so each time."
+        "To use all of it: 'strongroom pool online -e {pool} {path}'. To do so each time: 'strongroom set \
+         autoexpand=on {pool}'."
     );
     (Some(what), Some(action))
 }

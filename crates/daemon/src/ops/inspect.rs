@@ -258,19 +258,19 @@ fn describe(finding: &Finding) -> String {
             offset,
         } => {
             format!(
-                "{what} lies where something else does: {}, offset {offset:#x}",
+                "{what} lies in space that another record uses too: {}, offset {offset:#x}",
                 at(segment)
             )
         }
         Finding::NotAllocated { segment, units } => {
             format!(
-                "{units} units are in use and not marked so: {}",
+                "{units} units are in use, and marked as free: {}",
                 at(segment)
             )
         }
         Finding::Leaked { segment, units } => {
             format!(
-                "{units} units are marked as in use and are not: {}",
+                "{units} units are free, and marked as in use: {}",
                 at(segment)
             )
         }
@@ -279,7 +279,8 @@ fn describe(finding: &Finding) -> String {
             missing,
             surplus,
         } => format!(
-            "the deadlist of {name} lacks {missing} things that died, and has {surplus} that did not"
+            "the deadlist of {name} does not have {missing} freed records or nodes, and has {surplus} that are \
+             not freed"
         ),
         Finding::Shared {
             segment,
@@ -287,7 +288,7 @@ fn describe(finding: &Finding) -> String {
             pointers,
             listed,
         } => format!(
-            "{pointers} pointers share a record of which the dedup table says {listed}: {}, offset {offset:#x}",
+            "{pointers} pointers share a record, and the dedup table counts {listed}: {}, offset {offset:#x}",
             at(segment)
         ),
         Finding::Unreadable { what, why } => format!("{what} cannot be read: {why}"),

@@ -47,8 +47,8 @@ impl Daemon {
             let mut devices = active.pool.devices().into_iter();
             if devices.any(|device| device.guid == found.device_guid) {
                 return busy(format!(
-                    "{path} is a device of the imported pool '{name}'; take it out first: strongroom pool detach \
-                     {name} {path}, or pool remove"
+                    "{path} is a device of the imported pool '{name}'; take it out first: strongroom pool \
+                     detach {name} {path}, or strongroom pool remove {name} {path}"
                 ));
             }
             // It left that pool while it could not be reached.
@@ -63,7 +63,8 @@ impl Daemon {
         };
         if let Some((name, _)) = absent.find(|(_, known)| is_its(known)) {
             return busy(format!(
-                "{path} is a device of the pool '{name}', which could not be imported; use -f if that pool is to lose it"
+                "{path} is a device of the pool '{name}', which could not be imported; to take it away from \
+                 that pool, use -f"
             ));
         }
         let what = match superblock(device) {
@@ -78,7 +79,7 @@ impl Daemon {
             None => format!("the pool with the guid {}", found.pool_guid),
         };
         busy(format!(
-            "{path} belongs to {what}; use -f if that pool is to lose it"
+            "{path} belongs to {what}; to take it away from that pool, use -f"
         ))
     }
 }

@@ -461,7 +461,7 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
     let (trouble, action) = match &suspended {
         Some(reason) => (
             Some(format!(
-                "A device failed, and the pool takes no changes: {reason}"
+                "A device failed, and the pool accepts no changes: {reason}"
             )),
             Some(health::end_of_suspension(pool)),
         ),

@@ -146,7 +146,7 @@ impl Daemon {
         let mapping = self.lend_mapping(name, user)?;
         match mapping.mapping.flags().read_only && access != Access::ReadOnly {
             true => Err(Failure::usage(format!(
-                "the mapping '{name}' is open read-only; export it so: --read-only"
+                "the mapping '{name}' is open read-only; export it with --read-only"
             ))),
             false => Ok(mapping),
         }
@@ -381,7 +381,8 @@ fn open_luks(daemon: &Daemon, new: &command::LuksOpen, channel: &mut dyn Channel
     }
     if container.data_offset()? == 0 && header.is_none() {
         return Err(Failure::usage(format!(
-            "the header on {} is for data on another device: name that, and this with --header",
+            "the header on {} is for data on another device; name the device with the data, and give this one \
+             with --header",
             new.device.display()
         )));
     }
@@ -416,8 +417,8 @@ fn open_in_reencryption(
 ) -> Result<Open> {
     if new.key_slot.is_some() || new.persistent {
         return Err(Failure::usage(
-            "a container in re-encryption has a slot for each of its two keys, and its header is not \
-             changed: give neither a key slot nor --persistent",
+            "the container is in re-encryption: it has a slot for each of its two keys, and its header does \
+             not change; leave out --key-slot and --persistent",
         ));
     }
     let keys = container.unlock_both(passphrase)?;
@@ -479,7 +480,7 @@ fn open_plain(
 ) -> Result<Open> {
     if new.persistent {
         return Err(Failure::usage(
-            "a mapping without a header has nowhere to keep options for the next time",
+            "a mapping without a header cannot store options; leave out --persistent",
         ));
     }
     let (data, _) = daemon.device(&new.device, new)?;

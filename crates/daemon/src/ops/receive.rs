@@ -93,8 +93,8 @@ impl Daemon {
         }
         if let Ok(Some(_)) = active.pool.resume_token(&dataset) {
             failure.message += &format!(
-                "; what came is kept: go on with the token in the property receive_resume_token \
-                 of '{dataset}', or throw it away with receive -A"
+                "; the received part is kept: continue with the token in the property receive_resume_token of \
+                 '{dataset}', or destroy it with receive -A"
             );
         }
         Err(failure)
@@ -370,7 +370,7 @@ fn chosen(
 fn check_base(active: &ActivePool, target: &str) -> Result<()> {
     if target.contains('@') {
         return Err(Failure::usage(format!(
-            "'{target}': with -d and -e the names come with the stream; name a dataset, not a snapshot"
+            "'{target}' is a snapshot; with -d and -e the stream names the snapshots: name a dataset"
         )));
     }
     active.pool.find(target)?;

@@ -62,7 +62,8 @@ impl Chosen {
         let is_new = active.pool.find(dataset).is_err();
         if let (false, Some(name)) = (is_new, props.keys().next()) {
             return Err(Failure::usage(format!(
-                "'{dataset}' is there already, and receive -o {name} is for a new dataset; use 'set' or 'key change'"
+                "'{dataset}' exists already, and receive -o {name} is for a new dataset; use 'set' or 'key \
+                 change'"
             )));
         }
         let is_distrusted = |name: &str| {
@@ -73,7 +74,8 @@ impl Chosen {
             return Err(Failure::new(
                 FailureKind::Permission,
                 format!(
-                    "-x {name}: a dataset that you receive is made with a safe value, which you may not change"
+                    "-x {name}: a received dataset gets a safe value of this property, and you do not have the \
+                     permission '{name}' to change it"
                 ),
             ));
         }
@@ -115,8 +117,8 @@ fn forbidden(
         Some(name) => Err(Failure::new(
             FailureKind::Permission,
             format!(
-                "'{dataset}': what others send may hold programs and devices that root alone makes; root has to \
-                 set {name}=off there, or to allow you the property '{name}'"
+                "'{dataset}': a stream may hold programs and devices that only root can make; ask root to set \
+                 {name}=off there, or to give you the permission '{name}'"
             ),
         )),
     }
@@ -257,7 +259,7 @@ impl<'a> Rules<'a> {
 
     /// How records are sealed for a new dataset.
     fn seal_new(&self, begin: &Begin, family: u64, txg: u64) -> Result<Sealing> {
-        let gone = || Failure::usage("there was a dataset of this name, and it is gone; try again");
+        let gone = || Failure::usage("the dataset was destroyed meanwhile; try again");
         let spec = self.spec.lock().take().ok_or_else(gone)?;
         let above = self.above()?;
         let (made, props) = spec.keys(Some((self.active, &above)), self.dataset, family)?;
@@ -412,8 +414,8 @@ impl ReceivePolicy for Rules<'_> {
         }
         if self.says_how {
             return Err(
-                "it was sent as it is stored (-w), and stays encrypted as it is there; send it without -w to \
-                 choose that here, or use 'key change' afterwards"
+                "the stream was sent with -w, so its dataset stays encrypted as at the sender; send it without \
+                 -w to choose the encryption here, or use 'key change' afterwards"
                     .into(),
             );
         }
@@ -486,9 +488,9 @@ fn merge(own: &Keyring, sent: &Keyring) -> std::result::Result<Option<Keyring>, 
             Some(known) if known.is_same(generation) => {}
             Some(_) => {
                 return Err(format!(
-                    "it was rotated apart from where the stream comes from: generation {} of its \
-                     keyring is another one there; receive a full stream under another name. (If it came \
-                     with a stream of someone else, load the key of the dataset first)",
+                    "its keys were rotated here and at the sender separately: generation {} of its keyring is \
+                     another one there; receive a full stream under another name (if that generation came with \
+                     a stream of another user, load the key of the dataset first)",
                     generation.number()
                 ));
             }
@@ -496,7 +498,8 @@ fn merge(own: &Keyring, sent: &Keyring) -> std::result::Result<Option<Keyring>, 
                 || generation.number() > NUMBER_MAX =>
             {
                 return Err(format!(
-                    "the stream brings data keys (generation {}) that no rotation makes",
+                    "the stream has data keys (generation {}) that 'key rotate' cannot have made; it is \
+                     damaged or forged",
                     generation.number()
                 ));
             }
@@ -508,9 +511,9 @@ fn merge(own: &Keyring, sent: &Keyring) -> std::result::Result<Option<Keyring>, 
     };
     if sent.wrapping().id() != own.wrapping().id() {
         return Err(format!(
-            "the stream brings data keys (generation {}) that are wrapped by another key than its \
-             own: 'key change' was used here or there since. A receive replaces no key: receive a \
-             full stream under another name",
+            "the stream has data keys (generation {}) that are wrapped by another wrapping key: 'key change' \
+             was used here or at the sender since. A receive replaces no key: receive a full stream under \
+             another name",
             first.number()
         ));
     }

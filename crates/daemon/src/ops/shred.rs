@@ -97,8 +97,8 @@ impl ActivePool {
         match heads.iter().find(|head| head.suite == 0) {
             None => Ok(heads),
             Some(clear) => Err(Failure::usage(format!(
-                "'{}' is not encrypted: what it holds stays on the devices until it is overwritten; \
-                 destroy it without --shred",
+                "'{}' is not encrypted: its data stays on the devices until it is overwritten; destroy the \
+                 dataset without --shred",
                 self.pool.name_of(clear.id)?
             ))),
         }
@@ -112,9 +112,9 @@ impl ActivePool {
             Some(away) => Err(Failure::new(
                 FailureKind::Device,
                 format!(
-                    "{path} is away, and keeps wrapped keys that cannot be overwritten; bring it back \
-                     with 'pool online', or take it out with 'pool detach', which says whether it could \
-                     be overwritten",
+                    "{path} is missing, and its wrapped keys cannot be overwritten; bring it back with 'pool \
+                     online', or take it out with 'pool detach', which says whether its keys could be \
+                     overwritten",
                     path = away.path
                 ),
             )),
@@ -146,8 +146,8 @@ impl ActivePool {
             return Err(Failure::new(
                 FailureKind::Busy,
                 format!(
-                    "'{kept_by}' has the data keys that '{name}' is written with, so all of it would stay \
-                     readable; give '{name}' its own with 'key rotate --reencrypt {name}', or clone with -K"
+                    "'{kept_by}' has the data keys of '{name}', so all data of '{name}' would stay readable; \
+                     give '{name}' data keys of its own: strongroom key rotate --reencrypt {name}"
                 ),
             ));
         }
@@ -225,7 +225,7 @@ impl ActivePool {
         let unproved = |why: String| {
             Failure::new(
                 FailureKind::Device,
-                format!("it was destroyed, but {why}; overwrite or destroy that device"),
+                format!("the dataset was destroyed, but {why}; overwrite or destroy that device"),
             )
         };
         if let Some(failed) = self.pool.devices().iter().find(|device| is_away(device)) {

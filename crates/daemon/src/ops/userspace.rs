@@ -77,8 +77,8 @@ impl Daemon {
         }
         if of_accounts.len() < props.len() {
             return Err(Failure::usage(
-                "quotas of users and groups are inside the data, and are set by themselves; set the other properties \
-                 with a command of their own",
+                "quotas of users and groups are stored inside the data; set the other properties with another \
+                 command",
             ));
         }
         let mut limits = Vec::new();
@@ -161,7 +161,7 @@ fn miscounted(name: &str, wrong: &[Miscount]) -> Failure {
             Owner::Group(gid) => format!("gid {gid}"),
         };
         format!(
-            "{who} is said to have {} bytes in {} inodes, and has {} in {}",
+            "{who} is accounted with {} bytes in {} inodes, and has {} in {}",
             m.said.bytes, m.said.objects, m.found.bytes, m.found.objects
         )
     };
@@ -189,8 +189,8 @@ fn mounted_files(active: &ActivePool, entry: &Entry, name: &str) -> Result<Arc<D
         Failure::new(
             FailureKind::NotFound,
             format!(
-                "'{name}' is not mounted, and what its users have is inside its data; \
-                 'strongroom mount {name}' first"
+                "'{name}' is not mounted, and the space of its users is counted inside its data; mount it \
+                 first: strongroom mount {name}"
             ),
         )
     })

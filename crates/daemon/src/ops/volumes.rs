@@ -70,8 +70,8 @@ fn reservation(shape: &VolumeShape) -> (String, String) {
 
 fn no_such_size(block_size: u32) -> Failure {
     Failure::usage(format!(
-        "a volume is whole blocks, here of {block_size} bytes, and at least one; give a size that is a multiple of \
-         that, or other blocks with -o volblocksize"
+        "the size of a volume is a multiple of its block size, here {block_size} bytes, and not 0; give \
+         another size, or another block size with -o volblocksize"
     ))
 }
 
@@ -80,8 +80,8 @@ pub(crate) fn refuse_volume(entry: &Entry, name: &str, done: &str) -> Result<()>
     match entry.volume() {
         None => Ok(()),
         Some(_) => Err(Failure::usage(format!(
-            "'{name}' is a volume: it has no files, and is not {done}; it can be used as a block device: \
-             strongroom nbd export {name}"
+            "'{name}' is a volume: it has no files, and is not {done}; to use it as a block device: strongroom \
+             nbd export {name}"
         ))),
     }
 }
@@ -292,7 +292,7 @@ impl Daemon {
         };
         if props.len() > 1 {
             return Err(Failure::usage(
-                "the property 'volsize' is set by itself; set the other properties with a command of their own",
+                "the property 'volsize' is set alone; set the other properties with another command",
             ));
         }
         let size = sizes::positive(size).ok_or_else(|| {
@@ -324,8 +324,8 @@ impl Daemon {
         }
         if size < old.size() && !force {
             return Err(Failure::usage(format!(
-                "'{name}' would become smaller, and what lies behind its new end would be lost: make what is in it \
-                 smaller first, and then use -f"
+                "'{name}' would become smaller, and the data behind its new end would be lost; make its file \
+                 system smaller first, then use -f"
             )));
         }
         let origin = context.origin();

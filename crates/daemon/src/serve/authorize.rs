@@ -17,7 +17,7 @@ use crate::state::properties;
 const RECEIVE: &[&str] = &["receive", "create", "mount"];
 
 /// Why a caller is refused who may do nothing to a dataset, or who names one that is not there.
-const NOTHING: &str = "nothing is allowed to you there";
+const NOTHING: &str = "you have no permission on it";
 
 /// A delegate, and what the delegate may do.
 pub(crate) struct Check<'a> {
@@ -150,7 +150,7 @@ impl Check<'_> {
             true => Failure::new(
                 FailureKind::Busy,
                 format!(
-                    "{name} has clones on which nothing is allowed to you; ask root to promote or destroy them"
+                    "{name} has clones on which you have no permission; ask root to promote or destroy them"
                 ),
             ),
         }
@@ -265,7 +265,7 @@ impl Check<'_> {
             if !active.allows(entry, self.peer, permission)? {
                 self.something(named, active, entry)?;
                 let name = active.pool.name_of(entry.id)?;
-                let why = format!("the permission '{permission}' is not allowed to you there");
+                let why = format!("you do not have the permission '{permission}' on it");
                 return Err(self.may_not(&name, &why));
             }
         }
@@ -287,7 +287,7 @@ impl Check<'_> {
             true => self.may_not(named, NOTHING),
             false => self.may_not(
                 named,
-                "this is also about a dataset on which nothing is allowed to you",
+                "the command also concerns a dataset on which you have no permission",
             ),
         })
     }
@@ -331,7 +331,7 @@ pub(super) fn refused(why: &str) -> Failure {
 /// Refuses a command that no permission allows.
 pub(super) fn only_root() -> Failure {
     refused(
-        "only root and the user who runs the daemon may do this, or see all there is; name datasets on which \
-         something is allowed to you",
+        "only root and the user who runs the daemon may do this, or see everything; name datasets on which you \
+         have a permission",
     )
 }

@@ -155,8 +155,8 @@ impl Daemon {
         }
         Err(Failure::new(
             FailureKind::Permission,
-            "only root, the user who runs the daemon, and those to whom something is allowed \
-             ('strongroom allow') may use it",
+            "only root, the user who runs the daemon, and users with a permission may use the daemon; root \
+             gives permissions with 'strongroom allow'",
         ))
     }
 }

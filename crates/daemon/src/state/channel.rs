@@ -20,7 +20,9 @@ pub(crate) trait Channel {
 
     /// What carries the data of the command. The daemon itself and callers without a connection have none.
     fn data(&self) -> Result<Arc<dyn Data>> {
-        Err(Failure::other("data needs a connection to travel over"))
+        Err(Failure::other(
+            "this command needs a connection for its data",
+        ))
     }
 }
 

@@ -47,7 +47,7 @@ impl Connections {
         let mut running = self.running.lock();
         if running.is_closed || running.all.len() >= self.max {
             let why = match running.is_closed {
-                true => "what this is about is ending",
+                true => "the pool or daemon is ending",
                 false => "too many commands run at the same time; try again",
             };
             return Err(Failure::new(FailureKind::Busy, why));

@@ -353,9 +353,9 @@ impl ActivePool {
         Failure::new(
             failure.kind,
             format!(
-                "{}. Of its keyring generation {foreign} does not open with its key: it came with a stream that \
-                 was sent without the key, or it was changed. What was there before opens as it did: \
-                 'strongroom rollback -r' takes the dataset back to a snapshot",
+                "{}. Generation {foreign} of its keyring does not open with its key: it came with a stream \
+                 that was sent without the key, or it was changed. Older snapshots still open: 'strongroom \
+                 rollback -r' takes the dataset back to one of them",
                 failure.message
             ),
         )

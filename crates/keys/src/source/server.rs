@@ -42,7 +42,7 @@ impl KeyUrl {
                 Some(path) if path.starts_with('/') => Some(decode(path)?),
                 _ => {
                     return refuse(
-                        "behind # goes the file with the certificates to trust, as in #ca=/etc/keys/ca.pem",
+                        "write the file with the trusted certificates behind #, as in #ca=/etc/keys/ca.pem",
                     );
                 }
             },

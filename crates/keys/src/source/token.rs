@@ -53,7 +53,8 @@ impl TokenUri {
                 "type" => {}
                 _ => {
                     return refuse(
-                        "of a pkcs11: URI, token, serial, manufacturer, model, object, id and type are known",
+                        "a pkcs11: URI has the attributes token, serial, manufacturer, model, object, id and \
+                         type only",
                     );
                 }
             }
@@ -73,7 +74,7 @@ impl TokenUri {
                 }
                 _ => {
                     return refuse(
-                        "behind the ? of a pkcs11: URI, module-path and pin-source are known",
+                        "behind the ? a pkcs11: URI has module-path and pin-source only",
                     );
                 }
             }

@@ -142,15 +142,15 @@ impl TokenUri {
             | RvError::DeviceError
             | RvError::SlotIdInvalid
             | RvError::SessionClosed
-            | RvError::SessionHandleInvalid => self.failed("it was taken away, or does not work"),
+            | RvError::SessionHandleInvalid => self.failed("the token was removed, or does not work"),
             RvError::MechanismInvalid
             | RvError::KeyTypeInconsistent
             | RvError::KeyFunctionNotPermitted => self.failed(
-                "its key cannot be used: it has to be an AES key that may encrypt and decrypt, and the \
-                 token has to know AES-GCM",
+                "its key cannot be used: it must be an AES key that may encrypt and decrypt, on a token with \
+                 AES-GCM",
             ),
             RvError::TokenWriteProtected | RvError::SessionReadOnly => {
-                self.failed("nothing can be written to it")
+                self.failed("the token is read-only")
             }
             other => self.failed(other),
         }
@@ -221,7 +221,7 @@ impl<'a> Token<'a> {
             [] => Err(self.uri.failed("it is not there")),
             _ => Err(self
                 .uri
-                .failed("there are several; name the one that is meant with serial=")),
+                .failed("several tokens have this name; choose one with serial=")),
         }
     }
 
@@ -237,7 +237,7 @@ impl<'a> Token<'a> {
             [object] => Ok(object),
             [] => Err(self.uri.failed(format_args!("it has no {what} '{name}'"))),
             _ => Err(self.uri.failed(format_args!(
-                "it has several of the {what} '{name}'; name the one that is meant with id="
+                "the token has several {what}s '{name}'; choose one with id="
             ))),
         }
     }

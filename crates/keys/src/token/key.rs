@@ -30,10 +30,10 @@ impl TokenKey {
         let mut payload = Secret::from_slice(&nonce)?;
         payload.push_slice(key.expose())?;
         let wrapped = self.ask(Op::Wrap, payload.expose())?;
-        let wrapped = wrapped.expose().try_into().map_err(|_| {
-            self.uri
-                .failed("what it wraps has another length than it should")
-        })?;
+        let wrapped = wrapped
+            .expose()
+            .try_into()
+            .map_err(|_| self.uri.failed("the key that it wraps has a wrong length"))?;
         Ok(TokenParams {
             nonce,
             wrapped,

@@ -34,7 +34,7 @@ impl TokenModules {
         let unlisted = || {
             unusable(
                 &uri.module,
-                format!("it is not listed; write its path into a line of {list} to have it loaded"),
+                format!("it is not listed; to allow it, write its path into a line of {list}"),
             )
         };
         if std::fs::symlink_metadata(&self.list)

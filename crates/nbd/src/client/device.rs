@@ -283,8 +283,7 @@ impl RemoteExport {
         let unflushed = &self.unflushed;
         let written = unflushed.written.load(Ordering::Acquire);
         if unflushed.is_lost.swap(false, Ordering::AcqRel) {
-            let reason =
-                "the connection was lost, and the server may have lost what was not flushed before";
+            let reason = "the connection was lost, and the server may have lost writes that were not flushed";
             return Err(failure(io::Error::other(reason)));
         }
         let done = match connection.agreed.can(can::FLUSH) {

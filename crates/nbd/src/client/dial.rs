@@ -64,12 +64,12 @@ fn check(agreed: &Agreed, access: Access) -> std::result::Result<(), String> {
         return Ok(());
     }
     if agreed.can(can::READ_ONLY) {
-        return Err("the server offers it for reading only".into());
+        return Err("the server offers the export read-only".into());
     }
     match agreed.can(can::FLUSH) || agreed.can(can::FUA) {
         true => Ok(()),
         false => Err(
-            "the server makes nothing durable: it has neither flush nor FUA; change its configuration".into(),
+            "the server cannot make writes durable: it has neither flush nor FUA; change its configuration".into(),
         ),
     }
 }

@@ -130,7 +130,9 @@ impl Client<'_> {
         match (fields.u64(), fields.u64()) {
             (Some(proto::MAGIC), Some(proto::OPTION_MAGIC)) => {}
             (Some(proto::MAGIC), Some(OLD_MAGIC)) => {
-                return Err(Gone::Protocol("the server has the protocol of before 2011"));
+                return Err(Gone::Protocol(
+                    "the server speaks the old NBD of before 2011",
+                ));
             }
             _ => return Err(Gone::Protocol("no NBD server listens there")),
         }
@@ -187,7 +189,7 @@ impl Client<'_> {
     fn start_tls(&mut self, tls: &ClientTls) -> Result<()> {
         if !self.ask(option::STARTTLS, &[])? {
             return Err(Gone::Protocol(
-                "the server has no TLS; its address without it begins with nbd",
+                "the server has no TLS; its address begins with nbd",
             ));
         }
         if self.input.len() > 0 {
@@ -296,8 +298,8 @@ const TOO_MANY: Gone = Gone::Protocol("the server answers an option too many tim
 fn refusal(kind: u32, data: &[u8]) -> Gone {
     let reason = match kind {
         answer::UNKNOWN => "the server has no export of this name",
-        answer::POLICY => "the server does not allow it",
-        answer::TLS_REQUIRED => "the server wants TLS: its address begins with nbds",
+        answer::POLICY => "the server refuses this client",
+        answer::TLS_REQUIRED => "the server requires TLS; its address begins with nbds",
         answer::SHUTDOWN => "the server is shutting down",
         answer::BLOCK_SIZE_REQUIRED => "the server wants other block sizes",
         _ => "the server refused",

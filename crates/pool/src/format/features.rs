@@ -93,7 +93,7 @@ pub const FEATURES: &[Feature] = &[
         bit: FEATURE_SCATTERED,
         since: "0.1.0",
         what: "records in pieces",
-        begins: "a record for which no free place is long enough",
+        begins: "a record that is longer than every run of free space",
     },
     Feature {
         name: "logs",
@@ -141,7 +141,7 @@ pub const FEATURES: &[Feature] = &[
         name: "log-devices",
         bit: FEATURE_LOG_DEVICES,
         since: "0.1.0",
-        what: "devices that are there for logs only",
+        what: "devices for logs only",
         begins: "log in add",
     },
     Feature {
@@ -162,21 +162,21 @@ pub const FEATURES: &[Feature] = &[
         name: "removed",
         bit: FEATURE_REMOVED,
         since: "0.1.0",
-        what: "where that is now which lay on removed devices",
+        what: "where the data of removed devices is now",
         begins: "remove of devices that hold data",
     },
     Feature {
         name: "owners",
         bit: FEATURE_OWNERS,
         since: "0.1.0",
-        what: "counts of what users and groups have",
+        what: "counts of the space of users and groups",
         begins: "userspace, or set userquota@",
     },
     Feature {
         name: "log-pointers",
         bit: FEATURE_LOG_PLACES,
         since: "0.1.0",
-        what: "entries of logs that point to records where they stay",
+        what: "entries of logs that point to records in place",
         begins: "the same as logs",
     },
     Feature {

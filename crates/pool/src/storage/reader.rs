@@ -557,7 +557,7 @@ impl PoolReader {
 /// What can be freed of a record or node without its map.
 pub(crate) fn lost_map(place: &Place, error: &Error) -> Vec<Extent> {
     let bytes = place.allocated();
-    tracing::error!(%error, bytes, "a gang map is lost; the space of its record stays allocated as long as the pool exists");
+    tracing::error!(%error, bytes, "a gang map is lost; the space of its record stays allocated until the pool is destroyed");
     place.copies().map(|addr| map_extent(&addr)).collect()
 }
 

@@ -104,7 +104,7 @@ impl Client {
             return Err(Failure::new(
                 FailureKind::Permission,
                 format!(
-                    "what listens at {} belongs to another user (uid {}), who is not trusted",
+                    "the daemon at {} belongs to another user (uid {}), who is not trusted",
                     socket.display(),
                     server.uid.as_raw()
                 ),
@@ -297,7 +297,7 @@ struct NoData;
 
 impl Data for NoData {
     fn take(&mut self, _: &[u8]) -> Result<(), Failure> {
-        Err(other("the daemon sent what was not asked for".into()))
+        Err(other("the daemon sent an unexpected answer".into()))
     }
 
     fn give(&mut self, _: &mut [u8]) -> Result<usize, Failure> {
@@ -335,7 +335,7 @@ pub fn start_daemon(socket: &Path, args: &[OsString]) -> Result<(), Failure> {
             FailureKind::Exists,
             format!("a daemon already listens at {}", socket.display()),
         )),
-        "" => Err(failed("it ended at once; see its log".into())),
+        "" => Err(failed("the daemon ended at once; see its log".into())),
         reason => Err(failed(reason.into())),
     }
 }

@@ -177,7 +177,10 @@ fn restore(args: KeyRestore, session: &mut Session) -> Result {
                 args.name
             )));
         }
-        let question = format!("Replace the keys of '{}' by those of the copy?", args.name);
+        let question = format!(
+            "Replace the keys of '{}' by the keys in the backup?",
+            args.name
+        );
         if !terminal::confirm(&question) {
             return Err(other("nothing was changed"));
         }

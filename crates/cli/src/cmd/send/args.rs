@@ -18,8 +18,8 @@ use crate::cmd::values;
 /// stream cannot continue after an interruption.
 ///
 /// With -R the streams of a dataset and of all datasets below it follow each other. Clones whose origin is among them
-/// become clones again. With -i or -I a dataset that has the earlier snapshot sends what is new since then, and another one
-/// sends all. A dataset without the snapshot to send is left out.
+/// become clones again. With -i or -I a dataset that has the earlier snapshot sends the changes since then. A dataset
+/// without it sends everything. A dataset without the snapshot to send is left out.
 ///
 /// The sizes of -v and -P are those of the streams, to the byte. They are found before anything is sent: the nodes
 /// that differ are read, and no records. Lines of -P are `full SNAPSHOT SIZE`, `incremental FROM SNAPSHOT SIZE` and
@@ -106,10 +106,10 @@ pub(crate) struct Send {
 /// If the dataset does not exist, but the pool has the earlier snapshot, the new dataset becomes a clone of that
 /// snapshot. So send -i ORIGIN CLONE@SNAPSHOT sends a clone after its origin.
 ///
-/// A mounted dataset stays mounted during a receive, and shows the new contents at the end. If
-/// one of its files is open then, or is the working directory of a process, the receive fails and the dataset stays as
-/// it was. With -F such files give errors instead. Reading can change access times, which counts as a change: turn
-/// `atime` off on a copy that people read.
+/// A mounted dataset stays mounted during a receive, and shows the new contents at the end. If a process has an open
+/// file or its working directory in the dataset, the receive fails, and the dataset stays as it was. With -F such
+/// files give errors instead. Reading can change access times, which counts as a change: turn `atime` off on a copy
+/// that people read.
 ///
 /// A stream of send -w brings its keys: no key needs to be loaded, and an existing dataset keeps its key slots. A
 /// stream without -w is plain text and is encrypted here. A new dataset inherits the encryption of the dataset

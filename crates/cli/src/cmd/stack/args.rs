@@ -12,8 +12,8 @@ use crate::cmd::export::args::{MountOption, mount_option};
 /// network file system or in a folder that is copied elsewhere. `stack mount` shows the files in clear at
 /// another place. There are three formats:
 ///
-/// fscrypt is that of Linux, with policies of version 2. A passphrase opens it, or a file of random bytes
-/// that is the key. Contents are not authenticated: a change of an encrypted file is not noticed.
+/// fscrypt is that of Linux, with policies of version 2. A passphrase opens it, or a file of random bytes that is the
+/// key. Contents are not authenticated: nothing shows that an encrypted file was changed.
 ///
 /// gocryptfs is that of the program gocryptfs, version 2, and the directories of one open with the other. A
 /// passphrase opens it. Contents are authenticated: a changed block gives an error.
@@ -51,11 +51,11 @@ pub(crate) enum Stack {
 
 /// Prepare an empty directory for encrypted files
 ///
-/// With the format fscrypt the directory gets a policy: ciphers, padding of names, and the identifier of
-/// the key. The policy is kept in an extended attribute, so the file system of the directory must have such
-/// attributes. Copies of the directory must keep them: without its attributes an encrypted file cannot be
-/// read. Without a key file the command asks for a new passphrase, and puts what opens the key with it into
-/// the directory .fscrypt, which `fscrypt metadata` changes. Without that directory nothing can be read.
+/// With the format fscrypt the directory gets a policy: ciphers, padding of names, and the identifier of the key. The
+/// policy is kept in an extended attribute, so the file system of the directory must have such attributes. Copies of
+/// the directory must keep them: without its attributes an encrypted file cannot be read. Without a key file the
+/// command asks for a new passphrase. The directory .fscrypt then has the key, wrapped by the passphrase; `fscrypt
+/// metadata` changes it. Without that directory nothing can be read.
 ///
 /// With the format gocryptfs the command asks for a new passphrase, and writes gocryptfs.conf and
 /// gocryptfs.diriv into the directory. Without these files nothing in it can be read.
@@ -167,9 +167,9 @@ pub(crate) struct StackPasswd {
 /// --passfile. Fscrypt also takes a key file that is the key itself. Pefs asks for the passphrase too, or
 /// takes a key file; a directory of pefs is recognized by the entries .pefs.conf and .pefs.db.
 ///
-/// Serves the files in the background until the file system is unmounted. With --foreground the command stays;
-/// then the first interrupt unmounts what is not in use, and the second one unmounts by force. Root needs
-/// nothing else. Other users need fusermount3.
+/// Serves the files in the background until the file system is unmounted. With --foreground the command stays; then
+/// the first interrupt unmounts if no file is in use, and the second one unmounts by force. Root needs nothing else.
+/// Other users need fusermount3.
 ///
 /// Changes by other programs or other clients beneath the mount are seen: a file at the next time that it
 /// is opened. With --private the kernel keeps what it knows, which is faster. Then nothing else may change

@@ -221,7 +221,8 @@ impl ActivePool {
     ) -> Result<()> {
         let lacks = |number| {
             Failure::other(format!(
-                "it lacks generation {number}, which was made later; records need it"
+                "the backup does not have generation {number} of the data keys, which was made later and which \
+                 records need"
             ))
         };
         let same = |a: &keys::Generation, b: &keys::Generation| {

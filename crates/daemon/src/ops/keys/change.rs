@@ -106,8 +106,8 @@ impl ActivePool {
                 Err(keys::Error::NoSlot(slot).into())
             }
             None if slots.len() > 1 && !change.only => Err(Failure::usage(format!(
-                "'{name}' has {} key slots; --slot N puts the new key into one of them, --only in \
-                 the place of all ('key slots {name}' shows them)",
+                "'{name}' has {} key slots; to replace one of them: --slot N; to replace all of them: --only \
+                 ('key slots {name}' shows them)",
                 slots.len()
             ))),
             _ => Ok(()),
@@ -208,7 +208,7 @@ impl ActivePool {
             made.as_ref()
                 .filter(|_| before.seals_head(&was, &entry.seal))
                 .and_then(|made| made.resealer.reseal_head(&was, &entry.seal, input))
-                .ok_or_else(|| "it is not the seal over what the dataset is now".into())
+                .ok_or_else(|| "the seal of the dataset does not match its present state".into())
         });
         let dataset = self.files_of(now.id);
         let user = dataset.clone();
@@ -300,7 +300,7 @@ impl ActivePool {
             if !opens || of_root.wrapping().id() != keyring.wrapping().id() {
                 let name = self.pool.name_of(entry.id)?;
                 return Err(Failure::other(format!(
-                    "nothing would unwrap the keys of '{name}' any more; nothing was changed"
+                    "no key slot would unwrap the keys of '{name}' any more, so nothing was changed"
                 )));
             }
         }
@@ -321,7 +321,7 @@ pub(crate) fn check_has_keyring(entry: &Entry, name: &str) -> Result<()> {
     }
     if entry.is_snapshot() {
         return Err(Failure::other(format!(
-            "'{name}' is a snapshot and has the key of its dataset; change that"
+            "'{name}' is a snapshot and has the key of its dataset; name the dataset"
         )));
     }
     Ok(())
@@ -337,8 +337,8 @@ pub(crate) fn still_opens(
 ) -> Result<()> {
     let refused = |why: &str| {
         Failure::usage(format!(
-            "without key slot {number} the keysource of '{name}', {source}, opens nothing{why}; name \
-             another with -o keysource=..., or use -f"
+            "without key slot {number} the keysource of '{name}', {source}, opens no slot{why}; give another \
+             keysource with -o keysource=..., or use -f"
         ))
     };
     let mut slots = wrapping.slots().iter();

@@ -138,7 +138,8 @@ impl Context<'_> {
             return Err(Failure::new(
                 FailureKind::Permission,
                 format!(
-                    "'{whose}': the permission '{permission}' is not allowed to you {place}, and this {what}; root gives permissions with 'strongroom allow'"
+                    "'{whose}': you do not have the permission '{permission}' {place}, and this command \
+                     {what}; root gives permissions with 'strongroom allow'"
                 ),
             ));
         }

@@ -273,7 +273,9 @@ impl ActivePool {
             let seal = dataset.sealed_by(&self.pool, id)?;
             used.insert(seal.ok_or_else(|| {
                 let name = self.pool.name_of(id).unwrap_or_default();
-                let text = format!("the seal over '{name}' is not its own; no key is destroyed");
+                let text = format!(
+                    "the seal of '{name}' does not match its state, so no key is destroyed"
+                );
                 Failure::new(FailureKind::Damaged, text)
             })?);
             uses.insert(id, used);

@@ -118,8 +118,8 @@ impl Daemon {
             return Err(Failure::new(
                 FailureKind::Busy,
                 format!(
-                    "zone '{name}' takes no commands any more, but one still runs; destroy it again \
-                     when that has ended"
+                    "zone '{name}' accepts no commands any more, but a command still runs; destroy the zone \
+                     again when that command has ended"
                 ),
             ));
         }
@@ -271,7 +271,7 @@ fn check_root(root: &Entry, name: &str) -> Result<()> {
         _ => return Ok(()),
     };
     Err(Failure::usage(format!(
-        "'{name}' is {why}; the root of a zone is a dataset below one"
+        "'{name}' is {why}; the root of a zone is a dataset below the root of a pool"
     )))
 }
 
@@ -282,10 +282,10 @@ fn alias(new: &command::ZoneCreate) -> Result<String> {
     match pool::DatasetName::parse(alias) {
         Ok(name) if name.path.is_empty() && name.snapshot.is_none() => Ok(alias.into()),
         Ok(_) => Err(Failure::usage(format!(
-            "'{alias}' cannot be what the root is called in the zone: it is one word"
+            "'{alias}' cannot be the name of the root in the zone; use a name without '/' and '@', with --alias"
         ))),
         Err(error) => Err(Failure::from(error)
-            .context("what the root is called in the zone (say otherwise with --alias)")),
+            .context("the name of the root in the zone (give another one with --alias)")),
     }
 }
 

@@ -105,7 +105,7 @@ impl Package {
         let payload = self.encode();
         if payload.len() > BEGIN_MAX as usize {
             return Err(Error::stream(
-                "would have more datasets and snapshots than one can have; send parts of it",
+                "would have more datasets and snapshots than a stream can have; send parts of it",
             ));
         }
         let (chain, frames) = ([0; 32], 0);

@@ -109,8 +109,8 @@ impl Remap {
                 if purpose != Purpose::Moved {
                     to_free.all.push(extent);
                 }
-                tracing::error!(%error, ?extent, "a page of the remap table is lost; the space that it \
-                    names stays allocated as long as the pool exists");
+                tracing::error!(%error, ?extent, "a page of the remap table is lost; the space in it \
+                    stays allocated until the pool is destroyed");
                 return Ok(());
             }
             Err(error) => return Err(error),

@@ -17,10 +17,10 @@ use clap::Args;
 ///
 /// Without the permission `keysource`, keys can only be typed. Without `mountpoint`, a dataset mounts at its
 /// inherited place. When a user receives a stream, only properties that the user may set are taken from it. Without
-/// `setuid` and `devices`, both are off in the received dataset. A command that wraps data keys with another
-/// wrapping key needs key and keychange on each dataset with these data keys. A clone with another key than its
-/// origin needs this too. With `keysource`, the daemon reads a key for a copy only if the user has key on the
-/// dataset that the copy's data keys come from. diff shows the names of all files. A user without permissions
+/// `setuid` and `devices`, both are off in the received dataset. A command that wraps data keys with another wrapping
+/// key needs key and keychange on each dataset with these data keys. A clone with another key than its origin needs
+/// this too. With `keysource`, the daemon reads a key for a copy only if the user has the permission key on the
+/// dataset from which the copy has its data keys. diff shows the names of all files. A user without permissions
 /// cannot send any command.
 ///
 /// -s gives a name to a set of permissions. The name can be used on that dataset and below; a change of the set

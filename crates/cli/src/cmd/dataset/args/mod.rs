@@ -95,12 +95,11 @@ pub(crate) struct Create {
 /// too. DATASET@FIRST%LAST names several snapshots; either end may be left out, and commas separate names.
 /// The keys of encrypted data are overwritten. No key is needed.
 ///
-/// With --shred the destruction of the keys can be proven. Each keyring is wrapped by a random key that
-/// is not kept, and the old keyring is overwritten. Then the dataset is destroyed and its new keyring is
-/// overwritten too. At last the overwritten blocks are read back from every device. The command lists what
-/// stays readable with other keys. It refuses and changes nothing while a device is missing, for a dataset
-/// that is not encrypted, and while a clone that stays has the newest data keys. Keys that are not loaded
-/// are only overwritten.
+/// With --shred the destruction of the keys can be proven. Each keyring is wrapped by a random key that is not kept,
+/// and the old keyring is overwritten. Then the dataset is destroyed and its new keyring is overwritten too. At last
+/// the overwritten blocks are read back from every device. The command lists what stays readable with other keys. It
+/// refuses, and changes nothing, in three cases: a device is missing, the dataset is not encrypted, or a clone that
+/// stays has the newest data keys. Keys that are not loaded are only overwritten.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

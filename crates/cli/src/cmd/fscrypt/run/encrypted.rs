@@ -52,7 +52,7 @@ fn metadata(
         true => Ok((store, stored)),
         false => {
             let message = format!(
-                "the policy of {} is not as the metadata on {} has it",
+                "the policy of {} differs from the metadata on {}",
                 path.display(),
                 place.display()
             );

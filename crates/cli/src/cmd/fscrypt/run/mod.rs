@@ -63,7 +63,10 @@ fn setup(args: &Setup) -> Result<String> {
     }
     let path = place::config_path();
     if !args.force && path.exists() {
-        let message = format!("there is {} already; --force replaces it", path.display());
+        let message = format!(
+            "there is {} already; to replace it, use --force",
+            path.display()
+        );
         return Err(Failure::new(FailureKind::Exists, message));
     }
     let costs = Argon2Params::calibrate(args.time)?;

@@ -10,7 +10,7 @@ pub(super) fn be_sure(force: bool, what: &str) -> Result<()> {
     match force {
         true => Ok(()),
         false if !is_interactive() => Err(Failure::usage(format!(
-            "{what}; to do it without being asked, use --force"
+            "{what}; to do it without a question, use --force"
         ))),
         false if confirm(&format!("{what}. Go on?")) => Ok(()),
         false => Err(Failure::other("nothing was changed")),

@@ -106,7 +106,7 @@ pub(super) fn run(args: &Login, rights: Rights, work: &Work<'_>) -> Result<()> {
         Some(FailureKind::WrongKey) => "the passphrase is wrong",
         Some(FailureKind::Busy) => "it is in use",
         Some(_) => "there is nothing to open",
-        None => "it failed; the line before this one says why",
+        None => "it failed; the line above says why",
     };
     Err(Failure::new(
         kind.unwrap_or(FailureKind::Other),

@@ -30,10 +30,9 @@ pub(crate) enum LuksResilience {
 /// `cryptsetup reencrypt --resume-only` continues it too, and this command continues what cryptsetup began.
 /// Until it is complete, the container opens with the same passphrases (`luks open`).
 ///
-/// Data is written in parts, the hot zones. With --resilience checksum, checksums of the sectors of a hot zone
-/// are stored in the header before it is written, which relies on a device that writes whole sectors. With
-/// journal, the data itself is stored there: slower, and safe on any device. With none, a power cut destroys
-/// data.
+/// Data is written in parts, the hot zones. With --resilience checksum the header gets checksums of the sectors of a
+/// hot zone before the zone is written. This relies on a device that writes whole sectors. With journal, the data
+/// itself is stored there: slower, and safe on any device. With none, a power cut destroys data.
 ///
 /// --encrypt encrypts a device that is not encrypted. The header needs space. Make the file system smaller
 /// first, so that the end of the device is free, and name the size of the free space with --reduce-device-size:

@@ -90,7 +90,7 @@ impl<'a> Home<'a> {
                     from: Some(self.home.to_owned()),
                     mountpoint: Some(self.home.to_owned()),
                 })?;
-                let why = "it cannot be mounted; the line before this one says why";
+                let why = "it cannot be mounted; the line above says why";
                 Mounted::at(self.home)
                     .filter(|_| done.exit_code.is_none())
                     .ok_or_else(|| Failure::other(why))?

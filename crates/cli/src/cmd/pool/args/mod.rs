@@ -154,10 +154,10 @@ pub(crate) struct PoolCreate {
 
 /// Import pools, or list pools that can be imported
 ///
-/// Without POOL and -a, lists the pools that are found. The daemon looks at the devices of -d, or else at
-/// the disks in /dev and at the devices of pools that it had before, exported ones too. A pool that another host did not export is
-/// refused; -f imports it. Never do this while the other host uses the pool: two hosts that write to one
-/// pool destroy it. Hosts differ by name or by hostid: 4 bytes in /etc/hostid, or else a number derived from
+/// Without POOL and -a, lists the pools that are found. The daemon looks at the devices of -d. Without -d it looks at
+/// the disks in /dev, and at the devices of pools that were imported here before. A pool that another host
+/// did not export is refused; -f imports it. Never do this while the other host uses the pool: two hosts that write
+/// to one pool destroy it. Hosts differ by name or by hostid: 4 bytes in /etc/hostid, or else a number derived from
 /// /etc/machine-id.
 ///
 /// -l also loads keys that need no typing, and mounts their datasets. For other keys use `strongroom mount

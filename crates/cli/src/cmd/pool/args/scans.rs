@@ -96,7 +96,7 @@ pub(crate) enum Activity {
 /// Show what happened to pools, and follow it
 ///
 /// The daemon keeps the last 1,000 events in memory, until it ends. -v says more of each. -f waits for new events,
-/// until Ctrl-C. A change is noticed within 5 seconds, and at once while this command follows.
+/// until Ctrl-C. The daemon sees a change within 5 seconds, and at once while this command follows.
 ///
 /// Classes: `pool_create`, `pool_import`, `pool_export`, `pool_destroy`; `pool_suspend` and `pool_resume`;
 /// `statechange`, `device_add` and `device_remove` of devices; `checksum` for bad copies, `io` for failed requests;

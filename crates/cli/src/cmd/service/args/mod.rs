@@ -12,9 +12,9 @@ pub(crate) use bench::{Bench, BenchBlock};
 
 /// Print lines that show a rollback of the devices later
 ///
-/// An attacker who can write to the devices can put back a whole pool or dataset to an earlier state, and
-/// nothing in the pool shows it. An anchor is a line that says which state a dataset had. Keep it where the
-/// attacker cannot write: on paper, or on another machine. `anchor verify` compares it with the pool.
+/// An attacker who can write to the devices can put back a whole pool or dataset to an earlier state. Nothing in the
+/// pool shows this. An anchor is a line that says which state a dataset had. Keep it where the attacker cannot write:
+/// on paper, or on another machine. `anchor verify` compares it with the pool.
 ///
 /// Outcomes: `same` and `later` (changed since) are fine. `rolled-back`, `replaced` (other contents) and
 /// `missing` are not; `strongroom rollback` and `destroy` cause them too. Load the keys first: only then

@@ -41,7 +41,7 @@ fn verify(file: Option<&Path>, session: &mut Session) -> Result {
     let failures = (bad > 0).then(|| Failure {
         kind: FailureKind::Damaged,
         message: format!(
-            "{bad} of {} anchored datasets are not as they should be",
+            "{bad} of {} anchored datasets are rolled back, replaced or missing",
             rows.len()
         ),
     });

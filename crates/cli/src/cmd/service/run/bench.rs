@@ -151,7 +151,7 @@ fn of_bound(form: &Measured, bounds: &[f64]) -> f64 {
 fn block(args: &BenchBlock, as_json: bool) -> Result {
     if !(0.01..=3600.0).contains(&args.seconds) || args.size < SIZE_MIN {
         return Err(Failure::usage(
-            "it takes 0.01 to 3600 seconds, and a device of at least 64 MiB",
+            "a measurement takes 0.01 to 3600 seconds, and a device of at least 64 MiB",
         ));
     }
     let time = Duration::from_secs_f64(args.seconds);

@@ -61,10 +61,10 @@ pub(crate) struct Snapshot {
 
 /// Create a bookmark of a snapshot, for `send -i`
 ///
-/// A bookmark keeps what an incremental stream needs to know of a snapshot, and none of its data. So the snapshot can be
-/// destroyed, and `send -i #BOOKMARK` still sends what is new since then. The receiver needs the snapshot itself. A bookmark
-/// belongs to the dataset of its snapshot. `list -t bookmark` shows bookmarks, and `destroy DATASET#BOOKMARK` destroys one.
-/// A rollback to an earlier snapshot destroys it too.
+/// A bookmark keeps what an incremental stream needs to know of a snapshot, and none of its data. So the snapshot can
+/// be destroyed, and `send -i #BOOKMARK` still sends the changes since then. The receiver needs the snapshot itself.
+/// A bookmark belongs to the dataset of its snapshot. `list -t bookmark` shows bookmarks, and `destroy
+/// DATASET#BOOKMARK` destroys one. A rollback to an earlier snapshot destroys it too.
 ///
 /// The stream of an encrypted dataset goes on from a bookmark only with -w. No key is needed.
 #[derive(Args, Debug)]
@@ -79,8 +79,8 @@ EXAMPLES
     strongroom list -t bookmark -r tank
 
 EXIT CODES
-  2 if it is not of the dataset of its snapshot; 3 if there is no such snapshot; 4 if the name is
-  taken.")]
+  2 if the bookmark and the snapshot name different datasets; 3 if there is no such snapshot; 4 if
+  the name is taken.")]
 pub(crate) struct Bookmark {
     /// The snapshot, or a bookmark to copy
     #[arg(value_name = "SNAPSHOT")]
@@ -186,8 +186,8 @@ EXAMPLES
     strongroom destroy tank/home-old
 
 EXIT CODES
-  2 if it is not a clone, or has a snapshot with the name of one that it would get; 3 if there is
-  no such dataset; 8 if its key is not loaded.")]
+  2 if the dataset is not a clone, or has a snapshot with the same name as one of its origin; 3 if
+  there is no such dataset; 8 if its key is not loaded.")]
 pub(crate) struct Promote {
     /// The clone
     #[arg(value_name = "DATASET")]

@@ -104,8 +104,8 @@ pub(super) fn failure(dir: &Path, error: Error) -> Failure {
         Error::ReadOnly => (FailureKind::Permission, "its file system is read-only"),
         Error::NotSupported => (
             FailureKind::Other,
-            "its file system does not have the extended attributes that are necessary, or the \
-             policy makes the IVs from inode numbers",
+            "its file system does not support extended attributes, or the policy makes the IVs from inode \
+             numbers",
         ),
         Error::NoSpace | Error::Quota => (FailureKind::NoSpace, "there is not enough free space"),
         _ => return Failure::new(FailureKind::Device, format!("{dir}: {error}")),

@@ -135,7 +135,7 @@ impl Protector {
         let secret = self.wrapped.unwrap(wrapping)?;
         let key = secret.expose().try_into().expect("32 bytes");
         if descriptor(key) != self.descriptor {
-            return Err(damaged("the key of the protector is another one's"));
+            return Err(damaged("the key belongs to another protector"));
         }
         Ok(Key::from_bytes(key)?)
     }
@@ -188,7 +188,10 @@ impl Protector {
         })?;
         let source = match source {
             0 => return Err(damaged("the protector has no source")),
-            1 => Source::Login(uid.try_into().map_err(|_| damaged("the user is no user"))?),
+            1 => Source::Login(
+                uid.try_into()
+                    .map_err(|_| damaged("the protector names no valid user"))?,
+            ),
             2 => Source::Passphrase,
             3 => Source::RawKey,
             other => return Err(Error::Unknown(format!("source {other} of a protector"))),
