@@ -375,3 +375,28 @@ fn of_a_group_at_every_write() {
         }
     }
 }
+
+#[test]
+fn while_free_space_is_trimmed() {
+    for seed in seeds(90, 2) {
+        let clock = FaultClock::new();
+        let devices = fault_devices(1, &clock);
+        let mut workload = Workload::new(create_on(&devices), seed);
+        workload.run(20);
+        for device in &devices {
+            device.take_journal();
+        }
+        let mut durable = vec![(clock.now(), normal(workload.model.clone()))];
+        for _ in 0..30 {
+            if workload.step() {
+                durable.push((clock.now(), normal(workload.model.clone())));
+            }
+            workload.trim_start(None);
+            workload.trim_step(1 << 20).unwrap();
+        }
+        let timeline = Timeline::of(&devices, durable, &clock);
+        for (cut, survival) in timeline.some_cuts(seed, 60) {
+            timeline.check(seed, cut, survival);
+        }
+    }
+}

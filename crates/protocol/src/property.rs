@@ -456,6 +456,17 @@ pub const PROPERTIES: &[Property] = &[
         inherits: false,
         tenant: Tenant::No,
         ..setting(
+            "autotrim",
+            ON_OFF,
+            "on",
+            "Whether devices are told of freed space.",
+        )
+    },
+    Property {
+        applies: Applies::Pools,
+        inherits: false,
+        tenant: Tenant::No,
+        ..setting(
             "scrub-schedule",
             Values::Words(&["off", "weekly", "monthly"]),
             "off",

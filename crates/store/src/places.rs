@@ -194,13 +194,29 @@ impl Store {
     /// # Errors
     /// `Error::NoSuchPlace`, or the failure of a device that the group cannot do without.
     pub fn discard(&self, segment: SegmentId, offset: u32, len: u32) -> Result<()> {
+        self.discard_on(None, segment, offset, len)
+    }
+
+    /// As [`Store::discard`], on one device of the group only, if one is named.
+    ///
+    /// # Errors
+    /// As [`Store::discard`].
+    pub fn discard_on(
+        &self,
+        only: Option<u64>,
+        segment: SegmentId,
+        offset: u32,
+        len: u32,
+    ) -> Result<()> {
         let layout = self.groups.now();
         let group = layout.group(segment.group());
         group.check_range(segment, offset, len.into())?;
         let columns = group.shape().columns() as u64;
         let from = group.unit(segment, offset);
         let to = from + u64::from(len / UNIT);
-        let members = group.members.iter().filter(|member| member.is_active());
+        let is_wanted = |member: &Member| only.is_none_or(|guid| guid == member.guid());
+        let active = group.members.iter().filter(|member| member.is_active());
+        let members = active.filter(|member| is_wanted(member));
         // A device that cannot discard is not a bad one.
         members
             .map(|member| {

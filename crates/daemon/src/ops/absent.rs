@@ -83,6 +83,7 @@ fn report(name: &str, known: &KnownPool) -> PoolReport {
             .map(|root| root.display().to_string()),
         resilver: none,
         removal: None,
+        trim: None,
         damage: Vec::new(),
         waiting: Vec::new(),
     }

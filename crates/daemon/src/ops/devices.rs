@@ -297,7 +297,7 @@ impl ActivePool {
 }
 
 /// A device of a pool by its path or its guid.
-fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
+pub(crate) fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
     let by_name = pool.find_device(name);
     let Err(error) = by_name else {
         return Ok(by_name?);

@@ -512,6 +512,7 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
             .map(|root| root.display().to_string()),
         resilver: scan_row(&resilver.progress, resilver.waits),
         removal: pool.removal_status().map(removal_row),
+        trim: active.trim_row(),
         damage,
         waiting: Vec::new(),
     })

@@ -43,6 +43,7 @@ pub(crate) mod shred;
 pub(crate) mod snapshot_schedules;
 pub(crate) mod snapshots;
 pub(crate) mod transfer;
+pub(crate) mod trims;
 pub(crate) mod userspace;
 pub(crate) mod volumes;
 pub(crate) mod zones;

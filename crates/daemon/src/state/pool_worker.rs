@@ -14,6 +14,8 @@ use crate::state::events::{Observed, changes};
 pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
 /// A scrub reads this much at a time.
 const SCRUB_STEP: u64 = 32 << 20;
+/// A trim tells the devices of this much free space at a time.
+const TRIM_STEP: u64 = 128 << 20;
 
 impl ActivePool {
     /// Starts the pool's thread.
@@ -66,6 +68,7 @@ impl ActivePool {
             pool.resilver_step(SCRUB_STEP),
             pool.removal_step(SCRUB_STEP),
             pool.scrub_step(SCRUB_STEP),
+            pool.trim_step(TRIM_STEP),
         ];
         let mut outcome = Ok(());
         for job in jobs {

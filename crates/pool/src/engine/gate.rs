@@ -17,6 +17,7 @@ use crate::engine::log::Claims;
 use crate::engine::removal::Removal;
 use crate::engine::reservation::Slacks;
 use crate::engine::table::DatasetTable;
+use crate::engine::trim::TrimStatus;
 use crate::engine::{async_free, deadlist, keyarea, membership, quota};
 use crate::error::{Error, Result};
 use crate::storage::core::Core;
@@ -37,6 +38,8 @@ pub(crate) struct Engine {
     pub(crate) slacks: Mutex<Option<(u64, Arc<Slacks>)>>,
     /// The running removal of a group.
     pub(crate) removal: Mutex<Removal>,
+    /// The trim of the pool.
+    pub(crate) trim: Mutex<TrimStatus>,
     /// Reserved for rewriting the remap table.
     remap_reserved: Mutex<Reservation>,
     pub(crate) freeing: Turn,
@@ -71,6 +74,7 @@ impl Engine {
             commits: Histogram::default(),
             slacks: Mutex::default(),
             removal: Mutex::new(Removal::new(space.nothing())),
+            trim: Mutex::default(),
             remap_reserved: Mutex::new(space.nothing()),
             freeing: Turn::default(),
             waiting: Mutex::default(),
@@ -232,15 +236,19 @@ impl Engine {
         let disk = &self.disk;
         disk.on_durable(&closing.root.remap, &state.config);
         self.reserve_for_remap(closing.root.remap_pages.get());
+        let due = self.space.note_freed(&closing.freed);
         self.space.committed(closing.root.bitmaps, &closing.freed);
         self.unread.lock().extend(&closing.unread);
         self.space.note_referenced(state.referenced());
         self.claims.on_durable(&self.space, &state);
+        let discards = state.discards();
         drop(state);
         let wiped = keyarea::wipe(self.disk.store.as_ref(), &mut self.state.write());
         *self.committed.lock() = closing.txg;
         self.commit_done.notify_all();
-        self.space.discard_after(&closing.freed);
+        if discards {
+            self.space.discard_runs(due);
+        }
         wiped.map_err(|error| self.suspend(error))
     }
 

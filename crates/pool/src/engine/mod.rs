@@ -23,3 +23,4 @@ pub(crate) mod reseal;
 pub(crate) mod reservation;
 pub(crate) mod suspension;
 pub(crate) mod table;
+pub(crate) mod trim;

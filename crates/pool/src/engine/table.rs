@@ -87,6 +87,13 @@ impl DatasetTable {
         Ok(state)
     }
 
+    /// Whether freed space is discarded: the property `autotrim` of the root dataset.
+    pub(crate) fn discards(&self) -> bool {
+        let top = self.top().ok();
+        let word = top.and_then(|top| top.props.get("autotrim"));
+        word.is_none_or(|word| word != "off")
+    }
+
     /// How many jobs of the free queue can go on now.
     pub(crate) fn frees_due(&self, now: u64) -> usize {
         let slots = self.async_free.keys();

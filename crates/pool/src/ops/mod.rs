@@ -23,4 +23,5 @@ pub(crate) mod resume;
 pub(crate) mod scrub;
 pub(crate) mod send;
 pub(crate) mod snapshot;
+pub(crate) mod trim;
 pub(crate) mod volume;

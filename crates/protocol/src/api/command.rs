@@ -199,6 +199,17 @@ commands! {
         /// Their names.
         pools: Vec<String>,
     }
+    /// Begin, pause or end telling the devices which space is free.
+    PoolTrim {
+        /// The pool.
+        pool: String,
+        /// One device only.
+        device: Option<String>,
+        /// End it instead.
+        stop: bool,
+        /// Pause it instead.
+        pause: bool,
+    }
     /// Begin, pause or stop reading everything.
     PoolScrub {
         /// The pool.

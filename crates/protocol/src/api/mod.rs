@@ -25,7 +25,7 @@ pub use inspection::{
 };
 pub use pools::{
     CacheIo, DeviceIo, DeviceRow, EventRow, FeatureRow, HistoryRow, ImportablePool, Io,
-    PoolFeatures, PoolIo, PoolReport, RemovalRow, ScrubRow,
+    PoolFeatures, PoolIo, PoolReport, RemovalRow, ScrubRow, TrimRow,
 };
 pub use reply::Reply;
 pub use report::{

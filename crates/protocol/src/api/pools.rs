@@ -47,6 +47,9 @@ pub struct PoolReport {
     /// The removal of a group that held data that is under way, or the last one.
     #[serde(default)]
     pub removal: Option<RemovalRow>,
+    /// The trim that is under way, or the last one since the import.
+    #[serde(default)]
+    pub trim: Option<TrimRow>,
     /// What is damaged, by name where that is known.
     pub damage: Vec<String>,
     /// Datasets that would be mounted, and volumes that would be exported, if their keys were loaded.
@@ -190,6 +193,29 @@ pub struct RemovalRow {
     pub left: u64,
     /// Why it does not go on at the moment.
     pub waits: Option<String>,
+}
+
+/// How far the trim of a pool is, or how the last one ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TrimRow {
+    /// `running`, `finished`, `paused` or `stopped`.
+    pub state: String,
+    /// Seconds since 1970.
+    pub started: u64,
+    /// Seconds since 1970.
+    pub ended: u64,
+    /// Segments that were looked at.
+    pub examined: u64,
+    /// Segments there were when it began.
+    pub total: u64,
+    /// Bytes of free space that the devices were told of, parity included.
+    pub trimmed: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// Why the last of them failed.
+    pub error: Option<String>,
+    /// The only device that is trimmed; all if there is none.
+    pub device: Option<String>,
 }
 
 /// A pool that is not imported.

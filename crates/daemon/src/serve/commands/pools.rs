@@ -139,6 +139,20 @@ root_only!(
 );
 
 root_only!(
+    PoolTrim,
+    |it| {
+        let line = Line::new("pool trim")
+            .flag("-c", it.stop)
+            .flag("-s", it.pause);
+        line.word(&it.pool).words(&it.device)
+    },
+    |it, daemon, context| daemon
+        .pool(&it.pool)?
+        .trim(it.device.as_deref(), (it.stop, it.pause), context)
+        .map(done)
+);
+
+root_only!(
     PoolEvents,
     |it| Line::new("pool events").flag("-c", it.clear),
     |it, daemon, _| {

@@ -473,6 +473,12 @@ pub(super) fn of_the_machine() -> Vec<Command> {
         Command::PoolSync(command::PoolSync {
             pools: vec![pool()],
         }),
+        Command::PoolTrim(command::PoolTrim {
+            pool: pool(),
+            device: None,
+            stop: false,
+            pause: false,
+        }),
         Command::PoolScrub(command::PoolScrub {
             pool: pool(),
             stop: false,

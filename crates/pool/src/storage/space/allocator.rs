@@ -35,8 +35,8 @@ pub(crate) struct Space {
     /// The approximate metadata of datasets, without metadata that only snapshots have.
     pub(super) metadata_bytes: AtomicU64,
     pub(super) inner: Mutex<Inner>,
-    /// The long runs that the last commit freed.
-    pub(super) to_discard: Mutex<Vec<Span>>,
+    /// The runs that the last commit freed, in order. Nobody knows them before the first commit after an import.
+    pub(super) freed_last: Mutex<Option<Vec<Span>>>,
 }
 
 pub(super) struct Inner {
@@ -152,7 +152,7 @@ impl Space {
             numbering: RwLock::new(numbering),
             reserved: AtomicU64::new(0),
             metadata_bytes: AtomicU64::new(0),
-            to_discard: Mutex::default(),
+            freed_last: Mutex::default(),
             inner: Mutex::new(Inner {
                 takes: vec![Takes::Records; groups.len()],
                 groups,

@@ -112,6 +112,17 @@ impl Bitmap {
         Err(longest)
     }
 
+    /// The runs of free units: where each begins, and its length.
+    pub(crate) fn free_runs(&self) -> Vec<(u32, u32)> {
+        let (mut runs, mut at) = (Vec::new(), 0);
+        while let Some(start) = self.next(at, false) {
+            let end = self.next(start, true).unwrap_or(self.units);
+            runs.push((start, end - start));
+            at = end;
+        }
+        runs
+    }
+
     /// The first unit at or after `from` that is taken, or that is free.
     fn next(&self, from: u32, taken: bool) -> Option<u32> {
         let flip = if taken { 0 } else { u64::MAX };

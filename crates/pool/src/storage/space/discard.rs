@@ -15,21 +15,25 @@ use crate::format::extent::{Class, Extent, Span};
 use crate::storage::space::takes::Takes;
 
 /// Shorter runs are not worth a call.
-const UNITS_MIN: u32 = (64 << 10) / UNIT;
+pub(super) const UNITS_MIN: u32 = (64 << 10) / UNIT;
 
 /// One commit discards at most this many runs. The rest stays as it is.
 const RUNS_MAX: usize = 1024;
 
 impl Space {
-    /// A commit is durable. Discards what the one before it freed, and notes what this one did.
-    pub(crate) fn discard_after(self: &Arc<Space>, freed: &[Extent]) {
-        let due = {
-            let mut waiting = self.to_discard.lock();
-            let numbering = self.numbering();
-            let freed = freed.iter().map(|extent| numbering.span(extent));
-            std::mem::replace(&mut *waiting, long_runs(freed.collect()))
-        };
-        for run in due.into_iter().take(RUNS_MAX) {
+    /// A commit is durable, and what it freed is about to be free. Notes that, and returns what the commit before it
+    /// freed: no superblock that may be taken reaches it.
+    pub(crate) fn note_freed(&self, freed: &[Extent]) -> Vec<Span> {
+        let numbering = self.numbering();
+        let freed = freed.iter().map(|extent| numbering.span(extent));
+        let before = self.freed_last.lock().replace(runs(freed.collect()));
+        before.unwrap_or_default()
+    }
+
+    /// Discards long runs, as far as they are still free.
+    pub(crate) fn discard_runs(self: &Arc<Space>, due: Vec<Span>) {
+        let long = due.into_iter().filter(|run| run.units >= UNITS_MIN);
+        for run in long.take(RUNS_MAX) {
             if let Err(error) = self.discard(run) {
                 // Nothing is lost by it.
                 tracing::debug!(%error, ?run, "freed space was not given back to the host");
@@ -51,7 +55,7 @@ impl Space {
         Ok(done?)
     }
 
-    fn take_if_free(&self, run: Span) -> Result<bool> {
+    pub(super) fn take_if_free(&self, run: Span) -> Result<bool> {
         let mut inner = self.inner.lock();
         let takes = inner.takes.get(run.segment.group() as usize);
         if !matches!(takes, Some(Takes::Records | Takes::Logs)) {
@@ -73,8 +77,8 @@ impl Space {
     }
 }
 
-/// The runs of at least 64 KiB that spans form together.
-fn long_runs(mut sorted: Vec<Span>) -> Vec<Span> {
+/// The runs that spans form together.
+fn runs(mut sorted: Vec<Span>) -> Vec<Span> {
     sorted.sort_unstable_by_key(|span| (span.segment, span.start));
     let mut runs: Vec<Span> = Vec::new();
     for span in sorted {
@@ -85,7 +89,6 @@ fn long_runs(mut sorted: Vec<Span>) -> Vec<Span> {
             _ => runs.push(span),
         }
     }
-    runs.retain(|run| run.units >= UNITS_MIN);
     runs
 }
 
@@ -95,7 +98,7 @@ mod tests {
     use store::SegmentId;
 
     #[test]
-    fn neighbours_form_runs_and_short_ones_are_left() {
+    fn neighbours_form_runs() {
         let span = |index, start, units| Span {
             segment: SegmentId::new(0, index),
             start,
@@ -108,6 +111,12 @@ mod tests {
             span(2, 16, 16),
             span(0, 0, 1),
         ];
-        assert_eq!(long_runs(freed.to_vec()), [span(1, 0, 16), span(2, 16, 16)]);
+        let expected = [
+            span(0, 0, 1),
+            span(1, 0, 16),
+            span(1, 17, 15),
+            span(2, 16, 16),
+        ];
+        assert_eq!(runs(freed.to_vec()), expected);
     }
 }

@@ -22,6 +22,7 @@ mod reserve;
 mod table;
 mod takes;
 mod totals;
+mod trim;
 mod turn;
 
 pub(crate) use allocator::Space;

@@ -17,7 +17,7 @@ use devices::{
 
 pub(crate) use inspect::Inspect;
 pub(crate) use properties::{PoolGet, PoolSet};
-pub(crate) use scans::{Activity, PoolEvents, PoolScrub, PoolWait};
+pub(crate) use scans::{Activity, PoolEvents, PoolScrub, PoolTrim, PoolWait};
 
 /// Create, import, export and manage pools
 ///
@@ -44,6 +44,7 @@ pub(crate) enum Pool {
     Iostat(PoolIostat),
     Sync(PoolSync),
     Scrub(PoolScrub),
+    Trim(PoolTrim),
     Wait(PoolWait),
     Add(PoolAdd),
     Attach(PoolAttach),
@@ -371,6 +372,8 @@ JSON
     \"scrub_late\": null or what to do about a scrub that is too long ago,
     \"resilver\": as scrub, and \"waits\": null or the reason why it waits,
     \"removal\": {\"state\", \"name\", \"started\", \"ended\", \"total\", \"left\", \"waits\"} or null,
+    \"trim\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"trimmed\", \"errors\",
+      \"error\", \"device\"} or null,
     \"damage\": [...], \"waiting\": [datasets that wait for a key, ...]}, ...]
 
 EXIT CODES

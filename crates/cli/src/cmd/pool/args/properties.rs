@@ -50,7 +50,8 @@ pub(crate) struct PoolGet {
 /// Set a property of a pool
 ///
 /// With `autoexpand=on` the pool grows when its devices do. `scrub-schedule=weekly` or `monthly` starts a scrub 7
-/// or 30 days after the last one began; a daemon that was off starts it soon after its start. The other
+/// or 30 days after the last one began; a daemon that was off starts it soon after its start. With `autotrim=off` the
+/// devices are not told of freed space; see `help pool trim`. The other
 /// properties are counted or fixed. Properties of datasets are set by `strongroom set`.
 #[derive(Args, Debug)]
 #[command(after_help = "\

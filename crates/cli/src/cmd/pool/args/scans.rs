@@ -1,4 +1,6 @@
-//! `pool scrub`, `pool wait` and `pool events`.
+//! `pool scrub`, `pool trim`, `pool wait` and `pool events`.
+
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
@@ -41,6 +43,51 @@ pub(crate) struct PoolScrub {
     /// The pools
     #[arg(value_name = "POOL", required = true)]
     pub(crate) pools: Vec<String>,
+}
+
+/// Tell the devices of a pool which space is free
+///
+/// A solid-state disk can then erase it, and a file gives it back to its file system. Runs of free space from 64 KiB
+/// on are told, in the background and in pieces of at most 4 MiB, except what the last commit freed: an import may
+/// still need it. A pool without free space for a write is not trimmed. `pool status` shows the progress. The export
+/// of the pool and the end of the daemon end a trim.
+///
+/// With the property `autotrim=on`, the default, devices are told of freed space by itself, soon after it is freed.
+/// A trim also finds shorter runs that became long ones, and space that was freed while `autotrim` was off.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  All devices, and wait for the end:
+    strongroom pool trim -w tank
+
+  One device:
+    strongroom pool trim tank /dev/sdb
+
+  Pause it, and continue where it was; end it:
+    strongroom pool trim -s tank
+    strongroom pool trim tank
+    strongroom pool trim -c tank
+
+EXIT CODES
+  2 if the device is not in use; 3 if there is no such pool or device, or no trim to pause or end;
+  5 if a trim is running already (-w then waits for that one); with -w also 1 if a device failed,
+  or the trim was paused or ended.")]
+pub(crate) struct PoolTrim {
+    /// End the trim, also a paused one
+    #[arg(short, conflicts_with_all = ["wait", "suspend", "device"])]
+    pub(crate) cancel: bool,
+    /// Pause the running trim
+    #[arg(short, conflicts_with_all = ["wait", "device"])]
+    pub(crate) suspend: bool,
+    /// Wait for the end. Ctrl-C ends the waiting, not the trim
+    #[arg(short)]
+    pub(crate) wait: bool,
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// One device of the pool only, by its path or guid
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: Option<PathBuf>,
 }
 
 /// Wait until work in the background of a pool has ended
@@ -91,6 +138,8 @@ pub(crate) enum Activity {
     Resilver,
     /// Everything is read and verified.
     Scrub,
+    /// Devices are told which space is free.
+    Trim,
 }
 
 /// Show what happened to pools, and follow it

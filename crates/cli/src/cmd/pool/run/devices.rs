@@ -105,7 +105,7 @@ fn change(args: Pool) -> Result<(String, DeviceChange)> {
 }
 
 /// A device that the pool has, which need not be there: by its guid or path.
-fn member(given: &Path) -> Result<String> {
+pub(super) fn member(given: &Path) -> Result<String> {
     let text = given.to_string_lossy();
     if text.parse::<u64>().is_ok() && !given.exists() {
         return Ok(text.into_owned());

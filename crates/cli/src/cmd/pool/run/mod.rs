@@ -10,6 +10,7 @@ mod repeat;
 mod scrub;
 mod status;
 mod tree;
+mod trim;
 mod upgrade;
 mod wait;
 
@@ -41,6 +42,7 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
         Pool::Set(args) => properties::set(args, session),
         Pool::Iostat(args) => iostat::run(args, session),
         Pool::Scrub(args) => scrub::run(args, session),
+        Pool::Trim(args) => trim::run(args, session),
         Pool::Wait(args) => wait::run(args, session),
         args @ (Pool::Add(_)
         | Pool::Attach(_)

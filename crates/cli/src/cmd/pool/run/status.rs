@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, command};
+use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, TrimRow, command};
 
 use super::repeat;
 use super::tree::{self, Line};
@@ -98,7 +98,12 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     }
     let removal = pool.removal.as_ref();
     let removal = removal.map_or(Vec::new(), |removal| removing(removal, now));
-    for (label, lines) in [("scan", scans(pool, now)), ("remove", removal)] {
+    let trim = pool.trim.as_ref().map_or(Vec::new(), trimming);
+    for (label, lines) in [
+        ("scan", scans(pool, now)),
+        ("remove", removal),
+        ("trim", trim),
+    ] {
         for (n, text) in lines.iter().enumerate() {
             let label = if n == 0 {
                 format!("{label:>6}: ")
@@ -199,6 +204,34 @@ fn removing(removal: &RemovalRow, now: u64) -> Vec<String> {
             time::second(removal.ended)
         )],
     }
+}
+
+/// The trim, in one or more lines.
+fn trimming(trim: &TrimRow) -> Vec<String> {
+    let of = match &trim.device {
+        Some(device) => format!(" of {device}"),
+        None => String::new(),
+    };
+    let (bytes, done) = (
+        size::human(trim.trimmed),
+        percent(trim.examined, trim.total),
+    );
+    let mut lines = vec![match trim.state.as_str() {
+        "running" => format!(
+            "trim{of} in progress since {}, {bytes} trimmed, {done} done",
+            time::second(trim.started)
+        ),
+        "paused" => format!("trim{of} paused, {bytes} trimmed, {done} done"),
+        "finished" => format!("trimmed {bytes}{of} on {}", time::second(trim.ended)),
+        _ => format!(
+            "trim{of} ended on {}, {bytes} trimmed, {done} done",
+            time::second(trim.ended)
+        ),
+    }];
+    if let Some(error) = &trim.error {
+        lines.push(format!("{} errors, the last: {error}", trim.errors));
+    }
+    lines
 }
 
 /// The scrub, in one or more lines.

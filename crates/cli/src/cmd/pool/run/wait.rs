@@ -100,13 +100,14 @@ pub(super) fn until_ended(
             return Ok(report);
         }
         if std::io::stderr().is_terminal() {
-            let row = match activity {
-                Activity::Scrub => &report.scrub,
-                _ => &report.resilver,
+            let (examined, total) = match (activity, &report.trim) {
+                (Activity::Trim, Some(trim)) => (trim.examined, trim.total),
+                (Activity::Scrub, _) => (report.scrub.examined, report.scrub.total),
+                _ => (report.resilver.examined, report.resilver.total),
             };
             let bar = bar.get_or_insert_with(|| terminal::bar(name(activity)));
-            bar.set_length(row.total);
-            bar.set_position(row.examined);
+            bar.set_length(total);
+            bar.set_position(examined);
         }
         std::thread::sleep(POLL);
     }
@@ -139,6 +140,10 @@ fn is_under_way(activity: Activity, pool: &PoolReport) -> bool {
         }
         Activity::Resilver => is_resilvering(),
         Activity::Scrub => pool.scrub.state == "running",
+        Activity::Trim => {
+            let trim = pool.trim.as_ref();
+            trim.is_some_and(|trim| trim.state == "running")
+        }
     }
 }
 
@@ -149,7 +154,7 @@ fn left(activity: Activity, pool: &PoolReport, exact: bool) -> String {
     }
     let of = |row: &ScrubRow| row.total.saturating_sub(row.examined);
     let bytes = match activity {
-        Activity::Free => return "yes".into(),
+        Activity::Free | Activity::Trim => return "yes".into(),
         Activity::Remove => pool.removal.as_ref().map_or(0, |removal| removal.left),
         Activity::Replace | Activity::Resilver => of(&pool.resilver),
         Activity::Scrub => of(&pool.scrub),
@@ -167,5 +172,6 @@ fn name(activity: Activity) -> &'static str {
         Activity::Replace => "replace",
         Activity::Resilver => "resilver",
         Activity::Scrub => "scrub",
+        Activity::Trim => "trim",
     }
 }

@@ -230,6 +230,7 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"pool-devices": {"pool": "tank", "change": {"clear": {"device": null}}}}),
         json!({"pool-sync": {"pools": []}}),
         json!({"pool-scrub": {"pool": "tank", "stop": false}}),
+        json!({"pool-trim": {"pool": "tank", "device": null, "stop": false, "pause": false}}),
         json!({"pool-features": {"pools": []}}),
         json!({"pool-events": {"after": 0, "clear": true}}),
         json!({"pool-label-clear": {"device": "/dev/sda", "force": true}}),

@@ -162,6 +162,7 @@ fn pool() -> PoolReport {
         scrub: no_scan(),
         resilver: no_scan(),
         removal: None,
+        trim: None,
         damage: Vec::new(),
         waiting: Vec::new(),
     }

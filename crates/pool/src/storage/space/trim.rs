@@ -1,0 +1,88 @@
+//! Giving all free space back to the devices, run by run.
+//!
+//! A run is taken while it is discarded, as in [`super::discard`]. What the last commit freed is left alone: the
+//! superblock before it still reaches it, and an import takes that one if the newest is not whole.
+
+use std::sync::Arc;
+
+use store::UNIT;
+
+use super::discard::UNITS_MIN;
+use super::{ReserveFor, Space};
+use crate::error::Result;
+use crate::format::extent::{Class, Span};
+use crate::storage::space::takes::Takes;
+
+/// Longer runs are discarded in pieces, so that writers find space meanwhile.
+const PIECE_UNITS: u32 = (4 << 20) / UNIT;
+
+impl Space {
+    /// How many segments there are.
+    pub(crate) fn segments(&self) -> u64 {
+        self.numbering().total()
+    }
+
+    /// The pieces of free space of a segment that are worth a call.
+    pub(crate) fn free_pieces(&self, number: u64) -> Result<Vec<Span>> {
+        let numbering = self.numbering();
+        if number >= numbering.total() {
+            return Ok(Vec::new());
+        }
+        let id = numbering.segment(number);
+        let mut inner = self.inner.lock();
+        let takes = inner.takes.get(id.group() as usize);
+        let is_usable = matches!(takes, Some(Takes::Records | Takes::Logs));
+        if !is_usable || inner.class_of(id) == Some(Class::System) || inner.unopened.contains(&id) {
+            return Ok(Vec::new());
+        }
+        let runs = self.map(&mut inner, id)?.taken.free_runs();
+        let mut pieces = Vec::new();
+        for (mut start, mut units) in runs {
+            while units >= UNITS_MIN {
+                let now = units.min(PIECE_UNITS);
+                pieces.push(Span {
+                    segment: id,
+                    start,
+                    units: now,
+                });
+                (start, units) = (start + now, units - now);
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Discards a piece on the devices of its group, or on one of them. Returns how many bytes: 0 if it is in use
+    /// by now, or reachable still.
+    pub(crate) fn trim(self: &Arc<Space>, piece: Span, device: Option<u64>) -> Result<u64> {
+        let bytes = u64::from(piece.units) * u64::from(UNIT);
+        let Ok(_reserved) = self.reserve(bytes, ReserveFor::Writing) else {
+            return Ok(0);
+        };
+        if !self.take_if_free(piece)? {
+            return Ok(0);
+        }
+        // Taken first: what a commit freed before that is among what it freed last, or older.
+        let done = match self.was_freed_last(&piece) {
+            true => Ok(0),
+            false => {
+                let (offset, len) = (piece.start * UNIT, piece.units * UNIT);
+                let store = &self.disk.store;
+                let done = store.discard_on(device, piece.segment, offset, len);
+                done.map(|()| bytes)
+            }
+        };
+        self.release_spans([piece]);
+        Ok(done?)
+    }
+
+    fn was_freed_last(&self, piece: &Span) -> bool {
+        let last = self.freed_last.lock();
+        let Some(last) = &*last else { return true };
+        let end = piece.start + piece.units;
+        let before = last.partition_point(|span| (span.segment, span.start) < (piece.segment, end));
+        let nearest = before.checked_sub(1).map(|n| last[n]);
+        nearest.is_some_and(|span| {
+            span.segment == piece.segment && span.start + span.units > piece.start
+        })
+    }
+}
