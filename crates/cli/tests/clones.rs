@@ -182,7 +182,7 @@ fn keys_that_are_gone_are_not_promised() {
         bench.ok("pool sync");
     }
     let said = bench.place.fails("promote tank/b", BUSY);
-    has(&said, "no generation 1");
+    has(&said, "does not have generation 1");
     bench.again();
     bench.begins_as_the_snapshot("b");
     assert_eq!(bench.read("a", "shared"), Some("s".repeat(200_000)));

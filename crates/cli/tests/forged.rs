@@ -85,7 +85,7 @@ fn forged_keys_leave_the_others_in_use() {
         bench.ok("key load safe/b");
         assert_eq!(states(&bench)[1..], ["foreign"], "{what}");
         let error = bench.place.fails("mount safe/b", DAMAGED);
-        has(&error, "generation 2 does not open");
+        has(&error, "Generation 2 of its keyring does not open");
         has(&error, "rollback -r");
         let dir = bench.place.arg("old");
         bench.ok(&format!("mount safe/b@1 {dir}"));

@@ -324,7 +324,7 @@ fn new_data_keys_are_for_what_is_written_from_then_on() {
     // The copy lacks keys that are needed, however it is asked for.
     let restore = format!("key restore -f tank/a {}", place.arg("before.keys"));
     let said = place.fails(&restore, OTHER);
-    has(&said, "lacks generation 2");
+    has(&said, "does not have generation 2");
     place.ok("key load tank/a");
     // Not mounted, and under another key too.
     place.ok("key rotate tank/a");
@@ -352,7 +352,7 @@ fn new_data_keys_are_for_what_is_written_from_then_on() {
     damage_keyrings(&place.path("tank.pool"));
     place.ok("pool import -N -d {DIR}/tank.pool tank");
     let said = place.fails(&restore, OTHER);
-    has(&said, "lacks generation 4");
+    has(&said, "does not have generation 4");
     place.ok(&restore.replace("before", "after"));
     place.ok("mount -a -l");
     assert_eq!(fs::read(file("both")).unwrap(), [b'y'; 300_000]);
