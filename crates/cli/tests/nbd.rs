@@ -55,7 +55,7 @@ fn exports_come_and_go_and_stay_over_a_restart() {
     let mode = fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let taken = place.fails(&format!("nbd export {disk}"), EXISTS);
-    has(&taken, "'disk.img' exists already");
+    has(&taken, "'disk.img' is there already");
     // The device is the daemon's, under any name.
     place.fails(&format!("nbd export --name again {disk}"), BUSY);
     let held = place.fails(&format!("pool create -f -m none tank {disk}"), BUSY);
