@@ -160,9 +160,11 @@ impl From<pool::Error> for Failure {
             E::UnknownFeatures { .. } => FailureKind::TooNew,
             E::Destroyed { .. } | E::NoSuchDataset { .. } => FailureKind::NotFound,
             E::Exists { .. } => FailureKind::Exists,
-            E::Busy { .. } | E::HasDependents { .. } | E::HasClones { .. } | E::Held { .. } => {
-                FailureKind::Busy
-            }
+            E::Busy { .. }
+            | E::OtherHost { .. }
+            | E::HasDependents { .. }
+            | E::HasClones { .. }
+            | E::Held { .. } => FailureKind::Busy,
             E::BadName { .. } | E::Refused { .. } | E::Device { .. } => FailureKind::Usage,
             E::OtherHistory { .. } | E::LogsLost { .. } => FailureKind::Device,
             E::Stream { .. } => FailureKind::Damaged,

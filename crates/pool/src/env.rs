@@ -15,6 +15,12 @@ pub trait Env: Send + Sync {
         Duration::ZERO
     }
 
+    /// Time since some moment, which also passes while the machine sleeps. By it a host gives a pool up that it could
+    /// not show to be its own.
+    fn lease_clock(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// A number that no other pool or dataset is likely to draw.
     fn guid(&self) -> u64;
 

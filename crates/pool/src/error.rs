@@ -69,6 +69,21 @@ pub enum Error {
         /// What ends it.
         until: Until,
     },
+    /// Another host uses the pool, by its heartbeats.
+    #[error(
+        "host '{host}' (hostid {id:08x}) uses the pool '{pool}': its heartbeat is of {time} (seconds since 1970). Export \
+         it there, or stop that host. -f does not override this"
+    )]
+    OtherHost {
+        /// The pool.
+        pool: String,
+        /// Its name.
+        host: String,
+        /// Its number.
+        id: u32,
+        /// Seconds since 1970, by its clock.
+        time: u64,
+    },
     /// The key holder of a dataset could not seal what a commit was to write.
     #[error("a dataset could not be written: {reason}")]
     Sealing {

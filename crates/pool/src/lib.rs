@@ -86,6 +86,7 @@ pub use ops::devices::{DeviceInfo, Expandable, Gained};
 pub use ops::holds::Hold as SnapshotHold;
 pub use ops::info::{Listed, SpaceInfo, Superblock};
 pub use ops::log::{ShownEntry, ShownLog};
+pub use ops::multihost::{INTERVAL as HEARTBEAT_INTERVAL, await_no_other};
 pub use ops::pool::Pool;
 pub use ops::prune::DatasetWith;
 pub use ops::receive::{

@@ -467,6 +467,17 @@ pub const PROPERTIES: &[Property] = &[
         inherits: false,
         tenant: Tenant::No,
         ..setting(
+            "multihost",
+            ON_OFF,
+            "off",
+            "Whether the host that uses the pool writes heartbeats to it.",
+        )
+    },
+    Property {
+        applies: Applies::Pools,
+        inherits: false,
+        tenant: Tenant::No,
+        ..setting(
             "scrub-schedule",
             Values::Words(&["off", "weekly", "monthly"]),
             "off",

@@ -116,6 +116,17 @@ impl Geometry {
         self.body(copy) + (u64::from(RING_SLOTS) + u64::from(index)) * BLOCK as u64
     }
 
+    /// The byte at which a heartbeat lies: the last block of the front header, or the one before the label of the back
+    /// header, if nothing else is there.
+    pub(crate) fn heartbeat(&self, copy: Copy) -> Option<u64> {
+        let block = BLOCK as u64;
+        let is_free = self.header_size >= header_bytes(self.key_blocks) + block;
+        is_free.then_some(match copy {
+            Copy::Front => self.header_size - block,
+            Copy::Back => self.device_size - 2 * block,
+        })
+    }
+
     fn body(&self, copy: Copy) -> u64 {
         match copy {
             Copy::Front => BLOCK as u64,

@@ -31,6 +31,7 @@ mod extend;
 mod geometry;
 mod group;
 mod headers;
+mod heartbeat;
 mod helpers;
 pub mod layout;
 mod member;

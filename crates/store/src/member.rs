@@ -475,11 +475,16 @@ impl Member {
         self.flush_device()
     }
 
+    /// The device may have lost what it was given: no flush succeeds any more.
+    pub(crate) fn note_lost(&self) {
+        self.count(Failed::Write);
+        self.condition.dirty.store(true, Ordering::Release);
+        self.condition.has_lost.store(true, Ordering::Release);
+    }
+
     fn flush_device(&self) -> Result<()> {
         self.device.flush().map_err(|error| {
-            self.count(Failed::Write);
-            self.condition.dirty.store(true, Ordering::Release);
-            self.condition.has_lost.store(true, Ordering::Release);
+            self.note_lost();
             error.into()
         })
     }

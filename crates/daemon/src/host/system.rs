@@ -31,6 +31,11 @@ impl Env for System {
         BEGIN.elapsed()
     }
 
+    fn lease_clock(&self) -> Duration {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    }
+
     fn guid(&self) -> u64 {
         new_guid()
     }

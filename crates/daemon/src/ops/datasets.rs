@@ -296,6 +296,12 @@ impl Daemon {
                 if let Some((key, _)) = of_pool.filter(|_| entry.parent != 0) {
                     return Err(not_the_root(&active, key, name));
                 }
+                if changes
+                    .iter()
+                    .any(|(key, value)| key == "multihost" && value.as_deref() == Some("on"))
+                {
+                    active.pool.check_multihost()?;
+                }
                 let mut set = changes.iter().filter(is_set);
                 if let Some((key, _)) = set.find(|(key, _)| !volumes::applies(entry, key)) {
                     return Err(Failure::usage(format!(
@@ -306,12 +312,14 @@ impl Daemon {
             if changes.iter().any(|(key, _)| key == "mountpoint") {
                 self.move_mountpoints(&active, &entries, &names, changes, context)?;
                 active.follow_schedule(changes.iter().map(|(key, _)| key.as_str()));
+                active.follow_multihost(changes.iter().map(|(key, _)| key.as_str()))?;
                 continue;
             }
             let origin = context.origin();
             active.pool.set_props(&names, changes, &origin)?;
             context.tell(active.apply_settings()?);
             active.follow_schedule(changes.iter().map(|(key, _)| key.as_str()));
+            active.follow_multihost(changes.iter().map(|(key, _)| key.as_str()))?;
         }
         Ok(())
     }

@@ -1,11 +1,16 @@
 //! The host that used a pool last.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use pool::{Host, PoolState, Superblock};
 use protocol::api::{FailureKind, command};
+use store::Store;
 
 use crate::failure::{Failure, Result};
 use crate::host::identity::this_host;
+use crate::host::system::System;
+use crate::state::context::Context;
 
 /// Refuses a pool that another host may be using.
 pub(crate) fn refuse_other_host(
@@ -27,6 +32,35 @@ pub(crate) fn refuse_other_host(
             utc(superblock.time)
         ),
     ))
+}
+
+/// Waits until it is known that no other host uses a pool with heartbeats.
+pub(crate) fn await_no_other(store: &Store, context: &mut Context<'_>) -> Result<()> {
+    let mut tell = |host: &Host, time: Duration| {
+        let (host, secs) = (shown(host), time.as_secs());
+        context.channel.notice(format!(
+            "the pool was not exported by host {host}: waiting {secs} s to see whether that host uses it"
+        ));
+    };
+    let watched = pool::await_no_other(
+        store,
+        &this_host(),
+        &System,
+        &mut tell,
+        &mut std::thread::sleep,
+    );
+    watched.map_err(|error| match error {
+        pool::Error::OtherHost { pool, host, id, time } => Failure::new(
+            FailureKind::Busy,
+            format!(
+                "host {} uses the pool '{pool}': its heartbeat of {} was followed by another one. Export the pool there, or \
+                 stop that host; -f does not override this",
+                shown(&Host { id, name: host }),
+                utc(time)
+            ),
+        ),
+        other => other.into(),
+    })
 }
 
 /// Whether two machines are the same one. Copies of a machine may have one number, and different machines one name.

@@ -460,9 +460,7 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
     let degraded = health::degraded(&devices);
     let (trouble, action) = match &suspended {
         Some(reason) => (
-            Some(format!(
-                "A device failed, and the pool accepts no changes: {reason}"
-            )),
+            Some(format!("The pool accepts no changes: {reason}")),
             Some(health::end_of_suspension(pool)),
         ),
         None => match health::advice_on_data(&pool.name(), &devices, &scrub, &resilver) {

@@ -20,7 +20,7 @@ use crate::ops::dataset_spec::DatasetSpec;
 use crate::ops::devices::keeps_keys;
 use crate::ops::devices::{redundancy, refuse_mixed};
 use crate::ops::import_scan::{FoundPool, ImportScan, choose};
-use crate::ops::last_host::refuse_other_host;
+use crate::ops::last_host::{await_no_other, refuse_other_host};
 use crate::ops::metered_devices;
 use crate::ops::new_pool::MadeFiles;
 use crate::ops::volumes;
@@ -85,6 +85,7 @@ impl Daemon {
         let pool = Pool::create(Arc::clone(&store), Arc::new(System), &new.pool, top)?;
         pool.record(&context.origin())?;
         pool.claim(this_host())?;
+        pool.beat()?;
         store.commit_labels()?;
         made.keep();
         let active = ActivePool::new(pool, &self.accepted, &self.wakeup, &self.events, None);
@@ -234,12 +235,16 @@ impl Daemon {
             access,
             &metered_devices::pool_user(name),
         )?);
+        if !import.read_only {
+            await_no_other(&store, context)?;
+        }
         let pool = match import.without_logs {
             true => open_without_logs(store, import, context)?,
             false => Pool::open(store, Arc::new(System), import.read_only)?,
         };
         if !import.read_only {
             pool.claim(this_host())?;
+            pool.beat()?;
             if import.new_name.is_some() {
                 pool.rename_pool(name, &context.origin())?;
             } else {

@@ -64,6 +64,8 @@ pub(crate) struct ActivePool {
     pub(super) wakeup: Arc<Wakeup>,
     pub(super) leaving: AtomicBool,
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
+    /// Writes heartbeats.
+    pub(super) heart: Mutex<Option<JoinHandle<()>>>,
     /// The last field, so that it goes when the devices are closed.
     open: Open,
 }
@@ -164,6 +166,7 @@ impl ActivePool {
             wakeup: Arc::clone(wakeup),
             leaving: AtomicBool::new(false),
             worker: Mutex::default(),
+            heart: Mutex::default(),
             open: Open::default(),
         });
         *active.observed.lock() = Observed::of(&active.pool, []);

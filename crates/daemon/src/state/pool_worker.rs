@@ -12,6 +12,8 @@ use crate::state::events::{Observed, changes};
 
 /// A transaction group stays open no longer than this.
 pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
+/// How long the thread of heartbeats sleeps without any; it is woken when that changes.
+const IDLE: Duration = Duration::from_secs(3600);
 /// A scrub reads this much at a time.
 const SCRUB_STEP: u64 = 32 << 20;
 /// A trim tells the devices of this much free space at a time.
@@ -31,6 +33,27 @@ impl ActivePool {
             .spawn(move || run(&weak, &wakeup))
             .expect("threads can be started");
         *self.worker.lock() = Some(worker);
+        let weak = Arc::downgrade(self);
+        let wakeup = Arc::clone(&self.wakeup);
+        let heart = std::thread::Builder::new()
+            .name("pool-heartbeat".into())
+            .spawn(move || beat(&weak, &wakeup))
+            .expect("threads can be started");
+        *self.heart.lock() = Some(heart);
+    }
+
+    /// Writes the heartbeat that a change of the property asks for.
+    pub(crate) fn follow_multihost<'a>(
+        &self,
+        mut changed: impl Iterator<Item = &'a str>,
+    ) -> pool::Result<()> {
+        if !changed.any(|key| key == "multihost") {
+            return Ok(());
+        }
+        self.pool.beat()?;
+        // The thread that goes on sleeps long.
+        self.wake();
+        Ok(())
     }
 
     /// Wakes the pool's thread, for work that it may not know of.
@@ -121,14 +144,40 @@ impl ActivePool {
     pub(crate) fn stop_worker(&self) {
         self.leaving.store(true, Ordering::Release);
         self.wakeup.wake();
-        if let Some(worker) = self.worker.lock().take()
-            && worker.join().is_err()
-        {
-            tracing::error!(
-                pool = self.pool.name(),
-                "the pool's thread had died; this is a defect of the program"
-            );
+        let threads = [self.worker.lock().take(), self.heart.lock().take()];
+        for thread in threads.into_iter().flatten() {
+            if thread.join().is_err() {
+                tracing::error!(
+                    pool = self.pool.name(),
+                    "a thread of the pool had died; this is a defect of the program"
+                );
+            }
         }
+    }
+}
+
+/// Writes heartbeats, if the pool is to have them. It waits for no other work on the pool.
+fn beat(active: &Weak<ActivePool>, wakeup: &Wakeup) {
+    let mut woken = 0;
+    let mut trouble = None;
+    loop {
+        let time = match active.upgrade() {
+            None => return,
+            Some(active) if active.leaving.load(Ordering::Acquire) => return,
+            Some(active) => {
+                let error = active.pool.beat().err().map(|error| error.to_string());
+                if let Some(error) = error.as_ref().filter(|it| trouble.as_ref() != Some(*it)) {
+                    let pool = active.pool.name();
+                    tracing::error!(pool, error, "no heartbeat was written");
+                }
+                trouble = error;
+                match active.pool.is_multihost() {
+                    Ok(true) => pool::HEARTBEAT_INTERVAL,
+                    _ => IDLE,
+                }
+            }
+        };
+        woken = wakeup.wait(woken, time);
     }
 }
 
@@ -162,5 +211,64 @@ fn run(active: &Weak<ActivePool>, wakeup: &Wakeup) {
         if !more {
             woken = wakeup.wait(woken, COMMIT_INTERVAL);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::MemoryDevice;
+    use pool::{DatasetKind, Host, NewDataset, Origin, Pool};
+    use store::{CreateOptions, Store};
+
+    use super::*;
+    use crate::host::system::System;
+    use crate::state::acceptances::Acceptances;
+    use crate::state::memory::StateDir;
+
+    #[test]
+    fn heartbeats_follow_each_other_once_they_are_switched_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = CreateOptions {
+            pool_guid: 7,
+            device_guids: vec![8],
+            created: 1,
+            force: false,
+        };
+        let device = Arc::new(MemoryDevice::new(64 << 20));
+        let store = Arc::new(Store::create(vec![device], &options).unwrap());
+        let top = NewDataset {
+            kind: DatasetKind::FileSystem,
+            guid: 9,
+            suite: 0,
+            keyring: None,
+            is_key_root: false,
+            props: [].into(),
+        };
+        let pool = Pool::create(Arc::clone(&store), Arc::new(System), "tank", top).unwrap();
+        let host = Host {
+            id: 1,
+            name: "a".into(),
+        };
+        pool.claim(host).unwrap();
+        store.commit_labels().unwrap();
+        let accepted = Acceptances::new(&Arc::new(StateDir::new(dir.path())));
+        let active = ActivePool::new(pool, &accepted, &Arc::default(), &Arc::default(), None);
+        let last = || store.heartbeats().unwrap().into_iter().map(|it| it.0).max();
+        assert_eq!(last(), None);
+        let origin = Origin {
+            who: "test".into(),
+            text: "test".into(),
+        };
+        let on = ("multihost".to_owned(), Some("on".to_owned()));
+        active
+            .pool
+            .set_props(&["tank".into()], &[on], &origin)
+            .unwrap();
+        active.follow_multihost(["multihost"].into_iter()).unwrap();
+        assert!(last().is_some());
+        while last() < Some(3) {
+            std::thread::yield_now();
+        }
+        active.stop_worker();
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 
 use crate::engine::dedup::Dedup;
+use crate::engine::heart::Heart;
 use crate::engine::suspension::Suspension;
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result, Until};
@@ -29,6 +30,7 @@ pub(crate) struct Context {
     /// The records that several pointers share.
     pub(crate) dedup: Dedup,
     pub(crate) suspension: Suspension,
+    pub(crate) heart: Heart,
     /// Whether a commit is collecting its changes.
     pub(crate) is_collecting: AtomicBool,
     /// Held shared by a thread that writes and flushes without a commit. Held exclusively while failed devices are
@@ -90,6 +92,7 @@ impl Context {
             to_visit: Mutex::default(),
             dedup: Dedup::new(&state.root),
             suspension: Suspension::default(),
+            heart: Heart::default(),
             is_collecting: AtomicBool::new(false),
             flushing: RwLock::default(),
             faults: Mutex::default(),
@@ -138,7 +141,24 @@ impl Context {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
+        self.check_lease()?;
         self.suspension.check()
+    }
+
+    /// Suspends the pool for good if its last heartbeat is too old: another host may use it now.
+    pub(crate) fn check_lease(&self) -> Result<()> {
+        match self.heart.lapsed(|| self.env.lease_clock()) {
+            None => Ok(()),
+            Some(since) => {
+                let name = self.state.try_read().map(|state| state.root.name());
+                let reason = format!(
+                    "no heartbeat could be written for {} s, so that another host may use it now; export \
+                     it with -f and import it again",
+                    since.as_secs()
+                );
+                Err(self.suspend_for_good(Error::refused(name.unwrap_or_default(), reason)))
+            }
+        }
     }
 
     /// Whether records are copied to devices that do not have them: a resilver runs.

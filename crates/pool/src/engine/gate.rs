@@ -255,6 +255,7 @@ impl Engine {
     fn write_root(&self, closing: &Closing) -> Result<()> {
         let store = &self.disk.store;
         store.flush()?;
+        self.check_lease()?;
         let mut root = closing.root.clone();
         {
             let state = self.state.read();
@@ -263,7 +264,8 @@ impl Engine {
             }
         }
         store.write_superblock(closing.txg, root.as_bytes())?;
-        Ok(store.flush()?)
+        store.flush()?;
+        self.check_lease()
     }
 
     /// The devices failed while a transaction group became durable. Most groups can be made durable later.

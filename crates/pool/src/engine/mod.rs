@@ -12,6 +12,7 @@ pub(crate) mod device_changes;
 pub(crate) mod faults;
 pub(crate) mod free_waits;
 pub(crate) mod gate;
+pub(crate) mod heart;
 pub(crate) mod history;
 pub(crate) mod keyarea;
 pub(crate) mod log;

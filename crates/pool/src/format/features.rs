@@ -60,6 +60,9 @@ pub(crate) const FEATURE_BOOKMARKS: u64 = 1 << 22;
 /// never taken back.
 pub(crate) const FEATURE_FILE_FLAGS: u64 = 1 << 24;
 
+/// The host that uses the pool may have to show it on the devices. Set when it first does, and never taken back.
+pub(crate) const FEATURE_MULTIHOST: u64 = 1 << 26;
+
 /// Groups may have triple parity. Set with the first that has, and never taken back.
 pub(crate) const FEATURE_TRIPLE_PARITY: u64 = 1 << 20;
 
@@ -213,6 +216,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "files that are immutable, append-only or not for dump",
         begins: "chattr +i, +a or +d on a mount",
+    },
+    Feature {
+        name: "multihost",
+        bit: FEATURE_MULTIHOST,
+        since: "0.1.0",
+        what: "heartbeats of the host that uses the pool",
+        begins: "multihost=on",
     },
 ];
 

@@ -9,6 +9,7 @@ pub(crate) mod entry_flags;
 pub(crate) mod extent;
 pub(crate) mod features;
 pub(crate) mod free_job;
+pub(crate) mod heartbeat;
 pub(crate) mod history_line;
 pub(crate) mod log_entry;
 pub(crate) mod log_head;

@@ -158,6 +158,8 @@ impl Pool {
         if self.engine.read_only {
             return Ok(());
         }
+        // The last commit has time.
+        self.beat()?;
         self.engine.commit_with(|_, state| {
             state.root.set_state(PoolState::Exported);
             Ok(())

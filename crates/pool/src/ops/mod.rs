@@ -13,6 +13,7 @@ pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod limits;
 pub(crate) mod log;
+pub(crate) mod multihost;
 pub(crate) mod named;
 pub(crate) mod pool;
 pub(crate) mod prune;

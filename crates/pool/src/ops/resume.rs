@@ -33,6 +33,7 @@ impl Pool {
     pub fn resume(&self, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         let _one = engine.resuming.lock();
+        engine.check_lease()?;
         match engine.suspension.now() {
             None => return Ok(()),
             Some((_, Until::Cleared)) => {}

@@ -66,6 +66,8 @@ impl Pool {
         }
         let (run, mut left) = (trim.run, budget);
         while left > 0 && trim.phase == ScrubPhase::Running {
+            // What is free here may be in use for another host.
+            engine.check_lease()?;
             if trim.examined >= trim.total {
                 trim.phase = ScrubPhase::Finished;
                 trim.ended = engine.env.now();

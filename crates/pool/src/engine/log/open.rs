@@ -128,7 +128,8 @@ impl OpenDataset {
             }
             false => store.write(at.0, at.1, &[IoSlice::new(entry)])?,
         }
-        Ok(store.flush_group(at.0.group())?)
+        store.flush_group(at.0.group())?;
+        self.context.check_lease()
     }
 
     /// Flushes the devices of records that are not on the devices of the entry.

@@ -51,8 +51,13 @@ pub(crate) struct PoolGet {
 ///
 /// With `autoexpand=on` the pool grows when its devices do. `scrub-schedule=weekly` or `monthly` starts a scrub 7
 /// or 30 days after the last one began; a daemon that was off starts it soon after its start. With `autotrim=off` the
-/// devices are not told of freed space; see `help pool trim`. The other
-/// properties are counted or fixed. Properties of datasets are set by `strongroom set`.
+/// devices are not told of freed space; see `help pool trim`.
+///
+/// With `multihost=on` the machine that uses the pool shows it on the devices each second. An import on another machine
+/// waits 22 s, and is refused if that machine lives; `-f` does not skip this. A machine that cannot show it for 10 s
+/// suspends the pool until the next import.
+///
+/// The other properties are counted or fixed. Properties of datasets are set by `strongroom set`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

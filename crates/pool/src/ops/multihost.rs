@@ -1,0 +1,255 @@
+//! Watches whether another host uses a pool, as MMP of ZFS does (`multihost=on`). It detects; it fences nobody.
+//!
+//! The host that has the pool writes a heartbeat each [`INTERVAL`]. If it could write none for [`FAILS`] intervals it
+//! suspends the pool until the next import. A host that imports a pool which another one has not exported waits for
+//! twice as long, and gives up if anything changes meanwhile.
+
+use std::time::Duration;
+
+use store::Store;
+
+use crate::engine::heart::Beating;
+use crate::env::Env;
+use crate::error::{Error, Result, Until};
+use crate::format::features::FEATURE_MULTIHOST;
+use crate::format::heartbeat::Heartbeat;
+use crate::format::root::{Host, PoolRoot, PoolState};
+use crate::ops::pool::Pool;
+
+/// The property of the root dataset that asks for heartbeats.
+const PROPERTY: &str = "multihost";
+/// From one heartbeat to the next.
+pub const INTERVAL: Duration = Duration::from_secs(1);
+/// So many intervals without a heartbeat suspend the pool.
+const FAILS: u32 = 10;
+/// An importing host waits this many times longer.
+const SAFETY: u32 = 2;
+
+impl Pool {
+    /// Whether the host that has the pool imported shows it by heartbeats.
+    ///
+    /// # Errors
+    /// As [`Pool::top`].
+    pub fn is_multihost(&self) -> Result<bool> {
+        Ok(self.top()?.props.get(PROPERTY).is_some_and(|it| it == "on"))
+    }
+
+    /// Whether the pool can have heartbeats.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]
+    pub fn check_multihost(&self) -> Result<()> {
+        let why = if self.engine.state.read().root.last_host().id == 0 {
+            "this machine has no hostid: write one to /etc/hostid (zgenhostid of ZFS does) and import the pool again"
+        } else if !self.engine.disk.store.has_heartbeat_block() {
+            "the headers of its devices have no block for heartbeats: only a new pool on devices of another size has"
+        } else {
+            return Ok(());
+        };
+        Err(Error::refused(self.name(), why))
+    }
+
+    /// Writes a heartbeat if the pool is to have them, or else the last one. To be called each [`INTERVAL`].
+    ///
+    /// # Errors
+    /// The failure of the devices. [`Error::Suspended`] if the last one is too old, or another host has written one.
+    pub fn beat(&self) -> Result<()> {
+        let engine = &self.engine;
+        if engine.read_only {
+            return Ok(());
+        }
+        let mut beating = engine.heart.beating.lock();
+        let (is_on, is_first) = (self.is_multihost()?, beating.is_none());
+        match *beating {
+            None if !is_on => return Ok(()),
+            None => {
+                self.check_multihost()?;
+                *beating = Some(self.first_beat()?);
+            }
+            Some(last) => self.look_for_others(&last)?,
+        }
+        engine.check_lease()?;
+        if let Some((_, Until::Imported)) = engine.suspension.now() {
+            return engine.suspension.check();
+        }
+        let Some(last) = beating.as_mut() else {
+            return Ok(());
+        };
+        let at = engine.env.lease_clock();
+        if is_on && !is_first && at.saturating_sub(last.at) < INTERVAL / 2 {
+            return Ok(());
+        }
+        last.sequence += 1;
+        let beat = Heartbeat {
+            session: last.session,
+            time: engine.env.now(),
+            interval: if is_on {
+                INTERVAL.as_millis() as u32
+            } else {
+                0
+            },
+            fails: FAILS,
+            host: engine.state.read().root.last_host(),
+        };
+        let store = &engine.disk.store;
+        store.write_heartbeat(last.sequence, &beat.encode())?;
+        last.at = at;
+        match is_on {
+            true => engine.heart.extend(at, INTERVAL * FAILS),
+            false => {
+                engine.heart.end();
+                *beating = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// A session that goes on from what is on the devices.
+    fn first_beat(&self) -> Result<Beating> {
+        let engine = &self.engine;
+        let has_feature = |root: &PoolRoot| root.features_required.get() & FEATURE_MULTIHOST != 0;
+        if !has_feature(&engine.state.read().root) {
+            engine.commit_with(|_, state| {
+                state.root.features_required |= FEATURE_MULTIHOST;
+                Ok(())
+            })?;
+        }
+        let found = engine.disk.store.heartbeats()?;
+        Ok(Beating {
+            session: engine.env.guid(),
+            sequence: found.iter().map(|it| it.0).max().unwrap_or(0),
+            at: engine.env.lease_clock(),
+        })
+    }
+
+    /// After a pause: another host may have waited long enough.
+    fn look_for_others(&self, last: &Beating) -> Result<()> {
+        let engine = &self.engine;
+        if engine.env.lease_clock().saturating_sub(last.at) < 2 * INTERVAL {
+            return Ok(());
+        }
+        let now = Look::at(&engine.disk.store)?;
+        let is_other =
+            |(at, beat): &&(u64, Heartbeat)| *at >= last.sequence && beat.session != last.session;
+        match now.beats.iter().rfind(is_other) {
+            None => Ok(()),
+            Some((_, beat)) => Err(engine.suspend_for_good(taken(&self.name(), beat))),
+        }
+    }
+}
+
+/// Waits until it is known that no other host uses a pool whose last host shows that by heartbeats. `wait` lets time
+/// pass. `tell` is told of which host, and for how long, before anything is waited for.
+///
+/// # Errors
+/// [`Error::OtherHost`] if another one uses it; the failure of a device.
+pub fn await_no_other(
+    store: &Store,
+    own: &Host,
+    env: &dyn Env,
+    tell: &mut dyn FnMut(&Host, Duration),
+    wait: &mut dyn FnMut(Duration),
+) -> Result<()> {
+    let root = newest(store)?.1;
+    if root.state() != Some(PoolState::Active) {
+        return Ok(());
+    }
+    let before = Look::at(store)?;
+    // The lock of the devices tells that no other process of this host uses them.
+    let is_own = |beat: &Heartbeat| beat.host == *own && own.id != 0;
+    let Some(last) = before.watched(&root).filter(|beat| !is_own(beat)) else {
+        return Ok(());
+    };
+    let interval = Duration::from_millis(last.interval.clamp(100, 60_000).into());
+    let steps = last.fails.clamp(1, 100) * SAFETY;
+    tell(&last.host, interval * (steps + 2));
+    let refuse_change = |expected: &Look| {
+        let now = Look::at(store)?;
+        match now == *expected {
+            true => Ok(()),
+            false => Err(taken(&root.name(), now.newest().unwrap_or(&last))),
+        }
+    };
+    for _ in 0..steps {
+        wait(interval);
+        refuse_change(&before)?;
+    }
+    // Two hosts may have waited at the same time.
+    let claim = Heartbeat {
+        session: env.guid(),
+        time: env.now(),
+        host: own.clone(),
+        ..last.clone()
+    };
+    let sequence = before.sequence() + 1;
+    store.write_heartbeat(sequence, &claim.encode())?;
+    let claimed = Look::at(store)?;
+    if !claimed.beats.iter().any(|(_, beat)| *beat == claim) {
+        return Err(taken(&root.name(), claimed.newest().unwrap_or(&last)));
+    }
+    for _ in 0..2 {
+        wait(interval);
+        refuse_change(&claimed)?;
+    }
+    Ok(())
+}
+
+fn taken(pool: &str, beat: &Heartbeat) -> Error {
+    Error::OtherHost {
+        pool: pool.into(),
+        host: beat.host.name.clone(),
+        id: beat.host.id,
+        time: beat.time,
+    }
+}
+
+fn newest(store: &Store) -> Result<(u64, PoolRoot)> {
+    let (txg, payload) =
+        { store.superblocks()?.into_iter().next() }.ok_or(store::Error::NoSuperblock)?;
+    Ok((txg, PoolRoot::decode(&payload)?))
+}
+
+/// What the devices say at one moment.
+#[derive(PartialEq, Eq)]
+struct Look {
+    txg: u64,
+    beats: Vec<(u64, Heartbeat)>,
+}
+
+impl Look {
+    fn at(store: &Store) -> Result<Look> {
+        let found = store.heartbeats()?.into_iter();
+        let beats = found.filter_map(|(at, bytes)| Some((at, Heartbeat::decode(&bytes)?)));
+        let mut beats: Vec<_> = beats.collect();
+        beats.sort_by_key(|(at, _)| *at);
+        // Looking for heartbeats has emptied the cache of the system.
+        Ok(Look {
+            beats,
+            txg: newest(store)?.0,
+        })
+    }
+
+    fn sequence(&self) -> u64 {
+        self.beats.last().map_or(0, |(at, _)| *at)
+    }
+
+    fn newest(&self) -> Option<&Heartbeat> {
+        self.beats.last().map(|(_, beat)| beat)
+    }
+
+    /// The last heartbeat, if more follow it. If the pool has had some and none is whole, its last host may write
+    /// them still.
+    fn watched(&self, root: &PoolRoot) -> Option<Heartbeat> {
+        match self.newest() {
+            Some(beat) => Some(beat.clone()).filter(|beat| beat.interval > 0),
+            None if root.features_required.get() & FEATURE_MULTIHOST == 0 => None,
+            None => Some(Heartbeat {
+                session: 0,
+                time: root.time.get(),
+                interval: INTERVAL.as_millis() as u32,
+                fails: FAILS,
+                host: root.last_host(),
+            }),
+        }
+    }
+}

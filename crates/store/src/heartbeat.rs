@@ -1,0 +1,92 @@
+//! Heartbeats: a block of each device in which the host that uses the pool shows that it does.
+
+use std::io::IoSlice;
+
+use crate::devices::Store;
+use crate::geometry::{COPIES, Copy};
+use crate::layout::{BLOCK, decode_frame, encode_frame};
+use crate::member::Member;
+use crate::{Error, Result};
+
+/// What begins a heartbeat.
+const MAGIC: [u8; 8] = *b"SR-BEAT_";
+
+impl Store {
+    /// Whether the headers of all devices have blocks for heartbeats. With a few sizes of the key area they have none.
+    pub fn has_heartbeat_block(&self) -> bool {
+        let layout = self.groups.now();
+        layout
+            .members()
+            .all(|member| member.geometry.heartbeat(Copy::Front).is_some())
+    }
+
+    /// Writes a heartbeat to all devices, durably. The one before stays, in the other header.
+    ///
+    /// # Errors
+    /// The failure of the last device, if none has it.
+    pub fn write_heartbeat(&self, sequence: u64, payload: &[u8]) -> Result<()> {
+        let block = encode_frame(MAGIC, self.pool_guid, sequence, payload);
+        let layout = self.groups.now();
+        let mut outcome = Err(Error::NoSuperblock);
+        for member in layout.active() {
+            match member.write_heartbeat(sequence, &block) {
+                Ok(()) => outcome = Ok(()),
+                Err(error) => outcome = outcome.or(Err(error)),
+            }
+        }
+        outcome
+    }
+
+    /// The heartbeats that the media of the devices hold: sequence and payload. A torn one is none.
+    ///
+    /// # Errors
+    /// The failure of a device, if none can be read.
+    pub fn heartbeats(&self) -> Result<Vec<(u64, Vec<u8>)>> {
+        let layout = self.groups.now();
+        let (mut found, mut failure, mut read) = (Vec::new(), None, false);
+        for member in layout.active() {
+            match member.read_heartbeats() {
+                Err(error) => failure = Some(error),
+                Ok(blocks) => {
+                    read = true;
+                    let frames = blocks.iter();
+                    let frames =
+                        frames.filter_map(|it| decode_frame(MAGIC, self.pool_guid, it).ok());
+                    found.extend(frames.map(|(at, payload)| (at, payload.to_vec())));
+                }
+            }
+        }
+        match failure {
+            Some(error) if !read => Err(error),
+            _ => Ok(found),
+        }
+    }
+}
+
+impl Member {
+    fn write_heartbeat(&self, sequence: u64, block: &[u8; BLOCK]) -> Result<()> {
+        let copy = COPIES[(sequence % 2) as usize];
+        let Some(at) = self.geometry.heartbeat(copy) else {
+            return Ok(());
+        };
+        let written = self
+            .device
+            .write_durably_at(at, &[IoSlice::new(&block[..])]);
+        // The system tells a failure once: what else was written before may be lost by it.
+        Ok(written.inspect_err(|_| self.note_lost())?)
+    }
+
+    /// The blocks, as the medium has them: another machine may have written them.
+    fn read_heartbeats(&self) -> Result<Vec<[u8; BLOCK]>> {
+        self.device.drop_cached()?;
+        let places = COPIES
+            .into_iter()
+            .filter_map(|it| self.geometry.heartbeat(it));
+        let read = places.map(|at| {
+            let mut block = [0; BLOCK];
+            self.device.read_at(at, &mut block)?;
+            Ok(block)
+        });
+        read.collect()
+    }
+}
