@@ -1,22 +1,19 @@
 //! Changing the key or cipher of a container in place.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::SystemRandom;
 use daemon::Failure;
-use luks::{BothKeys, Container, Progress, Reencrypt, Reencrypted, Stage, Unlocked};
+use luks::{BothKeys, Container, Reencrypted, Stage};
 use protocol::api::{Borrowing, FailureKind};
-use secret::Secret;
 
 use super::device::device;
 use super::encrypt::{Begun, decrypt, encrypt};
-use super::format::key_len;
-use super::key::{ask, passphrase, slot_choice};
+use super::key::passphrase;
 use super::progress::Reporter;
 use super::reencrypt_open;
-use super::reencrypt_options::{pace, protection, under_way};
+use super::reencrypt_options::{begins, kept, options, pace, paused, under_way};
 use crate::cmd::luks::args::LuksReencrypt;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::session::Session;
@@ -99,17 +96,6 @@ fn resume(container: &Container, args: &LuksReencrypt) -> Result<BothKeys> {
     Ok(container.unlock_both(&passphrase(&args.key, &args.container)?)?)
 }
 
-/// Whether there are options of a new re-encryption.
-pub(super) fn begins(args: &LuksReencrypt) -> bool {
-    args.init_only
-        || args.cipher.is_some()
-        || args.key_size.is_some()
-        || args.sector_size.is_some()
-        || args.key_slot.is_some()
-        || args.resilience.is_some()
-        || args.resilience_hash.is_some()
-}
-
 fn begin(
     container: &mut Container,
     data: &dyn BlockDevice,
@@ -120,51 +106,6 @@ fn begin(
     container.check_reencryption(data, &how)?;
     let (old, kept) = kept(container, args)?;
     Ok(container.begin_reencryption(data, &how, old, &kept, &SystemRandom)?)
-}
-
-/// How data is to be encrypted, with a new key.
-pub(super) fn options(container: &Container, args: &LuksReencrypt) -> Result<Reencrypt> {
-    Ok(Reencrypt {
-        cipher: args.cipher.clone(),
-        key_len: args.key_size.map(key_len).transpose()?,
-        sector_size: args.sector_size,
-        protection: protection(args)?,
-        slot: slot_choice(&args.kdf, container.version()),
-    })
-}
-
-/// The present key, and the passphrases that open the container afterwards, each with its slot of today.
-pub(super) fn kept(
-    container: &Container,
-    args: &LuksReencrypt,
-) -> Result<(Secret, Vec<(u32, Secret)>)> {
-    let name = args.container.device.display();
-    let slots = container.data_slots()?;
-    if args.key_slot.is_some() || args.key.key_file.is_some() {
-        if args.key_slot.is_none() && slots.len() > 1 {
-            return Err(Failure::usage(format!(
-                "{name} has {} key slots, and a key file opens one of them: name with --key-slot the one \
-                 that is kept; the others are removed at the end",
-                slots.len()
-            )));
-        }
-        let given = passphrase(&args.key, &args.container)?;
-        let Unlocked { slot, key } = container.unlock(&given, args.key_slot)?;
-        return Ok((key, vec![(slot, given)]));
-    }
-    let mut found = None;
-    let mut kept = Vec::new();
-    for slot in slots {
-        let of_slot = match container.data_slots()?.len() {
-            1 => name.to_string(),
-            _ => format!("{name}, key slot {slot}"),
-        };
-        let given = ask(Path::new(&of_slot), false)?;
-        found = Some(container.unlock(&given, Some(slot))?.key);
-        kept.push((slot, given));
-    }
-    let key = found.ok_or_else(|| Failure::usage(format!("{name} has no key slot")))?;
-    Ok((key, kept))
 }
 
 fn go_on(
@@ -187,18 +128,4 @@ fn go_on(
     };
     drop(reporter);
     Err(paused(progress, args))
-}
-
-/// The failure that says that it is paused.
-pub(super) fn paused(progress: Progress, args: &LuksReencrypt) -> Failure {
-    let device = &args.container.device;
-    let (done, total) = (progress.done >> 20, progress.total >> 20);
-    let header = args.container.header.as_ref();
-    let header = header.map(|path| format!("--header {} ", path.display()));
-    Failure::other(format!(
-        "the re-encryption is paused after {done} of {total} MiB; continue it with 'strongroom luks reencrypt \
-         --resume-only {}{}'",
-        header.unwrap_or_default(),
-        device.display()
-    ))
 }
