@@ -11,8 +11,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) const MAJOR: u32 = 7;
 /// The newest minor version this module describes.
 pub(crate) const MINOR: u32 = 45;
-/// The first minor version with [`NOTIFY_INC_EPOCH`]: Linux 6.16.
-pub(crate) const MINOR_EPOCHS: u32 = 44;
 /// The oldest minor version served: Linux 5.4, which has everything that is not optional here.
 pub(crate) const MINOR_MIN: u32 = 31;
 
@@ -233,9 +231,6 @@ pub(crate) mod fopen {
 pub(crate) mod ioctl {
     pub(crate) const GETFLAGS: u32 = 0x8008_6601;
     pub(crate) const SETFLAGS: u32 = 0x4008_6602;
-    /// The same, from a program of 32 bits.
-    pub(crate) const GETFLAGS_32: u32 = 0x8004_6601;
-    pub(crate) const SETFLAGS_32: u32 = 0x4004_6602;
     pub(crate) const FSGETXATTR: u32 = 0x801c_581f;
     pub(crate) const FSSETXATTR: u32 = 0x401c_5820;
     /// Discards free space.
@@ -247,8 +242,6 @@ pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
 pub(crate) const NOTIFY_INVAL_ENTRY: i32 = 3;
 /// A notification: contents of an inode are asked for, and come as a request.
 pub(crate) const NOTIFY_RETRIEVE: i32 = 5;
-/// A notification without a body: all names are to be asked for again. Since [`MINOR_EPOCHS`].
-pub(crate) const NOTIFY_INC_EPOCH: i32 = 8;
 /// `fuse_write_in.write_flags`.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// `fuse_fsync_in.fsync_flags`: contents only.

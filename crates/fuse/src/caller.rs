@@ -23,8 +23,10 @@ impl Rights {
         let user_namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user")).ok();
         let thread = pid.to_string();
         let own = user_namespace("self");
-        // Number 0 is a thread that is not visible here.
-        if pid == 0 || own.is_none() || user_namespace(&thread) != own {
+        // Number 0 is a thread that is not visible here. A thread of the kernel, as of its NFS server, has no program, and
+        // acts with rights of others.
+        let is_program = fs::read_link(format!("/proc/{thread}/exe")).is_ok();
+        if pid == 0 || own.is_none() || user_namespace(&thread) != own || !is_program {
             return Rights::default();
         }
         let status = fs::read_to_string(format!("/proc/{thread}/status"));
@@ -74,6 +76,10 @@ mod tests {
     fn what_cannot_be_seen_has_no_rights() {
         assert_eq!(Rights::of(0), Rights::default());
         assert_eq!(Rights::of(u32::MAX), Rights::default());
+        // Threads of the kernel, where they are visible: the one with number 2 starts the others.
+        if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+            assert_eq!(Rights::of(2), Rights::default());
+        }
         let own = Rights::of(std::process::id());
         assert!(own.is_in(rustix::process::getegid().as_raw()));
     }

@@ -4,22 +4,38 @@
 //! system goes through its mount, so what the kernel has cached never goes stale, names that do not
 //! exist included. What the file system calls volatile is the exception.
 
+use std::time::Duration;
+
 use vfs::{
     Attr, Fallocate, Flags, Kind, NewNode, RenameMode, Seek, SetAttr, SetTime, StatFs, Time,
 };
 
 use crate::abi::{self, fattr};
 
-/// How long the kernel may believe an answer, in seconds.
+/// How long the kernel may believe an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Valid(u64);
+pub(crate) struct Valid {
+    secs: u64,
+    nanos: u32,
+}
 
 impl Valid {
     /// Until something is changed through the mount.
-    pub(crate) const LONG: Valid = Valid(1 << 32);
+    pub(crate) const LONG: Valid = Valid {
+        secs: 1 << 32,
+        nanos: 0,
+    };
+    /// For some calls, as of a program that lists a directory and asks for each name in it.
+    pub(crate) const SHORT: Valid = Valid {
+        secs: 0,
+        nanos: 500_000_000,
+    };
     /// For the call that asked.
-    pub(crate) const ONCE: Valid = Valid(0);
+    pub(crate) const ONCE: Valid = Valid { secs: 0, nanos: 0 };
 }
+
+/// So long after a change of keys the kernel asks again for each name: [`Valid::SHORT`], and a tick of its clock.
+pub(crate) const NAMES_KEPT: Duration = Duration::from_millis(520);
 
 const PERMISSIONS: u32 = 0o7777;
 
@@ -54,7 +70,8 @@ pub(crate) const UNKNOWN_ID: u32 = u32::MAX;
 
 pub(crate) fn attr_out(found: &Attr, valid: Valid) -> abi::AttrOut {
     abi::AttrOut {
-        attr_valid: valid.0,
+        attr_valid: valid.secs,
+        attr_valid_nsec: valid.nanos,
         attr: attr(found),
         ..Default::default()
     }
@@ -63,8 +80,10 @@ pub(crate) fn attr_out(found: &Attr, valid: Valid) -> abi::AttrOut {
 pub(crate) fn entry(found: &Attr, name_valid: Valid, attr_valid: Valid) -> abi::EntryOut {
     abi::EntryOut {
         nodeid: found.ino,
-        entry_valid: name_valid.0,
-        attr_valid: attr_valid.0,
+        entry_valid: name_valid.secs,
+        entry_valid_nsec: name_valid.nanos,
+        attr_valid: attr_valid.secs,
+        attr_valid_nsec: attr_valid.nanos,
         attr: attr(found),
         ..Default::default()
     }
@@ -73,7 +92,7 @@ pub(crate) fn entry(found: &Attr, name_valid: Valid, attr_valid: Valid) -> abi::
 /// A name that does not exist, and will not unless it is made through the mount.
 pub(crate) fn no_entry() -> abi::EntryOut {
     abi::EntryOut {
-        entry_valid: Valid::LONG.0,
+        entry_valid: Valid::LONG.secs,
         ..Default::default()
     }
 }
@@ -90,7 +109,8 @@ pub(crate) fn statx(found: &Attr, flags: Flags, valid: Valid) -> abi::StatxOut {
         reserved: 0,
     };
     abi::StatxOut {
-        attr_valid: valid.0,
+        attr_valid: valid.secs,
+        attr_valid_nsec: valid.nanos,
         stat: abi::Statx {
             mask: abi::STATX_MASK,
             blksize: found.blksize,

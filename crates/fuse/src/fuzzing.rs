@@ -23,7 +23,6 @@ pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut 
         fs,
         later: &|_| {},
         hears: Hears::Neither,
-        has_epochs: true,
         crowd: Some(&crowd),
     };
     if let Ok(Answer::Pieces(pieces, max)) = server.serve(&request, out) {

@@ -4,8 +4,8 @@
 //! mount. The kernel may therefore keep names, attributes, contents and listings for as long as it
 //! likes, may gather writes if asked to, and need not say when files are opened and closed. What would bring
 //! doubt back (`AUTO_INVAL_DATA`) is left out, and locks stay in the kernel. Where the file system
-//! says otherwise (`is_volatile`), each answer says so. Names that follow keys (`follows_keys`) are kept until keys change,
-//! where the kernel can then forget all names.
+//! says otherwise (`is_volatile`), each answer says so. Names that follow keys (`follows_keys`) are kept for half a
+//! second.
 //!
 //! Left out too is asynchronous direct I/O (`ASYNC_DIO`): the kernel drops what it has of a file before such a
 //! write, and not once more after it, so that a buffered read in between leaves old contents in its cache
@@ -36,7 +36,6 @@ const EPROTO: i32 = 71;
 /// What both sides agreed on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreed {
-    minor: u32,
     flags: u64,
 }
 
@@ -44,11 +43,6 @@ impl Agreed {
     /// Whether `SETXATTR` has its longer arguments.
     pub(crate) fn setxattr_ext(self) -> bool {
         self.flags & init::SETXATTR_EXT != 0
-    }
-
-    /// Whether the kernel can forget all names at once.
-    pub(crate) fn has_epochs(self) -> bool {
-        self.minor >= abi::MINOR_EPOCHS
     }
 }
 
@@ -90,8 +84,7 @@ pub(crate) fn shake(
             flags = format_args!("{flags:#x}"),
             "session begins"
         );
-        let minor = version.1;
-        return Ok(Agreed { minor, flags });
+        return Ok(Agreed { flags });
     }
 }
 

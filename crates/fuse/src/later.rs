@@ -25,7 +25,7 @@ use zerocopy::IntoBytes;
 
 use crate::abi;
 use crate::errno::Errno;
-use crate::reply::{Replier, notify_inval_inode};
+use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 
 /// A request to be answered after writing back.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +120,8 @@ fn answer(device: BorrowedFd<'_>, fs: &dyn FileSystem, request: Later) {
         What::Flags(flags) => {
             notify_inval_inode(device, ino, 0, 0);
             fs.set_flags(ino, flags)?;
+            // Its time of change is another one.
+            notify_attributes(device, ino);
             Ok(abi::IoctlOut::default().as_bytes().to_vec())
         }
     };

@@ -20,6 +20,7 @@ use vfs::{FileSystem, Ino};
 
 use crate::attach::{self, Id};
 use crate::buffer::Buffer;
+use crate::convert::NAMES_KEPT;
 use crate::error::Error;
 use crate::handshake;
 use crate::options::Options;
@@ -215,9 +216,9 @@ impl Mount {
         self.session.forget_contents(files);
     }
 
-    /// Has the kernel ask again for each name, and list these directories again.
-    pub fn forget_names(&self, dirs: &[Ino]) {
-        self.session.forget_names(dirs);
+    /// Waits until the kernel asks again for each name that follows keys.
+    pub fn outlive_names(&self) {
+        std::thread::sleep(NAMES_KEPT);
     }
 
     /// Waits until the file system has heard of each file that was closed before. As

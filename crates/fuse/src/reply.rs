@@ -116,13 +116,6 @@ pub(crate) fn notify_inval_entry(device: BorrowedFd<'_>, parent: u64, name: &[u8
     );
 }
 
-/// Has the kernel ask again for each name, if it can forget all of them at once.
-pub(crate) fn notify_epoch(device: BorrowedFd<'_>) {
-    if let Err(error) = notify(device, abi::NOTIFY_INC_EPOCH, &[]) {
-        tracing::debug!(%error, "names are not forgotten");
-    }
-}
-
 /// Has the kernel send a request that asks nothing, so that a worker which waits for one wakes up: it sends
 /// no bytes of this file. The kernel has to know the file; of a directory it sends nothing.
 pub(crate) fn ping(device: BorrowedFd<'_>, file: u64) -> Result<(), Errno> {

@@ -40,8 +40,6 @@ pub(crate) struct Server<'a> {
     /// Has a request answered by another thread.
     pub(crate) later: &'a dyn Fn(Later),
     pub(crate) hears: Hears,
-    /// Whether the kernel can forget all names at once.
-    pub(crate) has_epochs: bool,
     /// What the kernel knows, if that is bounded.
     pub(crate) crowd: Option<&'a Crowd>,
 }
@@ -275,17 +273,19 @@ impl Server<'_> {
             // The kernel keeps listings, since opening a directory asks nothing. It does so from
             // the moment it is told of the end, with what it has heard so far; so that is when to
             // have it drop a listing that may be another one next time.
-            Ok(()) if page.is_empty() && self.valid(ino) == Valid::ONCE => Ok(Answer::Unkept),
+            Ok(()) if page.is_empty() && self.valid(ino) != Valid::LONG => Ok(Answer::Unkept),
             _ => Ok(Answer::Output),
         }
     }
 
     /// How long the kernel may believe what it is told of the names in `ino` and its attributes.
     fn valid(&self, ino: Ino) -> Valid {
-        let follows_keys = || !self.has_epochs && self.fs.follows_keys(ino);
-        match self.fs.is_volatile(ino) || follows_keys() {
-            true => Valid::ONCE,
-            false => Valid::LONG,
+        if self.fs.is_volatile(ino) {
+            Valid::ONCE
+        } else if self.fs.follows_keys(ino) {
+            Valid::SHORT
+        } else {
+            Valid::LONG
         }
     }
 
@@ -311,7 +311,11 @@ impl Server<'_> {
             crowd.enter(parent, name, found);
         }
         abi::EntryOut {
-            generation: self.fs.generation(found),
+            // The kernel gives the root 0, and some give up a file system that says otherwise.
+            generation: match found.ino {
+                vfs::ROOT => 0,
+                _ => self.fs.generation(found),
+            },
             ..convert::entry(found, self.valid(parent), self.valid(found.ino))
         }
     }

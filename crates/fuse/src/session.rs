@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::handshake::Agreed;
 use crate::later::{Later, LaterThread};
 use crate::options::{Hears, Options};
-use crate::reply::{Replier, notify_attributes, notify_epoch, notify_inval_inode};
+use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
 use crate::serve::{Answer, Server};
 use crate::workers::Workers;
@@ -193,20 +193,6 @@ impl Session {
         };
         for file in files {
             notify_inval_inode(device.as_fd(), *file, 0, 0);
-        }
-    }
-
-    /// Has the kernel ask again for each name, and list these directories again.
-    pub(crate) fn forget_names(&self, dirs: &[Ino]) {
-        let Some(device) = self.device.upgrade() else {
-            return;
-        };
-        // A kernel without epochs was told to keep no names that change.
-        if self.agreed.has_epochs() {
-            notify_epoch(device.as_fd());
-        }
-        for dir in dirs {
-            notify_inval_inode(device.as_fd(), *dir, 0, 0);
         }
     }
 
@@ -425,7 +411,6 @@ impl Seat {
             fs: &*session.fs,
             later: &|request| self.later(request),
             hears: session.hears,
-            has_epochs: session.agreed.has_epochs(),
             crowd: session.crowd.as_ref(),
         };
         // A file system that panicked may be in any state, but it is still mounted, and the caller

@@ -149,6 +149,7 @@ fn one_directory_serves_many_at_once() {
 const SCRIPT: &str = include_str!("common/linux_calls.py");
 
 const EINVAL: i32 = 22;
+const ENOTTY: i32 = 25;
 const ENOSYS: i32 = 38;
 const EOPNOTSUPP: i32 = 95;
 const ESTALE: i32 = 116;
@@ -217,6 +218,24 @@ fn handles_outlive_a_mount_where_that_is_asked_for() {
     assert_eq!(open("dir"), Ok("dir/gone".to_owned()));
     fs::remove_file(dir.path().join("dir/gone")).unwrap();
     assert_eq!(open("dir"), Err(ESTALE));
+}
+
+/// This number comes from a program unchecked, also from one that may not change flags.
+#[test]
+fn flags_are_not_set_by_the_number_of_other_programs() {
+    for idmapped in [false, true] {
+        let options = Options {
+            idmapped,
+            ..Options::default()
+        };
+        let mounted = mounted_or_skip!(&options);
+        let file = mounted.path("file");
+        fs::write(&file, b"x").unwrap();
+        if let Some(done) = script("bind", &file, Path::new("")) {
+            assert_eq!(done, Err(ENOTTY));
+        }
+        fs::write(&file, b"it can be changed").unwrap();
+    }
 }
 
 #[test]

@@ -47,8 +47,8 @@ pub trait FileSystem: Send + Sync {
         false
     }
 
-    /// Whether the names in the directory `ino` change when keys are added or removed. The front end is told of that:
-    /// one that can forget all names at once may keep them until then.
+    /// Whether the names in the directory `ino` change when keys are added or removed, and only then by other ways than
+    /// this front end. It may keep them for a short time, which those wait for who change keys.
     fn follows_keys(&self, _ino: Ino) -> bool {
         false
     }

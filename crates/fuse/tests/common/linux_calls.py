@@ -4,6 +4,7 @@
 #   save FILE TO       writes the file's handle
 #   open MOUNT FROM    prints what the file of a handle contains
 #   map MOUNT AT       mounts it again, idmapped: owner 0 is shown as 1000
+#   bind FILE _        makes it immutable by the number that programs of 32 bits use
 #   store FILE _       writes to a file through a mapping, makes it immutable, and only then ends the mapping
 import ctypes, os, struct, subprocess, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -35,6 +36,9 @@ elif do == "map":
     check(libc.syscall(442, tree, b"", 0x1000, attributes, len(attributes)))
     check(libc.syscall(429, tree, b"", -100, other.encode(), 4))
     child.communicate()
+elif do == "bind":
+    flags = ctypes.c_uint(0x10)
+    check(libc.ioctl(os.open(place, os.O_RDONLY), ctypes.c_ulong(0x40046602), ctypes.byref(flags)))
 elif do == "store":
     import fcntl, mmap
     fd = os.open(place, os.O_RDWR)

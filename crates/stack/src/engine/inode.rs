@@ -258,14 +258,6 @@ impl<N> Inodes<N> {
         found.map(|inode| inode.ino).collect()
     }
 
-    /// The numbers of known directories.
-    pub(super) fn directories(&self) -> Vec<Ino> {
-        let known = self.known.lock();
-        let inodes = known.values().map(|known| &known.inode);
-        let found = inodes.filter(|inode| inode.kind == Kind::Directory);
-        found.map(|inode| inode.ino).collect()
-    }
-
     /// All that are known.
     pub(super) fn all(&self) -> Vec<Arc<Inode<N>>> {
         let known = self.known.lock();

@@ -33,11 +33,6 @@ impl<F: Format> Stacked<F> {
         self.inodes.with_contents(is_one)
     }
 
-    /// The known directories: when keys change, the front end has to forget the names in them.
-    pub fn directories(&self) -> Vec<Ino> {
-        self.inodes.directories()
-    }
-
     /// Calls `idle` for the nodes of known inodes that no program has open. Returns how many files programs have
     /// open of those that `is_one` says.
     pub fn sweep(&self, is_one: impl Fn(&F::Node) -> bool, idle: impl Fn(&F::Node)) -> usize {

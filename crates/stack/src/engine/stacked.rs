@@ -126,13 +126,16 @@ impl<F: Format> Stacked<F> {
         let directory = dir.directory()?;
         let epoch = self.format.names_epoch();
         match epoch.map_or(Answer::Unknown, |epoch| dir.names.get(name, epoch)) {
-            Answer::At(lower) => {
-                if let Ok(entry) = directory.entry(&lower) {
+            Answer::At(lower) => match directory.entry(&lower) {
+                Ok(entry) => {
                     let (name, long) = (lower, None);
                     let lower = LowerName { name, long };
                     return Ok(Found { lower, entry });
                 }
-            }
+                // It has another lower name by now, or none: a listing must not pass over this one.
+                Err(Error::NotFound | Error::Stale) => dir.names.remove(name),
+                Err(error) => return Err(error),
+            },
             Answer::Missing if !self.options.shared => return Err(Error::NotFound),
             _ => {}
         }

@@ -274,6 +274,7 @@ impl MountedKeys {
         // Targets of links were read without the key.
         self.view.sweep(|node| node.is_under(&name), |_| ());
         self.forget_contents(&name);
+        self.outlive_names();
         Ok(Answer::Done)
     }
 
@@ -295,15 +296,21 @@ impl MountedKeys {
             format.has_left(name);
         }
         self.forget_contents(name);
+        self.outlive_names();
         Ok(self.state(name))
+    }
+
+    /// Names are others under other keys.
+    fn outlive_names(&self) {
+        if let Some(mount) = self.mount.upgrade() {
+            mount.outlive_names();
+        }
     }
 
     fn forget_contents(&self, name: &KeyName) {
         let inodes = self.view.with_contents(|node| node.is_under(name));
         if let Some(mount) = self.mount.upgrade() {
             mount.forget_contents(&inodes);
-            // Names are others under other keys.
-            mount.forget_names(&self.view.directories());
         }
     }
 }

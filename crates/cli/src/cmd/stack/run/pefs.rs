@@ -117,7 +117,7 @@ impl Controlled for MountedKeys {
                 let key = key.map_err(|error| Failure::other(error.to_string()))?;
                 let id = key.id();
                 format.add_key(key).map_err(|error| refused(id, error))?;
-                self.forget_names();
+                self.outlive_names();
                 Ok(Answer::Done)
             }
             Request::Delete { id } => self.delete(KeyId(id)),
@@ -158,14 +158,14 @@ impl MountedKeys {
         let removed = self.view.format().remove_key(id);
         removed.map_err(|error| refused(id, error))?;
         forget();
-        self.forget_names();
+        self.outlive_names();
         Ok(Answer::Done)
     }
 
     /// Names are others under other keys.
-    fn forget_names(&self) {
+    fn outlive_names(&self) {
         if let Some(mount) = self.mount.upgrade() {
-            mount.forget_names(&self.view.directories());
+            mount.outlive_names();
         }
     }
 }
