@@ -123,14 +123,28 @@ pub(crate) fn wipe(
 ) -> Result<()> {
     const CHUNK: u64 = 1 << 20;
     let mut noise = vec![0; CHUNK.min(len) as usize];
-    let mut done = 0;
+    let (mut done, mut wiped) = (0, Ok(()));
     while done < len {
         let piece = &mut noise[..CHUNK.min(len - done) as usize];
         random.fill(piece)?;
-        device.write_at(offset + done, &[IoSlice::new(piece)])?;
+        let written = overwrite(device, offset + done, piece);
+        wiped = wiped.and(written);
         done += piece.len() as u64;
     }
-    Ok(device.flush()?)
+    Ok(wiped.and(device.flush())?)
+}
+
+/// Writes as much of a piece as the device takes.
+fn overwrite(device: &dyn BlockDevice, offset: u64, piece: &[u8]) -> block::Result<()> {
+    const PART: usize = 4096;
+    let written = device.write_at(offset, &[IoSlice::new(piece)]);
+    if written.is_err() {
+        for (n, part) in piece.chunks(PART).enumerate() {
+            // What is reported is that the whole piece was not written.
+            let _ = device.write_at(offset + (n * PART) as u64, &[IoSlice::new(part)]);
+        }
+    }
+    written
 }
 
 /// The first sector that does not look encrypted.

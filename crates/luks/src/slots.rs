@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use block::BlockDevice;
 use cipher::Random;
 use secret::Secret;
 use serde_json::{Value, json};
@@ -17,6 +18,9 @@ use crate::luks2;
 use crate::model::{Keyslot, Priority, SALT_LEN, Version};
 use crate::slot_refs::{exchange, forget, push};
 use crate::{Error, Result, crypto, keyslot, luks1};
+
+/// How a LUKS2 header is written.
+type Write = fn(&mut luks2::Header, &dyn BlockDevice, &dyn Random) -> Result<()>;
 
 /// How a new slot protects its key.
 #[derive(Clone, Debug)]
@@ -186,7 +190,7 @@ impl Container {
             return Err(Error::LastSlot { slot: id });
         }
         keyslot::wipe(&*self.device, offset, len, random)?;
-        self.forget_slots(&[id], random)
+        self.forget_slots(&[id], random, luks2::Header::write)
     }
 
     /// Overwrites the material of all slots: no passphrase opens the container any more.
@@ -194,34 +198,40 @@ impl Container {
     /// The slot of a re-encryption that is under way holds no key, and the header refers to it: it stays, as
     /// cryptsetup leaves it.
     ///
+    /// What can be overwritten is, also where the device fails elsewhere: a copy of the header that cannot be read
+    /// does not keep the keys.
+    ///
     /// # Errors
-    /// [`Error::Overwritten`]; the failure of the device or of the random generator. Slots may then be overwritten
-    /// that the header still lists.
+    /// [`Error::Overwritten`]; the first failure of the device or of the random generator. Slots may then be
+    /// overwritten that the header, or a copy of it, still lists.
     pub fn erase(&mut self, random: &dyn Random) -> Result<()> {
-        self.check_writable()?;
-        let ids: Vec<u32> = match &self.header {
+        self.check_data_writable()?;
+        let (areas, ids): (Vec<_>, Vec<u32>) = match &self.header {
             Header::V1(header) => {
-                for offset in header.areas() {
-                    let len = keyslot::area_len(header.key_len(), crate::model::SECTOR);
-                    keyslot::wipe(&*self.device, offset, len, random)?;
-                }
-                header.slots().iter().map(|slot| slot.id).collect()
+                let len = keyslot::area_len(header.key_len(), crate::model::SECTOR);
+                let areas = header.areas().into_iter().map(|offset| (offset, len));
+                let ids = header.slots().iter().map(|slot| slot.id).collect();
+                (areas.collect(), ids)
             }
             Header::V2(header) => {
                 let view = header.view();
-                keyslot::wipe(&*self.device, view.areas_offset(), view.areas_len, random)?;
                 let slots = view
                     .slots
                     .iter()
                     .filter(|(_, slot)| slot.kind != "reencrypt");
-                slots.map(|(id, _)| *id).collect()
+                let ids = slots.map(|(id, _)| *id).collect();
+                (vec![(view.areas_offset(), view.areas_len)], ids)
             }
         };
-        self.forget_slots(&ids, random)
+        let mut wiped = Ok(());
+        for (offset, len) in areas {
+            wiped = wiped.and(keyslot::wipe(&*self.device, offset, len, random));
+        }
+        wiped.and(self.forget_slots(&ids, random, luks2::Header::write_what_goes))
     }
 
     /// Writes a header without these slots.
-    fn forget_slots(&mut self, ids: &[u32], random: &dyn Random) -> Result<()> {
+    fn forget_slots(&mut self, ids: &[u32], random: &dyn Random, write: Write) -> Result<()> {
         match &mut self.header {
             Header::V1(header) => {
                 let mut changed = header.clone();
@@ -232,7 +242,7 @@ impl Container {
             Header::V2(header) => {
                 let mut changed = header.clone();
                 changed.change(|json| ids.iter().for_each(|id| forget(json, *id)))?;
-                changed.write(&*self.device, random)?;
+                write(&mut changed, &*self.device, random)?;
                 *header = changed;
             }
         }

@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::io::IoSlice;
 use std::sync::Arc;
 
+use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice};
 use common::{RANDOM, add, bytes, cheap_slot, container, opens, reopen, secret};
 use luks::{Container, Error, Header, Version, luks2};
@@ -138,7 +140,6 @@ fn a_copy_that_cannot_be_read_is_neither_missing_nor_written_over() {
             read.add_key(&key, &secret("second"), &slot, None, &RANDOM)
                 .err(),
             read.rename(None, Some("x"), None, &RANDOM).err(),
-            read.erase(&RANDOM).err(),
         ];
         for error in refused {
             let error = error.unwrap();
@@ -148,6 +149,62 @@ fn a_copy_that_cannot_be_read_is_neither_missing_nor_written_over() {
         luks::repair(&*device, &RANDOM).unwrap();
         device.heal();
         assert!(luks::repair(&*device, &RANDOM).is_err(), "{bad} is whole");
+    }
+}
+
+/// A device that takes no write in the first copy, as `inner` does in places that are bad.
+struct Unwritable(Arc<FaultDevice>, std::ops::Range<u64>);
+
+impl BlockDevice for Unwritable {
+    block::delegate!(self => self.0; size sector_sizes name read_at flush discard);
+    block::plain_device!();
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        match offset < self.1.end && self.1.start < offset + len as u64 {
+            true => Err(block::Error::ReadOnly {
+                device: self.name(),
+            }),
+            false => self.0.write_at(offset, pieces),
+        }
+    }
+}
+
+/// To destroy the keys takes no header that is whole, and no place of the device that fails prevents it elsewhere.
+#[test]
+fn keys_are_erased_where_a_copy_can_be_neither_read_nor_written() {
+    let (made, _) = container(Version::V2);
+    let image = bytes(&made);
+    let area = made.slots().remove(0);
+    let keys = area.offset as usize..(area.offset + area.len) as usize;
+    let second = COPY as u64;
+    let beside = area.offset + area.len;
+    // Where it cannot be read, and where it cannot be written.
+    for (bad, unwritable) in [
+        (0, 0..0),
+        (second + 5000, 0..0),
+        (0, 0..512),
+        (second, second..second + 512),
+        (0, beside..beside + 512),
+    ] {
+        let inner = with_bad(&image, &[(bad, 512)]);
+        let device = Arc::new(Unwritable(Arc::clone(&inner), unwritable.clone()));
+        let mut erased = Container::look(device as _).unwrap();
+        let ended = erased.erase(&RANDOM);
+        assert_eq!(
+            ended.is_ok(),
+            unwritable.is_empty(),
+            "{bad}, {unwritable:?}"
+        );
+        inner.heal();
+        let mut after = vec![0; image.len()];
+        inner.read_at(0, &mut after).unwrap();
+        let left = keys.clone().step_by(512);
+        let is_left = |at: usize| after[at..at + 512] == image[at..at + 512];
+        assert!(!left.into_iter().any(is_left), "{bad}, {unwritable:?}");
+        let found = reopen(after).unwrap();
+        assert!(found.unlock(&secret("first"), None).is_err());
+        assert_eq!(found.slots().len(), 0, "{bad}, {unwritable:?}");
     }
 }
 

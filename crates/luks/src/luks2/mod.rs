@@ -207,6 +207,21 @@ impl Header {
         Ok(())
     }
 
+    /// As [`Header::write`], of which nothing before is needed any more: one copy is also written if the other one
+    /// cannot be.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub(crate) fn write_what_goes(
+        &mut self,
+        device: &dyn BlockDevice,
+        random: &dyn Random,
+    ) -> Result<()> {
+        self.epoch += 1;
+        let first = self.write_copy(device, Copy::First, random);
+        first.and(self.write_copy(device, Copy::Second, random))
+    }
+
     /// Writes one copy and makes it durable.
     pub(crate) fn write_copy(
         &self,

@@ -214,7 +214,10 @@ fn name_for_old(backup: &Path) -> PathBuf {
 }
 
 pub(super) fn erase(args: &LuksErase, session: &Session) -> Result {
-    let mut container = open(&args.container, Own, session)?;
+    // Neither repaired nor refused: what of the header can be read is enough to destroy the keys.
+    let device = device(args.container.header_device(), Own, session)?;
+    let mut container = Container::look(device)?;
+    container.check_data_writable()?;
     let name = container.device().name();
     be_sure(
         args.batch_mode,
