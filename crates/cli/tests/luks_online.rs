@@ -4,6 +4,8 @@ mod common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::containers::*;
 use common::*;
@@ -133,4 +135,47 @@ fn the_work_pauses_and_goes_on() {
     luks(0, &format!("reencrypt {CHEAP} --init-only x"), PASSPHRASE);
     has(&place.ok("luks status x"), "0 of 4096 sectors");
     place.ok("luks close x");
+}
+
+/// Whoever may lock the file never finds a re-encryption there that could go on under the mapping: also between the
+/// command, which changes the header, and the daemon, which goes on, and where the command stops between them.
+#[test]
+fn no_other_program_finds_a_container_in_reencryption_that_is_open() {
+    let place = Place::new();
+    format(&place, CHEAP);
+    place.ok_with("luks open {DIR}/image x", PASSPHRASE);
+    let (is_over, tried) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
+    let other = {
+        let (is_over, tried) = (Arc::clone(&is_over), Arc::clone(&tried));
+        let path = place.path("image");
+        std::thread::spawn(move || {
+            let file = std::fs::File::open(&path).unwrap();
+            let mark = b"online-reencrypt";
+            loop {
+                // It waits in the queue of the kernel, ahead of those that try.
+                file.lock().unwrap();
+                if is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let header = &std::fs::read(&path).unwrap()[..1 << 15];
+                let is_marked = header.windows(mark.len()).any(|at| at == mark);
+                assert!(!is_marked, "the lock is free");
+                tried.fetch_add(1, Ordering::SeqCst);
+                file.unlock().unwrap();
+                std::thread::yield_now();
+            }
+        })
+    };
+    while tried.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    let line = format!("reencrypt {CHEAP} --init-only x");
+    ends(&place, 0, &line, PASSPHRASE);
+    has(&place.ok("luks status x"), "paused");
+    is_over.store(true, Ordering::SeqCst);
+    place.ok("luks close x");
+    other.join().unwrap();
 }

@@ -308,6 +308,9 @@ fn a_hot_zone_that_fails_is_lost_for_requests_until_the_container_is_opened_agai
             let mut bytes = vec![0; ZONE as usize];
             let hot = it.mapping.read_at(2 * ZONE, &mut bytes);
             let is_lost = hot.is_err();
+            if let Err(error) = &hot {
+                assert!(error.to_string().contains("which recovers"), "{error}");
+            }
             assert!(is_lost || bytes == it.holds[2 * ZONE as usize..][..ZONE as usize]);
             for (from, len) in [(0, 2 * ZONE), (3 * ZONE, LEN - 3 * ZONE)] {
                 let expected = &it.holds[from as usize..][..len as usize];
@@ -319,6 +322,44 @@ fn a_hot_zone_that_fails_is_lost_for_requests_until_the_container_is_opened_agai
             }
             assert!(it.found() == it.holds, "{what}");
         }
+    }
+}
+
+/// Where nothing is kept, nobody is told that it will be recovered.
+#[test]
+fn what_was_not_kept_is_not_promised() {
+    let clock = FaultClock::new();
+    let device = Arc::new(FaultDevice::new((DATA + LEN) as usize, &clock));
+    let mut it = opened(Arc::clone(&device) as _, 4096);
+    let keys = it.begin(Protection::None);
+    let failed = it.run(&keys, |_| {
+        // After the flush before the zone.
+        device.inject(Fault::DeadFrom(clock.now() + 1));
+        true
+    });
+    assert!(failed.is_err());
+    device.heal();
+    let error = it.mapping.read_at(0, &mut [0; 4096]).unwrap_err();
+    assert!(error.to_string().contains("with a backup"), "{error}");
+    read(&it.mapping, ZONE, LEN - ZONE);
+}
+
+/// A panic of the thread that re-encrypts leaves no request waiting.
+#[test]
+fn requests_do_not_wait_for_a_thread_that_panicked() {
+    for steps in 1..8 {
+        let mut it = memory(4096);
+        let keys = it.begin(Protection::Journal);
+        let mut left = steps;
+        it.device.each(Box::new(move || {
+            left -= 1;
+            assert!(left > 0, "the panic of this test");
+        }));
+        let run = std::panic::AssertUnwindSafe(|| it.run(&keys, |progress| progress.done == 0));
+        assert!(std::panic::catch_unwind(run).is_err(), "{steps}");
+        let mut bytes = vec![0; ZONE as usize];
+        assert!(it.mapping.read_at(0, &mut bytes).is_err(), "{steps}");
+        assert!(it.found() == it.holds, "{steps}");
     }
 }
 

@@ -33,12 +33,22 @@ struct Work {
     mapping: Arc<Mapping>,
     header: Arc<dyn BlockDevice>,
     file: Option<Arc<FileDevice>>,
-    worker: Arc<Worker>,
     /// Other programs do not look at the file meanwhile, nor afterwards if it is still under way then.
     lock: Option<FileLock>,
     is_under_way: bool,
     /// Other commands do not change the header meanwhile.
     _lease: Lease<Used>,
+    /// The last one: when that is over, nothing here has the mapping or its file.
+    worker: Ending,
+}
+
+/// A worker that is over when this is dropped.
+struct Ending(Arc<Worker>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// How fast it goes on.
@@ -87,7 +97,7 @@ impl Daemon {
             device_size: None,
         };
         let ended = self.work(&mut work, &given, pace, &mut *data.dialogue());
-        let is_to_pause = work.worker.is_to_pause();
+        let is_to_pause = work.worker.0.is_to_pause();
         self.end_work(work);
         match ended? {
             Reencrypted::Paused(_) if is_to_pause => Err(Failure::new(
@@ -111,21 +121,23 @@ impl Daemon {
         if let (None, Some(file)) = (&work.lock, &work.file) {
             work.lock = Some(file.lock(PATIENCE)?);
         }
+        // Until the header was read, it may be.
+        work.is_under_way = true;
         let mut container = Container::open(Arc::clone(&work.header), &SystemRandom)?;
-        if !container.is_in_reencryption() {
+        work.is_under_way = container.is_in_reencryption();
+        if !work.is_under_way {
             return Err(Failure::new(
                 FailureKind::NotFound,
                 format!("the container of '{}' is not being re-encrypted", work.name),
             ));
         }
         container.check_writable()?;
-        work.is_under_way = true;
         let keys = container.unlock_both(given)?;
         let mut pacer = Pacer::new();
         let mut go_on = |progress: Progress| {
             let row = pacer.row(progress, true);
             self.show_work(&work.name, Some(row));
-            !work.worker.is_to_pause() && wants_more(caller, row)
+            !work.worker.0.is_to_pause() && wants_more(caller, row)
         };
         let mapping = &work.mapping;
         let ended = mapping.reencrypt(&mut container, &keys, pace, &SystemRandom, &mut go_on);
@@ -185,10 +197,10 @@ impl Daemon {
             mapping: Arc::clone(&open.mapping),
             header: Arc::clone(header),
             file: open.file.clone(),
-            worker,
             is_under_way: lock.is_some(),
             lock,
             _lease: leases.take(used, "its re-encryption"),
+            worker: Ending(worker),
         }))
     }
 
@@ -230,12 +242,6 @@ impl Daemon {
                 ),
             )),
         }
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        self.worker.end();
     }
 }
 

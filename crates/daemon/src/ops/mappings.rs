@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::{Access, BlockDevice, FileDevice};
+use block::{Access, BlockDevice, FileDevice, FileLock};
 use cipher::SystemRandom;
 use luks::{Container, Flag, Flags, Mapping, MappingMeter, Plain, Progress, Served, Unlocked};
 use protocol::api::{
@@ -207,24 +207,34 @@ impl Daemon {
         })))
     }
 
-    /// What the status of a mapping repeats of its header may have been changed.
-    pub(crate) fn read_header_again(&self, device: &Path) {
-        let on_device: Vec<_> = {
+    /// A command had the header of the container that is open on this device. What the status of the mapping repeats
+    /// of it may have been changed. If it says now that a re-encryption is under way, or what it says is not known,
+    /// the lock on it is kept: no other program is to go on with that under the mapping.
+    pub(crate) fn read_header_again(&self, device: &Path, mut locked: Option<FileLock>) {
+        let on_device = {
             let all = self.mappings.all.lock();
-            let open = all.iter().filter_map(|(name, entry)| match entry {
+            all.iter().find_map(|(name, entry)| match entry {
                 Entry::Open(open) if open.is_on(device) => {
-                    Some((name.clone(), Arc::clone(&open.on.as_ref()?.0)))
+                    let on = Arc::clone(&open.on.as_ref()?.0);
+                    Some((name.clone(), on, Arc::clone(&open.mapping)))
                 }
                 _ => None,
-            });
-            open.collect()
+            })
         };
-        for (name, on) in on_device {
-            let Ok(container) = Container::look(on) else {
-                continue;
-            };
-            if let Some(Entry::Open(open)) = self.mappings.all.lock().get_mut(&name) {
+        let Some((name, on, mapping)) = on_device else {
+            return;
+        };
+        let container = Container::look(on).ok();
+        let is_in_reencryption = container.as_ref().is_none_or(Container::is_in_reencryption);
+        let known = container.as_ref().filter(|_| is_in_reencryption);
+        let progress = known.and_then(|of| paused(of, &**mapping.device()).ok());
+        if let Some(Entry::Open(open)) = self.mappings.all.lock().get_mut(&name) {
+            if let Some(container) = &container {
                 open.uuid = Some(container.uuid().into());
+            }
+            if is_in_reencryption {
+                open.reencryption = progress.or(open.reencryption);
+                open.lock = open.lock.take().or_else(|| locked.take());
             }
         }
     }
@@ -433,16 +443,21 @@ fn open_in_reencryption(
     if container.is_in_reencryption() {
         // It has the lock already, which is given back when this is dropped.
         open.lock = file.map(|file| file.lock(Duration::ZERO)).transpose()?;
-        let Progress { done, total } = container.reencryption_progress(&*data)?;
-        open.reencryption = Some(MappingReencryption {
-            done,
-            total,
-            running: false,
-            speed: None,
-            seconds_left: None,
-        });
+        open.reencryption = Some(paused(&container, &*data)?);
     }
     Ok(open)
+}
+
+/// How far a re-encryption is that does not go on now.
+fn paused(container: &Container, data: &dyn BlockDevice) -> luks::Result<MappingReencryption> {
+    let Progress { done, total } = container.reencryption_progress(data)?;
+    Ok(MappingReencryption {
+        done,
+        total,
+        running: false,
+        speed: None,
+        seconds_left: None,
+    })
 }
 
 fn opened(

@@ -39,10 +39,10 @@ impl Daemon {
         let _running = self.transfers.begin(data)?;
         let loan = self.loan(device, how)?;
         let file = loan.header.as_ref().and_then(|header| header.file.as_ref());
-        let _locked = file.map(|file| file.lock(PATIENCE)).transpose()?;
+        let locked = file.map(|file| file.lock(PATIENCE)).transpose()?;
         let served = loan.serve(&mut *data.dialogue());
         if loan.header.is_some() && how == Borrowing::ChangeHeader {
-            self.read_header_again(device);
+            self.read_header_again(device, locked);
         }
         served.map_err(|error| Failure::other(format!("the caller went away: {error}")))
     }

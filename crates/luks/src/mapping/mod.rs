@@ -230,7 +230,7 @@ impl Mapping {
 
     /// The encryption, as `aes-xts-plain64`, and what authenticates sectors, if anything does.
     pub fn cipher(&self) -> String {
-        self.serving.get().encryption().to_owned()
+        self.serving.encryption()
     }
 
     /// Where its data begins on the device, in bytes.

@@ -58,8 +58,12 @@ impl Mapping {
         let size = self.size.load(std::sync::atomic::Ordering::Relaxed);
         let total = state.data_len(self.device.size());
         if size != total {
+            let way_out = match **self.serving.get() {
+                Serving::All(_) => "make them the same with 'luks resize' first",
+                Serving::Regions(_) => "close it, and open it again",
+            };
             return Err(Error::Usage(format!(
-                "the mapping has {size} bytes, and its container {total}: make them the same with 'luks resize' first"
+                "the mapping has {size} bytes, and its container {total}: {way_out}"
             )));
         }
         if state.unit() > self.sector {

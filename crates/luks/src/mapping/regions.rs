@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use block::BlockDevice;
 
 use super::sectors::Core;
-use crate::luks2::{Extent, Part, Reencryption, State};
+use crate::luks2::{Extent, Part, Reencryption, Resilience, State};
 use crate::reencrypt::Traffic;
 use crate::{BothKeys, Error, Result};
 
@@ -19,6 +19,8 @@ use crate::{BothKeys, Error, Result};
 pub(super) struct Regions {
     pub(super) device: Arc<dyn BlockDevice>,
     pub(super) encryption: String,
+    /// Whether something is kept of a hot zone, from which it is recovered.
+    is_kept: bool,
     /// How all data was and will be, and the part that was moved. What nothing is said of need not be there.
     old: Option<Core>,
     new: Option<Core>,
@@ -86,6 +88,7 @@ impl Regions {
         let regions = Regions {
             device: Arc::clone(device),
             encryption: format!("{old} in re-encryption to {new}"),
+            is_kept: state.resilience != Resilience::None,
             old: core(&state.old.segment, &keys.old)?,
             new: core(&state.new.segment, &keys.new)?,
             moved: moved.map_or(Ok(None), |moved| core(moved, &keys.old))?,
@@ -166,9 +169,13 @@ impl Regions {
             operation: "use of a part that was being re-encrypted",
             offset,
             len,
-            source: io::Error::other(
-                "close the mapping, and open it again, which recovers that part",
-            ),
+            source: io::Error::other(match self.is_kept {
+                true => "close the mapping, and open it again, which recovers that part",
+                false => {
+                    "nothing was kept of that part, and some of it may be lost: close the mapping, open it again, \
+                     and compare that part with a backup"
+                }
+            }),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What serves the requests of a mapping, all by one encryption or in regions, and how one is replaced by another.
 
 use std::io::IoSlice;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use super::regions::{Entered, Regions};
 use super::sectors::{Core, Gather, PIECE, with_buffer};
@@ -127,20 +127,38 @@ fn by_region(
 }
 
 /// What serves now. It is replaced when the requests that use it are over.
-pub(super) struct Place(RwLock<Arc<Serving>>);
+pub(super) struct Place {
+    serving: RwLock<Arc<Serving>>,
+    /// By itself: to say it, nobody waits for requests that hang.
+    encryption: Mutex<String>,
+}
 
 impl Place {
     pub(super) fn new(serving: Serving) -> Place {
-        Place(RwLock::new(Arc::new(serving)))
+        Place {
+            encryption: Mutex::new(serving.encryption().to_owned()),
+            serving: RwLock::new(Arc::new(serving)),
+        }
     }
 
     /// What serves, for one request. Nothing is replaced until this is dropped.
     pub(super) fn get(&self) -> RwLockReadGuard<'_, Arc<Serving>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.serving.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The encryption. This does not wait, whatever requests do.
+    pub(super) fn encryption(&self) -> String {
+        let encryption = self.encryption.lock();
+        encryption.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn replace(&self, serving: Serving) {
-        let mut place = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let encryption = serving.encryption().to_owned();
+        let mut place = self.serving.write().unwrap_or_else(PoisonError::into_inner);
         *place = Arc::new(serving);
+        *self
+            .encryption
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = encryption;
     }
 }

@@ -6,7 +6,7 @@ use block::BlockDevice;
 use cipher::Random;
 
 use super::keys::BothKeys;
-use super::zone::Zone;
+use super::zone::{Taken, Zone};
 use crate::container::Container;
 use crate::luks2::{Extent, Part, Reencryption, Resilience};
 use crate::{Error, Result};
@@ -176,18 +176,18 @@ impl Container {
     /// Encrypts the next part of the data anew, and says whether that was the last one.
     fn write_next(&mut self, run: &mut Run<'_>) -> Result<bool> {
         let part = run.state.next(run.total, run.done, run.zone);
-        run.traffic.hold(&part);
+        let held = Held::new(run.traffic, &part);
         let device = Arc::clone(&self.device);
-        let zone = match self.protected(&*device, run, &part) {
+        let (zone, old) = match self.protected(&*device, run, &part) {
             Ok(zone) => zone,
             Err(error) => {
                 // Nothing was changed.
-                run.release();
+                held.release(run);
                 self.catch_up(run)?;
                 return Err(error);
             }
         };
-        let written = self.write_zone(run, &part, &zone);
+        let written = self.write_zone(run, &part, &zone, old);
         let said = match &written {
             Ok(()) => {
                 run.done += part.len;
@@ -196,14 +196,14 @@ impl Container {
             Err(_) => Ok(()),
         };
         if written.is_err() || said.is_err() {
-            run.traffic.fail();
+            drop(held);
             // The header is behind: what it says would be read with the wrong key.
             if written.is_err() && !run.says_each {
                 self.catch_up(run)?;
             }
             return written.and(said).map(|()| false);
         }
-        run.release();
+        held.release(run);
         Ok(run.done == run.total)
     }
 
@@ -213,7 +213,7 @@ impl Container {
         kept: &'a dyn BlockDevice,
         run: &Run<'a>,
         part: &Part,
-    ) -> Result<(Zone<'a>, Vec<u8>)> {
+    ) -> Result<(Zone<'a>, Taken)> {
         let zone = Zone::new(kept, &run.state, run.data, run.keys, part)?;
         let old = zone.read()?;
         if run.traffic.goes_on() {
@@ -231,7 +231,8 @@ impl Container {
         &mut self,
         run: &Run<'_>,
         part: &Part,
-        (zone, old): &(Zone<'_>, Vec<u8>),
+        zone: &Zone<'_>,
+        old: Taken,
     ) -> Result<()> {
         if run.state.resilience != Resilience::None {
             self.change_header(run.random, |header| {
@@ -287,10 +288,29 @@ impl Run<'_> {
         let (done, total) = (self.done, self.total);
         Progress { done, total }
     }
+}
 
-    fn release(&self) {
-        self.traffic
-            .release(&self.state.layout(self.total, self.done, None));
+/// A part for which requests wait. If this is dropped, which also a panic does, they fail.
+struct Held<'a>(Option<&'a dyn Traffic>);
+
+impl<'a> Held<'a> {
+    fn new(traffic: &'a dyn Traffic, part: &Part) -> Held<'a> {
+        traffic.hold(part);
+        Held(Some(traffic))
+    }
+
+    fn release(mut self, run: &Run<'_>) {
+        if let Some(traffic) = self.0.take() {
+            traffic.release(&run.state.layout(run.total, run.done, None));
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(traffic) = self.0 {
+            traffic.fail();
+        }
     }
 }
 

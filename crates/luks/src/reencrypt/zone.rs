@@ -68,6 +68,13 @@ impl Half {
     }
 }
 
+/// A zone as it is on the device, before the header calls it hot. From then on memory cannot be missing.
+pub(super) struct Taken {
+    bytes: Vec<u8>,
+    /// For a part of it that is decrypted.
+    buffer: Secret,
+}
+
 /// The hot zone of a re-encryption.
 pub(super) struct Zone<'a> {
     /// Where the area of the re-encryption is.
@@ -106,15 +113,16 @@ impl<'a> Zone<'a> {
         })
     }
 
-    /// All of it, as it is on the device.
-    pub(super) fn read(&self) -> Result<Vec<u8>> {
+    /// All of it, as it is on the device, and what else it takes to write it.
+    pub(super) fn read(&self) -> Result<Taken> {
         let mut bytes = vec![0; self.len as usize];
+        let buffer = Secret::zeroed(CHUNK.min(bytes.len()))?;
         self.data.read_at(self.old.begin, &mut bytes)?;
-        Ok(bytes)
+        Ok(Taken { bytes, buffer })
     }
 
-    /// Keeps durably what makes it possible to recover all of it, which is these bytes now.
-    pub(super) fn protect(&self, bytes: &[u8]) -> Result<()> {
+    /// Keeps durably what makes it possible to recover all of it, which is this now.
+    pub(super) fn protect(&self, Taken { bytes, .. }: &Taken) -> Result<()> {
         let sums: Vec<u8>;
         let kept = match self.resilience {
             // The device keeps it where it was.
@@ -132,12 +140,11 @@ impl<'a> Zone<'a> {
         Ok(self.kept.flush()?)
     }
 
-    /// Encrypts all of it, which is these bytes now, anew, durably.
-    pub(super) fn write(&self, old: &[u8]) -> Result<()> {
-        let mut bytes = Secret::zeroed(CHUNK.min(old.len()))?;
+    /// Encrypts all of it, which is this now, anew, durably.
+    pub(super) fn write(&self, mut old: Taken) -> Result<()> {
         let mut from = 0;
-        for chunk in old.chunks(CHUNK) {
-            let bytes = &mut bytes.expose_mut()[..chunk.len()];
+        for chunk in old.bytes.chunks(CHUNK) {
+            let bytes = &mut old.buffer.expose_mut()[..chunk.len()];
             bytes.copy_from_slice(chunk);
             self.anew(from, bytes)?;
             from += chunk.len() as u64;
