@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use block::fault::{Fault, FaultClock, FaultDevice};
 use common::*;
-use pool::{ArrayKind, DeviceState, Place, Pool, ScrubPhase};
+use pool::{ArrayKind, DeviceState, OpenDataset, Place, Pool, ScrubPhase};
 
 const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
 
@@ -144,28 +144,84 @@ fn a_resilver_waits_for_it_and_goes_on() {
     }
 }
 
+/// A pool in which a record was freed that lies in pieces, and the device fails to read where they are.
+fn with_lost_map(devices: &[Arc<FaultDevice>]) -> (Pool, Arc<OpenDataset>) {
+    let pool = create_on(devices);
+    let dataset = pool.open_dataset(1).unwrap();
+    fragment(&pool, &dataset);
+    // Until one lies in pieces.
+    let mut slots = 0..100;
+    let slot = slots.find(|slot| {
+        put_reserved(&pool, &dataset, ArrayKind::Data, *slot, sized(*slot, 60)).unwrap();
+        pool.commit().unwrap();
+        dataset.get(ArrayKind::Data, *slot).unwrap().place.is_gang()
+    });
+    let slot = slot.unwrap();
+    drop(dataset);
+    export(pool);
+    let pool = open_on(devices).unwrap();
+    let dataset = pool.open_dataset(1).unwrap();
+    let place = dataset.get(ArrayKind::Data, slot).unwrap().place;
+    fail_reads(&devices[0], &place);
+    punch(&pool, &dataset, ArrayKind::Data, slot).unwrap();
+    (pool, dataset)
+}
+
+/// What a replacement needs to have freed comes to an end, also if the device never gets better.
+#[test]
+fn a_resilver_does_not_wait_for_ever_for_a_map() {
+    for heals in [true, false] {
+        let devices = fault_devices(2, &FaultClock::new());
+        let (pool, dataset) = with_lost_map(&devices[..1]);
+        settle(&pool);
+        drop(dataset);
+        let old = pool.devices()[0].guid;
+        pool.attach_device(old, &new_member(&devices[1], 50), true, &origin())
+            .unwrap();
+        resilver(&pool);
+        assert!(pool.resilver_status().waits.is_some());
+        wait(&pool, 70);
+        resilver(&pool);
+        assert!(pool.resilver_status().waits.is_some(), "it fails still");
+        if heals {
+            devices[0].heal();
+        }
+        for _ in 0..20 {
+            wait(&pool, 70);
+            resilver(&pool);
+        }
+        assert_eq!(pool.resilver_status().waits, None);
+        assert_eq!(states(&pool), [DeviceState::Online]);
+        assert_eq!(pool.space().freeing_waits, 0);
+        assert_eq!(pool.check().unwrap().is_clean(), heals);
+    }
+}
+
+/// No power cut loses what a commit could not free: the same commit lists it.
+#[test]
+fn what_could_not_be_freed_is_listed_at_once() {
+    for retried in [false, true] {
+        let devices = fault_devices(1, &FaultClock::new());
+        let (pool, dataset) = with_lost_map(&devices);
+        pool.commit().unwrap();
+        if retried {
+            wait(&pool, 100);
+            pool.commit().unwrap();
+        }
+        drop((dataset, pool));
+        devices[0].heal();
+        let pool = open_on(&devices).unwrap();
+        assert_eq!(pool.space().freeing, 1);
+        settle(&pool);
+        assert_clean(&pool);
+    }
+}
+
 #[test]
 fn a_record_whose_map_cannot_be_read_is_freed_later() {
     for reopened in [false, true] {
         let devices = fault_devices(1, &FaultClock::new());
-        let pool = create_on(&devices);
-        let dataset = pool.open_dataset(1).unwrap();
-        fragment(&pool, &dataset);
-        // Until one lies in pieces.
-        let mut slots = 0..100;
-        let slot = slots.find(|slot| {
-            put_reserved(&pool, &dataset, ArrayKind::Data, *slot, sized(*slot, 60)).unwrap();
-            pool.commit().unwrap();
-            dataset.get(ArrayKind::Data, *slot).unwrap().place.is_gang()
-        });
-        let slot = slot.unwrap();
-        drop(dataset);
-        export(pool);
-        let pool = open_on(&devices).unwrap();
-        let dataset = pool.open_dataset(1).unwrap();
-        let place = dataset.get(ArrayKind::Data, slot).unwrap().place;
-        fail_reads(&devices[0], &place);
-        punch(&pool, &dataset, ArrayKind::Data, slot).unwrap();
+        let (pool, dataset) = with_lost_map(&devices);
         settle(&pool);
         assert_eq!(pool.space().freeing_waits, 1);
         let free = pool.space().free;

@@ -67,22 +67,22 @@ pub(crate) fn enqueue(state: &mut DatasetTable, jobs: impl IntoIterator<Item = O
 
 /// Frees a part of the queue. A job that a device hinders waits, and others go on.
 pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
-    let unread = commit.take_unread();
-    if state.async_free.is_empty() && unread.is_empty() {
-        return Ok(());
-    }
+    let mut unread = commit.take_unread();
     let now = commit.core.env.now();
-    let gives_up = state.free_waits.give_up;
-    let free: Free = match gives_up {
-        true => |commit, place| commit.free_now(place),
-        false => |commit, place| commit.free(place),
-    };
     let slots = state.async_free.keys().copied();
     let due: Vec<u64> = slots
         .filter(|slot| state.free_waits.is_due(*slot, now))
         .collect();
     let mut budget = STEP;
     for slot in due {
+        let gives_up = state.free_waits.gives_up(slot, now);
+        let free: Free = match gives_up {
+            true => |commit, place| commit.free_now(place),
+            false => |commit, place| commit.free(place),
+        };
+        if gives_up {
+            commit.set_gives_up();
+        }
         while budget > 0 {
             let Some(mut job) = state.async_free.remove(&slot) else {
                 break;
@@ -103,18 +103,25 @@ pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
                 Err(error) => {
                     // Without the node, the records below it are unknown. Only their space is lost.
                     commit.undo_since(&mark);
-                    tracing::error!(%error, "a damaged node stops freeing a destroyed dataset; the space below the node stays allocated as long as the pool exists");
+                    tracing::error!(%error, "a node that cannot be read stops freeing a destroyed dataset; what is not freed of that dataset yet stays allocated as long as the pool exists");
                 }
             }
-            state.free_waits.end(slot);
+            match (gives_up, state.async_free.contains_key(&slot)) {
+                (false, _) => state.free_waits.end(slot),
+                (true, false) => state.free_waits.end_given_up(slot),
+                // The rest of it is given up in the next commit.
+                (true, true) => {}
+            }
             state.async_free_dirty.insert(slot);
         }
     }
+    // In this commit, so that a power cut does not lose what the jobs could not free.
+    unread.extend(commit.take_unread());
     if !unread.is_empty() {
         let list = deadlist::list_of(commit, &unread)?;
         let slot = state.root.async_free_slot.get();
         enqueue(state, [FreeJob::new(ToFree::DeadRecords, list)]);
-        state.free_waits.wait(slot, now);
+        state.free_waits.wait_again(slot, now);
     }
     state.free_waits.settle();
     Ok(())

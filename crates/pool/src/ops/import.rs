@@ -24,6 +24,9 @@ use crate::storage::space::Space;
 /// Transaction groups are numbered below this.
 const TXG_LIMIT: u64 = 1 << 62;
 
+/// An export makes at most so many commits to list what could not be freed.
+const LISTING_COMMITS: usize = 4;
+
 /// Nodes kept in memory: 64 MiB of them.
 const CACHED_NODES: usize = 16_384;
 
@@ -157,6 +160,13 @@ impl Pool {
         self.check_idle()?;
         if self.engine.read_only {
             return Ok(());
+        }
+        // What a commit could not free is in memory only until the next one lists it.
+        for _ in 0..LISTING_COMMITS {
+            self.commit()?;
+            if !self.engine.has_unread() {
+                break;
+            }
         }
         // The last commit has time.
         self.beat()?;

@@ -24,6 +24,8 @@ struct ToFree {
     all: Vec<Extent>,
     /// Not now.
     later: Vec<Extent>,
+    /// Nothing is freed later.
+    gives_up: bool,
 }
 
 impl Remap {
@@ -65,6 +67,7 @@ impl Remap {
         let mut to_free = ToFree {
             all: Vec::with_capacity(freed.len()),
             later: Vec::new(),
+            gives_up: commit.gives_up(),
         };
         let table = self.now();
         for extent in freed {
@@ -99,17 +102,17 @@ impl Remap {
             .ok_or_else(|| inconsistent("an entry leads to itself"))?;
         let pieces = match self.remove(table, &extent) {
             Ok(pieces) => pieces,
-            Err(error) if error.may_pass() => {
+            Err(error) if error.may_pass() && !to_free.gives_up => {
                 tracing::warn!(%error, ?extent, "a device failed to read a page of the remap table; the space \
                     that it names is freed later");
                 to_free.later.push(extent);
                 return Ok(());
             }
-            Err(error) if error.is_loss() => {
+            Err(error) if error.is_loss() || error.may_pass() => {
                 if purpose != Purpose::Moved {
                     to_free.all.push(extent);
                 }
-                tracing::error!(%error, ?extent, "a page of the remap table is lost; the space in it \
+                tracing::error!(%error, ?extent, "a page of the remap table is lost; the space that it names \
                     stays allocated until the pool is destroyed");
                 return Ok(());
             }

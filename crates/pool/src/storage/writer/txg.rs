@@ -1,6 +1,7 @@
 //! The writer of a commit: allocates its records and nodes, and counts what is added and freed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use store::SegmentId;
@@ -33,6 +34,8 @@ pub struct TxgWriter<'a> {
     tally: Mutex<Tally>,
     /// Key blocks that the task has written, which nothing durable names yet.
     key_blocks: Mutex<Vec<u32>>,
+    /// What is to be freed, and a device fails to read where it is, gets no other chance.
+    gives_up: AtomicBool,
 }
 
 /// What a commit has allocated and freed so far.
@@ -63,6 +66,7 @@ impl<'a> TxgWriter<'a> {
             batch: Batch::default(),
             tally: Mutex::default(),
             key_blocks: Mutex::default(),
+            gives_up: AtomicBool::new(false),
         }
     }
 
@@ -95,8 +99,18 @@ impl<'a> TxgWriter<'a> {
         self.tally.lock().freed.extend(extents);
     }
 
+    /// From now on the commit gives up space of removed groups if a device fails to read where the copies are.
+    pub(crate) fn set_gives_up(&self) {
+        self.gives_up.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn gives_up(&self) -> bool {
+        self.gives_up.load(Ordering::Relaxed)
+    }
+
     /// The places that could not be freed, of this commit up to now and of the last one.
     pub(crate) fn take_unread(&self) -> Vec<Place> {
+        self.free_group();
         let mut all = std::mem::take(&mut *self.core.unread.lock());
         all.append(&mut self.tally.lock().unread);
         all
@@ -227,11 +241,16 @@ impl<'a> TxgWriter<'a> {
         (freed, tally.unread)
     }
 
-    /// What the transaction group has freed up to now.
-    pub(crate) fn take_freed(&self) -> Vec<Extent> {
+    /// Frees what the transaction group no longer needs.
+    fn free_group(&self) {
         for place in self.core.take_freed(self.txg) {
             self.free(&place);
         }
+    }
+
+    /// What the transaction group has freed up to now.
+    pub(crate) fn take_freed(&self) -> Vec<Extent> {
+        self.free_group();
         std::mem::take(&mut self.tally.lock().freed)
     }
 
