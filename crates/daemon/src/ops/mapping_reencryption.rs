@@ -12,7 +12,8 @@ use protocol::wire;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mappings::{no_such_mapping, passphrase_of};
+use crate::ops::mapping_open::passphrase_of;
+use crate::ops::mappings::no_such_mapping;
 use crate::state::channel::{Channel, Dialogue};
 use crate::state::daemon::Daemon;
 use crate::state::leases::Lease;

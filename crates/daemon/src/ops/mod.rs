@@ -21,6 +21,7 @@ pub(crate) mod keys;
 mod labels;
 pub(crate) mod last_host;
 pub(crate) mod list;
+pub(crate) mod mapping_open;
 pub(crate) mod mapping_reencryption;
 pub(crate) mod mappings;
 pub(crate) mod metered_devices;

@@ -1,0 +1,268 @@
+//! Opens LUKS containers and plain mappings: what is on a device becomes what the table of mappings holds.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{Access, BlockDevice, FileDevice};
+use cipher::SystemRandom;
+use luks::{Container, Flag, Flags, Mapping, Plain, Progress, Unlocked};
+use protocol::api::{
+    Ask, AskFormat, FailureKind, MappingChange, MappingReencryption, PlainMapping, command,
+};
+use protocol::device_name::DeviceName;
+use secret::Secret;
+
+use crate::failure::{Failure, Result};
+use crate::state::channel::Channel;
+use crate::state::daemon::Daemon;
+use crate::state::mapping_table::Open;
+
+pub(super) fn open_luks(
+    daemon: &Daemon,
+    new: &command::LuksOpen,
+    channel: &mut dyn Channel,
+) -> Result<Open> {
+    let (data, data_file) = daemon.device(&new.device, new)?;
+    let header = new.header.as_deref();
+    let header = header.map(|path| daemon.device(path, new)).transpose()?;
+    let (on, header_file) = match &header {
+        Some((device, file)) => (device, file),
+        None => (&data, &data_file),
+    };
+    let mut container = match new.read_only {
+        true => Container::look(Arc::clone(on))?,
+        false => Container::open(Arc::clone(on), &SystemRandom)?,
+    };
+    if !new.read_only {
+        container.check_data_writable()?;
+    }
+    if container.data_offset()? == 0 && header.is_none() {
+        return Err(Failure::usage(format!(
+            "the header on {} is for data on another device; name the device with the data, and give this one \
+             with --header",
+            new.device.display()
+        )));
+    }
+    let passphrase = passphrase(new, channel)?;
+    if container.is_in_reencryption() {
+        return open_in_reencryption(container, data, header_file.clone(), &passphrase, new);
+    }
+    let Unlocked { slot, key } = container.unlock(&passphrase, new.key_slot)?;
+    if new.persistent {
+        container.set_flags(&persistent(&new.serving), &SystemRandom)?;
+    }
+    let mut flags = container.flags();
+    flags.read_only = new.read_only;
+    serve_as(&mut flags, &new.serving);
+    let mapping = Mapping::open(&container, Arc::clone(&data), &key, flags)?;
+    // From now on cryptsetup may read the header.
+    for file in [&data_file, header_file].into_iter().flatten() {
+        file.let_others_lock();
+    }
+    let file = header_file.clone();
+    Ok(opened(&container, mapping, file, slot, key.len(), new))
+}
+
+/// Opens a container whose re-encryption was interrupted. The lock on it is kept: cryptsetup shall not go on
+/// with the re-encryption under the mapping.
+fn open_in_reencryption(
+    mut container: Container,
+    data: Arc<dyn BlockDevice>,
+    file: Option<Arc<FileDevice>>,
+    passphrase: &Secret,
+    new: &command::LuksOpen,
+) -> Result<Open> {
+    if new.key_slot.is_some() || new.persistent {
+        return Err(Failure::usage(
+            "the container is in re-encryption: it has a slot for each of its two keys, and its header does \
+             not change; leave out --key-slot and --persistent",
+        ));
+    }
+    let keys = container.unlock_both(passphrase)?;
+    let mut flags = container.flags();
+    flags.read_only = new.read_only;
+    serve_as(&mut flags, &new.serving);
+    let on = Arc::clone(&data);
+    let mapping = Mapping::open_in_reencryption(&mut container, on, &keys, flags, &SystemRandom)?;
+    let (slot, key_len) = (keys.slot, keys.key_len());
+    let mut open = opened(&container, mapping, file.clone(), slot, key_len, new);
+    // To open it may have ended it.
+    if container.is_in_reencryption() {
+        // It has the lock already, which is given back when this is dropped.
+        open.lock = file.map(|file| file.lock(Duration::ZERO)).transpose()?;
+        open.reencryption = Some(paused(&container, &*data)?);
+    }
+    Ok(open)
+}
+
+/// How far a re-encryption is that does not go on now.
+pub(super) fn paused(
+    container: &Container,
+    data: &dyn BlockDevice,
+) -> luks::Result<MappingReencryption> {
+    let Progress { done, total } = container.reencryption_progress(data)?;
+    Ok(MappingReencryption {
+        done,
+        total,
+        running: false,
+        speed: None,
+        seconds_left: None,
+    })
+}
+
+fn opened(
+    container: &Container,
+    mapping: Mapping,
+    file: Option<Arc<FileDevice>>,
+    slot: u32,
+    key_len: usize,
+    new: &command::LuksOpen,
+) -> Open {
+    Open {
+        mapping: Arc::new(mapping),
+        kind: match container.version() {
+            luks::Version::V1 => "LUKS1",
+            luks::Version::V2 => "LUKS2",
+        },
+        device: new.device.display().to_string(),
+        header: new.header.as_ref().map(|path| path.display().to_string()),
+        uuid: Some(container.uuid().into()),
+        slot: Some(slot),
+        key_bits: key_len * 8,
+        on: Some((Arc::clone(container.device()), container.header_len())),
+        reencryption: None,
+        worker: None,
+        lock: None,
+        file,
+    }
+}
+
+pub(super) fn open_plain(
+    daemon: &Daemon,
+    new: &command::LuksOpen,
+    plain: &PlainMapping,
+    channel: &mut dyn Channel,
+) -> Result<Open> {
+    if new.persistent {
+        return Err(Failure::usage(
+            "a mapping without a header cannot store options; leave out --persistent",
+        ));
+    }
+    let (data, _) = daemon.device(&new.device, new)?;
+    let given = passphrase(new, channel)?;
+    let key = match new.with_key_file {
+        true if given.len() < plain.key_len => {
+            return Err(Failure::new(
+                FailureKind::NoKey,
+                format!(
+                    "the key file is shorter than a key of {} bits",
+                    plain.key_len * 8
+                ),
+            ));
+        }
+        true => Secret::from_slice(&given.expose()[..plain.key_len])?,
+        false => luks::plain_key(&given, &plain.hash, plain.key_len)?,
+    };
+    let settings = Plain {
+        cipher: plain.cipher.clone(),
+        offset: plain.offset,
+        len: plain.len,
+        skip: plain.skip,
+        sector_size: plain.sector_size,
+    };
+    let mut flags = Flags {
+        read_only: new.read_only,
+        ..Flags::default()
+    };
+    serve_as(&mut flags, &new.serving);
+    let mapping = Mapping::plain(&settings, data, &key, flags)?;
+    Ok(Open {
+        mapping: Arc::new(mapping),
+        kind: "PLAIN",
+        device: new.device.display().to_string(),
+        header: None,
+        uuid: None,
+        slot: None,
+        key_bits: key.len() * 8,
+        on: None,
+        reencryption: None,
+        worker: None,
+        lock: None,
+        file: None,
+    })
+}
+
+/// The flags of a header that stand for these options.
+fn persistent(serving: &MappingChange) -> Vec<Flag> {
+    let flags = [
+        (Flag::AllowDiscards, serving.allow_discards == Some(true)),
+        (Flag::NoReadWorkqueue, serving.read_workqueue == Some(false)),
+        (
+            Flag::NoWriteWorkqueue,
+            serving.write_workqueue == Some(false),
+        ),
+    ];
+    let given = flags.into_iter().filter(|(_, is_given)| *is_given);
+    given.map(|(flag, _)| flag).collect()
+}
+
+/// Changes what is said of how a mapping is served.
+pub(super) fn serve_as(flags: &mut Flags, change: &MappingChange) {
+    let set = |flag: &mut bool, to: Option<bool>| *flag = to.unwrap_or(*flag);
+    set(&mut flags.read_workqueue, change.read_workqueue);
+    set(&mut flags.write_workqueue, change.write_workqueue);
+    set(&mut flags.allow_discards, change.allow_discards);
+}
+
+impl Daemon {
+    /// A device for a new mapping; and the file, if the mapping owns one.
+    fn device(&self, path: &Path, new: &command::LuksOpen) -> Result<MappingDevice> {
+        let access = match new.read_only {
+            true => Access::ReadOnly,
+            false => Access::Exclusive,
+        };
+        if let (DeviceName::Path(path), Access::Exclusive) = (DeviceName::parse(path), access) {
+            let file = Arc::new(FileDevice::open(path, access)?);
+            return Ok((Arc::clone(&file) as _, Some(file)));
+        }
+        let user = format!("the mapping '{}'", new.name);
+        Ok((self.open(DeviceName::parse(path), access, &user)?, None))
+    }
+}
+
+/// A device, and the file behind it, which is locked.
+type MappingDevice = (Arc<dyn BlockDevice>, Option<Arc<FileDevice>>);
+
+/// What is in the key file, all of it, or what a person types. The caller reads the file: it may be a pipe,
+/// or one that the caller may not read.
+fn passphrase(new: &command::LuksOpen, channel: &mut dyn Channel) -> Result<Secret> {
+    passphrase_of(
+        &new.device.display().to_string(),
+        new.with_key_file,
+        channel,
+    )
+}
+
+/// As [`passphrase`], of this device.
+pub(crate) fn passphrase_of(
+    device: &str,
+    with_key_file: bool,
+    channel: &mut dyn Channel,
+) -> Result<Secret> {
+    let ask = Ask {
+        dataset: device.into(),
+        format: match with_key_file {
+            true => AskFormat::KeyFile,
+            false => AskFormat::Passphrase,
+        },
+        twice: false,
+        again: false,
+    };
+    channel.ask(ask)?.ok_or_else(|| {
+        Failure::new(
+            FailureKind::NoKey,
+            format!("the passphrase of {device} was not given"),
+        )
+    })
+}
