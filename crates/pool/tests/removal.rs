@@ -426,6 +426,50 @@ fn a_bad_copy_of_the_table_is_mended() {
     assert_eq!(read_pool(&pool), model);
 }
 
+/// What a replacement needs to have freed comes to an end, also if pages of the table can never be read.
+#[test]
+fn a_resilver_does_not_wait_for_ever_for_the_table() {
+    let devices = fault_devices(3, &FaultClock::new());
+    let pool = create_on(&devices[..2]);
+    let dataset = pool.open_dataset(1).unwrap();
+    let data = pool::ArrayKind::Data;
+    for slot in 0..300 {
+        put(&pool, &dataset, data, slot, slot).unwrap();
+    }
+    pool.commit().unwrap();
+    pool.remove_group(1, &origin()).unwrap();
+    remove(&pool);
+    drop(dataset);
+    export(pool);
+    let pool = open_on(&devices[..1]).unwrap();
+    let dataset = pool.open_dataset(1).unwrap();
+    let is_moved = |slot: &u64| {
+        let addr = dataset.get(data, *slot).unwrap().place.addr[0];
+        addr.segment().group() == 1
+    };
+    let moved: Vec<u64> = (0..300).filter(is_moved).collect();
+    assert!(!moved.is_empty());
+    for offset in pages_on(&devices[0]) {
+        devices[0].inject(Fault::BadBytes { offset, len: 4096 });
+    }
+    for slot in moved {
+        punch(&pool, &dataset, data, slot).unwrap();
+    }
+    pool.commit().unwrap();
+    pool.commit().unwrap();
+    assert_eq!(pool.space().freeing_waits, 1);
+    let old = pool.devices()[0].guid;
+    pool.attach_device(old, &new_member(&devices[2], 50), true, &origin())
+        .unwrap();
+    for _ in 0..20 {
+        let until = pool.now() + 70;
+        while pool.now() < until {}
+        resilver(&pool);
+    }
+    assert_eq!(pool.resilver_status().waits, None);
+    assert_eq!(pool.space().freeing_waits, 0);
+}
+
 /// Whatever is there instead of the table: what is read is right, or an error.
 #[test]
 fn a_table_that_is_lost_is_an_error_and_no_more() {
