@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{
-    BUSY, DAMAGED, Done, EXISTS, NOT_FOUND, OTHER, PROGRAM, TOO_NEW, USAGE, WRONG_KEY, has,
+    BUSY, DAMAGED, Done, EXISTS, NOT_FOUND, OTHER, PROGRAM, TOO_NEW, USAGE, WRONG_KEY, has, turn,
 };
 
 /// A guess costs nothing.
@@ -129,6 +129,7 @@ impl Disk {
 
 #[test]
 fn a_directory_is_locked_and_unlocked_by_both_programs() {
+    let _turn = turn();
     let Some(disk) = Disk::new() else { return };
     let (policy, protector) = disk.encrypted();
     let again = "fscrypt encrypt --name other {M}/dir";
@@ -160,6 +161,7 @@ fn a_directory_is_locked_and_unlocked_by_both_programs() {
 
 #[test]
 fn protectors_come_and_go() {
+    let _turn = turn();
     let Some(disk) = Disk::new() else { return };
     let (policy, first) = disk.encrypted();
     fs::write(disk.dir.path().join("key"), [3; 32]).expect("written");
@@ -212,6 +214,7 @@ fn protectors_come_and_go() {
 
 #[test]
 fn damaged_and_newer_metadata_are_told_apart() {
+    let _turn = turn();
     let Some(disk) = Disk::new() else { return };
     let (policy, _) = disk.encrypted();
     disk.ok("fscrypt lock {M}/dir", "");
@@ -269,6 +272,7 @@ fn recovery(dir: &Path) -> (String, String) {
 
 #[test]
 fn a_protector_elsewhere_comes_with_a_recovery_passphrase() {
+    let _turn = turn();
     let Some(disk) = Disk::with_root() else {
         return;
     };
@@ -327,6 +331,7 @@ fn a_protector_elsewhere_comes_with_a_recovery_passphrase() {
 
 #[test]
 fn a_directory_gets_a_recovery_passphrase_later() {
+    let _turn = turn();
     let Some(disk) = Disk::new() else { return };
     let (_, protector) = disk.encrypted();
     disk.refused("fscrypt recover {M}/dir", "another\n", WRONG_KEY, "wrong");
@@ -354,6 +359,7 @@ fn a_directory_gets_a_recovery_passphrase_later() {
 
 #[test]
 fn a_login_protector_is_on_the_root_file_system_and_belongs_to_its_user() {
+    let _turn = turn();
     let Some(disk) = Disk::with_root() else {
         return;
     };

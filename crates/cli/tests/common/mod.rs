@@ -467,3 +467,11 @@ pub fn damage_keyrings(file: &Path) -> usize {
     }
     count
 }
+
+/// Lets one test of a program run at a time: a program that another test starts holds the files that are open here until
+/// it runs, and a directory that is to be unmounted or locked is in use then.
+pub fn turn() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    TURN.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
