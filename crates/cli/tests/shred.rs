@@ -110,7 +110,7 @@ fn a_device_that_is_away_keeps_keys_and_so_nothing_is_destroyed() {
     let before = place.ok("pool history -i tank");
     let said = place.fails("destroy --shred -f tank/a", DEVICE);
     assert!(said.contains(b.to_str().unwrap()), "{said}");
-    has(&said, "is away");
+    has(&said, "is missing");
     assert_eq!(place.ok("pool history -i tank"), before);
     let pieces = wrapped(&place, "tank/a");
     place.ok(&format!("pool online tank {}", b.display()));

@@ -305,11 +305,7 @@ fn a_token_keeps_digits_and_passphrases() {
         for (object, format, reason) in [
             ("words", Format::Hex, "the token '' holds 28 characters"),
             ("short", Format::Passphrase, "too short"),
-            (
-                "twice",
-                Format::Passphrase,
-                "several of the data object 'twice'",
-            ),
+            ("twice", Format::Passphrase, "several data objects 'twice'"),
             ("none", Format::Passphrase, "no data object 'none'"),
         ] {
             let said = material(&format!("object={object}"), format)

@@ -54,7 +54,7 @@ impl TokenUri {
                 _ => {
                     return refuse(
                         "a pkcs11: URI has the attributes token, serial, manufacturer, model, object, id and \
-                         type only",
+                         type; after '?' module-path and pin-source only",
                     );
                 }
             }
