@@ -137,8 +137,8 @@ fn the_work_pauses_and_goes_on() {
     place.ok("luks close x");
 }
 
-/// Whoever may lock the file never finds a re-encryption there that could go on under the mapping: also between the
-/// command, which changes the header, and the daemon, which goes on, and where the command stops between them.
+/// A program that can lock the file never finds an incomplete re-encryption in it while the mapping is open. This includes
+/// the moment after the command has changed the header and before the daemon goes on, and a command that stops there.
 #[test]
 fn no_other_program_finds_a_container_in_reencryption_that_is_open() {
     let place = Place::new();

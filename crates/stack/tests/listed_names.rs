@@ -140,3 +140,26 @@ fn keys_change_what_is_known() {
     assert!(fs.lookup(ROOT, b"file").is_ok());
     refused(fs.lookup(ROOT, stored), Error::NotFound);
 }
+
+/// A known name whose entry cannot be opened is not free: a second entry would get the same name.
+#[test]
+fn an_error_of_a_known_name_is_not_taken_for_its_absence() {
+    let lower = tempfile::tempdir().expect("a directory");
+    let fs = view(lower.path(), true);
+    mkdir(&fs, ROOT, "dir").expect("made");
+    fs.lookup(ROOT, b"dir").expect("found");
+    let entry = std::fs::read_dir(lower.path()).expect("listed").next();
+    let entry = entry.expect("one").expect("an entry").path();
+    // What is mounted there is not entered.
+    let flags = rustix::mount::MountFlags::empty();
+    if let Err(error) = rustix::mount::mount("tmpfs", &entry, "tmpfs", flags, None) {
+        return eprintln!("skipped: nothing can be mounted here: {error}");
+    }
+    let (found, made) = (fs.lookup(ROOT, b"dir"), mkdir(&fs, ROOT, "dir"));
+    rustix::mount::unmount(&entry, rustix::mount::UnmountFlags::DETACH).expect("unmounted");
+    refused(found, Error::CrossDevice);
+    refused(made, Error::CrossDevice);
+    assert!(fs.lookup(ROOT, b"dir").is_ok());
+    let entries = std::fs::read_dir(lower.path()).expect("listed");
+    assert_eq!(entries.count(), 1);
+}
