@@ -6,14 +6,22 @@ use std::sync::Arc;
 
 use block::fault::{Fault, FaultClock, FaultDevice};
 use common::*;
-use pool::{ArrayKind, DeviceState, OpenDataset, Place, Pool, ScrubPhase};
+use pool::{ArrayKind, DeviceState, Finding, OpenDataset, Place, Pool, ScrubPhase};
+use zerocopy::FromBytes;
 
 const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
 
+/// Where the copies of a place are on the first device.
+fn offsets_of(place: &Place) -> impl Iterator<Item = u64> {
+    let offset = |addr: pool::Addr| {
+        HEADER + (u64::from(addr.segment().index()) << 20) + u64::from(addr.offset())
+    };
+    place.copies().map(offset)
+}
+
 /// Reads of all copies of a place fail.
 fn fail_reads(device: &FaultDevice, place: &Place) {
-    for addr in place.copies() {
-        let offset = HEADER + (u64::from(addr.segment().index()) << 20) + u64::from(addr.offset());
+    for offset in offsets_of(place) {
         device.inject(Fault::BadBytes { offset, len: 4096 });
     }
 }
@@ -107,6 +115,52 @@ fn one_job_that_waits_does_not_hold_up_others() {
     settle(&pool);
     assert_eq!(pool.space().freeing_waits, 1);
     assert!(pool.space().free > free + (1 << 20));
+}
+
+/// The child with this number of the root of the records of a dataset.
+fn node_of(pool: &Pool, device: &FaultDevice, id: u64, child: usize) -> Place {
+    let root = offsets_of(&root_of(pool, id)).next().unwrap() as usize;
+    let bytes = device.to_bytes();
+    Place::read_from_bytes(&bytes[root + child * 128..][..64]).unwrap()
+}
+
+#[test]
+fn a_lost_node_costs_only_the_space_below_it() {
+    let devices = fault_devices(2, &FaultClock::new());
+    let (pool, id) = with_dataset(&devices[..1]);
+    let dataset = pool.open_dataset(id).unwrap();
+    let size = |slot| {
+        let record = dataset.get(ArrayKind::Data, slot).unwrap();
+        record.place.allocated() / 4096
+    };
+    let below: u64 = (96..128).chain(160..192).map(size).sum();
+    drop(dataset);
+    export(pool);
+    let pool = open_on(&devices[..1]).unwrap();
+    let damaged = node_of(&pool, &devices[0], id, 3);
+    let unreadable = node_of(&pool, &devices[0], id, 5);
+    for offset in offsets_of(&damaged) {
+        devices[0].flip(offset, 1);
+    }
+    fail_reads(&devices[0], &unreadable);
+    destroy(&pool, "tank/a");
+    settle(&pool);
+    assert_eq!(pool.space().freeing_waits, 1);
+    // A resilver cannot wait for ever.
+    let old = pool.devices()[0].guid;
+    pool.attach_device(old, &new_member(&devices[1], 50), true, &origin())
+        .unwrap();
+    for _ in 0..20 {
+        wait(&pool, 70);
+        resilver(&pool);
+    }
+    assert_eq!(pool.space().freeing_waits, 0);
+    let found = pool.check().unwrap().findings;
+    let leaked = found.iter().map(|finding| match finding {
+        Finding::Leaked { units, .. } => *units as u64,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(leaked.sum::<u64>(), below);
 }
 
 #[test]

@@ -5,14 +5,18 @@
 //! stores how far the job is. So after a power cut nothing leaks, and nothing is freed twice.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use crate::engine::deadlist;
+use crate::engine::deadlist::{self, DeadEntry};
 use crate::engine::table::DatasetTable;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::extent::Class;
 use crate::format::free_job::{FreeJob, ToFree};
+use crate::format::node::Node;
 use crate::format::pointer::{Place, RecordPtr};
 use crate::storage::array::{Overlay, walk};
+use crate::storage::nodes::Nodes;
+use crate::storage::reader::PoolReader;
 use crate::storage::writer::txg::TxgWriter;
 
 /// One commit frees about this many records and nodes.
@@ -21,10 +25,64 @@ const STEP: usize = 16_384;
 /// How a job frees a place.
 type Free = fn(&TxgWriter<'_>, &Place);
 
+/// Reads for a job. A node or list that is lost counts as empty: what it names is unknown, and what is beside it is not.
+struct PastLosses<'a> {
+    disk: &'a PoolReader,
+    /// What a device fails to read counts as lost too.
+    gives_up: bool,
+}
+
+impl PastLosses<'_> {
+    fn is_lost(&self, error: &Error) -> bool {
+        match error.may_pass() {
+            true => self.gives_up,
+            false => error.is_loss(),
+        }
+    }
+
+    /// The dead records that a piece of a list names.
+    fn dead(&self, ptr: &RecordPtr) -> Result<Vec<DeadEntry>> {
+        let read = self.disk.clear_record(ptr);
+        self.past(
+            read.and_then(|bytes| deadlist::decode_chunk(&bytes)),
+            Vec::new,
+        )
+    }
+
+    fn past<T>(&self, read: Result<T>, empty: impl FnOnce() -> T) -> Result<T> {
+        match read {
+            Err(error) if self.is_lost(&error) => {
+                tracing::error!(%error, "a node of a destroyed dataset cannot be read; the space that it names stays allocated as long as the pool exists");
+                Ok(empty())
+            }
+            read => read,
+        }
+    }
+}
+
+impl Nodes for PastLosses<'_> {
+    fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
+        self.past(self.disk.node(ptr, level, slot), || Arc::new(Node::empty()))
+    }
+
+    fn units(&self) -> u64 {
+        self.disk.units()
+    }
+
+    fn clear_record(&self, ptr: &RecordPtr) -> Result<Vec<u8>> {
+        self.disk.clear_record(ptr)
+    }
+}
+
 impl FreeJob {
     /// Frees up to `budget` records and nodes, with `free`. True if the job is done.
-    fn step(&mut self, commit: &TxgWriter<'_>, free: Free, budget: &mut usize) -> Result<bool> {
-        let disk = &commit.core.disk;
+    fn step(
+        &mut self,
+        commit: &TxgWriter<'_>,
+        disk: &PastLosses<'_>,
+        free: Free,
+        budget: &mut usize,
+    ) -> Result<bool> {
         let min_birth = match self.what {
             ToFree::Tree { min_birth } => min_birth,
             ToFree::DeadRecords | ToFree::ListOnly => 0,
@@ -39,7 +97,7 @@ impl FreeJob {
             };
             *budget = budget.saturating_sub(1);
             if ptr.level() == 0 && what == ToFree::DeadRecords {
-                for dead in deadlist::decode_chunk(&disk.clear_record(ptr)?)? {
+                for dead in disk.dead(ptr)? {
                     free(commit, &dead.place());
                     *budget = budget.saturating_sub(1);
                 }
@@ -83,12 +141,16 @@ pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
         if gives_up {
             commit.set_gives_up();
         }
+        let disk = PastLosses {
+            disk: &commit.core.disk,
+            gives_up,
+        };
         while budget > 0 {
             let Some(mut job) = state.async_free.remove(&slot) else {
                 break;
             };
             let mark = commit.mark();
-            match job.step(commit, free, &mut budget) {
+            match job.step(commit, &disk, free, &mut budget) {
                 Err(error) if error.may_pass() && !gives_up => {
                     commit.undo_since(&mark);
                     tracing::warn!(%error, "a device stops freeing a destroyed dataset; it is tried again");
@@ -101,9 +163,9 @@ pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
                 }
                 Ok(true) => {}
                 Err(error) => {
-                    // Without the node, the records below it are unknown. Only their space is lost.
+                    // Its nodes contradict each other. Only space is lost.
                     commit.undo_since(&mark);
-                    tracing::error!(%error, "a node that cannot be read stops freeing a destroyed dataset; what is not freed of that dataset yet stays allocated as long as the pool exists");
+                    tracing::error!(%error, "a destroyed dataset cannot be freed; what is not freed of that dataset yet stays allocated as long as the pool exists");
                 }
             }
             match (gives_up, state.async_free.contains_key(&slot)) {
