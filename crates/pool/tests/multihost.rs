@@ -196,6 +196,31 @@ fn without_heartbeats_nothing_is_acknowledged_after_the_time() {
 }
 
 #[test]
+fn nothing_is_repaired_after_the_time() {
+    let a = Machine::new(1, "a");
+    let (shared, pool) = Shared::new(&a);
+    set(&pool, "on");
+    let table = pool.superblock().datasets;
+    let damage = || {
+        let addr = table.place.copies().next().unwrap();
+        let offset = u64::from(addr.segment().index()) << 20;
+        let header = (65 * 4096_u64).next_multiple_of(64 << 10);
+        shared.0[0].flip(header + offset + u64::from(addr.offset()), 1);
+    };
+    damage();
+    pool.scrub_start().unwrap();
+    while pool.scrub_step(u64::MAX).unwrap() {}
+    assert_eq!(pool.scrub_status().repaired, 1);
+    damage();
+    pool.scrub_start().unwrap();
+    a.pass(Duration::from_secs(10));
+    let before = shared.0[0].to_bytes();
+    while let Ok(true) = pool.scrub_step(u64::MAX) {}
+    assert!(shared.0[0].to_bytes() == before, "it was repaired");
+    assert!(pool.suspended().unwrap().contains("for 10 s"));
+}
+
+#[test]
 fn another_host_that_did_not_wait_is_noticed_after_a_pause() {
     let (a, b) = (Machine::new(1, "a"), Machine::new(2, "b"));
     let (shared, pool) = Shared::new(&a);

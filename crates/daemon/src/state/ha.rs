@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use iscsi::{LogicalUnit, Target};
 use parking_lot::Mutex;
+use protocol::ha_file::Refused;
 
 use crate::state::exports::chap::ChapSources;
 use crate::state::exports::listen::Place;
@@ -33,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) units: BTreeMap<u64, PlannedUnit>,
     /// The targets, by name.
     pub(crate) targets: BTreeMap<String, PlannedTarget>,
+    /// Volumes that the file lists and that the pool does not have.
+    pub(crate) missing: Vec<Refused>,
     /// Volumes for which there is no number.
     pub(crate) unnumbered: Vec<String>,
 }
@@ -40,6 +43,8 @@ pub(crate) struct Plan {
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedUnit {
+    /// That the volume has in its pool.
+    pub(crate) id: u64,
     pub(crate) name: String,
     pub(crate) lun: u16,
     /// Whether the number is not remembered yet.

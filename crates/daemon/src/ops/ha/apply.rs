@@ -11,6 +11,7 @@ use iscsi::{Access, Chap, LogicalUnit, Target, View};
 use pool::DatasetKind;
 use protocol::api::{FailureKind, HaReport, HaTargetRow, HaUnitRow};
 use protocol::device_name::DeviceName;
+use protocol::ha_file::Refused;
 
 use super::plan::{LUN_PROPERTY, Volume, plan, warnings};
 use crate::failure::{Failure, Result};
@@ -73,6 +74,9 @@ impl Daemon {
     pub(crate) fn verify_ha(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
         let active = self.pool(name)?;
         let (plan, _) = self.ha_plan(&active)?;
+        if let Some(missing) = plan.missing.first() {
+            return Err(refused_file(&active, plan.file, missing));
+        }
         self.refuse_taken(active.pool.guid(), &plan)?;
         for warning in warnings(&plan) {
             context.channel.notice(warning);
@@ -152,13 +156,14 @@ impl Daemon {
         let listed = active.pool.list(active.pool.top()?.id)?.into_iter();
         let volumes = listed.filter(|it| it.entry.kind == DatasetKind::Volume);
         let volumes = volumes.map(|it| Volume {
+            id: it.entry.id,
             guid: it.entry.guid,
             name: it.name,
             remembered: it.entry.props.get(LUN_PROPERTY).cloned(),
         });
-        let (pool, volumes) = (active.pool.name(), volumes.collect::<Vec<_>>());
-        let mut plan = plan(&pool, &found.file, &volumes)
-            .map_err(|refused| Failure::usage(format!("{} of '{pool}', {refused}", found.name)))?;
+        let volumes: Vec<Volume> = volumes.collect();
+        let mut plan = plan(&active.pool.name(), &found.file, &volumes)
+            .map_err(|refused| refused_file(active, found.name, &refused))?;
         plan.file = found.name;
         let mut secrets = Secrets::new();
         for (name, target) in &plan.targets {
@@ -207,7 +212,7 @@ impl Daemon {
         for (name, planned) in &plan.targets {
             shown.insert(name, views(&plan, planned, &unit)?);
         }
-        self.remember_luns(active, &plan, context)?;
+        remember_luns(active, &plan)?;
         let mut made: BTreeMap<String, Arc<Target>> = BTreeMap::new();
         for (name, planned) in &plan.targets {
             if serving.targets.contains_key(name) {
@@ -289,22 +294,6 @@ impl Daemon {
             false,
             Some(keeper),
         )?)
-    }
-
-    /// Keeps the numbers of units that are served, in the pool.
-    fn remember_luns(
-        &self,
-        active: &ActivePool,
-        plan: &Plan,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        let is_new = |unit: &&PlannedUnit| unit.is_new && unit.refused.is_none();
-        for unit in plan.units.values().filter(is_new) {
-            let set = [(LUN_PROPERTY.to_owned(), Some(unit.lun.to_string()))];
-            let names = [unit.name.clone()];
-            active.pool.set_props(&names, &set, &context.origin())?;
-        }
-        Ok(())
     }
 
     /// Opens the units of all pools that could not be opened so far.
@@ -413,6 +402,25 @@ impl Daemon {
         let mut servers = self.exported.servers.lock();
         servers.retain(|place, it| !matches!(place, Place::Iscsi(_)) || !it.offers.is_empty());
     }
+}
+
+/// Keeps the numbers of units that are served, in the pool. By id: another volume may have the name by now.
+fn remember_luns(active: &ActivePool, plan: &Plan) -> Result<()> {
+    let is_new = |unit: &&PlannedUnit| unit.is_new && unit.refused.is_none();
+    for unit in plan.units.values().filter(is_new) {
+        let lun = Some(unit.lun.to_string());
+        let kept = active.pool.keep_prop(unit.id, LUN_PROPERTY, lun);
+        // One that waits may be gone by now.
+        if active.pool.entry(unit.id).is_ok() {
+            kept?;
+        }
+    }
+    Ok(())
+}
+
+/// A line of a file that cannot be followed.
+fn refused_file(active: &ActivePool, file: &str, refused: &Refused) -> Failure {
+    Failure::usage(format!("{file} of '{}', {refused}", active.pool.name()))
 }
 
 impl Plan {

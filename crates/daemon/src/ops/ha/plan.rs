@@ -19,6 +19,7 @@ const ANYWHERE: &str = "[::]:3260";
 
 /// A volume of the pool.
 pub(super) struct Volume {
+    pub(super) id: u64,
     pub(super) guid: u64,
     pub(super) name: String,
     /// The number that it had when it was served last.
@@ -27,8 +28,9 @@ pub(super) struct Volume {
 
 /// What a pool of this name is to serve.
 pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan, Refused> {
-    let chosen = choose(file, volumes)?;
+    let (chosen, missing) = choose(file, volumes);
     let mut plan = number(&chosen);
+    plan.missing = missing;
     let mut left = VIEWS_MAX;
     for target in &file.targets {
         let name = target.iscsi_name(pool);
@@ -46,18 +48,23 @@ pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan
     Ok(plan)
 }
 
-fn choose<'a>(file: &HaFile, volumes: &'a [Volume]) -> Result<Vec<&'a Volume>, Refused> {
+/// The volumes that a file chooses, and what it lists that is none.
+fn choose<'a>(file: &HaFile, volumes: &'a [Volume]) -> (Vec<&'a Volume>, Vec<Refused>) {
     let Some(listed) = &file.logical_units else {
-        return Ok(volumes.iter().collect());
+        return (volumes.iter().collect(), Vec::new());
     };
     let by_name: BTreeMap<&str, &Volume> = volumes.iter().map(|it| (&*it.name, it)).collect();
-    let find = |(line, name): &(usize, String)| {
-        by_name.get(&**name).copied().ok_or_else(|| {
-            let what = format!("the pool has no volume '{name}'");
-            Refused::new(*line, "logical_units", what)
-        })
-    };
-    listed.iter().map(find).collect()
+    let (mut chosen, mut missing) = (Vec::new(), Vec::new());
+    for (line, name) in listed {
+        match by_name.get(&**name) {
+            Some(volume) => chosen.push(*volume),
+            None => {
+                let what = format!("the pool has no volume '{name}'");
+                missing.push(Refused::new(*line, "logical_units", what));
+            }
+        }
+    }
+    (chosen, missing)
 }
 
 /// Gives each unit its number: that in its name, or that it has had, or the lowest that is free.
@@ -88,6 +95,7 @@ fn number(volumes: &[&Volume]) -> Plan {
 
 fn unit(volume: &Volume, lun: u16, is_new: bool) -> PlannedUnit {
     PlannedUnit {
+        id: volume.id,
         name: volume.name.clone(),
         lun,
         is_new,
@@ -237,7 +245,7 @@ pub(super) fn warnings(plan: &Plan) -> Vec<String> {
     };
     let open = plan.targets.iter().filter(|(_, target)| is_open(target));
     let open: Vec<&str> = open.map(|(name, _)| name.as_str()).collect();
-    let mut all = Vec::new();
+    let mut all: Vec<String> = plan.missing.iter().map(Refused::to_string).collect();
     if !plan.unnumbered.is_empty() {
         all.push(format!(
             "there is no number left for {}",
@@ -269,6 +277,7 @@ mod tests {
 
     fn volumes(names: &[(&str, Option<&str>)]) -> Vec<Volume> {
         let volume = |(guid, (name, lun)): (u64, &(&str, Option<&str>))| Volume {
+            id: guid,
             guid,
             name: (*name).into(),
             remembered: lun.map(Into::into),
@@ -378,6 +387,17 @@ mod tests {
     }
 
     #[test]
+    fn a_volume_that_is_missing_keeps_back_no_other() {
+        let names = [("tank/a", None), ("tank/b", None)];
+        let plan = planned("\nlogical_units = [\"tank/x\", \"tank/b\"]", &names).unwrap();
+        assert_eq!(luns(&plan), [("tank/b", 0, true)]);
+        assert_eq!(
+            warnings(&plan)[0],
+            "line 2: logical_units: the pool has no volume 'tank/x'"
+        );
+    }
+
+    #[test]
     fn a_number_that_is_none_is_not_followed() {
         let names = [
             ("tank/a:16384", None),
@@ -408,8 +428,6 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_followed_is_refused() {
-        let (line, noun, _) = error("\nlogical_units = [\"tank/x\"]", &[("tank/a", None)]);
-        assert_eq!((line, &*noun), (2, "logical_units"));
         let typed = "targets = [\"t\"]\nt_chap = [\"web=prompt\"]";
         let (line, noun, _) = error(typed, &[]);
         assert_eq!((line, &*noun), (1, "t_chap"));

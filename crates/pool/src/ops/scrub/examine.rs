@@ -405,6 +405,7 @@ impl Step<'_> {
         }
         // What is in the tree of the last commit stays where it is until the next one is done.
         let _committing = engine.lock_commits();
+        engine.check_lease()?;
         if !current()? {
             return Ok(Some(0));
         }
