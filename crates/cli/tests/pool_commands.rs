@@ -470,3 +470,88 @@ fn free_space_goes_back_to_the_devices() {
     let after = on_disk(&file);
     assert!(after < before + (4 << 20), "{before} {filled} {after}");
 }
+
+#[test]
+fn what_would_be_added_is_told() {
+    let place = mirrored();
+    for name in ["c", "d", "l", "k", "t"] {
+        let size = if name == "t" { 1 << 20 } else { 64 << 20 };
+        let file = fs::File::create(place.path(name)).unwrap();
+        file.set_len(size).unwrap();
+    }
+    let before = place.ok("pool status tank");
+    let would = place.ok("pool add -n tank mirror {DIR}/c {DIR}/d log {DIR}/l cache {DIR}/k");
+    let path = |name: &str| place.arg(name);
+    assert_eq!(
+        would,
+        format!(
+            "would update 'tank' to the following configuration:\n\n\ttank\n\t  mirror\n\t    {}\n\t    {}\n\
+             \t  mirror\n\t    {}\n\t    {}\n\tlogs\n\t  {}\n\tcache\n\t  {}\n\tspares\n\t  {}\n",
+            path("a"),
+            path("b"),
+            path("c"),
+            path("d"),
+            path("l"),
+            path("k"),
+            path("s")
+        )
+    );
+    assert_eq!(place.ok("pool status tank"), before);
+    // It refuses what the command itself would refuse.
+    place.fails("pool add -n tank {DIR}/c", USAGE);
+    place.fails("pool add -n tank spare {DIR}/t", USAGE);
+    place.fails("pool add -n tank log {DIR}/t", USAGE);
+    place.fails("pool add -n tank cache {DIR}/nowhere", NOT_FOUND);
+    fs::write(place.path("d"), [1; 1 << 20]).unwrap();
+    place.fails("pool add -n tank mirror {DIR}/c {DIR}/d", EXISTS);
+    assert_eq!(place.ok("pool status tank"), before);
+}
+
+#[test]
+fn a_pool_has_another_name_until_its_export() {
+    let place = Place::new();
+    place.ok("pool create -s 64M -N -R {DIR}/root -t now tank {DIR}/a");
+    assert_eq!(place.ok("pool list -H -o name"), "now\n");
+    assert_eq!(place.ok("list -H -o name"), "now\n");
+    has(
+        &place.ok("get -H -o value mountpoint now"),
+        &place.arg("root"),
+    );
+    place.ok("create now/files");
+    place.ok("snapshot now/files@s");
+    place.fails("pool status tank", NOT_FOUND);
+    has(&place.ok("pool history now"), "-t now");
+    place.ok("pool export now");
+    has(&place.ok("pool import -d {DIR}"), "   pool: tank\n");
+    place.ok("pool import -N -d {DIR} -t tank other");
+    assert_eq!(place.ok("list -H -o name -t snapshot"), "other/files@s\n");
+    // A name on the devices changes beside it.
+    place.ok("rename other/files other/moved");
+    place.ok("pool export other");
+    place.ok("pool import -N -d {DIR} -o readonly=on -t tank looked");
+    place.ok("list looked/moved");
+    place.ok("pool export looked");
+    place.ok("pool import -N -d {DIR} tank");
+    place.ok("list tank/moved");
+    assert_eq!(place.run(&words("pool import -t tank")).code, USAGE);
+}
+
+#[test]
+fn reports_have_the_time_before_them() {
+    let place = Place::new();
+    place.pool("tank");
+    let seconds = |line: &str| {
+        let out = place.ok(line);
+        out.lines().next().unwrap().parse::<u64>().unwrap()
+    };
+    for command in ["pool list -T u", "pool status -T u", "pool iostat -T u"] {
+        assert!(seconds(command) > 1_700_000_000, "{command}");
+    }
+    assert!(seconds("pool wait -T u tank 1") > 1_700_000_000);
+    let dated = place.ok("pool list -T d 0.01 2");
+    assert_eq!(dated.matches("NAME").count(), 2);
+    let first = dated.lines().next().unwrap();
+    assert_eq!(first.split_whitespace().count(), 5, "{first}");
+    place.fails("--json pool list -T u", USAGE);
+    assert_eq!(place.run(&words("pool list -T x")).code, USAGE);
+}

@@ -179,6 +179,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
         search: search.to_vec(),
         pool: None,
         new_name: None,
+        temporary_name: false,
         temporary: false,
         read_only: false,
         force: false,

@@ -51,6 +51,8 @@ pub(crate) fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<A
         props: vec![("mountpoint".into(), "none".into())],
         no_mount: true,
         dry_run: false,
+        altroot: None,
+        temporary_name: None,
     };
     command(|context| daemon.create_pool(&new, context)).unwrap();
     daemon.pool(name).unwrap()
@@ -320,6 +322,7 @@ fn the_host_that_used_a_pool_last_is_named() {
             search: vec![path.clone()],
             pool: Some("tank".into()),
             new_name: None,
+            temporary_name: false,
             temporary: false,
             read_only: false,
             force,
@@ -358,6 +361,7 @@ fn what_was_not_to_be_written_comes_back_so() {
         search: vec![dir.path().join("tank")],
         pool: None,
         new_name: None,
+        temporary_name: false,
         temporary: false,
         read_only: true,
         force: false,
@@ -386,6 +390,7 @@ fn a_pool_that_is_not_remembered_does_not_come_back() {
         search: vec![dir.path().join("tank")],
         pool: None,
         new_name: None,
+        temporary_name: false,
         temporary: true,
         read_only: false,
         force: false,

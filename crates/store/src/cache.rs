@@ -41,10 +41,7 @@ impl CacheRange {
     /// # Errors
     /// [`Error::InUse`] if it holds something and `force` is not set; [`Error::TooSmall`].
     pub fn create(new: &NewMember, pool_guid: u64) -> Result<CacheRange> {
-        if !new.force {
-            refuse_contents(new.device.as_ref())?;
-        }
-        let range = CacheRange::of(&new.device)?;
+        let range = CacheRange::plan(new)?;
         // Whatever the device was before, it is not any more: labels of pools are at both ends.
         let size = new.device.size() / u64::from(UNIT) * u64::from(UNIT);
         new.device
@@ -54,6 +51,21 @@ impl CacheRange {
         new.device.write_at(0, &[IoSlice::new(&label[..])])?;
         new.device.flush()?;
         Ok(range)
+    }
+
+    /// Says whether [`CacheRange::create`] would refuse a device. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`CacheRange::create`].
+    pub fn check(new: &NewMember) -> Result<()> {
+        CacheRange::plan(new).map(drop)
+    }
+
+    fn plan(new: &NewMember) -> Result<CacheRange> {
+        if !new.force {
+            refuse_contents(new.device.as_ref())?;
+        }
+        CacheRange::of(&new.device)
     }
 
     /// Takes back a device that was labelled before.

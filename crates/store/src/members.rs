@@ -120,17 +120,49 @@ impl Store {
         parity: usize,
         segments_max: u32,
     ) -> Result<u16> {
-        for new in devices.iter().filter(|new| !new.force) {
-            refuse_contents(new.device.as_ref())?;
-        }
         let number = self.groups.now().groups.len();
-        let members = self
-            .template()
-            .group(devices, number, parity, segments_max)?;
+        let members = self.plan_group(devices, parity, segments_max)?;
         members.iter().try_for_each(|member| prepare(member))?;
         self.groups
             .change(|layout| layout.groups.push(Group::new(members)));
         Ok(number as u16)
+    }
+
+    /// Says whether [`Store::add_group`] would refuse these devices. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Store::add_group`].
+    pub fn check_group(
+        &self,
+        devices: &[NewMember],
+        parity: usize,
+        segments_max: u32,
+    ) -> Result<()> {
+        self.plan_group(devices, parity, segments_max).map(drop)
+    }
+
+    /// Says whether [`Store::join`] would refuse this spare. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Store::join`].
+    pub fn check_spare(&self, new: &NewMember) -> Result<()> {
+        if !new.force {
+            refuse_contents(new.device.as_ref())?;
+        }
+        self.template().segments(new).map(drop)
+    }
+
+    fn plan_group(
+        &self,
+        devices: &[NewMember],
+        parity: usize,
+        segments_max: u32,
+    ) -> Result<Vec<Arc<Member>>> {
+        for new in devices.iter().filter(|new| !new.force) {
+            refuse_contents(new.device.as_ref())?;
+        }
+        let number = self.groups.now().groups.len();
+        self.template().group(devices, number, parity, segments_max)
     }
 
     /// Makes a spare a member of a group, to hold this column of it, which is to be resilvered.

@@ -1,6 +1,6 @@
 //! Values in arguments: sizes and properties.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 pub(crate) use protocol::sizes::parse as size;
 
 use crate::show::properties;
@@ -66,4 +66,23 @@ pub(crate) struct HashCost {
     /// together; for root, for key slots that are yours
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=4 << 10))]
     pub(crate) hash_memory: Option<u64>,
+}
+
+/// The time before each report of a command that makes several.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    /// Print the time before each report: `u` in seconds since 1970, `d` as a date
+    #[arg(short = 'T', value_name = "u|d", hide_possible_values = true)]
+    pub(crate) stamp: Option<StampForm>,
+}
+
+/// How a time is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StampForm {
+    /// Seconds since 1970.
+    #[value(name = "u")]
+    Seconds,
+    /// A date with the time of day.
+    #[value(name = "d")]
+    Date,
 }

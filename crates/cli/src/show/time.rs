@@ -1,5 +1,7 @@
 //! Times, in the time zone of the user.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -22,6 +24,12 @@ pub(crate) fn history(seconds: u64) -> String {
 pub(crate) fn of_day() -> String {
     let now = Timestamp::now().to_zoned(TimeZone::system());
     now.strftime("%H:%M:%S").to_string()
+}
+
+/// The time now, in seconds since 1970.
+pub(crate) fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |time| time.as_secs())
 }
 
 fn format(seconds: u64, pattern: &str) -> String {

@@ -63,7 +63,11 @@ impl ActivePool {
             return done;
         }
         match change {
-            DeviceChange::Add { devices, force } => self.add(daemon, devices, *force, context),
+            DeviceChange::Add {
+                devices,
+                force,
+                dry_run,
+            } => self.add(daemon, devices, (*force, *dry_run), context),
             DeviceChange::Attach { device, new, force } => {
                 let beside = find(pool, device)?;
                 let new = self.new_member(daemon, new, *force)?;
@@ -144,7 +148,7 @@ impl ActivePool {
         &self,
         daemon: &Daemon,
         new: &PoolDevices,
-        force: bool,
+        (force, dry_run): (bool, bool),
         context: &mut Context<'_>,
     ) -> Result<()> {
         if !force {
@@ -165,6 +169,19 @@ impl ActivePool {
         let logs = logs?;
         let caches = open(&new.caches)?;
         let spares = open(&new.spares)?;
+        if dry_run {
+            for (group, parity) in &groups {
+                self.pool.check_group(group, *parity)?;
+            }
+            for group in &logs {
+                self.pool.check_logs(group)?;
+            }
+            self.pool.check_caches(&caches)?;
+            for spare in &spares {
+                self.pool.check_spare(spare)?;
+            }
+            return Ok(());
+        }
         let origin = context.origin();
         let in_groups = groups.iter().flat_map(|(group, _)| group);
         let joining = in_groups.chain(logs.iter().flatten()).chain(&spares);

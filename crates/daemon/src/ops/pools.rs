@@ -39,8 +39,9 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         pool::check_pool_name(&new.pool)?;
-        if self.pool(&new.pool).is_ok() {
-            return Err(already_imported(&new.pool));
+        let name = new.temporary_name.as_ref().unwrap_or(&new.pool);
+        if self.pool(name).is_ok() {
+            return Err(already_imported(name));
         }
         if new
             .devices
@@ -66,8 +67,8 @@ impl Daemon {
         }
         let plan = DatasetSpec::new(0, &new.pool, &new.props, context.channel)?;
         // Another command may have been faster while a key was asked for.
-        if self.pool(&new.pool).is_ok() {
-            return Err(already_imported(&new.pool));
+        if self.pool(name).is_ok() {
+            return Err(already_imported(name));
         }
         let (top, key) = plan.carry_out(None, &new.pool)?;
         let made = MadeFiles::default();
@@ -86,22 +87,31 @@ impl Daemon {
         pool.record(&context.origin())?;
         pool.claim(this_host())?;
         pool.beat()?;
+        if let Some(name) = &new.temporary_name {
+            pool.name_temporarily(name)?;
+        }
         store.commit_labels()?;
         made.keep();
-        let active = ActivePool::new(pool, &self.accepted, &self.wakeup, &self.events, None);
+        let active = ActivePool::new(
+            pool,
+            &self.accepted,
+            &self.wakeup,
+            &self.events,
+            new.altroot.clone(),
+        );
+        self.set_remembered(active.pool.guid(), new.temporary_name.is_none());
         let entry = active.pool.top()?;
         if let Some(key) = key {
             active.keys.lock().insert(entry.id, key);
             active.accept_as_set(entry.id);
         }
         self.take_in(&active)?;
-        self.events
-            .add("pool_create", &new.pool, "the pool was created");
+        self.events.add("pool_create", name, "the pool was created");
         if !new.no_mount {
             let _admin = active.lock()?;
             let failures = self.offer_datasets(&active, &[entry], context.caller());
             let created = |failure: Failure| {
-                failure.context(format_args!("'{}' was created, but not mounted", new.pool))
+                failure.context(format_args!("'{name}' was created, but not mounted"))
             };
             first_of(failures.into_iter().map(created).collect(), context)?;
         }
@@ -217,10 +227,10 @@ impl Daemon {
             failure.message += "; import the pool by its guid under a new name";
             failure
         })?;
-        if import.read_only && import.new_name.is_some() {
+        if import.read_only && import.new_name.is_some() && !import.temporary_name {
             return Err(Failure::usage(
-                "a new name is written to the devices; import the pool without readonly=on, or under its \
-                 present name",
+                "a new name is written to the devices; import the pool without readonly=on, or use -t for a \
+                 name that is not written",
             ));
         }
         self.refuse_impostor(name, candidate, import)?;
@@ -245,11 +255,14 @@ impl Daemon {
         if !import.read_only {
             pool.claim(this_host())?;
             pool.beat()?;
-            if import.new_name.is_some() {
+            if import.new_name.is_some() && !import.temporary_name {
                 pool.rename_pool(name, &context.origin())?;
             } else {
                 pool.record(&context.origin())?;
             }
+        }
+        if import.temporary_name {
+            pool.name_temporarily(name)?;
         }
         let active = ActivePool::new(
             pool,
@@ -346,6 +359,7 @@ impl Daemon {
             search: known.paths(),
             pool: Some(name.to_owned()),
             new_name: None,
+            temporary_name: false,
             temporary: false,
             read_only: known.read_only,
             force: false,

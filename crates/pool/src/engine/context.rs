@@ -123,7 +123,7 @@ impl Context {
     fn end_changes(&self, error: Error, until: Until) -> Error {
         if self.suspension.begin(&error, until) {
             // The committing thread may still hold this lock.
-            let name = self.state.try_read().map(|state| state.root.name());
+            let name = self.state.try_read().map(|state| state.pool_name());
             tracing::error!(%error, pool = name, "the pool is suspended; {until}");
         }
         error
@@ -150,7 +150,7 @@ impl Context {
         match self.heart.lapsed(|| self.env.lease_clock()) {
             None => Ok(()),
             Some(since) => {
-                let name = self.state.try_read().map(|state| state.root.name());
+                let name = self.state.try_read().map(|state| state.pool_name());
                 let reason = format!(
                     "no heartbeat could be written for {} s, so that another host may use it now; export \
                      it with -f and import it again",

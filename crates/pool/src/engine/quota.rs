@@ -150,7 +150,7 @@ impl Demand {
         let available = space.available_bytes();
         if now.kept > self.kept && now.kept > available {
             return Err(Error::Limit {
-                name: state.root.name(),
+                name: state.pool_name(),
                 reason: format!(
                     "this would reserve {} bytes more, and only {} bytes of the pool are neither used nor \
                      reserved",

@@ -26,6 +26,8 @@ use crate::storage::reader::PoolReader;
 #[derive(Clone)]
 pub(crate) struct DatasetTable {
     pub(crate) root: PoolRoot,
+    /// The name of the pool while it is imported, if it is not the one in the root.
+    pub(crate) temporary_name: Option<String>,
     pub(crate) txg: u64,
     pub(crate) config: Config,
     pub(crate) async_free: BTreeMap<u64, FreeJob>,
@@ -51,6 +53,7 @@ impl DatasetTable {
     pub(crate) fn new(root: PoolRoot, txg: u64, config: Config) -> DatasetTable {
         DatasetTable {
             root,
+            temporary_name: None,
             txg,
             config,
             async_free: BTreeMap::new(),
@@ -284,12 +287,19 @@ impl DatasetTable {
             .ok_or_else(|| inconsistent("there is no root dataset".into()))
     }
 
+    /// The name of the pool.
+    pub(crate) fn pool_name(&self) -> String {
+        self.temporary_name
+            .clone()
+            .unwrap_or_else(|| self.root.name())
+    }
+
     /// The entry with a name.
     pub(crate) fn find(&self, name: &str) -> Result<&Arc<Entry>> {
         let parsed = DatasetName::parse(name)?;
         let missing = |name: &str| Error::NoSuchDataset { name: name.into() };
         let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
-        if parsed.pool != self.root.name() {
+        if parsed.pool != self.pool_name() {
             return Err(missing(dataset));
         }
         let mut entry = self.top()?;
@@ -311,7 +321,7 @@ impl DatasetTable {
     /// The whole name of an entry.
     pub(crate) fn name_of(&self, entry: &Entry) -> String {
         let own = match (entry.parent, entry.is_snapshot()) {
-            (0, _) => return self.root.name(),
+            (0, _) => return self.pool_name(),
             (_, true) => format!("@{}", entry.name),
             (_, false) => format!("/{}", entry.name),
         };

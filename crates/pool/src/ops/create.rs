@@ -235,6 +235,24 @@ impl Pool {
         })
     }
 
+    /// Gives the pool another name as long as it is imported. The name on the devices stays.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], also for the name of a dataset that gets too long.
+    pub fn name_temporarily(&self, name: &str) -> Result<()> {
+        check_pool_name(name)?;
+        let mut state = self.engine.state.write();
+        let before = state.temporary_name.replace(name.to_owned());
+        let checked = state
+            .top()
+            .map(|top| top.id)
+            .and_then(|id| check_name_lengths(&state, id));
+        if checked.is_err() {
+            state.temporary_name = before;
+        }
+        checked
+    }
+
     /// Waits until none of these datasets is open, up to a time limit. True if none is open.
     pub fn wait_until_closed(&self, ids: &[u64], patience: Duration) -> bool {
         /// Not every release of a dataset wakes this.

@@ -191,6 +191,25 @@ impl Pool {
         self.add(devices, parity, Purpose::Data, origin)
     }
 
+    /// Says whether [`Pool::add_group`] would refuse these devices. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Pool::add_group`].
+    pub fn check_group(&self, devices: &[NewMember], parity: usize) -> Result<()> {
+        self.engine.check_writable()?;
+        let store = &self.engine.disk.store;
+        Ok(store.check_group(devices, parity, u32::MAX)?)
+    }
+
+    /// Says whether [`Pool::add_spare`] would refuse a device. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Pool::add_spare`].
+    pub fn check_spare(&self, new: &NewMember) -> Result<()> {
+        self.engine.check_writable()?;
+        Ok(self.engine.disk.store.check_spare(new)?)
+    }
+
     /// Adds a group of devices, which is empty.
     pub(crate) fn add(
         &self,

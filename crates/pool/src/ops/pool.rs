@@ -68,7 +68,7 @@ impl Pool {
 
     /// The pool's name.
     pub fn name(&self) -> String {
-        self.engine.state.read().root.name()
+        self.engine.state.read().pool_name()
     }
 
     /// The pool's guid.

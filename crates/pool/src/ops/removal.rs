@@ -185,7 +185,7 @@ impl Pool {
         let engine = &self.engine;
         let mut removal = engine.removal.lock();
         engine.commit_with(|commit, state| {
-            let name = state.root.name();
+            let name = state.pool_name();
             let status = state.config.removal.as_mut();
             let Some(status) = status.filter(|status| status.is_under_way()) else {
                 return Err(Error::refused(name, "no group is being removed"));

@@ -129,6 +129,12 @@ commands! {
         /// Only say whether it could be made.
         #[serde(default)]
         dry_run: bool,
+        /// The directory before all mountpoints.
+        #[serde(default)]
+        altroot: Option<PathBuf>,
+        /// Its name until the export, if that is another one.
+        #[serde(default)]
+        temporary_name: Option<String>,
     }
     /// Say which pools could be imported.
     PoolImportable {
@@ -143,6 +149,9 @@ commands! {
         pool: Option<String>,
         /// Another name for it.
         new_name: Option<String>,
+        /// The other name is for this import only, and is not stored.
+        #[serde(default)]
+        temporary_name: bool,
         /// The next start of the daemon does not import it.
         #[serde(default)]
         temporary: bool,

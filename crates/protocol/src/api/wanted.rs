@@ -49,6 +49,9 @@ pub enum DeviceChange {
         devices: Box<PoolDevices>,
         /// Overwrite what they hold, and accept different redundancy.
         force: bool,
+        /// Only say whether they could be added.
+        #[serde(default)]
+        dry_run: bool,
     },
     /// One more member beside another.
     Attach {

@@ -15,6 +15,8 @@ root_only!(
             .flag("-n", it.dry_run)
             .flag("-N", it.no_mount)
             .option("-s", it.size.map(size))
+            .option("-t", it.temporary_name.as_ref())
+            .option("-R", it.altroot.as_ref().map(|root| root.to_string_lossy()))
             .option("-m", place.first().map(|(_, dir)| dir))
             .props("-O", &props)
             .word(&it.pool)
@@ -38,6 +40,7 @@ root_only!(
         .flag("-l", it.load_keys)
         .flag("-m", it.without_logs)
         .flag("-N", it.no_mount)
+        .flag("-t", it.temporary_name)
         .option("-o", it.read_only.then_some("readonly=on"))
         .option("-R", it.altroot.as_ref().map(|root| root.to_string_lossy()))
         .search(&it.search)
@@ -82,8 +85,13 @@ root_only!(
 
 fn of_devices(pool: &str, change: &DeviceChange) -> Line {
     match change {
-        DeviceChange::Add { devices, force } => {
+        DeviceChange::Add {
+            devices,
+            force,
+            dry_run,
+        } => {
             let line = Line::new("pool add").flag("-f", *force);
+            let line = line.flag("-n", *dry_run);
             line.word(pool).devices(devices)
         }
         DeviceChange::Attach { device, new, force } => {

@@ -435,6 +435,8 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             props: Props::new(),
             no_mount: false,
             dry_run: false,
+            altroot: None,
+            temporary_name: None,
         }),
         Command::PoolImportable(command::PoolImportable {
             search: vec!["/nonexistent".into()],
@@ -443,6 +445,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             search: vec!["/nonexistent".into()],
             pool: Some("pool".into()),
             new_name: None,
+            temporary_name: false,
             temporary: false,
             read_only: false,
             force: false,

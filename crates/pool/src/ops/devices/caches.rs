@@ -68,6 +68,27 @@ impl Pool {
         self.engine.disk.caches.totals()
     }
 
+    /// Says whether [`Pool::add_cache`] would refuse these devices. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Pool::add_cache`].
+    pub fn check_caches(&self, devices: &[NewMember]) -> Result<()> {
+        self.refuse_many_caches(devices)?;
+        Ok(devices.iter().try_for_each(CacheRange::check)?)
+    }
+
+    fn refuse_many_caches(&self, devices: &[NewMember]) -> Result<()> {
+        let known = self.engine.state.read().config.caches.len();
+        match devices.get(CACHES_MAX.saturating_sub(known)) {
+            None => Ok(()),
+            Some(new) => {
+                let reason =
+                    format!("the pool has {CACHES_MAX} cache devices, and can have no more");
+                Err(Error::of_device(&new.device.name(), reason))
+            }
+        }
+    }
+
     /// Adds a cache device, which is empty. What it held is lost.
     ///
     /// # Errors
@@ -76,10 +97,7 @@ impl Pool {
     pub fn add_cache(&self, new: &NewMember, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         engine.check_writable()?;
-        if engine.state.read().config.caches.len() >= CACHES_MAX {
-            let reason = format!("the pool has {CACHES_MAX} cache devices, and can have no more");
-            return Err(Error::of_device(&new.device.name(), reason));
-        }
+        self.refuse_many_caches(std::slice::from_ref(new))?;
         let range = CacheRange::create(new, self.guid())?;
         let listed = engine.commit_with(|commit, state| {
             state.config.caches.push(ConfigCache {

@@ -27,13 +27,28 @@ impl Pool {
     /// # Errors
     /// [`Error::Device`] if the pool has had too many log devices; as [`Pool::add_group`].
     pub fn add_logs(&self, devices: &[NewMember], origin: &Origin) -> Result<()> {
+        self.refuse_many_logs(devices)?;
+        self.add(devices, 0, Purpose::Logs, origin)
+    }
+
+    /// Says whether [`Pool::add_logs`] would refuse these devices. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Pool::add_logs`].
+    pub fn check_logs(&self, devices: &[NewMember]) -> Result<()> {
+        self.refuse_many_logs(devices)?;
+        let store = &self.engine.disk.store;
+        Ok(store.check_group(devices, 0, LOG_SEGMENTS_MAX)?)
+    }
+
+    fn refuse_many_logs(&self, devices: &[NewMember]) -> Result<()> {
         let known = self.engine.state.read().config.role_segments();
         if known > ROLE_SEGMENTS_MAX - LOG_SEGMENTS_MAX {
             let name = devices.first().map(|new| new.device.name());
             let reason = "the pool has had too many log devices";
             return Err(Error::of_device(&name.unwrap_or_default(), reason));
         }
-        self.add(devices, 0, Purpose::Logs, origin)
+        Ok(())
     }
 
     /// Removes a log group from the pool. Waiting logs move to other places.

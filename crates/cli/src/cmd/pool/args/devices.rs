@@ -34,6 +34,9 @@ EXAMPLES
     strongroom pool add tank cache /dev/nvme2n1
     truncate -s 20G /fast/tank.cache && strongroom pool add tank cache /fast/tank.cache
 
+  Only say whether they could be added, and how the pool would look:
+    strongroom pool add -n tank mirror /dev/sde /dev/sdf
+
 EXIT CODES
   2 if a device is too small, or the new group has another redundancy and -f is not given; 3 if
   there is no such pool or device; 4 if a device holds data; 5 if a device is in use.")]
@@ -41,6 +44,9 @@ pub(crate) struct PoolAdd {
     /// Use devices even if they hold data, which is lost; accept groups of different redundancy
     #[arg(short)]
     pub(crate) force: bool,
+    /// Add nothing; show the layout after it, or why the devices could not be added
+    #[arg(short = 'n')]
+    pub(crate) dry_run: bool,
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,

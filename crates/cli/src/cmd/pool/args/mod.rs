@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cmd::values::{self, HashCost, TableStyle};
+use crate::cmd::values::{self, HashCost, Stamp, TableStyle};
 use devices::{
     PoolAdd, PoolAttach, PoolClear, PoolDetach, PoolLabelClear, PoolOffline, PoolOnline,
     PoolRemove, PoolReopen, PoolReplace,
@@ -145,6 +145,13 @@ pub(crate) struct PoolCreate {
     /// Do not mount the root dataset
     #[arg(short = 'N')]
     pub(crate) no_mount: bool,
+    /// Put this directory before all mountpoints. Also after a restart of the daemon, until an export
+    #[arg(short = 'R', value_name = "ROOT")]
+    pub(crate) altroot: Option<PathBuf>,
+    /// Use the pool by this name until it is exported; the devices get the name POOL. A restart of the daemon does not
+    /// import it
+    #[arg(short = 't', value_name = "NAME")]
+    pub(crate) temporary_name: Option<String>,
     /// The name of the pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
@@ -178,6 +185,7 @@ EXAMPLES
 
   Import one pool under another name; import one and change nothing on its devices:
     strongroom pool import -d /mnt/rescue tank rescued
+    strongroom pool import -d /mnt/rescue -t tank for-now
     strongroom pool import -d /mnt/rescue -o readonly=on tank
 
 JSON
@@ -219,6 +227,10 @@ pub(crate) struct PoolImport {
     /// `readonly=on`: change nothing on the devices; `cachefile=none`: the next start of the daemon does not import it
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = import_option)]
     pub(crate) options: Vec<ImportOption>,
+    /// Use NEWNAME until the export only, and do not write it to the devices. A restart of the daemon does not import
+    /// the pool
+    #[arg(short = 't', requires = "new_name")]
+    pub(crate) temporary_name: bool,
     /// The pool to import
     #[arg(value_name = "POOL|GUID")]
     pub(crate) pool: Option<String>,
@@ -302,6 +314,8 @@ EXIT CODES
 pub(crate) struct PoolList {
     #[command(flatten)]
     pub(crate) table: TableStyle,
+    #[command(flatten)]
+    pub(crate) stamp: Stamp,
     /// Columns to print
     #[arg(
         short = 'o',
@@ -385,6 +399,8 @@ pub(crate) struct PoolStatus {
     /// Name the damaged files and datasets
     #[arg(short)]
     pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) stamp: Stamp,
     /// Pools (default: all); then an interval in seconds, and a count
     #[arg(value_name = "POOL|INTERVAL|COUNT")]
     pub(crate) words: Vec<String>,
@@ -428,6 +444,8 @@ pub(crate) struct PoolIostat {
     /// Print exact numbers; times in nanoseconds
     #[arg(short)]
     pub(crate) parsable: bool,
+    #[command(flatten)]
+    pub(crate) stamp: Stamp,
     /// Pools (default: all); then an interval in seconds, and a count
     #[arg(value_name = "POOL|INTERVAL|COUNT")]
     pub(crate) words: Vec<String>,

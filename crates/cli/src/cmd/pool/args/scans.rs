@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::cmd::values::Stamp;
+
 /// Read all data in pools, verify it and repair bad copies
 ///
 /// Runs in the background and needs no key. After a restart it continues where it was, and a paused one stays
@@ -114,6 +116,8 @@ pub(crate) struct PoolWait {
     /// Print exact numbers
     #[arg(short)]
     pub(crate) parsable: bool,
+    #[command(flatten)]
+    pub(crate) stamp: Stamp,
     /// What to wait for; default: everything
     #[arg(short = 't', value_name = "ACTIVITY,...", value_delimiter = ',')]
     pub(crate) activities: Vec<Activity>,

@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use protocol::api::{DeviceChange, DeviceGroup, Failure, FailureKind, PoolDevices, command};
+use protocol::api::{
+    DeviceChange, DeviceGroup, DeviceRow, Failure, FailureKind, PoolDevices, PoolReport, command,
+};
 use protocol::device_name::DeviceName;
 
 use crate::cmd::pool::args::{Activity, Pool};
-use crate::cmd::pool::run::wait::{INCOMPLETE, until_ended};
-use crate::outcome::{Result, call_quiet};
+use crate::cmd::pool::run::layout_of;
+use crate::cmd::pool::run::wait::{self, INCOMPLETE, until_ended};
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, device_path, is_path, usage};
 
 /// A group with parity has so many devices, and more than it has parity.
@@ -22,6 +25,14 @@ pub(super) fn run(args: Pool, session: &mut Session) -> Result {
         _ => None,
     };
     let (pool, change) = change(args)?;
+    let would_be = match &change {
+        DeviceChange::Add {
+            devices,
+            dry_run: true,
+            ..
+        } => Some(added(&pool, devices, session)?),
+        _ => None,
+    };
     let command = command::PoolDevices {
         pool: pool.clone(),
         change,
@@ -40,7 +51,47 @@ pub(super) fn run(args: Pool, session: &mut Session) -> Result {
             });
         }
     }
-    Ok(done)
+    Ok(would_be.map_or(done, Outcome::text))
+}
+
+/// What `pool add -n` says: the devices of the pool, then the new ones.
+fn added(pool: &str, new: &PoolDevices, session: &mut Session) -> Result<String> {
+    let report = wait::report(pool, session)?;
+    let mut all = present(&report);
+    all.groups.extend(new.groups.iter().cloned());
+    all.logs.extend(new.logs.iter().cloned());
+    all.caches.extend(new.caches.iter().cloned());
+    all.spares.extend(new.spares.iter().cloned());
+    Ok(format!(
+        "would update '{pool}' to the following configuration:\n\n\t{pool}\n{}",
+        layout_of(&all)
+    ))
+}
+
+/// The devices that a pool has.
+fn present(pool: &PoolReport) -> PoolDevices {
+    let path = |device: &DeviceRow| PathBuf::from(&device.path);
+    let mut present = PoolDevices::default();
+    let same = |a: &DeviceRow, b: &DeviceRow| (a.group, a.is_cache) == (b.group, b.is_cache);
+    for group in pool.devices.chunk_by(same) {
+        let first = &group[0];
+        let devices = group.iter().map(path);
+        match (first.group, first.is_cache) {
+            (None, true) => present.caches.extend(devices),
+            (None, false) => present.spares.extend(devices),
+            (Some(_), _) => {
+                let groups = match first.is_log {
+                    true => &mut present.logs,
+                    false => &mut present.groups,
+                };
+                groups.push(DeviceGroup {
+                    devices: devices.collect(),
+                    parity: first.parity,
+                });
+            }
+        }
+    }
+    present
 }
 
 /// The path of a device, which may be given by its name in `/dev`.
@@ -56,8 +107,12 @@ pub(super) fn device(given: &Path) -> Result<PathBuf> {
 fn change(args: Pool) -> Result<(String, DeviceChange)> {
     Ok(match args {
         Pool::Add(args) => {
-            let (devices, force) = (Box::new(devices(&args.words, false)?), args.force);
-            (args.pool, DeviceChange::Add { devices, force })
+            let change = DeviceChange::Add {
+                devices: Box::new(devices(&args.words, false)?),
+                force: args.force,
+                dry_run: args.dry_run,
+            };
+            (args.pool, change)
         }
         Pool::Attach(args) => {
             let change = DeviceChange::Attach {

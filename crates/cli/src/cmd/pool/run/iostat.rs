@@ -19,7 +19,7 @@ pub(super) fn run(mut args: PoolIostat, session: &mut Session) -> Result {
         before = answer!(session.call(command::PoolIo { pools })?, Io)?;
         again.wait();
     }
-    repeat::run(again, |made| {
+    repeat::run(again, args.stamp.checked(session)?, |made| {
         let pools = pools.clone();
         let now = answer!(session.call(command::PoolIo { pools })?, Io)?;
         let since: Vec<PoolIo> = now.iter().map(|pool| pool_since(pool, &before)).collect();
@@ -223,6 +223,7 @@ mod tests {
             skip_first: false,
             script,
             parsable: script,
+            stamp: crate::cmd::values::Stamp { stamp: None },
             words: Vec::new(),
         }
     }

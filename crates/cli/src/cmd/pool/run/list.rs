@@ -12,7 +12,7 @@ use crate::show::{json, size};
 
 pub(super) fn run(args: PoolList, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(args.words.clone())?;
-    repeat::run(again, |_| {
+    repeat::run(again, args.stamp.checked(session)?, |_| {
         let pools = pools.clone();
         let pools = answer!(session.call(command::PoolStatus { pools })?, Pools)?;
         Ok(match session.json {

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use protocol::api::{DeviceChange, HistoryRow, ImportablePool, PoolDevices, command};
+use protocol::api::{DeviceChange, DeviceGroup, HistoryRow, ImportablePool, PoolDevices, command};
 use protocol::property::{is_of_pools, of_pools};
 
 use crate::cmd::pool::args::{
@@ -91,6 +91,8 @@ fn create(args: PoolCreate, session: &mut Session) -> Result {
         props,
         no_mount: args.no_mount,
         dry_run: args.dry_run,
+        altroot: absolute(args.altroot)?,
+        temporary_name: args.temporary_name,
     };
     let done = call_quiet(session, command)?;
     Ok(match args.dry_run {
@@ -99,10 +101,43 @@ fn create(args: PoolCreate, session: &mut Session) -> Result {
     })
 }
 
+/// The directory of `-R`.
+pub(super) fn absolute(root: Option<PathBuf>) -> Result<Option<PathBuf>> {
+    match root {
+        Some(root) if !root.is_absolute() => {
+            Err(usage("the directory of -R must begin with a slash"))
+        }
+        root => Ok(root),
+    }
+}
+
 /// What `pool create -n` says.
 fn layout(pool: &str, devices: &PoolDevices) -> String {
-    let mut out = format!("would create '{pool}' with the following layout:\n\n\t{pool}\n");
-    for group in &devices.groups {
+    let begin = format!("would create '{pool}' with the following layout:\n\n\t{pool}\n");
+    begin + &layout_of(devices)
+}
+
+/// The lines of devices that are to belong to a pool.
+pub(super) fn layout_of(devices: &PoolDevices) -> String {
+    let mut out = layout_of_groups(&devices.groups);
+    if !devices.logs.is_empty() {
+        out += "\tlogs\n";
+        out += &layout_of_groups(&devices.logs);
+    }
+    for (heading, devices) in [("cache", &devices.caches), ("spares", &devices.spares)] {
+        if !devices.is_empty() {
+            let _ = writeln!(out, "\t{heading}");
+        }
+        for device in devices {
+            let _ = writeln!(out, "\t  {}", text::in_a_cell(&device.to_string_lossy()));
+        }
+    }
+    out
+}
+
+fn layout_of_groups(groups: &[DeviceGroup]) -> String {
+    let mut out = String::new();
+    for group in groups {
         let depth = match (group.parity, group.devices.len()) {
             (0, 1) => "  ",
             (parity, _) => {
@@ -121,12 +156,6 @@ fn layout(pool: &str, devices: &PoolDevices) -> String {
                 text::in_a_cell(&device.to_string_lossy())
             );
         }
-    }
-    if !devices.spares.is_empty() {
-        out += "\tspares\n";
-    }
-    for spare in &devices.spares {
-        let _ = writeln!(out, "\t  {}", text::in_a_cell(&spare.to_string_lossy()));
     }
     out
 }
@@ -158,26 +187,20 @@ fn import(args: PoolImport, session: &mut Session) -> Result {
             false => importable(&pools),
         }));
     }
-    if args
-        .altroot
-        .as_ref()
-        .is_some_and(|root| !root.is_absolute())
-    {
-        return Err(usage("the directory of -R must begin with a slash"));
-    }
     let has = |option| args.options.contains(&option);
     let command = command::PoolImport {
         search,
         pool: args.pool,
         new_name: args.new_name,
-        temporary: has(ImportOption::Temporary),
+        temporary: has(ImportOption::Temporary) || args.temporary_name,
+        temporary_name: args.temporary_name,
         read_only: has(ImportOption::ReadOnly(true)),
         force: args.force,
         no_mount: args.no_mount,
         load_keys: args.load_keys,
         without_logs: args.without_logs,
         accept: args.accept,
-        altroot: args.altroot,
+        altroot: absolute(args.altroot)?,
     };
     call_quiet(session, command)
 }

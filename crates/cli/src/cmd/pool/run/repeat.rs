@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use crate::cmd::values::{Stamp, StampForm};
 use crate::outcome::{Outcome, Result};
-use crate::session::{other, usage};
+use crate::session::{Session, other, usage};
+use crate::show::time;
 
 /// How often, and how many times; for ever if that is not said.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,6 +54,25 @@ pub(super) fn interval(text: &str) -> Result<Duration> {
         .ok_or_else(|| usage(format!("'{text}' is not an interval in seconds")))
 }
 
+impl Stamp {
+    /// The form of the time, which has no place in JSON.
+    pub(super) fn checked(&self, session: &Session) -> Result<Option<StampForm>> {
+        match self.stamp {
+            Some(_) if session.json => Err(usage("-T is for people; leave it out with --json")),
+            stamp => Ok(stamp),
+        }
+    }
+}
+
+/// The line with the time before a report; nothing without `-T`.
+pub(super) fn line_of(stamp: Option<StampForm>) -> String {
+    match stamp {
+        None => String::new(),
+        Some(StampForm::Seconds) => format!("{}\n", time::now()),
+        Some(StampForm::Date) => format!("{}\n", time::second(time::now())),
+    }
+}
+
 fn whole(text: &str) -> Result<u64> {
     match text.parse() {
         Ok(count) if count > 0 => Ok(count),
@@ -61,7 +82,12 @@ fn whole(text: &str) -> Result<u64> {
 
 /// Makes a report once, or as often as is wanted; `report` is told which one it makes, from 0. All
 /// but the last are printed at once.
-pub(super) fn run(repeat: Option<Repeat>, mut report: impl FnMut(u64) -> Result<String>) -> Result {
+pub(super) fn run(
+    repeat: Option<Repeat>,
+    stamp: Option<StampForm>,
+    mut report: impl FnMut(u64) -> Result<String>,
+) -> Result {
+    let mut report = |made| report(made).map(|text| line_of(stamp) + &text);
     let Some(Repeat { interval, count }) = repeat else {
         return report(0).map(Outcome::text);
     };
@@ -116,14 +142,14 @@ mod tests {
 
     #[test]
     fn a_report_is_made_as_often_as_is_wanted() {
-        let once = run(None, |n| Ok(format!("{n}"))).unwrap();
+        let once = run(None, None, |n| Ok(format!("{n}"))).unwrap();
         assert_eq!(once.text, "0");
         let repeat = Repeat {
             interval: Duration::from_millis(1),
             count: Some(3),
         };
         let mut made = Vec::new();
-        let last = run(Some(repeat), |n| {
+        let last = run(Some(repeat), None, |n| {
             made.push(n);
             Ok(String::new())
         });

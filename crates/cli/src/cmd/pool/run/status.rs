@@ -1,7 +1,6 @@
 //! `pool status`: the health of pools, in the manner of `zpool status`.
 
 use std::fmt::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, TrimRow, command};
 
@@ -17,7 +16,7 @@ use crate::show::{json, size, text, time};
 pub(super) fn run(args: PoolStatus, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(args.words)?;
     let named = pools.clone();
-    repeat::run(again, |made| {
+    repeat::run(again, args.stamp.checked(session)?, |made| {
         let pools = pools.clone();
         let mut pools = answer!(session.call(command::PoolStatus { pools })?, Pools)?;
         let all_are_well = args.unhealthy && !pools.is_empty() && pools.iter().all(is_healthy);
@@ -54,8 +53,7 @@ fn reports(pools: &[PoolReport], verbose: bool) -> String {
     if pools.is_empty() {
         return "no pools available\n".into();
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |time| time.as_secs());
+    let now = time::now();
     let reports: Vec<String> = pools
         .iter()
         .map(|pool| report(pool, verbose, now))

@@ -24,6 +24,7 @@ pub(super) fn run(args: PoolWait, session: &mut Session) -> Result {
         true => Activity::value_variants().to_vec(),
         false => args.activities,
     };
+    let stamp = args.stamp.checked(session)?;
     let interval = args.interval.as_deref().map(repeat::interval).transpose()?;
     let Some(interval) = interval else {
         until(&args.pool, &activities, None, session)?;
@@ -46,7 +47,7 @@ pub(super) fn run(args: PoolWait, session: &mut Session) -> Result {
             // The columns stay as wide as their names.
             false => shown.split_inclusive('\n').next_back().unwrap_or_default(),
         };
-        match text::print(line) {
+        match text::print(&(repeat::line_of(stamp) + line)) {
             Ok(()) => {}
             // A reader that has seen enough, like `head`, is no error.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,
@@ -113,7 +114,8 @@ pub(super) fn until_ended(
     }
 }
 
-fn report(pool: &str, session: &mut Session) -> Result<PoolReport> {
+/// What a pool is like now.
+pub(super) fn report(pool: &str, session: &mut Session) -> Result<PoolReport> {
     let command = command::PoolStatus {
         pools: vec![pool.into()],
     };
