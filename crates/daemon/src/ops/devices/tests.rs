@@ -37,6 +37,7 @@ fn devices_that_joined_before_a_kill_are_found() {
             ..PoolDevices::default()
         }),
         force: false,
+        dry_run: false,
     });
     assert_eq!(added, [DeviceState::Online; 2]);
     let spare = found_after(|dir| DeviceChange::Add {
@@ -45,6 +46,7 @@ fn devices_that_joined_before_a_kill_are_found() {
             ..PoolDevices::default()
         }),
         force: false,
+        dry_run: false,
     });
     assert_eq!(spare, [DeviceState::Online, DeviceState::Spare]);
     for is_replaced in [false, true] {
@@ -55,11 +57,13 @@ fn devices_that_joined_before_a_kill_are_found() {
                     device,
                     new: Some(new),
                     force: false,
+                    dry_run: false,
                 },
                 false => DeviceChange::Attach {
                     device,
                     new,
                     force: false,
+                    dry_run: false,
                 },
             }
         });
