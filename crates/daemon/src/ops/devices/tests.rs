@@ -57,13 +57,11 @@ fn devices_that_joined_before_a_kill_are_found() {
                     device,
                     new: Some(new),
                     force: false,
-                    dry_run: false,
                 },
                 false => DeviceChange::Attach {
                     device,
                     new,
                     force: false,
-                    dry_run: false,
                 },
             }
         });
