@@ -46,6 +46,23 @@ fn an_increment_goes_on_from_a_snapshot_that_is_gone() {
     bench
         .place
         .fails("send -n -w -i tank/clear#1 tank/a@2", USAGE);
+    // What is new since then.
+    let new = bench.ok("get -Hp -o value written#one tank/a@2");
+    let new: u64 = new.trim().parse().unwrap();
+    assert!((4096..300_000).contains(&new), "{new}");
+    assert_eq!(
+        bench.ok("list -Hp -o name,written@2,written#one,written@none tank/a@2"),
+        format!("tank/a@2\t0\t{new}\t-\n")
+    );
+    bench.ok("snapshot tank/clear@3");
+    assert_eq!(
+        bench.ok("get -Hp -o value written@2,written@tank/clear@2,written tank/clear@3"),
+        "0\n0\n0\n"
+    );
+    assert_eq!(bench.ok("get -H -o value written@3 tank/clear@2"), "-\n");
+    bench.ok("destroy -f tank/clear@3");
+    bench.place.fails("set written@2=1 tank/clear", USAGE);
+    bench.place.fails("get written@ tank/clear", NOT_FOUND);
     // What is listed.
     let names = |line: &str| bench.ok(&format!("list -H -o name,type {line}"));
     assert_eq!(

@@ -22,6 +22,7 @@ use crate::state::account_property::AccountProperty;
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::properties::{self, Mountpoint};
+use crate::state::written_property::WrittenSince;
 
 /// What was found, once each.
 #[derive(Default)]
@@ -266,6 +267,9 @@ fn property_row(active: &ActivePool, listed: &Listed, property: String) -> Resul
         "mountpoint" => mountpoint(active, listed)?,
         name if let Some(property) = AccountProperty::parse(name) => {
             property.value(active, &listed.entry)?
+        }
+        name if let Some(since) = WrittenSince::parse(name) => {
+            (since.value(&active.pool, &listed.entry)?, Source::None)
         }
         name if Property::is_computed(name) => (computed(active, listed, name)?, Source::None),
         name if listed.entry.is_snapshot() && !applies_to_snapshots(name) => {

@@ -28,4 +28,5 @@ pub(crate) mod remote_exports;
 pub(crate) mod schedule;
 pub(crate) mod snapshot_schedule;
 pub(crate) mod volume_state;
+pub(crate) mod written_property;
 pub(crate) mod zones;

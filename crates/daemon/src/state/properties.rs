@@ -15,6 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::state::account_property::AccountProperty;
 use crate::state::active_pool::ActivePool;
 use crate::state::snapshot_schedule::SnapshotSchedule;
+use crate::state::written_property::WrittenSince;
 
 fn is_mountpoint(value: &str) -> bool {
     matches!(value, "none" | "legacy") || value.starts_with('/') && !value.contains('\0')
@@ -92,7 +93,9 @@ pub(crate) fn whole_name(name: &str) -> Result<String> {
     if let Some(property) = Property::find(name) {
         return Ok(property.name.into());
     }
-    if is_user_property(name) || AccountProperty::parse(name).is_some() || name == "name" {
+    let is_of_something =
+        AccountProperty::parse(name).is_some() || WrittenSince::parse(name).is_some();
+    if is_user_property(name) || is_of_something || name == "name" {
         return Ok(name.into());
     }
     Err(Failure::new(
@@ -120,7 +123,7 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
                  later"
             )));
         }
-        if Property::is_computed(name) {
+        if Property::is_computed(name) || WrittenSince::parse(name).is_some() {
             return Err(Failure::usage(format!(
                 "the property '{name}' cannot be set"
             )));

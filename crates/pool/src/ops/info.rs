@@ -20,7 +20,7 @@ use crate::storage::array::walk;
 use crate::storage::space::{Reservation, ReserveFor};
 
 /// So many records are shown before a commit may come in between.
-const PIECE: usize = 8192;
+pub(crate) const PIECE: usize = 8192;
 
 /// A dataset or snapshot with what is counted of it.
 #[derive(Clone, Debug)]

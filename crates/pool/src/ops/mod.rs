@@ -26,3 +26,4 @@ pub(crate) mod send;
 pub(crate) mod snapshot;
 pub(crate) mod trim;
 pub(crate) mod volume;
+pub(crate) mod written;

@@ -6,8 +6,10 @@ use super::done;
 use super::line::{Line, property, size};
 use crate::serve::authorize::{below, dataset_of};
 use crate::serve::zones::Names;
+use crate::state::account_property::AccountProperty;
 use crate::state::context::reach;
 use crate::state::properties;
+use crate::state::written_property::WrittenSince;
 use crate::state::zones::rules::denied;
 
 serve!(
@@ -104,17 +106,23 @@ serve!(
         Line::new("get").word(all).words(&it.names)
     },
     |it, check| {
+        for since in it.props.iter().filter_map(|prop| WrittenSince::parse(prop)) {
+            if let Some(name) = since.of_another() {
+                let (active, entry) = check.find(name)?;
+                check.something(name, &active, &entry)?;
+            }
+        }
+        // What accounts have takes a permission on each dataset.
+        let of_accounts = |prop: &&String| AccountProperty::parse(prop).is_some();
         if it.names.is_empty() {
-            // What accounts have takes a permission on each dataset.
-            let is_of_accounts = it.props.iter().any(|prop| prop.contains('@'));
-            return check.something_anywhere(!is_of_accounts);
+            return check.something_anywhere(!it.props.iter().any(|prop| of_accounts(&prop)));
         }
         for name in &it.names {
             let (active, entry) = check.find(without_mark(name))?;
             let looks_below = it.depth != Some(0) || it.snapshots || it.bookmarks;
             for head in below(&active, &entry, looks_below)? {
                 check.something(name, &active, &head)?;
-                for prop in it.props.iter().filter(|prop| prop.contains('@')) {
+                for prop in it.props.iter().filter(of_accounts) {
                     let permission = properties::permission_for(prop);
                     check.need_of(name, &active, &head, &[permission])?;
                 }
@@ -123,6 +131,12 @@ serve!(
         Ok(())
     },
     |it, view| {
+        let since = |prop| WrittenSince::parse(prop).and_then(WrittenSince::of_another);
+        if it.props.iter().any(|prop| since(prop).is_some()) {
+            return Err(denied(
+                "in a zone write written@SNAPSHOT, without the dataset",
+            ));
+        }
         if it.names.is_empty() {
             it.names.push(view.inward(&view.alias)?);
             return Ok(());

@@ -130,6 +130,7 @@ fn of_properties(fs: &str) -> Vec<Command> {
     vec![
         get(&[fs], Some(0), "used"),
         get(&[fs], Some(0), "userused@0"),
+        get(&[fs], Some(0), "written@2"),
         get(&[], None, "name"),
         set(fs, &[("compression", "off")]),
         set(fs, &[("mountpoint", "legacy")]),

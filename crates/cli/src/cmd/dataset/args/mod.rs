@@ -222,7 +222,8 @@ EXAMPLES
 COLUMNS
   name, and every property (see `strongroom get all`), also by the short names avail, refer,
   compress, recsize, ratio, rdonly, enc, reserv, refreserv, usedsnap, usedds, usedrefreserv,
-  usedchild; userused@ANN and the like (see `strongroom userspace`). `space` stands for
+  usedchild; userused@ANN and the like (see `strongroom userspace`); written@SNAPSHOT and
+  written#BOOKMARK, what is new since then, and `-` for what is not later. `space` stands for
   name,avail,used,usedsnap,usedds,usedrefreserv,usedchild.
 
 JSON
