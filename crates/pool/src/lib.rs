@@ -93,6 +93,7 @@ pub use ops::receive::{
     DryRun, Incoming, ReceiveInto, ReceivePolicy, SealRecords, SealedRecord, Sealing,
 };
 pub use ops::send::{OpenRecords, SendOf, Sending};
+pub use ops::split::NewPool;
 pub use ops::trim::TrimStatus;
 pub use storage::cache_device::SecondaryCache;
 pub use storage::space::{Reservation, ReserveFor, TurnToFree};

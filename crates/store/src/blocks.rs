@@ -6,7 +6,7 @@ use crate::batch;
 use crate::devices::Store;
 use crate::headers::Headers;
 use crate::helpers;
-use crate::layout::{BLOCK, SUPERBLOCK_MAGIC, encode_frame};
+use crate::layout::{BLOCK, KEY_BLOCK_MAGIC, SUPERBLOCK_MAGIC, encode_frame};
 use crate::member::Member;
 use crate::{Error, HeaderCheck, Newest, Result};
 
@@ -87,6 +87,12 @@ impl Store {
             }
         }
         Err(failure)
+    }
+
+    /// A key block as this pool writes it.
+    pub(crate) fn key_block_frame(&self, index: u32) -> Result<Box<[u8; BLOCK]>> {
+        let payload = self.read_key_block(index)?;
+        Ok(encode_frame(KEY_BLOCK_MAGIC, self.pool_guid, 0, &payload))
     }
 
     /// Overwrites a key block, at most [`crate::layout::PAYLOAD_MAX`] bytes. Not atomic.

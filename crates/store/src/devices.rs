@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
+use parking_lot::Mutex;
 
+use crate::change::complete_changes;
 use crate::geometry::{Geometry, choose};
 use crate::group::{Group, Groups, Layout};
-use crate::layout::{FORMAT_VERSION, LABEL_MAGIC, Label, NO_GROUP, POLICY_SPARE, POLICY_WHOLE};
+use crate::layout::{Change, Label, NO_GROUP, POLICY_SPARE, POLICY_WHOLE};
 use crate::member::{Member, contents, read_label};
+
 use crate::shape::{COLUMNS_MAX, Shape, columns_min};
 use crate::{Error, Joins, MemberInfo, MemberState, NewMember, Result};
 
@@ -48,6 +51,18 @@ pub struct Found {
     pub device_guid: u64,
     /// Its group; of a spare, none that there is.
     pub group: u16,
+    /// How its pool is changing, and the other pool.
+    pub change: Change,
+    /// 0 without a change.
+    pub other_guid: u64,
+}
+
+impl Found {
+    /// Whether it belongs to the pool with this guid, or will when the change of that pool's guid is complete.
+    pub fn is_of(&self, pool_guid: u64) -> bool {
+        self.pool_guid == pool_guid
+            || self.change == Change::Renumbered && self.other_guid == pool_guid
+    }
 }
 
 /// Reads the label of a device.
@@ -60,6 +75,8 @@ pub fn probe(device: &dyn BlockDevice) -> Result<Found> {
         pool_guid: label.pool_guid.get(),
         device_guid: label.device_guid.get(),
         group: label.group.get(),
+        change: label.change(),
+        other_guid: label.other_guid.get(),
     })
 }
 
@@ -83,6 +100,8 @@ pub struct Store {
     pub(crate) key_blocks: u32,
     pub(crate) groups: Groups,
     passed_over: Vec<String>,
+    /// Devices that do not belong to the pool any more, and whose labels say that they are being split off.
+    pub(crate) split_before: Mutex<Vec<Arc<Member>>>,
 }
 
 impl Store {
@@ -159,10 +178,13 @@ impl Store {
                     continue;
                 }
             };
-            if let Some(first) = members.first() {
-                check_same_pool(first, &member)?;
-            }
             members.push(member);
+        }
+        complete_changes(&mut members);
+        if let Some((first, others)) = members.split_first() {
+            others
+                .iter()
+                .try_for_each(|member| check_same_pool(first, member))?;
         }
         failures.extend(pass_over_strays(&mut members)?);
         let Some(first) = members.first() else {
@@ -389,14 +411,10 @@ impl Template {
             false => 0,
         };
         Label {
-            magic: LABEL_MAGIC,
-            version: FORMAT_VERSION.into(),
             segment_size: geometry.segment_size.into(),
             pool_guid: self.pool_guid.into(),
             device_guid: new.guid.into(),
             group: group.into(),
-            member: 0.into(),
-            width: 1.into(),
             policy: policy.into(),
             segments: geometry.segments.into(),
             key_blocks: geometry.key_blocks.into(),
@@ -406,7 +424,7 @@ impl Template {
             column: column.into(),
             columns: columns.into(),
             parity: (shape.parity() as u16).into(),
-            reserved: 0.into(),
+            ..Label::new()
         }
     }
 
@@ -423,6 +441,7 @@ impl Template {
             key_blocks: self.key_blocks,
             groups: Groups::new(Layout::new(members)),
             passed_over: Vec::new(),
+            split_before: Mutex::default(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! it. `docs/FORMAT.md` describes the same bytes and the order in which they are written.
 
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::shape::Shape;
 
@@ -80,8 +80,31 @@ pub struct Label {
     pub columns: U16,
     /// How many columns of a stripe are parity.
     pub parity: U16,
-    /// Zero.
-    pub reserved: U16,
+    /// A [`Change`].
+    pub change: U16,
+    /// The other pool that the device belonged to, or will belong to, while it changes; else 0.
+    pub other_guid: U64,
+    /// Of a device that is being split off: the commit that does it; else 0.
+    pub since: U64,
+    /// Of a device that is being split off, or was: the name of the new pool, filled with zeros; else zeros.
+    pub(crate) new_name: [u8; NAME_BYTES],
+}
+
+/// The name of a pool in a label takes so many bytes.
+const NAME_BYTES: usize = 256;
+
+/// How the pool of a device is changing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Change {
+    /// Not at all.
+    None = 0,
+    /// The device is to be split off, and belongs to its pool until the commit that does it.
+    Splitting = 1,
+    /// The device was split off from another pool. Frames of that pool count.
+    SplitOff = 2,
+    /// The pool has got another guid. Frames with the old one count.
+    Renumbered = 3,
 }
 
 /// The head of a superblock or key block; the payload follows it.
@@ -100,7 +123,7 @@ pub struct FrameHead {
     pub len: U32,
 }
 
-const _: () = assert!(size_of::<Label>() == 80);
+const _: () = assert!(size_of::<Label>() == 352);
 const _: () = assert!(size_of::<FrameHead>() == 32);
 const _: () = assert!(PAYLOAD_MAX + size_of::<FrameHead>() + CHECKSUM == BLOCK);
 
@@ -174,6 +197,7 @@ impl Label {
             && self.member.get() == 0
             && self.has_known_policy()
             && self.has_possible_shape()
+            && self.has_possible_change()
             && header
                 .checked_mul(2)
                 .and_then(|headers| headers.checked_add(segments.checked_mul(segment)?))
@@ -189,14 +213,81 @@ impl Label {
     }
 
     fn has_possible_shape(&self) -> bool {
-        let numbers = [self.column, self.columns, self.parity, self.reserved];
+        let numbers = [self.column, self.columns, self.parity];
         let columns = u32::from(self.columns.get());
         numbers.iter().all(|n| n.get() == 0)
             || self.shape().has_parity()
                 && !self.is_spare()
                 && self.column < self.columns
-                && self.reserved.get() == 0
                 && self.segments.get().checked_mul(columns).is_some()
+    }
+
+    fn has_possible_change(&self) -> bool {
+        let (other, since) = (self.other_guid.get(), self.since.get());
+        let is_named = std::str::from_utf8(&self.new_name).is_ok() && self.new_name[0] != 0;
+        let is_unnamed = self.new_name == [0; NAME_BYTES];
+        let has_other = other != 0 && other != self.pool_guid.get();
+        match self.change.get() {
+            0 => other == 0 && since == 0 && is_unnamed,
+            1 | 2 => has_other && since > 0 && is_named && !self.is_spare(),
+            3 => has_other && since == 0 && is_unnamed,
+            _ => false,
+        }
+    }
+
+    /// How the pool of the device is changing.
+    pub fn change(&self) -> Change {
+        match self.change.get() {
+            1 => Change::Splitting,
+            2 => Change::SplitOff,
+            3 => Change::Renumbered,
+            _ => Change::None,
+        }
+    }
+
+    /// Whether frames of the other pool that the label names count too.
+    pub(crate) fn takes_frames_of_other(&self) -> bool {
+        matches!(self.change(), Change::SplitOff | Change::Renumbered)
+    }
+
+    pub(crate) fn set_change(&mut self, change: Change, other_guid: u64) {
+        self.change = (change as u16).into();
+        self.other_guid = other_guid.into();
+    }
+
+    /// The same without a change under way.
+    pub(crate) fn settled(&self) -> Label {
+        Label {
+            change: 0.into(),
+            other_guid: 0.into(),
+            since: 0.into(),
+            new_name: [0; NAME_BYTES],
+            ..*self
+        }
+    }
+
+    /// The name of the new pool that the device is split off for.
+    pub fn new_name(&self) -> String {
+        let end = self.new_name.iter().position(|byte| *byte == 0);
+        let name = &self.new_name[..end.unwrap_or(NAME_BYTES)];
+        String::from_utf8_lossy(name).into_owned()
+    }
+
+    /// Says what the new pool is called, in at most 255 bytes.
+    pub(crate) fn set_new_name(&mut self, name: &str) {
+        let len = name.len().min(NAME_BYTES - 1);
+        self.new_name = [0; NAME_BYTES];
+        self.new_name[..len].copy_from_slice(&name.as_bytes()[..len]);
+    }
+
+    /// The label of a device for which nothing is said of shape and change.
+    pub(crate) fn new() -> Label {
+        Label {
+            magic: LABEL_MAGIC,
+            version: FORMAT_VERSION.into(),
+            width: 1.into(),
+            ..Label::new_zeroed()
+        }
     }
 
     /// How the group lays out what it holds.
@@ -267,24 +358,16 @@ mod tests {
 
     fn label() -> Label {
         Label {
-            magic: LABEL_MAGIC,
-            version: FORMAT_VERSION.into(),
             segment_size: (1 << 20).into(),
             pool_guid: 0x1122_3344_5566_7788.into(),
             device_guid: 0x99aa.into(),
             group: 2.into(),
-            member: 0.into(),
-            width: 1.into(),
-            policy: 0.into(),
             segments: 3.into(),
             key_blocks: 16.into(),
             header_size: (256 << 10).into(),
             device_size: (4 << 20).into(),
             created: 1_700_000_000.into(),
-            column: 0.into(),
-            columns: 0.into(),
-            parity: 0.into(),
-            reserved: 0.into(),
+            ..Label::new()
         }
     }
 
@@ -340,13 +423,19 @@ mod tests {
 
     #[test]
     fn a_hostile_label_with_a_good_checksum_is_refused() {
-        let cases: [fn(&mut Label); 15] = [
+        let cases: [fn(&mut Label); 21] = [
             |l| l.column = 1.into(),
             |l| l.columns = 3.into(),
             |l| (l.columns, l.parity) = (2.into(), 1.into()),
             |l| (l.columns, l.parity) = (5.into(), 4.into()),
             |l| (l.columns, l.parity, l.column) = (3.into(), 1.into(), 3.into()),
-            |l| l.reserved = 1.into(),
+            |l| l.change = 1.into(),
+            |l| l.change = 4.into(),
+            |l| l.other_guid = 9.into(),
+            |l| l.new_name[0] = 65,
+            |l| (l.change, l.other_guid) = (3.into(), l.pool_guid),
+            |l| (l.change, l.other_guid, l.new_name[0]) = (3.into(), 9.into(), 65),
+            |l| (l.change, l.other_guid, l.new_name[0]) = (2.into(), 9.into(), 200),
             |l| l.segment_size = 4096.into(),
             |l| l.segment_size = 3000.into(),
             |l| l.segments = 0.into(),

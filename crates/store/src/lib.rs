@@ -12,16 +12,17 @@
 //! - `helpers`: threads;
 //! - `error`, `segment`, `membership`: numbers of segments, reports about devices;
 //! - `code`, `shape`, [`layout`], `geometry`: the parity code, and the layout of bytes;
-//! - `debts`, `member`, `group`, `parity`: refused writes, one device, the devices of a group, reading without some
-//!   of them;
+//! - `debts`, `member`, `change`, `group`, `parity`: refused writes, one device, its change to another pool, the
+//!   devices of a group, reading without some of them;
 //! - `batch`: writes to several members at the same time;
 //! - `devices`, `headers`, `cache`, `clear`: the devices of a pool together, and cache devices;
-//! - `places`, `blocks`, `members`, `extend`: the operations of a [`Store`] on segments, on superblocks and key
+//! - `places`, `blocks`, `relabel`, `members`, `extend`: the operations of a [`Store`] on segments, on superblocks and key
 //!   blocks, and on its devices.
 
 mod batch;
 mod blocks;
 mod cache;
+mod change;
 mod clear;
 mod code;
 mod debts;
@@ -39,6 +40,7 @@ mod members;
 mod membership;
 mod parity;
 mod places;
+mod relabel;
 mod segment;
 mod shape;
 
@@ -51,5 +53,6 @@ pub use membership::{
     Assigned, ErrorCounts, Fault, HeaderCheck, Joins, MemberInfo, MemberState, NewMember, Newest,
 };
 pub use parity::Parts;
+pub use relabel::by_pool;
 pub use segment::{SegmentId, UNIT};
 pub use shape::{COLUMNS_MAX, COLUMNS_MIN, Shape, columns_min};

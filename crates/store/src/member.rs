@@ -1,8 +1,8 @@
 //! One device of a pool: its label, and the blocks of its two headers.
 
 use std::io::IoSlice;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use block::BlockDevice;
 use parking_lot::{Mutex, RwLock};
@@ -11,7 +11,7 @@ use crate::debts::Debts;
 use crate::geometry::{COPIES, Geometry};
 use crate::layout::{
     BLOCK, Bad, CACHE_MAGIC, FORMAT_VERSION, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC,
-    decode_frame, encode_frame,
+    encode_frame,
 };
 use crate::shape::Shape;
 use crate::{Error, ErrorCounts, MemberInfo, MemberState, Result, UNIT};
@@ -52,6 +52,15 @@ struct Condition {
     errors: [AtomicU64; 3],
 }
 
+/// Tells whether an operation uses a device that was let go.
+pub(crate) struct InUse(Weak<Condition>);
+
+impl InUse {
+    pub(crate) fn is_used(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
 impl Member {
     /// A device that joins a pool. Nothing is written yet.
     pub(crate) fn new(device: Arc<dyn BlockDevice>, label: Label, geometry: Geometry) -> Member {
@@ -87,6 +96,22 @@ impl Member {
             waits_on_write: self.waits_on_write,
             condition: Arc::clone(&self.condition),
         }
+    }
+
+    /// The same device with another label. Nothing is written yet.
+    pub(crate) fn with_label(&self, label: Label) -> Member {
+        Member {
+            device: Arc::clone(&self.device),
+            label,
+            geometry: self.geometry,
+            waits_on_write: self.waits_on_write,
+            condition: Arc::clone(&self.condition),
+        }
+    }
+
+    /// See [`InUse`].
+    pub(crate) fn in_use(&self) -> InUse {
+        InUse(Arc::downgrade(&self.condition))
     }
 
     pub(crate) fn guid(&self) -> u64 {
@@ -234,7 +259,7 @@ impl Member {
             }
             let (blocks, _) = ring.as_chunks::<BLOCK>();
             for block in blocks {
-                match decode_frame(SUPERBLOCK_MAGIC, self.label.pool_guid.get(), block) {
+                match self.frame(SUPERBLOCK_MAGIC, block) {
                     Ok((txg, payload)) => found.push((txg, payload.to_vec())),
                     Err(Bad::TooNew(found)) => return Err(self.too_new(found)),
                     Err(_) => {}
@@ -282,7 +307,7 @@ impl Member {
                 failure = Some(error);
                 continue;
             }
-            match decode_frame(KEY_BLOCK_MAGIC, self.label.pool_guid.get(), &block) {
+            match self.frame(KEY_BLOCK_MAGIC, &block) {
                 Ok((_, payload)) => return Ok(Some(payload.to_vec())),
                 Err(Bad::TooNew(found)) => return Err(self.too_new(found)),
                 Err(_) => {}

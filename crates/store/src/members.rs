@@ -6,6 +6,7 @@ use block::BlockDevice;
 
 use crate::devices::{Store, refuse_contents};
 use crate::group::Group;
+use crate::layout::Change;
 use crate::member::Member;
 use crate::{Assigned, Error, Fault, Joins, MemberInfo, MemberState, NewMember, Result, Shape};
 
@@ -48,6 +49,8 @@ impl Store {
                     member.set_state(assigned.state);
                     member.set_errors(&assigned.errors);
                     kept.push(Arc::clone(member));
+                } else if member.label.change() == Change::Splitting {
+                    self.split_before.lock().push(Arc::clone(member));
                 }
             }
             *layout = layout.with(kept);

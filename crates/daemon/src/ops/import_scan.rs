@@ -40,19 +40,19 @@ impl Daemon {
     /// Pools by the devices found in some places; in the usual ones if none is named.
     pub(crate) fn scan_for_pools(&self, search: &[PathBuf]) -> ImportScan {
         let mut failures = Vec::new();
-        let mut by_pool: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
+        let mut all = Vec::new();
         let places = self.places(search, &mut failures);
         let paths: Vec<&Path> = places.keys().map(PathBuf::as_path).collect();
         let probed = self.probe_all(&paths);
         for ((path, is_named), probed) in places.into_iter().zip(probed) {
             match probed {
-                Ok(found) => by_pool.entry(found.pool_guid).or_default().push(path),
+                Ok(found) => all.push((path, found)),
                 // What was named in person is not passed over in silence.
                 Err(failure) if is_named => failures.push(failure),
                 Err(_) => {}
             }
         }
-        let pools = by_pool.into_iter();
+        let pools = store::by_pool(all).into_iter();
         ImportScan {
             pools: pools
                 .map(|(guid, paths)| self.read_found(guid, paths))
@@ -161,7 +161,7 @@ impl Daemon {
                     continue;
                 }
             };
-            if found.pool_guid == guid && known.has_device(found.device_guid) {
+            if found.is_of(guid) && known.has_device(found.device_guid) {
                 members
                     .entry(found.device_guid)
                     .or_insert_with(|| path.to_path_buf());
@@ -200,7 +200,10 @@ impl Daemon {
             let store = Arc::new(self.open_store(&paths, Access::ReadOnly, SCAN)?);
             let superblocks = store.superblocks()?;
             let (txg, payload) = superblocks.first().ok_or(store::Error::NoSuperblock)?;
-            let superblock = Superblock::decode(*txg, payload)?;
+            let mut superblock = Superblock::decode(*txg, payload)?;
+            if let Some(name) = store.name_of_split() {
+                superblock.name = name;
+            }
             // Only the pool knows which devices there should be.
             match Pool::open(store, Arc::new(System), true) {
                 Err(

@@ -43,6 +43,7 @@ mod sessions;
 pub(crate) mod shred;
 pub(crate) mod snapshot_schedules;
 pub(crate) mod snapshots;
+pub(crate) mod splits;
 pub(crate) mod transfer;
 pub(crate) mod trims;
 pub(crate) mod userspace;

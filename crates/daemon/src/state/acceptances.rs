@@ -38,6 +38,16 @@ impl Acceptances {
         self.all.lock().contains(accepted)
     }
 
+    /// Accepts for the same datasets in another pool what was accepted in this one.
+    pub(crate) fn carry_over(&self, from: u64, to: u64) -> Result<()> {
+        let own: Vec<Accepted> = {
+            let all = self.all.lock();
+            all.iter().filter(|one| one.pool == from).cloned().collect()
+        };
+        let carried = own.into_iter().map(|one| Accepted { pool: to, ..one });
+        self.add(carried.collect(), |_| false)
+    }
+
     /// Adds these, leaves out what `is_stale`, and writes the file if anything changed.
     pub(crate) fn add(
         &self,

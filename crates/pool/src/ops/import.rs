@@ -16,6 +16,7 @@ use crate::format::pointer::RecordPtr;
 use crate::format::root::{Host, PoolRoot, PoolState};
 use crate::names::check_pool_name;
 use crate::ops::pool::Pool;
+use crate::ops::split::become_own;
 use crate::ops::{create, receive};
 use crate::storage::core::Core;
 use crate::storage::reader::PoolReader;
@@ -99,14 +100,19 @@ impl Pool {
             true => Claims::default(),
             false => Claims::take(&disk, &space, &state, gives_up_logs)?,
         };
+        let is_new = disk.store.name_of_split().is_some();
         let was_active = state.root.state() == Some(PoolState::Active);
         let pool = assemble((disk, space, env), state, claims, read_only);
         if !read_only {
             // Before anything is written where only the state before has something.
-            pool.engine
-                .disk
-                .store
-                .confirm_superblock(txg, &superblock)?;
+            // That of a pool which was split off is durable, and names the devices of the pool before.
+            if !is_new {
+                pool.engine
+                    .disk
+                    .store
+                    .confirm_superblock(txg, &superblock)?;
+            }
+            pool.settle_splits()?;
             pool.take_over(was_active)?;
         }
         Ok(pool)
@@ -148,6 +154,7 @@ impl Pool {
             state.root.set_host(&host);
             Ok(())
         })?;
+        self.finish_change()?;
         self.engine.dismiss_returned_spares()
     }
 
@@ -245,6 +252,9 @@ fn members_of(store: &Arc<Store>, root: &mut PoolRoot, txg: u64) -> Result<Confi
     let disk = PoolReader::new(Arc::clone(store), 0, CacheHash(0));
     let mut config = load_config(&disk, &root.config).map_err(|error| found.explain(error))?;
     root.groups = found.recognize(&mut config)?.into();
+    if let Some(name) = store.name_of_split() {
+        become_own(&mut config, root, &name);
+    }
     Ok(config)
 }
 

@@ -24,6 +24,7 @@ pub(crate) mod resume;
 pub(crate) mod scrub;
 pub(crate) mod send;
 pub(crate) mod snapshot;
+pub(crate) mod split;
 pub(crate) mod trim;
 pub(crate) mod volume;
 pub(crate) mod written;

@@ -203,6 +203,21 @@ commands! {
         /// How.
         change: DeviceChange,
     }
+    /// Make a member of each mirror of a pool a pool of its own.
+    PoolSplit {
+        /// The pool.
+        pool: String,
+        /// The name of the new one.
+        new: String,
+        /// The members, of those mirrors where it is not to be the last one.
+        devices: Vec<String>,
+        /// Only say which these are.
+        dry_run: bool,
+        /// Import the new pool, with this directory before all mountpoints.
+        altroot: Option<PathBuf>,
+        /// Load its keys that need no typing.
+        load_keys: bool,
+    }
     /// Make everything durable that was written to pools; to all if none is named.
     PoolSync {
         /// Their names.

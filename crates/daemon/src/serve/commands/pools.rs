@@ -123,6 +123,18 @@ fn of_devices(pool: &str, change: &DeviceChange) -> Line {
 }
 
 root_only!(
+    PoolSplit,
+    |it| {
+        let line = Line::new("pool split")
+            .flag("-n", it.dry_run)
+            .flag("-l", it.load_keys)
+            .option("-R", it.altroot.as_ref().map(|root| root.to_string_lossy()));
+        line.word(&it.pool).word(&it.new).words(&it.devices)
+    },
+    |it, daemon, context| daemon.split_pool(it, context).map(Reply::Names)
+);
+
+root_only!(
     PoolSync,
     |it| Line::new("pool sync").words(&it.pools),
     |it, daemon, _| {

@@ -474,6 +474,14 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             pool: pool(),
             change: DeviceChange::Clear { device: None },
         }),
+        Command::PoolSplit(command::PoolSplit {
+            pool: pool(),
+            new: "half".into(),
+            devices: Vec::new(),
+            dry_run: true,
+            altroot: None,
+            load_keys: false,
+        }),
         Command::PoolSync(command::PoolSync {
             pools: vec![pool()],
         }),

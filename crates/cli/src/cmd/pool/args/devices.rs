@@ -312,6 +312,53 @@ pub(crate) struct PoolReopen {
     pub(crate) pools: Vec<String>,
 }
 
+/// Make one device of each mirror a pool of its own
+///
+/// The new pool has all datasets, snapshots and keys of the pool, as of one moment, while both go on. Of each mirror the
+/// last device is taken, or the one that you name. Log devices, cache devices and spares stay. Each group with data must
+/// be a mirror, of which one more device holds all data.
+///
+/// The new pool is exported. With -R it is imported, and its mountpoints are below ROOT: else both pools would mount
+/// their datasets at the same places.
+///
+/// Both pools have the same keys. Each key slot opens both, and a key change in one does not change the other. After
+/// `strongroom key rotate` in one of them, new data there has keys that the other does not have.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Only say which devices would leave:
+    strongroom pool split -n tank archive
+
+  Split, and take the disks to another machine:
+    strongroom pool split tank archive
+
+  Choose the device of the first mirror, and mount the new pool below /mnt:
+    strongroom pool split -R /mnt -l tank archive /dev/sdb
+
+EXIT CODES
+  2 if a group is no mirror, a device does not hold all data, or a resilver, a scrub or a removal
+  runs; 3 if there is no such pool or device; 4 if a pool of the new name is imported.")]
+pub(crate) struct PoolSplit {
+    /// Split nothing; show the new pool, or why it cannot be
+    #[arg(short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Import the new pool, and put this directory before all its mountpoints
+    #[arg(short = 'R', value_name = "ROOT")]
+    pub(crate) altroot: Option<PathBuf>,
+    /// Load the keys of the new pool that need no typing
+    #[arg(short, requires = "altroot")]
+    pub(crate) load_keys: bool,
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+    /// The name of the new pool
+    #[arg(value_name = "NEWPOOL")]
+    pub(crate) new: String,
+    /// Devices to take, by their paths or guids
+    #[arg(value_name = "DEVICE")]
+    pub(crate) devices: Vec<PathBuf>,
+}
+
 /// Make a device that belonged to a pool one that belongs to none
 ///
 /// Overwrites the labels at both ends of the device, with the superblocks and wrapped keys beside them. Data stays on

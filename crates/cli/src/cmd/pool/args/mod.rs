@@ -15,6 +15,7 @@ use devices::{
     PoolRemove, PoolReopen, PoolReplace,
 };
 
+pub(crate) use devices::PoolSplit;
 pub(crate) use inspect::Inspect;
 pub(crate) use properties::{PoolGet, PoolSet};
 pub(crate) use scans::{Activity, PoolEvents, PoolScrub, PoolTrim, PoolWait};
@@ -55,6 +56,7 @@ pub(crate) enum Pool {
     Remove(PoolRemove),
     Clear(PoolClear),
     Reopen(PoolReopen),
+    Split(PoolSplit),
     #[command(name = "labelclear")]
     LabelClear(PoolLabelClear),
     History(PoolHistory),

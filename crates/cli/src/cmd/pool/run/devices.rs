@@ -8,7 +8,7 @@ use protocol::api::{
 use protocol::device_name::DeviceName;
 
 use crate::cmd::pool::args::{Activity, Pool};
-use crate::cmd::pool::run::layout_of;
+use crate::cmd::pool::run::layout::layout_of;
 use crate::cmd::pool::run::wait::{self, INCOMPLETE, until_ended};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, device_path, is_path, usage};

@@ -4,6 +4,7 @@ mod devices;
 mod events;
 pub(crate) mod inspect;
 mod iostat;
+mod layout;
 mod list;
 mod properties;
 mod repeat;
@@ -24,7 +25,7 @@ use protocol::api::{DeviceChange, DeviceGroup, HistoryRow, ImportablePool, PoolD
 use protocol::property::{is_of_pools, of_pools};
 
 use crate::cmd::pool::args::{
-    ImportOption, Pool, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport,
+    ImportOption, Pool, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolSplit,
 };
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer, device_path, other, usage};
@@ -53,6 +54,7 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
         | Pool::Remove(_)
         | Pool::Clear(_)) => devices::run(args, session),
         Pool::Reopen(args) => reopen(args.pools, session),
+        Pool::Split(args) => split(args, session),
         Pool::LabelClear(args) => {
             let (device, force) = (devices::device(&args.device)?, args.force);
             call_quiet(session, command::PoolLabelClear { device, force })
@@ -80,7 +82,7 @@ fn create(args: PoolCreate, session: &mut Session) -> Result {
     }
     props.extend(args.pool_props);
     let layout = match args.dry_run {
-        true => layout(&args.pool, &devices),
+        true => layout::layout(&args.pool, &devices),
         false => String::new(),
     };
     let command = command::PoolCreate {
@@ -102,7 +104,7 @@ fn create(args: PoolCreate, session: &mut Session) -> Result {
 }
 
 /// The directory of `-R`.
-pub(super) fn absolute(root: Option<PathBuf>) -> Result<Option<PathBuf>> {
+fn absolute(root: Option<PathBuf>) -> Result<Option<PathBuf>> {
     match root {
         Some(root) if !root.is_absolute() => {
             Err(usage("the directory of -R must begin with a slash"))
@@ -111,53 +113,30 @@ pub(super) fn absolute(root: Option<PathBuf>) -> Result<Option<PathBuf>> {
     }
 }
 
-/// What `pool create -n` says.
-fn layout(pool: &str, devices: &PoolDevices) -> String {
-    let begin = format!("would create '{pool}' with the following layout:\n\n\t{pool}\n");
-    begin + &layout_of(devices)
-}
-
-/// The lines of devices that are to belong to a pool.
-pub(super) fn layout_of(devices: &PoolDevices) -> String {
-    let mut out = layout_of_groups(&devices.groups);
-    if !devices.logs.is_empty() {
-        out += "\tlogs\n";
-        out += &layout_of_groups(&devices.logs);
+fn split(args: PoolSplit, session: &mut Session) -> Result {
+    let devices = args.devices.iter();
+    let devices: Result<Vec<String>> = devices.map(|device| devices::member(device)).collect();
+    let command = command::PoolSplit {
+        pool: args.pool,
+        new: args.new.clone(),
+        devices: devices?,
+        dry_run: args.dry_run,
+        altroot: absolute(args.altroot)?,
+        load_keys: args.load_keys,
+    };
+    let taken = answer!(session.call(command)?, Names)?;
+    if !args.dry_run {
+        return Ok(Outcome::done());
     }
-    for (heading, devices) in [("cache", &devices.caches), ("spares", &devices.spares)] {
-        if !devices.is_empty() {
-            let _ = writeln!(out, "\t{heading}");
-        }
-        for device in devices {
-            let _ = writeln!(out, "\t  {}", text::in_a_cell(&device.to_string_lossy()));
-        }
-    }
-    out
-}
-
-fn layout_of_groups(groups: &[DeviceGroup]) -> String {
-    let mut out = String::new();
-    for group in groups {
-        let depth = match (group.parity, group.devices.len()) {
-            (0, 1) => "  ",
-            (parity, _) => {
-                let name = match parity {
-                    0 => "mirror".to_owned(),
-                    _ => format!("raidz{parity}"),
-                };
-                let _ = writeln!(out, "\t  {name}");
-                "    "
-            }
-        };
-        for device in &group.devices {
-            let _ = writeln!(
-                out,
-                "\t{depth}{}",
-                text::in_a_cell(&device.to_string_lossy())
-            );
-        }
-    }
-    out
+    let group = |path: &String| DeviceGroup {
+        devices: vec![path.into()],
+        parity: 0,
+    };
+    let taken = PoolDevices {
+        groups: taken.iter().map(group).collect(),
+        ..PoolDevices::default()
+    };
+    Ok(Outcome::text(layout::layout(&args.new, &taken)))
 }
 
 /// All of them, even if some fail.

@@ -1,0 +1,240 @@
+//! Splits a member off each mirror: they become a pool of their own, in the state of one commit.
+//!
+//! The commit before has everything on all members, and no log has entries that count. Then the members get labels that
+//! name both pools, and the next commit does not list them any more. That commit decides: before it they are members
+//! as ever, and from then on they are the new pool, whose import takes the state of the commit before. A power cut
+//! in between leaves labels, which the next import settles. Nothing but labels is written to them until they are
+//! imported. Needs no key.
+
+use std::sync::Weak;
+
+use store::MemberState;
+
+use crate::engine::gate::Engine;
+use crate::engine::history::{Origin, log};
+use crate::engine::table::DatasetTable;
+use crate::error::{Error, Result};
+use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose, Role};
+use crate::format::root::{DEVICES_MAX, PoolRoot};
+use crate::format::scrub_status::ScrubPhase;
+use crate::names::check_pool_name;
+use crate::ops::pool::Pool;
+
+/// A pool that is split off.
+#[derive(Clone, Copy, Debug)]
+pub struct NewPool<'a> {
+    /// Its guid.
+    pub guid: u64,
+    /// Its name.
+    pub name: &'a str,
+}
+
+impl Pool {
+    /// The members that a split would take: of each mirror the one that is named, or else the last one.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if a named device is no member of a mirror, or two of one mirror are named;
+    /// [`Error::Refused`] if a group is no mirror, or something is under way.
+    pub fn split_members(&self, named: &[u64]) -> Result<Vec<u64>> {
+        let state = self.engine.state.read();
+        let config = &state.config;
+        let groups = 0..u16::try_from(state.root.groups.get()).unwrap_or(u16::MAX);
+        let mut members = Vec::new();
+        for group in groups.filter(|group| config.purpose(*group).holds_data()) {
+            let all: Vec<&ConfigDevice> = config.group(group).collect();
+            let mut chosen = all.iter().filter(|device| named.contains(&device.guid));
+            let first = chosen.next();
+            if let Some(second) = chosen.next() {
+                let reason = "one device of each mirror is split off, and this is the second";
+                return Err(Error::of_device(&second.path, reason));
+            }
+            members.extend(first.or(all.last()).map(|device| device.guid));
+        }
+        let is_no_member = |guid: &&u64| !members.contains(guid);
+        if let Some(guid) = named.iter().find(is_no_member) {
+            let device = config.devices.iter().find(|device| device.guid == *guid);
+            let device = device.ok_or_else(|| Error::no_device(*guid))?;
+            let reason = "it is no member of a mirror that holds data";
+            return Err(Error::of_device(&device.path, reason));
+        }
+        check(&state, &members)?;
+        Ok(members)
+    }
+
+    /// Makes these members a pool of their own, which is not imported. They are closed when this returns.
+    ///
+    /// # Errors
+    /// As [`Pool::split_members`]; [`Error::BadName`]; [`Error::Store`] if a device fails; as [`Pool::commit`].
+    pub fn split(&self, new: NewPool<'_>, members: &[u64], origin: &Origin) -> Result<()> {
+        let engine = &self.engine;
+        engine.check_writable()?;
+        check_pool_name(new.name)?;
+        check(&engine.state.read(), members)?;
+        let logs: Vec<u16> = {
+            let state = engine.state.read();
+            let roles = state.config.roles.iter().zip(0..);
+            let logs = roles.filter(|(role, _)| role.purpose == Purpose::Logs);
+            logs.map(|(_, group)| group).collect()
+        };
+        let barred: Result<Vec<_>> = logs.into_iter().map(|n| self.leave_group(n)).collect();
+        let _barred = barred?;
+        let committing = engine.lock_commits();
+        engine.commit_holding(&committing, |_, _| Ok(()))?;
+        refuse_waiting_logs(engine)?;
+        let store = &engine.disk.store;
+        let txg = engine.gate.read().txg;
+        let undo = || {
+            if let Err(error) = store.undo_split(members) {
+                tracing::warn!(%error, "a label still says that its device is to be split off");
+            }
+        };
+        store
+            .prepare_split(members, (new.guid, new.name), txg)
+            .inspect_err(|_| undo())?;
+        let done = engine.commit_holding(&committing, |commit, state| {
+            // A member may have failed meanwhile.
+            check(state, members)?;
+            let present = commit.core.disk.store.members();
+            let has_all = |guid: &u64| {
+                let mut present = present.iter().filter(|member| member.guid == *guid);
+                present.any(|member| member.state == MemberState::Online)
+            };
+            if let Some(guid) = members.iter().find(|guid| !has_all(guid)) {
+                let path = state.device(*guid)?.path.clone();
+                return Err(Error::of_device(&path, "it has just failed"));
+            }
+            for guid in members {
+                let reason = "no other device holds all of its part of the pool";
+                state.check_dispensable(commit, *guid, reason)?;
+            }
+            log(commit, state, origin, None);
+            for guid in members {
+                state.take_out(commit, *guid);
+            }
+            state.devices_left();
+            Ok(())
+        });
+        if done.is_err() && engine.suspension.now().is_none() {
+            // The commit came to be without the change. After a failed one the next import decides.
+            undo();
+        }
+        done?;
+        Ok(store.split_off(members)?)
+    }
+
+    /// What a power cut left of a split is completed, or undone.
+    pub(crate) fn settle_splits(&self) -> Result<()> {
+        let txg = self.engine.state.read().txg;
+        Ok(self.engine.disk.store.settle_splits(txg)?)
+    }
+
+    /// Has the devices name this pool only, after the first commit of a pool that was split off, or got another guid.
+    /// Waits while a device is missing that would not be known afterwards.
+    pub(crate) fn finish_change(&self) -> Result<()> {
+        let engine = &self.engine;
+        let store = &engine.disk.store;
+        if !store.is_changing() {
+            return Ok(());
+        }
+        let _committing = engine.lock_commits();
+        let present = store.members();
+        let is_missing = |device: &ConfigDevice| !present.iter().any(|m| m.guid == device.guid);
+        let missing = {
+            let state = engine.state.read();
+            let missing = state.config.devices.iter().find(|d| is_missing(d));
+            missing.map(|device| device.path.clone())
+        };
+        if let Some(device) = missing {
+            tracing::warn!(
+                device,
+                "labels name the guid from before, until this device is there"
+            );
+            return Ok(());
+        }
+        Ok(store.finish_change(&engine.key_blocks_in_use())?)
+    }
+}
+
+/// The configuration of a pool that was split off, made of that of the pool before, with its own devices online.
+pub(crate) fn become_own(config: &mut Config, root: &mut PoolRoot, name: &str) {
+    config
+        .devices
+        .retain(|device| device.state == DeviceState::Online);
+    config.caches.clear();
+    let roles: Vec<(usize, Role)> = config.roles.iter().copied().enumerate().collect();
+    for (group, role) in roles {
+        if role.purpose == Purpose::Logs {
+            let purpose = Purpose::Gone;
+            config.roles[group] = Role { purpose, ..role };
+        }
+    }
+    config.restart_resilver();
+    root.missed = [0; DEVICES_MAX / 8];
+    root.set_name(name);
+}
+
+/// Refuses members that cannot be split off, and a pool in which something is under way.
+fn check(state: &DatasetTable, members: &[u64]) -> Result<()> {
+    let config = &state.config;
+    let refused = |reason: &str| Err(Error::refused(state.pool_name(), reason));
+    let mut removal = config.removal.iter();
+    if removal.any(|removal| removal.is_under_way()) {
+        return refused("a group is being removed; wait for that, or stop it (pool remove -s)");
+    }
+    if config.resilver.is_running() {
+        return refused("a resilver runs; wait for its end (pool wait -t resilver)");
+    }
+    if config.scrub.phase == ScrubPhase::Running {
+        return refused(
+            "a scrub runs, which may repair copies; wait for its end (pool wait -t scrub)",
+        );
+    }
+    for device in config.devices.iter().filter(|device| device.is_member()) {
+        if device.replaces != 0 {
+            let reason = "it is replacing another device; wait for that, or detach one of both";
+            return Err(Error::of_device(&device.path, reason));
+        }
+    }
+    let groups = 0..u16::try_from(state.root.groups.get()).unwrap_or(u16::MAX);
+    for group in groups.filter(|group| config.purpose(*group).holds_data()) {
+        let all: Vec<&ConfigDevice> = config.group(group).collect();
+        let Some(first) = all.first() else { continue };
+        if config.shape(group).has_parity() || all.len() < 2 {
+            let reason = match config.shape(group).has_parity() {
+                true => "its group has parity; only a pool of mirrors can be split",
+                false => "it has no mirror; only a pool of mirrors can be split",
+            };
+            return Err(Error::of_device(&first.path, reason));
+        }
+        let leaves = |device: &&&ConfigDevice| members.contains(&device.guid);
+        let Some(leaving) = all.iter().find(leaves) else {
+            return refused("a member of each mirror has to be split off");
+        };
+        let is_whole = |device: &&&ConfigDevice| device.state == DeviceState::Online;
+        let stays = all.iter().filter(|device| !leaves(device));
+        if !is_whole(&leaving) || stays.filter(is_whole).count() == 0 {
+            let reason = "it does not hold all data, or no other device of its mirror does";
+            return Err(Error::of_device(&leaving.path, reason));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses logs that wait to be replayed. The new pool would not know their entries, which name the old one. What is
+/// synced to other logs is in the state that was just committed.
+fn refuse_waiting_logs(engine: &Engine) -> Result<()> {
+    let state = engine.state.read();
+    let open = engine.open.lock();
+    let waits = |id: u64| {
+        let dataset = open.get(&id).and_then(Weak::upgrade);
+        dataset.is_none_or(|dataset| dataset.waiting_log().is_some())
+    };
+    let mut logs = state.all().filter(|entry| entry.log.exists());
+    match logs.find(|entry| waits(entry.id)) {
+        None => Ok(()),
+        Some(entry) => Err(Error::refused(
+            state.name_of(entry),
+            "synced writes wait in its log; load its key and mount it first",
+        )),
+    }
+}

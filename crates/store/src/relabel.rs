@@ -1,0 +1,185 @@
+//! Devices that get the guid of another pool: those that are split off from a pool, and all devices of a pool that
+//! gets another guid.
+//!
+//! Labels, superblocks and key blocks all name the pool, and cannot change at one moment. So a label names both pools
+//! meanwhile, and frames of either count. `docs/FORMAT.md` has the order of the writes.
+
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::devices::{Found, Store};
+use crate::geometry::COPIES;
+use crate::layout::{Change, Label};
+use crate::member::InUse;
+use crate::{Error, Result};
+
+/// Groups what was found on devices by the pools that they belong to. Of a change that a power cut interrupted, what is
+/// true of one device is true of all.
+pub fn by_pool<T>(found: Vec<(T, Found)>) -> BTreeMap<u64, Vec<T>> {
+    let changed: Vec<Found> = found.iter().map(|(_, found)| *found).collect();
+    let pool_of = |own: &Found| {
+        let others = changed
+            .iter()
+            .filter(|other| other.pool_guid != own.pool_guid);
+        let mut others = others.filter(|other| match (own.change, other.change) {
+            (Change::Splitting, Change::SplitOff) => other.pool_guid == own.other_guid,
+            (Change::None, Change::Renumbered) => other.other_guid == own.pool_guid,
+            _ => false,
+        });
+        others.next().map_or(own.pool_guid, |other| other.pool_guid)
+    };
+    let mut pools: BTreeMap<u64, Vec<T>> = BTreeMap::new();
+    for (device, own) in found {
+        pools.entry(pool_of(&own)).or_default().push(device);
+    }
+    pools
+}
+
+/// An operation on a device ends within this time, or the device does not answer.
+const CLOSING: Duration = Duration::from_secs(10);
+
+impl Store {
+    /// Labels devices as ones that the next commit splits off, as a pool with this guid and name. They are split off
+    /// if that commit, `txg`, is durable and does not list them. Durable when this returns.
+    ///
+    /// # Errors
+    /// `Error::NoSuchMember`, or the failure of a device: some may have the label then.
+    pub fn prepare_split(
+        &self,
+        devices: &[u64],
+        (pool_guid, name): (u64, &str),
+        txg: u64,
+    ) -> Result<()> {
+        self.relabel(devices, |label| label.splitting(pool_guid, name, txg))
+    }
+
+    /// Labels devices as before [`Store::prepare_split`].
+    ///
+    /// # Errors
+    /// `Error::NoSuchMember`, or the failure of a device.
+    pub fn undo_split(&self, devices: &[u64]) -> Result<()> {
+        self.relabel(devices, Label::settled)
+    }
+
+    /// Labels devices as those of the other pool, once the commit is durable that splits them off, and lets go of
+    /// them.
+    ///
+    /// # Errors
+    /// The first failure of a device. The next import of this pool, or of the other one, completes what is missing.
+    pub fn split_off(&self, devices: &[u64]) -> Result<()> {
+        let mut done = Ok(());
+        for guid in devices {
+            done = done.and(self.relabel(&[*guid], Label::split_off));
+        }
+        let layout = self.groups.now();
+        let gone = layout.all().filter(|m| devices.contains(&m.guid()));
+        let in_use: Vec<InUse> = gone.map(|member| member.in_use()).collect();
+        drop(layout);
+        for guid in devices {
+            self.let_go(*guid, false)?;
+        }
+        // An operation that began before may have one open still.
+        let limit = Instant::now() + CLOSING;
+        while in_use.iter().any(InUse::is_used) && Instant::now() < limit {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        done
+    }
+
+    /// Completes splits that a power cut interrupted, and undoes those that did not come to be. The pool has told which
+    /// devices belong to it, and `txg` is its last durable commit.
+    ///
+    /// # Errors
+    /// The failure of a device.
+    pub fn settle_splits(&self, txg: u64) -> Result<()> {
+        let layout = self.groups.now();
+        let stayed = layout.all();
+        let stayed = stayed.filter(|member| member.label.change() == Change::Splitting);
+        let stayed: Vec<u64> = stayed.map(|member| member.guid()).collect();
+        self.undo_split(&stayed)?;
+        for member in self.split_before.lock().drain(..) {
+            let since = member.label.since.get();
+            // One that went on in the pool after that commit was taken out later.
+            let is_from_before = member.newest_txg().is_some_and(|last| last < since);
+            if txg >= since && is_from_before {
+                member.with_label(member.label.split_off()).write_labels()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The name that the pool gets, if its devices were split off from another one and it was not imported since.
+    pub fn name_of_split(&self) -> Option<String> {
+        let layout = self.groups.now();
+        let mut name = None;
+        for member in layout.members() {
+            if member.label.change() != Change::SplitOff || member.has_own_superblock() {
+                return None;
+            }
+            name = Some(member.label.new_name());
+        }
+        name
+    }
+
+    /// Whether labels name another pool still.
+    pub fn is_changing(&self) -> bool {
+        let layout = self.groups.now();
+        layout.all().any(|m| m.label.takes_frames_of_other())
+    }
+
+    /// Has all devices name this pool only. A superblock of this pool is durable, and these key blocks are in use.
+    /// Nothing else may write to the headers meanwhile.
+    ///
+    /// # Errors
+    /// The failure of a device. The next import completes what is missing.
+    pub fn finish_change(&self, key_blocks: &[u32]) -> Result<()> {
+        let layout = self.groups.now();
+        let all = || layout.all().filter(|m| m.label.takes_frames_of_other());
+        // All first: as long as one label names the other pool, those that do not change with it.
+        for member in all() {
+            member.write_labels()?;
+        }
+        for copy in COPIES {
+            for index in key_blocks {
+                let block = self.key_block_frame(*index)?;
+                for member in all() {
+                    let at = member.geometry.key_block(copy, *index);
+                    member.write(at, &[IoSlice::new(&block[..])])?;
+                }
+            }
+            // One whole copy is there at any moment.
+            all().try_for_each(|member| member.flush())?;
+        }
+        let guids: Vec<u64> = all().map(|member| member.guid()).collect();
+        self.relabel(&guids, Label::settled)
+    }
+
+    /// Labels all devices as those of a pool with another guid. They have to be all devices of the pool, and nothing
+    /// else may use them. Durable when this returns; the next import completes it.
+    ///
+    /// # Errors
+    /// The failure of a device: some may have the label then, and the next import labels the others so.
+    pub fn renumber(&self, pool_guid: u64) -> Result<()> {
+        let layout = self.groups.now();
+        let guids: Vec<u64> = layout.all().map(|member| member.guid()).collect();
+        if self.is_changing() {
+            return Err(Error::Mismatch {
+                reason: "they are getting another guid already; import the pool first".into(),
+            });
+        }
+        self.relabel(&guids, |label| label.renumbered(pool_guid))
+    }
+
+    fn relabel(&self, devices: &[u64], new: impl Fn(&Label) -> Label) -> Result<()> {
+        for guid in devices {
+            let layout = self.groups.now();
+            let member = layout.member(*guid)?;
+            let member = Arc::new(member.with_label(new(&member.label)));
+            member.write_labels()?;
+            self.groups.change(|layout| layout.renew(&member));
+        }
+        Ok(())
+    }
+}
