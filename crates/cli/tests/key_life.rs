@@ -440,3 +440,85 @@ fn what_is_stored_is_reencrypted_in_the_background() {
     place.ok("mount -a -l");
     assert_eq!(fs::read(file("large")).unwrap(), content);
 }
+
+#[test]
+fn keys_are_as_long_as_the_suite_takes() {
+    let place = Place::new();
+    let image = place.pool("tank");
+    for (name, options) in [
+        ("k16", "--keylen 128"),
+        ("other16", "--keylen 128"),
+        ("k24", "--keylen 192"),
+        ("k32", ""),
+        ("hex16", "--keylen 128 --format hex"),
+    ] {
+        place.ok(&format!("keygen {options} {}", place.arg(name)));
+    }
+    let short = format!("keygen --keylen 64 {}", place.arg("none"));
+    assert_eq!(place.run(&words(&short)).code, USAGE);
+    let of = |name: &str| format!("keysource=raw,file://{}", place.arg(name));
+    let create = |suite: &str, key: &str, name: &str| {
+        format!("create -u -o encryption={suite} -o {} {name}", of(key))
+    };
+    place.ok(&create("aes-128-ccm", "k16", "tank/a"));
+    place.ok(&create("aes-192-gcm", "k24", "tank/b"));
+    place.ok(&create("aes-128-gcm", "k32", "tank/c"));
+    for (suite, key, why) in [
+        (
+            "aes-256-gcm",
+            "k16",
+            "the key of 'tank/x': it has 128 bits; a key for aes-256-gcm has 256",
+        ),
+        (
+            "on",
+            "k24",
+            "it has 192 bits; a key for xaes-256-gcm has 256",
+        ),
+        ("aes-128-ccm", "k24", "a key for aes-128-ccm has 128 or 256"),
+        (
+            "aes-128-ccm",
+            "hex16",
+            "holds 33 bytes; a raw key has 16, 24 or 32",
+        ),
+    ] {
+        has(&place.fails(&create(suite, key, "tank/x"), NO_KEY), why);
+    }
+    place.fails("get name tank/x", NOT_FOUND);
+
+    // Every way back, and from one length to another.
+    let reload = |line: &str| {
+        place.ok("key unload tank/a");
+        place.ok(&format!("key load {line} tank/a"));
+    };
+    reload("");
+    place.ok(&format!(
+        "key change -o keysource=hex,file://{} tank/a",
+        place.arg("hex16")
+    ));
+    reload("");
+    let digits = fs::read_to_string(place.path("hex16")).unwrap();
+    place.ok("key unload tank/a");
+    place.ok_with("key load -L prompt tank/a", &digits);
+    place.ok(&format!("key change -o {} tank/a", of("k32")));
+    reload("");
+    place.fails(&format!("key change -o {} tank/a", of("k24")), NO_KEY);
+    place.fails(&format!("key add -o {} tank/a", of("k24")), NO_KEY);
+    place.ok(&format!("key change -o {} tank/a", of("k16")));
+    place.ok(&format!("key add -o {} tank/a", of("k32")));
+    place.ok("key unload tank/a");
+    let load = |key: &str| format!("key load -n -L file://{} tank/a", place.arg(key));
+    place.ok(&load("k16"));
+    place.ok(&load("k32"));
+    place.fails(&load("other16"), WRONG_KEY);
+    has(&place.fails(&load("k24"), NO_KEY), "128 or 256");
+    fs::write(
+        place.path("cut"),
+        &fs::read(place.path("k16")).unwrap()[..15],
+    )
+    .unwrap();
+    has(&place.fails(&load("cut"), NO_KEY), "holds 15 bytes");
+    place.ok("pool export tank");
+    assert!(damage_keyrings(&image) > 0);
+    place.ok(&format!("pool import -N -d {} tank", place.arg("")));
+    place.fails(&load("k16"), DAMAGED);
+}

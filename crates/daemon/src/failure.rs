@@ -201,6 +201,7 @@ impl From<keys::Error> for Failure {
             | E::KeyProvider { .. }
             | E::Token { .. }
             | E::KeyLength { .. }
+            | E::KeyForSuite { .. }
             | E::HexDigit { .. }
             | E::PassphraseShort { .. }
             | E::PassphraseLong { .. }

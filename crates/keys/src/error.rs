@@ -6,7 +6,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::format::{Format, PASSPHRASE_MAX, PASSPHRASE_MIN};
+use cipher::Suite;
+
+use crate::format::{Format, KEY_LENGTHS, PASSPHRASE_MAX, PASSPHRASE_MIN};
 use crate::layout::SLOTS_MAX;
 
 /// The result of an operation of this crate.
@@ -99,18 +101,24 @@ pub enum Error {
         token: String,
     },
     /// A raw or hexadecimal key of the wrong length.
-    #[error("{origin} holds {got} {unit}; a {format} key has exactly {expected}")]
+    #[error("{origin} holds {got} {unit}; a {format} key has {lengths}", unit = unit(*format), lengths = lengths(*format))]
     KeyLength {
         /// Where the key is from: a file's path, or "the prompt".
         origin: String,
         /// The format of the key.
         format: Format,
-        /// Of what: "bytes" or "characters".
-        unit: &'static str,
-        /// How many a key has.
-        expected: usize,
-        /// How many there are; of an endless file, how many were read.
+        /// How many bytes or characters there are; of an endless file, how many were read.
         got: u64,
+    },
+    /// A raw or hexadecimal key that is too short, or too long, for a cipher suite.
+    #[error(
+        "it has {} bits; a key for {} has {}", 8 * got, suite.name(), suited(*suite)
+    )]
+    KeyForSuite {
+        /// How many bytes it has.
+        got: usize,
+        /// The suite.
+        suite: Suite,
     },
     /// A character in a hexadecimal key that is not a digit.
     #[error("{origin} has a character that is not a hexadecimal digit, at position {position}")]
@@ -257,5 +265,28 @@ fn why_not(path: &Path, source: &io::Error) -> String {
             _ => "the path is empty".into(),
         },
         _ => source.to_string(),
+    }
+}
+
+/// What the length of a key in this format counts.
+fn unit(format: Format) -> &'static str {
+    match format {
+        Format::Hex => "characters",
+        Format::Raw | Format::Passphrase => "bytes",
+    }
+}
+
+/// The lengths that a key in this format can have.
+fn lengths(format: Format) -> String {
+    let per_byte = if format == Format::Hex { 2 } else { 1 };
+    let [short, middle, long] = KEY_LENGTHS.map(|bytes| bytes * per_byte);
+    format!("{short}, {middle} or {long}, as its cipher suite")
+}
+
+/// The bits of a key that can protect a suite.
+fn suited(suite: Suite) -> String {
+    match 8 * suite.key_len() {
+        256 => "256".into(),
+        fewer => format!("{fewer} or 256"),
     }
 }

@@ -10,15 +10,15 @@ pub const PASSPHRASE_MIN: usize = 8;
 /// The longest passphrase, in bytes (as OpenZFS).
 pub const PASSPHRASE_MAX: usize = 512;
 
-/// How many digits a hexadecimal key has.
-pub(crate) const HEX_LEN: usize = 2 * Key::LEN;
+/// How many bytes a raw key has: as many as the keys of cipher suites.
+pub(crate) const KEY_LENGTHS: [usize; 3] = [16, 24, Key::LEN];
 
 /// How a key is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// 32 bytes, as they are.
+    /// 16, 24 or 32 bytes, as they are.
     Raw,
-    /// 64 hexadecimal digits.
+    /// 32, 48 or 64 hexadecimal digits.
     Hex,
     /// Text that a password hash makes into a key.
     Passphrase,
@@ -46,7 +46,7 @@ impl fmt::Display for Format {
 pub(crate) fn limit(format: Format, longer: bool) -> usize {
     match format {
         Format::Raw => Key::LEN + usize::from(longer),
-        Format::Hex => HEX_LEN + 2,
+        Format::Hex => 2 * Key::LEN + 2,
         Format::Passphrase => PASSPHRASE_MAX + 2,
     }
 }

@@ -6,19 +6,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use cipher::Random;
-use secret::{Key, Secret};
+use secret::Secret;
 
 use crate::file::{open_private, open_regular};
 use crate::format::limit;
 use crate::{Error, Format, Result};
 
-/// A new random key: 32 bytes if raw, 64 lower-case digits and a newline if hexadecimal.
+/// A new random key of 16, 24 or 32 bytes: these if raw, lower-case digits and a newline if hexadecimal.
 ///
 /// # Errors
 /// [`Error::KeySource`] for a passphrase, which a person chooses; [`Error::Cipher`] if there are no
 /// random numbers.
-pub fn keygen(format: Format, random: &dyn Random) -> Result<Secret> {
-    let mut key = Secret::zeroed(Key::LEN)?;
+pub fn keygen(format: Format, bytes: usize, random: &dyn Random) -> Result<Secret> {
+    let mut key = Secret::zeroed(bytes)?;
     random.fill(key.expose_mut())?;
     match format {
         Format::Raw => Ok(key),

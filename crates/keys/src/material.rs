@@ -8,11 +8,12 @@ use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use cipher::Suite;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 use secret::{Key, Secret};
 
-use crate::format::{HEX_LEN, PASSPHRASE_MAX, PASSPHRASE_MIN, limit};
+use crate::format::{KEY_LENGTHS, PASSPHRASE_MAX, PASSPHRASE_MIN, limit};
 use crate::{Error, Format, KeySource, Location, Result, TokenKey, file};
 
 /// What unlocks a slot.
@@ -20,8 +21,10 @@ use crate::{Error, Format, KeySource, Location, Result, TokenKey, file};
 pub enum KeyMaterial {
     /// Text that a password hash makes into a key; 8 to 512 bytes.
     Passphrase(Secret),
-    /// A key.
+    /// A key of 32 bytes.
     Key(Key),
+    /// A key of 16 or 24 bytes.
+    Short(Secret),
     /// A key that stays in its token.
     Token(Box<TokenKey>),
 }
@@ -31,9 +34,30 @@ impl KeyMaterial {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             KeyMaterial::Passphrase(_) => "passphrase",
-            KeyMaterial::Key(_) => "raw or hex key",
+            KeyMaterial::Key(_) | KeyMaterial::Short(_) => "raw or hex key",
             KeyMaterial::Token(_) => "key in a token",
         }
+    }
+
+    /// Refuses a key that is shorter than those of the cipher suite that it is to protect.
+    ///
+    /// # Errors
+    /// [`Error::KeyForSuite`].
+    pub fn check_for(&self, suite: Suite) -> Result<()> {
+        match self {
+            KeyMaterial::Short(key) if key.len() != suite.key_len() => Err(Error::KeyForSuite {
+                got: key.len(),
+                suite,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn of_key(key: Secret) -> Result<KeyMaterial> {
+        Ok(match key.expose().try_into() {
+            Ok(whole) => KeyMaterial::Key(Key::from_bytes(whole)?),
+            Err(_) => KeyMaterial::Short(key),
+        })
     }
 }
 
@@ -156,25 +180,21 @@ pub(crate) fn material(
     origin: &str,
     file_len: Option<u64>,
 ) -> Result<KeyMaterial> {
-    let length_error = |unit, expected, got: usize| Error::KeyLength {
+    let length_error = |got: usize| Error::KeyLength {
         origin: origin.to_owned(),
         format,
-        unit,
-        expected,
         got: (got as u64).max(file_len.unwrap_or(0)),
     };
+    let is_length = |bytes: usize| KEY_LENGTHS.contains(&bytes);
     if format != Format::Raw {
         text.trim_newline();
     }
     match format {
-        Format::Raw => match text.expose().try_into() {
-            Ok(key) => Ok(KeyMaterial::Key(Key::from_bytes(key)?)),
-            Err(_) => Err(length_error("bytes", Key::LEN, text.len())),
-        },
-        Format::Hex => match text.expose().try_into() {
-            Ok(digits) => decode_hex(digits, origin).map(KeyMaterial::Key),
-            Err(_) => Err(length_error("characters", HEX_LEN, text.len())),
-        },
+        Format::Raw if is_length(text.len()) => KeyMaterial::of_key(text),
+        Format::Hex if text.len().is_multiple_of(2) && is_length(text.len() / 2) => {
+            KeyMaterial::of_key(decode_hex(text.expose(), origin)?)
+        }
+        Format::Raw | Format::Hex => Err(length_error(text.len())),
         Format::Passphrase if text.len() < PASSPHRASE_MIN => Err(Error::PassphraseShort {
             origin: origin.to_owned(),
         }),
@@ -185,21 +205,19 @@ pub(crate) fn material(
     }
 }
 
-fn decode_hex(digits: &[u8; HEX_LEN], origin: &str) -> Result<Key> {
-    Key::fill_with(|key| {
-        for (i, pair) in digits.chunks_exact(2).enumerate() {
-            for (j, &digit) in pair.iter().enumerate() {
-                let Some(value) = digit_value(digit) else {
-                    return Err(Error::HexDigit {
-                        origin: origin.to_owned(),
-                        position: 2 * i + j + 1,
-                    });
-                };
-                key[i] = key[i] << 4 | value;
-            }
-        }
-        Ok(())
-    })
+fn decode_hex(digits: &[u8], origin: &str) -> Result<Secret> {
+    let mut key = Secret::zeroed(digits.len() / 2)?;
+    for (i, &digit) in digits.iter().enumerate() {
+        let Some(value) = digit_value(digit) else {
+            return Err(Error::HexDigit {
+                origin: origin.to_owned(),
+                position: i + 1,
+            });
+        };
+        let byte = &mut key.expose_mut()[i / 2];
+        *byte = *byte << 4 | value;
+    }
+    Ok(key)
 }
 
 /// The value of a hexadecimal digit of either case, computed without a table that the digit would

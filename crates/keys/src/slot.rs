@@ -48,7 +48,7 @@ pub enum SlotKind {
         /// Of the password hash.
         salt: [u8; 32],
     },
-    /// A key of 32 bytes.
+    /// A key of 16, 24 or 32 bytes.
     Key {
         /// Of the derivation.
         salt: [u8; 32],
@@ -123,7 +123,7 @@ impl Slot {
                 let params = *params;
                 derived(SlotKind::Passphrase { params, salt })?
             }
-            KeyMaterial::Key(_) => derived(SlotKind::Key { salt })?,
+            KeyMaterial::Key(_) | KeyMaterial::Short(_) => derived(SlotKind::Key { salt })?,
             KeyMaterial::Token(token) => {
                 let slot_key = random_key(random)?;
                 let wrapped = token.wrap(&slot_key, random)?;
@@ -246,6 +246,9 @@ impl SlotKind {
                 Key::fill_with(|key| params.derive(passphrase, salt, key)).map(Some)
             }
             (SlotKind::Key { salt }, KeyMaterial::Key(key)) => {
+                derived_key(SLOT_KEY, &[key.expose(), salt]).map(Some)
+            }
+            (SlotKind::Key { salt }, KeyMaterial::Short(key)) => {
                 derived_key(SLOT_KEY, &[key.expose(), salt]).map(Some)
             }
             (SlotKind::Token(slot), KeyMaterial::Token(token)) => token.unwrap(&slot.0).map(Some),

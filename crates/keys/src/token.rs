@@ -55,15 +55,15 @@ pub fn token_material(
     material(format, text, &origin, Some(len))
 }
 
-/// Makes a new AES key of 256 bits in a token, which cannot be taken out.
+/// Makes a new AES key of 16, 24 or 32 bytes in a token, which cannot be taken out.
 ///
 /// # Errors
 /// As [`token_material`]; [`crate::Error::TokenKeyExists`] if there is one of that name.
-pub fn token_keygen(modules: &TokenModules, uri: &TokenUri, pin: Secret) -> Result<()> {
+pub fn token_keygen(modules: &TokenModules, uri: &TokenUri, bytes: u8, pin: Secret) -> Result<()> {
     let key = TokenKey {
         modules: modules.clone(),
         uri: uri.clone(),
         pin,
     };
-    key.ask(Op::Keygen, &[]).map(|_| ())
+    key.ask(Op::Keygen, &[bytes]).map(|_| ())
 }

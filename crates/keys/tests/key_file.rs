@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cipher::SeededRandom;
+use cipher::{SeededRandom, Suite};
 use keys::{
     Error, Format, KeyMaterial, KeySource, Location, Warning, keygen, material_from_prompt,
     read_file, read_file_with, write_key_file,
@@ -41,6 +41,7 @@ fn expose(material: KeyMaterial) -> Vec<u8> {
     match material {
         KeyMaterial::Passphrase(secret) => secret.expose().to_vec(),
         KeyMaterial::Key(key) => key.expose().to_vec(),
+        KeyMaterial::Short(key) => key.expose().to_vec(),
         KeyMaterial::Token(_) => panic!("no file is a token"),
     }
 }
@@ -52,10 +53,13 @@ fn raw_keys() {
     // Any byte is a byte of the key, also at the end.
     let newlines = [b'\n'; 32];
     assert_eq!(read(Format::Raw, &newlines).expect("a key"), newlines);
-    for len in [0, 1, 31, 33, 64, 100_000] {
+    for len in [16, 24] {
+        assert_eq!(read(Format::Raw, &key[..len]).expect("a key"), key[..len]);
+    }
+    for len in [0, 1, 15, 17, 31, 33, 48, 64, 100_000] {
         let error = read(Format::Raw, &vec![7; len]).expect_err("wrong length");
         assert!(matches!(&error, Error::KeyLength { got, .. } if *got == len as u64));
-        let holds = format!("holds {len} bytes; a raw key has exactly 32");
+        let holds = format!("holds {len} bytes; a raw key has 16, 24 or 32");
         assert!(error.to_string().contains(&holds), "{error}");
     }
 }
@@ -70,8 +74,14 @@ fn hexadecimal_keys() {
             read(Format::Hex, with_newline.as_bytes()).expect("a key"),
             key
         );
+        for digits in [32, 48] {
+            let short = read(Format::Hex, &HEX.as_bytes()[..digits]).expect("a key");
+            assert_eq!(short, key[..digits / 2]);
+        }
         for (text, got) in [
             (HEX[1..].to_owned(), 63),
+            (HEX[..33].to_owned(), 33),
+            (HEX[..16].to_owned(), 16),
             (format!("{HEX}0"), 65),
             (String::new(), 0),
             ("\n".to_owned(), 0),
@@ -273,7 +283,7 @@ fn new_keys_are_written_privately_and_read_back() {
     let dir = TempDir::new().expect("directory");
     let random = SeededRandom::new(1);
     for (format, len) in [(Format::Raw, 32), (Format::Hex, 65)] {
-        let key = keygen(format, &random).expect("a key");
+        let key = keygen(format, 32, &random).expect("a key");
         assert_eq!(key.len(), len);
         let path = dir.path().join(format.name());
         write_key_file(&path, &key).expect("write");
@@ -282,16 +292,19 @@ fn new_keys_are_written_privately_and_read_back() {
         assert_eq!(fs::read(&path).expect("read"), key.expose());
         read_file_with(&source(format, &path), |w| panic!("{w}")).expect("a key");
     }
+    for (format, bytes, len) in [(Format::Raw, 16, 16), (Format::Hex, 24, 49)] {
+        assert_eq!(keygen(format, bytes, &random).expect("a key").len(), len);
+    }
     let text = fs::read_to_string(dir.path().join("hex")).expect("read");
     assert!(text.ends_with('\n') && !text.contains(char::is_uppercase));
-    let passphrase = keygen(Format::Passphrase, &random);
+    let passphrase = keygen(Format::Passphrase, 32, &random);
     assert!(matches!(passphrase, Err(Error::KeySource(_))));
 }
 
 #[test]
 fn a_key_file_is_never_overwritten() {
     let dir = TempDir::new().expect("directory");
-    let key = keygen(Format::Raw, &SeededRandom::new(1)).expect("a key");
+    let key = keygen(Format::Raw, 32, &SeededRandom::new(1)).expect("a key");
     let path = file(&dir, b"the only copy of a key");
     let error = write_key_file(&path, &key).expect_err("there is a file");
     assert!(matches!(error, Error::KeyFileWrite { .. }));
@@ -337,5 +350,24 @@ fn a_private_file_is_not_for_others() {
         set(0o600);
         std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
         keys::read_private(&path).expect_err("it is another user's");
+    }
+}
+
+#[test]
+fn a_short_key_is_for_suites_of_its_length() {
+    let dir = TempDir::new().expect("directory");
+    let path = dir.path().join("key");
+    for suite in Suite::ALL {
+        for len in [16, 24, 32] {
+            fs::write(&path, vec![7; len]).expect("write");
+            let material = read_file(&source(Format::Raw, &path)).expect("a key");
+            let checked = material.check_for(suite);
+            let fits = len == 32 || len == suite.key_len();
+            assert_eq!(checked.is_ok(), fits, "{} {len}", suite.name());
+            if let Err(error) = checked {
+                let has = format!("it has {} bits; a key for {} has ", 8 * len, suite.name());
+                assert!(error.to_string().starts_with(&has), "{error}");
+            }
+        }
     }
 }

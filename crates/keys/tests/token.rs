@@ -119,9 +119,15 @@ fn aes(rest: &str) -> KeyMaterial {
 fn a_slot_is_opened_by_the_key_that_made_it() {
     with_token("a_slot_is_opened_by_the_key_that_made_it", |_| {
         let random = SeededRandom::new(1);
-        token_keygen(&modules(), &uri("token=pool;object=one"), pin(PIN)).unwrap();
-        token_keygen(&modules(), &uri("token=pool;object=two;id=%07"), pin(PIN)).unwrap();
-        let again = token_keygen(&modules(), &uri("token=pool;object=one"), pin(PIN));
+        token_keygen(&modules(), &uri("token=pool;object=one"), 32, pin(PIN)).unwrap();
+        token_keygen(
+            &modules(),
+            &uri("token=pool;object=two;id=%07"),
+            16,
+            pin(PIN),
+        )
+        .unwrap();
+        let again = token_keygen(&modules(), &uri("token=pool;object=one"), 32, pin(PIN));
         assert!(matches!(again, Err(Error::TokenKeyExists { .. })));
 
         let (mut wrapping, key) =
@@ -148,7 +154,7 @@ fn a_slot_is_opened_by_the_key_that_made_it() {
 fn each_failure_is_told_from_the_others() {
     with_token("each_failure_is_told_from_the_others", |dir| {
         let random = SeededRandom::new(1);
-        token_keygen(&modules(), &uri("token=pool;object=one"), pin(PIN)).unwrap();
+        token_keygen(&modules(), &uri("token=pool;object=one"), 32, pin(PIN)).unwrap();
         let (wrapping, _) = Wrapping::create(&aes("object=one"), &CHEAP, NOW, &random).unwrap();
         let said = |rest: &str| wrapping.unlock(&aes(rest)).expect_err(rest).to_string();
         for (rest, reason) in [

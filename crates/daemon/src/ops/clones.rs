@@ -89,7 +89,8 @@ impl Daemon {
                 let default = KeySource::default().to_string();
                 let source = props.entry("keysource".into()).or_insert(default);
                 let source: KeySource = source.parse()?;
-                let material = material(&source, &clone.name, true, context.channel)?;
+                let material =
+                    material(&source, (&clone.name, origin.suite), true, context.channel)?;
                 own = Some(new_wrapping(&material)?);
             }
         } else if props.contains_key("keysource") || clone.rekey {

@@ -37,7 +37,9 @@ impl DatasetSpec {
     ) -> Result<DatasetSpec> {
         let (mut spec, source) = DatasetSpec::without_key(suite_above, name, given)?;
         if let Some(source) = source {
-            spec.own = Some(new_wrapping(&material(&source, name, true, channel)?)?);
+            let suite = spec.suite.map_or(0, Suite::id);
+            let material = material(&source, (name, suite), true, channel)?;
+            spec.own = Some(new_wrapping(&material)?);
         }
         Ok(spec)
     }

@@ -35,8 +35,28 @@ const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
 /// So often a person may type a key.
 const TRIES: usize = 3;
 
-/// Gets a key from where it comes from. `new`: it is made now, so a person types it twice.
+/// Gets a key for a dataset with this cipher suite from where it comes from. `new`: it is made now, so a person types it
+/// twice.
 pub(crate) fn material(
+    source: &KeySource,
+    (dataset, suite): (&str, u8),
+    new: bool,
+    channel: &mut dyn Channel,
+) -> Result<KeyMaterial> {
+    let material = any_material(source, dataset, new, channel)?;
+    suited(material, suite)
+        .map_err(|failure| failure.context(format_args!("the key of '{dataset}'")))
+}
+
+/// Refuses a key that is not as long as the cipher suite needs. What has an unknown suite is refused elsewhere.
+fn suited(material: KeyMaterial, suite: u8) -> Result<KeyMaterial> {
+    if let Some(suite) = Suite::from_id(suite) {
+        material.check_for(suite)?;
+    }
+    Ok(material)
+}
+
+fn any_material(
     source: &KeySource,
     dataset: &str,
     new: bool,
@@ -180,7 +200,9 @@ pub(crate) fn new_wrapping(material: &KeyMaterial) -> Result<OwnKey> {
 pub(crate) fn cost(material: &KeyMaterial) -> Result<Argon2Params> {
     Ok(match material {
         KeyMaterial::Passphrase(_) => Argon2Params::calibrate(KDF_TIME)?,
-        KeyMaterial::Key(_) | KeyMaterial::Token(_) => Argon2Params::RECOMMENDED,
+        KeyMaterial::Key(_) | KeyMaterial::Short(_) | KeyMaterial::Token(_) => {
+            Argon2Params::RECOMMENDED
+        }
     })
 }
 
@@ -389,7 +411,8 @@ impl ActivePool {
             let key = keyring.unlock(material);
             key.map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))
         };
-        let mut key = unlock(&material(&own, &name, false, channel)?);
+        let suite = key_root.suite;
+        let mut key = unlock(&material(&own, (&name, suite), false, channel)?);
         for _ in 1..TRIES {
             let is_wrong = key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey);
             let Some(again) = is_wrong
@@ -399,7 +422,7 @@ impl ActivePool {
                 break;
             };
             let Some(again) = again else { break };
-            key = unlock(&again);
+            key = unlock(&suited(again, suite)?);
         }
         let key = key?;
         if dry_run {

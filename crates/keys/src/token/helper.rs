@@ -191,7 +191,10 @@ fn answer(request: &[u8]) -> Result<Secret> {
             done.push_slice(&len.to_le_bytes())?;
             done.push_slice(text.expose())?;
         }
-        op if op == Op::Keygen as u8 => inside::keygen(module, &uri, &pin)?,
+        op if op == Op::Keygen as u8 => {
+            let bytes = *rest.first().ok_or_else(unknown)?;
+            inside::keygen(module, &uri, bytes, &pin)?;
+        }
         op if op == Op::Wrap as u8 => {
             let (nonce, key) = nonce()?;
             done.push_slice(&inside::wrap(module, &uri, &pin, *nonce, key)?)?;

@@ -10,7 +10,7 @@ use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHan
 use cryptoki::session::{Session, UserType};
 use cryptoki::slot::Slot;
 use cryptoki::types::RawAuthPin;
-use secret::{Key, Secret};
+use secret::Secret;
 use zeroize::Zeroizing;
 
 use crate::{Error, Result, TokenUri};
@@ -45,8 +45,8 @@ fn wipe_value(attribute: Attribute) {
     }
 }
 
-/// Makes a new AES key of 256 bits, which cannot be taken out.
-pub(super) fn keygen(module: &Path, uri: &TokenUri, pin: &Secret) -> Result<()> {
+/// Makes a new AES key, which cannot be taken out.
+pub(super) fn keygen(module: &Path, uri: &TokenUri, bytes: u8, pin: &Secret) -> Result<()> {
     let token = Token::open(module, uri, pin, true)?;
     if !token
         .matching(&[Attribute::Class(ObjectClass::SECRET_KEY)])?
@@ -63,7 +63,7 @@ pub(super) fn keygen(module: &Path, uri: &TokenUri, pin: &Secret) -> Result<()> 
         Attribute::Extractable(false),
         Attribute::Encrypt(true),
         Attribute::Decrypt(true),
-        Attribute::ValueLen((Key::LEN as u64).into()),
+        Attribute::ValueLen(u64::from(bytes).into()),
     ];
     template.extend(
         uri.object

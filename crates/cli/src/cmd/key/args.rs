@@ -491,15 +491,29 @@ pub(crate) struct KeyStatus {
 /// How `keygen` writes a key down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KeyFormat {
-    /// 32 bytes as they are
+    /// The bytes as they are
     Raw,
-    /// 64 hexadecimal digits and a newline
+    /// Hexadecimal digits and a newline
     Hex,
+}
+
+/// How long a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeyBits {
+    /// For the suites aes-128-gcm and aes-128-ccm
+    #[value(name = "128")]
+    Short = 128,
+    /// For the suites aes-192-gcm and aes-192-ccm
+    #[value(name = "192")]
+    Middle = 192,
+    /// For every suite
+    #[value(name = "256")]
+    Long = 256,
 }
 
 /// Generate a random key in a file or a token
 ///
-/// The key has 256 bits. Only the owner can read the file. The command never overwrites a file, because it
+/// The key has 256 bits, or with --keylen as many as the suites aes-128-* and aes-192-* use. Only the owner can read the file. The command never overwrites a file, because it
 /// may hold the only copy of a key. Keep a copy elsewhere: without the key, the data is lost.
 ///
 /// A pkcs11: URI (RFC 7512) with the path of its module makes an AES key in a PKCS#11 token. The key cannot
@@ -515,6 +529,10 @@ EXAMPLES
   A key that can be printed on paper:
     strongroom keygen --format hex home.key
 
+  A key of 128 bits for a cipher of 128 bits:
+    strongroom keygen --keylen 128 /etc/keys/old
+    strongroom create -o encryption=aes-128-ccm -o keysource=raw,file:///etc/keys/old tank/old
+
   A key that stays in a token:
     strongroom keygen 'pkcs11:token=pool;object=home?module-path=/usr/lib/softhsm/libsofthsm2.so'
     strongroom create -o encryption=on \\
@@ -527,6 +545,9 @@ pub(crate) struct Keygen {
     /// The format of the file
     #[arg(long, value_enum, default_value = "raw")]
     pub(crate) format: KeyFormat,
+    /// Bits of the key
+    #[arg(long, value_enum, value_name = "BITS", default_value = "256")]
+    pub(crate) keylen: KeyBits,
     /// Use this list of PKCS#11 modules instead of /etc/strongroom/pkcs11
     #[arg(long, value_name = "FILE")]
     pub(crate) pkcs11_list: Option<PathBuf>,

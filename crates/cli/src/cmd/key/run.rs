@@ -223,25 +223,26 @@ fn status(args: KeyStatus, session: &mut Session) -> Result {
 
 pub(crate) fn keygen(args: &Keygen) -> Result {
     secret::harden_process().map_err(|error| other(error.to_string()))?;
+    let bytes = (args.keylen as u16 / 8) as u8;
     let file = args
         .file
         .to_str()
         .filter(|text| text.starts_with("pkcs11:"));
     if let Some(uri) = file {
-        return token_keygen(uri, args.pkcs11_list.as_deref());
+        return token_keygen(uri, bytes, args.pkcs11_list.as_deref());
     }
     let format = match args.format {
         KeyFormat::Raw => keys::Format::Raw,
         KeyFormat::Hex => keys::Format::Hex,
     };
-    keys::keygen(format, &cipher::SystemRandom)
+    keys::keygen(format, bytes.into(), &cipher::SystemRandom)
         .and_then(|key| keys::write_key_file(&args.file, &key))
         .map(|()| Outcome::done())
         .map_err(keygen_failure)
 }
 
 /// Makes a key in a token. The daemon has no part in it.
-fn token_keygen(uri: &str, list: Option<&Path>) -> Result {
+fn token_keygen(uri: &str, bytes: u8, list: Option<&Path>) -> Result {
     let source: KeySource = format!("raw,{uri}").parse().map_err(keygen_failure)?;
     let Location::Token(uri) = source.location() else {
         return Err(usage("name the key to make as pkcs11:token=...;object=..."));
@@ -262,7 +263,7 @@ fn token_keygen(uri: &str, list: Option<&Path>) -> Result {
         }
     };
     let list = list.map(absolute).transpose()?;
-    keys::token_keygen(&daemon::token_modules(list.as_deref()), uri, pin)
+    keys::token_keygen(&daemon::token_modules(list.as_deref()), uri, bytes, pin)
         .map(|()| Outcome::done())
         .map_err(keygen_failure)
 }

@@ -126,7 +126,7 @@ impl ActivePool {
                         ),
                     ));
                 }
-                let material = material(&source, name, false, channel)?;
+                let material = material(&source, (name, entry.suite), false, channel)?;
                 let key = keyring.unlock(&material);
                 Ok(Some(key.map_err(|error| context(error.into()))?))
             }

@@ -68,7 +68,7 @@ impl ActivePool {
         if is_root {
             self.check_choice_of_slot(entry, change, &name)?;
         }
-        let material = material(&source, &name, true, context.channel)?;
+        let material = material(&source, (&name, entry.suite), true, context.channel)?;
         if let Some(slot) = change.slot {
             return self.change_slot(entry, slot, &source, &material, context);
         }
@@ -133,7 +133,7 @@ impl ActivePool {
         let old = self.keysource(entry)?;
         let stands = are_others
             && !self.is_proposed(entry, &old)
-            && still_opens(&others, &old, slot, &name, context.channel).is_ok();
+            && still_opens(&others, &old, slot, (&name, entry.suite), context.channel).is_ok();
         let change = ("keysource".to_owned(), Some(source.to_string()));
         self.change_slots(entry, &context.origin(), |now, wrapping, key| {
             context.may_hand_all(self, now, None)?;
@@ -332,7 +332,7 @@ pub(crate) fn still_opens(
     wrapping: &Wrapping,
     source: &KeySource,
     number: u32,
-    name: &str,
+    (name, suite): (&str, u8),
     channel: &mut dyn Channel,
 ) -> Result<()> {
     let refused = |why: &str| {
@@ -349,7 +349,7 @@ pub(crate) fn still_opens(
     if matches!(source.location(), Location::Prompt) {
         return Ok(());
     }
-    let found: KeyMaterial = material(source, name, false, channel)
+    let found: KeyMaterial = material(source, (name, suite), false, channel)
         .map_err(|failure| refused(&format!(" ({})", failure.message)))?;
     match wrapping.unlock(&found) {
         Ok(_) => Ok(()),

@@ -31,7 +31,7 @@ impl ActivePool {
             Some(text) => text.parse::<KeySource>()?,
             None => KeySource::default(),
         };
-        let material = material(&source, &name, true, context.channel)?;
+        let material = material(&source, (&name, entry.suite), true, context.channel)?;
         let cost = cost(&material)?;
         let mut number = 0;
         self.change_slots(entry, &context.origin(), |now, wrapping, key| {
@@ -70,7 +70,7 @@ impl ActivePool {
         let before = tried.clone();
         tried.remove_slot(number, &key)?;
         if !force {
-            still_opens(&tried, &source, number, &name, channel)?;
+            still_opens(&tried, &source, number, (&name, entry.suite), channel)?;
         }
         let props = keysource.map(|_| ("keysource".to_owned(), Some(source.to_string())));
         self.change_slots(entry, origin, |_, wrapping, _| {
