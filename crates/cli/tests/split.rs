@@ -182,3 +182,58 @@ fn a_mirror_is_split_while_programs_write() {
     check_files(&other);
     assert!(dir.join("7000000").exists() && other.join("8000000").exists());
 }
+
+#[test]
+fn a_copy_of_a_pool_gets_a_guid_of_its_own() {
+    let mut place = Place::new();
+    fs::write(place.path("key"), [7; 32]).unwrap();
+    fs::create_dir(place.path("copy")).unwrap();
+    place.ok(
+        "pool create -s 64M -m none -O encryption=on -O keysource=raw,file://{DIR}/key tank mirror \
+         {DIR}/a {DIR}/b",
+    );
+    fs::File::create(place.path("k"))
+        .unwrap()
+        .set_len(16 << 20)
+        .unwrap();
+    place.ok("pool add tank cache {DIR}/k");
+    place.ok("create tank/data");
+    let anchor = place.ok("anchor tank");
+    fs::write(place.path("anchor"), &anchor).unwrap();
+    let guid = |pool: &str| place.ok(&format!("pool get -H -o value guid {pool}"));
+    let before = guid("tank");
+    place.ok("pool export tank");
+    for name in ["a", "b"] {
+        fs::copy(place.path(name), place.path("copy").join(name)).unwrap();
+    }
+    place.ok("pool import -l tank");
+    // As long as both have one guid, only one is imported.
+    place.fails("pool import -N -d {DIR}/copy tank copied", EXISTS);
+    place.ok("pool reguid -l tank");
+    let after = guid("tank");
+    assert_ne!(before, after);
+    has(&place.ok("key status tank"), "available");
+    has(&place.ok("pool status tank"), "ONLINE");
+    lacks(&place.ok("pool status tank"), "OFFLINE");
+    place.ok("pool import -N -d {DIR}/copy tank copied");
+    assert_eq!(guid("copied"), before);
+    place.ok("pool scrub -w tank");
+    has(
+        &place.ok("inspect --check tank"),
+        "belongs to exactly one thing",
+    );
+    // Anchors name the guid.
+    place.ok("pool export copied");
+    let refused = place.fails("anchor verify {DIR}/anchor", NOT_FOUND);
+    has(&refused, "needs new anchors");
+    // It is remembered with its guid, and with what was accepted.
+    place.kill();
+    place.start();
+    assert_eq!(place.ok("pool get -H -o value guid tank"), after);
+    has(&place.ok("key status tank"), "available");
+    place.ok("pool offline tank {DIR}/b");
+    let refused = place.fails("pool reguid tank", USAGE);
+    has(&refused, "not online");
+    assert_eq!(place.ok("pool get -H -o value guid tank"), after);
+    place.fails("pool reguid nowhere", NOT_FOUND);
+}

@@ -68,6 +68,21 @@ impl CacheRange {
         CacheRange::of(&new.device)
     }
 
+    /// Has the label of a device name another pool, durably. The label is one block, and holds copies only.
+    ///
+    /// # Errors
+    /// As [`CacheRange::open`].
+    pub fn renumber(
+        device: &Arc<dyn BlockDevice>,
+        (old, new): (u64, u64),
+        guid: u64,
+    ) -> Result<()> {
+        CacheRange::open(device, old, guid)?;
+        let label = encode_frame(CACHE_MAGIC, new, 0, &guid.to_le_bytes());
+        device.write_at(0, &[IoSlice::new(&label[..])])?;
+        Ok(device.flush()?)
+    }
+
     /// Takes back a device that was labelled before.
     ///
     /// # Errors

@@ -46,7 +46,8 @@ impl Daemon {
             let (guid, name) = (anchor.pool_guid, &anchor.dataset);
             Failure::new(
                 FailureKind::NotFound,
-                format!("the pool of the anchor of '{name}' is not imported; its guid is {guid}"),
+                format!("the pool of the anchor of '{name}' is not imported; its guid is {guid}; after 'pool \
+                         reguid' or 'pool split' a pool needs new anchors"),
             )
         })?;
         let row = |entry: Option<&Entry>, name: &str, outcome, is_verified| AnchorRow {

@@ -34,6 +34,7 @@ pub(crate) mod piece;
 pub(crate) mod pools;
 mod receive;
 pub(crate) mod receive_policy;
+mod reguid;
 pub(crate) mod remote_device;
 pub(crate) mod remote_exports;
 mod replicate;

@@ -158,6 +158,11 @@ impl Daemon {
         }
     }
 
+    /// Whether the next start imports the pool with this guid.
+    pub(crate) fn is_remembered(&self, guid: u64) -> bool {
+        !self.pools.lock().unremembered.contains(&guid)
+    }
+
     /// Takes a pool in.
     pub(crate) fn add(&self, active: Arc<ActivePool>) -> Result<()> {
         let name = active.pool.name();

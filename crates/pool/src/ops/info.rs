@@ -393,7 +393,7 @@ impl Pool {
             time: state.root.time.get(),
             created: state.root.created.get(),
             state: state.root.state().unwrap_or(PoolState::Active),
-            name: state.pool_name(),
+            name: state.root.name(),
             host: state.root.last_host(),
             datasets: state.root.datasets,
         }

@@ -10,7 +10,6 @@ use std::sync::Weak;
 
 use store::MemberState;
 
-use crate::engine::gate::Engine;
 use crate::engine::history::{Origin, log};
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
@@ -80,7 +79,7 @@ impl Pool {
         let _barred = barred?;
         let committing = engine.lock_commits();
         engine.commit_holding(&committing, |_, _| Ok(()))?;
-        refuse_waiting_logs(engine)?;
+        self.refuse_waiting_logs()?;
         let store = &engine.disk.store;
         let txg = engine.gate.read().txg;
         let undo = || {
@@ -120,6 +119,28 @@ impl Pool {
         }
         done?;
         Ok(store.split_off(members)?)
+    }
+
+    /// Refuses logs that wait to be replayed: their entries name this pool, and no pool with another guid would know
+    /// them. What is synced to the logs of open datasets is in the next commit.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for the first of them.
+    pub fn refuse_waiting_logs(&self) -> Result<()> {
+        let state = self.engine.state.read();
+        let open = self.engine.open.lock();
+        let waits = |id: u64| {
+            let dataset = open.get(&id).and_then(Weak::upgrade);
+            dataset.is_none_or(|dataset| dataset.waiting_log().is_some())
+        };
+        let mut logs = state.all().filter(|entry| entry.log.exists());
+        match logs.find(|entry| waits(entry.id)) {
+            None => Ok(()),
+            Some(entry) => Err(Error::refused(
+                state.name_of(entry),
+                "synced writes wait in its log; load its key and mount it first",
+            )),
+        }
     }
 
     /// What a power cut left of a split is completed, or undone.
@@ -218,23 +239,4 @@ fn check(state: &DatasetTable, members: &[u64]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Refuses logs that wait to be replayed. The new pool would not know their entries, which name the old one. What is
-/// synced to other logs is in the state that was just committed.
-fn refuse_waiting_logs(engine: &Engine) -> Result<()> {
-    let state = engine.state.read();
-    let open = engine.open.lock();
-    let waits = |id: u64| {
-        let dataset = open.get(&id).and_then(Weak::upgrade);
-        dataset.is_none_or(|dataset| dataset.waiting_log().is_some())
-    };
-    let mut logs = state.all().filter(|entry| entry.log.exists());
-    match logs.find(|entry| waits(entry.id)) {
-        None => Ok(()),
-        Some(entry) => Err(Error::refused(
-            state.name_of(entry),
-            "synced writes wait in its log; load its key and mount it first",
-        )),
-    }
 }

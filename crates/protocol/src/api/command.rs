@@ -218,6 +218,13 @@ commands! {
         /// Load its keys that need no typing.
         load_keys: bool,
     }
+    /// Give a pool another guid.
+    PoolReguid {
+        /// The pool.
+        pool: String,
+        /// Load its keys again that need no typing.
+        load_keys: bool,
+    }
     /// Make everything durable that was written to pools; to all if none is named.
     PoolSync {
         /// Their names.

@@ -135,6 +135,16 @@ root_only!(
 );
 
 root_only!(
+    PoolReguid,
+    |it| Line::new("pool reguid")
+        .flag("-l", it.load_keys)
+        .word(&it.pool),
+    |it, daemon, context| daemon
+        .renumber_pool(&it.pool, it.load_keys, context)
+        .map(done)
+);
+
+root_only!(
     PoolSync,
     |it| Line::new("pool sync").words(&it.pools),
     |it, daemon, _| {

@@ -482,6 +482,10 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             altroot: None,
             load_keys: false,
         }),
+        Command::PoolReguid(command::PoolReguid {
+            pool: pool(),
+            load_keys: false,
+        }),
         Command::PoolSync(command::PoolSync {
             pools: vec![pool()],
         }),

@@ -359,6 +359,34 @@ pub(crate) struct PoolSplit {
     pub(crate) devices: Vec<PathBuf>,
 }
 
+/// Give a pool another guid
+///
+/// So a copy of the devices of a pool can be imported beside that pool: import the copy where the other devices are not
+/// looked for (pool import -d), give it another guid, and then it is a pool of its own.
+///
+/// All devices must be online. The pool is exported and imported for this: nothing in it may be in use, and keys are
+/// unloaded. After a power cut the pool has the old guid, or it gets the new one at the next import. Anchors
+/// (strongroom anchor) name the guid: make new ones afterwards.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A copy of the device, to be used beside it:
+    cp /srv/tank.pool /srv/copy/tank.pool
+    strongroom pool import -N -d /srv/copy tank copied
+    strongroom pool reguid copied
+
+EXIT CODES
+  2 if a device is not online, or synced writes wait for a key; 3 if there is no such pool; 5 if a
+  dataset in it is in use; 12 if a device fails.")]
+pub(crate) struct PoolReguid {
+    /// Load the keys again that need no typing
+    #[arg(short)]
+    pub(crate) load_keys: bool,
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
+}
+
 /// Make a device that belonged to a pool one that belongs to none
 ///
 /// Overwrites the labels at both ends of the device, with the superblocks and wrapped keys beside them. Data stays on

@@ -15,7 +15,7 @@ use devices::{
     PoolRemove, PoolReopen, PoolReplace,
 };
 
-pub(crate) use devices::PoolSplit;
+pub(crate) use devices::{PoolReguid, PoolSplit};
 pub(crate) use inspect::Inspect;
 pub(crate) use properties::{PoolGet, PoolSet};
 pub(crate) use scans::{Activity, PoolEvents, PoolScrub, PoolTrim, PoolWait};
@@ -57,6 +57,7 @@ pub(crate) enum Pool {
     Clear(PoolClear),
     Reopen(PoolReopen),
     Split(PoolSplit),
+    Reguid(PoolReguid),
     #[command(name = "labelclear")]
     LabelClear(PoolLabelClear),
     History(PoolHistory),

@@ -55,6 +55,10 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
         | Pool::Clear(_)) => devices::run(args, session),
         Pool::Reopen(args) => reopen(args.pools, session),
         Pool::Split(args) => split(args, session),
+        Pool::Reguid(args) => {
+            let (pool, load_keys) = (args.pool, args.load_keys);
+            call_quiet(session, command::PoolReguid { pool, load_keys })
+        }
         Pool::LabelClear(args) => {
             let (device, force) = (devices::device(&args.device)?, args.force);
             call_quiet(session, command::PoolLabelClear { device, force })

@@ -230,6 +230,7 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"pool-devices": {"pool": "tank", "change": {"clear": {"device": null}}}}),
         json!({"pool-split": {"pool": "tank", "new": "half", "devices": [], "dry_run": false,
                               "altroot": null, "load_keys": false}}),
+        json!({"pool-reguid": {"pool": "tank", "load_keys": false}}),
         json!({"pool-sync": {"pools": []}}),
         json!({"pool-scrub": {"pool": "tank", "stop": false}}),
         json!({"pool-trim": {"pool": "tank", "device": null, "stop": false, "pause": false}}),

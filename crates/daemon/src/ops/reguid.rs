@@ -1,0 +1,101 @@
+//! `pool reguid`: a pool gets another guid, on all of its devices.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use block::Access;
+use pool::DeviceState;
+use protocol::api::command;
+use store::CacheRange;
+
+use crate::failure::{Failure, Result};
+use crate::host::system::new_guid;
+use crate::ops::metered_devices::pool_user;
+use crate::state::active_pool::ActivePool;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+
+impl Daemon {
+    /// Gives a pool another guid. It is exported and imported for that: all that the daemon knows of a pool, it knows
+    /// by its guid.
+    pub(crate) fn renumber_pool(
+        self: &Arc<Self>,
+        name: &str,
+        load_keys: bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let active = self.pool(name)?;
+        refuse_unready(&active)?;
+        let (old, new) = (active.pool.guid(), new_guid());
+        let known = active.known();
+        let caches = active.pool.caches().into_iter();
+        let caches: Vec<(PathBuf, u64)> = caches.map(|it| (it.path.into(), it.guid)).collect();
+        let is_remembered = self.is_remembered(old);
+        self.accepted.carry_over(old, new)?;
+        drop(active);
+        self.export_pool(name, false, context)?;
+        let paths = known.paths();
+        let done = self
+            .open_store(&paths, Access::Exclusive, &pool_user(name))
+            .and_then(|store| Ok(store.renumber(new)?));
+        if done.is_ok() {
+            for (path, guid) in caches {
+                if let Err(failure) = self.renumber_cache(&path, (old, new), guid) {
+                    let (path, reason) = (path.display(), failure.0.message);
+                    context.channel.notice(format!(
+                        "the cache device {path} still names the guid from before: {reason}; remove it from the \
+                         pool, and add it again"
+                    ));
+                }
+            }
+        }
+        // Also after a failure: the import completes what was begun on one device.
+        let import = command::PoolImport {
+            search: paths,
+            pool: None,
+            new_name: None,
+            temporary_name: false,
+            temporary: !is_remembered,
+            read_only: false,
+            force: false,
+            no_mount: false,
+            load_keys,
+            without_logs: false,
+            accept: false,
+            altroot: known.altroot,
+        };
+        let imported = self.import_pools(&import, None, context);
+        done?;
+        self.exported_pools.remove(old);
+        imported.map(drop)
+    }
+
+    fn renumber_cache(&self, path: &PathBuf, (old, new): (u64, u64), guid: u64) -> Result<()> {
+        let user = "a command that gives its pool another guid";
+        let device = self.open_device(path, Access::Exclusive, user)?;
+        Ok(CacheRange::renumber(&device, (old, new), guid)?)
+    }
+}
+
+/// Refuses a pool of which a device would keep the guid from before.
+fn refuse_unready(active: &ActivePool) -> Result<()> {
+    let pool = &active.pool;
+    let name = pool.name();
+    if pool.is_read_only() {
+        return Err(pool::Error::ReadOnly.into());
+    }
+    let devices = pool.devices();
+    let is_away = |state| !matches!(state, DeviceState::Online | DeviceState::Spare);
+    if let Some(device) = devices.iter().find(|device| is_away(device.state)) {
+        return Err(Failure::usage(format!(
+            "{} is not online, and would keep the guid from before; repair '{name}' first",
+            device.path
+        )));
+    }
+    if pool.superblock().name != name {
+        return Err(Failure::usage(format!(
+            "'{name}' is a temporary name; import the pool by its own name first"
+        )));
+    }
+    Ok(pool.refuse_waiting_logs()?)
+}

@@ -1,0 +1,142 @@
+//! A pool gets another guid. A power cut at any write leaves it with the old one or the new one, and with all devices.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use block::fault::{FaultClock, FaultDevice, Journal, Survival};
+use common::model::*;
+use common::*;
+use pool::{DeviceState, Pool};
+use store::{Store, by_pool, probe};
+
+const OLD: u64 = 1;
+const NEW: u64 = 77;
+
+/// The devices by the pools that an import finds.
+fn pools(devices: &[Arc<FaultDevice>]) -> BTreeMap<u64, Vec<Arc<FaultDevice>>> {
+    let probed = devices.iter().map(|device| {
+        let found = probe(device.as_ref()).unwrap();
+        (Arc::clone(device), found)
+    });
+    by_pool(probed.collect())
+}
+
+fn import(devices: &[Arc<FaultDevice>]) -> Pool {
+    let pool = open_on(devices).unwrap();
+    pool.claim("host").unwrap();
+    pool
+}
+
+fn renumber(devices: &[Arc<FaultDevice>]) {
+    let store = Store::open(dynamic(devices)).unwrap();
+    store.renumber(NEW).unwrap();
+}
+
+fn labels(devices: &[Arc<FaultDevice>]) -> Vec<(u64, u64)> {
+    let found = devices.iter().map(|d| probe(d.as_ref()).unwrap());
+    found.map(|it| (it.pool_guid, it.other_guid)).collect()
+}
+
+#[test]
+fn at_every_write() {
+    for (seed, shape) in seeds(1, 3).into_iter().zip([(2, 0), (3, 1), (1, 0)]) {
+        let clock = FaultClock::new();
+        let devices = fault_devices(shape.0 + 1, &clock);
+        // The last one is a spare.
+        let mut workload = Workload::new(create_groups(&devices, &[shape]), seed);
+        workload.run(25);
+        let (pool, model) = workload.close();
+        let expected = normal(model);
+        let keyring = vec![9; 9000];
+        let stored = keyring.clone();
+        let mut new = new_dataset(40);
+        new.keyring = Some(Box::new(move |_| Ok(stored)));
+        (new.is_key_root, new.suite) = (true, 1);
+        pool.create_dataset("tank/keys", new, &origin()).unwrap();
+        export(pool);
+        devices
+            .iter()
+            .for_each(|device| drop(device.take_journal()));
+        let first = clock.now();
+        renumber(&devices);
+        drop(import(&pools(&devices)[&NEW]));
+        let end = clock.now();
+        assert_eq!(labels(&devices), vec![(NEW, 0); devices.len()]);
+        let journals: Vec<Journal> = devices.iter().map(|d| d.take_journal()).collect();
+        let mut guids = BTreeMap::new();
+        for cut in first..=end {
+            let survival = match cut % 3 {
+                0 => Survival::None,
+                1 => Survival::All,
+                _ => Survival::Seeded(seed * 1_000_003 + cut),
+            };
+            let clock = FaultClock::new();
+            let image = |journal: &Journal| {
+                Arc::new(FaultDevice::from_bytes(
+                    journal.image(cut, survival),
+                    &clock,
+                ))
+            };
+            let devices: Vec<_> = journals.iter().map(image).collect();
+            let found = pools(&devices);
+            let when = format!("seed {seed}, cut {cut} of {first} to {end}");
+            assert_eq!(found.len(), 1, "{when}");
+            let (guid, found) = found.first_key_value().unwrap();
+            assert_eq!(found.len(), devices.len(), "{when}");
+            let pool = import(found);
+            assert_eq!(pool.guid(), *guid, "{when}");
+            *guids.entry(*guid).or_insert(0) += 1;
+            assert!(
+                states(&pool)
+                    .iter()
+                    .all(|state| matches!(state, DeviceState::Online | DeviceState::Spare)),
+                "{when}"
+            );
+            assert_eq!(labels(&devices), vec![(*guid, 0); devices.len()], "{when}");
+            assert_clean(&pool);
+            let entry = pool.find("tank/keys").unwrap();
+            assert_eq!(pool.keyring(entry.id).unwrap(), keyring, "{when}");
+            let mut model = read_pool(&pool);
+            model.datasets.remove("tank/keys");
+            assert_eq!(model, expected, "{when}");
+            export(pool);
+            export(import(&devices));
+        }
+        assert_eq!(guids.keys().copied().collect::<Vec<_>>(), [OLD, NEW]);
+    }
+}
+
+#[test]
+fn a_copy_gets_a_guid_of_its_own() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    let pool = create_mirrors(&devices, &[2]);
+    export(pool);
+    let copies: Vec<_> = devices.iter().map(|device| copy_of(device)).collect();
+    renumber(&copies);
+    let own = import(&copies);
+    let old = import(&devices);
+    assert_eq!((own.guid(), old.guid()), (NEW, OLD));
+    // A device of the one is none of the other.
+    let all: Vec<_> = devices.iter().chain(&copies).cloned().collect();
+    let found = pools(&all);
+    assert_eq!((found[&OLD].len(), found[&NEW].len()), (2, 2));
+}
+
+#[test]
+fn labels_change_only_when_all_devices_are_there() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    export(create_mirrors(&devices, &[2]));
+    renumber(&devices);
+    // One is missing at the first import.
+    drop(import(&devices[..1]));
+    assert_eq!(labels(&devices), [(NEW, OLD), (NEW, OLD)]);
+    let pool = import(&devices);
+    assert_eq!(labels(&devices), [(NEW, 0), (NEW, 0)]);
+    resilver(&pool);
+    assert_sound(&pool, "with both");
+    assert_eq!(states(&pool), [DeviceState::Online; 2]);
+}
