@@ -98,8 +98,12 @@ impl From<nbd::Error> for Failure {
             E::Device(error) => return error.into(),
             E::Exists { .. } => FailureKind::Exists,
             E::NoSuchExport { .. } => FailureKind::NotFound,
-            E::InUse { .. } => FailureKind::Busy,
-            E::Name { .. } | E::Unaligned { .. } | E::Certificates { .. } => FailureKind::Usage,
+            E::InUse { .. } | E::KernelDeviceInUse { .. } => FailureKind::Busy,
+            E::NotPermitted => FailureKind::Permission,
+            E::Name { .. }
+            | E::Unaligned { .. }
+            | E::Certificates { .. }
+            | E::SectorSize { .. } => FailureKind::Usage,
             _ => FailureKind::Other,
         };
         Failure::new(kind, error.to_string())

@@ -61,6 +61,42 @@ pub enum Error {
     /// A thread could not be started.
     #[error("clients cannot be served: {0}")]
     Thread(#[source] io::Error),
+    /// The kernel has no such devices.
+    #[error(
+        "this kernel offers no network block devices to the daemon: load the module (modprobe nbd), use a kernel with \
+         CONFIG_BLK_DEV_NBD, and run the daemon outside of network namespaces"
+    )]
+    NoKernelModule,
+    /// The kernel does not let this process attach devices.
+    #[error("the kernel lets only root attach devices: run the daemon as root, with CAP_SYS_ADMIN")]
+    NotPermitted,
+    /// A device of the kernel is in use.
+    #[error("{device} is in use: unmount it, and end what else is on it; or use another device")]
+    KernelDeviceInUse {
+        /// The device.
+        device: String,
+    },
+    /// A device of the kernel cannot be used.
+    #[error("{device}: {source}")]
+    KernelDevice {
+        /// The device.
+        device: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel refused something.
+    #[error("the kernel's network block devices: {0}")]
+    Kernel(#[source] io::Error),
+    /// A device whose sectors the kernel cannot have.
+    #[error(
+        "{device} has sectors of {sector} bytes; network block devices of the kernel have at most 4096"
+    )]
+    SectorSize {
+        /// The device.
+        device: String,
+        /// The size of its sectors.
+        sector: u32,
+    },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] block::Error),

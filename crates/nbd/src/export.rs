@@ -131,7 +131,7 @@ impl Export {
     /// Takes no more connections, if there are none, or `force` ends them. Those that have not ended
     /// after a while are what it fails with. A client that closed its end is waited for: its connection
     /// ends by itself.
-    fn close(&self, force: bool) -> Result<()> {
+    pub(crate) fn close(&self, force: bool) -> Result<()> {
         let mut clients = self.clients.lock();
         if force {
             clients.is_closed = true;

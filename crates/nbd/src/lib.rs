@@ -11,6 +11,8 @@
 //! A [`RemoteExport`] is the other end: an export of any NBD server, as a `BlockDevice`. The server is not trusted
 //! either.
 //!
+//! An [`Attachment`] makes an export a block device of this kernel, `/dev/nbdN`.
+//!
 //! The protocol is that of `doc/proto.md` in the NBD project: fixed newstyle negotiation, simple and
 //! structured answers, `base:allocation`, and TLS. Extended headers are missing.
 //!
@@ -21,7 +23,8 @@
 //! - `export`, `places`: what is offered, and how many clients there may be;
 //! - `negotiate`: the first phase of a connection;
 //! - `buffers`, `connection`, `execute`: the second one: requests and answers;
-//! - `server`: accepts clients.
+//! - `server`: accepts clients;
+//! - `kernel`: has the kernel of this machine as a client.
 
 #![forbid(unsafe_code)]
 
@@ -34,6 +37,7 @@ mod export;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod input;
+mod kernel;
 mod link;
 mod negotiate;
 mod places;
@@ -44,5 +48,6 @@ mod tls;
 pub use client::{Address, ClientTls, Patience, Remote, RemoteExport};
 pub use error::{Error, Result};
 pub use export::{Export, Exports};
+pub use kernel::{Attachment, KernelDevice};
 pub use server::{Listener, Server};
 pub use tls::Tls;

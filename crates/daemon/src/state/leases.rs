@@ -87,7 +87,13 @@ impl<K: Ord + Clone> Leases<K> {
 
 /// A refusal for a tenant: of pools and exports, which are the administrator's, it has no names.
 pub(crate) fn without_names(message: &str) -> String {
-    let ends = |name: &str| [format!("unexport {name})"), "'".to_owned()];
+    let ends = |name: &str| {
+        [
+            format!("unexport {name})"),
+            format!("detach {name})"),
+            "'".to_owned(),
+        ]
+    };
     let mut text = message.to_owned();
     for (which, any) in [("the pool '", "a pool"), ("the export '", "an export")] {
         while let Some(at) = text.find(which) {
@@ -149,6 +155,10 @@ mod tests {
         is(
             "used by the export 'a b' (strongroom nbd unexport a b) and the pool 'x'; use -f",
             "used by an export and a pool; use -f",
+        );
+        is(
+            "in use, by the export 'tank/a' (strongroom nbd detach tank/a); end that first",
+            "in use, by an export; end that first",
         );
         is("by the mount at /srv", "by the mount at /srv");
         is("by the pool 'cut", "by a pool");

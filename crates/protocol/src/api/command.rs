@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 pub use super::device_commands::{
     HaStart, HaStatus, HaStop, HaVerify, IscsiExport, IscsiKick, IscsiUnexport, LuksBorrow,
-    LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksStatus, NbdExport,
-    NbdUnexport,
+    LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksStatus, NbdAttach, NbdDetach,
+    NbdExport, NbdUnexport,
 };
 use super::report::OwnerKind;
 use super::wanted::{
@@ -97,6 +97,8 @@ commands! {
     {
         NbdExport;
         NbdUnexport;
+        NbdAttach;
+        NbdDetach;
         IscsiExport;
         IscsiUnexport;
         IscsiKick;

@@ -32,6 +32,26 @@ pub struct NbdUnexport {
     pub force: bool,
 }
 
+/// Make a device one of the kernel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NbdAttach {
+    /// The device, as `Exportable` in the daemon has it: an absolute path.
+    pub device: String,
+    /// `/dev/nbdN`; one that is free if absent.
+    pub kernel: Option<String>,
+    /// Whether the kernel cannot change it.
+    pub read_only: bool,
+}
+
+/// End a device of the kernel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NbdDetach {
+    /// `/dev/nbdN`, or what is attached to it.
+    pub device: String,
+    /// Also if it is mounted.
+    pub force: bool,
+}
+
 /// Offer a device to initiators.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IscsiExport {

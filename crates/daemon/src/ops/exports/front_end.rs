@@ -10,6 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
+use crate::state::exports::offers::Offered;
 use crate::state::exports::registry::{Definition, Entry, State, VolumeGuid};
 use crate::state::front_end::{FrontEnd, Going, Held};
 
@@ -73,9 +74,9 @@ impl FrontEnd<Daemon> for Exports {
             Some((name, entry)) => Err(Failure::new(
                 FailureKind::Busy,
                 format!(
-                    "'{}' is exported as '{name}'; take that back first: strongroom {} unexport {name}",
+                    "'{}' is exported as '{name}'; take that back first: {}",
                     entry.is.device.shown(),
-                    entry.is.listen.protocol().command()
+                    entry.is.listen.protocol().taking_back(name)
                 ),
             )),
         }
@@ -115,19 +116,27 @@ impl FrontEnd<Daemon> for Exports {
         let _changing = daemon.exported.changing.lock();
         let all = daemon.exported.entries();
         for (name, entry) in all.iter().filter(|_| !force) {
-            if let State::Open(export, _) = &entry.state
-                && export.clients() > 0
-            {
-                let (name, clients) = (name.clone(), export.clients());
-                return Err(nbd::Error::InUse { name, clients }.into());
+            match &entry.state {
+                State::Open(Offered::Kernel(attachment), _) => attachment.may_detach()?,
+                State::Open(export, _) if export.clients() > 0 => {
+                    let (name, clients) = (name.clone(), export.clients());
+                    return Err(nbd::Error::InUse { name, clients }.into());
+                }
+                _ => {}
             }
         }
-        for (name, Entry { is, .. }) in all {
-            daemon.end_offer(&name, &is, force)?;
+        for (name, Entry { mut is, state }) in all {
+            match state {
+                State::Open(Offered::Kernel(attachment), _) if force => {
+                    is.waits = daemon.leave_to_next(&name, &attachment)?;
+                }
+                _ if force && is.waits => {}
+                _ => daemon.end_offer(&name, &is, force)?,
+            }
             let why = "the daemon is ending".to_owned();
             daemon.exported.set(&name, is, State::Failed(why));
         }
-        Ok(())
+        daemon.remember_exports()
     }
 }
 
@@ -142,6 +151,8 @@ impl Held for HeldExports<'_> {
         let is_one = |volume: &str, _| volumes.iter().any(|name| name == volume);
         for (name, is) in self.daemon.exports_of(is_one) {
             self.daemon.end_offer(&name, &is, true)?;
+            // The volume may be another one when it comes back.
+            let is = Definition { waits: false, ..is };
             self.daemon
                 .exported
                 .set(&name, is, State::Failed(why.into()));

@@ -4,6 +4,7 @@
 //! made again at the next start. [`Exportable`] says what can be exported.
 
 mod front_end;
+mod kernel;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ impl Daemon {
             volume: None,
             initiators: Vec::new(),
             chap: None,
+            waits: false,
         };
         if name.is_empty() {
             return Err(Failure::usage("the export needs a name: use --name"));
@@ -100,6 +102,7 @@ impl Daemon {
             volume: None,
             initiators: new.initiators.clone(),
             chap,
+            waits: false,
         };
         if self.exported.all.lock().contains_key(&name) {
             return Err(exists(&name));
@@ -142,6 +145,10 @@ impl Daemon {
     pub(crate) fn unexport(&self, protocol: Protocol, name: &str, force: bool) -> Result<()> {
         let _changing = self.exported.changing.lock();
         let found = self.exported.all.lock().get(name).map(|e| e.is.clone());
+        let other = found.as_ref().map(|is| is.listen.protocol());
+        if let (Protocol::Nbd, Some(Protocol::Kernel)) = (protocol, other) {
+            return Err(kernel::is_attached(name));
+        }
         let found = found.filter(|is| is.listen.protocol() == protocol);
         let is = found.ok_or_else(|| no_such_export(protocol, name))?;
         self.end_offer(name, &is, force)?;
@@ -156,10 +163,11 @@ impl Daemon {
         Ok(())
     }
 
-    /// What exports there are, by a protocol.
+    /// What exports there are, by a protocol; by NBD also what is attached to the kernel.
     pub(crate) fn export_rows(&self, protocol: Protocol) -> Vec<ExportRow> {
         let rows = self.exported.entries().into_iter();
-        let rows = rows.filter(|(_, entry)| entry.is.listen.protocol() == protocol);
+        let rows =
+            rows.filter(|(_, entry)| entry.is.listen.protocol().command() == protocol.command());
         rows.map(|(name, entry)| export_row(name, &entry)).collect()
     }
 
@@ -238,6 +246,10 @@ impl Daemon {
         let device = self.open_exportable(name, is)?;
         let meter = Arc::new(DeviceMeter::default());
         let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
+        if let Place::Kernel(_) = is.listen {
+            let export = Export::new(name, &is.description, device, is.read_only)?;
+            return self.attach_to_kernel(name, is, Arc::new(export), meter);
+        }
         let offered = match self.exported.serve(is, &is.listen)? {
             Offers::Nbd(exports) => {
                 let export = Export::new(name, &is.description, device, is.read_only)?;
@@ -325,6 +337,11 @@ impl Daemon {
     /// Offers it no longer, and lets go of its device.
     fn end_offer(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
         let offered = self.exported.offered(name);
+        match (&offered, &is.listen) {
+            (Some(Offered::Kernel(attachment)), _) => return Ok(attachment.detach(force)?),
+            (_, Place::Kernel(_)) => return self.end_waiting(is, force),
+            _ => {}
+        }
         for place in is.places() {
             self.end_offer_at(offered.as_ref(), place, force)?;
         }
@@ -363,8 +380,8 @@ impl Daemon {
     /// Opens a device for an export, which has it until it drops it.
     fn open_exportable(&self, export: &str, is: &Definition) -> Result<Arc<dyn BlockDevice>> {
         let device = &is.device;
-        let command = is.listen.protocol().command();
-        let user = format!("the export '{export}' (strongroom {command} unexport {export})");
+        let end = is.listen.protocol().taking_back(export);
+        let user = format!("the export '{export}' ({end})");
         let access = match is.read_only {
             true => Access::ReadOnly,
             false => Access::Exclusive,
@@ -437,12 +454,11 @@ fn another_volume(export: &str, is: &Definition, found: Option<VolumeGuid>) -> F
     Failure::new(
         FailureKind::Permission,
         format!(
-            "'{}' ({}) is not the volume that was exported ({}); to export this one, forget that one first: \
-             strongroom {} unexport {export}",
+            "'{}' ({}) is not the volume that was exported ({}); to export this one, forget that one first: {}",
             is.device.shown(),
             shown(found),
             shown(is.volume),
-            is.listen.protocol().command()
+            is.listen.protocol().taking_back(export)
         ),
     )
 }

@@ -20,6 +20,22 @@ root_only!(
     |it, daemon, _| daemon.unexport(Protocol::Nbd, &it.name, it.force).map(done)
 );
 
+root_only!(
+    NbdAttach,
+    |it| Line::new("nbd attach")
+        .word(&it.device)
+        .words(it.kernel.as_slice()),
+    |it, daemon, _| Ok(Reply::Exports(vec![daemon.attach_device(it)?]))
+);
+
+root_only!(
+    NbdDetach,
+    |it| Line::new("nbd detach")
+        .flag("--force", it.force)
+        .word(&it.device),
+    |it, daemon, _| daemon.detach_device(&it.device, it.force).map(done)
+);
+
 root_only!(NbdExports, |_| Line::new("nbd list"), |_, daemon, _| Ok(
     Reply::Exports(daemon.export_rows(Protocol::Nbd))
 ));

@@ -541,6 +541,15 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             name: "export".into(),
             force: false,
         }),
+        Command::NbdAttach(command::NbdAttach {
+            device: device.into(),
+            kernel: None,
+            read_only: true,
+        }),
+        Command::NbdDetach(command::NbdDetach {
+            device: device.into(),
+            force: false,
+        }),
         Command::NbdExports,
         Command::IscsiExport(command::IscsiExport {
             device: device.into(),

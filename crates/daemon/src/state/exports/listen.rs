@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nbd::{Listener, Tls};
+use nbd::{KernelDevice, Listener, Tls};
 use protocol::api::FailureKind;
 use protocol::nbd_uri::percent;
 use rustix::io::Errno;
@@ -26,6 +26,8 @@ pub(crate) enum Place {
     Tcp(String),
     /// `ADDRESS:PORT`, a portal of iSCSI.
     Iscsi(String),
+    /// `/dev/nbdN` of this kernel; which one is known once it is attached.
+    Kernel(Option<u32>),
 }
 
 /// By what a place is spoken to.
@@ -33,14 +35,26 @@ pub(crate) enum Place {
 pub(crate) enum Protocol {
     Nbd,
     Iscsi,
+    /// NBD with the kernel of this machine.
+    Kernel,
 }
 
 impl Protocol {
     /// The command that exports by it.
     pub(crate) fn command(self) -> &'static str {
         match self {
-            Protocol::Nbd => "nbd",
+            Protocol::Nbd | Protocol::Kernel => "nbd",
             Protocol::Iscsi => "iscsi",
+        }
+    }
+
+    /// The command that takes an export back.
+    pub(crate) fn taking_back(self, name: &str) -> String {
+        match self {
+            Protocol::Nbd | Protocol::Iscsi => {
+                format!("strongroom {} unexport {name}", self.command())
+            }
+            Protocol::Kernel => format!("strongroom nbd detach {name}"),
         }
     }
 }
@@ -78,6 +92,7 @@ impl Place {
         match self {
             Place::Unix(_) | Place::Tcp(_) => Protocol::Nbd,
             Place::Iscsi(_) => Protocol::Iscsi,
+            Place::Kernel(_) => Protocol::Kernel,
         }
     }
 
@@ -98,6 +113,7 @@ impl Place {
     /// Listens there, for NBD.
     fn open(&self, certificates: Option<&Path>) -> Result<Open> {
         match self {
+            Place::Kernel(_) => Err(Failure::other("the kernel is no server")),
             Place::Unix(path) => {
                 check_replaceable(path)?;
                 let listener = bind(path)?;
@@ -129,6 +145,7 @@ impl Place {
             }
             Place::Tcp(address) => format!("nbds://{address}/{export}"),
             Place::Iscsi(address) => format!("iscsi://{address}/{export}/0"),
+            Place::Kernel(_) => self.to_string(),
         }
     }
 }
@@ -138,6 +155,8 @@ impl fmt::Display for Place {
         match self {
             Place::Unix(path) => write!(f, "unix:{}", path.display()),
             Place::Tcp(address) | Place::Iscsi(address) => f.write_str(address),
+            Place::Kernel(Some(index)) => write!(f, "{}", KernelDevice(*index).path().display()),
+            Place::Kernel(None) => f.write_str("the kernel"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use iscsi::{Counts, SessionNow, Target};
-use nbd::Export;
+use nbd::{Attachment, Export};
 use protocol::api::ReservationRow;
 
 use crate::failure::Result;
@@ -31,6 +31,8 @@ pub(crate) enum Offers {
 pub(crate) enum Offered {
     Nbd(Arc<Export>),
     Iscsi(Arc<Target>, Arc<dyn BlockDevice>),
+    /// To the kernel of this machine.
+    Kernel(Arc<Attachment>),
 }
 
 impl Offers {
@@ -46,7 +48,8 @@ impl Offers {
             (Offers::Iscsi(targets), Offered::Iscsi(target, _)) => {
                 Ok(targets.remove_this(target, force)?)
             }
-            (Offers::Nbd(_), Offered::Iscsi(..)) | (Offers::Iscsi(_), Offered::Nbd(_)) => Ok(()),
+            (Offers::Nbd(_), Offered::Iscsi(..) | Offered::Kernel(_))
+            | (Offers::Iscsi(_), Offered::Nbd(_) | Offered::Kernel(_)) => Ok(()),
         }
     }
 
@@ -63,6 +66,7 @@ impl Offered {
         match self {
             Offered::Nbd(export) => export.device(),
             Offered::Iscsi(_, device) => device,
+            Offered::Kernel(attachment) => attachment.export().device(),
         }
     }
 
@@ -71,13 +75,14 @@ impl Offered {
         match self {
             Offered::Nbd(export) => export.clients(),
             Offered::Iscsi(target, _) => target.sessions().len(),
+            Offered::Kernel(attachment) => attachment.export().clients(),
         }
     }
 
     /// What is counted of its commands, by iSCSI.
     pub(crate) fn commands(&self) -> Option<Counts> {
         match self {
-            Offered::Nbd(_) => None,
+            Offered::Nbd(_) | Offered::Kernel(_) => None,
             Offered::Iscsi(target, _) => Some(target.counts()),
         }
     }
@@ -85,7 +90,7 @@ impl Offered {
     /// Who has reserved it, by iSCSI.
     pub(crate) fn reservation(&self) -> Option<ReservationRow> {
         match self {
-            Offered::Nbd(_) => None,
+            Offered::Nbd(_) | Offered::Kernel(_) => None,
             Offered::Iscsi(target, _) => {
                 let now = target.reserved();
                 Some(ReservationRow {
@@ -100,7 +105,7 @@ impl Offered {
     /// The sessions of initiators.
     pub(crate) fn sessions(&self) -> Vec<SessionNow> {
         match self {
-            Offered::Nbd(_) => Vec::new(),
+            Offered::Nbd(_) | Offered::Kernel(_) => Vec::new(),
             Offered::Iscsi(target, _) => target.sessions(),
         }
     }

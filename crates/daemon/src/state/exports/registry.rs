@@ -66,6 +66,9 @@ pub(crate) struct Definition {
     /// The secrets that they prove, by iSCSI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chap: Option<ChapSources>,
+    /// Whether the last daemon left it to the next one, and the kernel's requests wait. All that was written is durable.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) waits: bool,
 }
 
 impl Definition {

@@ -6,4 +6,4 @@ mod nbd;
 
 pub(crate) use iscsi::{Iscsi, IscsiExport};
 pub(crate) use mount::{Mount, MountOption, Unmount, mount_option};
-pub(crate) use nbd::{Nbd, NbdExport, NbdList};
+pub(crate) use nbd::{Nbd, NbdAttach, NbdDetach, NbdExport, NbdList};

@@ -22,8 +22,12 @@ EXAMPLES
     strongroom nbd export /srv/disk.img --name disk
     strongroom nbd list
     nbdcopy 'nbd+unix:///disk?socket=/run/strongroom/nbd.sock' copy.img
-    nbd-client -unix /run/strongroom/nbd.sock -N disk /dev/nbd0
     strongroom nbd unexport disk
+
+  A volume as a block device of this machine:
+    strongroom nbd attach tank/disk
+    mkfs.ext4 /dev/nbd0
+    strongroom nbd detach /dev/nbd0
 
 EXIT CODES
   2 for a wrong argument; 3 if there is no such file or export; 4 if the name is taken; 5 if the
@@ -31,6 +35,8 @@ EXIT CODES
 pub(crate) enum Nbd {
     Export(NbdExport),
     Unexport(NbdUnexport),
+    Attach(NbdAttach),
+    Detach(NbdDetach),
     List(NbdList),
 }
 
@@ -114,6 +120,67 @@ pub(crate) struct NbdUnexport {
     /// The export
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+}
+
+/// Make a volume a block device of this machine
+///
+/// Prints the device, /dev/nbdN, which can be mounted, partitioned or given to a virtual machine. It needs the module
+/// `nbd` of the kernel (`modprobe nbd`), and a daemon of root. Without /dev/nbdN the kernel chooses a free number. The
+/// daemon attaches the volume at the same number again after a restart. Snapshots are read-only.
+///
+/// A volume that is attached cannot be exported, renamed or rolled back, and its key cannot be unloaded. A larger size
+/// is seen when it is attached again.
+///
+/// `daemon stop` detaches, and refuses if a device is mounted. If a signal ends the daemon, as with `systemctl restart`,
+/// mounted devices wait up to five minutes for the next daemon, and lose nothing. If the daemon is killed, the next one
+/// ends the device: reads and writes fail until it is unmounted.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  At a free number; at this one:
+    strongroom nbd attach tank/disk
+    strongroom nbd attach tank/disk /dev/nbd3
+
+  The decrypted content of a LUKS container, read-only:
+    strongroom nbd attach --read-only luks:secret
+
+EXIT CODES
+  1 if the kernel has no network block devices; 2 for a wrong argument; 3 if there is no such
+  volume; 4 if it is attached or exported already; 5 if the volume or /dev/nbdN is in use; 6 if
+  the daemon may not attach; 8 if the key is not loaded.")]
+pub(crate) struct NbdAttach {
+    /// Do not let the kernel change it
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// A volume; luks:NAME, an open LUKS mapping; a file or disk, by a path; or nbd://HOST/EXPORT
+    #[arg(value_name = "VOLUME")]
+    pub(crate) device: String,
+    /// The block device
+    #[arg(value_name = "/dev/nbdN")]
+    pub(crate) kernel: Option<String>,
+}
+
+/// End a block device of this machine
+///
+/// Refuses while it is mounted, or part of another device. What was written is on the volume when this command returns.
+/// Programs that have it open otherwise, such as virtual machines, lose it. --force ends it also while it is mounted:
+/// reads and writes fail, and what the kernel had not written yet is lost.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  By the block device; by the volume:
+    strongroom nbd detach /dev/nbd0
+    strongroom nbd detach tank/disk
+
+EXIT CODES
+  3 if it is not attached; 5 if it is mounted.")]
+pub(crate) struct NbdDetach {
+    /// Also while it is mounted
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// The block device, or what is attached to it
+    #[arg(value_name = "/dev/nbdN|VOLUME")]
+    pub(crate) device: String,
 }
 
 /// List exports

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use protocol::api::{Command, ExportRow, command};
 
-use crate::cmd::export::args::{Nbd, NbdExport, NbdList};
+use crate::cmd::export::args::{Nbd, NbdAttach, NbdDetach, NbdExport, NbdList};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, absolute, answer, usage};
 use crate::show::json;
@@ -18,6 +18,8 @@ pub(crate) fn run(args: Nbd, session: &mut Session) -> Result {
             let (name, force) = (args.name, args.force);
             call_quiet(session, command::NbdUnexport { name, force })
         }
+        Nbd::Attach(args) => attach(args, session),
+        Nbd::Detach(args) => detach(args, session),
         Nbd::List(args) => list(&args, session),
     }
 }
@@ -41,6 +43,25 @@ fn export(args: NbdExport, session: &mut Session) -> Result {
         tls_certificates: certificates.transpose()?,
     };
     call_quiet(session, new)
+}
+
+fn attach(args: NbdAttach, session: &mut Session) -> Result {
+    let new = command::NbdAttach {
+        device: device_name(args.device)?,
+        kernel: args.kernel,
+        read_only: args.read_only,
+    };
+    let rows = answer!(session.call(Command::NbdAttach(new))?, Exports)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&rows)));
+    }
+    let lines = rows.iter().map(|row| format!("{}\n", row.uri));
+    Ok(Outcome::text(lines.collect::<String>()))
+}
+
+fn detach(args: NbdDetach, session: &mut Session) -> Result {
+    let (device, force) = (device_name(args.device)?, args.force);
+    call_quiet(session, command::NbdDetach { device, force })
 }
 
 /// What the daemon calls a device: a relative path would mean something else to it.

@@ -224,6 +224,8 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"pool-import": {"search": [], "pool": null, "new_name": null, "read_only": false,
             "force": false, "no_mount": true, "load_keys": false, "without_logs": false}}),
         json!({"pool-export": {"pool": "tank", "force": true}}),
+        json!({"nbd-attach": {"device": "web/disk", "kernel": null, "read_only": false}}),
+        json!({"nbd-detach": {"device": "/dev/nbd0", "force": true}}),
         json!({"pool-destroy": {"pool": "tank", "force": true}}),
         json!({"pool-status": {"pools": []}}),
         json!({"pool-io": {"pools": []}}),

@@ -1,0 +1,169 @@
+//! Exports that are attached to the kernel of this machine, as `/dev/nbdN`.
+//!
+//! A daemon that is asked to end detaches them, and refuses if one is mounted. A daemon that a signal ends leaves those
+//! that are mounted to the next one: the kernel holds their requests back. That is safe only if all that was written
+//! before is durable, which [`Definition::waits`] says. A daemon that was killed said nothing: the next one ends the
+//! device, so that no program goes on as if nothing was lost.
+
+use std::sync::Arc;
+
+use block::DeviceMeter;
+use nbd::{Attachment, Export, KernelDevice};
+use protocol::api::{ExportRow, FailureKind, command};
+
+use crate::failure::{Failure, Result};
+use crate::state::daemon::Daemon;
+use crate::state::exports::device::Exportable;
+use crate::state::exports::listen::{Place, Protocol};
+use crate::state::exports::offers::Offered;
+use crate::state::exports::registry::{Definition, State};
+
+impl Daemon {
+    /// Attaches a device to the kernel.
+    pub(crate) fn attach_device(&self, new: &command::NbdAttach) -> Result<ExportRow> {
+        let device = Exportable::parse(&new.device)?;
+        let kernel = new.kernel.as_deref().map(kernel_device).transpose()?;
+        let is_snapshot = matches!(&device, Exportable::Volume(name) if name.contains('@'));
+        let name = device.shown();
+        let is = Definition {
+            device,
+            description: String::new(),
+            read_only: new.read_only || is_snapshot,
+            listen: Place::Kernel(kernel.map(|device| device.0)),
+            more: Vec::new(),
+            certificates: None,
+            volume: None,
+            initiators: Vec::new(),
+            chap: None,
+            waits: false,
+        };
+        if let Some(there) = self.exported.all.lock().get(&name) {
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!(
+                    "'{name}' is exported already, at {}; end that first: {}",
+                    there.is.shown_places(),
+                    there.is.listen.protocol().taking_back(&name)
+                ),
+            ));
+        }
+        self.export(&name, is, None, false)?;
+        let mut rows = self.export_rows(Protocol::Kernel).into_iter();
+        let row = rows.find(|row| row.name == name);
+        row.ok_or_else(|| not_attached(&name))
+    }
+
+    /// Ends a device of the kernel, which is named by itself or by what is attached to it.
+    pub(crate) fn detach_device(&self, named: &str, force: bool) -> Result<()> {
+        let kernel = KernelDevice::parse(named).map(|device| Place::Kernel(Some(device.0)));
+        let device = Exportable::parse(named)?;
+        let all = self.exported.entries().into_iter();
+        let mut attached = all.filter(|(_, it)| it.is.listen.protocol() == Protocol::Kernel);
+        let found = attached
+            .find(|(_, it)| kernel.as_ref() == Some(&it.is.listen) || it.is.device == device);
+        let (name, _) = found.ok_or_else(|| not_attached(named))?;
+        self.unexport(Protocol::Kernel, &name, force)
+    }
+
+    /// Attaches an export: takes up what the last daemon left, or begins anew.
+    pub(super) fn attach_to_kernel(
+        &self,
+        name: &str,
+        is: &Definition,
+        export: Arc<Export>,
+        meter: Arc<DeviceMeter>,
+    ) -> Result<()> {
+        let mut is = is.clone();
+        let identity = identity(&is);
+        let device = known_device(&is);
+        let left = device.filter(|device| is.waits && device.is_of(&identity));
+        if is.waits {
+            // If this daemon is killed, the next one must not take it up.
+            is.waits = false;
+            self.exported.set(name, is.clone(), State::Opening);
+            self.remember_exports()?;
+        }
+        let attachment = match left {
+            Some(device) => {
+                let taken = Attachment::take_up(export, device, &identity);
+                if taken.is_err() {
+                    device.end(&identity)?;
+                }
+                taken?
+            }
+            None => {
+                if let Some(device) = device {
+                    device.end(&identity)?;
+                }
+                Attachment::new(export, device, &identity)?
+            }
+        };
+        is.listen = Place::Kernel(Some(attachment.device().0));
+        let state = State::Open(Offered::Kernel(Arc::new(attachment)), meter);
+        self.exported.set(name, is, state);
+        Ok(())
+    }
+
+    /// Ends what the kernel has of an export that is not open: it waits for a daemon.
+    pub(super) fn end_waiting(&self, is: &Definition, force: bool) -> Result<()> {
+        let Some(device) = known_device(is) else {
+            return Ok(());
+        };
+        let identity = identity(is);
+        if !force && device.is_of(&identity) {
+            device.may_end()?;
+        }
+        Ok(device.end(&identity)?)
+    }
+
+    /// Detaches a device, or leaves it to the next daemon if it is mounted; true if it waits.
+    pub(super) fn leave_to_next(&self, name: &str, attachment: &Attachment) -> Result<bool> {
+        match attachment.detach(false) {
+            Err(nbd::Error::KernelDeviceInUse { .. }) => {}
+            detached => return Ok(detached.map(|()| false)?),
+        }
+        let left = attachment.leave();
+        match left {
+            Ok(()) => tracing::warn!(name, "it is mounted, and waits for the next daemon"),
+            Err(ref error) => {
+                tracing::error!(name, %error, "what was written to it may be lost; it is detached");
+                attachment.detach(true)?;
+            }
+        }
+        Ok(left.is_ok())
+    }
+}
+
+/// By what the kernel's device is known as ours.
+fn identity(is: &Definition) -> String {
+    format!("strongroom-{:016x}", is.unit_number())
+}
+
+fn known_device(is: &Definition) -> Option<KernelDevice> {
+    match is.listen {
+        Place::Kernel(index) => index.map(KernelDevice),
+        _ => None,
+    }
+}
+
+fn kernel_device(path: &str) -> Result<KernelDevice> {
+    KernelDevice::parse(path).ok_or_else(|| {
+        Failure::usage(format!(
+            "'{path}' is not a network block device of the kernel; write /dev/nbd0 or another number, or none for a \
+             free one"
+        ))
+    })
+}
+
+fn not_attached(name: &str) -> Failure {
+    Failure::new(
+        FailureKind::NotFound,
+        format!("'{name}' is not attached; 'strongroom nbd list' lists what is"),
+    )
+}
+
+/// A refusal of `nbd unexport`.
+pub(super) fn is_attached(name: &str) -> Failure {
+    let end = Protocol::Kernel.taking_back(name);
+    Failure::usage(format!("'{name}' is attached to the kernel; use {end}"))
+}

@@ -1,0 +1,295 @@
+//! An export as a block device of this kernel, `/dev/nbdN`.
+//!
+//! The kernel gets one end of a pair of sockets, and this process serves the other end. When the connection is lost the
+//! kernel holds requests back for a while, so that the next process can go on with another connection.
+
+mod netlink;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::Builder;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use self::netlink::{Driver, Wanted};
+use crate::connection::{Connection, Helpers};
+use crate::error::Gone;
+use crate::export::Export;
+use crate::input::Input;
+use crate::link::{Link, Socket};
+use crate::negotiate::Session;
+use crate::{Error, Result};
+
+/// The kernel holds requests back so long when the connection is lost, in seconds.
+const PATIENCE_SECS: u64 = 300;
+/// Threads besides the one that the connection has.
+const HELPERS_MAX: usize = 15;
+/// The kernel has no larger logical sectors.
+const SECTOR_MAX: u32 = 4096;
+
+/// A device of the kernel, by its number. It is there whether or not this process serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelDevice(pub u32);
+
+impl KernelDevice {
+    /// Reads `/dev/nbdN`.
+    pub fn parse(path: &str) -> Option<KernelDevice> {
+        let number = path.strip_prefix("/dev/nbd")?;
+        let parsed = KernelDevice(number.parse().ok()?);
+        (parsed.path() == PathBuf::from(path)).then_some(parsed)
+    }
+
+    /// `/dev/nbdN`.
+    pub fn path(self) -> PathBuf {
+        format!("/dev/nbd{}", self.0).into()
+    }
+
+    /// Whether what is attached to it was attached under this identity, and not by another program.
+    pub fn is_of(self, identity: &str) -> bool {
+        let shown = std::fs::read_to_string(format!("/sys/block/nbd{}/backend", self.0));
+        shown.is_ok_and(|shown| shown.trim_end() == identity)
+    }
+
+    /// Ends what was attached under this identity. Requests that wait fail.
+    ///
+    /// # Errors
+    /// If the kernel does not do it.
+    pub fn end(self, identity: &str) -> Result<()> {
+        if !self.is_of(identity) {
+            return Ok(());
+        }
+        match driver()?.disconnect(self.0) {
+            // It ended by itself.
+            Err(error) if is(&error, Errno::NODEV) || is(&error, Errno::INVAL) => Ok(()),
+            ended => ended.map_err(|error| self.explain(error)),
+        }
+    }
+
+    /// Refuses if a program has it open exclusively: it is mounted, or part of another device.
+    ///
+    /// # Errors
+    /// [`Error::KernelDeviceInUse`]
+    pub fn may_end(self) -> Result<()> {
+        self.claim().map(drop)
+    }
+
+    /// Keeps other programs from opening it exclusively, as to mount it. Fails if one has done so.
+    fn claim(self) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        rustix::fs::open(self.path(), flags, Mode::empty())
+            .map_err(|errno| self.explain(errno.into()))
+    }
+
+    fn explain(self, error: io::Error) -> Error {
+        let device = self.path().display().to_string();
+        match () {
+            () if is(&error, Errno::BUSY) => Error::KernelDeviceInUse { device },
+            () if is(&error, Errno::PERM) => Error::NotPermitted,
+            () => Error::KernelDevice {
+                device,
+                source: error,
+            },
+        }
+    }
+}
+
+/// An export that is attached to a device of the kernel. Nothing ends when it is dropped.
+#[derive(Debug)]
+pub struct Attachment {
+    export: Arc<Export>,
+    device: KernelDevice,
+    identity: String,
+}
+
+impl Attachment {
+    /// Attaches an export to a device; to one that is free if none is named. `identity` tells it from what others attach.
+    ///
+    /// # Errors
+    /// [`Error::NoKernelModule`], [`Error::NotPermitted`], [`Error::KernelDeviceInUse`], and others.
+    pub fn new(
+        export: Arc<Export>,
+        device: Option<KernelDevice>,
+        identity: &str,
+    ) -> Result<Attachment> {
+        Attachment::make(export, device, identity, |driver, wanted| {
+            driver.connect(wanted)
+        })
+    }
+
+    /// Takes up a device that was left ([`Attachment::leave`]): its requests have waited, and are carried out now.
+    ///
+    /// # Errors
+    /// As of [`Attachment::new`].
+    pub fn take_up(
+        export: Arc<Export>,
+        device: KernelDevice,
+        identity: &str,
+    ) -> Result<Attachment> {
+        Attachment::make(export, Some(device), identity, |driver, wanted| {
+            driver.reconfigure(wanted)?;
+            Ok(device.0)
+        })
+    }
+
+    fn make(
+        export: Arc<Export>,
+        device: Option<KernelDevice>,
+        identity: &str,
+        ask: impl FnOnce(&Driver, &Wanted<'_>) -> io::Result<u32>,
+    ) -> Result<Attachment> {
+        let driver = driver()?;
+        let [sector, ..] = export.block_sizes();
+        if sector > SECTOR_MAX {
+            let device = export.device().name();
+            return Err(Error::SectorSize { device, sector });
+        }
+        let size = export.size()?;
+        let (own, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(|errno| Error::Kernel(errno.into()))?;
+        let wanted = Wanted {
+            index: device.map(|device| device.0),
+            size,
+            block_size: sector,
+            flags: export.flags(),
+            patience_secs: PATIENCE_SECS,
+            identity,
+            socket: theirs.as_fd(),
+        };
+        serve(&export, own, size)?;
+        match ask(&driver, &wanted) {
+            Ok(index) => Ok(Attachment {
+                export,
+                device: KernelDevice(index),
+                identity: identity.into(),
+            }),
+            Err(error) => {
+                export.close(true)?;
+                Err(match device {
+                    Some(device) => device.explain(error),
+                    None if is(&error, Errno::PERM) => Error::NotPermitted,
+                    None => Error::Kernel(error),
+                })
+            }
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> KernelDevice {
+        self.device
+    }
+
+    /// The export.
+    pub fn export(&self) -> &Arc<Export> {
+        &self.export
+    }
+
+    /// As [`KernelDevice::may_end`].
+    ///
+    /// # Errors
+    /// [`Error::KernelDeviceInUse`]
+    pub fn may_detach(&self) -> Result<()> {
+        match self.is_ours() {
+            true => self.device.may_end(),
+            false => Ok(()),
+        }
+    }
+
+    /// Another program may have ended it, and use the device.
+    fn is_ours(&self) -> bool {
+        self.export.clients() > 0
+    }
+
+    /// Ends it. With `force` also if it is mounted; what waits in the kernel is lost then.
+    ///
+    /// # Errors
+    /// [`Error::KernelDeviceInUse`], and what the kernel says. Then it stays.
+    pub fn detach(&self, force: bool) -> Result<()> {
+        if self.is_ours() && force {
+            self.device.end(&self.identity)?;
+        } else if self.is_ours() {
+            let claimed = self.device.claim()?;
+            // What the kernel keeps of the device.
+            rustix::fs::fsync(&claimed).map_err(|errno| self.device.explain(errno.into()))?;
+            self.device.end(&self.identity)?;
+        }
+        self.export.close(true)
+    }
+
+    /// Ends the connection and leaves the device to the next process: its requests wait. What was written is durable.
+    ///
+    /// # Errors
+    /// If what was written may not be durable. Nobody must take the device up then.
+    pub fn leave(&self) -> Result<()> {
+        self.export.close(true)?;
+        Ok(self.export.device().flush()?)
+    }
+}
+
+fn driver() -> Result<Driver> {
+    match Driver::find() {
+        Ok(Some(driver)) => Ok(driver),
+        Ok(None) => Err(Error::NoKernelModule),
+        Err(error) => Err(Error::Kernel(error)),
+    }
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// Has a thread serve the connection to the kernel.
+fn serve(export: &Arc<Export>, own: OwnedFd, size: u64) -> Result<()> {
+    let link: Arc<dyn Link> = Arc::new(Socket::new(own, std::time::Duration::ZERO));
+    link.take_time();
+    let attached = export.attach(&link).ok_or_else(|| Error::NoSuchExport {
+        name: export.name().into(),
+    })?;
+    let session = Session {
+        attached,
+        size,
+        structured: false,
+        allocation: false,
+    };
+    let name = export.name().to_owned();
+    let serve = move || {
+        let helpers = Helpers::new(HELPERS_MAX);
+        let connection = Connection::new(link, session, Input::new(), &helpers);
+        let served = catch_unwind(AssertUnwindSafe(|| connection.serve()));
+        let served = served.unwrap_or(Err(Gone::Protocol("a request made this program fail")));
+        if let Err(reason) = served {
+            tracing::warn!(export = name, %reason, "the kernel has lost its connection");
+        }
+    };
+    let thread = Builder::new().name("nbd".into()).spawn(serve);
+    thread.map(drop).map_err(Error::Thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_of_the_kernel_has_one_name() {
+        assert_eq!(KernelDevice::parse("/dev/nbd12"), Some(KernelDevice(12)));
+        for wrong in [
+            "/dev/nbd",
+            "/dev/nbd01",
+            "/dev/nbd+1",
+            "/dev/nbd0p1",
+            "/dev/sda",
+            "nbd0",
+        ] {
+            assert_eq!(KernelDevice::parse(wrong), None, "{wrong}");
+        }
+    }
+}
