@@ -83,6 +83,7 @@ fn add_options(line: &mut Vec<OsString>, kind: Type, options: &str) {
             "locked",
             "reverse",
             "private",
+            "cache",
             "allow_other",
         ];
         if kind == Type::Stacked && of_stack.contains(&name) {

@@ -57,7 +57,8 @@ impl Clients {
         let views = ["1", "2"].map(|number| place.path(&format!("{name}{number}")));
         for (lower, view) in lowers.iter().zip(&views) {
             fs::create_dir(view).expect("a directory");
-            run(&["stack", "mount", key, &secret, &text(lower), &text(view)]);
+            let mount = ["stack", "mount", "--cache", "none", key, &secret];
+            run(&[&mount[..], &[&text(lower), &text(view)]].concat());
         }
         Clients { views }
     }

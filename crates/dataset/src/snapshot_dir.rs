@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pool::Entry;
 use vfs::{
     Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Flags, Ino, Kind, NewNode, ROOT,
-    ReadPieces, RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time,
+    ReadPieces, RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time, Trust,
 };
 
 use crate::core::Dataset;
@@ -239,8 +239,11 @@ impl FileSystem for SnapshotDirFs {
         self.close_snapshots();
     }
 
-    fn is_volatile(&self, ino: Ino) -> bool {
-        ino >> TREE_BITS == CONTROL
+    fn trust(&self, ino: Ino) -> Trust {
+        match ino >> TREE_BITS == CONTROL {
+            true => Trust::Once,
+            false => Trust::Lasting,
+        }
     }
 
     /// As the kernel keeps it: 32 bits.

@@ -2,6 +2,7 @@
 
 use vfs::{
     Attr, Caller, Error, FileSystem, Ino, Kind, ReadPieces, RenameMode, Seek, SetAttr, SetXattr,
+    Trust,
 };
 use zerocopy::{Immutable, IntoBytes};
 
@@ -25,7 +26,7 @@ pub(crate) enum Answer {
     Unkept,
     /// As `Output`, and the kernel drops the attributes of this inode: else it would not ask for the mode,
     /// and let a program run with privileges that it has lost.
-    Privileges(Ino),
+    Changed(Ino),
     /// Contents of a file, up to so many bytes.
     Pieces(ReadPieces, usize),
     /// The kernel expects no answer, or another thread sends it.
@@ -148,7 +149,7 @@ impl Server<'_> {
                 }
                 put_written(out, data.len() as u64);
                 if loses {
-                    return Ok(Answer::Privileges(ino));
+                    return Ok(Answer::Changed(ino));
                 }
             }
             Op::Fsync { datasync } => fs.fsync(ino, datasync)?,
@@ -186,7 +187,7 @@ impl Server<'_> {
                 let loses = self.kill_suidgid(&request.header, ino)?;
                 fs.fallocate(ino, args.offset, args.length, mode)?;
                 if loses {
-                    return Ok(Answer::Privileges(ino));
+                    return Ok(Answer::Changed(ino));
                 }
             }
             Op::Ioctl { cmd, data, len } => match ioctl::read(cmd, data)? {
@@ -223,7 +224,7 @@ impl Server<'_> {
                 let loses = self.kill_suidgid(&request.header, to)?;
                 self.copy_range(ino, args, wide, out)?;
                 if loses {
-                    return Ok(Answer::Privileges(to));
+                    return Ok(Answer::Changed(to));
                 }
             }
             // Files and directories that were opened by being created are released.
@@ -241,6 +242,10 @@ impl Server<'_> {
                     _ => 0,
                 };
                 put_opened(out, open_flags);
+                // Who opens it sees how long it is now.
+                if self.fs.trust(ino) == Trust::Brief {
+                    return Ok(Answer::Changed(ino));
+                }
             }
             Op::Flush if self.hears == Hears::OpensAndCloses => self.fs.flush(ino)?,
             // Refusing these once makes the kernel do without them: opening and closing cost no
@@ -280,12 +285,10 @@ impl Server<'_> {
 
     /// How long the kernel may believe what it is told of the names in `ino` and its attributes.
     fn valid(&self, ino: Ino) -> Valid {
-        if self.fs.is_volatile(ino) {
-            Valid::ONCE
-        } else if self.fs.follows_keys(ino) {
-            Valid::SHORT
-        } else {
-            Valid::LONG
+        match self.fs.trust(ino) {
+            Trust::Lasting => Valid::LONG,
+            Trust::Brief => Valid::SHORT,
+            Trust::Once => Valid::ONCE,
         }
     }
 

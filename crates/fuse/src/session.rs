@@ -436,7 +436,7 @@ impl Seat {
                 notify_inval_inode(device, request.header.nodeid, 0, 0);
                 replier.bytes(out);
             }
-            Ok(Ok(Answer::Privileges(ino))) => {
+            Ok(Ok(Answer::Changed(ino))) => {
                 notify_attributes(self.device.as_fd(), ino);
                 replier.bytes(out);
             }

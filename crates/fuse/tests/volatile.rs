@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 
 use common::Mounted;
 use rustix::fs::{RawDir, SeekFrom};
-use vfs::{Caller, FileSystem, Ino, Kind, NewNode, ROOT, SetAttr};
+use vfs::{Caller, FileSystem, Ino, Kind, NewNode, ROOT, SetAttr, Trust};
 
 /// Makes a directory without the kernel's knowledge.
 fn make_behind(mounted: &Mounted, parent: Ino, name: &str) -> Ino {
@@ -30,7 +30,7 @@ fn remove_behind(mounted: &Mounted, parent: Ino, name: &str) {
 
 fn volatile(mounted: &Mounted) -> Ino {
     let ino = make_behind(mounted, ROOT, "volatile");
-    mounted.fs.set_volatile(ino);
+    mounted.fs.set_trust(ino, Trust::Once);
     ino
 }
 
@@ -76,7 +76,7 @@ fn names_come_and_go() {
 fn names_that_follow_keys_are_kept_for_a_short_time() {
     let mounted = mounted_or_skip!();
     let ino = make_behind(&mounted, ROOT, "keyed");
-    mounted.fs.set_keyed(ino);
+    mounted.fs.set_trust(ino, Trust::Brief);
     let path = mounted.path("keyed/name");
     let open = File::open(mounted.path("keyed")).unwrap();
     for _ in 0..2 {
@@ -98,8 +98,8 @@ fn a_mount_on_a_directory_that_follows_keys_stays() {
     let mounted = mounted_or_skip!();
     let ino = make_behind(&mounted, ROOT, "keyed");
     make_behind(&mounted, ino, "inside");
-    mounted.fs.set_keyed(ROOT);
-    mounted.fs.set_keyed(ino);
+    mounted.fs.set_trust(ROOT, Trust::Brief);
+    mounted.fs.set_trust(ino, Trust::Brief);
     let inside = mounted.path("keyed/inside");
     let before = fs::metadata(&inside).unwrap().dev();
     rustix::mount::mount(

@@ -20,6 +20,18 @@ pub use types::{
 /// The pieces of a read, in order; their total length is what was read.
 pub type ReadPieces = Vec<bytes::Bytes>;
 
+/// How long what a front end was told may be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Until it is changed through this front end: there is no other way to change it.
+    Lasting,
+    /// For less than a second: it can change by other ways, and those who change it so can wait, or need not be
+    /// seen at once.
+    Brief,
+    /// For the call that asked.
+    Once,
+}
+
 /// A mounted file system.
 ///
 /// Every call may be made from any thread at any time. Inodes are counted: each [`Attr`] that
@@ -41,16 +53,9 @@ pub trait FileSystem: Send + Sync {
     /// it still held (the kernel does not when a file system is unmounted).
     fn forget_all(&self) {}
 
-    /// Whether the names in `ino`, and its attributes, can change by other ways than this front end,
-    /// so that a front end must not keep them.
-    fn is_volatile(&self, _ino: Ino) -> bool {
-        false
-    }
-
-    /// Whether the names in the directory `ino` change when keys are added or removed, and only then by other ways than
-    /// this front end. It may keep them for a short time, which those wait for who change keys.
-    fn follows_keys(&self, _ino: Ino) -> bool {
-        false
+    /// How long a front end may keep the names in `ino`, and its attributes.
+    fn trust(&self, _ino: Ino) -> Trust {
+        Trust::Lasting
     }
 
     /// A number that tells the things apart which an inode number has been, one after the other: a front end gives

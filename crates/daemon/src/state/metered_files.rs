@@ -7,7 +7,7 @@ use std::time::Instant;
 use meter::{Operation, Totals};
 use vfs::{
     Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Flags, Ino, NewNode, ReadPieces,
-    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs,
+    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
 };
 
 /// What was asked of a mount.
@@ -93,16 +93,12 @@ macro_rules! counted {
                 self.fs.forget_all();
             }
 
-            fn is_volatile(&self, ino: Ino) -> bool {
-                self.fs.is_volatile(ino)
+            fn trust(&self, ino: Ino) -> Trust {
+                self.fs.trust(ino)
             }
 
             fn generation(&self, found: &Attr) -> u64 {
                 self.fs.generation(found)
-            }
-
-            fn follows_keys(&self, ino: Ino) -> bool {
-                self.fs.follows_keys(ino)
             }
         }
     };

@@ -1,13 +1,13 @@
 //! A file system in memory: small, and honest about what POSIX asks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use vfs::{
     Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, ReadPieces,
-    RenameMode, Result, Seek, SetAttr, SetTime, SetXattr, StatFs,
+    RenameMode, Result, Seek, SetAttr, SetTime, SetXattr, StatFs, Trust,
 };
 
 use super::nodes::{Body, Directory, Nodes, now};
@@ -24,8 +24,7 @@ pub struct MemFs {
     forgotten: Condvar,
     /// Called, without locks, before reads, writes and fsyncs.
     hook: Mutex<Option<std::sync::Arc<Hook>>>,
-    volatile: Mutex<BTreeSet<Ino>>,
-    keyed: Mutex<BTreeSet<Ino>>,
+    trusts: Mutex<BTreeMap<Ino, Trust>>,
     /// What reads give instead of what was written, of which then only the size is kept.
     ready: Option<Bytes>,
 }
@@ -56,8 +55,7 @@ impl MemFs {
             nodes: Mutex::new(nodes),
             forgotten: Condvar::new(),
             hook: Mutex::new(None),
-            volatile: Mutex::default(),
-            keyed: Mutex::default(),
+            trusts: Mutex::default(),
             ready: None,
         }
     }
@@ -82,14 +80,9 @@ impl MemFs {
         }
     }
 
-    /// Says that names in `ino` and its attributes change behind the kernel.
-    /// Has the names in a directory follow keys.
-    pub fn set_keyed(&self, ino: Ino) {
-        self.keyed.lock().insert(ino);
-    }
-
-    pub fn set_volatile(&self, ino: Ino) {
-        self.volatile.lock().insert(ino);
+    /// Says how long the kernel may keep the names in `ino` and its attributes.
+    pub fn set_trust(&self, ino: Ino, trust: Trust) {
+        self.trusts.lock().insert(ino, trust);
     }
 
     /// How many inodes there are, with and without names.
@@ -189,16 +182,16 @@ impl FileSystem for MemFs {
         self.forgotten.notify_all();
     }
 
-    fn is_volatile(&self, ino: Ino) -> bool {
-        self.volatile.lock().contains(&ino)
+    fn trust(&self, ino: Ino) -> Trust {
+        self.trusts
+            .lock()
+            .get(&ino)
+            .copied()
+            .unwrap_or(Trust::Lasting)
     }
 
     fn generation(&self, found: &Attr) -> u64 {
         found.btime.nanos.into()
-    }
-
-    fn follows_keys(&self, ino: Ino) -> bool {
-        self.keyed.lock().contains(&ino)
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use vfs::{Error, Ino, Kind, Result};
+use vfs::{Error, Ino, Kind, Result, Trust};
 
 use super::names::Names;
 use crate::lower::{Entry, posix};
@@ -18,9 +18,10 @@ const OPEN_MAX: usize = 256;
 /// How a lower directory is used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Other clients, or programs beside the mount, may change the lower directory: the front end
-    /// must ask again for names and attributes.
+    /// Other clients, or programs beside the mount, may change the lower directory.
     pub shared: bool,
+    /// If it is shared: what others change may be seen a moment later. A file is opened as it is by then.
+    pub brief: bool,
     /// Reading does not change access times of the lower directory, if the user of the mount owns what is read, or is root.
     pub noatime: bool,
     /// As `noatime`, for directories only.
@@ -28,6 +29,15 @@ pub struct Options {
 }
 
 impl Options {
+    /// How long the front end may keep names and attributes.
+    pub(super) fn trust(self) -> Trust {
+        match (self.shared, self.brief) {
+            (false, _) => Trust::Lasting,
+            (true, true) => Trust::Brief,
+            (true, false) => Trust::Once,
+        }
+    }
+
     /// How a new file is opened.
     pub(super) fn to_write(self) -> OFlags {
         match self.noatime {
@@ -100,6 +110,17 @@ impl<N> Inode<N> {
         match *known {
             Some(len) => Ok(len),
             None => Ok(*known.insert(read()?.len() as u64)),
+        }
+    }
+
+    /// Whether a name that the front end may have kept can still lead here.
+    ///
+    /// # Errors
+    /// `Stale` if no name does: the kernel looks for the name again.
+    pub(super) fn check_place(&self, options: Options) -> Result<()> {
+        match options.brief && self.entry.stat()?.stx_nlink == 0 {
+            true => Err(Error::Stale),
+            false => Ok(()),
         }
     }
 

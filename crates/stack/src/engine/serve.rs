@@ -2,7 +2,7 @@
 
 use vfs::{
     Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ReadPieces,
-    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs,
+    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
 };
 
 use super::stacked::Stacked;
@@ -22,14 +22,14 @@ impl<F: Format> FileSystem for Stacked<F> {
         self.inodes.forget_all();
     }
 
-    fn is_volatile(&self, _ino: Ino) -> bool {
-        self.options.shared
-    }
-
-    fn follows_keys(&self, ino: Ino) -> bool {
+    fn trust(&self, ino: Ino) -> Trust {
         let is_directory =
             || matches!(self.inodes.get(ino), Ok(inode) if inode.kind == Kind::Directory);
-        self.format.keys_change() && is_directory()
+        match self.options.trust() {
+            // Those who change keys wait.
+            Trust::Lasting if self.format.keys_change() && is_directory() => Trust::Brief,
+            trust => trust,
+        }
     }
 
     fn generation(&self, found: &Attr) -> u64 {
@@ -48,6 +48,7 @@ impl<F: Format> FileSystem for Stacked<F> {
             inode.count_open(|| self.format.check_key(&inode.node))?;
         }
         if self.options.shared && !is_new {
+            inode.check_place(self.options)?;
             inode.close();
         }
         Ok(())

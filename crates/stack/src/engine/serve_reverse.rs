@@ -2,7 +2,7 @@
 
 use vfs::{
     Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Ino, Kind, NewNode, ROOT, ReadPieces,
-    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs,
+    RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
 };
 
 use super::attributes::space;
@@ -21,8 +21,8 @@ impl FileSystem for ReverseView {
         self.inodes.forget_all();
     }
 
-    fn is_volatile(&self, _ino: Ino) -> bool {
-        self.options.shared
+    fn trust(&self, _ino: Ino) -> Trust {
+        self.options.trust()
     }
 
     fn generation(&self, found: &Attr) -> u64 {
@@ -34,6 +34,7 @@ impl FileSystem for ReverseView {
     fn opened(&self, ino: Ino, _is_new: bool) -> Result<()> {
         let inode = self.inodes.get(ino)?;
         if self.options.shared {
+            inode.check_place(self.options)?;
             inode.close();
         }
         Ok(())

@@ -172,8 +172,9 @@ pub(crate) struct StackPasswd {
 /// Other users need fusermount3.
 ///
 /// Changes by other programs or other clients beneath the mount are seen: a file at the next time that it
-/// is opened. With --private the kernel keeps what it knows, which is faster. Then nothing else may change
-/// the lower directory. Without it clients take turns at writing to the same 4096 bytes of a file, where the
+/// is opened, a name or an attribute after half a second; with --cache none, and where other machines can change
+/// the lower file system, at once. With --private the kernel keeps what it knows, which is faster. Then nothing else
+/// may change the lower directory. Without it clients take turns at writing to the same 4096 bytes of a file, where the
 /// lower file system has locks between them.
 ///
 /// With --reverse it is the other way round: shows the files of a plain directory encrypted, in the format of
@@ -222,6 +223,15 @@ pub(crate) struct StackMount {
     /// Assume that nothing else changes the lower directory
     #[arg(long)]
     pub(crate) private: bool,
+    /// How long the mount believes what it knows of names and attributes: `auto`, half a second if the lower file
+    /// system is a local one; `none`, not at all
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "auto",
+        conflicts_with = "private"
+    )]
+    pub(crate) cache: CacheMode,
     /// Options of the mount: `ro`, `noexec`, `nosuid`, `nodev`, `noatime`, `nodiratime`; `remount` to
     /// change those of a mount
     #[arg(
@@ -325,6 +335,15 @@ pub(crate) enum StackFormat {
     Fscrypt,
     /// That of gocryptfs, version 2
     Gocryptfs,
+}
+
+/// How long a mount believes what it knows of names and attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CacheMode {
+    /// Half a second, if only this machine changes the lower file system
+    Auto,
+    /// Not at all
+    None,
 }
 
 /// Pairs of ciphers.

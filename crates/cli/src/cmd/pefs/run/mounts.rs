@@ -2,7 +2,7 @@
 
 use super::codes;
 use crate::cmd::pefs::args::{PefsMount, PefsUnmount};
-use crate::cmd::stack::args::{StackKey, StackList, StackMount};
+use crate::cmd::stack::args::{CacheMode, StackKey, StackList, StackMount};
 use crate::cmd::stack::run::{list, start, unmount as end};
 use crate::outcome::{LocalResult as Result, Outcome};
 
@@ -21,6 +21,7 @@ pub(super) fn mount(args: &PefsMount) -> Result {
         read_only: false,
         allow_other: false,
         private: false,
+        cache: CacheMode::Auto,
         options: args.options.clone(),
         foreground: false,
         detached: false,

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use daemon::Failure;
 
-use crate::cmd::stack::args::StackMount;
+use crate::cmd::stack::args::{CacheMode, StackMount};
 use crate::outcome::{LocalResult as Result, Outcome};
 
 /// What the process says when the mount answers.
@@ -62,6 +62,9 @@ fn words(args: &StackMount) -> Vec<OsString> {
         ("--private", args.private),
         ("--reverse", args.reverse),
     ];
+    if args.cache == CacheMode::None {
+        words.extend(["--cache".into(), "none".into()]);
+    }
     let set = flags.iter().filter(|(_, is_set)| *is_set);
     words.extend(set.map(|(flag, _)| flag.into()));
     let options = args.options.iter().filter_map(|option| option.word());

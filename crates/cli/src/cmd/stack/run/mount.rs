@@ -22,7 +22,7 @@ use super::control::Control;
 use super::mounts::{SUBTYPE, find};
 use super::{background, gocryptfs, lower, pefs};
 use crate::cmd::export::args::MountOption;
-use crate::cmd::stack::args::StackMount;
+use crate::cmd::stack::args::{CacheMode, StackMount};
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::terminal::Prompter;
 
@@ -32,7 +32,8 @@ pub(super) fn run(args: &StackMount) -> Result {
     if args.reverse {
         let keys = gocryptfs::open_reverse(&args.dir, &dir, &args.key)?;
         let hears = hears(args, &dir);
-        let view = ReverseView::new(dir, keys, lower_options(args));
+        let options = lower_options(args, &dir);
+        let view = ReverseView::new(dir, keys, options);
         return serve_view(view, args, hears, no_control);
     }
     if args.pefs {
@@ -110,7 +111,8 @@ fn serve<F: Format>(
         true if format.heeds_opens() => Hears::OpensAndKeeps,
         _ => hears(args, &dir),
     };
-    let view = Stacked::new(dir, format, lower_options(args));
+    let options = lower_options(args, &dir);
+    let view = Stacked::new(dir, format, options);
     serve_view(view, args, hears, control)
 }
 
@@ -170,13 +172,23 @@ fn serve_view<V: FileSystem + 'static>(
 }
 
 /// How the lower directory is used.
-fn lower_options(args: &StackMount) -> Options {
-    let has = |option: MountOption| args.options.contains(&option);
+fn lower_options(args: &StackMount, dir: &Entry) -> Options {
+    let (noatime, nodiratime) = no_times(args);
     Options {
         shared: !args.private,
-        noatime: has(MountOption::AccessTimes(TimesOption::Never)),
-        nodiratime: has(MountOption::DirectoryTimes(false)),
+        brief: args.cache == CacheMode::Auto && dir.is_local(),
+        noatime,
+        nodiratime,
     }
+}
+
+/// Whether access times stay, of everything and of directories.
+fn no_times(args: &StackMount) -> (bool, bool) {
+    let has = |option: MountOption| args.options.contains(&option);
+    (
+        has(MountOption::AccessTimes(TimesOption::Never)),
+        has(MountOption::DirectoryTimes(false)),
+    )
 }
 
 /// Whether a mount that exists is to follow the options.
@@ -187,9 +199,8 @@ pub(super) fn is_remount(args: &StackMount) -> bool {
 /// Has a mount follow the options of its kind.
 pub(super) fn remount(args: &StackMount) -> Result {
     let mount = find(&args.mountpoint)?;
-    let options_now = lower_options(args);
     let has = |word: &str| mount.options.iter().any(|option| option == word);
-    if options_now.noatime != has("noatime") || options_now.nodiratime != has("nodiratime") {
+    if no_times(args) != (has("noatime"), has("nodiratime")) {
         return Err(Failure::usage(
             "noatime and nodiratime cannot change while it is mounted; unmount it, and mount it again",
         ));
