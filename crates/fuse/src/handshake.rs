@@ -4,8 +4,7 @@
 //! mount. The kernel may therefore keep names, attributes, contents and listings for as long as it
 //! likes, may gather writes if asked to, and need not say when files are opened and closed. What would bring
 //! doubt back (`AUTO_INVAL_DATA`) is left out, and locks stay in the kernel. Where the file system
-//! says otherwise (`is_volatile`), each answer says so. Names that follow keys (`follows_keys`) are kept for half a
-//! second.
+//! says otherwise (`FileSystem::trust`), each answer says so.
 //!
 //! Left out too is asynchronous direct I/O (`ASYNC_DIO`): the kernel drops what it has of a file before such a
 //! write, and not once more after it, so that a buffered read in between leaves old contents in its cache
