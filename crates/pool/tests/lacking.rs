@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use block::fault::{Fault, FaultClock, FaultDevice, Survival};
 use common::*;
-use pool::{ArrayKind, DeviceState, OpenDataset, Pool, ScrubPhase};
+use pool::{ArrayKind, DeviceState, OpenDataset, Pool, RecordPtr, ScrubPhase};
 
 use DeviceState::{Faulted, Missing, Online, Resilvering, Spare};
 
@@ -90,6 +90,38 @@ fn a_device_stays_until_all_of_it_is_copied() {
     assert_eq!(held_by(&[&devices[1]]), all);
     assert!(open_on(&devices[..1]).is_err(), "it was let go");
     assert_sound(&pool, "");
+}
+
+#[test]
+fn what_is_lacking_can_be_given_up() {
+    let devices = fault_devices(3, &FaultClock::new());
+    let pool = create_on(&devices[..1]);
+    let (dataset, _) = fill(&pool);
+    let old = pool.devices()[0].guid;
+    let refused = pool.give_up_device(old, &origin()).unwrap_err();
+    assert!(refused.to_string().contains("no INCOMPLETE"), "{refused}");
+    replace(&pool, 0, &devices[1], 50);
+    let refused = pool.give_up_device(old, &origin()).unwrap_err();
+    assert!(refused.to_string().contains("no INCOMPLETE"), "{refused}");
+    fail_reads(&devices[0], &dataset, 7);
+    resilver(&pool);
+    assert_eq!(states(&pool), [Online, Resilvering]);
+    pool.give_up_device(old, &origin()).unwrap();
+    assert_eq!(states(&pool), [Online]);
+    assert_eq!(pool.devices()[0].guid, 50);
+    drop((dataset, pool));
+    assert!(open_on(&devices[..1]).is_err(), "it was let go");
+    let pool = open_on(&devices[1..2]).unwrap();
+    assert!(!pool.resilver_status().is_running());
+    let dataset = pool.open_dataset(1).unwrap();
+    let is_lost = |slot: &u64| {
+        let mut is_good = |ptr: &RecordPtr, bytes: &[u8]| dataset.is_undamaged(ptr, bytes);
+        let read = dataset.read(ArrayKind::Data, *slot, &mut Vec::new(), &mut is_good);
+        matches!(read, Err(pool::Error::Damaged { .. }))
+    };
+    let lost: Vec<u64> = (0..RECORDS).filter(is_lost).collect();
+    assert_eq!(lost, [7]);
+    assert_eq!(scrub_all(&pool).errors, 1);
 }
 
 #[test]

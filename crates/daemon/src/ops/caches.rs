@@ -41,7 +41,7 @@ impl ActivePool {
     ) -> Option<Result<()>> {
         let (DeviceChange::Attach { device, .. }
         | DeviceChange::Replace { device, .. }
-        | DeviceChange::Detach { device }
+        | DeviceChange::Detach { device, .. }
         | DeviceChange::Remove { device, .. }
         | DeviceChange::Offline { device, .. }
         | DeviceChange::Online { device, .. }

@@ -91,10 +91,13 @@ impl ActivePool {
                 daemon.remember_joining(&pool.name(), &[&new]);
                 Ok(pool.attach_device(old.guid, &new, true, &origin)?)
             }
-            DeviceChange::Detach { device } => {
+            DeviceChange::Detach { device, force } => {
                 let device = find(pool, device)?;
                 let is_reached = self.reach(daemon, &device, context);
-                pool.detach_device(device.guid, &origin)?;
+                match force {
+                    true => pool.give_up_device(device.guid, &origin)?,
+                    false => pool.detach_device(device.guid, &origin)?,
+                }
                 if !is_reached {
                     context.channel.notice(keeps_keys(&device));
                 }

@@ -45,6 +45,12 @@ pub(crate) fn advice_on_data(
         let stays = old.map_or(String::new(), |old| {
             format!(" {} stays in the pool until they are copied.", old.path)
         });
+        let or_lose = old.map_or(String::new(), |old| {
+            format!(
+                ", or what it lacks: 'strongroom pool detach -f {pool} {}'",
+                old.path
+            )
+        });
         let (path, errors) = (&new.path, resilver.progress.errors);
         return (
             Some(format!(
@@ -52,8 +58,8 @@ pub(crate) fn advice_on_data(
             )),
             Some(format!(
                 "Bring back devices that have a copy, or delete what is damaged ('pool status -v' names it). Then \
-                 resilver again: 'strongroom pool clear {pool}'. Or give {path} up: 'strongroom pool detach {pool} \
-                 {path}'."
+                 resilver again: 'strongroom pool clear {pool}'. Or give up {path}: 'strongroom pool detach {pool} \
+                 {path}'{or_lose}."
             )),
         );
     }

@@ -314,6 +314,36 @@ impl Pool {
         engine.release(&[guid], returns)
     }
 
+    /// Takes a device out that is replaced by one to which a resilver could not copy everything. What only the old
+    /// device could still have is given up: reading it is an error from now on.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if no resilver ended that copied what could be copied; as [`Pool::commit`].
+    pub fn give_up_device(&self, guid: u64, origin: &Origin) -> Result<()> {
+        let engine = &self.engine;
+        let Replaced { devices, spares } = engine.commit_with(|commit, state| {
+            let path = state.device(guid)?.path.clone();
+            let config = &mut state.config;
+            let is_over = !config.resilver.is_running();
+            let (own, others): (Vec<&ConfigDevice>, Vec<&ConfigDevice>) =
+                { config.devices.iter() }.partition(|device| device.replaces == guid);
+            let is_incomplete = |device: &&ConfigDevice| device.state == DeviceState::Resilvering;
+            if !is_over || !own.iter().any(is_incomplete) {
+                let reason = "no INCOMPLETE device is in its place; detach it without -f";
+                return Err(Error::of_device(&path, reason));
+            }
+            let lacking = others.iter().map(|device| device.guid).collect();
+            for device in own.iter().map(|device| device.guid) {
+                config.resilver.lacking.remove(&device);
+            }
+            state.config_dirty = true;
+            log(commit, state, origin, None);
+            Ok(state.settle_resilvered(commit, &lacking))
+        })?;
+        engine.release(&devices, false)?;
+        engine.release(&spares, true)
+    }
+
     /// Removes a spare from the pool.
     ///
     /// # Errors

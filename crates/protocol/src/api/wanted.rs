@@ -66,6 +66,9 @@ pub enum DeviceChange {
     Detach {
         /// Which.
         device: String,
+        /// Also if the device in its place is incomplete.
+        #[serde(default)]
+        force: bool,
     },
     /// One device in the place of another.
     Replace {

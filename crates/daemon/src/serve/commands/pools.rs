@@ -98,7 +98,10 @@ fn of_devices(pool: &str, change: &DeviceChange) -> Line {
             let line = Line::new("pool attach").flag("-f", *force);
             line.word(pool).word(device).path(new)
         }
-        DeviceChange::Detach { device } => Line::new("pool detach").word(pool).word(device),
+        DeviceChange::Detach { device, force } => {
+            let line = Line::new("pool detach").flag("-f", *force);
+            line.word(pool).word(device)
+        }
         DeviceChange::Replace { device, new, force } => {
             let line = Line::new("pool replace").flag("-f", *force);
             let line = line.word(pool).word(device);

@@ -92,15 +92,24 @@ pub(crate) struct PoolAttach {
 ///
 /// Another device of the mirror must hold all data. The labels and wrapped keys on the detached device are
 /// overwritten if the device can be reached. A spare that had replaced a device becomes a spare again.
+///
+/// With -f, a device leaves although the one in its place is INCOMPLETE, because no good copy was found of some
+/// records. They are lost then for good if they are damaged, or cannot be read, on the old device too.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   Take one of two devices away:
     strongroom pool detach tank /dev/sdc
 
+  Finish a replacement that cannot copy everything:
+    strongroom pool detach -f tank /dev/sdc
+
 EXIT CODES
-  2 if no other device holds all data; 3 if there is no such pool or device.")]
+  2 if no other device holds all data, or with -f no device in its place is INCOMPLETE; 3 if there is no such pool or device.")]
 pub(crate) struct PoolDetach {
+    /// Give up what the device in its place lacks
+    #[arg(short)]
+    pub(crate) force: bool,
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
@@ -116,7 +125,8 @@ pub(crate) struct PoolDetach {
 ///
 /// If no good copy is found of a record, the old device stays, and the new device is INCOMPLETE: the old device may
 /// be the only one that has this record. Another resilver begins when a device is back, when the pool is imported,
-/// and with 'pool clear'. Data that is damaged in every copy must be deleted first; 'pool status -v' names it.
+/// and with 'pool clear'. Data that is damaged in every copy must be deleted first; 'pool status -v' names it. If that
+/// is not possible, 'pool detach -f' of the old device gives up what the new one lacks.
 /// To give the new device up, detach it. To use another one in its place, replace it.
 ///
 /// NEW can be a spare of the pool. In the place of a device that is offline, faulted or missing it stands in: it is

@@ -124,7 +124,8 @@ fn change(args: Pool) -> Result<(String, DeviceChange)> {
         }
         Pool::Detach(args) => {
             let device = member(&args.device)?;
-            (args.pool, DeviceChange::Detach { device })
+            let force = args.force;
+            (args.pool, DeviceChange::Detach { device, force })
         }
         Pool::Replace(args) => {
             let change = DeviceChange::Replace {
