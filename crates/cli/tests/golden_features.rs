@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use common::*;
@@ -28,7 +29,7 @@ const LOGGED: Files = &[
     ("in the log too", 700),
 ];
 
-const POOLS: [Golden; 13] = [
+const POOLS: [Golden; 14] = [
     Golden {
         name: "log",
         devices: &["a"],
@@ -101,6 +102,12 @@ const POOLS: [Golden; 13] = [
         devices: &["a"],
         features: &["file-flags"],
         datasets: &[("fs", &[("a", 20_000), ("d", 20_000), ("i", 20_000)])],
+    },
+    Golden {
+        name: "stored-sums",
+        devices: &["a"],
+        features: &["stored-sums"],
+        datasets: &[("fs", &[("once", 150_000), ("twice", 20_000)])],
     },
     Golden {
         name: "cache",
@@ -227,6 +234,16 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
             assert!(fs::write(file("i"), "x").is_err() && fs::remove_file(file("a")).is_err());
             assert!(append("i").unwrap().write_all(b"x").is_err());
             assert!(append("a").unwrap().write_all(b"").is_ok());
+        }
+        if golden.name == "stored-sums" {
+            for (name, copies) in [("once", 1), ("twice", 2)] {
+                let file = fs::metadata(place.path("mnt/fs").join(name)).unwrap();
+                assert_eq!(
+                    file.blocks(),
+                    file.len().div_ceil(4096) * 8 * copies,
+                    "{name}"
+                );
+            }
         }
         if golden.name == "cache" {
             let status = place.ok("pool status golden");

@@ -262,11 +262,15 @@ impl AttrValue {
 
     /// Bytes of its contents that are not holes, before compression.
     pub(crate) fn taken(&self) -> u64 {
-        let inline = match self.has(FLAG_INLINE) {
+        self.allocated.get().saturating_add(self.inline())
+    }
+
+    /// Bytes of its contents that are in the tree.
+    fn inline(&self) -> u64 {
+        match self.has(FLAG_INLINE) {
             true => self.size.get(),
             false => 0,
-        };
-        self.allocated.get().saturating_add(inline)
+        }
     }
 
     /// Promises this many bytes of holes, in a range up to `end`. Promises that overlap are counted
@@ -288,7 +292,17 @@ impl AttrValue {
         self.promised = self.promised.get().saturating_sub(bytes).into();
     }
 
-    /// What the world sees.
+    /// How many blocks of 512 bytes the world sees, if its records take so many bytes. What was promised and is not there yet
+    /// counts too.
+    pub(crate) fn blocks(&self, stored: u64) -> u64 {
+        let promised = self.promised.get().saturating_sub(self.taken());
+        let bytes = stored
+            .saturating_add(self.inline())
+            .saturating_add(promised);
+        bytes.div_ceil(512)
+    }
+
+    /// What the world sees, with records that take as much as before compression.
     pub(crate) fn to_attr(self, ino: Ino) -> Attr {
         let size = match self.kind() {
             // As ZFS: how many names there are, with `.` and `..`.
@@ -304,7 +318,8 @@ impl AttrValue {
             gid: self.gid.get(),
             rdev: self.rdev.get(),
             size,
-            blocks: self.taken().max(self.promised.get()).div_ceil(512),
+            blocks: self.blocks(self.allocated.get()),
+            is_passing: false,
             blksize: self.record_size.get(),
             atime: self.atime.into(),
             mtime: self.mtime.into(),

@@ -36,6 +36,8 @@ mod transfer;
 mod tree;
 mod volume;
 
+#[doc(hidden)]
+pub use self::core::WrongBlocks;
 pub use self::core::{
     Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, Reencrypted, Settings, SyncMode,
     verify_seal,

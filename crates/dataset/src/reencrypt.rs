@@ -171,6 +171,8 @@ impl Dataset {
             } = rewritten;
             if commit.current(&self.open, array, slot)? == was {
                 commit.put_placed(&self.open, array, slot, placed);
+                // In pieces or not, and shared or not, is decided anew.
+                self.inodes.forget_stored();
             }
         }
         Ok(())

@@ -134,6 +134,7 @@ impl SnapshotDirFs {
             rdev: 0,
             size: snapshots.len() as u64 + 2,
             blocks: 0,
+            is_passing: false,
             blksize: root.blksize,
             atime: changed,
             mtime: changed,
@@ -263,6 +264,13 @@ impl FileSystem for SnapshotDirFs {
             Place::Head(ino) => self.head.getattr(ino),
             Place::Control => self.control_attr(),
             Place::Snapshot(dataset, ino, tree) => Ok(in_tree(dataset.getattr(ino)?, tree)),
+        }
+    }
+
+    fn owner(&self, ino: Ino) -> Result<Attr> {
+        match self.place(ino)? {
+            Place::Head(ino) => self.head.owner(ino),
+            Place::Control | Place::Snapshot(..) => self.getattr(ino),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Nearly everything is answered with a validity of many years: every change of a mounted file
 //! system goes through its mount, so what the kernel has cached never goes stale, names that do not
-//! exist included. What the file system calls volatile is the exception.
+//! exist included. What the file system calls volatile, and attributes that it calls passing, are the exception.
 
 use std::time::Duration;
 

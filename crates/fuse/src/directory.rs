@@ -93,6 +93,7 @@ mod tests {
             rdev: 0,
             size: 5,
             blocks: 1,
+            is_passing: false,
             blksize: 4096,
             atime: Time::default(),
             mtime: Time::default(),

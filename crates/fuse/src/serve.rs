@@ -73,19 +73,20 @@ impl Server<'_> {
                     .for_each(|(ino, count)| self.forget(ino, count));
                 return Ok(Answer::Silence);
             }
-            Op::Getattr => put(out, &convert::attr_out(&fs.getattr(ino)?, self.valid(ino))),
+            Op::Getattr => {
+                let attr = fs.getattr(ino)?;
+                put(out, &convert::attr_out(&attr, self.valid_attr(&attr)));
+            }
             Op::Statx => {
                 // Where there are no flags, none are set.
                 let flags = fs.flags(ino).unwrap_or_default();
-                put(
-                    out,
-                    &convert::statx(&fs.getattr(ino)?, flags, self.valid(ino)),
-                );
+                let attr = fs.getattr(ino)?;
+                put(out, &convert::statx(&attr, flags, self.valid_attr(&attr)));
             }
             Op::Setattr(ref args) => {
                 let set = convert::set_attr(args);
                 let attr = fs.setattr(&caller, ino, &set)?;
-                put(out, &convert::attr_out(&attr, self.valid(ino)));
+                put(out, &convert::attr_out(&attr, self.valid_attr(&attr)));
             }
             Op::Readlink => out.extend_from_slice(&fs.readlink(ino)?),
             Op::Symlink { name, target } => {
@@ -141,7 +142,7 @@ impl Server<'_> {
                 data,
             } => {
                 let kill_suidgid = flags & abi::WRITE_KILL_SUIDGID != 0;
-                let loses = kill_suidgid && has_suidgid(&fs.getattr(ino)?);
+                let loses = kill_suidgid && has_suidgid(&fs.owner(ino)?);
                 fs.write(ino, offset, data, kill_suidgid)?;
                 // The kernel leaves it to the server where writes do not go through its cache.
                 if let Some(datasync) = convert::sync_of(open_flags) {
@@ -193,7 +194,7 @@ impl Server<'_> {
             Op::Ioctl { cmd, data, len } => match ioctl::read(cmd, data)? {
                 Asked::Show(form) => ioctl::shown(form, fs.flags(ino)?, len, out),
                 Asked::Set(flags) => {
-                    ioctl::check(&caller, fs.getattr(ino)?.uid, fs.flags(ino)?, flags)?;
+                    ioctl::check(&caller, fs.owner(ino)?.uid, fs.flags(ino)?, flags)?;
                     let unique = request.header.unique;
                     (self.later)(Later {
                         unique,
@@ -283,12 +284,20 @@ impl Server<'_> {
         }
     }
 
-    /// How long the kernel may believe what it is told of the names in `ino` and its attributes.
+    /// How long the kernel may believe what it is told of the names in `ino`, and of its attributes unless they say otherwise.
     fn valid(&self, ino: Ino) -> Valid {
         match self.fs.trust(ino) {
             Trust::Lasting => Valid::LONG,
             Trust::Brief => Valid::SHORT,
             Trust::Once => Valid::ONCE,
+        }
+    }
+
+    /// How long the kernel may believe these attributes.
+    fn valid_attr(&self, found: &Attr) -> Valid {
+        match found.is_passing {
+            true => Valid::ONCE,
+            false => self.valid(found.ino),
         }
     }
 
@@ -319,7 +328,7 @@ impl Server<'_> {
                 vfs::ROOT => 0,
                 _ => self.fs.generation(found),
             },
-            ..convert::entry(found, self.valid(parent), self.valid(found.ino))
+            ..convert::entry(found, self.valid(parent), self.valid_attr(found))
         }
     }
 
@@ -340,7 +349,7 @@ impl Server<'_> {
     /// Takes set-user-ID and set-group-ID bits from a file that an unprivileged process is about to change,
     /// where the kernel leaves this to us. Returns whether there were any.
     fn kill_suidgid(&self, header: &abi::InHeader, ino: Ino) -> Result<bool> {
-        let attr = self.fs.getattr(ino)?;
+        let attr = self.fs.owner(ino)?;
         if !has_suidgid(&attr) {
             return Ok(false);
         }

@@ -55,6 +55,7 @@ pub use engine::placed::Placed;
 pub use engine::quota::Limits;
 pub use engine::quota::{Quota, QuotaKind};
 pub use engine::reseal::Reseal;
+pub use engine::stored::Stored;
 pub use env::{CacheHash, Env};
 pub use error::{Error, Result, Until};
 pub use format::array_kind::ArrayKind;

@@ -90,6 +90,15 @@ pub trait FileSystem: Send + Sync {
     /// `Stale` if there is no such inode, `Io`.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
+    /// As [`FileSystem::getattr`], for a caller who looks only at kind, mode and owner: it is asked before many changes, and
+    /// need not count blocks.
+    ///
+    /// # Errors
+    /// As [`FileSystem::getattr`].
+    fn owner(&self, ino: Ino) -> Result<Attr> {
+        self.getattr(ino)
+    }
+
     /// Changes attributes, and returns the new ones.
     ///
     /// # Errors

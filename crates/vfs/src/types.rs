@@ -84,6 +84,8 @@ pub struct Attr {
     pub size: u64,
     /// Allocated, in units of 512 bytes.
     pub blocks: u64,
+    /// Whether `blocks` is about to change without a change of the file: a front end asks again each time.
+    pub is_passing: bool,
     /// The best size for I/O, in bytes.
     pub blksize: u32,
     /// Last read.

@@ -291,6 +291,17 @@ fn describe(finding: &Finding) -> String {
             "{pointers} pointers share a record, and the dedup table counts {listed}: {}, offset {offset:#x}",
             at(segment)
         ),
+        Finding::StoredSum {
+            what,
+            segment,
+            offset,
+            says,
+            found,
+        } => format!(
+            "a node of {what} has records of {}, and its pointer says {says}: {}, offset {offset:#x}",
+            found.map_or("an unknown size".into(), |units| format!("{units} units")),
+            at(segment)
+        ),
         Finding::Unreadable { what, why } => format!("{what} cannot be read: {why}"),
     }
 }

@@ -97,6 +97,10 @@ macro_rules! counted {
                 self.fs.trust(ino)
             }
 
+            fn owner(&self, ino: Ino) -> Result<Attr> {
+                self.meter.count(Op::Getattr, |_| 0, || self.fs.owner(ino))
+            }
+
             fn generation(&self, found: &Attr) -> u64 {
                 self.fs.generation(found)
             }

@@ -14,6 +14,7 @@ pub(crate) mod settings;
 pub use dataset::{Dataset, verify_seal};
 pub(crate) use dataset::{PAGE_SPACE, attr_of, check_seal, read_header, read_record};
 pub use engine::{Clock, Engine, EngineOptions};
+pub use io::stored::WrongBlocks;
 pub use log::SyncMode;
 pub use reencryption::Reencrypted;
 pub use settings::{Atime, PrimaryCache, Settings};

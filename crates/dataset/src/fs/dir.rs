@@ -259,12 +259,13 @@ impl Dataset {
             attrs.count(parent, 1, 0)?;
             attrs.store();
             names::put(w, parent, name, ino, attr.kind())?;
-            Ok(attr.to_attr(ino))
+            Ok(attr)
         };
         self.change_and(ReserveFor::Writing, operation, |_, attr| {
             self.inodes.look_up(ino);
             attr
         })
+        .map(|attr| self.shown_as(ino, attr))
     }
 
     /// Removes a name.

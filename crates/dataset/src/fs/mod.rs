@@ -33,7 +33,7 @@ const LIST_AT_ONCE: usize = 128;
 const STATFS_BLOCK: u32 = 4096;
 
 impl Dataset {
-    fn lookup_name(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+    fn lookup_name(&self, parent: Ino, name: &[u8]) -> Result<(Ino, AttrValue)> {
         let name_key = self.tree.name_key();
         self.read_tree(|r| {
             let dir = attr_of(r, parent)?;
@@ -42,7 +42,7 @@ impl Dataset {
                 return Err(vfs::Error::Stale.into());
             }
             if name == b"." {
-                return Ok(dir.to_attr(parent));
+                return Ok((parent, dir));
             }
             if !dir.is_dir() {
                 return Err(vfs::Error::NotDirectory.into());
@@ -56,7 +56,7 @@ impl Dataset {
                         .ino
                 }
             };
-            Ok(attr_of(r, ino)?.to_attr(ino))
+            Ok((ino, attr_of(r, ino)?))
         })
     }
 
@@ -70,7 +70,7 @@ impl Dataset {
                 apply(attr, &set, now);
             })?;
             if set.mode.is_none() {
-                return Ok(self.attr(ino)?.to_attr(ino));
+                return self.shown(ino);
             }
         }
         let attr = self.change(ReserveFor::Freeing, |w: &mut Writer<'_>| {
@@ -85,7 +85,7 @@ impl Dataset {
             w.put(attr_key(ino), attr.as_bytes().to_vec());
             Ok(attr)
         })?;
-        Ok(attr.to_attr(ino))
+        Ok(self.shown_as(ino, attr))
     }
 
     fn list_dir(
@@ -163,8 +163,8 @@ impl Dataset {
     ) -> Result<bool> {
         for (hash, place, entry) in some {
             let attr = match attrs {
-                true => match self.attr(entry.ino) {
-                    Ok(attr) => Some(attr.to_attr(entry.ino)),
+                true => match self.shown(entry.ino) {
+                    Ok(attr) => Some(attr),
                     // It went away between the two reads.
                     Err(Error::Fs(vfs::Error::Stale)) => continue,
                     Err(error) => return Err(error),
@@ -284,9 +284,9 @@ impl Dataset {
 
 impl FileSystem for Dataset {
     fn lookup(&self, parent: Ino, name: &[u8]) -> vfs::Result<Attr> {
-        let attr = posix(self.lookup_name(parent, name))?;
-        self.inodes.look_up(attr.ino);
-        Ok(attr)
+        let (ino, attr) = posix(self.lookup_name(parent, name))?;
+        self.inodes.look_up(ino);
+        Ok(self.shown_as(ino, attr))
     }
 
     fn forget(&self, ino: Ino, count: u64) {
@@ -304,6 +304,10 @@ impl FileSystem for Dataset {
     }
 
     fn getattr(&self, ino: Ino) -> vfs::Result<Attr> {
+        posix(self.shown(ino))
+    }
+
+    fn owner(&self, ino: Ino) -> vfs::Result<Attr> {
         posix(self.attr(ino).map(|attr| attr.to_attr(ino)))
     }
 

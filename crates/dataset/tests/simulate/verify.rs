@@ -25,15 +25,20 @@ impl Sim {
             let (name, dataset) = self.world.by_guid(guid).unwrap();
             assert_same(&found, &dataset.history.now().picture(), name);
         }
-        self.verify_accounts(guid);
+        self.verify_counts(guid);
     }
 
-    /// What users and groups have in a dataset, if that is counted, is what counting anew finds.
-    fn verify_accounts(&mut self, guid: u64) {
+    /// What users and groups have in a dataset, if that is counted, is what counting anew finds, and the blocks of each file
+    /// are those of its records.
+    fn verify_counts(&mut self, guid: u64) {
         if self.is_over || matches!(self.mounted[&guid], InUse::Volume(_)) {
             return;
         }
         let checked = self.files(guid).check_owners();
+        if let Some(wrong) = self.survive_dataset(checked) {
+            assert_eq!(wrong, [], "in {guid}");
+        }
+        let checked = self.files(guid).check_blocks();
         if let Some(wrong) = self.survive_dataset(checked) {
             assert_eq!(wrong, [], "in {guid}");
         }
@@ -56,7 +61,7 @@ impl Sim {
             panic!("{name} is a mixture that it cannot be");
         };
         self.dataset_mut(guid).history = History::new(model);
-        self.verify_accounts(guid);
+        self.verify_counts(guid);
     }
 
     /// Compares a snapshot with what it should hold.

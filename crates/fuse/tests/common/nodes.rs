@@ -64,6 +64,7 @@ impl Nodes {
             rdev,
             size: 0,
             blocks: 0,
+            is_passing: false,
             blksize: PAGE as u32,
             atime: now,
             mtime: now,

@@ -93,7 +93,7 @@ impl FreeJob {
                 walk::Visit::Record(slot, _) if *budget == 0 => {
                     return Ok(ControlFlow::Break(slot));
                 }
-                walk::Visit::Record(_, ptr) | walk::Visit::Node(_, ptr) => ptr,
+                walk::Visit::Record(_, ptr) | walk::Visit::Node(_, ptr, _) => ptr,
             };
             *budget = budget.saturating_sub(1);
             if ptr.level() == 0 && what == ToFree::DeadRecords {

@@ -102,13 +102,12 @@ impl TxgWriter<'_> {
             let prev_snap_txg = state.read().entry(dataset.id)?.prev_snap_txg;
             let mut target = DatasetTarget::new(self, prev_snap_txg);
             let disk = &self.core.disk;
-            let roots = [
-                update(disk, &pages_root, &pages.edits(), &mut target)?,
-                update(disk, &data_root, &data.edits(), &mut target)?,
-            ];
+            let pages_root = update(disk, &pages_root, &pages.edits(), &mut target)?;
+            target.array = ArrayKind::Data;
+            let data_root = update(disk, &data_root, &data.edits(), &mut target)?;
             all.push(Synced {
                 part: part.clone(),
-                roots,
+                roots: [pages_root, data_root],
                 delta: target.delta,
             });
         }
@@ -125,7 +124,8 @@ impl TxgWriter<'_> {
         let entry = Arc::clone(state.entry(id)?);
         let mut target = DatasetTarget::new(self, entry.prev_snap_txg);
         let mut roots = entry.roots;
-        for (root, level) in roots.iter_mut().zip(levels) {
+        for (array, (root, level)) in ArrayKind::ALL.into_iter().zip(roots.iter_mut().zip(levels)) {
+            target.array = array;
             *root = relevel(&self.core.disk, root, level, &mut target)?;
         }
         let delta = target.delta;
@@ -278,6 +278,8 @@ impl Delta {
 struct DatasetTarget<'a> {
     commit: &'a TxgWriter<'a>,
     prev_snap_txg: u64,
+    /// Which of the arrays of the dataset is written.
+    array: ArrayKind,
     delta: Delta,
 }
 
@@ -286,6 +288,7 @@ impl<'a> DatasetTarget<'a> {
         DatasetTarget {
             commit,
             prev_snap_txg,
+            array: ArrayKind::Pages,
             delta: Delta::default(),
         }
     }
@@ -313,6 +316,9 @@ impl Target for DatasetTarget<'_> {
     }
 
     fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr> {
-        self.commit.place_node(Class::Meta, node, level)
+        match self.array {
+            ArrayKind::Pages => self.commit.place_node(Class::Meta, node, level),
+            ArrayKind::Data => self.commit.place_summed_node(node, level),
+        }
     }
 }

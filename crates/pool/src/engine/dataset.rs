@@ -1,5 +1,6 @@
 //! An open dataset: its two arrays, and the part of its key holder in a commit.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 use store::UNIT;
@@ -134,7 +135,7 @@ impl OpenDataset {
     }
 
     /// What to keep of the nodes of an array, or of its records.
-    fn keep(&self, is_metadata: bool) -> Keep {
+    pub(crate) fn keep(&self, is_metadata: bool) -> Keep {
         let number = self.secondary.load(Ordering::Relaxed);
         Keep {
             nodes: self.keeps_nodes.load(Ordering::Relaxed),
@@ -275,7 +276,7 @@ impl OpenDataset {
     }
 
     /// Whether the array has a newer root. Space below an old root may be freed and reused.
-    fn moved_on(&self, array: ArrayKind, root: &RecordPtr) -> bool {
+    pub(crate) fn moved_on(&self, array: ArrayKind, root: &RecordPtr) -> bool {
         self.array(array).read().root != *root
     }
 
@@ -488,6 +489,29 @@ impl OpenDataset {
             at = slot + 1;
         }
         Ok(bytes)
+    }
+
+    /// The root of an array, and the slots among these that changed since then, with the units that their records take. Both
+    /// ascend. `None` if there are more than `most`.
+    pub(crate) fn changes_in(
+        &self,
+        array: ArrayKind,
+        slots: &[Range<u64>],
+        most: usize,
+    ) -> (RecordPtr, Option<Vec<(u64, u64)>>) {
+        let state = self.array(array).read();
+        let (open, syncing) = (&state.open, &state.syncing);
+        let of = |range: &Range<u64>| {
+            let earlier = syncing.range(range.start, range.end);
+            let earlier = earlier.filter(|(slot, _)| open.get(*slot).is_none());
+            let all = open.range(range.start, range.end).chain(earlier);
+            all.map(|(slot, ptr)| (slot, ptr.stored().unwrap_or(0)))
+        };
+        let mut changed: Vec<_> = slots.iter().flat_map(of).take(most + 1).collect();
+        let root = state.root;
+        drop(state);
+        changed.sort_unstable();
+        (root, (changed.len() <= most).then_some(changed))
     }
 
     /// The changes of the group that is written to an array.

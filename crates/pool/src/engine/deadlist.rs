@@ -251,7 +251,7 @@ pub(crate) fn merge(
                 overlay.put(own.chunks.get() + slot, *chunk);
             }
             // The chunks stay where they are; the nodes above them are new.
-            walk::Visit::Node(_, node) => commit.free(&node.place),
+            walk::Visit::Node(_, node, _) => commit.free(&node.place),
         }
         Ok(())
     })?;
@@ -314,7 +314,7 @@ pub(crate) fn each_dead(
 pub(crate) fn dissolve(commit: &TxgWriter<'_>, root: &RecordPtr) -> Result<Vec<(u64, Sublist)>> {
     let all = sublists(&commit.core.disk, root)?;
     walk::visit_all(&commit.core.disk, root, &mut |visit| {
-        let (walk::Visit::Record(_, ptr) | walk::Visit::Node(_, ptr)) = visit;
+        let (walk::Visit::Record(_, ptr) | walk::Visit::Node(_, ptr, _)) = visit;
         commit.free(&ptr.place);
         Ok(())
     })?;

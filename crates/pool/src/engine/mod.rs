@@ -22,6 +22,7 @@ pub(crate) mod quota;
 pub(crate) mod removal;
 pub(crate) mod reseal;
 pub(crate) mod reservation;
+pub(crate) mod stored;
 pub(crate) mod suspension;
 pub(crate) mod table;
 pub(crate) mod trim;

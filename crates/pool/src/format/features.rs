@@ -63,6 +63,9 @@ pub(crate) const FEATURE_FILE_FLAGS: u64 = 1 << 24;
 /// The host that uses the pool may have to show it on the devices. Set when it first does, and never taken back.
 pub(crate) const FEATURE_MULTIHOST: u64 = 1 << 26;
 
+/// Pointers to nodes may say what the records below take. Set with the first that does, and never taken back.
+pub(crate) const FEATURE_STORED_SUMS: u64 = 1 << 27;
+
 /// Groups may have triple parity. Set with the first that has, and never taken back.
 pub(crate) const FEATURE_TRIPLE_PARITY: u64 = 1 << 20;
 
@@ -223,6 +226,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "heartbeats of the host that uses the pool",
         begins: "multihost=on",
+    },
+    Feature {
+        name: "stored-sums",
+        bit: FEATURE_STORED_SUMS,
+        since: "0.1.0",
+        what: "sums of what parts of files take after compression",
+        begins: "writing to a file or volume",
     },
 ];
 

@@ -38,6 +38,12 @@ impl Node {
         self.children.iter().all(RecordPtr::is_empty)
     }
 
+    /// The units that all records below take, with copies and gang maps. `None` if a child does not say.
+    pub(crate) fn stored(&self) -> Option<u64> {
+        let mut children = self.children.iter();
+        children.try_fold(0u64, |sum, child| Some(sum.saturating_add(child.stored()?)))
+    }
+
     /// The identity of this node at a level: it binds what each child is, and in which position.
     pub(crate) fn identity(&self, level: u8) -> Identity {
         let mut text = [0; FANOUT * 64 + 1];

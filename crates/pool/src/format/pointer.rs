@@ -85,7 +85,8 @@ pub struct Place {
     pub checksum: [u8; 16],
     /// [`SCATTERED`], [`SHARED`] or 0.
     form: u8,
-    /// The beginning of the map's checksum, or of a shared record's nonce; else zeros.
+    /// The beginning of the map's checksum, or of a shared record's nonce; the [stored sum](Place::with_stored) of a node;
+    /// else zeros.
     mark: [u8; 7],
 }
 
@@ -211,6 +212,14 @@ impl Place {
         self.form == 0 && !ptr.is_empty() && ptr.is_consistent()
     }
 
+    /// The same place, of a node below which the records take so many units. `None`, or a number that does not fit: this is
+    /// not known.
+    pub(crate) fn with_stored(mut self, units: Option<u64>) -> Place {
+        let units = units.filter(|units| *units < 1 << 56).unwrap_or(0);
+        self.mark.copy_from_slice(&units.to_le_bytes()[..7]);
+        self
+    }
+
     /// Whether the record lies in pieces.
     pub fn is_gang(&self) -> bool {
         self.form == SCATTERED
@@ -248,7 +257,7 @@ impl Place {
     /// with one copy are shared.
     fn form_is_consistent(&self, level: u8) -> bool {
         match self.form {
-            0 => self.mark == [0; 7],
+            0 => level > 0 || self.mark == [0; 7],
             SCATTERED => level == 0 && self.disk_size() > store::UNIT,
             SHARED => level == 0 && self.addr[1].is_empty(),
             _ => false,
@@ -326,6 +335,17 @@ impl RecordPtr {
     /// 0 for a record, more for a node.
     pub fn level(&self) -> u8 {
         self.identity.level
+    }
+
+    /// The units that the record, or all records below the node, take on the devices, with all copies and gang maps. `None`:
+    /// the node is of a program that did not add them up.
+    pub(crate) fn stored(&self) -> Option<u64> {
+        if self.level() == 0 {
+            return Some(self.place.allocated() / u64::from(store::UNIT));
+        }
+        let mut units = [0; 8];
+        units[..7].copy_from_slice(&self.place.mark);
+        Some(u64::from_le_bytes(units)).filter(|units| *units > 0)
     }
 
     /// Whether its parts agree: a pointer read from a damaged or hostile pool may say anything.
@@ -440,6 +460,42 @@ mod tests {
             other.children[4].identity.as_mut_bytes()[byte] ^= 1;
             assert_ne!(identity, other.identity(1), "byte {byte}");
         }
+    }
+
+    #[test]
+    fn a_node_is_marked_with_the_sum_of_its_children_where_that_is_known() {
+        let mut node = Node::empty();
+        node.children[3] = pointer();
+        node.children[30] = pointer();
+        node.children[30].place = pointer().place.with_gang_mark(Some([0x77; 7]));
+        assert_eq!(node.stored(), Some(4 + 6));
+
+        let mut above = pointer();
+        above.identity = node.identity(1);
+        above
+            .place
+            .addr
+            .iter_mut()
+            .for_each(|a| a.size = store::UNIT.into());
+        assert!(above.is_consistent());
+        assert_eq!(above.stored(), None, "of an older program");
+        above.place = above.place.with_stored(Some(0x0102_0304));
+        assert_eq!(above.as_bytes()[56..64], [0, 4, 3, 2, 1, 0, 0, 0]);
+        assert_eq!(above.stored(), Some(0x0102_0304));
+        assert!(above.is_consistent());
+
+        let mut higher = Node::empty();
+        higher.children[0] = above;
+        assert_eq!(higher.stored(), Some(0x0102_0304));
+        higher.children[1] = above;
+        higher.children[1].place = above.place.with_stored(None);
+        assert_eq!(higher.stored(), None);
+        higher.children[1].place = above.place.with_stored(Some((1 << 56) - 1));
+        let sum = higher.stored().unwrap();
+        assert_eq!(
+            above.place.with_stored(Some(sum)),
+            above.place.with_stored(None)
+        );
     }
 
     #[test]

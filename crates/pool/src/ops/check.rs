@@ -16,6 +16,7 @@ use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
 use crate::format::extent::Extent;
 use crate::format::free_job::ToFree;
+use crate::format::node::Node;
 use crate::format::pointer::{Place, RecordPtr, Share};
 use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
@@ -69,6 +70,20 @@ pub enum Finding {
         pointers: u64,
         /// How many pointers the table says there are.
         listed: u64,
+    },
+    /// The pointer to a node says something else of what is stored below than the pointers in it do: the blocks that files
+    /// show are wrong.
+    StoredSum {
+        /// Whose node it is.
+        what: String,
+        /// Where.
+        segment: SegmentId,
+        /// The first byte.
+        offset: u32,
+        /// The units that its pointer says.
+        says: u64,
+        /// The units that there are, if the pointers in it say that.
+        found: Option<u64>,
     },
     /// Something cannot be read.
     Unreadable {
@@ -210,9 +225,10 @@ impl Check<'_> {
         let slots = (from, min_birth);
         let visited = walk::visit_within::<()>(disk, root, slots, &mut left, &mut |visit| {
             match visit {
-                Visit::Node(_, ptr) => {
+                Visit::Node(_, ptr, node) => {
                     self.report.nodes += 1;
                     self.claim(what, &ptr.place);
+                    self.compare_stored(what, ptr, node);
                 }
                 Visit::Record(_, ptr) => {
                     self.report.records += 1;
@@ -227,6 +243,22 @@ impl Check<'_> {
             self.report.find(Finding::Unreadable {
                 what: what.into(),
                 why: error.to_string(),
+            });
+        }
+    }
+
+    fn compare_stored(&mut self, what: &str, ptr: &RecordPtr, node: &Node) {
+        let found = node.stored();
+        if let Some(says) = ptr.stored()
+            && found != Some(says)
+        {
+            let addr = &ptr.place.addr[0];
+            self.report.find(Finding::StoredSum {
+                what: what.into(),
+                segment: addr.segment(),
+                offset: addr.offset(),
+                says,
+                found,
             });
         }
     }

@@ -321,7 +321,7 @@ impl Step<'_> {
                     last = slot;
                     (slot, ptr)
                 }
-                Visit::Node(slot, ptr) => (slot, ptr),
+                Visit::Node(slot, ptr, _) => (slot, ptr),
             };
             let pool = self.pool;
             let current = || is_current(pool, id, kind, slot, ptr);

@@ -78,7 +78,7 @@ impl Pool {
             let root = self.entry(id)?.roots[array as usize];
             let mut left = PIECE;
             let stopped = walk::visit(&self.engine.disk, &root, from, txg, &mut |visit| {
-                let (Visit::Record(slot, ptr) | Visit::Node(slot, ptr)) = visit;
+                let (Visit::Record(slot, ptr) | Visit::Node(slot, ptr, _)) = visit;
                 if matches!(visit, Visit::Record(..)) {
                     if left == 0 {
                         return Ok(ControlFlow::Break(slot));

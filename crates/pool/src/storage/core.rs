@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::env::Env;
 use crate::format::features::{
     FEATURE_FILE_FLAGS, FEATURE_LOG, FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG,
-    FEATURE_SCATTERED,
+    FEATURE_SCATTERED, FEATURE_STORED_SUMS,
 };
 use crate::format::pointer::{Place, Share};
 use crate::storage::in_flight::InFlight;
@@ -65,6 +65,11 @@ impl Core {
     /// Notes that files in a dataset have flags that forbid changes.
     pub(crate) fn note_file_flags(&self) {
         self.note(FEATURE_FILE_FLAGS);
+    }
+
+    /// Notes that a pointer to a node has a sum.
+    pub(crate) fn note_stored_sums(&self) {
+        self.note(FEATURE_STORED_SUMS);
     }
 
     /// The features that the pool requires from now on.

@@ -457,6 +457,12 @@ impl PoolReader {
         self.node_kept(ptr, level, slot, Keep::NODES)
     }
 
+    /// Whether the node at `ptr` is in memory.
+    pub(crate) fn has_node(&self, ptr: &RecordPtr) -> bool {
+        let known = self.nodes.get(&ptr.place.checksum);
+        known.is_some_and(|known| known.identity == ptr.identity)
+    }
+
     /// As [`PoolReader::node`]; `keep` says whether it goes into the second-level cache, and stays in memory.
     pub(crate) fn node_kept(
         &self,

@@ -143,6 +143,7 @@ pub(super) fn shown(stat: &Statx, ino: Ino, kind: Kind, size: u64) -> Attr {
         rdev: device(stat),
         size,
         blocks: stat.stx_blocks,
+        is_passing: false,
         blksize: stat.stx_blksize,
         atime: time(stat.stx_atime),
         mtime: time(stat.stx_mtime),

@@ -21,6 +21,8 @@ pub(crate) struct Inode {
     pub(crate) io: RwLock<()>,
     /// Records that were changed and are not in the pool yet. Changed under a hold only.
     pub(crate) records: Mutex<BTreeMap<u64, DirtyRecord>>,
+    /// What its records take on the devices.
+    pub(crate) stored: StoredCache,
     /// Given back by `forget`. Under its shard's lock.
     lookups: Mutex<u64>,
 }
@@ -47,6 +49,50 @@ impl Inode {
     pub(crate) fn dirty(&self, record: u64) -> Option<Arc<Buffer>> {
         let records = self.records.lock();
         records.get(&record).map(|dirty| Arc::clone(&dirty.buffer))
+    }
+}
+
+/// What a file takes on the devices.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    /// `None`: finding out would take too long.
+    pub(crate) bytes: Option<u64>,
+    /// Whether it stays so until the file is changed.
+    pub(crate) is_settled: bool,
+}
+
+impl Found {
+    /// Too much waits for a commit, or a node cannot be read now.
+    pub(crate) const NOT_NOW: Found = Found {
+        bytes: None,
+        is_settled: false,
+    };
+}
+
+/// Which state of a file is meant: the number of changes of it, and of those of all files at once.
+type Version = (u64, u64);
+
+/// What a file was last found to take on the devices, and the number of its changes.
+#[derive(Default)]
+pub(crate) struct StoredCache {
+    changes: AtomicU64,
+    found: Mutex<Option<(Version, Found)>>,
+}
+
+impl StoredCache {
+    /// The records of the file are others from now on.
+    pub(crate) fn forget(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// What was found in this state of the file.
+    pub(crate) fn found(&self, version: Version) -> Option<Found> {
+        let (then, found) = (*self.found.lock())?;
+        (then == version).then_some(found)
+    }
+
+    pub(crate) fn keep(&self, version: Version, found: Found) {
+        *self.found.lock() = Some((version, found));
     }
 }
 
@@ -110,6 +156,8 @@ pub(crate) struct Inodes {
     pub(crate) dirty: Mutex<BTreeMap<Ino, Arc<Inode>>>,
     /// Lookups of all inodes that were not given back.
     lookups: AtomicU64,
+    /// Raised when the records of any files may take another amount of space, though the files did not change.
+    all_changed: AtomicU64,
 }
 
 impl Inodes {
@@ -118,6 +166,7 @@ impl Inodes {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             dirty: Mutex::default(),
             lookups: AtomicU64::new(0),
+            all_changed: AtomicU64::new(0),
         }
     }
 
@@ -139,6 +188,28 @@ impl Inodes {
         seen
     }
 
+    /// The records of any files may take another amount of space from now on, though the files did not change.
+    pub(crate) fn forget_stored(&self) {
+        self.all_changed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Which state of a file is the present one. To be asked before it is looked at.
+    pub(crate) fn version_of(&self, inode: &Inode) -> Version {
+        let changes = inode.stored.changes.load(Ordering::Acquire);
+        (changes, self.all_changed.load(Ordering::Acquire))
+    }
+
+    /// As [`Inodes::with`], of an inode that is in memory.
+    pub(crate) fn with_known<R>(&self, ino: Ino, look: impl FnOnce(Option<&Inode>) -> R) -> R {
+        let Some(inode) = self.find(ino) else {
+            return look(None);
+        };
+        let seen = look(Some(&inode));
+        drop(inode);
+        self.release(ino);
+        seen
+    }
+
     /// The inode, which stays in memory while it is in use.
     pub(crate) fn get(&self, ino: Ino) -> Arc<Inode> {
         let mut shard = self.shard(ino).lock();
@@ -147,6 +218,7 @@ impl Inodes {
                 ino,
                 io: RwLock::new(()),
                 records: Mutex::default(),
+                stored: StoredCache::default(),
                 lookups: Mutex::new(0),
             })
         }))

@@ -9,6 +9,7 @@ pub(crate) mod frozen;
 pub(crate) mod inode;
 pub(crate) mod read;
 pub(crate) mod share;
+pub(crate) mod stored;
 pub(crate) mod sync;
 pub(crate) mod truncate;
 pub(crate) mod workers;

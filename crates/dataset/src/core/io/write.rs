@@ -383,6 +383,7 @@ impl Dataset {
             self.put_part(&mut records, part, slot, record_size);
         }
         drop(records);
+        inode.stored.forget();
         self.inodes
             .dirty
             .lock()
@@ -476,6 +477,7 @@ impl Dataset {
         self.engine
             .sub_dirty(&self.dirty, before.map_or(0, |dirty| dirty.buffer.len()));
         self.engine.add_dirty(&self.dirty, len);
+        inode.stored.forget();
         self.inodes
             .dirty
             .lock()
@@ -491,6 +493,8 @@ impl Dataset {
                 self.engine.sub_dirty(&self.dirty, dirty.buffer.len());
             }
         }
+        drop(records);
+        inode.stored.forget();
     }
 
     /// How often a record of this length is stored, and space for that.

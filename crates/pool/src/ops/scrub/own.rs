@@ -120,7 +120,7 @@ impl Step<'_> {
             return Ok(());
         };
         let visited = walk::visit_all(&self.pool.engine.disk, &root, &mut |visit| {
-            let (Visit::Record(slot, ptr) | Visit::Node(slot, ptr)) = visit;
+            let (Visit::Record(slot, ptr) | Visit::Node(slot, ptr, _)) = visit;
             found.push((own, slot, *ptr));
             Ok(())
         });

@@ -5,11 +5,12 @@
 //! the array covers.
 //!
 //! Changes of the open transaction group are kept beside the tree ([`overlay`]). The commit writes them into new
-//! nodes ([`update`]). [`walk`] reads arrays, [`mod@diff`] compares them.
+//! nodes ([`update`]). [`walk`] reads arrays, [`mod@diff`] compares them, [`mod@stored`] says what their records take.
 
 pub(crate) mod diff;
 pub(crate) mod overlay;
 pub(crate) mod since;
+pub(crate) mod stored;
 pub(crate) mod update;
 pub(crate) mod walk;
 

@@ -75,16 +75,21 @@ impl Overlay {
 
     /// The first changed slot in the range, and its new pointer.
     pub(crate) fn next(&self, from: u64, before: u64) -> Option<(u64, RecordPtr)> {
+        self.range(from, before).next()
+    }
+
+    /// The changed slots in a range, and their new pointers.
+    pub(crate) fn range(&self, from: u64, before: u64) -> impl Iterator<Item = (u64, RecordPtr)> {
         let fanout = FANOUT as u64;
         self.nodes
             .range(from / fanout..)
-            .take_while(|(node, _)| **node * fanout < before)
-            .flat_map(|(node, edits)| {
+            .take_while(move |(node, _)| **node * fanout < before)
+            .flat_map(move |(node, edits)| {
                 edits
                     .iter()
                     .map(move |(index, ptr)| (node * fanout + index as u64, *ptr))
             })
-            .find(|(slot, _)| (from..before).contains(slot))
+            .filter(move |(slot, _)| (from..before).contains(slot))
     }
 
     /// The records that were put, without the slots that were emptied.

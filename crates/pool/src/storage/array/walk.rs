@@ -42,8 +42,8 @@ pub(crate) fn get_by(
 
 /// An item that a visitor gets.
 pub(crate) enum Visit<'a> {
-    /// A node and the first slot that it covers, after everything below it.
-    Node(u64, &'a RecordPtr),
+    /// A node, its pointer and the first slot that it covers, after everything below it.
+    Node(u64, &'a RecordPtr, &'a Node),
     /// A record and its slot.
     Record(u64, &'a RecordPtr),
 }
@@ -99,7 +99,7 @@ fn descend<B>(
             return Ok(ControlFlow::Break(b));
         }
     }
-    visitor(Visit::Node(first, ptr))
+    visitor(Visit::Node(first, ptr, &node))
 }
 
 /// Shared records do not count: their number is bounded by that of the nodes above them.

@@ -263,7 +263,7 @@ impl Remap {
         let _ = walk::visit(disk, &table.root, 0, 0, &mut |visit| {
             match visit {
                 Visit::Record(slot, ptr) if lies_there(ptr) => slots.push(slot),
-                Visit::Node(first, ptr) if lies_there(ptr) => {
+                Visit::Node(first, ptr, _) if lies_there(ptr) => {
                     slots.extend(walk::next(disk, &table.root, first)?.map(|(slot, _)| slot));
                 }
                 Visit::Record(..) | Visit::Node(..) => {}

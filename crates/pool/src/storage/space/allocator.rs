@@ -241,7 +241,7 @@ impl Space {
     fn take_system_units(&self, inner: &mut Inner, root: &RecordPtr) -> Result<()> {
         let mut places = Vec::new();
         walk::visit_all(&self.disk, root, &mut |visit| {
-            let (walk::Visit::Node(_, ptr) | walk::Visit::Record(_, ptr)) = visit;
+            let (walk::Visit::Node(_, ptr, _) | walk::Visit::Record(_, ptr)) = visit;
             places.push(ptr.place);
             Ok(())
         })?;

@@ -143,6 +143,15 @@ impl<'a> TxgWriter<'a> {
         Ok(ptr)
     }
 
+    /// Writes a node of an array of contents. Its pointer gets the sum of what the records below take.
+    pub(crate) fn place_summed_node(&self, node: Node, level: u8) -> Result<RecordPtr> {
+        let stored = node.stored();
+        let mut ptr = self.place_node(Class::Meta, node, level)?;
+        ptr.place = ptr.place.with_stored(stored);
+        self.core.note_stored_sums();
+        Ok(ptr)
+    }
+
     fn place_piece(
         &self,
         class: Class,

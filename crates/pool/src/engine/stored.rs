@@ -1,0 +1,95 @@
+//! What records of an open dataset take on the devices, without reading them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::engine::dataset::OpenDataset;
+use crate::error::Result;
+use crate::format::array_kind::ArrayKind;
+use crate::format::node::Node;
+use crate::format::pointer::RecordPtr;
+use crate::storage::array::stored::{stored, without};
+
+/// At most so many nodes come from devices for one answer. More are needed where pointers have no sums.
+const READS_MAX: u32 = 64;
+
+/// At most so many nodes are looked at for one answer.
+const VISITS_MAX: u32 = 4096;
+
+/// At most so many changes that wait for a commit are looked at for one answer.
+const CHANGES_MAX: usize = 8192;
+
+/// What records take on the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Bytes, with all copies and gang maps. `None`: finding out would take too long.
+    pub bytes: Option<u64>,
+    /// Whether a commit does not change this answer.
+    pub is_settled: bool,
+}
+
+impl OpenDataset {
+    /// What the records in these slots of an array take, but for those in `except`. Slots and ranges ascend, and no ranges
+    /// overlap. Reads few nodes, and no records.
+    ///
+    /// # Errors
+    /// As [`OpenDataset::get`].
+    pub fn stored(&self, array: ArrayKind, slots: &[Range<u64>], except: &[u64]) -> Result<Stored> {
+        let slots = without(slots, except.iter().copied());
+        loop {
+            let (root, changed) = self.changes_in(array, &slots, CHANGES_MAX);
+            let is_changing = changed.as_ref().is_none_or(|changed| !changed.is_empty());
+            let units = match &changed {
+                Some(changed) => self.stored_below(&root, &slots, changed),
+                None => Ok(None),
+            };
+            match units {
+                Err(_) if self.moved_on(array, &root) => {}
+                units => {
+                    let bytes = units?.map(|units| units.saturating_mul(u64::from(store::UNIT)));
+                    return Ok(Stored {
+                        bytes,
+                        is_settled: bytes.is_some() || !is_changing,
+                    });
+                }
+            }
+        }
+    }
+
+    fn stored_below(
+        &self,
+        root: &RecordPtr,
+        slots: &[Range<u64>],
+        changed: &[(u64, u64)],
+    ) -> Result<Option<u64>> {
+        let rest = without(slots, changed.iter().map(|(slot, _)| *slot));
+        let (mut reads, mut visits) = (READS_MAX, VISITS_MAX);
+        let below = stored(root, &rest, &mut |ptr, level, slot| {
+            if visits == 0 {
+                return Ok(None);
+            }
+            visits -= 1;
+            self.node_within(&mut reads, ptr, level, slot)
+        })?;
+        let new = changed.iter().map(|(_, units)| *units);
+        Ok(below.map(|below| new.fold(below, u64::saturating_add)))
+    }
+
+    /// A node, unless it has to be read and no more reads are `left`.
+    fn node_within(
+        &self,
+        left: &mut u32,
+        ptr: &RecordPtr,
+        level: u8,
+        slot: u64,
+    ) -> Result<Option<Arc<Node>>> {
+        let disk = &self.context.disk;
+        if !disk.has_node(ptr) {
+            if *left == 0 {
+                return Ok(None);
+            }
+            *left -= 1;
+        }
+        disk.node_kept(ptr, level, slot, self.keep(true)).map(Some)
+    }
+}
