@@ -492,7 +492,7 @@ impl PoolReader {
         if node.identity(level) != ptr.identity {
             return Err(Error::damaged("a node's identity", &ptr.place.addr[0]));
         }
-        if !children_are_consistent(&node, level) {
+        if !node.is_consistent(level) {
             return Err(Error::inconsistent(
                 "tree of nodes",
                 "a node has impossible children",
@@ -593,11 +593,4 @@ impl TableReader for PoolReader {
     fn had_errors(&self) -> bool {
         !self.repairs.take().is_empty()
     }
-}
-
-fn children_are_consistent(node: &Node, level: u8) -> bool {
-    node.children
-        .iter()
-        .filter(|child| !child.is_empty())
-        .all(|child| child.level() == level - 1 && child.is_consistent())
 }

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::format::node::{FANOUT, Node, child_index, coverage, level_for};
 use crate::format::pointer::RecordPtr;
 use crate::storage::array::Edits;
+use crate::storage::array::walk::check_root;
 use crate::storage::nodes::Nodes;
 
 /// Receives the new nodes, and the added and removed pointers.
@@ -31,6 +32,7 @@ pub(crate) fn update(
     let Some((last, _)) = edits.last() else {
         return Ok(*root);
     };
+    check_root(root)?;
     let level = level_for(last * FANOUT as u64).max(root.level());
     Update { nodes, target }.node(level, root, edits)
 }

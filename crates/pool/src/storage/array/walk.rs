@@ -8,9 +8,10 @@ use crate::format::node::{Node, child_index, coverage};
 use crate::format::pointer::{LEVEL_MAX, RecordPtr};
 use crate::storage::nodes::Nodes;
 
-/// Refuses the root of an array that is not empty and not a node.
+/// Refuses the root of an array that is not empty and not a node. One with an identity and no place is not empty.
 pub(crate) fn check_root(root: &RecordPtr) -> Result<()> {
-    if root.is_empty() || root.level() > 0 && root.is_consistent() {
+    let is_node = !root.is_empty() && root.level() > 0 && root.is_consistent();
+    if *root == RecordPtr::EMPTY || is_node {
         return Ok(());
     }
     let what = "tree of nodes";
