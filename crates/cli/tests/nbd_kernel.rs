@@ -4,12 +4,9 @@
 mod common;
 
 use std::path::Path;
-use std::process::Command;
 
+use common::machine::run_in_machine;
 use common::*;
-
-const ENGINE: &str = "../../../shared/engines/kernel-vm.sh";
-const PROGRAMS: [&str; 2] = ["mkfs.ext4", "fsck.ext4"];
 
 /// What runs in the machine: daemon, pool, kernel.
 const JOB: &str = r#"
@@ -114,42 +111,11 @@ strongroom pool status -x
 echo all done
 "#;
 
-fn program(name: &str) -> Option<String> {
-    let dirs = ["/usr/bin", "/usr/sbin", "/sbin", "/bin"];
-    let mut paths = dirs.iter().map(|dir| format!("{dir}/{name}"));
-    paths.find(|path| Path::new(path).exists())
-}
-
 #[test]
 fn the_kernel_has_a_volume_as_a_block_device() {
-    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join(ENGINE);
-    let needed = ["qemu-system-x86_64", "busybox", "cpio"];
-    let missing = needed
-        .iter()
-        .chain(&PROGRAMS)
-        .find(|name| program(name).is_none());
-    let has_kernel = std::fs::read_dir("/boot").is_ok_and(|dir| {
-        dir.flatten()
-            .any(|it| it.file_name().to_string_lossy().starts_with("vmlinuz-"))
-    });
-    if !engine.exists() || missing.is_some() || !has_kernel {
-        println!("skipped: needs kernel-vm.sh, a kernel, and {missing:?}");
-        return;
+    if let Some(told) = run_in_machine(JOB, &["mkfs.ext4", "fsck.ext4"], &[], &["nbd"]) {
+        has(&told, "all done");
     }
-    let place = Place::new();
-    let mut programs: Vec<String> = PROGRAMS.iter().filter_map(|name| program(name)).collect();
-    programs.push(env!("CARGO_BIN_EXE_strongroom").into());
-    let run = Command::new("bash")
-        .arg(engine)
-        .args(["-m", "2048", "-t", "420", "sh", JOB])
-        .env("EXTRA_BINS", programs.join(" "))
-        .env("VMDIR", place.path("vm"))
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&run.stdout);
-    let errors = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{told}\n{errors}");
-    has(&told, "all done");
 }
 
 /// Where the kernel has no such devices, or lets the daemon have none, the reason is told and nothing stays.

@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod containers;
 pub mod login;
+pub mod machine;
 pub mod programs;
 pub mod stacked;
 pub mod terminal;
