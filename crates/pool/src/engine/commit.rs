@@ -182,6 +182,10 @@ impl TxgWriter<'_> {
         let mut freed = remap.free(self, &state.config, self.take_freed())?;
         state.config_dirty |= remap.write(self, &mut state.root, &mut state.config)?;
         let allocated = self.take_rest(&mut freed);
+        if state.root.has_checkpoint() && !self.core.space.has_kept() {
+            // It is the state of the last commit, whose bitmaps these still are.
+            self.core.space.keep_this(state.root.space())?;
+        }
         let mut changed = self.core.space.apply(self.txg, &allocated, &freed)?;
         self.put_freed(freed);
         let mut bitmaps = Overlay::default();

@@ -9,6 +9,7 @@ use meter::Histogram;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use zerocopy::IntoBytes;
 
+use crate::engine::checkpoint::check_layout;
 use crate::engine::closing::Closing;
 use crate::engine::context::Context;
 use crate::engine::counts::CountsBefore;
@@ -48,6 +49,8 @@ pub(crate) struct Engine {
     /// Held while the pool is resumed after a failure.
     pub(crate) resuming: Mutex<()>,
     pub(crate) claims: Claims,
+    /// The state of the checkpoint, once it was read.
+    pub(crate) kept: Mutex<Option<Arc<Engine>>>,
 }
 
 impl Deref for Engine {
@@ -80,6 +83,7 @@ impl Engine {
             waiting: Mutex::default(),
             resuming: Mutex::default(),
             claims,
+            kept: Mutex::default(),
         };
         engine.reserve_for_remap(remap_pages);
         engine
@@ -238,6 +242,9 @@ impl Engine {
         self.reserve_for_remap(closing.root.remap_pages.get());
         let due = self.space.note_freed(&closing.freed);
         self.space.committed(closing.root.bitmaps, &closing.freed);
+        if !closing.root.has_checkpoint() {
+            self.space.end_kept(closing.root.space());
+        }
         self.unread.lock().extend(&closing.unread);
         self.space.note_referenced(state.referenced());
         self.claims.on_durable(&self.space, &state);
@@ -326,6 +333,7 @@ fn run_task<R>(
     let remapped = remap.mark();
     let done = task(commit, state).and_then(|done| {
         check_key_roots(&before, state)?;
+        check_layout(&before, state)?;
         Ok(done)
     });
     done.inspect_err(|_| {

@@ -13,6 +13,7 @@ use store::layout::PAYLOAD_MAX;
 use crate::engine::context::Context;
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
+use crate::format::checkpoint::Checkpoint;
 use crate::format::codec::Writer;
 use crate::format::entry::KeyringRef;
 use crate::format::pointer::checksum;
@@ -79,29 +80,71 @@ pub(crate) fn read(store: &Store, guid: u64, at: &KeyringRef) -> Result<Vec<u8>>
 
 /// The blocks that hold a keyring, or wait to be overwritten.
 fn used(state: &DatasetTable) -> BTreeSet<u32> {
-    state
-        .all()
-        .filter_map(|entry| entry.keyring.as_ref())
-        .flat_map(|keyring| keyring.blocks.iter().copied())
+    blocks(state)
         .chain(state.config.wipe.iter().copied())
+        .chain(kept(state))
         .collect()
+}
+
+/// The blocks of the datasets' keyrings.
+pub(crate) fn blocks(state: &DatasetTable) -> impl Iterator<Item = u32> {
+    let keyrings = state.all().filter_map(|entry| entry.keyring.as_ref());
+    keyrings.flat_map(|keyring| keyring.blocks.iter().copied())
+}
+
+/// The blocks of the checkpoint's keyrings.
+fn kept(state: &DatasetTable) -> impl Iterator<Item = u32> {
+    let checkpoint = state.checkpoint.iter();
+    checkpoint.flat_map(|checkpoint| checkpoint.key_blocks.iter().copied())
+}
+
+/// Whether the checkpoint has some of these blocks.
+pub(crate) fn is_kept(state: &DatasetTable, keyring: &KeyringRef) -> bool {
+    kept(state).any(|block| keyring.blocks.contains(&block))
 }
 
 impl Context {
     /// The key blocks that hold keyrings.
     pub(crate) fn key_blocks_in_use(&self) -> Vec<u32> {
         let state = self.state.read();
-        let keyrings = state.all().filter_map(|entry| entry.keyring.as_ref());
-        keyrings.flat_map(|k| k.blocks.iter().copied()).collect()
+        let blocks: BTreeSet<u32> = blocks(&state).chain(kept(&state)).collect();
+        blocks.into_iter().collect()
     }
 }
 
-/// Lists a keyring's blocks for overwriting.
+/// Lists the blocks of a keyring that another one of the same dataset replaces for overwriting.
+///
+/// # Errors
+/// [`Error::Refused`] if the checkpoint has them: who replaces a keyring relies on it that the old one is gone.
+pub(crate) fn replaced(state: &mut DatasetTable, id: u64, old: Option<KeyringRef>) -> Result<()> {
+    if old.as_ref().is_some_and(|old| is_kept(state, old)) {
+        let name = state.name_of(state.entry(id)?);
+        let pool = state.pool_name();
+        let reason = format!(
+            "the checkpoint of '{pool}' has its keyring, which would be overwritten; discard the checkpoint first: \
+             strongroom pool checkpoint -d {pool}"
+        );
+        return Err(Error::refused(name, reason));
+    }
+    discard(state, old);
+    Ok(())
+}
+
+/// Lists the blocks of a destroyed dataset's keyring for overwriting. Those of the checkpoint stay until it is discarded.
 pub(crate) fn discard(state: &mut DatasetTable, old: Option<KeyringRef>) {
-    if let Some(old) = old {
+    if let Some(old) = old.filter(|old| !is_kept(state, old)) {
         state.config.wipe.extend(old.blocks);
         state.config_dirty = true;
     }
+}
+
+/// Lists the blocks for overwriting that only this checkpoint had, which is discarded.
+pub(crate) fn discard_kept(state: &mut DatasetTable, checkpoint: &Checkpoint) {
+    let used = used(state);
+    let blocks = checkpoint.key_blocks.iter().copied();
+    let blocks: Vec<u32> = blocks.filter(|block| !used.contains(block)).collect();
+    state.config_dirty |= !blocks.is_empty();
+    state.config.wipe.extend(blocks);
 }
 
 /// Overwrites the listed blocks. The commit that listed them is durable.

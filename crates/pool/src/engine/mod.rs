@@ -1,6 +1,7 @@
 //! The engine makes changes durable: transaction groups, commits, and the parts of the pool that commits write.
 
 pub(crate) mod async_free;
+pub(crate) mod checkpoint;
 pub(crate) mod closing;
 pub(crate) mod commit;
 pub(crate) mod context;

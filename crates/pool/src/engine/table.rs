@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::engine::free_waits::FreeWaits;
 use crate::error::{Error, Result};
+use crate::format::checkpoint::Checkpoint;
 use crate::format::config::{Config, Purpose};
 use crate::format::entry::{DatasetKind, Entry};
 use crate::format::entry_flags::PARTIAL;
@@ -30,6 +31,8 @@ pub(crate) struct DatasetTable {
     pub(crate) temporary_name: Option<String>,
     pub(crate) txg: u64,
     pub(crate) config: Config,
+    /// The earlier state that is kept.
+    pub(crate) checkpoint: Option<Arc<Checkpoint>>,
     pub(crate) async_free: BTreeMap<u64, FreeJob>,
     /// Those of them that wait.
     pub(crate) free_waits: FreeWaits,
@@ -56,6 +59,7 @@ impl DatasetTable {
             temporary_name: None,
             txg,
             config,
+            checkpoint: None,
             async_free: BTreeMap::new(),
             free_waits: FreeWaits::default(),
             entries: Arc::default(),
@@ -86,6 +90,7 @@ impl DatasetTable {
             state.index(Arc::new(entry))
         })?;
         state.async_free = load_jobs(disk, &state.root.async_free)?;
+        state.checkpoint = load_checkpoint(disk, &state.root.checkpoint, txg)?;
         state.check()?;
         Ok(state)
     }
@@ -462,6 +467,19 @@ fn load_jobs(disk: &PoolReader, root: &RecordPtr) -> Result<BTreeMap<u64, FreeJo
         Ok(())
     })?;
     Ok(jobs)
+}
+
+/// Reads the checkpoint of a state, if it has one.
+pub(crate) fn load_checkpoint(
+    disk: &PoolReader,
+    ptr: &RecordPtr,
+    txg: u64,
+) -> Result<Option<Arc<Checkpoint>>> {
+    if ptr.is_empty() {
+        return Ok(None);
+    }
+    let checkpoint = Checkpoint::decode(&disk.clear_record(ptr)?, txg)?;
+    Ok(Some(Arc::new(checkpoint)))
 }
 
 /// The dataset of an entry: the parent of a snapshot, otherwise the entry itself.

@@ -1,5 +1,5 @@
 //! What pools can have that not every program knows. A feature is switched on by its first use, in the
-//! commit that uses it first, and never taken back; so a pool is open to every program that knows what is
+//! commit that uses it first, and never taken back, but for checkpoints; so a pool is open to every program that knows what is
 //! in it, and no feature has to be enabled by hand.
 
 /// Records of the pool may lie in pieces. Set with the first that does, and never taken back.
@@ -65,6 +65,10 @@ pub(crate) const FEATURE_MULTIHOST: u64 = 1 << 26;
 
 /// Pointers to nodes may say what the records below take. Set with the first that does, and never taken back.
 pub(crate) const FEATURE_STORED_SUMS: u64 = 1 << 27;
+
+/// An earlier state of the pool is kept, and its space must not be used. Set with a checkpoint, and taken back when it is
+/// discarded: then nothing is left of it.
+pub(crate) const FEATURE_CHECKPOINT: u64 = 1 << 28;
 
 /// Groups may have triple parity. Set with the first that has, and never taken back.
 pub(crate) const FEATURE_TRIPLE_PARITY: u64 = 1 << 20;
@@ -233,6 +237,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "sums of what parts of files take after compression",
         begins: "writing to a file or volume",
+    },
+    Feature {
+        name: "checkpoint",
+        bit: FEATURE_CHECKPOINT,
+        since: "0.1.0",
+        what: "an earlier state of the whole pool",
+        begins: "pool checkpoint",
     },
 ];
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod array_kind;
 pub(crate) mod bookmark;
+pub(crate) mod checkpoint;
 pub(crate) mod codec;
 pub(crate) mod config;
 pub(crate) mod entry;

@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::{Error, Result};
 use crate::format::config::NO_GROUP;
-use crate::format::features::{FEATURE_HOST_IDS, FEATURES_KNOWN};
+use crate::format::features::{FEATURE_CHECKPOINT, FEATURE_HOST_IDS, FEATURES_KNOWN};
 use crate::format::pointer::{RecordPtr, SLOT_LIMIT};
 
 /// A pool that knows of several members has at most so many devices.
@@ -83,8 +83,10 @@ pub(crate) struct PoolRoot {
     pub(crate) async_free: RecordPtr,
     /// The devices, and the key blocks to wipe.
     pub(crate) config: RecordPtr,
-    /// Space for the roots of what later versions add.
-    pub(crate) reserved_roots: [RecordPtr; 2],
+    /// The checkpoint; empty if there is none.
+    pub(crate) checkpoint: RecordPtr,
+    /// Space for the root of what a later version adds.
+    reserved_root: RecordPtr,
     /// The remap table.
     pub(crate) remap: RecordPtr,
     /// The dedup table.
@@ -153,7 +155,51 @@ impl PoolRoot {
         if root.state().is_none() || root.text(&root.name, root.name_len).is_none() {
             return Err(bad("its state or name is impossible"));
         }
+        if root.checkpoint.is_empty() == root.has_checkpoint() {
+            return Err(bad("it is unclear whether there is a checkpoint"));
+        }
         Ok(root)
+    }
+
+    /// Whether an earlier state of the pool is kept.
+    pub(crate) fn has_checkpoint(&self) -> bool {
+        self.features_required.get() & FEATURE_CHECKPOINT != 0
+    }
+
+    /// Keeps this state, or none.
+    pub(crate) fn set_checkpoint(&mut self, checkpoint: RecordPtr) {
+        self.checkpoint = checkpoint;
+        self.features_required &= !FEATURE_CHECKPOINT;
+        if !checkpoint.is_empty() {
+            self.features_required |= FEATURE_CHECKPOINT;
+        }
+    }
+
+    /// This root with the state of the pool as it was at an earlier one. What says which pool it is, where it is used
+    /// and what it may have stays, and no id is used again.
+    pub(crate) fn rewound(&self, to: &PoolRoot) -> PoolRoot {
+        let mut root = self.clone();
+        root.next_id = self.next_id.get().max(to.next_id.get()).into();
+        root.datasets = to.datasets;
+        root.table = to.table;
+        root.bitmaps = to.bitmaps;
+        root.history = to.history;
+        root.async_free = to.async_free;
+        root.config = to.config;
+        root.remap = to.remap;
+        root.dedup = to.dedup;
+        root.history_slot = to.history_slot;
+        root.async_free_slot = to.async_free_slot;
+        root.dedup_buckets = to.dedup_buckets;
+        root.dedup_info = to.dedup_info;
+        root.remap_pages = to.remap_pages;
+        root.set_checkpoint(RecordPtr::EMPTY);
+        root
+    }
+
+    /// Where its space is described.
+    pub(crate) fn space(&self) -> (RecordPtr, RecordPtr) {
+        (self.table, self.bitmaps)
     }
 
     pub(crate) fn state(&self) -> Option<PoolState> {

@@ -117,6 +117,16 @@ impl CheckReport {
         self.count == 0
     }
 
+    /// Adds what is wrong with the state of the checkpoint.
+    fn add(&mut self, other: CheckReport) {
+        let unlisted = other.count - other.findings.len() as u64;
+        other
+            .findings
+            .into_iter()
+            .for_each(|finding| self.find(finding));
+        self.count += unlisted;
+    }
+
     fn find(&mut self, finding: Finding) {
         self.count += 1;
         if self.findings.len() < FINDINGS_MAX {
@@ -126,12 +136,26 @@ impl CheckReport {
 }
 
 impl Pool {
-    /// Checks the last committed state of the pool. Commits wait meanwhile.
+    /// Checks the last committed state of the pool, and the checkpoint. Commits wait meanwhile. Only the first is
+    /// counted.
     ///
     /// # Errors
     /// A bitmap or a table of the pool cannot be read. Other damage is in the report.
     pub fn check(&self) -> Result<CheckReport> {
-        let _committing = self.engine.lock_commits();
+        let committing = self.engine.lock_commits();
+        let mut report = self.check_state()?;
+        match self.kept_state(&committing) {
+            Ok(None) => {}
+            Ok(Some(kept)) => report.add(kept.check_state()?),
+            Err(error) => report.find(Finding::Unreadable {
+                what: "the checkpoint".into(),
+                why: error.to_string(),
+            }),
+        }
+        Ok(report)
+    }
+
+    fn check_state(&self) -> Result<CheckReport> {
         let units = self.engine.disk.store.segment_size() / UNIT;
         let mut check = Check {
             pool: self,
@@ -266,6 +290,9 @@ impl Check<'_> {
     fn pool_records(&mut self) {
         let root = self.pool.engine.state.read().root.clone();
         self.claim("the configuration", &root.config.place);
+        if root.has_checkpoint() {
+            self.claim("the checkpoint", &root.checkpoint.place);
+        }
         for (what, array) in [
             ("the dataset table", root.datasets),
             ("the history", root.history),

@@ -348,7 +348,7 @@ impl Pool {
                 entry.key_root = change.key_root;
                 change_props(entry, &change.props);
                 let old = entry.keyring.replace(new);
-                keyarea::discard(state, old);
+                keyarea::replaced(state, change.id, old)?;
                 let entry = Arc::clone(state.entry(change.id)?);
                 log_internal(commit, state, origin, &change.done, &entry);
             }
@@ -388,7 +388,7 @@ impl Pool {
                 edited.set_keys_txg(keys_txg);
             }
             seal_again(edited, &entry, &mut reseal)?;
-            keyarea::discard(state, old);
+            keyarea::replaced(state, id, old)?;
             state.root.features_required |= FEATURE_ROTATED;
             log_rekey(commit, state, origin, entry.id, None);
             Ok(())
@@ -397,7 +397,7 @@ impl Pool {
         Ok(())
     }
 
-    fn has_waiting_log(&self, entry: &Entry) -> bool {
+    pub(crate) fn has_waiting_log(&self, entry: &Entry) -> bool {
         let open = self.engine.open.lock();
         match open.get(&entry.id).and_then(Weak::upgrade) {
             Some(dataset) => dataset.waiting_log().is_some(),

@@ -131,6 +131,7 @@ impl Pool {
         replaces: bool,
         origin: &Origin,
     ) -> Result<()> {
+        self.engine.state.read().refuse_with_checkpoint()?;
         self.engine.check_writable()?;
         let joins = {
             let mut config = self.engine.state.read().config.clone();
@@ -218,6 +219,7 @@ impl Pool {
         purpose: Purpose,
         origin: &Origin,
     ) -> Result<()> {
+        self.engine.state.read().refuse_with_checkpoint()?;
         let engine = &self.engine;
         engine.check_writable()?;
         let store = &engine.disk.store;
@@ -284,6 +286,7 @@ impl Pool {
     /// [`Error::Device`] if it is not a member, is for logs, or no other device holds its
     /// part of the pool; as [`Pool::commit`].
     pub fn detach_device(&self, guid: u64, origin: &Origin) -> Result<()> {
+        self.engine.state.read().refuse_with_checkpoint()?;
         let engine = &self.engine;
         let returns = engine.commit_with(|commit, state| {
             let device = state.device(guid)?.clone();

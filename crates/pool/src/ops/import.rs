@@ -5,10 +5,11 @@ use std::sync::{Arc, Weak};
 use store::{MemberState, Store};
 
 use crate::engine::gate::Engine;
+use crate::engine::history::log_own;
 use crate::engine::keyarea;
 use crate::engine::log::Claims;
 use crate::engine::membership::{self, Found, shapes};
-use crate::engine::table::DatasetTable;
+use crate::engine::table::{DatasetTable, load_checkpoint};
 use crate::env::{CacheHash, Env};
 use crate::error::{Error, Result};
 use crate::format::config::{Config, ConfigDevice, Epoch};
@@ -21,6 +22,18 @@ use crate::ops::{create, receive};
 use crate::storage::core::Core;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
+
+/// What an import does with the checkpoint of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtCheckpoint {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// Goes back to it. What was changed later is lost.
+    Rewind,
+    /// Discards it, unread.
+    Discard,
+}
 
 /// Transaction groups are numbered below this.
 const TXG_LIMIT: u64 = 1 << 62;
@@ -62,7 +75,23 @@ impl Pool {
     /// # Errors
     /// [`Error::LogsLost`] if logs that wait to be replayed are on devices that are not there.
     pub fn open(store: Arc<Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
-        Pool::open_as(store, env, read_only, false)
+        Pool::open_at(store, env, read_only, AtCheckpoint::Keep)
+    }
+
+    /// Imports the pool on a store, and does this with its checkpoint.
+    ///
+    /// # Errors
+    /// As [`Pool::open`]; [`Error::Refused`] to go back to a checkpoint if there is none.
+    pub fn open_at(
+        store: Arc<Store>,
+        env: Arc<dyn Env>,
+        read_only: bool,
+        at: AtCheckpoint,
+    ) -> Result<Pool> {
+        match at {
+            AtCheckpoint::Rewind => Pool::rewind(store, env, read_only),
+            at => Pool::open_as(store, env, (read_only, false), at),
+        }
     }
 
     /// Imports the pool on a store, gives up what waits in logs on devices that are not there, and says
@@ -71,7 +100,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::open`] without [`Error::LogsLost`]; as [`Pool::commit`].
     pub fn open_without_logs(store: Arc<Store>, env: Arc<dyn Env>) -> Result<(Pool, Vec<String>)> {
-        let pool = Pool::open_as(store, env, false, true)?;
+        let pool = Pool::open_as(store, env, (false, true), AtCheckpoint::Keep)?;
         let given_up = pool.give_up_lost_logs()?;
         Ok((pool, given_up))
     }
@@ -79,12 +108,18 @@ impl Pool {
     fn open_as(
         store: Arc<Store>,
         env: Arc<dyn Env>,
-        read_only: bool,
-        gives_up_logs: bool,
+        (read_only, gives_up_logs): (bool, bool),
+        at: AtCheckpoint,
     ) -> Result<Pool> {
         let (txg, superblock, mut root) = newest_root(store.as_ref())?;
         let config = members_of(&store, &mut root, txg)?;
         let disk = Arc::new(PoolReader::new(store, CACHED_NODES, CacheHash(env.guid())));
+        let checkpoint = root.checkpoint;
+        let given_up = at == AtCheckpoint::Discard && root.has_checkpoint();
+        // Read-only, one that is damaged does no harm.
+        if given_up || read_only && load_checkpoint(&disk, &checkpoint, txg).is_err() {
+            root.set_checkpoint(RecordPtr::EMPTY);
+        }
         let state = DatasetTable::load(&disk, root, txg, config)?;
         // Read-only nothing is replayed, and nothing is lost by it.
         if !read_only && !gives_up_logs {
@@ -96,6 +131,10 @@ impl Pool {
             &state.root.table,
             &state.root.bitmaps,
         )?;
+        if let Some(checkpoint) = &state.checkpoint {
+            let kept = space.keep(checkpoint.root.space());
+            kept.or_else(|error| if read_only { Ok(()) } else { Err(error) })?;
+        }
         let claims = match read_only {
             true => Claims::default(),
             false => Claims::take(&disk, &space, &state, gives_up_logs)?,
@@ -113,8 +152,53 @@ impl Pool {
                     .confirm_superblock(txg, &superblock)?;
             }
             pool.settle_splits()?;
-            pool.take_over(was_active)?;
+            pool.take_over(was_active || given_up)?;
         }
+        if given_up && !read_only {
+            pool.engine.commit_with(|commit, state| {
+                state.root.set_checkpoint(checkpoint);
+                state.discard_checkpoint(commit);
+                log_own(commit, state, "the checkpoint was discarded unread".into());
+                Ok(())
+            })?;
+        }
+        Ok(pool)
+    }
+
+    /// Imports the state of the checkpoint. Unless it is read-only, the first commit gives up everything later. Until it
+    /// is durable, the later state stays whole.
+    fn rewind(store: Arc<Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
+        let (txg, superblock, mut root) = newest_root(store.as_ref())?;
+        let config = members_of(&store, &mut root, txg)?;
+        let disk = Arc::new(PoolReader::new(store, CACHED_NODES, CacheHash(env.guid())));
+        let Some(checkpoint) = load_checkpoint(&disk, &root.checkpoint, txg)? else {
+            return Err(Error::refused(root.name(), "it has no checkpoint"));
+        };
+        let (later, at) = (root.space(), checkpoint.txg);
+        let rewound = root.rewound(&checkpoint.root);
+        let state = DatasetTable::load(&disk, rewound, txg, config.clone())?;
+        let (table, bitmaps) = state.root.space();
+        let space = Space::open(Arc::clone(&disk), &config, &table, &bitmaps)?;
+        if read_only {
+            let claims = Claims::default();
+            return Ok(assemble((disk, space, env), state, claims, read_only));
+        }
+        space.keep(later)?;
+        // By a reader of its own, because addresses may be looked up elsewhere.
+        let other = PoolReader::new(Arc::clone(&disk.store), 0, CacheHash(env.guid()));
+        let given_up = DatasetTable::load(&other, root, txg, config)?;
+        let pool = assemble((disk, space, env), state, Claims::default(), read_only);
+        let store = &pool.engine.disk.store;
+        store.confirm_superblock(txg, &superblock)?;
+        pool.settle_splits()?;
+        // Keyrings that were made later belong to no dataset.
+        pool.take_over(true)?;
+        pool.engine.commit_with(|commit, state| {
+            state.settle_rewound(commit, (&given_up, at))?;
+            let what = format!("went back to the checkpoint, transaction group {at}");
+            log_own(commit, state, what);
+            Ok(())
+        })?;
         Ok(pool)
     }
 
@@ -216,7 +300,7 @@ impl Pool {
     }
 }
 
-fn assemble(
+pub(crate) fn assemble(
     (disk, space, env): (Arc<PoolReader>, Space, Arc<dyn Env>),
     state: DatasetTable,
     claims: Claims,

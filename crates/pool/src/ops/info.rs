@@ -91,6 +91,8 @@ pub struct Superblock {
     pub host: Host,
     /// The root of the dataset table.
     pub datasets: RecordPtr,
+    /// The record of the checkpoint; empty if there is none.
+    pub checkpoint: RecordPtr,
 }
 
 impl Superblock {
@@ -109,6 +111,7 @@ impl Superblock {
             name: root.name(),
             host: root.last_host(),
             datasets: root.datasets,
+            checkpoint: root.checkpoint,
         })
     }
 }
@@ -396,6 +399,7 @@ impl Pool {
             name: state.root.name(),
             host: state.root.last_host(),
             datasets: state.root.datasets,
+            checkpoint: state.root.checkpoint,
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod bookmarks;
 pub(crate) mod check;
+pub(crate) mod checkpoint;
 pub(crate) mod clones;
 pub(crate) mod compare;
 pub(crate) mod create;

@@ -53,6 +53,7 @@ impl Pool {
     /// [`Error::Device`] if it does not fit there, if devices of the group are not whole, or for other
     /// reasons that it says.
     pub fn remove_group(&self, group: u16, origin: &Origin) -> Result<()> {
+        self.engine.state.read().refuse_with_checkpoint()?;
         let engine = &self.engine;
         engine.check_writable()?;
         let mut removal = engine.removal.lock();
@@ -281,6 +282,7 @@ impl Pool {
             pool: self,
             task: Task::Evacuate(evacuated),
             left: budget,
+            in_use: None,
             status: &mut removal.walk,
         };
         let walked = step.evacuate();

@@ -56,6 +56,7 @@ impl Pool {
                 std::mem::take(&mut status.lacking),
             )),
             left: budget,
+            in_use: None,
             status: &mut status.progress,
         };
         let outcome = step.resilver(&mut position, &members);

@@ -96,6 +96,7 @@ impl Pool {
                 pool: self,
                 task: Task::Repair,
                 left: u64::MAX,
+                in_use: None,
                 status: &mut status,
             };
             step.uncommitted()?;

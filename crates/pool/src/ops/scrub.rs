@@ -8,6 +8,7 @@
 mod evacuate;
 mod examine;
 mod heal;
+mod kept;
 mod own;
 
 use std::collections::{BTreeSet, HashSet};
@@ -25,6 +26,7 @@ use crate::format::pointer::RecordPtr;
 use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 use crate::storage::in_flight::Ticket;
+use crate::storage::space::Space;
 
 use crate::format::scrub_status::{Damage, Position, ScrubPhase, ScrubStatus};
 
@@ -119,9 +121,10 @@ impl Pool {
             pool: self,
             task: Task::Repair,
             left: budget,
+            in_use: None,
             status: &mut status,
         };
-        let done = step.run()?;
+        let done = step.run()? && self.scrub_kept(&mut status)?;
         if done {
             status.phase = ScrubPhase::Finished;
             status.ended = self.engine.env.now();
@@ -231,6 +234,8 @@ pub(crate) struct Step<'a> {
     pub(crate) task: Task,
     /// Bytes to read before it ends.
     pub(crate) left: u64,
+    /// What this space has is passed over.
+    pub(crate) in_use: Option<&'a Space>,
     pub(crate) status: &'a mut ScrubStatus,
 }
 

@@ -196,6 +196,7 @@ pub(crate) fn become_own(config: &mut Config, root: &mut PoolRoot, name: &str) {
 
 /// Refuses members that cannot be split off, and a pool in which something is under way.
 fn check(state: &DatasetTable, members: &[u64]) -> Result<()> {
+    state.refuse_with_checkpoint()?;
     let config = &state.config;
     let refused = |reason: &str| Err(Error::refused(state.pool_name(), reason));
     let mut removal = config.removal.iter();

@@ -46,12 +46,18 @@ struct Growth {
 }
 
 impl Pool {
-    /// The possible gain from each device that became larger.
+    /// The possible gain from each device that became larger; none while there is a checkpoint.
     pub fn expandable(&self) -> Vec<Expandable> {
         let store = &self.engine.disk.store;
         store.refresh_sizes();
         let members = store.members();
-        let config = self.engine.state.read().config.clone();
+        let config = {
+            let state = self.engine.state.read();
+            if state.checkpoint.is_some() {
+                return Vec::new();
+            }
+            state.config.clone()
+        };
         let devices = config
             .devices
             .iter()
@@ -79,6 +85,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Device`] if the device is not one that can grow, or is smaller than it was.
     pub fn expand_device(&self, guid: u64, origin: &Origin) -> Result<Gained> {
+        self.engine.state.read().refuse_with_checkpoint()?;
         let engine = &self.engine;
         engine.check_writable()?;
         let committing = engine.lock_commits();

@@ -57,6 +57,7 @@ impl Pool {
     /// [`Error::Device`] if the group is not for logs;
     /// [`Error::Store`] if a device that leaves fails; as [`Pool::commit`].
     pub fn remove_logs(&self, group: u16, origin: &Origin) -> Result<()> {
+        self.engine.state.read().refuse_with_checkpoint()?;
         let engine = &self.engine;
         let _barred = self.leave_group(group)?;
         let (devices, spares) = engine.commit_with(|commit, state| {

@@ -6,13 +6,20 @@ use crate::format::config::{ConfigDevice, DeviceState};
 use crate::ops::pool::Pool;
 
 impl Pool {
-    /// Replaces failed or missing devices by spares. True if a spare was used.
+    /// Replaces failed or missing devices by spares, unless there is a checkpoint. True if a spare was used.
     ///
     /// # Errors
     /// As [`Pool::commit`]. A spare that fails is passed over.
     pub fn use_spares(&self) -> Result<bool> {
         let engine = &self.engine;
-        let config = engine.state.read().config.clone();
+        let (config, is_kept) = {
+            let state = engine.state.read();
+            (state.config.clone(), state.checkpoint.is_some())
+        };
+        // It would lack what only the checkpoint has.
+        if is_kept {
+            return Ok(false);
+        }
         if engine.read_only || !config.devices.iter().any(|d| d.state == DeviceState::Spare) {
             return Ok(false);
         }
@@ -34,6 +41,7 @@ impl Pool {
     /// [`Error::Device`] if the one is no spare that is there, if the other is no member, if its place is taken
     /// already, or if its group is being removed; [`Error::Store`] if the spare does not fit; as [`Pool::commit`].
     pub fn use_spare(&self, old: u64, spare: u64, origin: &Origin) -> Result<()> {
+        self.engine.state.read().refuse_with_checkpoint()?;
         let engine = &self.engine;
         engine.check_writable()?;
         let config = engine.state.read().config.clone();

@@ -56,7 +56,7 @@ impl Pool {
                 let guid = state.entry(head)?.guid;
                 let new = keyarea::write(commit, state, guid, &keyring)?;
                 let old = state.edit(head)?.keyring.replace(new);
-                keyarea::discard(state, old);
+                keyarea::replaced(state, head, old)?;
                 if sealing.is_none() {
                     state.root.features_required |= FEATURE_ROTATED;
                 }

@@ -190,6 +190,11 @@ impl Step<'_> {
     /// Does what this step is for with a record or node, if what points to it is still `current`.
     pub(crate) fn examine(&mut self, place: &Place, current: Current<'_>) -> Result<Examined> {
         self.forget_missed();
+        if self.is_passed_over(place) {
+            // Looking at it is work too.
+            self.left = self.left.saturating_sub(u64::from(UNIT));
+            return Ok(Examined::Good);
+        }
         if place.is_gang() {
             let map = self.examine_map(place, current)?;
             if map != Examined::Good {

@@ -26,6 +26,7 @@ impl Pool {
             pool: self,
             task: Task::Repair,
             left: u64::MAX,
+            in_use: None,
             status: &mut status,
         };
         for bad in damaged {

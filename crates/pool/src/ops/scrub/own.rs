@@ -13,6 +13,7 @@ use crate::storage::array::walk::{self, Visit};
 #[derive(Clone, Copy, Debug)]
 enum Own {
     Config,
+    Checkpoint,
     Datasets,
     Table,
     Bitmaps,
@@ -43,6 +44,7 @@ impl Own {
         let root = &state.root;
         Ok(match self {
             Own::Config => Some(root.config),
+            Own::Checkpoint => root.has_checkpoint().then_some(root.checkpoint),
             Own::Datasets => Some(root.datasets),
             Own::Table => Some(root.table),
             Own::Bitmaps => Some(root.bitmaps),
@@ -85,8 +87,9 @@ impl Step<'_> {
         {
             let _committing = pool.engine.lock_commits();
             let ids: Vec<u64> = pool.engine.state.read().all().map(|e| e.id).collect();
-            let config = pool.engine.state.read().root.config;
-            found.push((Own::Config, 0, config));
+            for own in [Own::Config, Own::Checkpoint] {
+                found.extend(own.root(pool)?.map(|ptr| (own, 0, ptr)));
+            }
             for own in ARRAYS {
                 self.collect(own, &mut found)?;
             }

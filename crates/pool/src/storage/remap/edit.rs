@@ -317,7 +317,8 @@ impl Remap {
         root.remap = commit.update_pool_array(Class::Meta, &root.remap, &overlay)?;
         let mut is_changed = false;
         for group in 0..config.roles.len() as u16 {
-            if config.purpose(group) != Purpose::Moved {
+            // A checkpoint may have something there still.
+            if config.purpose(group) != Purpose::Moved || root.has_checkpoint() {
                 continue;
             }
             let mut is_empty = true;

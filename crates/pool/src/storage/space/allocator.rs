@@ -14,7 +14,7 @@ use super::table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
 use crate::error::{Error, Result};
 use crate::format::config::{Config, Stretch};
 use crate::format::extent::{Class, Extent, Span};
-use crate::format::pointer::{Place, RecordPtr};
+use crate::format::pointer::RecordPtr;
 use crate::storage::array::walk;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::counts::Total;
@@ -56,7 +56,9 @@ pub(super) struct Inner {
     /// Segments of a group that was added or has grown in a commit that is not durable yet. Nothing is placed there.
     pub(super) unopened: Vec<SegmentId>,
     /// The array of bitmaps of the last commit.
-    bitmaps: RecordPtr,
+    pub(super) bitmaps: RecordPtr,
+    /// The units of records that only the second state has, while one is kept.
+    pub(super) kept: Option<u64>,
     /// What each of the two transaction groups under way has allocated, by parity.
     allocated: [Vec<Extent>; 2],
 }
@@ -64,6 +66,8 @@ pub(super) struct Inner {
 pub(super) struct Map {
     pub(super) taken: Bitmap,
     pub(super) on_disk: Bitmap,
+    /// The units of the second state, while one is kept.
+    pub(super) kept: Option<Bitmap>,
 }
 
 pub(super) struct Cursor {
@@ -127,9 +131,8 @@ impl Space {
         }
         inner.bitmaps = *bitmaps;
         space.read_table(&mut inner, table)?;
-        for root in [table, bitmaps] {
-            space.take_system_units(&mut inner, root)?;
-        }
+        let system = space.system_units((*table, *bitmaps))?;
+        space.take_system(&mut inner, system)?;
         drop(inner);
         Ok(space)
     }
@@ -165,6 +168,7 @@ impl Space {
                 dropped: Vec::new(),
                 unopened: Vec::new(),
                 bitmaps: RecordPtr::EMPTY,
+                kept: None,
                 allocated: [Vec::new(), Vec::new()],
             }),
         }
@@ -174,21 +178,24 @@ impl Space {
         Arc::clone(&self.numbering.read())
     }
 
-    /// Enough for every bitmap, the table and their nodes, in two copies, old and new.
-    pub(super) fn system_segments_for(&self, numbering: &Numbering) -> u64 {
-        let segments = numbering.total();
-        let records = segments + segments.div_ceil(ENTRIES_PER_PAGE as u64);
-        let nodes = 2 * records.div_ceil(8) + 24;
-        let units = (records + nodes) * 2 * 2 * u64::from(numbering.largest_cell());
-        units.div_ceil(u64::from(self.units_per_segment)).max(2)
-    }
-
     /// The most units that one unit takes in any group.
     pub(crate) fn largest_cell(&self) -> u32 {
         self.numbering().largest_cell()
     }
 
     fn read_table(&self, inner: &mut Inner, table: &RecordPtr) -> Result<()> {
+        let numbering = self.numbering();
+        self.each_entry(table, &mut |number, entry| {
+            self.take_entry(inner, numbering.segment(number), entry)
+        })
+    }
+
+    /// Shows the entry of each segment in use. `take` returns `None` if its numbers are impossible.
+    pub(super) fn each_entry(
+        &self,
+        table: &RecordPtr,
+        take: &mut dyn FnMut(u64, &SegmentEntry) -> Option<()>,
+    ) -> Result<()> {
         let bad = |detail: String| Error::inconsistent("segment table", detail);
         walk::each_record(&self.disk, table, &mut |page, ptr| {
             let bytes = self.disk.clear_record(ptr)?;
@@ -207,7 +214,7 @@ impl Space {
                         "it has a segment {number} that is on no device"
                     )));
                 }
-                self.take_entry(inner, self.numbering().segment(number), &entry)
+                take(number, &entry)
                     .ok_or_else(|| bad(format!("segment {number} has impossible numbers")))?;
             }
             Ok(())
@@ -215,12 +222,7 @@ impl Space {
     }
 
     fn take_entry(&self, inner: &mut Inner, id: SegmentId, entry: &SegmentEntry) -> Option<()> {
-        let class = match entry.class {
-            1 => Class::Data,
-            2 => Class::Meta,
-            3 => Class::System,
-            _ => return None,
-        };
+        let class = entry.class()?;
         let used = entry.used.get();
         let free = self.units_per_segment.checked_sub(used)?;
         let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
@@ -236,42 +238,6 @@ impl Space {
         });
         total.system += u32::from(class == Class::System);
         Some(())
-    }
-
-    fn take_system_units(&self, inner: &mut Inner, root: &RecordPtr) -> Result<()> {
-        let mut places = Vec::new();
-        walk::visit_all(&self.disk, root, &mut |visit| {
-            let (walk::Visit::Node(_, ptr, _) | walk::Visit::Record(_, ptr)) = visit;
-            places.push(ptr.place);
-            Ok(())
-        })?;
-        if places.iter().any(Place::is_gang) {
-            return Err(Error::inconsistent(
-                "segment table",
-                "a record of it lies in pieces",
-            ));
-        }
-        let numbering = self.numbering();
-        for extent in places.iter().flat_map(Extent::of_whole) {
-            let extent = numbering.span(&extent);
-            let map = self.map(inner, extent.segment)?;
-            if !map.taken.set(extent.start, extent.units) {
-                return Err(Error::inconsistent(
-                    "segment table",
-                    "two of its records overlap",
-                ));
-            }
-            let summary =
-                &mut inner.groups[extent.segment.group() as usize][extent.segment.index() as usize];
-            if summary.class != Some(Class::System) {
-                return Err(Error::inconsistent(
-                    "segment table",
-                    "a record of it is not in a system segment",
-                ));
-            }
-            summary.taken += extent.units;
-        }
-        Ok(())
     }
 
     /// The bitmaps of a segment, read if they are not in memory.
@@ -296,6 +262,8 @@ impl Space {
             }
             let map = Map {
                 taken: on_disk.clone(),
+                // It has not changed since the second state, or it would be in memory.
+                kept: inner.kept.is_some().then(|| on_disk.clone()),
                 on_disk,
             };
             inner.maps.insert(id, map);
@@ -304,7 +272,7 @@ impl Space {
     }
 
     /// The bitmap of a segment in the array of bitmaps at `root`.
-    fn read_bitmap(&self, root: &RecordPtr, number: u64) -> Result<Bitmap> {
+    pub(super) fn read_bitmap(&self, root: &RecordPtr, number: u64) -> Result<Bitmap> {
         let ptr = walk::get(&self.disk, root, number)?;
         if ptr.is_empty() {
             return Ok(Bitmap::new(self.units_per_segment));
@@ -466,16 +434,23 @@ impl Space {
                 .maps
                 .get_mut(&id)
                 .expect("a segment in use keeps its map");
-            assert!(map.taken.clear(span.start, span.units), "the run is taken");
+            assert!(
+                map.taken.is_taken(span.start, span.units),
+                "the run is taken"
+            );
+            let units = match &map.kept {
+                Some(kept) => map.taken.clear_besides(span.start, span.units, kept),
+                None => map.taken.clear_all(span.start, span.units),
+            };
             let summary = &mut inner.groups[id.group() as usize][id.index() as usize];
-            summary.taken -= span.units;
+            summary.taken -= units;
             summary.longest = self.units_per_segment;
             let class = summary.class;
             if summary.taken == 0 && class != Some(Class::System) {
                 summary.class = None;
             }
             if class != Some(Class::System) {
-                inner.totals[id.group() as usize].free += u64::from(span.units);
+                inner.totals[id.group() as usize].free += u64::from(units);
             }
         }
     }
@@ -500,12 +475,15 @@ impl Space {
         for (extents, allocate) in [(&allocated[..], true), (more, true), (freed, false)] {
             for extent in extents {
                 let span = numbering.span(extent);
-                let on_disk = &mut self.map(&mut inner, extent.segment)?.on_disk;
+                let map = self.map(&mut inner, extent.segment)?;
                 let done = if allocate {
-                    on_disk.set(span.start, span.units)
+                    map.on_disk.set(span.start, span.units)
                 } else {
-                    on_disk.clear(span.start, span.units)
+                    map.on_disk.clear(span.start, span.units)
                 };
+                let kept = map.kept.as_ref().filter(|_| done && !allocate);
+                let kept = kept.map_or(0, |kept| kept.count_run(span.start, span.units));
+                inner.count_kept(kept);
                 if !done {
                     let verb = if allocate { "allocated" } else { "freed" };
                     return Err(Error::inconsistent(
@@ -567,7 +545,8 @@ impl Space {
                 let in_use = cursors
                     .iter()
                     .any(|((_, group), c)| SegmentId::new(*group, c.index) == *id);
-                in_use || class == Some(Class::System) || map.taken != map.on_disk
+                let is_changed = map.kept.as_ref().is_some_and(|kept| *kept != map.on_disk);
+                in_use || class == Some(Class::System) || is_changed || map.taken != map.on_disk
             });
         }
     }

@@ -74,6 +74,48 @@ impl Bitmap {
         true
     }
 
+    /// Frees what is taken of a run, and says how many units that was.
+    pub(crate) fn clear_all(&mut self, start: u32, len: u32) -> u32 {
+        let count = self.count_run(start, len);
+        for_words(start, len, |word, mask| self.words[word] &= !mask);
+        count
+    }
+
+    /// Frees a run but for the units that are taken in another bitmap, and says how many it freed.
+    pub(crate) fn clear_besides(&mut self, start: u32, len: u32, others: &Bitmap) -> u32 {
+        let mut count = 0;
+        for_words(start, len, |word, mask| {
+            let mask = mask & !others.words[word] & self.words[word];
+            self.words[word] &= !mask;
+            count += mask.count_ones();
+        });
+        count
+    }
+
+    /// Takes what another bitmap of the same size has.
+    pub(crate) fn merge(&mut self, other: &Bitmap) {
+        let pairs = self.words.iter_mut().zip(&other.words);
+        pairs.for_each(|(word, other)| *word |= other);
+    }
+
+    /// What is taken here and free in another bitmap of the same size.
+    pub(crate) fn without(&self, other: &Bitmap) -> Bitmap {
+        let pairs = self.words.iter().zip(&other.words);
+        Bitmap {
+            words: pairs.map(|(word, other)| word & !other).collect(),
+            units: self.units,
+        }
+    }
+
+    /// How many units of a run are taken.
+    pub(crate) fn count_run(&self, start: u32, len: u32) -> u32 {
+        let mut count = 0;
+        for_words(start, len, |word, mask| {
+            count += (self.words[word] & mask).count_ones();
+        });
+        count
+    }
+
     /// Whether a run exists and none of it is taken.
     pub(crate) fn is_free(&self, start: u32, len: u32) -> bool {
         self.is_run(start, len, false)
@@ -114,9 +156,18 @@ impl Bitmap {
 
     /// The runs of free units: where each begins, and its length.
     pub(crate) fn free_runs(&self) -> Vec<(u32, u32)> {
+        self.runs(false)
+    }
+
+    /// The runs of taken units.
+    pub(crate) fn taken_runs(&self) -> Vec<(u32, u32)> {
+        self.runs(true)
+    }
+
+    fn runs(&self, taken: bool) -> Vec<(u32, u32)> {
         let (mut runs, mut at) = (Vec::new(), 0);
-        while let Some(start) = self.next(at, false) {
-            let end = self.next(start, true).unwrap_or(self.units);
+        while let Some(start) = self.next(at, taken) {
+            let end = self.next(start, !taken).unwrap_or(self.units);
             runs.push((start, end - start));
             at = end;
         }
@@ -181,6 +232,18 @@ mod tests {
         assert_eq!(map.find(200, 1), Err(0));
         assert!(map.set(3, 7) && map.set(110, 40));
         assert_eq!(map.find(0, 1), Err(0));
+    }
+
+    #[test]
+    fn two_bitmaps_are_compared() {
+        let (mut map, mut other) = (Bitmap::new(200), Bitmap::new(200));
+        assert!(map.set(60, 70) && other.set(100, 50));
+        assert_eq!(map.without(&other).taken_runs(), [(60, 40)]);
+        assert_eq!((map.count_run(50, 20), map.count_run(0, 200)), (10, 70));
+        assert_eq!(map.clear_besides(60, 50, &other), 40);
+        assert_eq!(map.taken_runs(), [(100, 30)]);
+        map.merge(&other);
+        assert_eq!(map, other);
     }
 
     #[test]

@@ -30,6 +30,13 @@ impl Space {
         before.unwrap_or_default()
     }
 
+    /// More is free since the last commit.
+    pub(crate) fn note_ended(&self, free: Vec<Span>) {
+        let mut last = self.freed_last.lock();
+        let all = last.take().unwrap_or_default().into_iter().chain(free);
+        *last = Some(runs(all.collect()));
+    }
+
     /// Discards long runs, as far as they are still free.
     pub(crate) fn discard_runs(self: &Arc<Space>, due: Vec<Span>) {
         let long = due.into_iter().filter(|run| run.units >= UNITS_MIN);

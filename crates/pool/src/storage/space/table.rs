@@ -8,7 +8,7 @@ use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::format::config::Stretch;
-use crate::format::extent::{Extent, Span};
+use crate::format::extent::{Class, Extent, Span};
 
 /// Entries to a record of the table.
 pub(crate) const ENTRIES_PER_PAGE: usize = store::UNIT as usize / size_of::<SegmentEntry>();
@@ -35,6 +35,16 @@ impl SegmentEntry {
             class,
             used: used.into(),
             ..SegmentEntry::default()
+        }
+    }
+
+    /// `None` if the segment is not in use, or the number stands for no class.
+    pub(super) fn class(&self) -> Option<Class> {
+        match self.class {
+            1 => Some(Class::Data),
+            2 => Some(Class::Meta),
+            3 => Some(Class::System),
+            _ => None,
         }
     }
 }

@@ -1,0 +1,135 @@
+//! The checkpoint of a pool: an earlier state that is kept as a whole until it is discarded.
+//!
+//! The root of the pool points to a copy of the root of that state. `storage::space` keeps its space besides that of
+//! the current state, so nothing that it reaches is used again. What the state needs and no root reaches must not change
+//! meanwhile: the devices, and the keyrings.
+
+use crate::engine::keyarea;
+use crate::engine::table::{DatasetTable, head_id};
+use crate::error::{Error, Result};
+use crate::format::config::{Config, DeviceState};
+use crate::format::entry::Entry;
+use crate::format::pointer::RecordPtr;
+use crate::storage::writer::txg::TxgWriter;
+
+/// One commit gives a dataset at most so many seals.
+const SEALS_MAX: u64 = 4;
+
+impl DatasetTable {
+    /// Refuses a change of the devices, or a second checkpoint, while there is a checkpoint.
+    pub(crate) fn refuse_with_checkpoint(&self) -> Result<()> {
+        if self.checkpoint.is_none() {
+            return Ok(());
+        }
+        let pool = self.pool_name();
+        let reason = format!(
+            "it has a checkpoint, which needs the devices as they are; discard it first: strongroom pool checkpoint \
+             -d {pool}"
+        );
+        Err(Error::refused(pool, reason))
+    }
+
+    /// Refuses a checkpoint that could not be gone back to.
+    pub(crate) fn check_can_keep(&self, waits: impl Fn(&Entry) -> bool) -> Result<()> {
+        let refuse = |reason: String| Err(Error::refused(self.pool_name(), reason));
+        if self.checkpoint.is_some() {
+            return refuse(format!(
+                "it has a checkpoint already; discard it first: strongroom pool checkpoint -d {}",
+                self.pool_name()
+            ));
+        }
+        if self.config.leaving().is_some() {
+            let reason =
+                "a device is being removed; wait for the end, or stop that (pool remove -s)";
+            return refuse(reason.into());
+        }
+        let mut members = self.config.devices.iter().filter(|d| d.is_member());
+        if let Some(device) = members.find(|device| device.state != DeviceState::Online) {
+            return refuse(format!(
+                "{} does not have all data, and could not be brought up to date while there is a checkpoint; wait for \
+                 the end of its resilver, bring it back (pool online), or replace it",
+                device.path
+            ));
+        }
+        if let Some(entry) = self.all().find(|entry| waits(entry)) {
+            return refuse(format!(
+                "{} has synced data that waits for its key; load the key and mount it first",
+                self.name_of(entry)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Gives the checkpoint up, with this commit.
+    pub(crate) fn discard_checkpoint(&mut self, commit: &TxgWriter<'_>) {
+        let record = self.root.checkpoint;
+        self.root.set_checkpoint(RecordPtr::EMPTY);
+        if !record.is_empty() {
+            commit.free(&record.place);
+        }
+        if let Some(checkpoint) = self.checkpoint.take() {
+            keyarea::discard_kept(self, &checkpoint);
+        }
+    }
+
+    /// Completes the way back to an earlier state, with the first commit after it. `given_up` is the state that goes,
+    /// and the earlier one is of the transaction group `since`.
+    ///
+    /// Logs have what was written after the earlier state: its arrays have all that belongs to it. No two states of a
+    /// dataset may have the same sequence.
+    pub(crate) fn settle_rewound(
+        &mut self,
+        commit: &TxgWriter<'_>,
+        (given_up, since): (&DatasetTable, u64),
+    ) -> Result<()> {
+        let commits = commit.txg.saturating_sub(since);
+        let ids: Vec<u64> = self.all().map(|entry| entry.id).collect();
+        for id in ids {
+            let entry = self.entry(id)?;
+            let past = match given_up.get(id) {
+                Some(later) => later.sequence.max(later.sequence_past),
+                // It was destroyed. Each commit sealed it a few times at most.
+                None => entry.sequence.max(entry.sequence_past) + SEALS_MAX * commits,
+            };
+            let is_head = head_id(entry) == id;
+            let has_log = entry.log.exists();
+            if has_log {
+                commit.free_extents(entry.log.extents());
+            }
+            if has_log || is_head && past > entry.sequence_past {
+                let entry = self.edit(id)?;
+                entry.log = entry.log.without_chunks();
+                if is_head {
+                    entry.sequence_past = entry.sequence_past.max(past);
+                }
+            }
+        }
+        if self.config.resilver.is_running() {
+            // It was somewhere in the other state.
+            self.config.restart_resilver();
+        }
+        self.config_dirty = true;
+        Ok(())
+    }
+}
+
+/// Refuses a task that changes which devices the state of the checkpoint lies on.
+pub(crate) fn check_layout(before: &DatasetTable, after: &DatasetTable) -> Result<()> {
+    let has_checkpoint = before.checkpoint.is_some() && after.checkpoint.is_some();
+    if has_checkpoint && after.config_dirty && layout(&before.config) != layout(&after.config) {
+        return after.refuse_with_checkpoint();
+    }
+    Ok(())
+}
+
+/// The members, and the shapes, roles and stretches of groups.
+fn layout(config: &Config) -> impl PartialEq {
+    let members = config.devices.iter().filter(|device| device.is_member());
+    let members: Vec<_> = members.map(|d| (d.guid, d.group, d.column)).collect();
+    (
+        members,
+        config.shapes.clone(),
+        config.roles.clone(),
+        config.stretches.clone(),
+    )
+}

@@ -1,0 +1,64 @@
+//! Scrub of the checkpoint: of what only that state has.
+
+use super::{Step, Task};
+use crate::error::Result;
+use crate::format::pointer::Place;
+use crate::format::scrub_status::{Position, ScrubStatus};
+use crate::ops::pool::Pool;
+
+/// Positions in the datasets of the checkpoint have this added to the id.
+const KEPT: u64 = 1 << 62;
+
+/// Commits wait for one step, so it is short.
+const STEP: u64 = 4 << 20;
+
+impl Pool {
+    /// Goes on with the checkpoint, after the current state. True at its end, or if there is none.
+    pub(super) fn scrub_kept(&self, status: &mut ScrubStatus) -> Result<bool> {
+        // What is repaired stays where it is until the checkpoint is discarded.
+        let committing = self.engine.lock_commits();
+        let Some(kept) = self.kept_state(&committing)? else {
+            return Ok(true);
+        };
+        let position = status.position;
+        status.position.dataset = position.dataset.saturating_sub(KEPT);
+        if position.dataset < KEPT {
+            status.position = Position::default();
+        }
+        let mut step = Step {
+            pool: &kept,
+            task: Task::Repair,
+            left: STEP,
+            in_use: Some(&self.engine.space),
+            status,
+        };
+        if step.status.position == Position::default() {
+            step.pool_arrays()?;
+            step.go_to(1, 0, 0);
+        }
+        let done = step.datasets()?;
+        status.position.dataset |= KEPT;
+        Ok(done)
+    }
+}
+
+impl Step<'_> {
+    /// Whether the current state has a place too, which is done already.
+    pub(super) fn is_passed_over(&self, place: &Place) -> bool {
+        let Some(space) = self.in_use else {
+            return false;
+        };
+        let Ok(extents) = self.pool.engine.disk.extents(place) else {
+            return false;
+        };
+        let remap = &self.pool.engine.disk.remap;
+        let mut extents = extents.into_iter();
+        extents.all(|extent| {
+            let places = remap.all_places(extent);
+            places.is_ok_and(|all| {
+                all.iter()
+                    .all(|extent| space.is_on_disk(extent).unwrap_or(false))
+            })
+        })
+    }
+}
