@@ -10,6 +10,7 @@
 mod common;
 
 mod caches;
+mod checkpoints;
 mod clones;
 mod commands;
 mod device;

@@ -8,9 +8,10 @@ use block::fault::Survival;
 use cipher::SeededRandom;
 use dataset::{Dataset, Engine, EngineOptions};
 use keys::WrappingKey;
-use pool::{DeviceState, Pool, Purpose};
+use pool::{AtCheckpoint, DeviceState, Pool, Purpose};
 use store::{CreateOptions, NewGroup, Store};
 
+use crate::checkpoints::{Kept, is_refusal};
 use crate::common::*;
 use crate::device::{Power, SimDevice};
 use crate::shapes::{SHAPES, Shape};
@@ -73,6 +74,8 @@ pub struct Sim {
     pub mounted: AllInUse,
     pub keys: Keys,
     pub world: World,
+    /// The checkpoint of the pool.
+    pub kept: Kept,
     /// What may be instead, if the last command was cut short.
     maybe: Vec<World>,
     /// Something failed that no redundancy covers: this life is over.
@@ -112,6 +115,7 @@ impl Sim {
                 partials: BTreeMap::new(),
                 caches: BTreeSet::new(),
             },
+            kept: Kept::default(),
             maybe: Vec::new(),
             is_over: false,
             is_hostile: false,
@@ -198,10 +202,11 @@ impl Sim {
     }
 
     fn act(&mut self) {
-        match self.dice.below(224) {
+        match self.dice.below(230) {
             0..=109 => self.file_step(),
             212..=219 => self.cache_step(),
             220..=223 => self.growth_step(),
+            224..=229 => self.checkpoint_step(),
             200..=211 => self.transfer(),
             110..=124 => self.sync_step(),
             125..=139 => self.use_step(),
@@ -262,6 +267,10 @@ impl Sim {
                 self.say("   no free space");
                 None
             }
+            Err(error) if self.has_checkpoint() && is_refusal(&error) => {
+                self.say(format!("   {error}"));
+                None
+            }
             Err(error) => {
                 let waits = matches!(error, pool::Error::LogsLost { .. });
                 assert!(waits && self.lacks_logs() || self.may_fail(), "{error}");
@@ -309,7 +318,8 @@ impl Sim {
         match result {
             Err(error @ (Exists { .. } | HasClones { .. } | Refused { .. })) => {
                 self.say(format!("   {error}"));
-                assert_ne!(refusal, Refusal::None, "{error}");
+                let is_kept = self.has_checkpoint() && is_refusal(&error);
+                assert!(is_kept || refusal != Refusal::None, "{error}");
                 false
             }
             Ok(_) if refusal == Refusal::Due => panic!("it was to be refused"),
@@ -377,6 +387,7 @@ impl Sim {
             self.power.cut_after(self.dice.below(60));
         }
         self.engine = new_engine(self.dice.below(u64::MAX), &mut self.dice);
+        let mut at = self.at_checkpoint();
         loop {
             self.say(format!("import without {absent:?}"));
             let there = self.devices.iter().filter(|d| absent != Some(d.guid));
@@ -385,7 +396,9 @@ impl Sim {
             let seed = self.seed;
             let opened = Store::open(dynamic(&there))
                 .map_err(pool::Error::from)
-                .and_then(|store| Pool::open(Arc::new(store), env(seed ^ number << 32), false))
+                .and_then(|store| {
+                    Pool::open_at(Arc::new(store), env(seed ^ number << 32), false, at)
+                })
                 .and_then(|pool| pool.claim("here").map(|()| pool));
             match opened {
                 Ok(pool) => {
@@ -399,6 +412,8 @@ impl Sim {
                 Err(error) => {
                     assert!(self.power.is_off(), "import: {error}");
                     self.end();
+                    // It may have gone back before.
+                    at = AtCheckpoint::Keep;
                 }
             }
         }
@@ -432,8 +447,11 @@ impl Sim {
     fn find_world(&mut self) {
         let pool = self.pool();
         let found = shape_of(&pool);
-        self.world.learn(&pool);
         let mut maybe = std::mem::take(&mut self.maybe);
+        if self.find_checkpoint(&pool) {
+            maybe.clear();
+        }
+        self.world.learn(&pool);
         maybe.iter_mut().for_each(|after| after.learn(&pool));
         if self.world.shape() != found
             && let Some(after) = maybe.into_iter().find(|after| after.shape() == found)
@@ -471,6 +489,9 @@ impl Sim {
         self.power.restore();
         self.devices.iter().for_each(|device| device.repair());
         self.is_hostile = false;
+        if self.has_checkpoint() {
+            self.discard_checkpoint();
+        }
         self.bring_all_back();
         self.use_caches();
         self.remove_all();
