@@ -318,3 +318,49 @@ fn a_volume_opens_and_holds_what_it_held() {
     place.ok("pool export inner");
     assert_sound(&place);
 }
+
+/// The pool holds what was written after its checkpoint, and before it what it was.
+#[test]
+fn a_checkpoint_opens_and_can_be_gone_back_to() {
+    if !can_mount() {
+        return;
+    }
+    let now = Golden {
+        name: "checkpoint",
+        devices: &["a"],
+        features: &["checkpoint"],
+        datasets: &[("fs", &[("second", 40_000), ("third", 20_000)])],
+    };
+    let then = Golden {
+        // From what was written before it went back.
+        features: &["stored-sums"],
+        datasets: &[("fs", &[("first", 20_000), ("second", 20_000)])],
+        ..now
+    };
+    let place = Place::new();
+    fs::write(place.path("raw"), "0123456789abcdef0123456789abcdef").unwrap();
+    let devices = now.unpack(&place);
+    let import = format!("pool import -f -N -d {}", devices.display());
+    place.ok(&format!("{import} golden"));
+    now.assert_features(&place);
+    now.mount(&place);
+    now.assert_all_there(&place);
+    fs::write(place.path("mnt/fs/new"), contents("new", 50_000)).unwrap();
+    assert_sound(&place);
+    now.unmount(&place);
+    place.ok("pool export golden");
+    for options in [
+        "-o readonly=on --rewind-to-checkpoint",
+        "--rewind-to-checkpoint",
+    ] {
+        place.ok(&format!("{import} {options} golden"));
+        then.mount(&place);
+        then.assert_all_there(&place);
+        lacks(&place.ok("list -t snapshot -H -o name"), "later");
+        then.unmount(&place);
+        place.ok("pool export golden");
+    }
+    place.ok(&format!("{import} golden"));
+    then.assert_features(&place);
+    assert_sound(&place);
+}

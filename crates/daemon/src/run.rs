@@ -188,6 +188,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
         without_logs: false,
         accept: false,
         altroot: None,
+        checkpoint: Default::default(),
     };
     let mut nobody = crate::ops::pools::NonInteractive::default();
     let mut context = Context::internal("import at start", &mut nobody);

@@ -331,6 +331,7 @@ fn the_host_that_used_a_pool_last_is_named() {
             without_logs: false,
             accept: false,
             altroot: None,
+            checkpoint: Default::default(),
         };
         command(|context| daemon.import_pools(&import, None, context))
     };
@@ -370,6 +371,7 @@ fn what_was_not_to_be_written_comes_back_so() {
         without_logs: false,
         accept: false,
         altroot: None,
+        checkpoint: Default::default(),
     };
     command(|context| first.import_pools(&import, None, context)).unwrap();
     first.shut_down().unwrap();
@@ -398,6 +400,7 @@ fn a_pool_that_is_not_remembered_does_not_come_back() {
         load_keys: false,
         without_logs: false,
         accept: false,
+        checkpoint: Default::default(),
     };
     command(|context| first.export_pool("tank", false, context)).unwrap();
     command(|context| first.import_pools(&import, None, context)).unwrap();

@@ -84,6 +84,7 @@ fn report(name: &str, known: &KnownPool) -> PoolReport {
         resilver: none,
         removal: None,
         trim: None,
+        checkpoint: None,
         damage: Vec::new(),
         waiting: Vec::new(),
     }

@@ -515,6 +515,7 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
         resilver: scan_row(&resilver.progress, resilver.waits),
         removal: pool.removal_status().map(removal_row),
         trim: active.trim_row(),
+        checkpoint: active.checkpoint_row(),
         damage,
         waiting: Vec::new(),
     })

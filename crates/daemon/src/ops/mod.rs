@@ -5,6 +5,7 @@ pub(crate) mod anchor;
 pub mod anchor_line;
 mod bookmarks;
 pub(crate) mod caches;
+pub(crate) mod checkpoints;
 pub(crate) mod clones;
 pub(crate) mod dataset_spec;
 pub(crate) mod datasets;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use block::Access;
 use pool::{Pool, PoolState};
-use protocol::api::{FailureKind, ImportablePool, command};
+use protocol::api::{CheckpointUse, FailureKind, ImportablePool, command};
 use protocol::device_name::DeviceName;
 use store::{CreateOptions, Store};
 use vfs::Caller;
@@ -16,6 +16,7 @@ use crate::host::identity::this_host;
 use crate::host::memory;
 use crate::host::system::now_secs;
 use crate::host::system::{System, new_guid};
+use crate::ops::checkpoints::{at_checkpoint, is_temporary, refuse_use_of_checkpoint};
 use crate::ops::dataset_spec::DatasetSpec;
 use crate::ops::devices::keeps_keys;
 use crate::ops::devices::{redundancy, refuse_mixed};
@@ -235,6 +236,7 @@ impl Daemon {
         }
         self.refuse_impostor(name, candidate, import)?;
         refuse_other_host(superblock, import)?;
+        refuse_use_of_checkpoint(superblock, import)?;
         let access = if import.read_only {
             Access::ReadOnly
         } else {
@@ -250,7 +252,10 @@ impl Daemon {
         }
         let pool = match import.without_logs {
             true => open_without_logs(store, import, context)?,
-            false => Pool::open(store, Arc::new(System), import.read_only)?,
+            false => {
+                let at = at_checkpoint(import.checkpoint);
+                Pool::open_at(store, Arc::new(System), import.read_only, at)?
+            }
         };
         if !import.read_only {
             pool.claim(this_host())?;
@@ -274,7 +279,7 @@ impl Daemon {
         if import.accept {
             active.accept_all()?;
         }
-        self.set_remembered(active.pool.guid(), !import.temporary);
+        self.set_remembered(active.pool.guid(), !is_temporary(import));
         self.take_in(&active)?;
         self.events
             .add("pool_import", name, "the pool was imported");
@@ -288,7 +293,7 @@ impl Daemon {
             let failures = self.offer_datasets(&active, &entries, Caller::default());
             context.tell(failures);
         }
-        if !import.temporary {
+        if !is_temporary(import) {
             self.tell_of_ha(&active, context)?;
         }
         Ok(active.pool.name())
@@ -369,6 +374,7 @@ impl Daemon {
             // An older program imported it, and read its keys from where it said.
             accept: known.guid.is_none(),
             altroot: known.altroot.clone(),
+            checkpoint: CheckpointUse::Keep,
         };
         match known.guid {
             None => self.import_pools(&import, keys_until, context).map(|_| ()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::Access;
 use pool::DeviceState;
-use protocol::api::command;
+use protocol::api::{CheckpointUse, FailureKind, command};
 use store::CacheRange;
 
 use crate::failure::{Failure, Result};
@@ -63,6 +63,7 @@ impl Daemon {
             without_logs: false,
             accept: false,
             altroot: known.altroot,
+            checkpoint: CheckpointUse::Keep,
         };
         let imported = self.import_pools(&import, None, context);
         done?;
@@ -91,6 +92,14 @@ fn refuse_unready(active: &ActivePool) -> Result<()> {
             "{} is not online, and would keep the guid from before; repair '{name}' first",
             device.path
         )));
+    }
+    if pool.checkpoint_info().is_some() {
+        return Err(Failure::new(
+            FailureKind::Busy,
+            format!(
+                "'{name}' has a checkpoint; discard it first: strongroom pool checkpoint -d {name}"
+            ),
+        ));
     }
     if pool.superblock().name != name {
         return Err(Failure::usage(format!(

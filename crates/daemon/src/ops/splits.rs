@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pool::NewPool;
-use protocol::api::command;
+use protocol::api::{CheckpointUse, command};
 use protocol::device_name::DeviceName;
 
 use crate::failure::Result;
@@ -88,6 +88,7 @@ impl Daemon {
             without_logs: false,
             accept: false,
             altroot: split.altroot.clone(),
+            checkpoint: CheckpointUse::Keep,
         };
         self.import_pools(&import, None, context)?;
         match stays {

@@ -173,6 +173,9 @@ commands! {
         /// What stands before the mountpoints of its datasets; absolute.
         #[serde(default)]
         altroot: Option<PathBuf>,
+        /// What becomes of its checkpoint.
+        #[serde(default)]
+        checkpoint: super::CheckpointUse,
     }
     /// Let go of a pool.
     PoolExport {
@@ -242,6 +245,13 @@ commands! {
         stop: bool,
         /// Pause it instead.
         pause: bool,
+    }
+    /// Keep the state of a pool as it is now.
+    PoolCheckpoint {
+        /// The pool.
+        pool: String,
+        /// Discard the one that is kept instead.
+        discard: bool,
     }
     /// Begin, pause or stop reading everything.
     PoolScrub {

@@ -24,8 +24,8 @@ pub use inspection::{
     SuperblockRow,
 };
 pub use pools::{
-    CacheIo, DeviceIo, DeviceRow, EventRow, FeatureRow, HistoryRow, ImportablePool, Io,
-    PoolFeatures, PoolIo, PoolReport, RemovalRow, ScrubRow, TrimRow,
+    CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureRow, HistoryRow, ImportablePool,
+    Io, PoolFeatures, PoolIo, PoolReport, RemovalRow, ScrubRow, TrimRow,
 };
 pub use reply::Reply;
 pub use report::{
@@ -39,8 +39,8 @@ pub use serving::{
     ReservationRow, SessionRow,
 };
 pub use wanted::{
-    AccessTimes, Allowed, DeviceChange, DeviceGroup, InspectTarget, NewVolume, PoolDevices, Props,
-    ReceiveName, Rotation, SendWhat, WhoKind,
+    AccessTimes, Allowed, CheckpointUse, DeviceChange, DeviceGroup, InspectTarget, NewVolume,
+    PoolDevices, Props, ReceiveName, Rotation, SendWhat, WhoKind,
 };
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but

@@ -50,6 +50,9 @@ pub struct PoolReport {
     /// The trim that is under way, or the last one since the import.
     #[serde(default)]
     pub trim: Option<TrimRow>,
+    /// The checkpoint.
+    #[serde(default)]
+    pub checkpoint: Option<CheckpointRow>,
     /// What is damaged, by name where that is known.
     pub damage: Vec<String>,
     /// Datasets that would be mounted, and volumes that would be exported, if their keys were loaded.
@@ -193,6 +196,17 @@ pub struct RemovalRow {
     pub left: u64,
     /// Why it does not go on at the moment.
     pub waits: Option<String>,
+}
+
+/// An earlier state of a pool that is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CheckpointRow {
+    /// Its transaction group.
+    pub txg: u64,
+    /// When it was made, seconds since 1970.
+    pub created: u64,
+    /// Bytes that nothing else has any more.
+    pub bytes: u64,
 }
 
 /// How far the trim of a pool is, or how the last one ended.

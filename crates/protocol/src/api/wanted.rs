@@ -39,6 +39,19 @@ pub struct DeviceGroup {
     pub parity: usize,
 }
 
+/// What an import does with the checkpoint of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckpointUse {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// Goes back to it.
+    Rewind,
+    /// Discards it without reading it.
+    Discard,
+}
+
 /// A change to the devices of a pool. Devices of the pool are named by path or guid.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

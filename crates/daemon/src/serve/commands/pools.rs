@@ -1,6 +1,6 @@
 //! Pools and their devices.
 
-use protocol::api::{DeviceChange, Props, Reply};
+use protocol::api::{CheckpointUse, DeviceChange, Props, Reply};
 
 use super::done;
 use super::line::{Line, size};
@@ -41,6 +41,14 @@ root_only!(
         .flag("-m", it.without_logs)
         .flag("-N", it.no_mount)
         .flag("-t", it.temporary_name)
+        .flag(
+            "--rewind-to-checkpoint",
+            it.checkpoint == CheckpointUse::Rewind
+        )
+        .flag(
+            "--discard-checkpoint",
+            it.checkpoint == CheckpointUse::Discard
+        )
         .option("-o", it.read_only.then_some("readonly=on"))
         .option("-R", it.altroot.as_ref().map(|root| root.to_string_lossy()))
         .search(&it.search)
@@ -168,6 +176,17 @@ root_only!(
     |it, daemon, context| daemon
         .pool(&it.pool)?
         .scrub(it.stop, it.pause, context)
+        .map(done)
+);
+
+root_only!(
+    PoolCheckpoint,
+    |it| Line::new("pool checkpoint")
+        .flag("-d", it.discard)
+        .word(&it.pool),
+    |it, daemon, context| daemon
+        .pool(&it.pool)?
+        .checkpoint(it.discard, context)
         .map(done)
 );
 

@@ -1,8 +1,8 @@
 //! One request of each kind.
 
 use protocol::api::{
-    Allowed, Anchor, Borrowing, Command, DeviceChange, InspectTarget, MappingChange, NewVolume,
-    OwnerKind, PoolDevices, Props, ReceiveName, Rotation, SendWhat, WhoKind, command,
+    Allowed, Anchor, Borrowing, CheckpointUse, Command, DeviceChange, InspectTarget, MappingChange,
+    NewVolume, OwnerKind, PoolDevices, Props, ReceiveName, Rotation, SendWhat, WhoKind, command,
 };
 
 /// A key file that does not exist.
@@ -455,6 +455,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             without_logs: false,
             accept: false,
             altroot: None,
+            checkpoint: CheckpointUse::Keep,
         }),
         Command::PoolExport(command::PoolExport {
             pool: pool(),
@@ -488,6 +489,10 @@ pub(super) fn of_the_machine() -> Vec<Command> {
         }),
         Command::PoolSync(command::PoolSync {
             pools: vec![pool()],
+        }),
+        Command::PoolCheckpoint(command::PoolCheckpoint {
+            pool: pool(),
+            discard: false,
         }),
         Command::PoolTrim(command::PoolTrim {
             pool: pool(),

@@ -18,7 +18,7 @@ use devices::{
 pub(crate) use devices::{PoolReguid, PoolSplit};
 pub(crate) use inspect::Inspect;
 pub(crate) use properties::{PoolGet, PoolSet};
-pub(crate) use scans::{Activity, PoolEvents, PoolScrub, PoolTrim, PoolWait};
+pub(crate) use scans::{Activity, PoolCheckpoint, PoolEvents, PoolScrub, PoolTrim, PoolWait};
 
 /// Create, import, export and manage pools
 ///
@@ -46,6 +46,7 @@ pub(crate) enum Pool {
     Sync(PoolSync),
     Scrub(PoolScrub),
     Trim(PoolTrim),
+    Checkpoint(PoolCheckpoint),
     Wait(PoolWait),
     Add(PoolAdd),
     Attach(PoolAttach),
@@ -191,13 +192,19 @@ EXAMPLES
     strongroom pool import -d /mnt/rescue -t tank for-now
     strongroom pool import -d /mnt/rescue -o readonly=on tank
 
+  Look at the checkpoint of a pool, then go back to it:
+    strongroom pool export tank
+    strongroom pool import --rewind-to-checkpoint -o readonly=on tank
+    strongroom pool export tank
+    strongroom pool import --rewind-to-checkpoint tank
+
 JSON
   [{\"name\", \"guid\", \"state\", \"host\", \"host_id\", \"last_written\", \"active\",
     \"devices\": [...], \"missing\": [...]}, ...]
   for pools that can be imported; an array of names for pools that were imported.
 
 EXIT CODES
-  3 if there is no such pool; 4 if it is imported already; 5 if another host or daemon uses it; 9
+  3 if there is no such pool or checkpoint; 4 if it is imported already; 5 if another host or daemon uses it; 9
   if it is damaged; 10 if a newer version wrote it; 12 if required devices are missing, or a log
   device with synced writes is (see -m), or two devices were used apart from each other.")]
 pub(crate) struct PoolImport {
@@ -221,6 +228,12 @@ pub(crate) struct PoolImport {
     /// Import without missing log devices; the last synced writes on them are lost
     #[arg(short = 'm')]
     pub(crate) without_logs: bool,
+    /// Go back to the checkpoint: everything that changed after it is lost. With readonly=on only show it
+    #[arg(long, requires = "pool", conflicts_with_all = ["without_logs", "all"])]
+    pub(crate) rewind_to_checkpoint: bool,
+    /// Discard a checkpoint that is damaged, so that the pool can be imported
+    #[arg(long, requires = "pool", conflicts_with_all = ["without_logs", "all", "rewind_to_checkpoint"])]
+    pub(crate) discard_checkpoint: bool,
     /// Accept the key locations of the pool, now and later
     #[arg(long = "accept")]
     pub(crate) accept: bool,
@@ -345,6 +358,9 @@ pub(crate) enum PoolColumn {
     Free,
     #[value(name = "cap", alias = "capacity")]
     Capacity,
+    /// What only the checkpoint has
+    #[value(name = "ckpoint", alias = "checkpoint")]
+    Checkpoint,
     #[value(name = "expandsz", alias = "expandsize")]
     Expandable,
     #[value(alias = "dedupratio")]

@@ -1,4 +1,4 @@
-//! `pool scrub`, `pool trim`, `pool wait` and `pool events`.
+//! `pool scrub`, `pool checkpoint`, `pool trim`, `pool wait` and `pool events`.
 
 use std::path::PathBuf;
 
@@ -45,6 +45,43 @@ pub(crate) struct PoolScrub {
     /// The pools
     #[arg(value_name = "POOL", required = true)]
     pub(crate) pools: Vec<String>,
+}
+
+/// Keep the state of a whole pool, to go back to it
+///
+/// The checkpoint has everything in the pool as it is now: files, datasets, snapshots, properties and keys. The pool can
+/// have one. It takes no space at first. Space that is freed later is not free again until the checkpoint is
+/// discarded; `pool status` shows how much that is. To go back, export the pool and use `pool import
+/// --rewind-to-checkpoint`: everything that changed after the checkpoint is lost. Snapshots keep one dataset, and are
+/// the better choice for files.
+///
+/// While there is a checkpoint, some commands are refused: devices do not join, leave, grow or replace others, spares do
+/// not step in, and the keys of its datasets are not changed, rotated or shredded. Scrubs verify the checkpoint too.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Before a risky change of many datasets; when all went well, give the space back:
+    strongroom pool checkpoint tank
+    strongroom pool checkpoint -d tank
+
+  When it did not go well:
+    strongroom pool export tank
+    strongroom pool import --rewind-to-checkpoint tank
+
+EXIT CODES
+  3 if there is no such pool, or no checkpoint to discard; 4 if there is a checkpoint already; 1 if a
+  device lacks data or is being removed, or a dataset with synced data waits for its key; 11 if
+  there is no free space.")]
+pub(crate) struct PoolCheckpoint {
+    /// Discard the checkpoint. Its space is free when the command returns
+    #[arg(short)]
+    pub(crate) discard: bool,
+    /// Wait until it is discarded, which -d does anyway
+    #[arg(short, requires = "discard")]
+    pub(crate) wait: bool,
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: String,
 }
 
 /// Tell the devices of a pool which space is free
@@ -132,6 +169,8 @@ pub(crate) struct PoolWait {
 /// Work in the background of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Activity {
+    /// A checkpoint is discarded; never under way, because `pool checkpoint -d` returns at the end.
+    Discard,
     /// Destroyed datasets give their space back; yes if that is under way.
     Free,
     /// A group of devices is removed.

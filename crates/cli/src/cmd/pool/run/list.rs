@@ -66,6 +66,7 @@ fn head(column: PoolColumn) -> Column {
         PoolColumn::Allocated => Column::right("ALLOC"),
         PoolColumn::Free => Column::right("FREE"),
         PoolColumn::Capacity => Column::right("CAP"),
+        PoolColumn::Checkpoint => Column::right("CKPOINT"),
         PoolColumn::Expandable => Column::right("EXPANDSZ"),
         PoolColumn::Dedup => Column::right("DEDUP"),
         PoolColumn::Health => Column::left("HEALTH"),
@@ -93,6 +94,10 @@ fn cell(pool: &PoolReport, column: PoolColumn, exact: bool) -> String {
                 false => format!("{percent}%"),
             }
         }
+        PoolColumn::Checkpoint => match &pool.checkpoint {
+            Some(checkpoint) => size::show(checkpoint.bytes, exact),
+            None => "-".into(),
+        },
         PoolColumn::Expandable if pool.expandable == 0 && !exact => "-".into(),
         PoolColumn::Expandable => size::show(pool.expandable, exact),
         PoolColumn::Dedup => format!("{:.2}x", pool.dedupratio),

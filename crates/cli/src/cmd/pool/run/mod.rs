@@ -1,5 +1,6 @@
 //! Pools: making, importing, exporting, listing and destroying them.
 
+mod checkpoint;
 mod devices;
 mod events;
 pub(crate) mod inspect;
@@ -21,7 +22,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use protocol::api::{DeviceChange, DeviceGroup, HistoryRow, ImportablePool, PoolDevices, command};
+use protocol::api::{
+    CheckpointUse, DeviceChange, DeviceGroup, HistoryRow, ImportablePool, PoolDevices, command,
+};
 use protocol::property::{is_of_pools, of_pools};
 
 use crate::cmd::pool::args::{
@@ -44,6 +47,7 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
         Pool::Iostat(args) => iostat::run(args, session),
         Pool::Scrub(args) => scrub::run(args, session),
         Pool::Trim(args) => trim::run(args, session),
+        Pool::Checkpoint(args) => checkpoint::run(args, session),
         Pool::Wait(args) => wait::run(args, session),
         args @ (Pool::Add(_)
         | Pool::Attach(_)
@@ -184,6 +188,11 @@ fn import(args: PoolImport, session: &mut Session) -> Result {
         without_logs: args.without_logs,
         accept: args.accept,
         altroot: absolute(args.altroot)?,
+        checkpoint: match (args.rewind_to_checkpoint, args.discard_checkpoint) {
+            (true, _) => CheckpointUse::Rewind,
+            (_, true) => CheckpointUse::Discard,
+            _ => CheckpointUse::Keep,
+        },
     };
     call_quiet(session, command)
 }

@@ -12,7 +12,7 @@ use crate::session::{Session, answer, usage};
 use crate::show::json;
 
 /// Properties that are counted or fixed, in the order of `zpool get all`.
-const COUNTED: [&str; 10] = [
+const COUNTED: [&str; 11] = [
     "size",
     "capacity",
     "altroot",
@@ -22,6 +22,7 @@ const COUNTED: [&str; 10] = [
     "free",
     "allocated",
     "readonly",
+    "checkpoint",
     "expandsize",
 ];
 
@@ -70,6 +71,7 @@ fn full(name: &str) -> &str {
     match name {
         "alloc" => "allocated",
         "cap" => "capacity",
+        "ckpoint" => "checkpoint",
         "expandsz" => "expandsize",
         "dedup" => "dedupratio",
         name => name,
@@ -106,6 +108,10 @@ fn value(pool: &PoolReport, name: &str) -> Value {
         "free" => Value::Bytes(pool.free),
         "allocated" => Value::Bytes(pool.allocated),
         "readonly" => Value::Text(if pool.read_only { "on" } else { "off" }.into()),
+        "checkpoint" => {
+            let kept = pool.checkpoint.as_ref();
+            kept.map_or(Value::None, |kept| Value::Bytes(kept.bytes))
+        }
         "expandsize" => Value::Bytes(pool.expandable),
         _ => Value::None,
     }

@@ -111,6 +111,13 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
             let _ = writeln!(out, "{label}{}", text::in_a_cell(text));
         }
     }
+    if let Some(checkpoint) = &pool.checkpoint {
+        let (created, bytes) = (
+            time::second(checkpoint.created),
+            size::human(checkpoint.bytes),
+        );
+        let _ = writeln!(out, "checkpoint: created on {created}, consumes {bytes}");
+    }
     if pool.freeing {
         out += "remove: space of destroyed data is still being freed\n";
     }

@@ -130,6 +130,7 @@ fn is_under_way(activity: Activity, pool: &PoolReport) -> bool {
         pool.resilver.state == "running" || devices.any(|device| device.state == "RESILVERING")
     };
     match activity {
+        Activity::Discard => false,
         Activity::Free => pool.freeing,
         Activity::Remove => {
             let removal = pool.removal.as_ref();
@@ -156,7 +157,7 @@ fn left(activity: Activity, pool: &PoolReport, exact: bool) -> String {
     }
     let of = |row: &ScrubRow| row.total.saturating_sub(row.examined);
     let bytes = match activity {
-        Activity::Free | Activity::Trim => return "yes".into(),
+        Activity::Discard | Activity::Free | Activity::Trim => return "yes".into(),
         Activity::Remove => pool.removal.as_ref().map_or(0, |removal| removal.left),
         Activity::Replace | Activity::Resilver => of(&pool.resilver),
         Activity::Scrub => of(&pool.scrub),
@@ -169,6 +170,7 @@ fn left(activity: Activity, pool: &PoolReport, exact: bool) -> String {
 
 fn name(activity: Activity) -> &'static str {
     match activity {
+        Activity::Discard => "discard",
         Activity::Free => "free",
         Activity::Remove => "remove",
         Activity::Replace => "replace",

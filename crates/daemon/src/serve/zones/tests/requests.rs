@@ -235,6 +235,7 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"pool-reguid": {"pool": "tank", "load_keys": false}}),
         json!({"pool-sync": {"pools": []}}),
         json!({"pool-scrub": {"pool": "tank", "stop": false}}),
+        json!({"pool-checkpoint": {"pool": "tank", "discard": true}}),
         json!({"pool-trim": {"pool": "tank", "device": null, "stop": false, "pause": false}}),
         json!({"pool-features": {"pools": []}}),
         json!({"pool-events": {"after": 0, "clear": true}}),

@@ -152,6 +152,7 @@ fn pool() -> PoolReport {
         allocated: 1 << 30,
         free: 3 << 30,
         expandable: 0,
+        checkpoint: None,
         dedupratio: 1.0,
         freeing: false,
         read_only: false,

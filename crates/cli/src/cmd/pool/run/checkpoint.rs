@@ -1,0 +1,16 @@
+//! `pool checkpoint`.
+
+use protocol::api::command;
+
+use crate::cmd::pool::args::PoolCheckpoint;
+use crate::outcome::{Result, call_quiet};
+use crate::session::Session;
+
+pub(super) fn run(args: PoolCheckpoint, session: &mut Session) -> Result {
+    let command = command::PoolCheckpoint {
+        pool: args.pool,
+        discard: args.discard,
+    };
+    // The space is free when the daemon answers: there is nothing more to wait for.
+    call_quiet(session, command)
+}
