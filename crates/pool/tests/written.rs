@@ -1,12 +1,17 @@
-//! How much is new since an earlier state: counters and deadlists say the same as the births in the trees.
+//! How much is new since an earlier state, and how much there is before compression: counters and deadlists say the same
+//! as the trees.
 
 mod common;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use block::fault::FaultClock;
 use common::model::*;
 use common::streams::*;
 use common::*;
 use pool::ArrayKind::Data;
+use pool::{Listed, Pool};
 
 /// In histories with clones, promotions, rollbacks and frees.
 #[test]
@@ -104,4 +109,85 @@ fn what_is_not_earlier_is_no_answer() {
             .unwrap(),
         Some(0)
     );
+}
+
+/// Bytes before compression of the records of a dataset and its snapshots that its origin does not have.
+fn distinct(pool: &Pool, head: &Listed, snapshots: &[&Listed]) -> u64 {
+    let mut records = HashMap::new();
+    let mut visit = |entry: &pool::Entry, found: bool| {
+        for (array, root) in entry.roots.iter().enumerate() {
+            pool.each_record(root, &mut |slot, ptr| {
+                let key = (array, slot, format!("{ptr:?}"));
+                match found {
+                    true => drop(records.insert(key, u64::from(ptr.identity.logical_size()))),
+                    false => drop(records.remove(&key)),
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        }
+    };
+    visit(&head.entry, true);
+    snapshots
+        .iter()
+        .for_each(|snapshot| visit(&snapshot.entry, true));
+    if head.entry.origin != 0 {
+        visit(&pool.entry(head.entry.origin).unwrap(), false);
+    }
+    records.values().sum()
+}
+
+/// In histories with clones, promotions, rollbacks and destroyed snapshots.
+#[test]
+fn bytes_before_compression_are_those_of_all_records() {
+    let mut with_snapshots = 0;
+    for seed in seeds(30, 3) {
+        let devices = fault_devices(2, &FaultClock::new());
+        let mut workload = Workload::new(create_on(&devices), seed);
+        for _ in 0..5 {
+            workload.run(60);
+            let pool = &workload.pool;
+            let all = pool.list(pool.top().unwrap().id).unwrap();
+            let (snapshots, heads): (Vec<_>, Vec<_>) =
+                all.iter().partition(|listed| listed.entry.is_snapshot());
+            let own: Vec<(&str, u64)> = heads
+                .iter()
+                .map(|head| {
+                    let parent = |listed: &&&Listed| listed.entry.parent == head.entry.id;
+                    let of_head: Vec<_> = snapshots.iter().filter(parent).copied().collect();
+                    with_snapshots += usize::from(of_head.len() > 1);
+                    (head.name.as_str(), distinct(pool, head, &of_head))
+                })
+                .collect();
+            for head in &heads {
+                let is_in =
+                    |name: &str| name == head.name || name.starts_with(&format!("{}/", head.name));
+                let below = own.iter().filter(|(name, _)| is_in(name));
+                let sum: u64 = below.map(|(_, bytes)| bytes).sum();
+                let counted = pool.logical_used(head.entry.id).unwrap();
+                assert_eq!(counted, Some(sum), "{seed} {}", head.name);
+            }
+            assert_clean(pool);
+        }
+    }
+    assert!(with_snapshots > 10, "{with_snapshots}");
+}
+
+#[test]
+fn a_snapshot_counts_what_only_it_has() {
+    let pool = with_history();
+    let id = pool.find("tank/a").unwrap().id;
+    let all = || pool.logical_used(id).unwrap().unwrap();
+    snapshot(&pool, "tank/a@five");
+    let before = all();
+    fill(&pool, "tank/a", Data, &[(3, 3), (4, 4)]);
+    let only = pool.find("tank/a@five").unwrap().id;
+    let only = pool.logical_used(only).unwrap().unwrap();
+    assert!(all() > before);
+    let with = all();
+    pool.destroy_dataset("tank/a@five", false, &origin())
+        .unwrap();
+    assert_eq!(all(), with - only);
+    settle(&pool);
+    assert_clean(&pool);
 }

@@ -282,6 +282,13 @@ fn describe(finding: &Finding) -> String {
             "the deadlist of {name} does not have {missing} freed records or nodes, and has {surplus} that are \
              not freed"
         ),
+        Finding::Logical {
+            name,
+            listed,
+            found,
+        } => format!(
+            "the deadlist of {name} counts {listed} bytes before compression, and has {found}"
+        ),
         Finding::Shared {
             segment,
             offset,

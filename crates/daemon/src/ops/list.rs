@@ -395,6 +395,10 @@ fn computed(active: &ActivePool, listed: &Listed, name: &str) -> Result<Value> {
         "filesystem_count" | "snapshot_count" if is_snapshot => Value::None,
         "filesystem_count" => Value::Number(active.pool.counts(entry.id)?.datasets),
         "snapshot_count" => Value::Number(active.pool.counts(entry.id)?.snapshots),
+        "logicalused" => match active.pool.logical_used(entry.id)? {
+            Some(bytes) => Value::Bytes(bytes),
+            None => Value::None,
+        },
         "logicalreferenced" => Value::Bytes(entry.logical),
         "written" => Value::Bytes(listed.written),
         "userrefs" if !is_snapshot => Value::None,

@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use zerocopy::IntoBytes;
 
 use crate::engine::dataset::{OpenDataset, Part};
-use crate::engine::deadlist::{self, DeadEntry};
+use crate::engine::deadlist::{self, Dead};
 use crate::engine::placed::Placed;
 use crate::engine::table::DatasetTable;
 use crate::engine::{async_free, history};
@@ -268,7 +268,7 @@ pub(crate) struct Delta {
     referenced: i64,
     used: i64,
     logical: i64,
-    pub(crate) dead: Vec<DeadEntry>,
+    pub(crate) dead: Vec<Dead>,
 }
 
 impl Delta {
@@ -314,7 +314,7 @@ impl Target for DatasetTarget<'_> {
             self.delta.used -= bytes;
             self.commit.free(&ptr.place);
         } else {
-            self.delta.dead.push(DeadEntry::new(ptr));
+            self.delta.dead.push(Dead::new(ptr));
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::codec::Writer;
 use crate::format::extent::Class;
+use crate::format::features::FEATURE_LOGICAL_SUMS;
 use crate::format::pointer::{Addr, Place, RecordPtr, SLOT_LIMIT};
 use crate::storage::array::{Overlay, walk};
 use crate::storage::reader::PoolReader;
@@ -62,6 +63,22 @@ impl DeadEntry {
     }
 }
 
+/// What dies in a commit.
+pub(crate) struct Dead {
+    entry: DeadEntry,
+    /// Bytes before compression.
+    logical: u32,
+}
+
+impl Dead {
+    pub(crate) fn new(ptr: &RecordPtr) -> Dead {
+        Dead {
+            entry: DeadEntry::new(ptr),
+            logical: ptr.identity.logical_size(),
+        }
+    }
+}
+
 /// Dead records with the same oldest snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -71,7 +88,12 @@ pub(crate) struct Sublist {
     chunks: U64,
     /// The array of chunks.
     pub(crate) root: RecordPtr,
+    /// One more than the bytes before compression of all its records; 0 if they are not known, because a program that does
+    /// not count them has written the sublist.
+    logical: U64,
 }
+
+const _: () = assert!(size_of::<Sublist>() == 160);
 
 impl Sublist {
     const EMPTY: Sublist = Sublist {
@@ -79,6 +101,7 @@ impl Sublist {
         bytes: U64::ZERO,
         chunks: U64::ZERO,
         root: RecordPtr::EMPTY,
+        logical: U64::new(1),
     };
 
     /// The bytes on disk of all its records.
@@ -86,11 +109,26 @@ impl Sublist {
         self.bytes.get()
     }
 
+    /// The bytes before compression of all its records, if they were counted.
+    pub(crate) fn logical(&self) -> Option<u64> {
+        self.logical.get().checked_sub(1)
+    }
+
+    fn add_logical(&mut self, more: Option<u64>) {
+        let sum = self.logical().zip(more);
+        self.logical = sum.map_or(0, |(own, more)| own + more + 1).into();
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Result<Sublist> {
         let (sublist, _) = Sublist::read_from_prefix(bytes)
             .map_err(|_| Error::inconsistent("deadlist", "a sublist is cut short"))?;
         // Numbers that do not overflow when others are added.
-        let numbers = [sublist.count, sublist.bytes, sublist.chunks];
+        let numbers = [
+            sublist.count,
+            sublist.bytes,
+            sublist.chunks,
+            sublist.logical,
+        ];
         if numbers.iter().any(|n| n.get() >= SLOT_LIMIT / 2) {
             return Err(Error::inconsistent(
                 "deadlist",
@@ -132,7 +170,7 @@ pub(crate) fn append(
     commit: &TxgWriter<'_>,
     state: &mut DatasetTable,
     id: u64,
-    dead: &[DeadEntry],
+    dead: &[Dead],
 ) -> Result<()> {
     if dead.is_empty() {
         return Ok(());
@@ -140,24 +178,28 @@ pub(crate) fn append(
     let entry = state.entry(id)?;
     let mut snapshots = state.line(entry);
     snapshots.reverse();
-    let mut by_snapshot: BTreeMap<u64, Vec<DeadEntry>> = BTreeMap::new();
-    for dead in dead {
-        let older = snapshots.partition_point(|s| s.created_txg < dead.birth.get());
+    let mut by_snapshot: BTreeMap<u64, (Vec<DeadEntry>, u64)> = BTreeMap::new();
+    for Dead { entry, logical } in dead {
+        let older = snapshots.partition_point(|s| s.created_txg < entry.birth.get());
         let oldest = snapshots.get(older).ok_or_else(|| {
             Error::inconsistent("deadlist", "a record is kept for a snapshot that is gone")
         })?;
-        by_snapshot.entry(oldest.id).or_default().push(*dead);
+        let (listed, sum) = by_snapshot.entry(oldest.id).or_default();
+        listed.push(*entry);
+        *sum += u64::from(*logical);
     }
     let mut root = entry.deadlist;
-    for (snapshot, dead) in by_snapshot {
+    for (snapshot, (dead, logical)) in by_snapshot {
         let sublist = sublist(&commit.core.disk, &root, snapshot)?;
-        let sublist = extend(commit, sublist, &dead)?;
+        let mut sublist = extend(commit, sublist, &dead)?;
+        sublist.add_logical(Some(logical));
         root = put(commit, &root, snapshot, Some(&sublist))?;
     }
     let entry = state.edit(id)?;
     entry.deadlist = root;
-    let bytes = dead.iter().map(DeadEntry::bytes).sum();
+    let bytes = dead.iter().map(|dead| dead.entry.bytes()).sum();
     entry.dead_bytes = entry.dead_bytes.saturating_add(bytes);
+    state.root.features_optional |= U64::new(FEATURE_LOGICAL_SUMS);
     Ok(())
 }
 
@@ -259,6 +301,7 @@ pub(crate) fn merge(
     own.count += more.count;
     own.bytes += more.bytes;
     own.chunks += more.chunks;
+    own.add_logical(more.logical());
     put(commit, root, snapshot, Some(&own))
 }
 
@@ -319,4 +362,28 @@ pub(crate) fn dissolve(commit: &TxgWriter<'_>, root: &RecordPtr) -> Result<Vec<(
         Ok(())
     })?;
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_known_if_all_of_it_was_counted() {
+        let mut sublist = Sublist::EMPTY;
+        sublist.add_logical(Some(5));
+        let read = Sublist::decode(sublist.as_bytes()).unwrap();
+        assert_eq!(read.logical(), Some(5));
+        // As it was before sums were kept, in its unit.
+        let mut older = sublist.as_bytes()[..152].to_vec();
+        older.resize(store::UNIT as usize, 0);
+        let mut older = Sublist::decode(&older).unwrap();
+        assert_eq!(older.logical(), None);
+        older.add_logical(Some(1));
+        assert_eq!(older.logical(), None);
+        sublist.add_logical(older.logical());
+        assert_eq!(sublist.logical(), None);
+        sublist.logical = u64::MAX.into();
+        assert!(Sublist::decode(sublist.as_bytes()).is_err());
+    }
 }

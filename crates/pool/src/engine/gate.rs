@@ -14,6 +14,7 @@ use crate::engine::closing::Closing;
 use crate::engine::context::Context;
 use crate::engine::counts::CountsBefore;
 use crate::engine::dataset::{OpenDataset, Part};
+use crate::engine::dead_logical::DeadLogical;
 use crate::engine::log::Claims;
 use crate::engine::removal::Removal;
 use crate::engine::reservation::Slacks;
@@ -37,6 +38,8 @@ pub(crate) struct Engine {
     pub(crate) commits: Histogram,
     /// The unused part of reservations, and the transaction group in which it was computed.
     pub(crate) slacks: Mutex<Option<(u64, Arc<Slacks>)>>,
+    /// Bytes before compression in deadlists.
+    pub(crate) dead_logical: DeadLogical,
     /// The running removal of a group.
     pub(crate) removal: Mutex<Removal>,
     /// The trim of the pool.
@@ -76,6 +79,7 @@ impl Engine {
             commit_done: Condvar::new(),
             commits: Histogram::default(),
             slacks: Mutex::default(),
+            dead_logical: DeadLogical::default(),
             removal: Mutex::new(Removal::new(space.nothing())),
             trim: Mutex::default(),
             remap_reserved: Mutex::new(space.nothing()),

@@ -81,6 +81,10 @@ pub(crate) const FEATURE_CACHES: u64 = 1;
 /// of the optional ones.
 pub(crate) const FEATURE_HOST_IDS: u64 = 2;
 
+/// The lists of what snapshots alone keep may have sums of bytes before compression. A program that does not know of them
+/// writes sums that are not known: this is a bit of the optional ones.
+pub(crate) const FEATURE_LOGICAL_SUMS: u64 = 1 << 29;
+
 /// Something that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {

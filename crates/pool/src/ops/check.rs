@@ -60,6 +60,15 @@ pub enum Finding {
         /// The records and nodes in it that are not dead.
         surplus: u64,
     },
+    /// A deadlist has a wrong sum of bytes before compression.
+    Logical {
+        /// The dataset or snapshot with the deadlist.
+        name: String,
+        /// The sum in it.
+        listed: u64,
+        /// The bytes of what died.
+        found: u64,
+    },
     /// The dedup table lacks a shared record, or has a wrong number of pointers to it.
     Shared {
         /// Where.
@@ -355,6 +364,7 @@ impl Check<'_> {
         deadlist::each_dead(disk, &entry.deadlist, &mut |snapshot, dead| {
             *listed.entry((snapshot, dead)).or_default() += 1;
         })?;
+        let mut logical: HashMap<u64, u64> = HashMap::new();
         let oldest = |birth| {
             let mut line = line.iter().rev();
             let oldest = line.find(|snapshot| snapshot.created_txg >= birth);
@@ -365,6 +375,7 @@ impl Check<'_> {
             let roots = [before, entry].map(|entry: &Entry| entry.roots[array as usize]);
             walk::gone(disk, &roots[0], &roots[1], &mut |ptr| {
                 let key = (oldest(ptr.place.birth()), DeadEntry::new(ptr));
+                *logical.entry(key.0).or_default() += u64::from(ptr.identity.logical_size());
                 *listed.entry(key).or_default() -= 1;
                 Ok(())
             })?;
@@ -384,6 +395,16 @@ impl Check<'_> {
                 missing,
                 surplus,
             });
+        }
+        for (snapshot, sublist) in deadlist::sublists(disk, &entry.deadlist)? {
+            let found = logical.get(&snapshot).copied().unwrap_or(0);
+            if let Some(listed) = sublist.logical().filter(|listed| *listed != found) {
+                self.report.find(Finding::Logical {
+                    name: name.into(),
+                    listed,
+                    found,
+                });
+            }
         }
         Ok(())
     }
