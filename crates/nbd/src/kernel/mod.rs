@@ -8,7 +8,7 @@ mod netlink;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::Builder;
 
@@ -41,7 +41,7 @@ impl KernelDevice {
     pub fn parse(path: &str) -> Option<KernelDevice> {
         let number = path.strip_prefix("/dev/nbd")?;
         let parsed = KernelDevice(number.parse().ok()?);
-        (parsed.path() == PathBuf::from(path)).then_some(parsed)
+        (parsed.path() == Path::new(path)).then_some(parsed)
     }
 
     /// `/dev/nbdN`.
