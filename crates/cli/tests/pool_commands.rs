@@ -427,6 +427,35 @@ fn on_disk(file: &std::path::Path) -> u64 {
 }
 
 #[test]
+fn a_pattern_is_written_to_free_space() {
+    let place = Place::new();
+    let file = place.pool("tank");
+    place.fails("pool initialize nowhere", NOT_FOUND);
+    place.fails("pool initialize -s tank", NOT_FOUND);
+    place.fails("pool initialize -c tank", NOT_FOUND);
+    place.fails("pool initialize tank /dev/nothing", NOT_FOUND);
+    assert_eq!(place.run(&words("pool initialize -c -s tank")).code, USAGE);
+    place.ok("pool set autotrim=off tank");
+    place.ok("pool initialize -w tank");
+    has(&place.ok("pool status tank"), "init: written ");
+    place.ok("pool wait -t initialize,trim tank");
+    has(&place.ok("pool history tank"), "pool initialize tank");
+    let pattern = 0xdead_beef_dead_beee_u64.to_le_bytes().repeat(512);
+    let bytes = fs::read(&file).unwrap();
+    let full = bytes.chunks(4096).filter(|unit| *unit == pattern).count();
+    assert!(full > (48 << 20) / 4096, "{full} units");
+    place.ok("create tank/a");
+    place.ok("pool scrub -w tank");
+    has(
+        &place.ok("inspect --check tank"),
+        "belongs to exactly one thing",
+    );
+    place.ok(&format!("pool initialize -w tank {}", file.display()));
+    let status = place.ok("pool status tank");
+    has(&status, &format!(" of {} on ", file.display()));
+}
+
+#[test]
 fn free_space_goes_back_to_the_devices() {
     let place = Place::new();
     let file = place.pool("tank");

@@ -97,7 +97,7 @@ pub use ops::receive::{
 };
 pub use ops::send::{OpenRecords, SendOf, Sending};
 pub use ops::split::NewPool;
-pub use ops::trim::TrimStatus;
+pub use ops::sweep::{Sweep, SweepStatus};
 pub use storage::cache_device::SecondaryCache;
 pub use storage::space::{Reservation, ReserveFor, TurnToFree};
 pub use storage::writer::txg::TxgWriter;

@@ -11,7 +11,7 @@ use block::fault::{FaultClock, FaultDevice, Journal, Survival};
 use common::model::*;
 use common::streams::*;
 use common::*;
-use pool::{ArrayKind, DeviceState, ReceiveInto};
+use pool::{ArrayKind, DeviceState, ReceiveInto, Sweep};
 
 /// The model at each durable moment, with the number of the first event after it.
 struct Timeline {
@@ -377,7 +377,7 @@ fn of_a_group_at_every_write() {
 }
 
 #[test]
-fn while_free_space_is_trimmed() {
+fn while_free_space_is_trimmed_and_initialized() {
     for seed in seeds(90, 2) {
         let clock = FaultClock::new();
         let devices = fault_devices(1, &clock);
@@ -391,8 +391,10 @@ fn while_free_space_is_trimmed() {
             if workload.step() {
                 durable.push((clock.now(), normal(workload.model.clone())));
             }
-            workload.trim_start(None);
-            workload.trim_step(1 << 20).unwrap();
+            for what in [Sweep::Trim, Sweep::Initialize] {
+                workload.sweep_start(what, None);
+                workload.sweep_step(what, 1 << 20).unwrap();
+            }
         }
         let timeline = Timeline::of(&devices, durable, &clock);
         for (cut, survival) in timeline.some_cuts(seed, 60) {

@@ -12,6 +12,9 @@ use crate::member::{Failed, Member};
 use crate::parity::part_of;
 use crate::{Error, MemberState, Parts, Result, SegmentId, UNIT};
 
+/// A pattern is written in pieces of so many bytes.
+const FILL: usize = 1 << 20;
+
 impl Store {
     /// Fills `buf` from a place in a segment, on whichever member can read it.
     ///
@@ -208,6 +211,47 @@ impl Store {
         offset: u32,
         len: u32,
     ) -> Result<()> {
+        // A device that cannot discard is not a bad one.
+        self.on_parts(only, segment, (offset, len), |member, at, len| {
+            member.discard(at, len)
+        })
+    }
+
+    /// Writes a pattern over and over to a range in which nothing is, on the devices of the group that are in use, or on
+    /// one of them. It need not be durable, and a device that fails to write it is not a bad one.
+    ///
+    /// # Errors
+    /// As [`Store::discard`].
+    pub fn fill_on(
+        &self,
+        only: Option<u64>,
+        segment: SegmentId,
+        range: (u32, u32),
+        pattern: [u8; 8],
+    ) -> Result<()> {
+        let bytes = pattern.repeat(FILL / pattern.len());
+        self.on_parts(only, segment, range, |member, at, len| {
+            if member.is_stalled() {
+                return Ok(());
+            }
+            let mut done = 0;
+            while done < len {
+                let piece = (len - done).min(FILL as u64);
+                member.write(at + done, &[IoSlice::new(&bytes[..piece as usize])])?;
+                done += piece;
+            }
+            Ok(())
+        })
+    }
+
+    /// Does something to the part of a range, in bytes, that each device in use has of it, or one of them.
+    fn on_parts(
+        &self,
+        only: Option<u64>,
+        segment: SegmentId,
+        (offset, len): (u32, u32),
+        act: impl Fn(&Member, u64, u64) -> Result<()>,
+    ) -> Result<()> {
         let layout = self.groups.now();
         let group = layout.group(segment.group());
         group.check_range(segment, offset, len.into())?;
@@ -217,7 +261,6 @@ impl Store {
         let is_wanted = |member: &Member| only.is_none_or(|guid| guid == member.guid());
         let active = group.members.iter().filter(|member| member.is_active());
         let members = active.filter(|member| is_wanted(member));
-        // A device that cannot discard is not a bad one.
         members
             .map(|member| {
                 let row = |unit: u64| {
@@ -225,7 +268,7 @@ impl Store {
                         .div_ceil(columns)
                 };
                 let (first, last) = (row(from), row(to));
-                member.discard(member.row(first), (last - first) * u64::from(UNIT))
+                act(member, member.row(first), (last - first) * u64::from(UNIT))
             })
             .fold(Ok(()), Result::and)
     }

@@ -85,6 +85,7 @@ fn report(name: &str, known: &KnownPool) -> PoolReport {
         removal: None,
         trim: None,
         checkpoint: None,
+        initialize: None,
         damage: Vec::new(),
         waiting: Vec::new(),
     }

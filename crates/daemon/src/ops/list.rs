@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use cipher::Suite;
-use pool::{DeviceInfo, Expandable, Listed, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus};
+use pool::{
+    DeviceInfo, Expandable, Listed, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus, Sweep,
+};
 use protocol::api::{
     DatasetRow, HistoryRow, KeyRow, MountRow, PoolFeatures, PoolReport, PropertyRow, RemovalRow,
     ScrubRow, Source, Value, command,
@@ -518,7 +520,8 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
             .map(|root| root.display().to_string()),
         resilver: scan_row(&resilver.progress, resilver.waits),
         removal: pool.removal_status().map(removal_row),
-        trim: active.trim_row(),
+        trim: active.sweep_row(Sweep::Trim),
+        initialize: active.sweep_row(Sweep::Initialize),
         checkpoint: active.checkpoint_row(),
         damage,
         waiting: Vec::new(),

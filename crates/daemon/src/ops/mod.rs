@@ -3,6 +3,7 @@
 mod absent;
 pub(crate) mod anchor;
 pub mod anchor_line;
+pub(crate) mod background;
 mod bookmarks;
 pub(crate) mod caches;
 pub(crate) mod checkpoints;
@@ -46,8 +47,8 @@ pub(crate) mod shred;
 pub(crate) mod snapshot_schedules;
 pub(crate) mod snapshots;
 pub(crate) mod splits;
+pub(crate) mod sweeps;
 pub(crate) mod transfer;
-pub(crate) mod trims;
 pub(crate) mod userspace;
 pub(crate) mod volumes;
 pub(crate) mod zones;

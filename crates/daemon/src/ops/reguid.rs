@@ -1,6 +1,6 @@
 //! `pool reguid`: a pool gets another guid, on all of its devices.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::Access;
@@ -71,7 +71,7 @@ impl Daemon {
         imported.map(drop)
     }
 
-    fn renumber_cache(&self, path: &PathBuf, (old, new): (u64, u64), guid: u64) -> Result<()> {
+    fn renumber_cache(&self, path: &Path, (old, new): (u64, u64), guid: u64) -> Result<()> {
         let user = "a command that gives its pool another guid";
         let device = self.open_device(path, Access::Exclusive, user)?;
         Ok(CacheRange::renumber(&device, (old, new), guid)?)

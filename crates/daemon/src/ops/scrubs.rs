@@ -1,9 +1,9 @@
 //! Scrubs: by a command, by a schedule, and what is said of one that is late.
 
 use pool::{Origin, Pool, ScrubPhase};
-use protocol::api::FailureKind;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::ops::background::Work;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::schedule::DAY;
@@ -11,30 +11,20 @@ use crate::state::schedule::DAY;
 /// Without a schedule, this is too long ago.
 const LATE_WITHOUT: u64 = 90 * DAY;
 
+const SCRUB: Work = Work {
+    noun: "scrub",
+    end: "pool scrub -s",
+    ended: "stopped",
+};
+
 impl ActivePool {
     /// Starts a scrub, or stops or pauses the one that runs.
     pub(crate) fn scrub(&self, stop: bool, pause: bool, context: &Context<'_>) -> Result<()> {
         let pool = &self.pool;
         let _admin = self.lock()?;
         let name = pool.name();
-        let none = |what: &str| {
-            let text = format!("there is no scrub of '{name}' that could be {what}");
-            Failure::new(FailureKind::NotFound, text)
-        };
         let phase = pool.scrub_status().phase;
-        match phase {
-            ScrubPhase::Running | ScrubPhase::Paused if stop => {}
-            ScrubPhase::Running if pause => {}
-            _ if stop => return Err(none("stopped")),
-            _ if pause => return Err(none("paused")),
-            ScrubPhase::Running => {
-                let text = format!(
-                    "a scrub of '{name}' runs already; to stop it: strongroom pool scrub -s {name}"
-                );
-                return Err(Failure::new(FailureKind::Busy, text));
-            }
-            _ => {}
-        }
+        SCRUB.check(phase, (stop, pause), &name)?;
         pool.record(&context.origin())?;
         if stop {
             pool.scrub_stop()?;
@@ -114,6 +104,7 @@ mod tests {
 
     use block::FileDevice;
     use pool::{DatasetKind, Env, NewDataset};
+    use protocol::api::FailureKind;
     use store::{CreateOptions, Store};
 
     use super::*;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use dataset::Dataset;
+use pool::Sweep;
 
 use crate::host::wakeup::Wakeup;
 use crate::state::active_pool::ActivePool;
@@ -91,7 +92,8 @@ impl ActivePool {
             pool.resilver_step(SCRUB_STEP),
             pool.removal_step(SCRUB_STEP),
             pool.scrub_step(SCRUB_STEP),
-            pool.trim_step(TRIM_STEP),
+            pool.sweep_step(Sweep::Trim, TRIM_STEP),
+            pool.sweep_step(Sweep::Initialize, SCRUB_STEP),
         ];
         let mut outcome = Ok(());
         for job in jobs {

@@ -18,8 +18,8 @@ use crate::engine::dead_logical::DeadLogical;
 use crate::engine::log::Claims;
 use crate::engine::removal::Removal;
 use crate::engine::reservation::Slacks;
+use crate::engine::sweep::Sweeps;
 use crate::engine::table::DatasetTable;
-use crate::engine::trim::TrimStatus;
 use crate::engine::{async_free, deadlist, keyarea, membership, quota};
 use crate::error::{Error, Result};
 use crate::storage::core::Core;
@@ -42,8 +42,8 @@ pub(crate) struct Engine {
     pub(crate) dead_logical: DeadLogical,
     /// The running removal of a group.
     pub(crate) removal: Mutex<Removal>,
-    /// The trim of the pool.
-    pub(crate) trim: Mutex<TrimStatus>,
+    /// The work on the free space of the pool.
+    pub(crate) sweeps: Sweeps,
     /// Reserved for rewriting the remap table.
     remap_reserved: Mutex<Reservation>,
     pub(crate) freeing: Turn,
@@ -81,7 +81,7 @@ impl Engine {
             slacks: Mutex::default(),
             dead_logical: DeadLogical::default(),
             removal: Mutex::new(Removal::new(space.nothing())),
-            trim: Mutex::default(),
+            sweeps: Sweeps::default(),
             remap_reserved: Mutex::new(space.nothing()),
             freeing: Turn::default(),
             waiting: Mutex::default(),

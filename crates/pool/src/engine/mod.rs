@@ -26,5 +26,5 @@ pub(crate) mod reseal;
 pub(crate) mod reservation;
 pub(crate) mod stored;
 pub(crate) mod suspension;
+pub(crate) mod sweep;
 pub(crate) mod table;
-pub(crate) mod trim;

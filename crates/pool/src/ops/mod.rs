@@ -26,6 +26,6 @@ pub(crate) mod scrub;
 pub(crate) mod send;
 pub(crate) mod snapshot;
 pub(crate) mod split;
-pub(crate) mod trim;
+pub(crate) mod sweep;
 pub(crate) mod volume;
 pub(crate) mod written;

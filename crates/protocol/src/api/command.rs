@@ -235,10 +235,12 @@ commands! {
         /// Their names.
         pools: Vec<String>,
     }
-    /// Begin, pause or end telling the devices which space is free.
-    PoolTrim {
+    /// Begin, pause or end work on the free space of a pool.
+    PoolSweep {
         /// The pool.
         pool: String,
+        /// Which.
+        what: super::Sweep,
         /// One device only.
         device: Option<String>,
         /// End it instead.

@@ -25,7 +25,7 @@ pub use inspection::{
 };
 pub use pools::{
     CacheIo, CheckpointRow, DeviceIo, DeviceRow, EventRow, FeatureRow, HistoryRow, ImportablePool,
-    Io, PoolFeatures, PoolIo, PoolReport, RemovalRow, ScrubRow, TrimRow,
+    Io, PoolFeatures, PoolIo, PoolReport, RemovalRow, ScrubRow, SweepRow,
 };
 pub use reply::Reply;
 pub use report::{
@@ -40,7 +40,7 @@ pub use serving::{
 };
 pub use wanted::{
     AccessTimes, Allowed, CheckpointUse, DeviceChange, DeviceGroup, InspectTarget, NewVolume,
-    PoolDevices, Props, ReceiveName, Rotation, SendWhat, WhoKind,
+    PoolDevices, Props, ReceiveName, Rotation, SendWhat, Sweep, WhoKind,
 };
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but

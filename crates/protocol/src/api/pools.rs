@@ -49,7 +49,10 @@ pub struct PoolReport {
     pub removal: Option<RemovalRow>,
     /// The trim that is under way, or the last one since the import.
     #[serde(default)]
-    pub trim: Option<TrimRow>,
+    pub trim: Option<SweepRow>,
+    /// The initialization that is under way, or the last one since the import.
+    #[serde(default)]
+    pub initialize: Option<SweepRow>,
     /// The checkpoint.
     #[serde(default)]
     pub checkpoint: Option<CheckpointRow>,
@@ -209,9 +212,9 @@ pub struct CheckpointRow {
     pub bytes: u64,
 }
 
-/// How far the trim of a pool is, or how the last one ended.
+/// How far work on the free space of a pool is, or how the last one ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TrimRow {
+pub struct SweepRow {
     /// `running`, `finished`, `paused` or `stopped`.
     pub state: String,
     /// Seconds since 1970.
@@ -222,13 +225,13 @@ pub struct TrimRow {
     pub examined: u64,
     /// Segments there were when it began.
     pub total: u64,
-    /// Bytes of free space that the devices were told of, parity included.
-    pub trimmed: u64,
+    /// Bytes of free space that it was done to, parity included.
+    pub bytes: u64,
     /// Calls that failed.
     pub errors: u64,
     /// Why the last of them failed.
     pub error: Option<String>,
-    /// The only device that is trimmed; all if there is none.
+    /// The only device that it is done to; all if there is none.
     pub device: Option<String>,
 }
 

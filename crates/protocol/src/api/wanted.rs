@@ -167,6 +167,16 @@ pub enum AccessTimes {
     Always,
 }
 
+/// Work on the free space of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sweep {
+    /// Tell the devices that it is free.
+    Trim,
+    /// Write a pattern to it.
+    Initialize,
+}
+
 /// What to send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

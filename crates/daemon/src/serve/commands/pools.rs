@@ -1,9 +1,10 @@
 //! Pools and their devices.
 
-use protocol::api::{CheckpointUse, DeviceChange, Props, Reply};
+use protocol::api::{CheckpointUse, DeviceChange, Props, Reply, Sweep};
 
 use super::done;
 use super::line::{Line, size};
+use crate::ops::sweeps::kind;
 
 root_only!(
     PoolCreate,
@@ -191,16 +192,23 @@ root_only!(
 );
 
 root_only!(
-    PoolTrim,
+    PoolSweep,
     |it| {
-        let line = Line::new("pool trim")
-            .flag("-c", it.stop)
-            .flag("-s", it.pause);
+        let line = Line::new(match it.what {
+            Sweep::Trim => "pool trim",
+            Sweep::Initialize => "pool initialize",
+        });
+        let line = line.flag("-c", it.stop).flag("-s", it.pause);
         line.word(&it.pool).words(&it.device)
     },
     |it, daemon, context| daemon
         .pool(&it.pool)?
-        .trim(it.device.as_deref(), (it.stop, it.pause), context)
+        .sweep(
+            kind(it.what),
+            it.device.as_deref(),
+            (it.stop, it.pause),
+            context
+        )
         .map(done)
 );
 

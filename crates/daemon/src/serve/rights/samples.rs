@@ -2,7 +2,8 @@
 
 use protocol::api::{
     Allowed, Anchor, Borrowing, CheckpointUse, Command, DeviceChange, InspectTarget, MappingChange,
-    NewVolume, OwnerKind, PoolDevices, Props, ReceiveName, Rotation, SendWhat, WhoKind, command,
+    NewVolume, OwnerKind, PoolDevices, Props, ReceiveName, Rotation, SendWhat, Sweep, WhoKind,
+    command,
 };
 
 /// A key file that does not exist.
@@ -427,6 +428,15 @@ fn of_people(fs: &str) -> Vec<Command> {
 pub(super) fn of_the_machine() -> Vec<Command> {
     let pool = || "tank".to_owned();
     let device = "/nonexistent/device";
+    let sweep = |what| {
+        Command::PoolSweep(command::PoolSweep {
+            pool: pool(),
+            what,
+            device: None,
+            stop: false,
+            pause: false,
+        })
+    };
     vec![
         Command::PoolCreate(command::PoolCreate {
             pool: "pool".into(),
@@ -494,12 +504,8 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             pool: pool(),
             discard: false,
         }),
-        Command::PoolTrim(command::PoolTrim {
-            pool: pool(),
-            device: None,
-            stop: false,
-            pause: false,
-        }),
+        sweep(Sweep::Trim),
+        sweep(Sweep::Initialize),
         Command::PoolScrub(command::PoolScrub {
             pool: pool(),
             stop: false,

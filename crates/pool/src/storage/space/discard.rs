@@ -15,7 +15,7 @@ use crate::format::extent::{Class, Extent, Span};
 use crate::storage::space::takes::Takes;
 
 /// Shorter runs are not worth a call.
-pub(super) const UNITS_MIN: u32 = (64 << 10) / UNIT;
+pub(crate) const UNITS_MIN: u32 = (64 << 10) / UNIT;
 
 /// One commit discards at most this many runs. The rest stays as it is.
 const RUNS_MAX: usize = 1024;

@@ -20,15 +20,16 @@ mod leave;
 mod logs;
 mod picker;
 mod reserve;
+mod sweep;
 mod system;
 mod table;
 mod takes;
 mod totals;
-mod trim;
 mod turn;
 
 pub(crate) use allocator::Space;
 pub(crate) use bitmap::Bitmap;
+pub(crate) use discard::UNITS_MIN;
 pub use reserve::{Reservation, ReserveFor};
 pub(crate) use table::{ENTRIES_PER_PAGE, Numbering, SegmentEntry};
 pub(crate) use turn::Turn;

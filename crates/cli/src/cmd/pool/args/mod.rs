@@ -18,7 +18,9 @@ use devices::{
 pub(crate) use devices::{PoolReguid, PoolSplit};
 pub(crate) use inspect::Inspect;
 pub(crate) use properties::{PoolGet, PoolSet};
-pub(crate) use scans::{Activity, PoolCheckpoint, PoolEvents, PoolScrub, PoolTrim, PoolWait};
+pub(crate) use scans::{
+    Activity, PoolCheckpoint, PoolEvents, PoolInitialize, PoolScrub, PoolTrim, PoolWait, SweepArgs,
+};
 
 /// Create, import, export and manage pools
 ///
@@ -46,6 +48,7 @@ pub(crate) enum Pool {
     Sync(PoolSync),
     Scrub(PoolScrub),
     Trim(PoolTrim),
+    Initialize(PoolInitialize),
     Checkpoint(PoolCheckpoint),
     Wait(PoolWait),
     Add(PoolAdd),
@@ -405,8 +408,9 @@ JSON
     \"scrub_late\": null or what to do about a scrub that is too long ago,
     \"resilver\": as scrub, and \"waits\": null or the reason why it waits,
     \"removal\": {\"state\", \"name\", \"started\", \"ended\", \"total\", \"left\", \"waits\"} or null,
-    \"trim\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"trimmed\", \"errors\",
+    \"trim\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"bytes\", \"errors\",
       \"error\", \"device\"} or null,
+    \"initialize\": as trim,
     \"damage\": [...], \"waiting\": [datasets that wait for a key, ...]}, ...]
 
 EXIT CODES

@@ -1,4 +1,4 @@
-//! `pool scrub`, `pool checkpoint`, `pool trim`, `pool wait` and `pool events`.
+//! `pool scrub`, `pool checkpoint`, `pool trim`, `pool initialize`, `pool wait` and `pool events`.
 
 use std::path::PathBuf;
 
@@ -112,13 +112,51 @@ EXIT CODES
   5 if a trim is running already (-w then waits for that one); with -w also 1 if a device failed,
   or the trim was paused or ended.")]
 pub(crate) struct PoolTrim {
-    /// End the trim, also a paused one
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+}
+
+/// Write a pattern to all free space of a pool
+///
+/// So a device that gets its space only when it is written to gets all of it now, and what was in free space before is
+/// gone: old ciphertext too. Space in use is not touched, and what the last commit freed is left out: an import may
+/// still need it. The work goes on in the background, while the pool is in use. `pool status` shows the progress. The
+/// export of the pool and the end of the daemon end it.
+///
+/// With the property `autotrim=on`, the default, space that is freed later is given back to the devices.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  All devices, and wait for the end:
+    strongroom pool initialize -w tank
+
+  One device:
+    strongroom pool initialize tank /dev/sdb
+
+  Pause it, and continue where it was; end it:
+    strongroom pool initialize -s tank
+    strongroom pool initialize tank
+    strongroom pool initialize -c tank
+
+EXIT CODES
+  2 if the device is not in use; 3 if there is no such pool or device, or nothing to pause or end;
+  5 if it runs already (-w then waits for that one); with -w also 1 if a device failed, or it was
+  paused or ended.")]
+pub(crate) struct PoolInitialize {
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+}
+
+/// What work on free space is told.
+#[derive(Args, Debug)]
+pub(crate) struct SweepArgs {
+    /// End the work, also if it is paused
     #[arg(short, conflicts_with_all = ["wait", "suspend", "device"])]
     pub(crate) cancel: bool,
-    /// Pause the running trim
+    /// Pause the work
     #[arg(short, conflicts_with_all = ["wait", "device"])]
     pub(crate) suspend: bool,
-    /// Wait for the end. Ctrl-C ends the waiting, not the trim
+    /// Wait for the end. Ctrl-C ends the waiting, not the work
     #[arg(short)]
     pub(crate) wait: bool,
     /// The pool
@@ -183,6 +221,8 @@ pub(crate) enum Activity {
     Scrub,
     /// Devices are told which space is free.
     Trim,
+    /// A pattern is written to free space.
+    Initialize,
 }
 
 /// Show what happened to pools, and follow it

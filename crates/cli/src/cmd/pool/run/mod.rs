@@ -11,8 +11,8 @@ mod properties;
 mod repeat;
 mod scrub;
 mod status;
+mod sweep;
 mod tree;
-mod trim;
 mod upgrade;
 mod wait;
 
@@ -23,7 +23,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use protocol::api::{
-    CheckpointUse, DeviceChange, DeviceGroup, HistoryRow, ImportablePool, PoolDevices, command,
+    CheckpointUse, DeviceChange, DeviceGroup, HistoryRow, ImportablePool, PoolDevices, Sweep,
+    command,
 };
 use protocol::property::{is_of_pools, of_pools};
 
@@ -46,7 +47,8 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
         Pool::Set(args) => properties::set(args, session),
         Pool::Iostat(args) => iostat::run(args, session),
         Pool::Scrub(args) => scrub::run(args, session),
-        Pool::Trim(args) => trim::run(args, session),
+        Pool::Trim(args) => sweep::run(args.sweep, Sweep::Trim, session),
+        Pool::Initialize(args) => sweep::run(args.sweep, Sweep::Initialize, session),
         Pool::Checkpoint(args) => checkpoint::run(args, session),
         Pool::Wait(args) => wait::run(args, session),
         args @ (Pool::Add(_)

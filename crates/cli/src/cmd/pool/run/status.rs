@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, TrimRow, command};
+use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, SweepRow, command};
 
 use super::repeat;
 use super::tree::{self, Line};
@@ -96,11 +96,18 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     }
     let removal = pool.removal.as_ref();
     let removal = removal.map_or(Vec::new(), |removal| removing(removal, now));
-    let trim = pool.trim.as_ref().map_or(Vec::new(), trimming);
+    let sweeping = |row: &Option<SweepRow>, noun, done| {
+        row.as_ref()
+            .map_or(Vec::new(), |row| sweep(row, noun, done))
+    };
     for (label, lines) in [
         ("scan", scans(pool, now)),
         ("remove", removal),
-        ("trim", trim),
+        ("trim", sweeping(&pool.trim, "trim", "trimmed")),
+        (
+            "init",
+            sweeping(&pool.initialize, "initialization", "written"),
+        ),
     ] {
         for (n, text) in lines.iter().enumerate() {
             let label = if n == 0 {
@@ -211,30 +218,27 @@ fn removing(removal: &RemovalRow, now: u64) -> Vec<String> {
     }
 }
 
-/// The trim, in one or more lines.
-fn trimming(trim: &TrimRow) -> Vec<String> {
-    let of = match &trim.device {
+/// Work on free space, in one or more lines.
+fn sweep(row: &SweepRow, noun: &str, did: &str) -> Vec<String> {
+    let of = match &row.device {
         Some(device) => format!(" of {device}"),
         None => String::new(),
     };
-    let (bytes, done) = (
-        size::human(trim.trimmed),
-        percent(trim.examined, trim.total),
-    );
-    let mut lines = vec![match trim.state.as_str() {
+    let (bytes, done) = (size::human(row.bytes), percent(row.examined, row.total));
+    let mut lines = vec![match row.state.as_str() {
         "running" => format!(
-            "trim{of} in progress since {}, {bytes} trimmed, {done} done",
-            time::second(trim.started)
+            "{noun}{of} in progress since {}, {bytes} {did}, {done} done",
+            time::second(row.started)
         ),
-        "paused" => format!("trim{of} paused, {bytes} trimmed, {done} done"),
-        "finished" => format!("trimmed {bytes}{of} on {}", time::second(trim.ended)),
+        "paused" => format!("{noun}{of} paused, {bytes} {did}, {done} done"),
+        "finished" => format!("{did} {bytes}{of} on {}", time::second(row.ended)),
         _ => format!(
-            "trim{of} ended on {}, {bytes} trimmed, {done} done",
-            time::second(trim.ended)
+            "{noun}{of} ended on {}, {bytes} {did}, {done} done",
+            time::second(row.ended)
         ),
     }];
-    if let Some(error) = &trim.error {
-        lines.push(format!("{} errors, the last: {error}", trim.errors));
+    if let Some(error) = &row.error {
+        lines.push(format!("{} errors, the last: {error}", row.errors));
     }
     lines
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use protocol::api::{PoolReport, ScrubRow, command};
+use protocol::api::{PoolReport, ScrubRow, SweepRow, command};
 
 use crate::cmd::pool::args::{Activity, PoolWait};
 use crate::cmd::pool::run::repeat;
@@ -101,8 +101,8 @@ pub(super) fn until_ended(
             return Ok(report);
         }
         if std::io::stderr().is_terminal() {
-            let (examined, total) = match (activity, &report.trim) {
-                (Activity::Trim, Some(trim)) => (trim.examined, trim.total),
+            let (examined, total) = match (activity, sweep(activity, &report)) {
+                (_, Some(sweep)) => (sweep.examined, sweep.total),
                 (Activity::Scrub, _) => (report.scrub.examined, report.scrub.total),
                 _ => (report.resilver.examined, report.resilver.total),
             };
@@ -124,6 +124,15 @@ pub(super) fn report(pool: &str, session: &mut Session) -> Result<PoolReport> {
     report.ok_or_else(|| other(format!("pool '{pool}' went away")))
 }
 
+/// The work on free space that an activity is.
+fn sweep(activity: Activity, pool: &PoolReport) -> Option<&SweepRow> {
+    match activity {
+        Activity::Trim => pool.trim.as_ref(),
+        Activity::Initialize => pool.initialize.as_ref(),
+        _ => None,
+    }
+}
+
 fn is_under_way(activity: Activity, pool: &PoolReport) -> bool {
     let is_resilvering = || {
         let mut devices = pool.devices.iter();
@@ -143,9 +152,8 @@ fn is_under_way(activity: Activity, pool: &PoolReport) -> bool {
         }
         Activity::Resilver => is_resilvering(),
         Activity::Scrub => pool.scrub.state == "running",
-        Activity::Trim => {
-            let trim = pool.trim.as_ref();
-            trim.is_some_and(|trim| trim.state == "running")
+        Activity::Trim | Activity::Initialize => {
+            sweep(activity, pool).is_some_and(|sweep| sweep.state == "running")
         }
     }
 }
@@ -157,7 +165,9 @@ fn left(activity: Activity, pool: &PoolReport, exact: bool) -> String {
     }
     let of = |row: &ScrubRow| row.total.saturating_sub(row.examined);
     let bytes = match activity {
-        Activity::Discard | Activity::Free | Activity::Trim => return "yes".into(),
+        Activity::Discard | Activity::Free | Activity::Trim | Activity::Initialize => {
+            return "yes".into();
+        }
         Activity::Remove => pool.removal.as_ref().map_or(0, |removal| removal.left),
         Activity::Replace | Activity::Resilver => of(&pool.resilver),
         Activity::Scrub => of(&pool.scrub),
@@ -177,5 +187,6 @@ fn name(activity: Activity) -> &'static str {
         Activity::Resilver => "resilver",
         Activity::Scrub => "scrub",
         Activity::Trim => "trim",
+        Activity::Initialize => "initialize",
     }
 }

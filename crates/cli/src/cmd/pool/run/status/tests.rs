@@ -164,6 +164,7 @@ fn pool() -> PoolReport {
         resilver: no_scan(),
         removal: None,
         trim: None,
+        initialize: None,
         damage: Vec::new(),
         waiting: Vec::new(),
     }

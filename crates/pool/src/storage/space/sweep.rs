@@ -1,19 +1,18 @@
-//! Giving all free space back to the devices, run by run.
+//! All free space, run by run, for what is done to it.
 //!
-//! A run is taken while it is discarded, as in [`super::discard`]. What the last commit freed is left alone: the
+//! A run is taken while something is done to it, as in [`super::discard`]. What the last commit freed is left alone: the
 //! superblock before it still reaches it, and an import takes that one if the newest is not whole.
 
 use std::sync::Arc;
 
-use store::UNIT;
+use store::{Store, UNIT};
 
-use super::discard::UNITS_MIN;
 use super::{ReserveFor, Space};
 use crate::error::Result;
 use crate::format::extent::{Class, Span};
 use crate::storage::space::takes::Takes;
 
-/// Longer runs are discarded in pieces, so that writers find space meanwhile.
+/// Longer runs are taken in pieces, so that writers find space meanwhile.
 const PIECE_UNITS: u32 = (4 << 20) / UNIT;
 
 impl Space {
@@ -22,8 +21,8 @@ impl Space {
         self.numbering().total()
     }
 
-    /// The pieces of free space of a segment that are worth a call.
-    pub(crate) fn free_pieces(&self, number: u64) -> Result<Vec<Span>> {
+    /// The pieces of free space of a segment, each of at least so many units.
+    pub(crate) fn free_pieces(&self, number: u64, least: u32) -> Result<Vec<Span>> {
         let numbering = self.numbering();
         if number >= numbering.total() {
             return Ok(Vec::new());
@@ -38,7 +37,7 @@ impl Space {
         let runs = self.map(&mut inner, id)?.taken.free_runs();
         let mut pieces = Vec::new();
         for (mut start, mut units) in runs {
-            while units >= UNITS_MIN {
+            while units >= least {
                 let now = units.min(PIECE_UNITS);
                 pieces.push(Span {
                     segment: id,
@@ -51,9 +50,13 @@ impl Space {
         Ok(pieces)
     }
 
-    /// Discards a piece on the devices of its group, or on one of them. Returns how many bytes: 0 if it is in use
-    /// by now, or reachable still.
-    pub(crate) fn trim(self: &Arc<Space>, piece: Span, device: Option<u64>) -> Result<u64> {
+    /// Does something to a piece while nothing can be placed there. Returns how many bytes: 0 if it is in use by now, or
+    /// reachable still.
+    pub(crate) fn while_free(
+        self: &Arc<Space>,
+        piece: Span,
+        act: impl FnOnce(&Store) -> store::Result<()>,
+    ) -> Result<u64> {
         let bytes = u64::from(piece.units) * u64::from(UNIT);
         let Ok(_reserved) = self.reserve(bytes, ReserveFor::Writing) else {
             return Ok(0);
@@ -64,12 +67,7 @@ impl Space {
         // Taken first: what a commit freed before that is among what it freed last, or older.
         let done = match self.was_freed_last(&piece) {
             true => Ok(0),
-            false => {
-                let (offset, len) = (piece.start * UNIT, piece.units * UNIT);
-                let store = &self.disk.store;
-                let done = store.discard_on(device, piece.segment, offset, len);
-                done.map(|()| bytes)
-            }
+            false => act(self.disk.store.as_ref()).map(|()| bytes),
         };
         self.release_spans([piece]);
         Ok(done?)

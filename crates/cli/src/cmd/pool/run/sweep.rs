@@ -1,0 +1,51 @@
+//! `pool trim` and `pool initialize`.
+
+use protocol::api::{FailureKind, Sweep, SweepRow, command};
+
+use super::wait::until_ended;
+use crate::cmd::pool::args::{Activity, SweepArgs};
+use crate::cmd::pool::run::devices::member;
+use crate::outcome::{Outcome, Result, call_quiet};
+use crate::session::{Session, other};
+
+pub(super) fn run(args: SweepArgs, what: Sweep, session: &mut Session) -> Result {
+    let pool = args.pool;
+    let begin = command::PoolSweep {
+        pool: pool.clone(),
+        what,
+        device: args.device.as_deref().map(member).transpose()?,
+        stop: args.cancel,
+        pause: args.suspend,
+    };
+    match call_quiet(session, begin) {
+        Ok(_) => {}
+        // It runs already, and that one is as good.
+        Err(failure) if args.wait && failure.kind == FailureKind::Busy => {}
+        Err(failure) => return Err(failure),
+    }
+    if !args.wait {
+        return Ok(Outcome::done());
+    }
+    let (activity, noun, done) = match what {
+        Sweep::Trim => (Activity::Trim, "trim", "trimmed"),
+        Sweep::Initialize => (Activity::Initialize, "initialization", "initialized"),
+    };
+    let report = until_ended(&pool, activity, session)?;
+    let row = match what {
+        Sweep::Trim => report.trim,
+        Sweep::Initialize => report.initialize,
+    };
+    match row {
+        Some(SweepRow {
+            errors,
+            error: Some(error),
+            ..
+        }) => Err(other(format!(
+            "{errors} parts of the free space of '{pool}' could not be {done}: {error}"
+        ))),
+        Some(SweepRow { state, .. }) if state != "finished" => {
+            Err(other(format!("the {noun} of '{pool}' was {state}")))
+        }
+        _ => Ok(Outcome::done()),
+    }
+}
