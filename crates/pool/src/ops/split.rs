@@ -128,6 +128,7 @@ impl Pool {
     /// [`Error::Refused`] for the first of them.
     pub fn refuse_waiting_logs(&self) -> Result<()> {
         let state = self.engine.state.read();
+        state.refuse_with_checkpoint()?;
         let open = self.engine.open.lock();
         let waits = |id: u64| {
             let dataset = open.get(&id).and_then(Weak::upgrade);
@@ -196,6 +197,8 @@ pub(crate) fn become_own(config: &mut Config, root: &mut PoolRoot, name: &str) {
 
 /// Refuses members that cannot be split off, and a pool in which something is under way.
 fn check(state: &DatasetTable, members: &[u64]) -> Result<()> {
+    // It names the devices of the pool before.
+    state.refuse_with_checkpoint()?;
     state.refuse_with_checkpoint()?;
     let config = &state.config;
     let refused = |reason: &str| Err(Error::refused(state.pool_name(), reason));
