@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -274,16 +274,33 @@ fn two_mounts_of_one_directory() {
         first.shell(&format!("printf '{text}' > file"));
         assert_eq!(fs::read_to_string(other.join("file")).expect("read"), text);
     }
-    // Its kernel may keep a name that it has just looked at. What is opened by it is what is there now.
+    // Its kernel keeps attributes for a moment. What is opened by a name is what is there now, with the end that it has.
     for text in ["a file in its place", "another"] {
         fs::metadata(other.join("file")).expect("found");
-        first.shell(&format!("printf '{text}' > made; mv made file"));
+        first.shell(&format!(
+            "printf '{text}' > made; mv file kept; mv made file"
+        ));
         assert_eq!(fs::read_to_string(other.join("file")).expect("read"), text);
+        fs::metadata(other.join("file")).expect("found");
+        first.shell("printf ', more' >> file");
+        let end = fs::OpenOptions::new().append(true).open(other.join("file"));
+        end.expect("opened")
+            .write_all(b", and more")
+            .expect("written");
+        let all = format!("{text}, more, and more");
+        assert_eq!(first.shell("cat file"), all);
+        fs::metadata(other.join("file")).expect("found");
+        first.shell("mv file kept; printf new > file");
+        fs::write(other.join("file"), "newer").expect("written");
+        assert_eq!(
+            first.shell("cat kept; echo; cat file"),
+            format!("{all}\nnewer")
+        );
     }
     fs::write(other.join("new"), "of the second").expect("written");
     assert_eq!(first.shell("cat new"), "of the second");
     fs::remove_file(other.join("file")).expect("removed");
-    assert_eq!(first.shell("ls"), "new\n");
+    assert_eq!(first.shell("ls"), "kept\nnew\n");
     let process = rustix::process::Pid::from_child(&second);
     rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("sent");
     assert!(second.wait().expect("ended").success());

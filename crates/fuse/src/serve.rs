@@ -243,10 +243,6 @@ impl Server<'_> {
                     _ => 0,
                 };
                 put_opened(out, open_flags);
-                // Who opens it sees how long it is now.
-                if self.fs.trust(ino) == Trust::Brief {
-                    return Ok(Answer::Changed(ino));
-                }
             }
             Op::Flush if self.hears == Hears::OpensAndCloses => self.fs.flush(ino)?,
             // Refusing these once makes the kernel do without them: opening and closing cost no
@@ -288,7 +284,7 @@ impl Server<'_> {
     fn valid(&self, ino: Ino) -> Valid {
         match self.fs.trust(ino) {
             Trust::Lasting => Valid::LONG,
-            Trust::Brief => Valid::SHORT,
+            Trust::Brief | Trust::BriefAttributes => Valid::SHORT,
             Trust::Once => Valid::ONCE,
         }
     }
@@ -328,7 +324,19 @@ impl Server<'_> {
                 vfs::ROOT => 0,
                 _ => self.fs.generation(found),
             },
-            ..convert::entry(found, self.valid(parent), self.valid_attr(found))
+            ..convert::entry(
+                found,
+                self.valid_name(parent, found),
+                self.valid_attr(found),
+            )
+        }
+    }
+
+    /// How long the kernel may believe that a name stands for this.
+    fn valid_name(&self, parent: Ino, found: &Attr) -> Valid {
+        match self.fs.trust(parent) {
+            Trust::BriefAttributes if found.kind != Kind::Directory => Valid::ONCE,
+            _ => self.valid(parent),
         }
     }
 

@@ -124,6 +124,29 @@ fn what_is_lacking_can_be_given_up() {
     assert_eq!(scrub_all(&pool).errors, 1);
 }
 
+/// With a device in the middle of a row of replacements, the one before it would leave too.
+#[test]
+fn only_the_named_device_is_given_up() {
+    let devices = fault_devices(3, &FaultClock::new());
+    let pool = create_on(&devices[..1]);
+    let (dataset, _) = fill(&pool);
+    replace(&pool, 0, &devices[1], 50);
+    fail_reads(&devices[0], &dataset, 7);
+    resilver(&pool);
+    replace(&pool, 1, &devices[2], 60);
+    resilver(&pool);
+    assert_eq!(states(&pool), [Online, Resilvering, Resilvering]);
+    let refused = pool.give_up_device(50, &origin()).unwrap_err();
+    assert!(refused.to_string().contains("without -f"), "{refused}");
+    assert_eq!(states(&pool), [Online, Resilvering, Resilvering]);
+    pool.detach_device(50, &origin()).unwrap();
+    assert_eq!(states(&pool), [Online, Resilvering]);
+    let old = pool.devices()[0].guid;
+    pool.give_up_device(old, &origin()).unwrap();
+    assert_eq!(states(&pool), [Online]);
+    assert_eq!(pool.devices()[0].guid, 60);
+}
+
 #[test]
 fn an_import_tries_again() {
     let devices = fault_devices(2, &FaultClock::new());

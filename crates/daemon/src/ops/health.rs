@@ -45,7 +45,8 @@ pub(crate) fn advice_on_data(
         let stays = old.map_or(String::new(), |old| {
             format!(" {} stays in the pool until they are copied.", old.path)
         });
-        let or_lose = old.map_or(String::new(), |old| {
+        let is_for_good = |old: &&DeviceInfo| !new.was_spare && old.replaces == 0;
+        let or_lose = old.filter(is_for_good).map_or(String::new(), |old| {
             format!(
                 ", or what it lacks: 'strongroom pool detach -f {pool} {}'",
                 old.path

@@ -44,8 +44,12 @@ pub(crate) fn material(
     channel: &mut dyn Channel,
 ) -> Result<KeyMaterial> {
     let material = any_material(source, dataset, new, channel)?;
-    suited(material, suite)
-        .map_err(|failure| failure.context(format_args!("the key of '{dataset}'")))
+    match new {
+        true => suited(material, suite)
+            .map_err(|failure| failure.context(format_args!("the key of '{dataset}'"))),
+        // A received dataset has the key of the sender's key root, which may have another suite.
+        false => Ok(material),
+    }
 }
 
 /// Refuses a key that is not as long as the cipher suite needs. What has an unknown suite is refused elsewhere.
@@ -422,7 +426,7 @@ impl ActivePool {
                 break;
             };
             let Some(again) = again else { break };
-            key = unlock(&suited(again, suite)?);
+            key = unlock(&again);
         }
         let key = key?;
         if dry_run {

@@ -325,20 +325,30 @@ impl Pool {
     pub fn give_up_device(&self, guid: u64, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         let Replaced { devices, spares } = engine.commit_with(|commit, state| {
-            let path = state.device(guid)?.path.clone();
+            let named = state.device(guid)?.clone();
             let config = &mut state.config;
+            let present = commit.core.disk.store.members();
+            let fills = |device: &ConfigDevice| {
+                let mut present = present.iter();
+                device.state == DeviceState::Resilvering
+                    && present.any(|member| {
+                        member.guid == device.guid && member.state == MemberState::Resilvering
+                    })
+            };
+            let takes_place = |device: &&ConfigDevice| {
+                device.replaces == guid && !device.was_spare && fills(device)
+            };
+            let successor = config.devices.iter().find(takes_place);
             let is_over = !config.resilver.is_running();
-            let (own, others): (Vec<&ConfigDevice>, Vec<&ConfigDevice>) =
-                { config.devices.iter() }.partition(|device| device.replaces == guid);
-            let is_incomplete = |device: &&ConfigDevice| device.state == DeviceState::Resilvering;
-            if !is_over || !own.iter().any(is_incomplete) {
-                let reason = "no INCOMPLETE device is in its place; detach it without -f";
-                return Err(Error::of_device(&path, reason));
-            }
-            let lacking = others.iter().map(|device| device.guid).collect();
-            for device in own.iter().map(|device| device.guid) {
-                config.resilver.lacking.remove(&device);
-            }
+            // With the device also what it replaces itself would leave.
+            let Some(successor) = successor.filter(|_| is_over && named.replaces == 0) else {
+                let reason = "no INCOMPLETE device is in its place for good; detach it without -f";
+                return Err(Error::of_device(&named.path, reason));
+            };
+            let successor = successor.guid;
+            let others = config.devices.iter().map(|device| device.guid);
+            let lacking = others.filter(|device| *device != successor).collect();
+            config.resilver.lacking.remove(&successor);
             state.config_dirty = true;
             log(commit, state, origin, None);
             Ok(state.settle_resilvered(commit, &lacking))

@@ -175,6 +175,7 @@ impl Step<'_> {
     fn refresh_headers(&self, members: &[(u64, u64)]) -> Result<()> {
         let engine = &self.pool.engine;
         let _committing = engine.lock_commits();
+        engine.check_lease()?;
         let blocks = engine.key_blocks_in_use();
         for (guid, _) in members {
             if let Err(error) = engine.disk.store.refresh_headers(*guid, &blocks) {

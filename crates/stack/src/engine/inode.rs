@@ -20,7 +20,7 @@ const OPEN_MAX: usize = 256;
 pub struct Options {
     /// Other clients, or programs beside the mount, may change the lower directory.
     pub shared: bool,
-    /// If it is shared: what others change may be seen a moment later. A file is opened as it is by then.
+    /// If it is shared: attributes that others change may be seen a moment later.
     pub brief: bool,
     /// Reading does not change access times of the lower directory, if the user of the mount owns what is read, or is root.
     pub noatime: bool,
@@ -33,7 +33,7 @@ impl Options {
     pub(super) fn trust(self) -> Trust {
         match (self.shared, self.brief) {
             (false, _) => Trust::Lasting,
-            (true, true) => Trust::Brief,
+            (true, true) => Trust::BriefAttributes,
             (true, false) => Trust::Once,
         }
     }
@@ -110,17 +110,6 @@ impl<N> Inode<N> {
         match *known {
             Some(len) => Ok(len),
             None => Ok(*known.insert(read()?.len() as u64)),
-        }
-    }
-
-    /// Whether a name that the front end may have kept can still lead here.
-    ///
-    /// # Errors
-    /// `Stale` if no name does: the kernel looks for the name again.
-    pub(super) fn check_place(&self, options: Options) -> Result<()> {
-        match options.brief && self.entry.stat()?.stx_nlink == 0 {
-            true => Err(Error::Stale),
-            false => Ok(()),
         }
     }
 

@@ -48,7 +48,6 @@ impl<F: Format> FileSystem for Stacked<F> {
             inode.count_open(|| self.format.check_key(&inode.node))?;
         }
         if self.options.shared && !is_new {
-            inode.check_place(self.options)?;
             inode.close();
         }
         Ok(())

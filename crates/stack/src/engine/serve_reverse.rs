@@ -34,7 +34,6 @@ impl FileSystem for ReverseView {
     fn opened(&self, ino: Ino, _is_new: bool) -> Result<()> {
         let inode = self.inodes.get(ino)?;
         if self.options.shared {
-            inode.check_place(self.options)?;
             inode.close();
         }
         Ok(())
