@@ -8,7 +8,7 @@ use std::sync::Arc;
 use block::fault::{FaultClock, FaultDevice, Journal, Survival};
 use common::model::*;
 use common::*;
-use pool::{DeviceState, Pool};
+use pool::{ArrayKind, DeviceState, Pool};
 use store::{Store, by_pool, probe};
 
 const OLD: u64 = 1;
@@ -105,6 +105,52 @@ fn at_every_write() {
             export(import(&devices));
         }
         assert_eq!(guids.keys().copied().collect::<Vec<_>>(), [OLD, NEW]);
+    }
+}
+
+/// Each device in the state of a power cut, without the ones that were lost.
+fn images(journals: &[Journal], cut: u64, lost: &[usize]) -> Vec<Arc<FaultDevice>> {
+    let clock = FaultClock::new();
+    let left = journals.iter().enumerate();
+    let left = left.filter(|(index, _)| !lost.contains(index));
+    left.map(|(_, journal)| {
+        let image = journal.image(cut, Survival::All);
+        Arc::new(FaultDevice::from_bytes(image, &clock))
+    })
+    .collect()
+}
+
+fn commit_often(pool: &Pool) {
+    let dataset = pool.open_dataset(1).unwrap();
+    for number in 1..40 {
+        put(pool, &dataset, ArrayKind::Data, 7, number).unwrap();
+        pool.commit().unwrap();
+    }
+}
+
+#[test]
+fn a_device_is_lost_after_a_power_cut_and_a_spare_is_away() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(3, &clock);
+    export(create_groups(&devices, &[(2, 0)]));
+    devices.iter().for_each(|d| drop(d.take_journal()));
+    let first = clock.now();
+    renumber(&devices);
+    let journals: Vec<Journal> = devices.iter().map(|d| d.take_journal()).collect();
+    for cut in first..=clock.now() {
+        // The last one is the spare.
+        let devices = images(&journals, cut, &[2]);
+        let (guid, found) = pools(&devices).pop_first().unwrap();
+        let pool = import(&found);
+        commit_often(&pool);
+        let expected = read_pool(&pool);
+        drop(pool);
+        for left in &devices {
+            let pool = import(&[copy_of(left)]);
+            assert_eq!(pool.guid(), guid, "cut {cut}");
+            assert_eq!(read_pool(&pool), expected, "cut {cut}");
+            assert_clean(&pool);
+        }
     }
 }
 

@@ -129,6 +129,24 @@ impl Store {
         layout.all().any(|m| m.label.takes_frames_of_other())
     }
 
+    /// Writes the labels that name another pool too: of a change that a power cut interrupted, some devices may not have
+    /// theirs. What is written as this pool counts only where the label names it, so this comes before all other writes.
+    /// Durable when this returns. A device that does not take its label is faulted; returns why.
+    ///
+    /// # Errors
+    /// The failure of a device that the pool cannot do without.
+    pub fn confirm_labels(&self) -> Result<Vec<String>> {
+        let layout = self.groups.now();
+        let mut failures = Vec::new();
+        for member in layout.all().filter(|m| m.label.takes_frames_of_other()) {
+            if let Err(error) = member.write_labels() {
+                failures.push(error.to_string());
+                self.groups.failed(&layout, member, error)?;
+            }
+        }
+        Ok(failures)
+    }
+
     /// Has all devices name this pool only. A superblock of this pool is durable, and these key blocks are in use.
     /// Nothing else may write to the headers meanwhile.
     ///

@@ -139,19 +139,10 @@ impl Pool {
             true => Claims::default(),
             false => Claims::take(&disk, &space, &state, gives_up_logs)?,
         };
-        let is_new = disk.store.name_of_split().is_some();
         let was_active = state.root.state() == Some(PoolState::Active);
         let pool = assemble((disk, space, env), state, claims, read_only);
         if !read_only {
-            // Before anything is written where only the state before has something.
-            // That of a pool which was split off is durable, and names the devices of the pool before.
-            if !is_new {
-                pool.engine
-                    .disk
-                    .store
-                    .confirm_superblock(txg, &superblock)?;
-            }
-            pool.settle_splits()?;
+            pool.begin_writing(txg, &superblock)?;
             pool.take_over(was_active || given_up)?;
         }
         if given_up && !read_only {
@@ -188,9 +179,7 @@ impl Pool {
         let other = PoolReader::new(Arc::clone(&disk.store), 0, CacheHash(env.guid()));
         let given_up = DatasetTable::load(&other, root, txg, config)?;
         let pool = assemble((disk, space, env), state, Claims::default(), read_only);
-        let store = &pool.engine.disk.store;
-        store.confirm_superblock(txg, &superblock)?;
-        pool.settle_splits()?;
+        pool.begin_writing(txg, &superblock)?;
         // Keyrings that were made later belong to no dataset.
         pool.take_over(true)?;
         pool.engine.commit_with(|commit, state| {
@@ -200,6 +189,18 @@ impl Pool {
             Ok(())
         })?;
         Ok(pool)
+    }
+
+    /// Has the labels name the pool, and all devices have its newest superblock, before anything is written where only
+    /// the state before has something.
+    fn begin_writing(&self, txg: u64, superblock: &[u8]) -> Result<()> {
+        let store = &self.engine.disk.store;
+        self.confirm_labels()?;
+        // That of a pool which was split off is durable, and names the devices of the pool before.
+        if store.name_of_split().is_none() {
+            store.confirm_superblock(txg, superblock)?;
+        }
+        self.settle_splits()
     }
 
     /// Makes the pool this host's, and has the next commit finish what a crash may have left of key

@@ -150,6 +150,15 @@ impl Pool {
         Ok(self.engine.disk.store.settle_splits(txg)?)
     }
 
+    /// Has the labels of all devices name this pool, and the one before too. Returns whether all have taken theirs.
+    pub(crate) fn confirm_labels(&self) -> Result<bool> {
+        let failures = self.engine.disk.store.confirm_labels()?;
+        for reason in &failures {
+            tracing::warn!(reason, "a device still has the label from before");
+        }
+        Ok(failures.is_empty())
+    }
+
     /// Has the devices name this pool only, after the first commit of a pool that was split off, or got another guid.
     /// Waits while a device is missing that would not be known afterwards.
     pub(crate) fn finish_change(&self) -> Result<()> {
