@@ -155,6 +155,17 @@ fn a_device_is_lost_after_a_power_cut_and_a_spare_is_away() {
 }
 
 #[test]
+fn a_scrub_leaves_the_label_of_a_spare() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(3, &clock);
+    export(create_groups(&devices, &[(2, 0)]));
+    renumber(&devices);
+    let pool = import(&devices);
+    assert_sound(&pool, "after the import");
+    assert_eq!(labels(&devices), [(NEW, 0); 3]);
+}
+
+#[test]
 fn a_copy_gets_a_guid_of_its_own() {
     let clock = FaultClock::new();
     let devices = fault_devices(2, &clock);

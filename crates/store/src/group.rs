@@ -339,7 +339,8 @@ impl Layout {
     pub(crate) fn renew(&mut self, member: &Arc<Member>) {
         let groups = self.groups.iter_mut();
         let members = groups.flat_map(|group| &mut group.members);
-        for same in members.filter(|same| same.guid() == member.guid()) {
+        let all = members.chain(&mut self.spares);
+        for same in all.filter(|same| same.guid() == member.guid()) {
             *same = Arc::clone(member);
         }
     }
