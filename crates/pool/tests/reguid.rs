@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use block::fault::{FaultClock, FaultDevice, Journal, Survival};
+use block::fault::{Fault, FaultClock, FaultDevice, Journal, Survival};
 use common::model::*;
 use common::*;
 use pool::{ArrayKind, DeviceState, Pool};
@@ -163,6 +163,40 @@ fn a_scrub_leaves_the_label_of_a_spare() {
     let pool = import(&devices);
     assert_sound(&pool, "after the import");
     assert_eq!(labels(&devices), [(NEW, 0); 3]);
+}
+
+#[test]
+fn a_device_that_takes_no_label_keeps_no_pool() {
+    for failing in [1, 2] {
+        let clock = FaultClock::new();
+        let devices = fault_devices(3, &clock);
+        export(create_groups(&devices, &[(2, 0)]));
+        renumber(&devices);
+        // The last one is the spare.
+        devices[failing].inject(Fault::FullAfter(0));
+        for _ in 0..2 {
+            let pool = import(&devices);
+            commit_often(&pool);
+            assert_clean(&pool);
+            let expected = match failing {
+                1 => DeviceState::Faulted,
+                _ => DeviceState::Online,
+            };
+            assert_eq!(states(&pool)[1], expected);
+            assert_eq!(labels(&devices), [(NEW, OLD); 3]);
+        }
+        devices[failing].heal();
+        let pool = import(&devices);
+        if failing == 1 {
+            let device = dynamic(&devices).swap_remove(1);
+            pool.online_device(11, device, &origin()).unwrap();
+            resilver(&pool);
+        }
+        drop(pool);
+        let pool = import(&devices);
+        assert_eq!(states(&pool)[..2], [DeviceState::Online; 2]);
+        assert_eq!(labels(&devices), [(NEW, 0); 3]);
+    }
 }
 
 #[test]

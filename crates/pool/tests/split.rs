@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use block::fault::{FaultClock, FaultDevice, Journal, Survival};
+use block::fault::{Fault, FaultClock, FaultDevice, Journal, Survival};
 use common::logs::*;
 use common::model::*;
 use common::*;
@@ -163,6 +163,24 @@ fn a_power_cut_at_any_write_leaves_one_pool_or_two() {
             }
         }
         assert!(seen.iter().all(|times| *times > 0), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_device_that_was_split_off_and_fails_keeps_no_pool() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    let pool = create_mirrors(&devices, &[2]);
+    devices.iter().for_each(|d| drop(d.take_journal()));
+    let first = clock.now();
+    split(&pool, &[]).unwrap();
+    let journals: Vec<Journal> = devices.iter().map(|d| d.take_journal()).collect();
+    for cut in first..=clock.now() {
+        let devices = images(&journals, cut, Survival::All);
+        devices[1].inject(Fault::FullAfter(0));
+        let old = import(&pools(&devices)[&OLD]);
+        assert_clean(&old);
+        assert_eq!(states(&old)[0], DeviceState::Online, "cut {cut}");
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::devices::{Found, Store};
 use crate::geometry::COPIES;
 use crate::layout::{Change, Label};
-use crate::member::InUse;
+use crate::member::{InUse, Member};
 use crate::{Error, Result};
 
 /// Groups what was found on devices by the pools that they belong to. Of a change that a power cut interrupted, what is
@@ -89,25 +89,25 @@ impl Store {
     }
 
     /// Completes splits that a power cut interrupted, and undoes those that did not come to be. The pool has told which
-    /// devices belong to it, and `txg` is its last durable commit.
+    /// devices belong to it, and `txg` is its last durable commit. Returns why devices did not take their labels: a member
+    /// is faulted then, and another device stays as it is.
     ///
     /// # Errors
-    /// The failure of a device.
-    pub fn settle_splits(&self, txg: u64) -> Result<()> {
-        let layout = self.groups.now();
-        let stayed = layout.all();
-        let stayed = stayed.filter(|member| member.label.change() == Change::Splitting);
-        let stayed: Vec<u64> = stayed.map(|member| member.guid()).collect();
-        self.undo_split(&stayed)?;
+    /// The failure of a device that the pool cannot do without.
+    pub fn settle_splits(&self, txg: u64) -> Result<Vec<String>> {
+        let is_splitting = |member: &Arc<Member>| member.label.change() == Change::Splitting;
+        let mut failures =
+            self.on_devices(is_splitting, |m| self.set_label(m, m.label.settled()))?;
         for member in self.split_before.lock().drain(..) {
             let since = member.label.since.get();
             // One that went on in the pool after that commit was taken out later.
             let is_from_before = member.newest_txg().is_some_and(|last| last < since);
             if txg >= since && is_from_before {
-                member.with_label(member.label.split_off()).write_labels()?;
+                let done = member.with_label(member.label.split_off()).write_labels();
+                failures.extend(done.err().map(|error| error.to_string()));
             }
         }
-        Ok(())
+        Ok(failures)
     }
 
     /// The name that the pool gets, if its devices were split off from another one and it was not imported since.
@@ -126,7 +126,7 @@ impl Store {
     /// Whether labels name another pool still.
     pub fn is_changing(&self) -> bool {
         let layout = self.groups.now();
-        layout.all().any(|m| m.label.takes_frames_of_other())
+        layout.all().any(names_other)
     }
 
     /// Writes the labels that name another pool too: of a change that a power cut interrupted, some devices may not have
@@ -136,42 +136,40 @@ impl Store {
     /// # Errors
     /// The failure of a device that the pool cannot do without.
     pub fn confirm_labels(&self) -> Result<Vec<String>> {
-        let layout = self.groups.now();
-        let mut failures = Vec::new();
-        for member in layout.all().filter(|m| m.label.takes_frames_of_other()) {
-            if let Err(error) = member.write_labels() {
-                failures.push(error.to_string());
-                self.groups.failed(&layout, member, error)?;
-            }
-        }
-        Ok(failures)
+        self.on_devices(names_other, |member| member.write_labels())
     }
 
     /// Has all devices name this pool only. A superblock of this pool is durable, and these key blocks are in use.
-    /// Nothing else may write to the headers meanwhile.
+    /// Nothing else may write to the headers meanwhile. A device that fails is faulted, and the next import completes
+    /// what is missing; returns why.
     ///
     /// # Errors
-    /// The failure of a device. The next import completes what is missing.
-    pub fn finish_change(&self, key_blocks: &[u32]) -> Result<()> {
-        let layout = self.groups.now();
-        let all = || layout.all().filter(|m| m.label.takes_frames_of_other());
-        // All first: as long as one label names the other pool, those that do not change with it.
-        for member in all() {
-            member.write_labels()?;
-        }
-        for copy in COPIES {
-            for index in key_blocks {
-                let block = self.key_block_frame(*index)?;
-                for member in all() {
+    /// The failure of a device that the pool cannot do without.
+    pub fn finish_change(&self, key_blocks: &[u32]) -> Result<Vec<String>> {
+        // As long as one label names the other pool, those that do not change with it.
+        let mut failures = self.confirm_labels()?;
+        let frames = key_blocks.iter();
+        let frames = frames.map(|index| Ok((*index, self.key_block_frame(*index)?)));
+        let frames: Vec<_> = frames.collect::<Result<_>>()?;
+        let rewrite = |member: &Arc<Member>| {
+            for copy in COPIES {
+                for (index, block) in &frames {
                     let at = member.geometry.key_block(copy, *index);
                     member.write(at, &[IoSlice::new(&block[..])])?;
                 }
+                // One whole copy is there at any moment.
+                member.flush()?;
             }
-            // One whole copy is there at any moment.
-            all().try_for_each(|member| member.flush())?;
+            Ok(())
+        };
+        // Spares hold no keys, nor do devices that are not in use get new ones.
+        let has_keys = |member: &Arc<Member>| names_other(member) && member.is_active();
+        failures.extend(self.on_devices(has_keys, rewrite)?);
+        if failures.is_empty() {
+            let settle = |member: &Arc<Member>| self.set_label(member, member.label.settled());
+            failures = self.on_devices(names_other, settle)?;
         }
-        let guids: Vec<u64> = all().map(|member| member.guid()).collect();
-        self.relabel(&guids, Label::settled)
+        Ok(failures)
     }
 
     /// Labels all devices as those of a pool with another guid. They have to be all devices of the pool, and nothing
@@ -194,10 +192,36 @@ impl Store {
         for guid in devices {
             let layout = self.groups.now();
             let member = layout.member(*guid)?;
-            let member = Arc::new(member.with_label(new(&member.label)));
-            member.write_labels()?;
-            self.groups.change(|layout| layout.renew(&member));
+            self.set_label(member, new(&member.label))?;
         }
         Ok(())
     }
+
+    fn set_label(&self, member: &Member, label: Label) -> Result<()> {
+        let member = Arc::new(member.with_label(label));
+        member.write_labels()?;
+        self.groups.change(|layout| layout.renew(&member));
+        Ok(())
+    }
+
+    /// Does something to some devices. One that fails is faulted; returns why. What is not in use is no loss.
+    fn on_devices(
+        &self,
+        is_one: impl Fn(&Arc<Member>) -> bool,
+        act: impl Fn(&Arc<Member>) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        let layout = self.groups.now();
+        let mut failures = Vec::new();
+        for member in layout.all().filter(|member| is_one(member)) {
+            if let Err(error) = act(member) {
+                failures.push(error.to_string());
+                self.groups.failed(&layout, member, error)?;
+            }
+        }
+        Ok(failures)
+    }
+}
+
+fn names_other(member: &Arc<Member>) -> bool {
+    member.label.takes_frames_of_other()
 }

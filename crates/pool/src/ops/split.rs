@@ -147,20 +147,18 @@ impl Pool {
     /// What a power cut left of a split is completed, or undone.
     pub(crate) fn settle_splits(&self) -> Result<()> {
         let txg = self.engine.state.read().txg;
-        Ok(self.engine.disk.store.settle_splits(txg)?)
+        tell(&self.engine.disk.store.settle_splits(txg)?);
+        Ok(())
     }
 
-    /// Has the labels of all devices name this pool, and the one before too. Returns whether all have taken theirs.
-    pub(crate) fn confirm_labels(&self) -> Result<bool> {
-        let failures = self.engine.disk.store.confirm_labels()?;
-        for reason in &failures {
-            tracing::warn!(reason, "a device still has the label from before");
-        }
-        Ok(failures.is_empty())
+    /// Has the labels of all devices name this pool, and the one before too.
+    pub(crate) fn confirm_labels(&self) -> Result<()> {
+        tell(&self.engine.disk.store.confirm_labels()?);
+        Ok(())
     }
 
     /// Has the devices name this pool only, after the first commit of a pool that was split off, or got another guid.
-    /// Waits while a device is missing that would not be known afterwards.
+    /// Waits while a device is missing or failed: it would not be known afterwards, or has nothing of this pool.
     pub(crate) fn finish_change(&self) -> Result<()> {
         let engine = &self.engine;
         let store = &engine.disk.store;
@@ -169,20 +167,34 @@ impl Pool {
         }
         let _committing = engine.lock_commits();
         let present = store.members();
-        let is_missing = |device: &ConfigDevice| !present.iter().any(|m| m.guid == device.guid);
+        let is_ready = |device: &ConfigDevice| {
+            let mut own = present.iter().filter(|member| member.guid == device.guid);
+            own.any(|member| {
+                let is_used =
+                    matches!(member.state, MemberState::Online | MemberState::Resilvering);
+                member.is_spare || is_used
+            })
+        };
         let missing = {
             let state = engine.state.read();
-            let missing = state.config.devices.iter().find(|d| is_missing(d));
+            let missing = state.config.devices.iter().find(|d| !is_ready(d));
             missing.map(|device| device.path.clone())
         };
         if let Some(device) = missing {
             tracing::warn!(
                 device,
-                "labels name the guid from before, until this device is there"
+                "labels name the guid from before too, until this device is there and in use"
             );
             return Ok(());
         }
-        Ok(store.finish_change(&engine.key_blocks_in_use())?)
+        tell(&store.finish_change(&engine.key_blocks_in_use())?);
+        Ok(())
+    }
+}
+
+fn tell(failures: &[String]) {
+    for reason in failures {
+        tracing::warn!(reason, "a device keeps the label from before");
     }
 }
 
