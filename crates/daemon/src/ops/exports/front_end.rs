@@ -125,18 +125,31 @@ impl FrontEnd<Daemon> for Exports {
                 _ => {}
             }
         }
+        let mut result = Ok(());
         for (name, Entry { mut is, state }) in all {
-            match state {
+            let ended = match state {
                 State::Open(Offered::Kernel(attachment), _) if force => {
-                    is.waits = daemon.leave_to_next(&name, &attachment)?;
+                    let left = daemon.leave_to_next(&name, &attachment);
+                    left.map(|waits| is.waits = waits)
                 }
-                _ if force && is.waits => {}
-                _ => daemon.end_offer(&name, &is, force)?,
+                _ if force && is.waits => Ok(()),
+                _ => daemon.end_offer(&name, &is, force),
+            };
+            // With force the failure of one keeps no other.
+            if !force {
+                ended?;
+            } else {
+                result = result.and(ended);
             }
             let why = "the daemon is ending".to_owned();
+            let waits = is.waits;
             daemon.exported.set(&name, is, State::Failed(why));
+            if waits {
+                // Whatever comes now, the next daemon takes it up.
+                result = result.and(daemon.remember_exports());
+            }
         }
-        daemon.remember_exports()
+        result.and(daemon.remember_exports())
     }
 }
 
