@@ -86,7 +86,7 @@ pub use ops::destroy::Reach;
 pub use ops::devices::caches::{CacheInfo, CacheState};
 pub use ops::devices::{DeviceInfo, Expandable, Gained};
 pub use ops::holds::Hold as SnapshotHold;
-pub use ops::import::AtCheckpoint;
+pub use ops::import::{AtCheckpoint, strangers};
 pub use ops::info::{Listed, SpaceInfo, Superblock};
 pub use ops::log::{ShownEntry, ShownLog};
 pub use ops::multihost::{INTERVAL as HEARTBEAT_INTERVAL, await_no_other};

@@ -200,6 +200,38 @@ fn a_device_that_takes_no_label_keeps_no_pool() {
 }
 
 #[test]
+fn a_device_of_no_pool_gives_none_another_guid() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(3, &clock);
+    let (own, forged) = (&devices[..2], &devices[2..]);
+    export(create_mirrors(own, &[2]));
+    let options = store::CreateOptions {
+        pool_guid: OLD,
+        device_guids: vec![99],
+        created: 1,
+        force: false,
+    };
+    let other = Store::create(dynamic(forged), &options).unwrap();
+    other.commit_labels().unwrap();
+    other.renumber(NEW).unwrap();
+    let before = forged[0].to_bytes();
+    let pool = import(&devices);
+    assert_eq!(
+        (pool.guid(), states(&pool)),
+        (OLD, vec![DeviceState::Online; 2])
+    );
+    commit_often(&pool);
+    drop(pool);
+    assert_eq!(labels(&devices), [(OLD, 0), (OLD, 0), (NEW, OLD)]);
+    assert!(forged[0].to_bytes() == before);
+    // What devices of the pool say counts beside it.
+    renumber(&own[..1]);
+    let found = Arc::new(Store::open(dynamic(own)).unwrap());
+    assert!(pool::strangers(&found).is_empty());
+    assert_eq!(import(own).guid(), NEW);
+}
+
+#[test]
 fn a_copy_gets_a_guid_of_its_own() {
     let clock = FaultClock::new();
     let devices = fault_devices(2, &clock);

@@ -13,7 +13,7 @@ use crate::devices::{Found, Store};
 use crate::geometry::COPIES;
 use crate::layout::{Change, Label};
 use crate::member::{InUse, Member};
-use crate::{Error, Result};
+use crate::{Error, MemberInfo, Result};
 
 /// Groups what was found on devices by the pools that they belong to. Of a change that a power cut interrupted, what is
 /// true of one device is true of all.
@@ -127,6 +127,23 @@ impl Store {
     pub fn is_changing(&self) -> bool {
         let layout = self.groups.now();
         layout.all().any(names_other)
+    }
+
+    /// The devices whose labels name another pool still, or would if a power cut had not come in between.
+    pub fn changing(&self) -> Vec<MemberInfo> {
+        let layout = self.groups.now();
+        let all = layout.all().filter(|member| names_other(member));
+        all.map(|member| member.info()).collect()
+    }
+
+    /// Puts the devices together again, but for these: their labels count no longer for those of others.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn without(&self, guids: &[u64]) -> Result<Store> {
+        let layout = self.groups.now();
+        let left = layout.all().filter(|m| !guids.contains(&m.guid()));
+        Store::open(left.map(|member| Arc::clone(&member.device)).collect())
     }
 
     /// Writes the labels that name another pool too: of a change that a power cut interrupted, some devices may not have

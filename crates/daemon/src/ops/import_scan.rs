@@ -52,12 +52,37 @@ impl Daemon {
                 Err(_) => {}
             }
         }
-        let pools = store::by_pool(all).into_iter();
+        let pools = self.group(all).into_iter();
         ImportScan {
             pools: pools
                 .map(|(guid, paths)| self.read_found(guid, paths))
                 .collect(),
             failures,
+        }
+    }
+
+    /// Groups devices by pools. What a device says of the guid of a pool counts only if it belongs to the pool.
+    fn group(&self, mut all: Vec<(PathBuf, store::Found)>) -> BTreeMap<u64, Vec<PathBuf>> {
+        loop {
+            let pools = store::by_pool(all.clone());
+            let strangers = pools.values().flat_map(|paths| {
+                let is_changing = |(path, found): &(PathBuf, store::Found)| {
+                    found.other_guid != 0 && paths.contains(path)
+                };
+                let store = all.iter().any(is_changing);
+                let store = store.then(|| self.open_store(paths, Access::ReadOnly, SCAN).ok());
+                let store = store.flatten();
+                store.map_or_else(Vec::new, |store| pool::strangers(&Arc::new(store)))
+            });
+            let strangers: Vec<PathBuf> = strangers.map(|it| it.name.into()).collect();
+            for path in &strangers {
+                tracing::warn!(device = %path.display(), "a device names a pool, and is none of it");
+            }
+            let before = all.len();
+            all.retain(|(path, _)| !strangers.contains(path));
+            if all.len() == before {
+                return pools;
+            }
         }
     }
 
@@ -347,4 +372,42 @@ fn disks() -> Vec<PathBuf> {
     entries
         .filter_map(|entry| Some(Path::new("/dev").join(entry.ok()?.file_name())))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use store::CreateOptions;
+
+    use super::*;
+    use crate::tests::{command, create_pool, daemon};
+
+    #[test]
+    fn a_device_of_no_pool_gives_none_another_guid() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = daemon(dir.path());
+        let guid = create_pool(&daemon, dir.path(), "tank").pool.guid();
+        command(|context| daemon.export_pool("tank", false, context)).unwrap();
+        let forged = dir.path().join("forged");
+        std::fs::File::create(&forged)
+            .unwrap()
+            .set_len(64 << 20)
+            .unwrap();
+        let device = daemon.open_device(&forged, Access::Exclusive, "a test");
+        let options = CreateOptions {
+            pool_guid: guid,
+            device_guids: vec![99],
+            created: 1,
+            force: false,
+        };
+        let other = Store::create(vec![device.unwrap()], &options).unwrap();
+        other.commit_labels().unwrap();
+        other.renumber(77).unwrap();
+        drop(other);
+        let found = daemon.scan_for_pools(&[dir.path().to_owned()]).pools;
+        let [pool] = &found[..] else {
+            panic!("{} pools", found.len());
+        };
+        assert_eq!((pool.guid, pool.paths.len()), (guid, 1));
+        assert!(pool.superblock.is_ok() && !pool.is_degraded);
+    }
 }

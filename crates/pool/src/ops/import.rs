@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use store::{MemberState, Store};
+use store::{MemberInfo, MemberState, Store};
 
 use crate::engine::gate::Engine;
 use crate::engine::history::log_own;
@@ -111,6 +111,7 @@ impl Pool {
         (read_only, gives_up_logs): (bool, bool),
         at: AtCheckpoint,
     ) -> Result<Pool> {
+        let store = without_strangers(store)?;
         let (txg, superblock, mut root) = newest_root(store.as_ref())?;
         let config = members_of(&store, &mut root, txg)?;
         let disk = Arc::new(PoolReader::new(store, CACHED_NODES, CacheHash(env.guid())));
@@ -159,6 +160,7 @@ impl Pool {
     /// Imports the state of the checkpoint. Unless it is read-only, the first commit gives up everything later. Until it
     /// is durable, the later state stays whole.
     fn rewind(store: Arc<Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
+        let store = without_strangers(store)?;
         let (txg, superblock, mut root) = newest_root(store.as_ref())?;
         let config = members_of(&store, &mut root, txg)?;
         let disk = Arc::new(PoolReader::new(store, CACHED_NODES, CacheHash(env.guid())));
@@ -324,6 +326,47 @@ fn newest_root(store: &Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
         return Err(Error::Destroyed { name: root.name() });
     }
     Ok((txg, payload, root))
+}
+
+/// The devices that are none of the pool, and whose labels say that it was split or got another guid. Only what its own
+/// devices say of that is true.
+pub fn strangers(store: &Arc<Store>) -> Vec<MemberInfo> {
+    let mut changing = store.changing();
+    let listed = || -> Result<Config> {
+        let (_, _, root) = newest_root(store)?;
+        load_config(
+            &PoolReader::new(Arc::clone(store), 0, CacheHash(0)),
+            &root.config,
+        )
+    };
+    if changing.is_empty() {
+        return changing;
+    }
+    match listed() {
+        Ok(config) => changing.retain(|member| {
+            let mut listed = config.devices.iter();
+            listed.all(|device| device.guid != member.guid)
+        }),
+        // The import says why.
+        Err(_) => changing.clear(),
+    }
+    changing
+}
+
+/// A store without its [`strangers`]. The guid of the pool may be another one then.
+fn without_strangers(mut store: Arc<Store>) -> Result<Arc<Store>> {
+    loop {
+        let strangers = strangers(&store);
+        if strangers.is_empty() {
+            return Ok(store);
+        }
+        for stranger in &strangers {
+            let device = &stranger.name;
+            tracing::warn!(device, "a device names this pool, and is none of it");
+        }
+        let guids: Vec<u64> = strangers.iter().map(|stranger| stranger.guid).collect();
+        store = Arc::new(store.without(&guids)?);
+    }
 }
 
 /// The configuration of a pool with its devices as they are found, which the store uses from now on.
