@@ -22,7 +22,7 @@ fn split(pool: &Pool, named: &[u64]) -> pool::Result<Vec<u64>> {
         guid: NEW,
         name: "half",
     };
-    pool.split(new, &members, &origin())?;
+    assert!(pool.split(new, &members, &origin())?.is_none());
     Ok(members)
 }
 
@@ -316,6 +316,54 @@ fn what_cannot_be_split_is_refused() {
     );
     assert_eq!(states(&pool).len(), 6);
     assert_clean(&pool);
+}
+
+#[test]
+fn the_names_in_the_new_pool_are_not_too_long() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    let pool = create_mirrors(&devices, &[2]);
+    let name = format!("tank/{}", "x".repeat(250));
+    pool.create_dataset(&name, new_dataset(40), &origin())
+        .unwrap();
+    let members = pool.split_members(&[]).unwrap();
+    let named = |name| NewPool { guid: NEW, name };
+    let error = pool.split(named("longer"), &members, &origin());
+    assert!(matches!(error, Err(pool::Error::BadName { .. })));
+    assert_eq!(pools(&devices)[&OLD].len(), 2);
+    split(&pool, &[]).unwrap();
+    import_new(&pools(&devices)[&NEW]);
+}
+
+#[test]
+fn a_split_is_done_where_a_device_takes_no_label() {
+    let split_on = |limit: Option<u64>| {
+        let clock = FaultClock::new();
+        let devices = fault_devices(4, &clock);
+        let pool = create_mirrors(&devices, &[2, 2]);
+        let members = pool.split_members(&[]).unwrap();
+        assert_eq!(members, [11, 13]);
+        if let Some(limit) = limit {
+            devices[3].inject(Fault::FullAfter(limit));
+        }
+        let new = NewPool {
+            guid: NEW,
+            name: "half",
+        };
+        let failed = pool.split(new, &members, &origin()).unwrap();
+        (devices, pool, failed.is_some())
+    };
+    let (devices, _, failed) = split_on(None);
+    assert!(!failed);
+    // All but the two labels that come after the commit.
+    let (devices, pool, failed) = split_on(Some(devices[3].written() - 2 * 4096));
+    assert!(failed);
+    assert_eq!(states(&pool), [DeviceState::Online; 2]);
+    go_on(&pool);
+    devices[3].heal();
+    let half = import_new(&pools(&devices)[&NEW]);
+    assert_eq!(states(&half), [DeviceState::Online; 2]);
+    go_on(&half);
 }
 
 #[test]

@@ -48,7 +48,13 @@ impl Daemon {
             let done = pool.split(new, &members, &context.origin());
             active.wake();
             self.remember_pools();
-            done?;
+            if let Some(error) = done? {
+                let (pool, new) = (&split.pool, &split.new);
+                context.channel.notice(format!(
+                    "'{new}' was split off from '{pool}', but a device could not be told so: {error}; the next \
+                     import of '{pool}' or '{new}' completes it"
+                ));
+            }
             devices
         };
         let paths: Vec<PathBuf> = devices.iter().map(PathBuf::from).collect();

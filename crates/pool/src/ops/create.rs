@@ -214,7 +214,7 @@ impl Pool {
                 state.rename(partial.id, parent, &format!("{PARTIAL}{last}"))?;
             }
             state.rename(entry.id, parent, &last)?;
-            check_name_lengths(state, entry.id)?;
+            check_name_lengths(state, entry.id, &state.pool_name())?;
             log(commit, state, origin, None);
             Ok(())
         })
@@ -229,7 +229,7 @@ impl Pool {
         check_pool_name(name)?;
         self.engine.commit_with(|commit, state| {
             state.root.set_name(name);
-            check_name_lengths(state, state.top()?.id)?;
+            check_name_lengths(state, state.top()?.id, name)?;
             log(commit, state, origin, None);
             Ok(())
         })
@@ -246,7 +246,7 @@ impl Pool {
         let checked = state
             .top()
             .map(|top| top.id)
-            .and_then(|id| check_name_lengths(&state, id));
+            .and_then(|id| check_name_lengths(&state, id, name));
         if checked.is_err() {
             state.temporary_name = before;
         }
@@ -538,11 +538,13 @@ pub(crate) fn free_name(state: &DatasetTable, name: &str) -> Result<(u64, String
     Ok((parent.id, last.to_owned()))
 }
 
-/// Refuses a new name if the name of a dataset or snapshot below becomes too long.
-fn check_name_lengths(state: &DatasetTable, id: u64) -> Result<()> {
+/// Refuses a new name if the name of a dataset or snapshot below becomes too long, in a pool of this name.
+pub(crate) fn check_name_lengths(state: &DatasetTable, id: u64, pool: &str) -> Result<()> {
+    let own = state.pool_name().len();
     for entry in state.subtree(id) {
         for entry in state.snapshots(&entry).iter().chain([&entry]) {
             let name = state.name_of(entry);
+            let name = format!("{pool}{}", name.get(own..).unwrap_or_default());
             if name.len() > NAME_MAX {
                 return Err(Error::BadName {
                     name,

@@ -17,6 +17,7 @@ use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose, Role};
 use crate::format::root::{DEVICES_MAX, PoolRoot};
 use crate::format::scrub_status::ScrubPhase;
 use crate::names::check_pool_name;
+use crate::ops::create::check_name_lengths;
 use crate::ops::pool::Pool;
 
 /// A pool that is split off.
@@ -60,15 +61,26 @@ impl Pool {
         Ok(members)
     }
 
-    /// Makes these members a pool of their own, which is not imported. They are closed when this returns.
+    /// Makes these members a pool of their own, which is not imported. They are closed when this returns. Returns why one
+    /// of them does not say so yet: the next import of this pool, or of the new one, completes it.
     ///
     /// # Errors
-    /// As [`Pool::split_members`]; [`Error::BadName`]; [`Error::Store`] if a device fails; as [`Pool::commit`].
-    pub fn split(&self, new: NewPool<'_>, members: &[u64], origin: &Origin) -> Result<()> {
+    /// The pool was not split, unless it is suspended. As [`Pool::split_members`]; [`Error::BadName`], also for the name of
+    /// a dataset that gets too long; [`Error::Store`] if a device fails; as [`Pool::commit`].
+    pub fn split(
+        &self,
+        new: NewPool<'_>,
+        members: &[u64],
+        origin: &Origin,
+    ) -> Result<Option<Error>> {
         let engine = &self.engine;
         engine.check_writable()?;
         check_pool_name(new.name)?;
-        check(&engine.state.read(), members)?;
+        {
+            let state = engine.state.read();
+            check(&state, members)?;
+            check_name_lengths(&state, state.top()?.id, new.name)?;
+        }
         let logs: Vec<u16> = {
             let state = engine.state.read();
             let roles = state.config.roles.iter().zip(0..);
@@ -118,7 +130,7 @@ impl Pool {
             undo();
         }
         done?;
-        Ok(store.split_off(members)?)
+        Ok(store.split_off(members).err().map(Error::from))
     }
 
     /// Refuses logs that wait to be replayed: their entries name this pool, and no pool with another guid would know
