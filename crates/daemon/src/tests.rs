@@ -35,11 +35,21 @@ pub(crate) fn command<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
 }
 
 pub(crate) fn create_pool(daemon: &Arc<Daemon>, dir: &Path, name: &str) -> Arc<ActivePool> {
+    create_mirror(daemon, dir, name, &[name])
+}
+
+/// Makes a pool of one mirror, of these files.
+pub(crate) fn create_mirror(
+    daemon: &Arc<Daemon>,
+    dir: &Path,
+    name: &str,
+    files: &[&str],
+) -> Arc<ActivePool> {
     let new = command::PoolCreate {
         pool: name.into(),
         devices: Box::new(PoolDevices {
             groups: vec![DeviceGroup {
-                devices: vec![dir.join(name)],
+                devices: files.iter().map(|file| dir.join(file)).collect(),
                 parity: 0,
             }],
             logs: Vec::new(),

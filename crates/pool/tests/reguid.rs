@@ -31,7 +31,8 @@ fn import(devices: &[Arc<FaultDevice>]) -> Pool {
 
 fn renumber(devices: &[Arc<FaultDevice>]) {
     let store = Store::open(dynamic(devices)).unwrap();
-    store.renumber(NEW).unwrap();
+    let guids: Vec<u64> = store.members().iter().map(|member| member.guid).collect();
+    store.renumber(NEW, &guids).unwrap();
 }
 
 fn labels(devices: &[Arc<FaultDevice>]) -> Vec<(u64, u64)> {
@@ -213,7 +214,7 @@ fn a_device_of_no_pool_gives_none_another_guid() {
     };
     let other = Store::create(dynamic(forged), &options).unwrap();
     other.commit_labels().unwrap();
-    other.renumber(NEW).unwrap();
+    other.renumber(NEW, &[99]).unwrap();
     let before = forged[0].to_bytes();
     let pool = import(&devices);
     assert_eq!(
@@ -229,6 +230,31 @@ fn a_device_of_no_pool_gives_none_another_guid() {
     let found = Arc::new(Store::open(dynamic(own)).unwrap());
     assert!(pool::strangers(&found).is_empty());
     assert_eq!(import(own).guid(), NEW);
+}
+
+#[test]
+fn a_device_that_missed_it_is_taken_back() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    export(create_mirrors(&devices, &[2]));
+    // Not while it is known to be missing.
+    let store = Store::open(dynamic(&devices[..1])).unwrap();
+    store.renumber(NEW, &[10, 11]).unwrap_err();
+    drop(store);
+    assert_eq!(labels(&devices), [(OLD, 0); 2]);
+    // The power fails after the first label.
+    renumber(&devices[..1]);
+    let pool = import(&devices[..1]);
+    let back = dynamic(&devices).swap_remove(1);
+    pool.online_device(11, back, &origin()).unwrap();
+    assert_eq!(labels(&devices), [(NEW, OLD); 2]);
+    resilver(&pool);
+    commit_often(&pool);
+    drop(pool);
+    let pool = import(&devices);
+    assert_eq!(states(&pool), [DeviceState::Online; 2]);
+    assert_eq!(labels(&devices), [(NEW, 0); 2]);
+    assert_sound(&pool, "with both");
 }
 
 #[test]

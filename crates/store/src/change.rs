@@ -32,7 +32,7 @@ impl Label {
     }
 
     /// What the label of a device is to be, if that of another one in the same pool has changed already.
-    fn beside(&self, changed: &Label) -> Option<Label> {
+    pub(crate) fn beside(&self, changed: &Label) -> Option<Label> {
         let (own, changes_from) = (self.pool_guid, changed.other_guid);
         match (changed.change(), self.change()) {
             (Change::SplitOff, Change::Splitting) if self.other_guid == changed.pool_guid => {

@@ -63,6 +63,15 @@ impl Found {
         self.pool_guid == pool_guid
             || self.change == Change::Renumbered && self.other_guid == pool_guid
     }
+
+    /// Whether it belongs to the pool of another device, since a power cut kept it from having a label like that one's.
+    pub fn changes_with(&self, other: &Found) -> bool {
+        match (self.change, other.change) {
+            (Change::Splitting, Change::SplitOff) => other.pool_guid == self.other_guid,
+            (Change::None, Change::Renumbered) => other.other_guid == self.pool_guid,
+            _ => false,
+        }
+    }
 }
 
 /// Reads the label of a device.

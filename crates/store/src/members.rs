@@ -216,17 +216,26 @@ impl Store {
         prepare(&spare)
     }
 
-    /// Takes back a device that was away. It is left alone until its state is set.
+    /// Takes back a device that was away. If the pool has changed its guid meanwhile, it gets the label that says so;
+    /// otherwise it is left alone until its state is set.
     ///
     /// # Errors
     /// `Error::Mismatch` if it is another device, or the failure of the device.
     pub fn take_back(&self, device: Arc<dyn BlockDevice>, guid: u64) -> Result<()> {
-        let member = Member::open(device)?;
+        let mut member = Member::open(device)?;
         let found = member.guid();
+        let layout = self.groups.now();
+        let changed = layout.all().find_map(|m| member.label.beside(&m.label));
+        if let Some(label) = changed {
+            member = member.with_label(label);
+        }
         if found != guid || member.label.pool_guid.get() != self.pool_guid {
             return Err(Error::Mismatch {
                 reason: format!("{} is another device", member.device.name()),
             });
+        }
+        if changed.is_some() {
+            member.write_labels()?;
         }
         member.set_state(MemberState::Offline);
         self.groups.try_change(|layout| {

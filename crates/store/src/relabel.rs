@@ -20,14 +20,7 @@ use crate::{Error, MemberInfo, Result};
 pub fn by_pool<T>(found: Vec<(T, Found)>) -> BTreeMap<u64, Vec<T>> {
     let changed: Vec<Found> = found.iter().map(|(_, found)| *found).collect();
     let pool_of = |own: &Found| {
-        let others = changed
-            .iter()
-            .filter(|other| other.pool_guid != own.pool_guid);
-        let mut others = others.filter(|other| match (own.change, other.change) {
-            (Change::Splitting, Change::SplitOff) => other.pool_guid == own.other_guid,
-            (Change::None, Change::Renumbered) => other.other_guid == own.pool_guid,
-            _ => false,
-        });
+        let mut others = changed.iter().filter(|other| own.changes_with(other));
         others.next().map_or(own.pool_guid, |other| other.pool_guid)
     };
     let mut pools: BTreeMap<u64, Vec<T>> = BTreeMap::new();
@@ -189,20 +182,23 @@ impl Store {
         Ok(failures)
     }
 
-    /// Labels all devices as those of a pool with another guid. They have to be all devices of the pool, and nothing
-    /// else may use them. Durable when this returns; the next import completes it.
+    /// Labels all devices of a pool as those of a pool with another guid. Nothing else may use them. Durable when this
+    /// returns; the next import completes it.
     ///
     /// # Errors
-    /// The failure of a device: some may have the label then, and the next import labels the others so.
-    pub fn renumber(&self, pool_guid: u64) -> Result<()> {
+    /// `Error::NoSuchMember` if one of them is missing, and nothing is written. The failure of a device: some may have the
+    /// label then, and the next import labels the others so.
+    pub fn renumber(&self, pool_guid: u64, devices: &[u64]) -> Result<()> {
         let layout = self.groups.now();
-        let guids: Vec<u64> = layout.all().map(|member| member.guid()).collect();
+        devices
+            .iter()
+            .try_for_each(|guid| layout.member(*guid).map(drop))?;
         if self.is_changing() {
             return Err(Error::Mismatch {
                 reason: "they are getting another guid already; import the pool first".into(),
             });
         }
-        self.relabel(&guids, |label| label.renumbered(pool_guid))
+        self.relabel(devices, |label| label.renumbered(pool_guid))
     }
 
     fn relabel(&self, devices: &[u64], new: impl Fn(&Label) -> Label) -> Result<()> {

@@ -30,8 +30,9 @@ impl Daemon {
         if by_guid == Some(candidate.guid) || import.new_name.is_some() {
             return Ok(());
         }
-        let known = self.absent().get(name).and_then(|known| known.guid);
-        let Some(known) = known.filter(|known| *known != candidate.guid) else {
+        let known = self.absent().remove(name);
+        let known = known.filter(|known| !known.is_of(candidate.guid));
+        let Some(known) = known.and_then(|known| known.guid) else {
             return Ok(());
         };
         let found = candidate.guid;

@@ -177,7 +177,17 @@ impl Daemon {
             .iter()
             .filter(|path| !own.contains(path) && DeviceName::parse(path).is_path());
         let paths: Vec<&Path> = own.iter().chain(elsewhere).map(PathBuf::as_path).collect();
-        for (path, found) in paths.iter().zip(self.probe_all(&paths)) {
+        let probed = self.probe_all(&paths);
+        let labels: Vec<store::Found> = probed.iter().flatten().copied().collect();
+        let is_named = |found: &store::Found| {
+            let mut guids = [Some(guid), known.becomes].into_iter().flatten();
+            known.has_device(found.device_guid) && guids.any(|guid| found.is_of(guid))
+        };
+        let is_beside = |found: &store::Found| {
+            let mut named = labels.iter().filter(|label| is_named(label));
+            known.has_device(found.device_guid) && named.any(|label| found.changes_with(label))
+        };
+        for (path, found) in paths.iter().zip(probed) {
             let found = match found {
                 Ok(found) => found,
                 Err(failure) => {
@@ -186,7 +196,7 @@ impl Daemon {
                     continue;
                 }
             };
-            if found.is_of(guid) && known.has_device(found.device_guid) {
+            if is_named(&found) || is_beside(&found) {
                 members
                     .entry(found.device_guid)
                     .or_insert_with(|| path.to_path_buf());
@@ -379,7 +389,7 @@ mod tests {
     use store::CreateOptions;
 
     use super::*;
-    use crate::tests::{command, create_pool, daemon};
+    use crate::tests::{command, create_mirror, create_pool, daemon};
 
     #[test]
     fn a_device_of_no_pool_gives_none_another_guid() {
@@ -401,7 +411,7 @@ mod tests {
         };
         let other = Store::create(vec![device.unwrap()], &options).unwrap();
         other.commit_labels().unwrap();
-        other.renumber(77).unwrap();
+        other.renumber(77, &[99]).unwrap();
         drop(other);
         let found = daemon.scan_for_pools(&[dir.path().to_owned()]).pools;
         let [pool] = &found[..] else {
@@ -409,5 +419,38 @@ mod tests {
         };
         assert_eq!((pool.guid, pool.paths.len()), (guid, 1));
         assert!(pool.superblock.is_ok() && !pool.is_degraded);
+    }
+
+    #[test]
+    fn a_pool_is_known_by_both_guids_while_it_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = daemon(dir.path());
+        let active = create_mirror(&daemon, dir.path(), "tank", &["a", "b"]);
+        let (guid, mut known) = (active.pool.guid(), active.known());
+        let devices: Vec<u64> = known.devices.iter().filter_map(|it| it.guid).collect();
+        drop(active);
+        command(|context| daemon.export_pool("tank", false, context)).unwrap();
+        let renumber = |paths: &[PathBuf], devices: &[u64]| {
+            let store = daemon.open_store(paths, Access::Exclusive, "a test");
+            store.unwrap().renumber(77, devices)
+        };
+        let paths = known.paths();
+        let find = |guid: u64, known: &KnownPool| daemon.known_candidate("tank", guid, known, &[]);
+        renumber(&paths, &[devices[0], devices[1], 99]).unwrap_err();
+        // The power fails after the first label.
+        renumber(&paths[..1], &devices[..1]).unwrap();
+        for guid in [guid, 77] {
+            let found = find(guid, &known).unwrap();
+            assert_eq!(found.paths.len(), 2, "{guid}");
+            assert!(found.superblock.is_ok() && found.missing.is_empty());
+        }
+        // It ends after the last one, and the daemon has not noted it.
+        let store = daemon.open_store(&paths, Access::Exclusive, "a test");
+        let pool = Pool::open(Arc::new(store.unwrap()), Arc::new(System), false).unwrap();
+        pool.claim("host").unwrap();
+        drop(pool);
+        assert!(find(guid, &known).is_err());
+        known.becomes = Some(77);
+        assert_eq!(find(guid, &known).unwrap().paths.len(), 2);
     }
 }

@@ -59,7 +59,7 @@ impl Daemon {
         }
         let mut absent = self.absent().into_iter();
         let is_its = |known: &crate::state::memory::KnownPool| {
-            known.guid == Some(found.pool_guid) && known.has_device(found.device_guid)
+            known.is_of(found.pool_guid) && known.has_device(found.device_guid)
         };
         if let Some((name, _)) = absent.find(|(_, known)| is_its(known)) {
             return busy(format!(

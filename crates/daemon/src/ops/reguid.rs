@@ -14,6 +14,7 @@ use crate::ops::metered_devices::pool_user;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::memory::KnownPool;
 
 impl Daemon {
     /// Gives a pool another guid. It is exported and imported for that: all that the daemon knows of a pool, it knows
@@ -35,9 +36,19 @@ impl Daemon {
         drop(active);
         self.export_pool(name, false, context)?;
         let paths = known.paths();
+        let devices = known.devices.iter().filter_map(|device| device.guid);
+        let devices: Vec<u64> = devices.collect();
+        if is_remembered {
+            // Also the next start imports it, if this one ends here.
+            let known = KnownPool {
+                becomes: Some(new),
+                ..known.clone()
+            };
+            self.keep_known(name, known);
+        }
         let done = self
             .open_store(&paths, Access::Exclusive, &pool_user(name))
-            .and_then(|store| Ok(store.renumber(new)?));
+            .and_then(|store| Ok(store.renumber(new, &devices)?));
         if done.is_ok() {
             for (path, guid) in caches {
                 if let Err(failure) = self.renumber_cache(&path, (old, new), guid) {

@@ -231,6 +231,7 @@ impl ActivePool {
         let devices = self.pool.devices().into_iter();
         KnownPool {
             guid: Some(self.pool.guid()),
+            becomes: None,
             devices: devices
                 .map(|device| KnownDevice {
                     path: device.path.into(),

@@ -206,6 +206,13 @@ impl Daemon {
         self.remember(&pools);
     }
 
+    /// Remembers a pool that was let go, and is to come back.
+    pub(crate) fn keep_known(&self, name: &str, known: KnownPool) {
+        let mut pools = self.pools.lock();
+        pools.absent.insert(name.to_owned(), known);
+        self.remember(&pools);
+    }
+
     /// Says whether the daemon is stopping: then no more pools are imported.
     pub(crate) fn set_stopping(&self, stopping: bool) {
         self.pools.lock().stopping = stopping;

@@ -146,6 +146,9 @@ pub(crate) struct Remembered {
 pub(crate) struct KnownPool {
     /// Absent in what an older program wrote, which knew pools by their names alone.
     pub(crate) guid: Option<u64>,
+    /// The guid that it is just getting instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) becomes: Option<u64>,
     pub(crate) devices: Vec<KnownDevice>,
     /// Whether it is not to be written to.
     pub(crate) read_only: bool,
@@ -187,6 +190,7 @@ impl From<StoredPools> for Remembered {
                 StoredPool::Known(pool) => pool,
                 StoredPool::Paths(paths) => KnownPool {
                     guid: None,
+                    becomes: None,
                     devices: paths
                         .into_iter()
                         .map(|path| KnownDevice { path, guid: None })
@@ -232,6 +236,11 @@ impl Remembered {
 impl KnownPool {
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.devices.iter().map(|d| d.path.clone()).collect()
+    }
+
+    /// Whether it is the pool with this guid, or is becoming that.
+    pub(crate) fn is_of(&self, guid: u64) -> bool {
+        [self.guid, self.becomes].contains(&Some(guid))
     }
 
     pub(crate) fn has_device(&self, guid: u64) -> bool {
