@@ -14,6 +14,7 @@ use crate::ops::metered_devices::pool_user;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::front_end::Going;
 use crate::state::memory::KnownPool;
 
 impl Daemon {
@@ -27,6 +28,7 @@ impl Daemon {
     ) -> Result<()> {
         let active = self.pool(name)?;
         refuse_unready(&active)?;
+        self.may_go(&Going::Guid(&active))?;
         let (old, new) = (active.pool.guid(), new_guid());
         let known = active.known();
         let caches = active.pool.caches().into_iter();

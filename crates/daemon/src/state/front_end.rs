@@ -17,6 +17,8 @@ pub(crate) enum Going<'a> {
     Devices(&'a [PathBuf]),
     /// Datasets that are destroyed or renamed.
     Datasets(&'a ActivePool, &'a [Arc<Entry>]),
+    /// The guid of a pool, which gets another one.
+    Guid(&'a ActivePool),
 }
 
 /// Datasets and snapshots of a pool, by id.

@@ -62,13 +62,17 @@ impl FrontEnd<Daemon> for Exports {
 
     fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
         let all = daemon.exported.all.lock();
-        let goes = |device: &Exportable| match going {
-            Going::Devices(paths) => device.is_at(paths),
+        let holds = |entry: &Entry| match going {
+            Going::Devices(paths) => {
+                !matches!(entry.state, State::Failed(_)) && entry.is.device.is_at(paths)
+            }
             // Leases say who uses volumes and mappings.
             Going::Datasets(..) => false,
+            Going::Guid(active) => {
+                let volume = entry.is.volume;
+                volume.is_some_and(|volume| volume.pool == active.pool.guid())
+            }
         };
-        let holds =
-            |entry: &Entry| !matches!(entry.state, State::Failed(_)) && goes(&entry.is.device);
         match all.iter().find(|(_, entry)| holds(entry)) {
             None => Ok(()),
             Some((name, entry)) => Err(Failure::new(

@@ -8,7 +8,7 @@ use protocol::api::FailureKind;
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
-use crate::state::front_end::{FrontEnd, Held};
+use crate::state::front_end::{FrontEnd, Going, Held};
 
 /// The targets of pools. `Exports`, the front end of other exports, holds the lock that both change under.
 pub(crate) struct HaTargets;
@@ -25,6 +25,22 @@ impl FrontEnd<Daemon> for HaTargets {
         let all = daemon.served.0.lock();
         let serving = all.get(&active.pool.guid());
         Ok(serving.is_some_and(|it| it.plan.units.contains_key(&entry.guid)))
+    }
+
+    fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
+        let Going::Guid(active) = going else {
+            return Ok(());
+        };
+        let pool = active.pool.name();
+        match daemon.served.0.lock().contains_key(&active.pool.guid()) {
+            false => Ok(()),
+            true => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "targets of '{pool}' are served; stop that first: strongroom ha stop {pool}"
+                ),
+            )),
+        }
     }
 
     fn hold<'a>(&self, daemon: &'a Daemon) -> Option<Box<dyn Held + 'a>> {

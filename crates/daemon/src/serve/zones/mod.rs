@@ -212,13 +212,30 @@ impl FrontEnd<Daemon> for ZoneSockets {
         daemon.open_to_delegates();
     }
 
-    /// Refuses to destroy or rename the root of a zone: whatever the tenant does goes by its name.
+    /// Refuses to destroy or rename the root of a zone: whatever the tenant does goes by its name. A zone knows its pool
+    /// by the guid.
     fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
-        let Going::Datasets(active, entries) = going else {
-            return Ok(());
+        let zones = daemon.zones.all.lock();
+        let (active, entries) = match going {
+            Going::Devices(_) => return Ok(()),
+            Going::Datasets(active, entries) => (active, entries),
+            Going::Guid(active) => {
+                let guid = active.pool.guid();
+                let Some(zone) = zones.values().find(|zone| zone.is.pool == guid) else {
+                    return Ok(());
+                };
+                return Err(Failure::new(
+                    FailureKind::Busy,
+                    format!(
+                        "the zone '{name}' is in '{}'; destroy the zone first, and create it again afterwards: \
+                         strongroom zone destroy {name}",
+                        active.pool.name(),
+                        name = zone.name
+                    ),
+                ));
+            }
         };
         let guid = active.pool.guid();
-        let zones = daemon.zones.all.lock();
         let of = |entry: &Entry| zones.values().find(|zone| zone.is_root(guid, entry));
         match entries.iter().find_map(|entry| Some((entry, of(entry)?))) {
             None => Ok(()),
