@@ -97,6 +97,7 @@ fn a_pool_serves_what_its_file_says() {
     fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
     has(&place.ok("ha status tank"), "not served");
     place.ok("ha start tank");
+    has(&place.fails("pool reguid tank", BUSY), "ha stop tank");
     place.ok("ha start tank");
     let status: serde_json::Value =
         serde_json::from_str(&place.ok("--json ha status tank")).unwrap();

@@ -237,3 +237,22 @@ fn a_copy_of_a_pool_gets_a_guid_of_its_own() {
     assert_eq!(place.ok("pool get -H -o value guid tank"), after);
     place.fails("pool reguid nowhere", NOT_FOUND);
 }
+
+#[test]
+fn what_knows_a_pool_by_its_guid_keeps_it() {
+    let place = Place::new();
+    place.ok("pool create -s 96M -m none tank {DIR}/a");
+    place.ok("create -V 8M tank/vol");
+    place.ok("create tank/z");
+    let guid = || place.ok("pool get -H -o value guid tank");
+    let before = guid();
+    place.ok("nbd export tank/vol");
+    has(&place.fails("pool reguid tank", BUSY), "nbd unexport");
+    place.ok("nbd unexport tank/vol");
+    place.ok("zone create z --dataset tank/z");
+    has(&place.fails("pool reguid tank", BUSY), "zone destroy z");
+    place.ok("zone destroy z");
+    assert_eq!(guid(), before);
+    place.ok("pool reguid tank");
+    assert_ne!(guid(), before);
+}
