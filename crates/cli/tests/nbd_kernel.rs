@@ -82,6 +82,48 @@ mount -t ext4 /dev/nbd2 /mnt
 [ "$(md5sum < /mnt/before)" = "$before" ]
 [ "$(head -c 4194304 /mnt/file | md5sum)" = "$(md5sum < /mnt/after)" ]
 
+# A device waits while the key of its volume is not loaded. The volume is not changed below it without force.
+waits() {
+    old=$(daemon)
+    kill -TERM $old
+    until_so "! kill -0 $old 2>/dev/null"
+    mv /run/key /run/away
+    strongroom --json nbd list > /run/rows
+    cat /run/rows
+    [ -e /sys/block/nbd4/backend ]
+    mv /run/away /run/key
+}
+mkdir /locked
+strongroom create -V 16M -o encryption=on -o keysource=raw,file:///run/key tank/secret
+strongroom nbd attach tank/secret /dev/nbd4
+mkfs.ext4 -q /dev/nbd4
+mount -t ext4 /dev/nbd4 /locked
+echo old > /locked/file
+sync
+strongroom snapshot tank/secret@1
+echo new > /locked/file
+waits
+fails 5 strongroom rollback tank/secret@1
+fails 5 strongroom pool export tank
+strongroom key load tank/secret
+[ "$(cat /locked/file)" = new ]
+(sync; echo done > /run/synced) &
+until_so "[ -e /run/synced ]"
+waits
+# No file system goes on over other contents.
+strongroom rollback -f tank/secret@1
+strongroom key load tank/secret
+strongroom --json nbd list | grep 'in use'
+if (echo lost > /locked/lost && sync /locked/lost) 2>/dev/null; then echo "it was written to"; exit 1; fi
+umount /locked
+strongroom nbd detach tank/secret
+strongroom nbd attach tank/secret /dev/nbd4
+fsck.ext4 -fp /dev/nbd4 || [ $? = 1 ]
+mount -t ext4 /dev/nbd4 /locked
+[ "$(cat /locked/file)" = old ]
+umount /locked
+strongroom nbd detach tank/secret
+
 # A daemon that is killed may have lost what was written. No program goes on.
 old=$(daemon)
 kill -KILL $old

@@ -120,6 +120,14 @@ impl Daemon {
         }
     }
 
+    /// What an open mapping is on.
+    pub(crate) fn mapping_device(&self, name: &str) -> Result<String> {
+        match self.mappings.all.lock().get(name) {
+            Some(Entry::Open(open)) => Ok(open.device.clone()),
+            _ => Err(no_such_mapping(name)),
+        }
+    }
+
     /// Lends an open mapping to `user`.
     fn lend_mapping(&self, name: &str, user: &str) -> Result<LentMapping> {
         match self.mappings.all.lock().get(name) {

@@ -398,6 +398,9 @@ impl Daemon {
             Err(_) if self.remove(name) => return Ok(()),
             Err(failure) => return Err(failure),
         };
+        if !force {
+            self.may_change_waiting(&active, None)?;
+        }
         let leave = || self.export_in(&active, force, context);
         self.without_offers(&active, force, "its pool was exported", leave)?;
         self.forget_ha(&active);

@@ -140,6 +140,10 @@ impl Daemon {
             ));
         }
         active.pool.check_writable()?;
+        if !force {
+            let volume = active.pool.entry(entry.parent)?;
+            self.may_change_waiting(&active, Some(&volume))?;
+        }
         active.close_snapshots(&later);
         let concerned = [&[entry.parent][..], &later].concat();
         let withdrawn = self.withdraw(&[(&active, concerned)], force)?;

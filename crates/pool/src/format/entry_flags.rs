@@ -98,6 +98,13 @@ impl Entry {
             .unwrap_or_else(|| stream::lineage(self.roots.iter().map(|root| &root.identity)))
     }
 
+    /// Names the state of its contents that was committed last, in hexadecimal: another one has another name.
+    pub fn contents_mark(&self) -> String {
+        let roots = stream::lineage(self.roots.iter().map(|root| &root.identity));
+        let size = self.volume().map_or(0, |shape| shape.size());
+        format!("{}-{size}", blake3::Hash::from_bytes(roots).to_hex())
+    }
+
     /// Says which state a snapshot holds that came in the clear.
     pub(crate) fn set_lineage(&mut self, lineage: &Lineage) {
         let (key, mark) = state_mark(LINEAGE, lineage);

@@ -133,8 +133,7 @@ impl FrontEnd<Daemon> for Exports {
         for (name, Entry { mut is, state }) in all {
             let ended = match state {
                 State::Open(Offered::Kernel(attachment), _) if force => {
-                    let left = daemon.leave_to_next(&name, &attachment);
-                    left.map(|waits| is.waits = waits)
+                    daemon.leave_to_next(&name, &mut is, &attachment)
                 }
                 _ if force && is.waits => Ok(()),
                 _ => daemon.end_offer(&name, &is, force),
@@ -169,7 +168,11 @@ impl Held for HeldExports<'_> {
         for (name, is) in self.daemon.exports_of(is_one) {
             self.daemon.end_offer(&name, &is, true)?;
             // The volume may be another one when it comes back.
-            let is = Definition { waits: false, ..is };
+            let is = Definition {
+                waits: false,
+                contents: None,
+                ..is
+            };
             self.daemon
                 .exported
                 .set(&name, is, State::Failed(why.into()));

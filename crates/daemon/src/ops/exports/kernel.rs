@@ -10,13 +10,15 @@ use std::sync::Arc;
 use block::DeviceMeter;
 use nbd::{Attachment, Export, KernelDevice};
 use protocol::api::{ExportRow, FailureKind, command};
+use protocol::device_name::DeviceName;
 
 use crate::failure::{Failure, Result};
+use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::{Place, Protocol};
 use crate::state::exports::offers::Offered;
-use crate::state::exports::registry::{Definition, State};
+use crate::state::exports::registry::{Definition, State, VolumeGuid};
 
 impl Daemon {
     /// Attaches a device to the kernel.
@@ -36,6 +38,7 @@ impl Daemon {
             initiators: Vec::new(),
             chap: None,
             waits: false,
+            contents: None,
         };
         if let Some(there) = self.exported.all.lock().get(&name) {
             return Err(Failure::new(
@@ -76,10 +79,15 @@ impl Daemon {
         let mut is = is.clone();
         let identity = identity(&is);
         let device = known_device(&is);
+        let is_same = || {
+            let contents = self.contents_below(&is.device.name());
+            contents.is_ok_and(|contents| contents == is.contents)
+        };
         let left = device.filter(|device| is.waits && device.is_of(&identity));
+        let left = left.filter(|_| is_same());
         if is.waits {
             // If this daemon is killed, the next one must not take it up.
-            is.waits = false;
+            (is.waits, is.contents) = (false, None);
             self.exported.set(name, is.clone(), State::Opening);
             self.remember_exports()?;
         }
@@ -116,21 +124,81 @@ impl Daemon {
         Ok(device.end(&identity)?)
     }
 
-    /// Detaches a device, or leaves it to the next daemon if it is mounted; true if it waits.
-    pub(super) fn leave_to_next(&self, name: &str, attachment: &Attachment) -> Result<bool> {
+    /// Detaches a device, or leaves it to the next daemon if it is mounted: then it waits.
+    pub(super) fn leave_to_next(
+        &self,
+        name: &str,
+        is: &mut Definition,
+        attachment: &Attachment,
+    ) -> Result<()> {
         match attachment.detach(false) {
             Err(nbd::Error::KernelDeviceInUse { .. }) => {}
-            detached => return Ok(detached.map(|()| false)?),
+            detached => return Ok(detached?),
         }
-        let left = attachment.leave();
+        let left = { attachment.leave().map_err(Failure::from) }
+            .and_then(|()| self.contents_below(&is.device.name()));
         match left {
-            Ok(()) => tracing::warn!(name, "it is mounted, and waits for the next daemon"),
-            Err(ref error) => {
-                tracing::error!(name, %error, "what was written to it may be lost; it is detached");
+            Ok(contents) => {
+                tracing::warn!(name, "it is mounted, and waits for the next daemon");
+                (is.waits, is.contents) = (true, contents);
+            }
+            Err(failure) => {
+                let reason = failure.0.message;
+                tracing::error!(
+                    name,
+                    reason,
+                    "what was written to it may be lost; it is detached"
+                );
                 attachment.detach(true)?;
             }
         }
-        Ok(left.is_ok())
+        Ok(())
+    }
+
+    /// What tells the contents of the volume below a device from others; `None` if there is no volume. All that was
+    /// written, or is in the log of the volume, is part of it.
+    fn contents_below(&self, device: &DeviceName<'_>) -> Result<Option<String>> {
+        match device {
+            DeviceName::Volume(name) => {
+                let (active, _) = self.find(name)?;
+                active.pool.commit()?;
+                Ok(Some(active.pool.find(name)?.contents_mark()))
+            }
+            DeviceName::Luks(mapping) => {
+                let below = self.mapping_device(mapping)?;
+                self.contents_below(&DeviceName::parse(&below))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Refuses to change a volume, or all of a pool, for which a device of the kernel waits.
+    pub(crate) fn may_change_waiting(
+        &self,
+        active: &ActivePool,
+        volume: Option<&pool::Entry>,
+    ) -> Result<()> {
+        let is_one = |known: VolumeGuid| match volume {
+            Some(entry) => known == VolumeGuid::of(active, entry),
+            None => known.pool == active.pool.guid(),
+        };
+        let waits = |is: &Definition| {
+            let device = known_device(is).filter(|_| is.waits && is.volume.is_some_and(is_one));
+            device.is_some_and(|device| device.is_of(&identity(is)))
+        };
+        let all = self.exported.entries().into_iter();
+        let mut waiting = all.filter(|(_, entry)| waits(&entry.is));
+        match waiting.next() {
+            None => Ok(()),
+            Some((name, _)) => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "'{name}' is attached to the kernel and mounted; what is written there waits until the volume can be \
+                     opened again; unmount it and detach it first: {}",
+                    Protocol::Kernel.taking_back(&name)
+                ),
+            )),
+        }
     }
 }
 

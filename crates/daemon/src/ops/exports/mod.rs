@@ -51,6 +51,7 @@ impl Daemon {
             initiators: Vec::new(),
             chap: None,
             waits: false,
+            contents: None,
         };
         if name.is_empty() {
             return Err(Failure::usage("the export needs a name: use --name"));
@@ -103,6 +104,7 @@ impl Daemon {
             initiators: new.initiators.clone(),
             chap,
             waits: false,
+            contents: None,
         };
         if self.exported.all.lock().contains_key(&name) {
             return Err(exists(&name));

@@ -69,6 +69,9 @@ pub(crate) struct Definition {
     /// Whether the last daemon left it to the next one, and the kernel's requests wait. All that was written is durable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) waits: bool,
+    /// The contents of the volume below it when the last daemon left it. Absent if there is no volume below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) contents: Option<String>,
 }
 
 impl Definition {
