@@ -444,7 +444,20 @@ fn keyrings_are_kept_and_not_replaced() {
         props: Vec::new(),
         done: "changed".into(),
     };
-    assert!(pool.checkpoint_has_keys(kept) && !pool.checkpoint_has_keys(later));
+    assert!(pool.checkpoint_has_keys(kept).unwrap());
+    assert!(!pool.checkpoint_has_keys(later).unwrap());
+    // A clone has the data keys of its origin.
+    snapshot(&pool, "tank/kept@s");
+    let clone = pool::NewClone {
+        keyring: keyed(0, b"the keyring of a clone").keyring,
+        is_key_root: true,
+        ..new_clone(52)
+    };
+    let made = pool.clone_snapshot("tank/kept@s", "tank/young", clone, &origin());
+    let young = made.unwrap().id;
+    assert!(pool.checkpoint_has_keys(young).unwrap());
+    pool.destroy_dataset("tank/young", false, &origin())
+        .unwrap();
     let refused = pool.replace_keyrings(&[change(later), change(kept)], &origin());
     let refused = refused.unwrap_err().to_string();
     assert!(
@@ -455,7 +468,7 @@ fn keyrings_are_kept_and_not_replaced() {
     pool.replace_keyrings(&[change(later)], &origin()).unwrap();
     assert!(!on_device(second), "only the current state had it");
     // A destroyed dataset comes back with its keyring.
-    pool.destroy_dataset("tank/kept", false, &origin()).unwrap();
+    pool.destroy_dataset("tank/kept", true, &origin()).unwrap();
     settle(&pool);
     assert!(on_device(first));
     assert_sound(&pool, "both");

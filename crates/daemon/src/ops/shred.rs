@@ -94,14 +94,17 @@ impl ActivePool {
     fn shreddable(&self, doomed: &[Arc<Entry>]) -> Result<Vec<Arc<Entry>>> {
         let heads = doomed.iter().filter(|entry| !entry.is_snapshot());
         let heads: Vec<Arc<Entry>> = heads.cloned().collect();
-        if let Some(kept) = heads.iter().find(|h| self.pool.checkpoint_has_keys(h.id)) {
+        for head in &heads {
+            if !self.pool.checkpoint_has_keys(head.id)? {
+                continue;
+            }
             let pool = self.pool.name();
             return Err(Failure::new(
                 FailureKind::Busy,
                 format!(
-                    "the checkpoint of '{pool}' has the keys of '{}', which would come back with it; discard it first: \
+                    "the checkpoint of '{pool}' has keys of '{}', which would come back with it; discard it first: \
                      strongroom pool checkpoint -d {pool}",
-                    self.pool.name_of(kept.id)?
+                    self.pool.name_of(head.id)?
                 ),
             ));
         }

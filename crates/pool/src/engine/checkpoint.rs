@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::config::{Config, DeviceState};
 use crate::format::entry::Entry;
 use crate::format::pointer::RecordPtr;
+use crate::format::scrub_status::Position;
 use crate::storage::writer::txg::TxgWriter;
 
 /// One commit gives a dataset at most so many seals.
@@ -108,6 +109,7 @@ impl DatasetTable {
             // It was somewhere in the other state.
             self.config.restart_resilver();
         }
+        self.config.scrub.position = Position::default();
         self.config_dirty = true;
         Ok(())
     }

@@ -116,7 +116,9 @@ impl Sublist {
 
     fn add_logical(&mut self, more: Option<u64>) {
         let sum = self.logical().zip(more);
-        self.logical = sum.map_or(0, |(own, more)| own + more + 1).into();
+        let sum = sum.map_or(0, |(own, more)| own.saturating_add(more).saturating_add(1));
+        // What could not be read again counts as not known.
+        self.logical = if sum < SLOT_LIMIT / 2 { sum } else { 0 }.into();
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Sublist> {

@@ -100,11 +100,27 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether the checkpoint has the keyring of this dataset, so that it cannot be overwritten.
-    pub fn checkpoint_has_keys(&self, id: u64) -> bool {
+    /// Whether the checkpoint has the keyring of this dataset, so that it cannot be overwritten, or a keyring that can
+    /// have the same data keys.
+    ///
+    /// # Errors
+    /// Those of reading the checkpoint.
+    pub fn checkpoint_has_keys(&self, id: u64) -> Result<bool> {
+        let committing = self.engine.lock_commits();
         let state = self.engine.state.read();
-        let keyring = state.get(id).and_then(|entry| entry.keyring.as_ref());
-        keyring.is_some_and(|keyring| keyarea::is_kept(&state, keyring))
+        let entry = state.entry(id)?;
+        let keyring = entry.keyring.as_ref();
+        if keyring.is_some_and(|keyring| keyarea::is_kept(&state, keyring)) {
+            return Ok(true);
+        }
+        let family = entry.family;
+        drop(state);
+        // Another keyring there can have the same data keys.
+        let kept = self.kept_state(&committing)?;
+        Ok(kept.is_some_and(|kept| {
+            let state = kept.engine.state.read();
+            state.all().any(|entry| entry.family == family)
+        }))
     }
 
     /// The state that is kept, as a pool beside this one, to check and repair it. Nothing may commit in it. The caller

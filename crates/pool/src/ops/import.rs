@@ -180,7 +180,9 @@ impl Pool {
         // By a reader of its own, because addresses may be looked up elsewhere.
         let other = PoolReader::new(Arc::clone(&disk.store), 0, CacheHash(env.guid()));
         let given_up = DatasetTable::load(&other, root, txg, config)?;
-        let pool = assemble((disk, space, env), state, Claims::default(), read_only);
+        // What only logs of the later state point to is in none of its bitmaps.
+        let claims = Claims::take(&other, &space, &given_up, true)?;
+        let pool = assemble((disk, space, env), state, claims, read_only);
         pool.begin_writing(txg, &superblock)?;
         // Keyrings that were made later belong to no dataset.
         pool.take_over(true)?;

@@ -17,8 +17,16 @@ impl Pool {
     pub(super) fn scrub_kept(&self, status: &mut ScrubStatus) -> Result<bool> {
         // What is repaired stays where it is until the checkpoint is discarded.
         let committing = self.engine.lock_commits();
-        let Some(kept) = self.kept_state(&committing)? else {
-            return Ok(true);
+        self.engine.check_lease()?;
+        let kept = match self.kept_state(&committing) {
+            Ok(Some(kept)) => kept,
+            Ok(None) => return Ok(true),
+            Err(error) if error.is_loss() => {
+                tracing::error!(%error, "the checkpoint cannot be read, and not be gone back to");
+                status.errors = status.errors.saturating_add(1);
+                return Ok(true);
+            }
+            Err(error) => return Err(error),
         };
         let position = status.position;
         status.position.dataset = position.dataset.saturating_sub(KEPT);

@@ -85,6 +85,9 @@ impl Inner {
     /// Keeps an empty segment for the table and the bitmaps.
     pub(super) fn make_system(&mut self, id: SegmentId, units: u32) {
         self.groups[id.group() as usize][id.index() as usize].class = Some(Class::System);
+        // Records were written there when it was not empty.
+        self.cursors
+            .retain(|(_, group), cursor| SegmentId::new(*group, cursor.index) != id);
         let total = &mut self.totals[id.group() as usize];
         total.free -= u64::from(units);
         total.system += 1;
