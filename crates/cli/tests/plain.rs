@@ -177,7 +177,7 @@ fn increments_fit_the_state_that_they_go_on_from() {
     bench.copy("tank/a@1", "sealed", "safe/s");
     bench.place.fails("send safe/s@1", NO_KEY);
     let done = bench.receive_bytes("safe/s", &bench.stream("next"));
-    assert_eq!(done.code, USAGE, "{done:?}");
+    assert_eq!(done.code, NO_KEY, "{done:?}");
     has(&done.err, "not loaded");
     bench.ok("key load safe/s");
     bench.receive("safe/s", "next");
@@ -209,9 +209,10 @@ fn nothing_is_in_the_clear_by_mistake() {
     bench.ok(&format!("create -o encryption=on -o {key} safe/top"));
     bench.ok("unmount safe/top");
     bench.ok("key unload safe/top");
-    bench.refused("safe/top/b", "full", "is not loaded");
+    let done = bench.receive_bytes("safe/top/b", &bench.stream("full"));
+    assert_eq!(done.code, NO_KEY, "{done:?}");
+    has(&done.err, "is not loaded");
     bench.ok("key load safe/top");
-    bench.refused("-s safe/top/b", "full", "without -s");
     let whole = bench.stream("full");
     let done = bench.receive_bytes("safe/top/b", &whole[..whole.len() - 100]);
     assert_eq!(done.code, DAMAGED, "{done:?}");
@@ -278,4 +279,84 @@ fn a_passphrase_is_asked_for_beside_the_stream() {
     let said = String::from_utf8_lossy(&done.stderr);
     has(&said, "keysource=raw,file:///");
     bench.place.fails("list safe/x", NOT_FOUND);
+}
+
+#[test]
+fn an_interrupted_copy_goes_on() {
+    let Some(mut bench) = Bench::new() else {
+        return;
+    };
+    histories(&bench);
+    let key = bench.key("b");
+    bench.ok(&format!(
+        "create -o encryption=aes-256-gcm -o {key} safe/top"
+    ));
+    let import = format!("pool import -N -d {} safe", bench.place.arg("safe.pool"));
+    let mut last = None;
+    for (snapshot, copy) in [("1", "full"), ("3", "rest")] {
+        let what = match last {
+            None => format!("tank/a@{snapshot}"),
+            Some(last) => format!("-i @{last} tank/a@{snapshot}"),
+        };
+        last = Some(snapshot);
+        sends(&bench, &what, copy);
+        let whole = bench.stream(copy);
+        let done = bench.receive_bytes("-s safe/top/b", &whole[..whole.len() * 2 / 3]);
+        assert_eq!(done.code, DAMAGED, "{done:?}");
+        has(&done.err, "receive_resume_token");
+        let token = || value(&bench, "receive_resume_token", "safe/top/b");
+        let first = token();
+        // Only with what belongs to it, and only in the clear.
+        let raw = format!("send -w -t {first}");
+        has(&bench.place.fails(&raw, USAGE), "leave out -w");
+        assert!(bench.sends(&format!("send -w {what}"), "sealed"));
+        bench.refused("-s safe/top/b", "sealed", "sealed");
+        // After the daemon has gone, and without the key, nothing goes on.
+        bench.place.kill();
+        bench.place.start();
+        for line in [
+            import.as_str(),
+            &format!("pool import -d {} tank", bench.place.arg("tank.pool")),
+            "mount -l tank/a",
+            "unmount safe/top",
+            "key unload -f safe/top",
+        ] {
+            // Some of it is done at the start.
+            bench.place.run(&words(line));
+        }
+        assert_eq!(value(&bench, "keystatus", "tank/a"), "available");
+        assert_eq!(value(&bench, "keystatus", "safe/top"), "unavailable");
+        bench.ok("inspect --check safe");
+        assert_eq!(value(&bench, "receive_resume_token", "safe/top/b"), first);
+        assert!(bench.sends(&format!("send -t {first}"), "on"));
+        assert!(bench.stream("on").len() < whole.len());
+        let done = bench.receive_bytes("-s safe/top/b", &bench.stream("on"));
+        assert_eq!(done.code, NO_KEY, "{done:?}");
+        assert_eq!(value(&bench, "receive_resume_token", "safe/top/b"), first);
+        bench.ok("key load safe/top");
+        bench.receive("safe/top/b", "on");
+        assert_eq!(value(&bench, "receive_resume_token", "safe/top/b"), "-");
+    }
+    bench.open_again("safe");
+    assert_eq!(bench.read("safe/top/b", "third"), Some("3".repeat(200_000)));
+    assert_eq!(
+        seen(&bench, "safe/top/b", "").len(),
+        seen(&bench, "tank/a", "").len()
+    );
+    bench.ok("pool scrub -w safe");
+
+    // What has keys that were changed meanwhile is thrown away.
+    let whole = bench.stream("full");
+    let part = &whole[..whole.len() * 2 / 3];
+    let done = bench.receive_bytes("-s safe/top/c", part);
+    assert_eq!(done.code, DAMAGED, "{done:?}");
+    bench.ok(&format!("key change -o {} safe/top", bench.key("a")));
+    bench.refused("-s safe/top/c", "full", "throw it away");
+    bench.ok("receive -A safe/top/c");
+    bench.receive("-s safe/top/c", "full");
+    // A key of its own would be nowhere after an interruption.
+    let own = format!("-s -o encryption=on -o {key} safe/own");
+    bench.refused(&own, "full", "key of the dataset above");
+    bench.open_again("safe");
+    assert_eq!(bench.read("safe/top/c", "first"), Some("1".repeat(300_000)));
 }

@@ -89,4 +89,8 @@ impl SealRecords for RecordSealer {
     fn dataset_seal(&self, input: &SealInput) -> [u8; 32] {
         self.sealer.dataset_seal(input)
     }
+
+    fn is_seal(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
+        cipher::eq(&self.sealer.dataset_seal(input), seal)
+    }
 }

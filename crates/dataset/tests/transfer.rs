@@ -92,11 +92,11 @@ impl ReceivePolicy for Copy<'_> {
         Ok(now.is_none().then(|| begin.keyring.clone()))
     }
 
-    fn sealing(&self, _: &Begin, family: u64, _: u64) -> Result<Sealing, String> {
+    fn sealing(&self, _: &Begin, family: u64, _: u64, _: Option<&[u8]>) -> Result<Sealing, String> {
         let engine = engine(9, 0);
         let records = RecordSealer::new(&engine, family, self.keys(), &self.settings);
         Ok(Sealing {
-            records: Box::new(records.map_err(|error| error.to_string())?),
+            records: Arc::new(records.map_err(|error| error.to_string())?),
             suite: self.suite.map_or(0, |suite| suite.id()),
             keyring: self.suite.map(|_| vec![7; 100]),
             is_key_root: true,
@@ -122,8 +122,9 @@ fn carry(how: How, from: &Copy<'_>, to: &Copy<'_>, step: (&str, Option<&str>), d
     let mut bytes = from.stream(how, snapshot, base, Position::START);
     if dice.below(2) == 0 {
         let cut = dice.below(bytes.len() as u64) as usize;
-        to.receive(&bytes[..cut], how == How::Sealed).unwrap_err();
+        to.receive(&bytes[..cut], true).unwrap_err();
         if let Some(token) = to.pool.resume_token(to.name).unwrap() {
+            assert_eq!(token.plain, how == How::Plain);
             bytes = from.stream(how, snapshot, base, token.next);
         }
     }

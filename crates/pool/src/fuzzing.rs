@@ -176,8 +176,14 @@ pub fn stream_samples() -> Vec<(u8, Vec<u8>)> {
         from_guid: 2,
         name: "tank/a@s".into(),
         next: crate::Position::START,
+        plain: false,
     };
-    let mut all = vec![(3, token.to_string().into_bytes())];
+    let plain = ResumeToken {
+        plain: true,
+        ..token.clone()
+    };
+    let tokens = [token, plain].map(|token| (3, token.to_string().into_bytes()));
+    let mut all = Vec::from(tokens);
     for whole in streams {
         let begin = whole[160..].to_vec();
         all.extend([(0, whole.clone()), (1, whole), (2, begin)]);

@@ -38,13 +38,19 @@ fn records_that_do_not_make_the_roots_are_not_received() {
 
 #[test]
 fn a_stream_that_breaks_off_goes_on() {
+    for how in [How::Sealed, How::Plain] {
+        breaks_off(how);
+    }
+}
+
+fn breaks_off(how: How) {
     let from = with_history();
     for (to, base) in [("tank/a@two", None), ("tank/a@four", Some("tank/a@one"))] {
-        let whole = stream(&from, to, base);
+        let whole = stream_as(how, &from, to, base);
         for cut in (0..whole.len()).step_by(997) {
             let pool = new_pool();
             if let Some(base) = base {
-                receive(&pool, &stream(&from, base, None), "tank/b").unwrap();
+                receive(&pool, &stream_as(how, &from, base, None), "tank/b").unwrap();
             }
             let before = read_pool(&pool);
             assert!(receive_as(&pool, &whole[..cut], false, true, "tank/b").is_err());
@@ -54,9 +60,10 @@ fn a_stream_that_breaks_off_goes_on() {
                 continue;
             };
             let parsed = pool::ResumeToken::parse(&token.to_string()).unwrap();
+            assert_eq!(parsed.plain, how == How::Plain);
             let (meant, _) = from.snapshots_of(&parsed).unwrap();
             assert_eq!(from.name_of(meant).unwrap(), to);
-            let rest = stream_from(&from, to, base, parsed.next).unwrap();
+            let rest = rest_as(how, &from, to, base, parsed.next);
             assert!(rest.len() <= whole.len());
             receive(&pool, &rest, "tank/b").unwrap();
             let (_, last) = to.split_once('@').unwrap();
@@ -108,6 +115,31 @@ fn what_was_received_in_part_does_not_go_on_with_what_is_sealed_otherwise() {
     let rest = stream_from(&from, "tank/a@two", None, token.next).unwrap();
     receive(&to, &rest, "tank/b").unwrap();
     assert_eq!(holds(&to, "tank/b@two"), holds(&from, "tank/a@two"));
+    assert_clean(&to);
+}
+
+#[test]
+fn what_came_in_the_clear_goes_on_with_that_only() {
+    let (from, to) = (with_history(), other_pool());
+    let whole = stream_as(How::Plain, &from, "tank/a@two", None);
+    receive_as(&to, &whole[..whole.len() - 200], false, true, "tank/b").unwrap_err();
+    let token = to.resume_token("tank/b").unwrap().unwrap();
+    let sealed = stream_from(&from, "tank/a@two", None, token.next).unwrap();
+    refused(receive(&to, &sealed, "tank/b"), "in the clear");
+    let other = stream_as(How::Plain, &from, "tank/a@one", None);
+    refused(receive(&to, &other, "tank/b"), "received into it in part");
+    // The same guid, and another state.
+    let mut forged = whole.clone();
+    // Behind the numbers, the lineage of the state before and that of this one.
+    forged[160 + 20 + 12 * 8 + 32] ^= 1;
+    refused(receive(&to, &fitting(&forged), "tank/b"), "another state");
+    assert_eq!(to.resume_token("tank/b").unwrap(), Some(token.clone()));
+    let rest = rest_as(How::Plain, &from, "tank/a@two", None, token.next);
+    receive(&to, &rest, "tank/b").unwrap();
+    assert_eq!(holds(&to, "tank/b@two"), holds(&from, "tank/a@two"));
+    // Once.
+    refused(receive(&to, &rest, "tank/b"), "exists already");
+    refused(receive(&to, &rest, "tank/c"), "of which nothing is here");
     assert_clean(&to);
 }
 
@@ -220,6 +252,7 @@ fn a_power_cut_at_every_write_leaves_all_or_what_goes_on() {
         (How::Sealed, false),
         (How::Sealed, true),
         (How::Plain, false),
+        (How::Plain, true),
     ] {
         let full = stream_as(how, &from, "tank/a@one", None);
         let next = stream_as(how, &from, "tank/a@four", Some("tank/a@one"));
@@ -264,7 +297,7 @@ fn a_power_cut_at_every_write_leaves_all_or_what_goes_on() {
                 if let Some(token) = token {
                     let base = (snapshot == "four").then_some("tank/a@one");
                     let to = format!("tank/a@{snapshot}");
-                    let rest = stream_from(&from, &to, base, token.next).unwrap();
+                    let rest = rest_as(how, &from, &to, base, token.next);
                     receive_as(&pool, &rest, true, false, "tank/b").unwrap();
                     assert_eq!(read_pool(&pool), after, "cut {cut}");
                     assert_clean(&pool);

@@ -271,6 +271,7 @@ impl Session<'_> {
         let mut done = Ok(());
         while let Some(begin) = next.take() {
             done = self.receive_one(target, &begin, incoming, &into, &rules, context);
+            done = done.map_err(|failure| rules.explained(failure));
             if done.is_err() {
                 break;
             }

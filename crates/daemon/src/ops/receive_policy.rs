@@ -24,6 +24,14 @@ use crate::state::properties;
 /// The property by which snapshots are made and pruned.
 const SCHEDULE: &str = "snapshot-schedule";
 
+/// What was received in part cannot be sealed further.
+fn otherwise() -> Failure {
+    Failure::usage(
+        "the part that was received has keys of another encryption, or of a key above that was changed; receive it with the \
+         same options, or throw it away (receive -A)",
+    )
+}
+
 /// Properties that say how a dataset is encrypted.
 const OF_KEYS: [&str; 2] = ["encryption", "keysource"];
 
@@ -131,6 +139,8 @@ pub(crate) struct Rules<'a> {
     dataset: &'a str,
     /// Whether files that are open in the dataset give errors afterwards, rather than hold up the end.
     force: bool,
+    /// Whether what comes is kept after an interruption.
+    resumable: bool,
     /// Whether what was mounted stays unmounted afterwards.
     no_mount: bool,
     /// The wrapping key of the dataset, if it is there and that is loaded.
@@ -142,6 +152,8 @@ pub(crate) struct Rules<'a> {
     may_clone: bool,
     spec: Mutex<Option<DatasetSpec>>,
     new: Mutex<New>,
+    /// Whether a stream was refused because a key is not loaded.
+    no_key: Mutex<bool>,
     /// What was received so far.
     received: Mutex<Vec<String>>,
     /// What could not be mounted again.
@@ -183,6 +195,7 @@ impl<'a> Rules<'a> {
             active,
             dataset,
             force: into.force,
+            resumable: into.resumable,
             no_mount,
             key: head.and_then(|head| active.loaded_key(head.key_root).ok()),
             props: chosen.props,
@@ -192,6 +205,7 @@ impl<'a> Rules<'a> {
             may_clone: chosen.may_clone,
             spec: Mutex::new(chosen.spec),
             new: Mutex::default(),
+            no_key: Mutex::default(),
             received: Mutex::default(),
             failures: Mutex::default(),
         }
@@ -200,6 +214,14 @@ impl<'a> Rules<'a> {
     /// The names of what was received, and why something could not be mounted again.
     pub(crate) fn into_received(self) -> (Vec<String>, Vec<Failure>) {
         (self.received.into_inner(), self.failures.into_inner())
+    }
+
+    /// A failure of a receive, with the kind that tells that a key has to be loaded.
+    pub(crate) fn explained(&self, mut failure: Failure) -> Failure {
+        if *self.no_key.lock() {
+            failure.kind = FailureKind::NoKey;
+        }
+        failure
     }
 
     /// Whether the dataset is mounted. It stays so until the end of each stream.
@@ -250,7 +272,7 @@ impl<'a> Rules<'a> {
         let settings = properties::settings(&self.active.pool, head)?;
         let engine = &self.daemon.engine;
         Ok(Sealing {
-            records: Box::new(RecordSealer::new(engine, head.family, keys, &settings)?),
+            records: Arc::new(RecordSealer::new(engine, head.family, keys, &settings)?),
             suite: head.suite,
             keyring: None,
             is_key_root: false,
@@ -258,7 +280,13 @@ impl<'a> Rules<'a> {
     }
 
     /// How records are sealed for a new dataset.
-    fn seal_new(&self, begin: &Begin, family: u64, txg: u64) -> Result<Sealing> {
+    fn seal_new(
+        &self,
+        begin: &Begin,
+        family: u64,
+        txg: u64,
+        kept: Option<&[u8]>,
+    ) -> Result<Sealing> {
         let gone = || Failure::usage("the dataset was destroyed meanwhile; try again");
         let spec = self.spec.lock().take().ok_or_else(gone)?;
         let above = self.above()?;
@@ -280,16 +308,35 @@ impl<'a> Rules<'a> {
         }
         let engine = &self.daemon.engine;
         let Some(made) = made else {
+            if kept.is_some() {
+                return Err(otherwise());
+            }
             return Ok(Sealing {
-                records: Box::new(RecordSealer::new(engine, family, None, &settings)?),
+                records: Arc::new(RecordSealer::new(engine, family, None, &settings)?),
                 suite: 0,
                 keyring: None,
                 is_key_root: false,
             });
         };
-        let bytes = (made.keyring)(txg).map_err(Failure::other)?;
-        let keyring = keyring_of(&bytes, family, made.suite.id())?;
+        let bytes = match kept {
+            Some(kept) => kept.to_vec(),
+            None => (made.keyring)(txg).map_err(Failure::other)?,
+        };
+        let suite = made.suite.id();
+        let keyring = keyring_of(&bytes, family, suite).map_err(|error| match kept {
+            Some(_) => otherwise(),
+            None => error.into(),
+        })?;
         let is_key_root = made.own.is_some();
+        if is_key_root && kept.is_some() {
+            return Err(otherwise());
+        }
+        if is_key_root && self.resumable {
+            return Err(Failure::usage(
+                "with -s a plain stream gets the key of the dataset above; receive it below an encrypted dataset, and give \
+                 it a key of its own afterwards (key change), or receive it without -s",
+            ));
+        }
         let keys = match made.own {
             Some(own) => {
                 let keys = keyring.open(&own)?;
@@ -299,12 +346,15 @@ impl<'a> Rules<'a> {
             None => {
                 self.new.lock().sealed_by = Some(SealedBy::Above(*keyring.wrapping().id()));
                 let key = self.active.loaded_key(self.active.key_root(&above)?)?;
+                if kept.is_some() && keyring.wrapping().id() != key.id() {
+                    return Err(otherwise());
+                }
                 keyring.open(&key)?
             }
         };
         let records = RecordSealer::new(engine, family, Some(keys), &settings)?;
         Ok(Sealing {
-            records: Box::new(records),
+            records: Arc::new(records),
             suite: made.suite.id(),
             keyring: Some(bytes),
             is_key_root,
@@ -375,12 +425,16 @@ impl ReceivePolicy for Rules<'_> {
         begin: &Begin,
         family: u64,
         txg: u64,
+        kept: Option<&[u8]>,
     ) -> std::result::Result<Sealing, String> {
         let sealing = match self.active.pool.find(self.dataset) {
             Ok(head) => self.seal_for(&head),
-            Err(_) => self.seal_new(begin, family, txg),
+            Err(_) => self.seal_new(begin, family, txg, kept),
         };
-        sealing.map_err(|failure| failure.0.message)
+        sealing.map_err(|failure| {
+            *self.no_key.lock() = failure.kind == FailureKind::NoKey;
+            failure.0.message
+        })
     }
 
     fn props(&self, begin: &Begin) -> std::result::Result<BTreeMap<String, String>, String> {

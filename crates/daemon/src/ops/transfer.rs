@@ -94,8 +94,7 @@ impl Daemon {
             }
         };
         let prepared = Prepared {
-            // Only what is sealed goes on after an interruption.
-            raw: it.raw || matches!(it.what, SendWhat::Rest { .. }),
+            raw: is_raw(it)?,
             props: it.props,
             active,
             pieces,
@@ -227,6 +226,21 @@ impl Daemon {
                 token.name
             ),
         ))
+    }
+}
+
+/// Whether records are sent as they are sealed. The token of an interrupted receive says how it began.
+fn is_raw(it: &command::Send) -> Result<bool> {
+    let token = match &it.what {
+        SendWhat::Rest { token } => ResumeToken::parse(token),
+        SendWhat::Snapshot { .. } => None,
+    };
+    match token {
+        Some(token) if token.plain && it.raw => Err(Failure::usage(
+            "the token goes on with a stream that was sent without -w; leave out -w",
+        )),
+        Some(token) => Ok(!token.plain),
+        None => Ok(it.raw),
     }
 }
 

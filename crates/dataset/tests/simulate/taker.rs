@@ -51,7 +51,13 @@ impl ReceivePolicy for Taker {
         }
     }
 
-    fn sealing(&self, _: &Begin, family: u64, txg: u64) -> Result<Sealing, String> {
+    fn sealing(
+        &self,
+        _: &Begin,
+        family: u64,
+        txg: u64,
+        _: Option<&[u8]>,
+    ) -> Result<Sealing, String> {
         let text = |error: keys::Error| error.to_string();
         let mut made = None;
         let keys = match (&self.seal, &self.keyring) {
@@ -68,7 +74,7 @@ impl ReceivePolicy for Taker {
         };
         let records = RecordSealer::new(&self.engine, family, keys, &self.settings);
         Ok(Sealing {
-            records: Box::new(records.map_err(|error| error.to_string())?),
+            records: Arc::new(records.map_err(|error| error.to_string())?),
             suite: self.seal.as_ref().map_or(0, |(suite, ..)| suite.id()),
             is_key_root: matches!(self.seal, Some((_, _, Wrapping::Own { .. }))),
             keyring: made,

@@ -438,6 +438,7 @@ impl DatasetTable {
         let is_lost = |entry: &&Arc<Entry>| {
             let above = self.get(entry.parent);
             entry.keyring.is_some()
+                && !entry.is_partial()
                 && entry.key_root != entry.id
                 && above.is_none_or(|above| above.key_root != entry.key_root)
         };

@@ -2,7 +2,7 @@
 //! received, and how large a volume is.
 
 use crate::format::entry::{DatasetKind, Entry};
-use crate::format::stream::{self, Lineage};
+use crate::format::stream::{self, Begin, Lineage};
 use crate::format::volume_shape::{VOLUME, VolumeShape};
 
 /// The dataset that the seal of this state is over, where it is another one.
@@ -13,8 +13,10 @@ const KEYS_TXG: &str = "@txg";
 const LINEAGE: &str = "@lineage";
 /// What is being received into it.
 const RECEIVING: &str = "@receiving";
-/// The state that it will be.
+/// The state that it will be, as it is sealed at the sender.
 const RECEIVING_STATE: &str = "@receiving-state";
+/// The state that it will be, if it comes in the clear.
+const RECEIVING_PLAIN: &str = "@receiving-plain";
 
 /// What is reserved for a dataset itself, in bytes.
 pub(crate) const REFRESERVATION: &str = "refreservation";
@@ -141,15 +143,24 @@ impl Entry {
         self.state_mark(RECEIVING_STATE)
     }
 
+    /// The state that it will be, if it comes in the clear.
+    pub(crate) fn receiving_plain(&self) -> Option<Lineage> {
+        self.state_mark(RECEIVING_PLAIN)
+    }
+
     /// The properties that say what is being received.
     pub(crate) fn receiving_marks(
         receiving: &Receiving,
-        state: Option<Lineage>,
+        begin: &Begin,
     ) -> impl Iterator<Item = (String, String)> {
-        let state = state.map(|state| state_mark(RECEIVING_STATE, &state));
+        let sealed = begin.sealed_state();
+        let sealed = sealed.map(|state| state_mark(RECEIVING_STATE, &state));
+        let plain = begin.plain_state();
+        let plain = plain.map(|state| state_mark(RECEIVING_PLAIN, &state));
         [(RECEIVING.into(), receiving.encode())]
             .into_iter()
-            .chain(state)
+            .chain(sealed)
+            .chain(plain)
     }
 }
 

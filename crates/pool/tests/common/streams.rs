@@ -1,6 +1,7 @@
 //! Sending from one pool and receiving into another, without keys.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pool::{
     Begin, OpenRecords, Pool, Position, ReceiveInto, ReceivePolicy, RecordPtr, Result, SealInput,
@@ -26,9 +27,15 @@ impl ReceivePolicy for AsItIs {
         })
     }
 
-    fn sealing(&self, _: &Begin, _: u64, _: u64) -> std::result::Result<Sealing, String> {
+    fn sealing(
+        &self,
+        _: &Begin,
+        _: u64,
+        _: u64,
+        _: Option<&[u8]>,
+    ) -> std::result::Result<Sealing, String> {
         Ok(Sealing {
-            records: Box::new(Numbered),
+            records: Arc::new(Numbered),
             suite: 0,
             keyring: None,
             is_key_root: false,
@@ -69,8 +76,12 @@ impl SealRecords for Numbered {
         })
     }
 
-    fn dataset_seal(&self, _: &SealInput) -> [u8; 32] {
-        [0; 32]
+    fn dataset_seal(&self, input: &SealInput) -> [u8; 32] {
+        *blake3::hash(format!("{input:?}").as_bytes()).as_bytes()
+    }
+
+    fn is_seal(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
+        self.dataset_seal(input) == *seal
     }
 }
 
@@ -82,16 +93,20 @@ pub enum How {
 }
 
 pub fn stream_as(how: How, pool: &Pool, to: &str, from: Option<&str>) -> Vec<u8> {
+    rest_as(how, pool, to, from, Position::START)
+}
+
+/// What is to come from a place on.
+pub fn rest_as(how: How, pool: &Pool, to: &str, from: Option<&str>, start: Position) -> Vec<u8> {
+    if how == How::Sealed {
+        return stream_from(pool, to, from, start).unwrap();
+    }
     let from = from.map(|from| pool.find(from).unwrap().id);
     let to = pool.find(to).unwrap();
-    if how == How::Sealed {
-        let from = from.map(|from| pool.name_of(from).unwrap());
-        return stream(pool, &pool.name_of(to.id).unwrap(), from.as_deref());
-    }
     let sending = pool.send(SendOf {
         to: to.id,
         from,
-        start: Position::START,
+        start,
         keyring: Vec::new(),
         keys_txg: to.keys_txg(),
         props: BTreeMap::new(),

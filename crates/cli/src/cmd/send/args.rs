@@ -14,8 +14,10 @@ use crate::cmd::values;
 ///
 /// Without -w THE STREAM IS PLAIN TEXT, also for an encrypted dataset, whose key must be loaded. Everyone
 /// who sees the stream can read contents and names of files. Send it over a pipe or an encrypted
-/// connection, not to a file. The receiver encrypts and compresses the copy by its own properties. Such a
-/// stream cannot continue after an interruption.
+/// connection, not to a file. The receiver encrypts and compresses the copy by its own properties.
+///
+/// With -t the token says whether the stream was plain text. Give -w too if it was not: then no token of the
+/// receiver can ask for plain text.
 ///
 /// With -R the streams of a dataset and of all datasets below it follow each other. Clones whose origin is among them
 /// become clones again. With -i or -I a dataset that has the earlier snapshot sends the changes since then. A dataset
@@ -134,7 +136,8 @@ pub(crate) struct Send {
 /// make up the snapshot.
 ///
 /// With -s, the data before an interruption is kept. The property receive_resume_token then has the token for
-/// `send -t`, which sends the rest; -A discards that data.
+/// `send -t`, which sends the rest; -A discards that data. What came of a plain stream is encrypted with the keys of the
+/// copy, which have to be loaded to continue; a new dataset then has to inherit its key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -161,12 +164,13 @@ EXAMPLES
 EXIT CODES
   2 if the stream does not fit: the dataset exists already, lacks the snapshot, has newer ones,
   has changed, has other keys, or would be in the clear; 3 if the dataset above does not exist; 5
-  if it is in use; 9 if the stream is damaged or ends too early; 11 if there is no free space.")]
+  if it is in use; 8 if a plain stream needs a key that is not loaded; 9 if the stream is damaged or
+  ends too early; 11 if there is no free space.")]
 pub(crate) struct Receive {
     /// Roll the dataset back to the earlier snapshot first; newer ones are destroyed
     #[arg(short = 'F')]
     pub(crate) force: bool,
-    /// Keep received data after an interruption; not for a plain stream
+    /// Keep received data after an interruption, so that send -t can send the rest
     #[arg(short = 's')]
     pub(crate) resumable: bool,
     /// Discard the data of an interrupted receive

@@ -109,6 +109,11 @@ impl Begin {
         self.plain.is_none().then(|| lineage(self.roots.iter()))
     }
 
+    /// The state that comes out of a stream in the clear.
+    pub(crate) fn plain_state(&self) -> Option<Lineage> {
+        self.plain.map(|[_, to]| to)
+    }
+
     /// This beginning for a stream in the clear: without everything about keys.
     pub(crate) fn in_the_clear(self, lineage: [Lineage; 2]) -> Begin {
         let none = [RecordPtr::EMPTY.identity; 2];
@@ -252,7 +257,6 @@ impl Begin {
         name.is_ok_and(|name| name.snapshot.is_some())
             && self.to_guid != 0
             && (self.suite == 0 || self.plain.is_some()) == self.keyring.is_empty()
-            && (self.plain.is_none() || self.start == Position::START)
             && counts.iter().all(|count| *count < COUNT_LIMIT)
             && roots.into_iter().all(|root| root.level <= LEVEL_MAX)
     }

@@ -7,7 +7,10 @@ use crate::format::codec::{Reader, Writer};
 use crate::format::pointer::checksum;
 use crate::names::DatasetName;
 
-const VERSION: u8 = 1;
+/// The version of tokens for streams of sealed records.
+const VERSION_SEALED: u8 = 1;
+/// The version of tokens for streams in the clear.
+const VERSION_PLAIN: u8 = 2;
 
 /// Which stream was received in part, and how far. As text it can be carried to the sender; it holds
 /// nothing that a stream does not show.
@@ -21,12 +24,18 @@ pub struct ResumeToken {
     pub name: String,
     /// What is to come next.
     pub next: Position,
+    /// Whether the stream is in the clear.
+    pub plain: bool,
 }
 
 impl fmt::Display for ResumeToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut w = Writer::default();
-        w.u8(VERSION).u64(self.to_guid).u64(self.from_guid);
+        let version = match self.plain {
+            false => VERSION_SEALED,
+            true => VERSION_PLAIN,
+        };
+        w.u8(version).u64(self.to_guid).u64(self.from_guid);
         w.u8(self.next.array).u64(self.next.slot).text(&self.name);
         let sum = checksum(&w.bytes);
         let bytes = w.bytes.iter().chain(&sum[..4]);
@@ -55,9 +64,11 @@ impl ResumeToken {
             return None;
         }
         let mut r = Reader::new(bytes);
-        if r.u8()? != VERSION {
-            return None;
-        }
+        let plain = match r.u8()? {
+            VERSION_SEALED => false,
+            VERSION_PLAIN => true,
+            _ => return None,
+        };
         let (to_guid, from_guid) = (r.u64()?, r.u64()?);
         let next = Position::checked(r.u8()?, r.u64()?)?;
         let name = r.text()?;
@@ -67,6 +78,7 @@ impl ResumeToken {
             from_guid,
             name,
             next,
+            plain,
         })
     }
 }
@@ -77,7 +89,14 @@ mod tests {
 
     #[test]
     fn tokens_round_trip_and_others_are_refused() {
+        for plain in [false, true] {
+            round_trip(plain);
+        }
+    }
+
+    fn round_trip(plain: bool) {
         let token = ResumeToken {
+            plain,
             to_guid: 0x1234,
             from_guid: u64::MAX,
             name: "tank/a@s".into(),

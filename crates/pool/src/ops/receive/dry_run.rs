@@ -12,7 +12,7 @@ use crate::format::stream::{Begin, Frame, Lineage, Position};
 use crate::ops::pool::Pool;
 use crate::ops::receive::plan::{Plan, When};
 use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
-use crate::ops::receive::streams::{Incoming, check_resumable, check_shares};
+use crate::ops::receive::streams::{Incoming, check_shares};
 
 /// Nothing is kept of what is sealed here, so the dataset can be of any family.
 const ANY_FAMILY: u64 = 1;
@@ -56,7 +56,6 @@ impl DryRun {
         into: &ReceiveInto<'_>,
         policy: &dyn ReceivePolicy,
     ) -> Result<String> {
-        check_resumable(begin, into)?;
         self.count(dataset, begin)?;
         let named = into.target.split_once('@');
         let snapshot = named.map_or(begin.snapshot(), |(_, snapshot)| snapshot);
@@ -164,7 +163,7 @@ fn plan(
         ));
     }
     if begin.plain.is_some() {
-        let sealing = policy.sealing(begin, ANY_FAMILY, begin.created);
+        let sealing = policy.sealing(begin, ANY_FAMILY, begin.created, None);
         let sealing = sealing.map_err(|reason| Error::refused(into.target, reason))?;
         if let (None, Some(base)) = (&plan.head, &plan.base) {
             check_shares(&pool.engine.state.read(), base, into, &sealing)?;

@@ -37,7 +37,11 @@ impl Pool {
             plan.check_is_same(state.entry(id)?)?;
             let keyring = match sealing {
                 None => plan.keyring(self, begin, policy)?,
-                Some(sealing) => sealing.keyring.clone().filter(|_| plan.head.is_none()),
+                Some(sealing) => {
+                    let is_stored = state.entry(id)?.keyring.is_some();
+                    let new = sealing.keyring.clone();
+                    new.filter(|_| plan.head.is_none() && !is_stored)
+                }
             };
             if sealing.is_none() {
                 let levels = begin.roots.map(|root| root.level);
@@ -176,7 +180,7 @@ impl Plan {
 fn enter_seal(state: &mut DatasetTable, head: u64, begin: &Begin, is_new: bool) -> Result<()> {
     let entry = state.edit(head)?;
     let past = entry.sequence.max(entry.sequence_past);
-    // Of a new dataset it counted the commits of the receive, which made no seals.
+    // Of a new dataset it counted the commits of the receive, which made no seals of the dataset.
     entry.sequence_past = if is_new { 0 } else { past };
     entry.sequence = begin.sequence;
     entry.seal = begin.seal;

@@ -3,11 +3,13 @@
 //! What comes is put into a hidden dataset, a new one or a clone of the snapshot that the stream
 //! goes on from, as it is: sealed. When all of it is there its roots must be what the stream said at the
 //! beginning; then one commit makes it a snapshot. What is interrupted before is thrown away, or kept to
-//! go on later; how far it came is in the arrays themselves, since records come in their order.
+//! go on later; how far it came is in the arrays themselves, since records come in their order. What came in the clear is
+//! kept under a seal of the receiver's keys.
 
 mod allowance;
 mod dry_run;
 mod finish;
+mod kept;
 mod partial;
 mod plan;
 mod policy;

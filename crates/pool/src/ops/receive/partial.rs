@@ -88,11 +88,18 @@ impl Pool {
         if (was.to_guid, was.from_guid) != (begin.to_guid, begin.from_guid) {
             return refused("");
         }
-        let goes_on = |state| partial.receiving_state().is_none_or(|was| was == state);
-        match begin.sealed_state().is_some_and(goes_on) {
-            true => Ok(partial.origin == plan.base.as_ref().map_or(0, |base| base.id)),
-            false => refused(" as it was sealed then, and this is sealed otherwise, or not at all"),
+        let is_state = |state| partial.receiving_state().is_none_or(|was| was == state);
+        match (begin.plain_state(), partial.receiving_plain()) {
+            (Some(to), Some(was)) if to == was => {}
+            (None, None) if begin.sealed_state().is_some_and(is_state) => {}
+            (_, Some(_)) => return refused(" in the clear, and this is another state, or sealed"),
+            (_, None) => {
+                return refused(
+                    " as it was sealed then, and this is sealed otherwise, or not at all",
+                );
+            }
         }
+        Ok(partial.origin == plan.base.as_ref().map_or(0, |base| base.id))
     }
 
     /// What is to come next into a dataset that is being received.
@@ -127,6 +134,7 @@ impl Pool {
             from_guid: was.from_guid,
             name: was.name,
             next: self.next_to_receive(&partial)?,
+            plain: partial.receiving_plain().is_some(),
         }))
     }
 
@@ -201,7 +209,7 @@ impl Plan {
             resumable: into.resumable,
             name: begin.sender.name.clone(),
         };
-        let marks = Entry::receiving_marks(&receiving, begin.sealed_state());
+        let marks = Entry::receiving_marks(&receiving, begin);
         let shape = begin.volume.map(|shape| shape.mark());
         let props: BTreeMap<_, _> = marks.chain(shape).collect();
         let _reserved = commit.reserve_entries(1, text_bytes(&props))?;

@@ -1,6 +1,7 @@
 //! The decisions of the caller about a stream that is received.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
@@ -35,7 +36,7 @@ pub trait ReceivePolicy {
     ) -> std::result::Result<Option<Vec<u8>>, String>;
 
     /// What seals the records of a stream in the clear: for the dataset that it adds to, or for a new one of
-    /// this `family`, whose keys are made in `txg`.
+    /// this `family`, whose keys are made in `txg`, or are in the keyring that was `kept` of an interrupted receive.
     ///
     /// # Errors
     /// Why the stream is refused.
@@ -44,6 +45,7 @@ pub trait ReceivePolicy {
         _begin: &Begin,
         _family: u64,
         _txg: u64,
+        _kept: Option<&[u8]>,
     ) -> std::result::Result<Sealing, String> {
         Err("a plain stream cannot be encrypted here".into())
     }
@@ -74,7 +76,7 @@ pub trait ReceivePolicy {
 /// How a dataset seals what comes in the clear.
 pub struct Sealing {
     /// Seals its records, and the whole.
-    pub records: Box<dyn SealRecords>,
+    pub records: Arc<dyn SealRecords>,
     /// The suite of its records, 0 if they stay clear.
     pub suite: u8,
     /// The keyring of a new dataset.
@@ -84,7 +86,7 @@ pub struct Sealing {
 }
 
 /// Seals records that come in the clear.
-pub trait SealRecords {
+pub trait SealRecords: Send + Sync {
     /// Compresses and seals a record, which is whole units.
     ///
     /// # Errors
@@ -93,6 +95,9 @@ pub trait SealRecords {
 
     /// The seal over a dataset.
     fn dataset_seal(&self, input: &SealInput) -> [u8; 32];
+
+    /// Whether this is that seal.
+    fn is_seal(&self, input: &SealInput, seal: &[u8; 32]) -> bool;
 }
 
 /// A record as it is stored.

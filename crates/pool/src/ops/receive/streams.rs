@@ -16,7 +16,7 @@ use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy, SealedRecord, Seal
 use crate::storage::space::{Reservation, ReserveFor};
 
 use super::allowance::Allowance;
-use super::finish;
+use super::{finish, kept};
 
 /// So many slots are changed before a commit makes them durable, and their memory is free again.
 const CHANGES_MAX: usize = 32 << 10;
@@ -114,12 +114,16 @@ impl Pool {
         policy: &dyn ReceivePolicy,
         origin: &Origin,
     ) -> Result<String> {
-        check_resumable(begin, into)?;
         let (dataset, is_resumable) = self.begin_receive(begin, into, policy)?;
         let id = dataset.id();
+        // It seals what comes with each commit, also with the last one after a failure.
+        let mut keeper = None;
         let sealing = self.sealing(id, begin, into, policy);
         let done = sealing.and_then(|sealing| {
             let sealing = sealing.as_ref();
+            if let Some(sealing) = sealing.filter(|_| is_resumable) {
+                keeper = Some(kept::keep(self, &dataset, into, sealing)?);
+            }
             let mut allowance = Allowance::new(self, id, begin, into, policy)?;
             self.fill(&dataset, frames, sealing, &mut allowance)?;
             policy.finish(&mut || self.finish_receive(id, begin, into, policy, sealing, origin))
@@ -141,7 +145,9 @@ impl Pool {
             return Ok(None);
         }
         let partial = self.entry(id)?;
-        let sealing = policy.sealing(begin, partial.family, partial.created_txg);
+        let kept = kept::keyring(self, &partial)?;
+        let (family, txg) = (partial.family, partial.created_txg);
+        let sealing = policy.sealing(begin, family, txg, kept.as_deref());
         let sealing = sealing.map_err(|reason| Error::refused(into.target, reason))?;
         if let Ok(base) = self.entry(partial.origin) {
             check_shares(&self.engine.state.read(), &base, into, &sealing)?;
@@ -298,17 +304,6 @@ impl Pool {
         if let Err(error) = kept.and(thrown) {
             tracing::warn!(%error, "what was received in part is thrown away by the next import");
         }
-    }
-}
-
-/// Refuses to keep what only goes on as a whole.
-pub(super) fn check_resumable(begin: &Begin, into: &ReceiveInto<'_>) -> Result<()> {
-    match begin.plain.is_some() && into.resumable {
-        false => Ok(()),
-        true => Err(Error::refused(
-            into.target,
-            "what comes in the clear cannot go on after an interruption; receive it without -s",
-        )),
     }
 }
 
