@@ -1,6 +1,6 @@
 //! The table of properties, and how its rows are made.
 
-use super::{Applies, Property, Received, Settable, Tenant, Values};
+use super::row::{Applies, Property, Received, Settable, Tenant, Values};
 
 const ON_OFF: Values = Values::Words(&["on", "off"]);
 const CACHING: Values = Values::Words(&["all", "metadata", "none"]);

@@ -1,0 +1,132 @@
+//! What a row of the table of properties says.
+
+/// A property of a dataset.
+#[derive(Clone, Copy, Debug)]
+pub struct Property {
+    /// Its name, as `get` and `set` take it.
+    pub name: &'static str,
+    /// A shorter name, or the same.
+    pub short: &'static str,
+    /// What stands above its column; if empty, its short name in capitals.
+    pub header: &'static str,
+    /// Whether its column is one of numbers.
+    pub is_number: bool,
+    /// What has it.
+    pub applies: Applies,
+    /// When it can be set.
+    pub settable: Settable,
+    /// What it can be set to.
+    pub values: Values,
+    /// What it is if it was never set.
+    pub default: &'static str,
+    /// Whether a dataset has it from the one above.
+    pub inherits: bool,
+    /// Whether it means something for a snapshot.
+    pub of_snapshots: bool,
+    /// Whether the tenant of a zone may set it.
+    pub tenant: Tenant,
+    /// What becomes of it when a stream brings it.
+    pub received: Received,
+    /// The first version that has it.
+    pub since: &'static str,
+    /// What it does, in one sentence.
+    pub help: &'static str,
+}
+
+/// What has a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// Every dataset.
+    All,
+    /// File systems.
+    Files,
+    /// Volumes.
+    Volumes,
+    /// The first dataset of a pool.
+    Pools,
+}
+
+/// When a property can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settable {
+    /// Never: it is counted, or fixed.
+    Never,
+    /// At any time.
+    Always,
+    /// When the dataset is made.
+    AtCreation,
+    /// When the dataset is made, and with `key change`.
+    WithKey,
+}
+
+/// Whether the tenant of a zone may set a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tenant {
+    /// No.
+    No,
+    /// Below the root of the zone, which is limited by the owner of the pool.
+    BelowRoot,
+    /// Everywhere in the zone.
+    Yes,
+}
+
+/// What becomes of a property that a stream brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// It belongs to the contents, and is kept.
+    Kept,
+    /// It belongs to the machine of the receiver. What the stream says is not taken.
+    Dropped,
+    /// As `Dropped`, and a new dataset has this value unless the receiver says otherwise.
+    Distrusted(&'static str),
+}
+
+/// What a property can be set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// A size in bytes, or `none`.
+    Size,
+    /// A number from 0, or `none`.
+    Count,
+    /// How many snapshots of which kinds are made and kept, or `none`.
+    Schedule,
+    /// The size of a record: 4 KiB to 1 MiB, a power of two.
+    RecordSize,
+    /// A path that begins with `/`, or `none` or `legacy`.
+    Mountpoint,
+    /// The name of a compression.
+    Compression,
+    /// The name of a suite, `on` or `off`.
+    Encryption,
+    /// Where a key comes from.
+    KeySource,
+}
+
+impl Values {
+    /// The allowed values, for help and errors.
+    pub fn describe(&self) -> String {
+        match self {
+            Values::Words(words) => words.join(" | "),
+            Values::Size => "none | a size, such as 512M, 1.5G or 2T".into(),
+            Values::Count => "none | a number".into(),
+            Values::Schedule => {
+                "none | KIND:1-9999,... (KIND: hourly, daily, weekly, monthly, yearly)".into()
+            }
+            Values::RecordSize => "4K to 1M, a power of two".into(),
+            Values::Mountpoint => "a path | none | legacy".into(),
+            Values::Compression => "on | off | lz4 | zstd | zstd-1 to zstd-19".into(),
+            Values::Encryption => {
+                "on | off | xaes-256-gcm | aes-128-gcm | aes-192-gcm | aes-256-gcm | aes-128-ccm | aes-192-ccm | \
+                 aes-256-ccm | xchacha20-poly1305"
+                    .into()
+            }
+            Values::KeySource => {
+                "raw | hex | passphrase, then a comma, then prompt | file:///PATH | https://HOST/PATH | \
+                 exec:///PROGRAM | unix:///SOCKET | pkcs11:URI"
+                    .into()
+            }
+        }
+    }
+}
