@@ -42,7 +42,7 @@ fn labels(devices: &[Arc<FaultDevice>]) -> Vec<(u64, u64)> {
 
 #[test]
 fn at_every_write() {
-    for (seed, shape) in seeds(1, 3).into_iter().zip([(2, 0), (3, 1), (1, 0)]) {
+    for (seed, shape) in seeds(1, 3).zip([(2, 0), (3, 1), (1, 0)]) {
         let clock = FaultClock::new();
         let devices = fault_devices(shape.0 + 1, &clock);
         // The last one is a spare.
