@@ -241,7 +241,7 @@ fn a_copy_of_a_pool_gets_a_guid_of_its_own() {
 #[test]
 fn what_knows_a_pool_by_its_guid_keeps_it() {
     let place = Place::new();
-    place.ok("pool create -s 96M -m none tank {DIR}/a");
+    place.ok("pool create -s 96M -m none tank {DIR}/a spare {DIR}/s");
     place.ok("create -V 8M tank/vol");
     place.ok("create tank/z");
     let guid = || place.ok("pool get -H -o value guid tank");
@@ -252,6 +252,10 @@ fn what_knows_a_pool_by_its_guid_keeps_it() {
     place.ok("zone create z --dataset tank/z");
     has(&place.fails("pool reguid tank", BUSY), "zone destroy z");
     place.ok("zone destroy z");
+    // As does a spare that would not get another one.
+    fs::rename(place.path("s"), place.path("away")).unwrap();
+    has(&place.fails("pool reguid tank", USAGE), "the spare");
+    fs::rename(place.path("away"), place.path("s")).unwrap();
     assert_eq!(guid(), before);
     place.ok("pool reguid tank");
     assert_ne!(guid(), before);

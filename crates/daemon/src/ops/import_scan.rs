@@ -87,7 +87,7 @@ impl Daemon {
     }
 
     /// Which pool a device says it belongs to.
-    fn probe(&self, path: &Path) -> Result<store::Found> {
+    pub(crate) fn probe(&self, path: &Path) -> Result<store::Found> {
         let name = DeviceName::parse(path);
         let device = self.open(name, Access::ReadOnly, SCAN)?;
         Ok(store::probe(&device)?)

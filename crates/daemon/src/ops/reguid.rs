@@ -29,6 +29,7 @@ impl Daemon {
         let active = self.pool(name)?;
         refuse_unready(&active)?;
         self.may_go(&Going::Guid(&active))?;
+        self.refuse_missing_spares(&active)?;
         let (old, new) = (active.pool.guid(), new_guid());
         let known = active.known();
         let caches = active.pool.caches().into_iter();
@@ -82,6 +83,24 @@ impl Daemon {
         done?;
         self.exported_pools.remove(old);
         imported.map(drop)
+    }
+
+    /// Refuses a pool with a spare that could not be opened again. No state says so.
+    fn refuse_missing_spares(&self, active: &ActivePool) -> Result<()> {
+        let devices = active.pool.devices().into_iter();
+        for spare in devices.filter(|device| device.state == DeviceState::Spare) {
+            let (name, path) = (active.pool.name(), &spare.path);
+            let reason = match self.probe(Path::new(path)) {
+                Ok(found) if found.device_guid == spare.guid => continue,
+                Ok(_) => "it is another device".into(),
+                Err(failure) => failure.0.message,
+            };
+            return Err(Failure::usage(format!(
+                "the spare {path} would keep the guid from before: {reason}; bring it back, or: strongroom pool \
+                 remove {name} {path}"
+            )));
+        }
+        Ok(())
     }
 
     fn renumber_cache(&self, path: &Path, (old, new): (u64, u64), guid: u64) -> Result<()> {
