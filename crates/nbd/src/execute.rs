@@ -182,7 +182,7 @@ impl Connection<'_> {
     fn read_large(&self, request: &Request, buffers: &mut Buffers, piece: usize) -> Result<()> {
         self.send_kept(buffers)?;
         let len = request.len as usize;
-        let piece = match request.has(flag::DONT_FRAGMENT) {
+        let piece = match request.has(flag::DONT_FRAGMENT) || self.session.reads_whole {
             true => len,
             false => piece,
         };

@@ -92,6 +92,11 @@ impl Export {
         self.clients.lock().links.len()
     }
 
+    /// Whether it takes no more connections.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.clients.lock().is_closed
+    }
+
     /// How large it is for who comes now, in bytes: whole sectors.
     pub(crate) fn size(&self) -> block::Result<u64> {
         let size = self.device.refresh_size()?;

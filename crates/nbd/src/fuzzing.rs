@@ -87,6 +87,7 @@ pub fn requests(bytes: &[u8]) {
         size: 64 << 10,
         structured: agreed & 1 != 0,
         allocation: agreed & 2 != 0,
+        reads_whole: false,
     };
     let _ = Connection::new(link, session, Input::new(), &Helpers::new(0)).serve();
 }

@@ -31,6 +31,9 @@ pub(crate) struct Session {
     pub(crate) structured: bool,
     /// Whether the client may ask what is a hole.
     pub(crate) allocation: bool,
+    /// Whether all that a request reads is read before anything of it is sent, so that an error ends no connection. It takes
+    /// memory, which only a client that is trusted gets.
+    pub(crate) reads_whole: bool,
 }
 
 /// A client that has not got an export.
@@ -260,6 +263,7 @@ impl Client<'_> {
             size,
             structured: self.structured,
             allocation: self.allocation.as_deref() == Some(name),
+            reads_whole: false,
         }))
     }
 

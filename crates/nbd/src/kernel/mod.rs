@@ -7,9 +7,11 @@ mod netlink;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::Builder;
 
 use rustix::fs::{Mode, OFlags};
@@ -63,11 +65,26 @@ impl KernelDevice {
         if !self.is_of(identity) {
             return Ok(());
         }
-        match driver()?.disconnect(self.0) {
+        let driver = driver()?;
+        self.connect_to_nothing(&driver, identity)?;
+        match driver.disconnect(self.0) {
             // It ended by itself.
             Err(error) if is(&error, Errno::NODEV) || is(&error, Errno::INVAL) => Ok(()),
             ended => ended.map_err(|error| self.explain(error)),
         }
+    }
+
+    /// Gives a device that has lost its connection one that nobody answers; nothing happens to others. The kernel notes the end
+    /// of a device when its connection ends. Without one, requests would wait as before.
+    fn connect_to_nothing(self, driver: &Driver, identity: &str) -> Result<()> {
+        let (own, theirs) = UnixStream::pair().map_err(Error::Kernel)?;
+        if driver.reconnect(self.0, identity, theirs.as_fd()).is_err() {
+            return Ok(());
+        }
+        // What the kernel sends must not wait. The thread ends with the device.
+        let drain = move || std::io::copy(&mut &own, &mut std::io::sink());
+        let thread = Builder::new().name("nbd-end".into()).spawn(drain);
+        thread.map(drop).map_err(Error::Thread)
     }
 
     /// Refuses if a program has it open exclusively: it is mounted, or part of another device.
@@ -165,13 +182,19 @@ impl Attachment {
             identity,
             socket: theirs.as_fd(),
         };
-        serve(&export, own, size)?;
+        let (tell, told) = channel();
+        serve(&export, own, size, told)?;
         match ask(&driver, &wanted) {
-            Ok(index) => Ok(Attachment {
-                export,
-                device: KernelDevice(index),
-                identity: identity.into(),
-            }),
+            Ok(index) => {
+                let (device, identity) = (KernelDevice(index), String::from(identity));
+                // The thread waits for it, or has no use for it any more.
+                let _ = tell.send((device, identity.clone()));
+                Ok(Attachment {
+                    export,
+                    device,
+                    identity,
+                })
+            }
             Err(error) => {
                 export.close(true)?;
                 Err(match device {
@@ -206,7 +229,7 @@ impl Attachment {
 
     /// Another program may have ended it, and use the device.
     fn is_ours(&self) -> bool {
-        self.export.clients() > 0
+        self.device.is_of(&self.identity)
     }
 
     /// Ends it. With `force` also if it is mounted; what waits in the kernel is lost then.
@@ -247,8 +270,14 @@ fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-/// Has a thread serve the connection to the kernel.
-fn serve(export: &Arc<Export>, own: OwnedFd, size: u64) -> Result<()> {
+/// Has a thread serve the connection to the kernel. If the connection is lost, the thread ends the device, of which it is
+/// told: requests would wait for ever.
+fn serve(
+    export: &Arc<Export>,
+    own: OwnedFd,
+    size: u64,
+    told: Receiver<(KernelDevice, String)>,
+) -> Result<()> {
     let link: Arc<dyn Link> = Arc::new(Socket::new(own, std::time::Duration::ZERO));
     link.take_time();
     let attached = export.attach(&link).ok_or_else(|| Error::NoSuchExport {
@@ -259,6 +288,7 @@ fn serve(export: &Arc<Export>, own: OwnedFd, size: u64) -> Result<()> {
         size,
         structured: false,
         allocation: false,
+        reads_whole: true,
     };
     let name = export.name().to_owned();
     let serve = move || {
@@ -269,6 +299,15 @@ fn serve(export: &Arc<Export>, own: OwnedFd, size: u64) -> Result<()> {
         if let Err(reason) = served {
             tracing::warn!(export = name, %reason, "the kernel has lost its connection");
         }
+        // One that was closed is ended, or left to the next process, by the thread that closed it. Until the connection is
+        // dropped that thread waits, so that nothing is attached meanwhile.
+        if connection.session.attached.export().is_closed() {
+            return;
+        }
+        let ended = told.recv().map(|(device, identity)| device.end(&identity));
+        if let Ok(Err(error)) = ended {
+            tracing::error!(export = name, %error, "the kernel's device could not be ended");
+        }
     };
     let thread = Builder::new().name("nbd".into()).spawn(serve);
     thread.map(drop).map_err(Error::Thread)
@@ -276,7 +315,81 @@ fn serve(export: &Arc<Export>, own: OwnedFd, size: u64) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{IoSlice, Read, Write};
+
+    use block::{BlockDevice, SectorSizes};
+
     use super::*;
+    use crate::proto::{Kind, Request, errno};
+
+    /// A device whose second half cannot be read.
+    struct Damaged;
+
+    impl BlockDevice for Damaged {
+        block::plain_device!();
+
+        fn size(&self) -> u64 {
+            1 << 20
+        }
+
+        fn sector_sizes(&self) -> SectorSizes {
+            SectorSizes::COMMON
+        }
+
+        fn name(&self) -> String {
+            "damaged".into()
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+            match offset + buf.len() as u64 > 512 << 10 {
+                true => Err(block::Error::Io {
+                    device: self.name(),
+                    operation: "read",
+                    offset,
+                    len: buf.len() as u64,
+                    source: io::ErrorKind::InvalidData.into(),
+                }),
+                false => Ok(()),
+            }
+        }
+
+        fn write_at(&self, _: u64, _: &[IoSlice<'_>]) -> block::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> block::Result<()> {
+            Ok(())
+        }
+
+        fn discard(&self, _: u64, _: u64) -> block::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The kernel has no chunks: what cannot be read has to be known before the answer begins.
+    #[test]
+    fn a_damaged_record_fails_a_request_and_not_the_connection() {
+        let export = Arc::new(Export::new("a", "", Arc::new(Damaged), false).unwrap());
+        let (own, mut kernel) = UnixStream::pair().unwrap();
+        let (_tell, told) = channel();
+        serve(&export, own.into(), 1 << 20, told).unwrap();
+        for (len, error) in [(1 << 20, errno::IO), (512 << 10, 0)] {
+            let request = Request {
+                flags: 0,
+                kind: Kind::Read,
+                cookie: 7,
+                offset: 0,
+                len,
+            };
+            kernel.write_all(&request.encode()).unwrap();
+            let mut head = [0; 16];
+            kernel.read_exact(&mut head).unwrap();
+            assert_eq!(head[4..8], error.to_be_bytes());
+            let data = if error == 0 { len as usize } else { 0 };
+            kernel.read_exact(&mut vec![0; data]).unwrap();
+        }
+        export.close(true).unwrap();
+    }
 
     #[test]
     fn a_device_of_the_kernel_has_one_name() {

@@ -106,7 +106,20 @@ impl Driver {
         Ok(())
     }
 
-    /// Ends a device. Requests that wait fail.
+    /// Gives a device that has lost its connection another one, and changes nothing else of it.
+    pub(super) fn reconnect(
+        &self,
+        index: u32,
+        identity: &str,
+        socket: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        let device = number(attribute::INDEX, index);
+        let attributes = vec![device, backend(identity), sockets(socket)];
+        self.ask(command::RECONFIGURE, attributes)?;
+        Ok(())
+    }
+
+    /// Ends a device. Requests that wait fail, if it has a connection.
     pub(super) fn disconnect(&self, index: u32) -> io::Result<()> {
         self.ask(command::DISCONNECT, vec![number(attribute::INDEX, index)])?;
         Ok(())
@@ -125,21 +138,29 @@ impl Driver {
 
 impl Wanted<'_> {
     fn attributes(&self) -> Vec<DefaultNla> {
-        let mut identity = self.identity.as_bytes().to_vec();
-        identity.push(0);
-        let fd = number(attribute::FD, self.socket.as_raw_fd() as u32);
-        let socket = nested(attribute::SOCKET, &[fd]);
         let mut attributes = vec![
             long_number(attribute::SIZE, self.size),
             long_number(attribute::BLOCK_SIZE, self.block_size.into()),
             long_number(attribute::SERVER_FLAGS, self.flags.into()),
             long_number(attribute::DEAD_CONNECTION_TIMEOUT, self.patience_secs),
-            DefaultNla::new(attribute::BACKEND, identity),
-            nested(attribute::SOCKETS, &[socket]),
+            backend(self.identity),
+            sockets(self.socket),
         ];
         attributes.extend(self.index.map(|index| number(attribute::INDEX, index)));
         attributes
     }
+}
+
+fn backend(identity: &str) -> DefaultNla {
+    let mut identity = identity.as_bytes().to_vec();
+    identity.push(0);
+    DefaultNla::new(attribute::BACKEND, identity)
+}
+
+/// A list of one socket.
+fn sockets(socket: BorrowedFd<'_>) -> DefaultNla {
+    let fd = number(attribute::FD, socket.as_raw_fd() as u32);
+    nested(attribute::SOCKETS, &[nested(attribute::SOCKET, &[fd])])
 }
 
 fn number(kind: u16, value: u32) -> DefaultNla {
