@@ -121,7 +121,19 @@ strongroom nbd attach tank/secret /dev/nbd4
 fsck.ext4 -fp /dev/nbd4 || [ $? = 1 ]
 mount -t ext4 /dev/nbd4 /locked
 [ "$(cat /locked/file)" = old ]
+
+# After a kill no request waits for a volume that cannot be opened.
+old=$(daemon)
+kill -KILL $old
+until_so "! kill -0 $old 2>/dev/null"
+(dd if=/dev/zero of=/locked/more bs=64k count=16 conv=fsync 2>/dev/null || echo done > /run/failed) &
+mv /run/key /run/away
+strongroom --json nbd list | grep 'not loaded'
+until_so "[ -e /run/failed ]"
+mv /run/away /run/key
 umount /locked
+strongroom key load tank/secret
+fsck.ext4 -fp /dev/nbd4 || [ $? = 1 ]
 strongroom nbd detach tank/secret
 
 # A daemon that is killed may have lost what was written. No program goes on.

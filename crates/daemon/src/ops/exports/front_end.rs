@@ -18,6 +18,19 @@ use crate::state::front_end::{FrontEnd, Going, Held};
 pub(crate) struct Exports;
 
 impl FrontEnd<Daemon> for Exports {
+    /// A device of the kernel that the last daemon did not leave ends now, whether or not its volume can be opened later:
+    /// requests that it had sent would wait for ever.
+    fn prepare(&self, daemon: &Daemon) {
+        let _changing = daemon.exported.changing.lock();
+        let all = daemon.recall_exports().into_iter();
+        for (export, is) in all.filter(|(_, is)| !is.waits) {
+            if let Err(failure) = daemon.end_waiting(&is, true) {
+                let reason = failure.0.message;
+                tracing::error!(export, reason, "the kernel's device could not be ended");
+            }
+        }
+    }
+
     fn start(&self, daemon: &Arc<Daemon>) {
         self.restore(daemon);
     }

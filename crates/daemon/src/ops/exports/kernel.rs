@@ -2,8 +2,9 @@
 //!
 //! A daemon that is asked to end detaches them, and refuses if one is mounted. A daemon that a signal ends leaves those
 //! that are mounted to the next one: the kernel holds their requests back. That is safe only if all that was written
-//! before is durable, which [`Definition::waits`] says. A daemon that was killed said nothing: the next one ends the
-//! device, so that no program goes on as if nothing was lost.
+//! before is durable, which [`Definition::waits`] says, and the volume has not changed, which [`Definition::contents`] shows.
+//! A daemon that was killed said nothing: the next one ends the device when it starts, so that no program goes on as if
+//! nothing was lost, and none waits for what may never come.
 
 use std::sync::Arc;
 

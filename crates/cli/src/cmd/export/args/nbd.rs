@@ -132,8 +132,9 @@ pub(crate) struct NbdUnexport {
 /// is seen when it is attached again.
 ///
 /// `daemon stop` detaches, and refuses if a device is mounted. If a signal ends the daemon, as with `systemctl restart`,
-/// mounted devices wait up to five minutes for the next daemon, and lose nothing. If the daemon is killed, the next one
-/// ends the device: reads and writes fail until it is unmounted.
+/// mounted devices wait for the next daemon, and lose nothing. Reads and writes that begin meanwhile fail after five
+/// minutes. If the daemon is killed, or the volume changes meanwhile, the next daemon ends the device: reads and writes
+/// fail until it is unmounted.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
