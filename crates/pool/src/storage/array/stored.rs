@@ -79,6 +79,7 @@ pub(crate) fn without(slots: &[Range<u64>], except: impl Iterator<Item = u64>) -
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // Lists of one range are meant.
 mod tests {
     use super::*;
     use crate::format::pointer::{Addr, Identity, Place};
