@@ -45,6 +45,11 @@ impl Daemon {
             ));
         }
         let (plan, secrets) = self.ha_plan(&active)?;
+        // What is served stays as it is: the name may be misspelled.
+        let is_served = self.served.0.lock().contains_key(&guid);
+        if let (true, Some(missing)) = (is_served, plan.missing.first()) {
+            return Err(refused_file(&active, plan.file, missing));
+        }
         self.refuse_taken(guid, &plan)?;
         for warning in warnings(&plan) {
             context.channel.notice(warning);

@@ -30,6 +30,15 @@ pub(super) struct Volume {
 pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan, Refused> {
     let (chosen, missing) = choose(file, volumes);
     let mut plan = number(&chosen);
+    if !missing.is_empty() {
+        // The number of a volume that is missing is not known, and must not become that of another one.
+        let new = plan.units.values_mut().filter(|unit| unit.is_new);
+        new.filter(|unit| in_name(&unit.name).is_none())
+            .for_each(|unit| {
+                let why = "it gets its number when all volumes that logical_units lists are there";
+                unit.refused = Some(why.into());
+            });
+    }
     plan.missing = missing;
     let mut left = VIEWS_MAX;
     for target in &file.targets {
@@ -388,9 +397,17 @@ mod tests {
 
     #[test]
     fn a_volume_that_is_missing_keeps_back_no_other() {
-        let names = [("tank/a", None), ("tank/b", None)];
-        let plan = planned("\nlogical_units = [\"tank/x\", \"tank/b\"]", &names).unwrap();
-        assert_eq!(luns(&plan), [("tank/b", 0, true)]);
+        let names = [("tank/a", None), ("tank/b", Some("3")), ("tank/c:1", None)];
+        let listed = "\nlogical_units = [\"tank/x\", \"tank/b\", \"tank/a\", \"tank/c:1\"]";
+        let plan = planned(listed, &names).unwrap();
+        let all = [
+            ("tank/a", 0, true),
+            ("tank/b", 3, false),
+            ("tank/c:1", 1, true),
+        ];
+        assert_eq!(luns(&plan), all);
+        // The missing one may have had the number that is free.
+        assert_eq!(refused(&plan), ["tank/a"]);
         assert_eq!(
             warnings(&plan)[0],
             "line 2: logical_units: the pool has no volume 'tank/x'"
