@@ -222,7 +222,10 @@ fn labels() {
         column: 0.into(),
         columns: 0.into(),
         parity: 0.into(),
-        reserved: 0.into(),
+        change: 0.into(),
+        other_guid: 0.into(),
+        since: 0.into(),
+        new_name: [0; 256],
     };
     let frame = encode_frame(SUPERBLOCK_MAGIC, 1, 7, b"payload");
     for how in [0, 0x10] {
@@ -307,6 +310,8 @@ fn frames() {
         props: vec![("compression".into(), "lz4".into())],
         no_mount: true,
         dry_run: false,
+        altroot: None,
+        temporary_name: None,
     });
     let secret = Secret::from_slice(b"correct horse").unwrap();
     for (name, command) in [("create", create), ("mounts", Command::Mounts)] {

@@ -87,7 +87,7 @@ pub struct Label {
     /// Of a device that is being split off: the commit that does it; else 0.
     pub since: U64,
     /// Of a device that is being split off, or was: the name of the new pool, filled with zeros; else zeros.
-    pub(crate) new_name: [u8; NAME_BYTES],
+    pub new_name: [u8; NAME_BYTES],
 }
 
 /// The name of a pool in a label takes so many bytes.
