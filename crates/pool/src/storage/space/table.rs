@@ -19,7 +19,7 @@ pub(crate) const ENTRIES_PER_PAGE: usize = store::UNIT as usize / size_of::<Segm
 )]
 #[repr(C)]
 pub(crate) struct SegmentEntry {
-    /// A [`Class`](crate::format::extent::Class), or 0 if nothing is in it.
+    /// A [`Class`], or 0 if nothing is in it.
     pub(crate) class: u8,
     reserved: [u8; 3],
     /// Units that are set in its bitmap; 0 for a system segment, which has none.
