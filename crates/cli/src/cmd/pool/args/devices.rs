@@ -105,7 +105,8 @@ EXAMPLES
     strongroom pool detach -f tank /dev/sdc
 
 EXIT CODES
-  2 if no other device holds all data, or with -f no device in its place is INCOMPLETE; 3 if there is no such pool or device.")]
+  2 if no other device holds all data, or with -f no device in its place is INCOMPLETE; 3 if there
+  is no such pool or device.")]
 pub(crate) struct PoolDetach {
     /// Give up what the device in its place lacks
     #[arg(short)]

@@ -207,9 +207,10 @@ JSON
   for pools that can be imported; an array of names for pools that were imported.
 
 EXIT CODES
-  3 if there is no such pool or checkpoint; 4 if it is imported already; 5 if another host or daemon uses it; 9
-  if it is damaged; 10 if a newer version wrote it; 12 if required devices are missing, or a log
-  device with synced writes is (see -m), or two devices were used apart from each other.")]
+  3 if there is no such pool or checkpoint; 4 if it is imported already; 5 if another host or
+  daemon uses it; 9 if it is damaged; 10 if a newer version wrote it; 12 if required devices are
+  missing, or a log device with synced writes is (see -m), or two devices were used apart from
+  each other.")]
 pub(crate) struct PoolImport {
     /// Look here: a device, a directory of devices, or an address as nbd://host/disk; may be repeated
     #[arg(short, value_name = "PATH")]

@@ -69,9 +69,9 @@ EXAMPLES
     strongroom pool import --rewind-to-checkpoint tank
 
 EXIT CODES
-  3 if there is no such pool, or no checkpoint to discard; 4 if there is a checkpoint already; 1 if a
-  device lacks data or is being removed, or a dataset with synced data waits for its key; 11 if
-  there is no free space.")]
+  1 if a device lacks data or is being removed, or a dataset with synced data waits for its key;
+  3 if there is no such pool, or no checkpoint to discard; 4 if there is a checkpoint already; 11
+  if there is no free space.")]
 pub(crate) struct PoolCheckpoint {
     /// Discard the checkpoint. Its space is free when the command returns
     #[arg(short)]
