@@ -56,8 +56,7 @@ impl Store {
         self.relabel(devices, Label::settled)
     }
 
-    /// Labels devices as those of the other pool, once the commit is durable that splits them off, and lets go of
-    /// them.
+    /// Labels devices as those of the new pool, and closes them. The commit that splits them off is durable.
     ///
     /// # Errors
     /// The first failure of a device. The next import of this pool, or of the other one, completes what is missing.
