@@ -282,11 +282,7 @@ impl Server<'_> {
 
     /// How long the kernel may believe what it is told of the names in `ino`, and of its attributes unless they say otherwise.
     fn valid(&self, ino: Ino) -> Valid {
-        match self.fs.trust(ino) {
-            Trust::Lasting => Valid::LONG,
-            Trust::Brief | Trust::BriefAttributes => Valid::SHORT,
-            Trust::Once => Valid::ONCE,
-        }
+        valid_by(self.fs.trust(ino))
     }
 
     /// How long the kernel may believe these attributes.
@@ -336,7 +332,7 @@ impl Server<'_> {
     fn valid_name(&self, parent: Ino, found: &Attr) -> Valid {
         match self.fs.trust(parent) {
             Trust::BriefAttributes if found.kind != Kind::Directory => Valid::ONCE,
-            _ => self.valid(parent),
+            trust => valid_by(trust),
         }
     }
 
@@ -444,4 +440,12 @@ fn put_sized(out: &mut Vec<u8>, value: &[u8], size_max: u32) -> Result<()> {
         _ => out.extend_from_slice(value),
     }
     Ok(())
+}
+
+fn valid_by(trust: Trust) -> Valid {
+    match trust {
+        Trust::Lasting => Valid::LONG,
+        Trust::Brief | Trust::BriefAttributes => Valid::SHORT,
+        Trust::Once => Valid::ONCE,
+    }
 }

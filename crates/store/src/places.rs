@@ -229,14 +229,14 @@ impl Store {
         range: (u32, u32),
         pattern: [u8; 8],
     ) -> Result<()> {
-        let bytes = pattern.repeat(FILL / pattern.len());
+        let bytes = pattern.repeat(FILL.min(range.1 as usize) / pattern.len());
         self.on_parts(only, segment, range, |member, at, len| {
             if member.is_stalled() {
                 return Ok(());
             }
             let mut done = 0;
             while done < len {
-                let piece = (len - done).min(FILL as u64);
+                let piece = (len - done).min(bytes.len() as u64);
                 member.write(at + done, &[IoSlice::new(&bytes[..piece as usize])])?;
                 done += piece;
             }
