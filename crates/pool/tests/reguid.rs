@@ -7,27 +7,10 @@ use std::sync::Arc;
 
 use block::fault::{Fault, FaultClock, FaultDevice, Journal, Survival};
 use common::model::*;
+use common::pools::*;
 use common::*;
 use pool::{ArrayKind, DeviceState, Pool};
-use store::{Store, by_pool, probe};
-
-const OLD: u64 = 1;
-const NEW: u64 = 77;
-
-/// The devices by the pools that an import finds.
-fn pools(devices: &[Arc<FaultDevice>]) -> BTreeMap<u64, Vec<Arc<FaultDevice>>> {
-    let probed = devices.iter().map(|device| {
-        let found = probe(device.as_ref()).unwrap();
-        (Arc::clone(device), found)
-    });
-    by_pool(probed.collect())
-}
-
-fn import(devices: &[Arc<FaultDevice>]) -> Pool {
-    let pool = open_on(devices).unwrap();
-    pool.claim("host").unwrap();
-    pool
-}
+use store::{Store, probe};
 
 fn renumber(devices: &[Arc<FaultDevice>]) {
     let store = Store::open(dynamic(devices)).unwrap();

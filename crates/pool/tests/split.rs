@@ -3,18 +3,15 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::fault::{Fault, FaultClock, FaultDevice, Journal, Survival};
 use common::logs::*;
 use common::model::*;
+use common::pools::*;
 use common::*;
 use pool::{ArrayKind, DeviceState, NewPool, Pool, PoolState, Purpose};
-use store::{Store, by_pool, probe};
-
-const OLD: u64 = 1;
-const NEW: u64 = 77;
+use store::{Store, probe};
 
 fn split(pool: &Pool, named: &[u64]) -> pool::Result<Vec<u64>> {
     let members = pool.split_members(named)?;
@@ -24,22 +21,6 @@ fn split(pool: &Pool, named: &[u64]) -> pool::Result<Vec<u64>> {
     };
     assert!(pool.split(new, &members, &origin())?.is_none());
     Ok(members)
-}
-
-/// The devices by the pools that an import finds.
-fn pools(devices: &[Arc<FaultDevice>]) -> BTreeMap<u64, Vec<Arc<FaultDevice>>> {
-    let probed = devices.iter().map(|device| {
-        let found = probe(device.as_ref()).unwrap();
-        (Arc::clone(device), found)
-    });
-    by_pool(probed.collect())
-}
-
-/// Imports a pool, as far as a host does before it uses it.
-fn import(devices: &[Arc<FaultDevice>]) -> Pool {
-    let pool = open_on(devices).unwrap();
-    pool.claim("host").unwrap();
-    pool
 }
 
 /// Imports the new pool. What is in it is named as in the old one.

@@ -4,6 +4,7 @@
 pub mod forged;
 pub mod logs;
 pub mod model;
+pub mod pools;
 pub mod streams;
 
 use std::collections::BTreeMap;
