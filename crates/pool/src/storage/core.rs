@@ -26,7 +26,7 @@ pub(crate) struct Core {
     /// The places that the two running transaction groups replaced among their own records. The index is the last
     /// bit of the group's number.
     freed: [Mutex<Vec<Place>>; 2],
-    /// Places that the last commit could not free, because a device failed to read where they are.
+    /// Places that the last commit could not free, because a device failed to read the list of their units.
     pub(crate) unread: Mutex<Vec<Place>>,
 }
 
@@ -77,7 +77,7 @@ impl Core {
         self.features.load(Ordering::Acquire)
     }
 
-    /// Frees, with its own commit, a place that the transaction group no longer needs.
+    /// Notes a place that the transaction group no longer needs. The commit of the group frees it.
     pub(crate) fn free_later(&self, txg: u64, place: &Place) {
         self.freed[(txg % 2) as usize].lock().push(*place);
     }

@@ -2,8 +2,8 @@
 //!
 //! The addresses of a gang point to a *gang map*: one unit that lists the pieces of every copy. Each copy of the
 //! record has a copy of the map, and all maps are equal. So a damaged map is repaired from another copy. The place
-//! has the beginning of the map's checksum, so that the map of an earlier record at the same address is not
-//! mistaken for this one. The identity of the record, and the checksum of its bytes, do not depend on the pieces.
+//! has the first bytes of the map's checksum. They tell this map from the map of an earlier record at the same
+//! address. The identity of the record, and the checksum of its bytes, do not depend on the pieces.
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;
@@ -20,14 +20,14 @@ use crate::storage::writer::batch::Piece;
 const MAGIC: u64 = u64::from_le_bytes(*b"SR-SCATT");
 pub(crate) const MAP_LEN: usize = UNIT as usize;
 pub(crate) const CHECKSUM: usize = 32;
-/// A piece is 8 bytes; before the pieces lie the magic and three numbers.
+/// The bytes of a piece. The magic and three numbers precede the pieces.
 const PIECE: usize = 8;
 const HEAD: usize = 16;
 
 /// One map lists at most this many pieces.
 pub(crate) const PIECES_MAX: usize = (MAP_LEN - CHECKSUM - HEAD) / PIECE;
 
-/// Units of a group are numbered below this in a map: 4 PiB.
+/// The numbers of a group's units in a map are below this. It is enough for 4 PiB.
 const UNIT_LIMIT: u64 = 1 << 40;
 /// A piece has at most this many units.
 const PIECE_UNITS: u32 = 256;
@@ -57,7 +57,7 @@ impl Bounds {
         u64::from(segment.index()) * u64::from(self.units) + u64::from(unit)
     }
 
-    /// A piece as the map holds it, or `None` if it lies too far out.
+    /// A piece in the form of the map, or `None` if its number is too large for a map.
     pub(crate) fn pack(&self, piece: &Extent) -> Option<u64> {
         let unit = self.number(piece.segment, piece.start);
         let fits = unit < UNIT_LIMIT && (1..=PIECE_UNITS).contains(&piece.units);
@@ -65,7 +65,7 @@ impl Bounds {
         fits.then(|| group << 48 | unit << 8 | u64::from(piece.units - 1))
     }
 
-    /// The piece that the map means, if it lies in a segment of the pool.
+    /// The piece that a number in a map means, if it lies in a segment of the pool.
     pub(crate) fn unpack(&self, packed: u64) -> Option<Extent> {
         let group = (packed >> 48) as u16;
         let unit = (packed >> 8) & (UNIT_LIMIT - 1);
@@ -85,7 +85,7 @@ impl Bounds {
 /// The pieces of every copy of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gang {
-    /// In the order of the record's bytes; the second is empty if there is one copy.
+    /// The pieces of each copy, in the order of the record's bytes. The second list is empty if there is one copy.
     pub(crate) copies: [Vec<Extent>; 2],
 }
 
@@ -109,8 +109,8 @@ impl Gang {
         Some(w.bytes)
     }
 
-    /// The map at a place, if these bytes are it: whole, the one that the place means, and with
-    /// pieces that exist, do not overlap, and add up to the record.
+    /// Decodes the map of a place. `None` if the bytes are damaged or the map of another place, or if pieces do not
+    /// exist, overlap, or do not add up to the record.
     pub(crate) fn decode(bytes: &[u8], place: &Place, bounds: &Bounds) -> Option<Gang> {
         let (body, sum) = bytes.split_at_checked(MAP_LEN - CHECKSUM)?;
         if blake3::hash(body).as_bytes() != sum || place.gang_mark() != Some(mark_of(bytes)) {
@@ -159,13 +159,13 @@ impl Gang {
         })
     }
 
-    /// Where the bytes of a copy lie: each piece with the bytes of the record that it holds.
+    /// The pieces of a copy, each with the range of the record's bytes that it holds.
     pub(crate) fn runs(&self, copy: usize) -> Vec<Run> {
         Run::default().cut(&self.copies[copy])
     }
 }
 
-/// The part of a map's checksum that a place has.
+/// The first bytes of a map's checksum. The place of a gang contains them.
 pub(crate) fn mark_of(map: &[u8]) -> GangMark {
     let mut mark = [0; 7];
     mark.copy_from_slice(&map[MAP_LEN - CHECKSUM..][..7]);
@@ -181,7 +181,7 @@ pub(crate) fn map_extent(addr: &Addr) -> Extent {
     }
 }
 
-/// A part of a record, and where it lies.
+/// A part of a record, and its units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) segment: SegmentId,
@@ -191,7 +191,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The whole of a record that is at an address.
+    /// A whole record that begins at an address.
     pub(crate) fn of(addr: &Addr) -> Run {
         Run {
             segment: addr.segment(),
@@ -200,7 +200,7 @@ impl Run {
         }
     }
 
-    /// The whole of a map at its address.
+    /// A whole map at its address.
     pub(crate) fn of_map(addr: &Addr) -> Run {
         Run {
             bytes: 0..MAP_LEN,
@@ -217,7 +217,7 @@ impl Run {
         }
     }
 
-    /// The same bytes where they lie in these extents, one after the other.
+    /// Cuts the run into one run for each of these extents, which hold its bytes one after the other.
     pub(crate) fn cut(&self, extents: &[Extent]) -> Vec<Run> {
         let mut at = self.bytes.start;
         let extents = extents.iter();
@@ -239,7 +239,7 @@ impl Run {
 #[derive(Clone, Debug)]
 pub(crate) struct Allotted {
     addr: [Addr; 2],
-    /// The map, and its bytes, if the record lies in pieces.
+    /// The map and its encoded bytes, if the record is a gang.
     gang: Option<(Arc<Gang>, Arc<Vec<u8>>)>,
 }
 
@@ -249,7 +249,7 @@ impl Allotted {
         Allotted { addr, gang: None }
     }
 
-    /// In pieces; the addresses are those of the maps. `None` if the map cannot hold them.
+    /// Each copy in pieces. `addr` has the addresses of the maps. `None` if a map cannot hold the pieces.
     pub(crate) fn scattered(addr: [Addr; 2], gang: Gang, bounds: &Bounds) -> Option<Allotted> {
         let bytes = gang.encode(bounds)?;
         Some(Allotted {
@@ -262,7 +262,7 @@ impl Allotted {
         self.gang.as_ref().map(|(gang, _)| gang)
     }
 
-    /// The place of a record that is here.
+    /// The place of a record that is stored here.
     pub(crate) fn place(&self, birth: u64, checksum: [u8; 16]) -> Place {
         let mark = self.gang.as_ref().map(|(_, bytes)| mark_of(bytes));
         Place::new(self.addr, birth, checksum).with_gang_mark(mark)

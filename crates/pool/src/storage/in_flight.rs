@@ -1,8 +1,8 @@
 //! Records that are written, and in no tree yet.
 //!
 //! When a device joins or returns, it gets all later writes, and a resilver copies the records in the trees to it.
-//! A record that was written before, and is put into a tree behind the resilver's position, would be missed. So a
-//! resilver begins only when no such record is left.
+//! The resilver would miss a record that was written before the device joined, and that is put into a tree behind
+//! the position of the resilver. So a resilver waits until all earlier records are in a tree, or dropped.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ struct Rounds {
     past: Vec<Arc<()>>,
     /// Counts the changes of the devices.
     number: u64,
-    /// The change after which the resilver may run.
+    /// The number of the change for which the resilver may run.
     resilver: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ impl InFlight {
         self.0.lock().number
     }
 
-    /// The change for which the resilver has waited.
+    /// The number of the change for which the resilver has waited.
     pub(crate) fn resilver_round(&self) -> Option<u64> {
         self.0.lock().resilver
     }

@@ -8,10 +8,10 @@ use crate::format::pointer::RecordPtr;
 
 /// Reads nodes, and trusts none of them.
 pub(crate) trait Nodes {
-    /// The node at `ptr`, which must be `level` levels above the records. It covers `slot`.
+    /// The node at `ptr`. It must be `level` levels above the records, and cover `slot`.
     fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>>;
 
-    /// How many units there are: no array has more nodes and records than this.
+    /// The number of units of the pool. No array has more nodes and records than this.
     fn units(&self) -> u64;
 
     /// Reads a record that only its checksum verifies.

@@ -1,9 +1,9 @@
 //! Reads records and nodes, and trusts none of them.
 //!
 //! A node is used only if its bytes match the checksum in its pointer, its children match the identity, and each
-//! child has the right level. Good nodes are cached by their checksum, so that a stale entry is not mistaken for a
-//! newer node in the same place. The cache also has the computed identity, because hashing a node takes longer than
-//! finding it.
+//! child has the right level. The key of a cached node is its checksum. So the cache never returns an old node for a
+//! newer one in the same place. The cache also keeps the computed identity, because hashing a node takes longer than
+//! the look-up.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -33,7 +33,7 @@ use crate::storage::writer::batch::Piece;
 /// The nodes and records of a store.
 pub(crate) struct PoolReader {
     pub(crate) store: Arc<Store>,
-    /// The hash of its caches.
+    /// The hash function of the caches.
     hash: CacheHash,
     nodes: SeededCache<[u8; 16], KnownNode>,
     node_lookups: Lookups,
@@ -47,7 +47,7 @@ pub(crate) struct PoolReader {
     pub(crate) remap: Remap,
     /// Copies that were read with errors, and wait to be repaired.
     pub(crate) repairs: RepairQueue,
-    /// Copies on faster devices.
+    /// The second-level cache, on faster devices.
     pub(crate) caches: CacheDevices,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct PoolReader {
 pub(crate) struct Keep {
     /// Nodes in memory.
     pub(crate) nodes: bool,
-    /// Bytes on cache devices, which are searched too.
+    /// Bytes on cache devices. The read also searches the cache devices.
     pub(crate) cached: bool,
 }
 
@@ -73,24 +73,24 @@ impl Keep {
 pub(crate) enum Fetched {
     /// The first copy was good.
     Whole,
-    /// There is a good copy, or one could be reconstructed. Another copy is bad.
+    /// A good copy was found or reconstructed. Another copy is bad.
     WithErrors,
 }
 
-/// There is no good copy. The failure of a device that has a copy, or `None` if each copy was read and is damaged.
+/// There is no good copy. Contains the failure of a device that has a copy, or `None` if all copies are damaged.
 #[derive(Debug, Default)]
 pub(crate) struct Lost(Option<store::Error>);
 
 impl Lost {
     /// Remembers why a copy could not be read.
     fn note(&mut self, error: store::Error) {
-        // A place outside of the pool is damage of what points there.
+        // A place outside of the pool means that the pointer is damaged.
         if !matches!(error, store::Error::NoSuchPlace { .. }) {
             self.0.get_or_insert(error);
         }
     }
 
-    /// Remembers why it is unknown where a copy is.
+    /// Remembers why the place of a copy is unknown.
     fn note_unknown(&mut self, error: Error) {
         if let Error::Unreadable { source, .. } = error {
             self.note(source);
@@ -106,7 +106,7 @@ impl Lost {
         Lost(self.0.or(other.0))
     }
 
-    /// The error for something whose first copy is at `addr`.
+    /// The error for a record, node or map (`what`) whose first copy is at `addr`.
     fn into_error(self, what: &'static str, addr: &Addr) -> Error {
         match self.0 {
             Some(source) => Error::unreadable(what, addr, source),
@@ -115,14 +115,14 @@ impl Lost {
     }
 }
 
-/// A node in memory, and its identity, which says its level too.
+/// A node in memory, and its identity. The identity contains the level.
 #[derive(Clone)]
 struct KnownNode {
     node: Arc<Node>,
     identity: Identity,
 }
 
-/// Names a gang map: its mark, and where its first copy is.
+/// The key of a gang map: its mark, and the address of its first copy.
 type MapKey = (GangMark, Addr);
 
 /// A cache that evicts the same entries in each run of a seed.
@@ -171,8 +171,8 @@ impl PoolReader {
         self.remap.grow();
     }
 
-    /// A commit is durable, or the pool is being opened: the remap table has this root, and groups are what
-    /// the configuration says.
+    /// Called when a commit is durable, and when the pool is opened: sets the root of the remap table, and the purpose
+    /// of each group.
     pub(crate) fn on_durable(&self, root: &RecordPtr, config: &Config) {
         let open = || -> Box<dyn TableReader> {
             Box::new(PoolReader::new(
@@ -185,7 +185,7 @@ impl PoolReader {
             .on_durable(self.store.as_ref(), root, config, open);
     }
 
-    /// How many units there are: no array has more nodes and records than this.
+    /// The number of units of the pool. No array has more nodes and records than this.
     pub(crate) fn units(&self) -> u64 {
         let bounds = self.bounds();
         let segments: u64 = bounds.groups.iter().map(|(n, _)| u64::from(*n)).sum();
@@ -267,7 +267,7 @@ impl PoolReader {
         Err(lost)
     }
 
-    /// All units of a record or node: of all copies, their pieces, and their maps.
+    /// All units of a record or node: all copies, with their pieces and maps.
     pub(crate) fn extents(&self, place: &Place) -> Result<Vec<Extent>> {
         if !place.is_gang() {
             return Ok(Extent::of_whole(place).collect());
@@ -281,7 +281,7 @@ impl PoolReader {
     /// allocated as long as the pool exists.
     ///
     /// # Errors
-    /// A device failed to read the map. Nothing is to be freed yet.
+    /// A device failed to read the map. The caller must not free anything yet.
     pub(crate) fn extents_to_free(&self, place: &Place) -> Result<Vec<Extent>> {
         match self.extents(place) {
             Err(error) if !error.may_pass() => Ok(lost_map(place, &error)),
@@ -307,8 +307,8 @@ impl PoolReader {
         Ok(vec![Run::of(&place.addr[copy])])
     }
 
-    /// Reads one copy of a record or node, in way number `nth`, or in other ways if this fails. Notes failures in
-    /// `lost`. `None` if a part of the copy cannot be read at all.
+    /// Reads one copy of a record or node, in way number `nth`. If this fails, tries the other ways. Notes failures in
+    /// `lost`. `None` if a part of the copy cannot be read in any way.
     fn read_copy(
         &self,
         place: &Place,
@@ -338,8 +338,8 @@ impl PoolReader {
         Some(fetched)
     }
 
-    /// Whether the contents of a place are certain. A member that may lack the newest write is not enough. `read`
-    /// gets the number of a way to read the place, and returns whether it worked.
+    /// Whether the contents of a place are certain. Reading from a member that may lack the newest write is not enough.
+    /// `read` reads the place in the way with the given number, and returns whether this worked.
     pub(crate) fn is_known(&self, group: u32, mut read: impl FnMut(usize) -> bool) -> bool {
         let mut ways = 0..self.store.width(group);
         match self.store.works(group) {
@@ -375,8 +375,8 @@ impl PoolReader {
         place.copy_numbers().map(of_copy).max().unwrap_or(0)
     }
 
-    /// Reads the copies of a place in all ways, one after the other, until `accept` accepts one. Then tries records
-    /// that are reconstructed from parts of the copies.
+    /// Reads the copies of a place in all ways, one after the other, until `accept` accepts one. If it accepts none,
+    /// tries records that are reconstructed from parts of the copies.
     pub(crate) fn fetch(
         &self,
         place: &Place,
@@ -419,7 +419,7 @@ impl PoolReader {
         is_cached: bool,
     ) -> std::result::Result<(), Lost> {
         let sum = &ptr.place.checksum;
-        // The lock is released before the record is opened, which takes long.
+        // The lock is released before `accept` decrypts the record, which takes long.
         let unwritten = self.unwritten.read().get(sum).cloned();
         if let Some(piece) = unwritten
             && piece.bytes().len() == buf.len()
@@ -452,7 +452,7 @@ impl PoolReader {
         }
     }
 
-    /// The node at `ptr`, which must be `level` levels above the records. It covers `slot`.
+    /// The node at `ptr`. It must be `level` levels above the records, and cover `slot`.
     pub(crate) fn node(&self, ptr: &RecordPtr, level: u8, slot: u64) -> Result<Arc<Node>> {
         self.node_kept(ptr, level, slot, Keep::NODES)
     }
@@ -463,7 +463,7 @@ impl PoolReader {
         known.is_some_and(|known| known.identity == ptr.identity)
     }
 
-    /// As [`PoolReader::node`]; `keep` says whether it goes into the second-level cache, and stays in memory.
+    /// As [`PoolReader::node`]. `keep` says whether the node goes into the second-level cache, and stays in memory.
     pub(crate) fn node_kept(
         &self,
         ptr: &RecordPtr,
@@ -511,7 +511,7 @@ impl PoolReader {
         self.node_lookups.totals(bytes(held), bytes(capacity))
     }
 
-    /// Caches a node that matches its pointer, and is likely to be read soon.
+    /// Caches a node that is likely to be read soon. The caller knows that it matches its pointer.
     pub(crate) fn remember(&self, ptr: &RecordPtr, node: Arc<Node>) {
         let identity = ptr.identity;
         self.nodes
@@ -560,7 +560,7 @@ impl PoolReader {
     }
 }
 
-/// What can be freed of a record or node without its map.
+/// The units of a record or node that can be freed without its map.
 pub(crate) fn lost_map(place: &Place, error: &Error) -> Vec<Extent> {
     let bytes = place.allocated();
     tracing::error!(%error, bytes, "a gang map is lost; the space of its record stays allocated until the pool is destroyed");

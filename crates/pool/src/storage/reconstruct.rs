@@ -1,8 +1,8 @@
 //! Reconstructs a record that has no good copy: each part comes from a copy in which that part is good.
 //!
-//! The copies are those in the pointer, each on every member of its group, or in every way to read a group with
-//! parity. If copies differ in a part, it is unknown which one is right. So all combinations are tried, if they are
-//! few. A part is a unit, or a run in a group with parity.
+//! A pointer names up to two copies. Each copy is on every member of its group; a group with parity can be read in
+//! several ways instead. If the copies differ in a part, it is unknown which one is right. So all combinations are
+//! tried, if they are few. A part is a unit; in a group with parity it is a run.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

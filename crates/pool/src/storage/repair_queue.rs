@@ -13,12 +13,12 @@ const LENGTH_MAX: usize = 1024;
 /// A record or node of which a copy is bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadCopy {
-    /// A slot that it covers, unless it is one of the pool's own records.
+    /// A slot that it covers. `None` for one of the pool's own records.
     pub(crate) slot: Option<u64>,
     pub(crate) ptr: RecordPtr,
 }
 
-/// A list of them.
+/// The bad copies that wait.
 #[derive(Default)]
 pub(crate) struct RepairQueue(Mutex<Vec<BadCopy>>);
 

@@ -41,13 +41,13 @@ pub(crate) fn diff(
 struct Diff<'a> {
     nodes: &'a dyn Nodes,
     from: u64,
-    /// The number of nodes that can still be read.
+    /// The number of nodes that may still be read.
     left: u64,
     each: &'a mut dyn FnMut(Change<'_>) -> Result<()>,
 }
 
 impl Diff<'_> {
-    /// Compares two subtrees below a level. The tree of each state may be lower.
+    /// Compares two subtrees below a level. Either tree may be lower than the level.
     fn below(&mut self, level: u8, older: &RecordPtr, newer: &RecordPtr, first: u64) -> Result<()> {
         let end = first.saturating_add(coverage(level)).min(SLOT_LIMIT);
         if older == newer || end <= self.from {
@@ -71,10 +71,10 @@ impl Diff<'_> {
     }
 }
 
-/// A subtree at a level.
+/// The children of a subtree at a level.
 enum Children {
     Node(Arc<Node>),
-    /// The tree is lower than this level. It would be the first child.
+    /// The tree is lower than this level. It counts as the first child.
     Lower(RecordPtr),
 }
 
@@ -125,6 +125,6 @@ fn last_below(
             return Ok(found);
         }
     }
-    // No record in it is this young: one was removed from it.
+    // The tree is young because a record was removed from it.
     Ok(None)
 }

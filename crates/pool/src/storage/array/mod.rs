@@ -1,11 +1,11 @@
 //! Arrays: sparse rows of records, versioned by copy-on-write.
 //!
-//! An array is a radix tree of nodes over slot numbers. A pointer to a root is the whole array at the time when
-//! that root was written. The empty pointer is an array without records. The level of the root says how many slots
-//! the array covers.
+//! An array is a radix tree of nodes over slot numbers. A pointer to a root names a whole array, in the state of the
+//! commit that wrote the root. The empty pointer is an array without records. The level of the root determines how many
+//! slots the array covers.
 //!
 //! Changes of the open transaction group are kept beside the tree ([`overlay`]). The commit writes them into new
-//! nodes ([`update`]). [`walk`] reads arrays, [`mod@diff`] compares them, [`mod@stored`] says what their records take.
+//! nodes ([`update`]). [`walk`] reads arrays, [`mod@diff`] compares them, [`mod@stored`] adds up the space of records.
 
 pub(crate) mod diff;
 pub(crate) mod overlay;

@@ -1,7 +1,7 @@
 //! The changes of a transaction group to an array, before they are written into nodes.
 //!
-//! An overlay has only the changed slots. So a change needs no node, and the group that is written and the open
-//! group cannot overwrite each other's slots.
+//! An overlay has only the changed slots. So a change needs no node, and the open group cannot change slots of the
+//! group that is being written.
 
 use std::collections::BTreeMap;
 

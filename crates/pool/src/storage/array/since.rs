@@ -1,4 +1,4 @@
-//! What of an array is new since a transaction group, where the state of then is not there any more.
+//! Finds the changes of an array since a transaction group whose state is not stored any more.
 
 use crate::error::Result;
 use crate::format::node::coverage;
@@ -7,8 +7,9 @@ use crate::storage::array::diff::Change;
 use crate::storage::array::walk::{check_root, too_many};
 use crate::storage::nodes::Nodes;
 
-/// Shows, in the order of slots from `from` on, the records of an array that were born after `txg`, and the slots that may
-/// have lost one since. `older` is the identity of the root then. A node that was not born since is as it was.
+/// Reports the records of an array that were born after `txg`, and the slots that may have lost a record since. Begins
+/// at `from`, in the order of slots. `older` is the identity of the root at `txg`. A node that was not born since has
+/// not changed.
 pub(crate) fn since(
     nodes: &dyn Nodes,
     older: &Identity,
@@ -35,7 +36,7 @@ pub(crate) fn since(
             coverage(newer.level()).min(SLOT_LIMIT)
         }
     };
-    // The tree was perhaps higher.
+    // The tree may have been higher at `txg`.
     since.note_empty(end, SLOT_LIMIT)?;
     since.show_empty()
 }
@@ -44,9 +45,9 @@ struct Since<'a> {
     nodes: &'a dyn Nodes,
     from: u64,
     txg: u64,
-    /// How many nodes there can still be.
+    /// The number of nodes that may still be read.
     left: u64,
-    /// The empty slots that were seen last, from one up to before another.
+    /// The last empty slots, not reported yet: the first one, and the end.
     empty: (u64, u64),
     each: &'a mut dyn FnMut(Change<'_>) -> Result<()>,
 }

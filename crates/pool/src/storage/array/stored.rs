@@ -1,4 +1,4 @@
-//! What records of an array take on the devices, by the sums in pointers to nodes.
+//! Computes the space that records of an array take on the devices, from the sums in pointers to nodes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,11 +8,12 @@ use crate::format::node::{Node, coverage};
 use crate::format::pointer::RecordPtr;
 use crate::storage::array::walk::check_root;
 
-/// Reads the node at a pointer, which is so many levels above the records and covers a slot. `None`: enough were read.
+/// Reads the node at a pointer. It is the given number of levels above the records, and covers the slot. `None` if no
+/// more nodes may be read.
 pub(crate) type ReadNode<'a> = &'a mut dyn FnMut(&RecordPtr, u8, u64) -> Result<Option<Arc<Node>>>;
 
-/// The units that the records in these slots take, with all copies and gang maps. The ranges ascend and do not overlap. A node
-/// is read if a range begins or ends in it, or if its pointer has no sum.
+/// The units that the records in these slots take, with all copies and gang maps. The ranges ascend and do not overlap.
+/// A node is read if a range begins or ends in it, or if its pointer has no sum.
 pub(crate) fn stored(
     root: &RecordPtr,
     slots: &[Range<u64>],

@@ -18,7 +18,7 @@ pub(crate) trait Target {
     /// The array no longer points to this record or node.
     fn killed(&mut self, ptr: &RecordPtr) -> Result<()>;
 
-    /// Finds a place for a node of a level.
+    /// Places a node of a level, and returns its pointer.
     fn place_node(&mut self, node: Node, level: u8) -> Result<RecordPtr>;
 }
 
@@ -124,7 +124,7 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// Puts nodes above `ptr` until it has the level of its siblings.
+    /// Adds nodes above `ptr` up to the level of its siblings.
     fn lift(&mut self, level: u8, mut ptr: RecordPtr) -> Result<RecordPtr> {
         while ptr.level() < level {
             let mut node = Node::empty();

@@ -8,7 +8,7 @@ use crate::format::node::{Node, child_index, coverage};
 use crate::format::pointer::{LEVEL_MAX, RecordPtr};
 use crate::storage::nodes::Nodes;
 
-/// Refuses the root of an array that is not empty and not a node. One with an identity and no place is not empty.
+/// Refuses the root of an array unless it is empty or a node. A root with an identity and no place is not empty.
 pub(crate) fn check_root(root: &RecordPtr) -> Result<()> {
     let is_node = !root.is_empty() && root.level() > 0 && root.is_consistent();
     if *root == RecordPtr::EMPTY || is_node {
@@ -62,8 +62,8 @@ pub(crate) fn visit<B>(
     visit_within(nodes, root, (from, min_birth), &mut nodes.units(), visitor)
 }
 
-/// As [`visit`]; `left` limits the visited nodes and unshared records. Each of them has a place of its own. So
-/// there are at most as many as units, unless a forged tree has many paths to the same node.
+/// As [`visit`], for at most `left` nodes and unshared records. Each of them has a place of its own. So there are at
+/// most as many as units, unless a forged tree has many paths to the same node.
 pub(crate) fn visit_within<B>(
     nodes: &dyn Nodes,
     root: &RecordPtr,
@@ -169,7 +169,7 @@ pub(crate) fn gone(
     check_root(older)?;
     check_root(newer)?;
     let mut newer = *newer;
-    // A tree that grew has the older root, or its successor, at the left edge.
+    // If the tree grew, the older root or its successor is at the left edge.
     while !older.is_empty() && newer.level() > older.level() {
         newer = nodes.node(&newer, newer.level(), 0)?.children[0];
     }
@@ -195,7 +195,7 @@ fn gone_below(
         return Ok(());
     }
     let children = nodes.node(older, level, first)?;
-    // A tree that became lower has its root where an only child was.
+    // If the tree became lower, its root is in the place of an only child.
     let others = match newer.level() {
         same if same == level => Some(nodes.node(newer, level, first)?),
         _ => None,
@@ -212,7 +212,7 @@ fn gone_below(
     Ok(())
 }
 
-/// Whether the array still has this record or node where `slot` is.
+/// Whether the array still has this record or node at `slot`.
 pub(crate) fn contains(
     nodes: &dyn Nodes,
     root: &RecordPtr,
@@ -262,7 +262,7 @@ fn unreadable_below(
         return None;
     }
     if *left == 0 {
-        // Its contents cannot be trusted.
+        // More nodes than units: the tree is forged.
         return Some((0, LEVEL_MAX));
     }
     *left -= 1;

@@ -12,7 +12,7 @@ use store::{CacheRange, ErrorCounts, UNIT};
 use super::index::{ENTRIES_MAX, Index, Key, Span};
 use crate::format::pointer::checksum;
 
-/// The largest number of waiting bytes. Above it, records are not cached.
+/// At most this many bytes wait. While so many wait, no more records are cached.
 const WAITING_MAX: usize = 16 << 20;
 /// The bytes of one write.
 const BATCH: usize = 1 << 20;
@@ -89,7 +89,7 @@ impl CacheDevice {
         }
     }
 
-    /// Fills `buf` with the bytes that have a checksum, if the device has them and they are good.
+    /// Fills `buf` with the bytes of a checksum, if the device has good ones.
     pub(crate) fn find(&self, sum: &[u8; 16], buf: &mut [u8]) -> bool {
         !self.has_failed() && self.inner.find(sum, buf)
     }
@@ -140,7 +140,7 @@ impl Drop for CacheDevice {
         }
         self.inner.changed.notify_all();
         if let Some(writer) = self.writer.take() {
-            // The panic is logged already, and the contents of the cache are not needed.
+            // A panic is logged already. The pool does not need the cache.
             let _ = writer.join();
         }
     }
@@ -173,7 +173,7 @@ impl Inner {
         }
     }
 
-    /// Stops using the device. The pool does not need it.
+    /// Stops using the device after a failure.
     fn fail(&self, error: &store::Error) {
         if !self.has_failed.swap(true, Ordering::AcqRel) {
             let device = self.range.name();
@@ -273,7 +273,7 @@ fn bytes_of(units: u32) -> usize {
     units as usize * UNIT as usize
 }
 
-/// Of whole units.
+/// The number of units for these bytes.
 fn units_of(bytes: usize) -> u32 {
     (bytes / UNIT as usize) as u32
 }

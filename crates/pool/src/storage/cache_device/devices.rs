@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 
 use super::device::CacheDevice;
 
-/// Which sealed records of a dataset the second-level cache may hold.
+/// The sealed records of a dataset that the second-level cache may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SecondaryCache {
@@ -54,7 +54,7 @@ impl CacheDevices {
         *devices = Arc::new(changed);
     }
 
-    /// Fills `buf` with the bytes that have a checksum, if a device has them.
+    /// Fills `buf` with the bytes of a checksum, if a device has them.
     pub(crate) fn find(&self, sum: &[u8; 16], buf: &mut [u8]) -> bool {
         if !self.is_used.load(Ordering::Acquire) {
             return false;
@@ -65,7 +65,7 @@ impl CacheDevices {
         found
     }
 
-    /// Queues bytes that were read, to be written to one of the devices.
+    /// Queues bytes that were read. One of the devices gets them.
     pub(crate) fn offer(&self, sum: &[u8; 16], bytes: &[u8]) {
         if !self.is_used.load(Ordering::Acquire) {
             return;

@@ -1,7 +1,7 @@
 //! The index of a cache device: a ring, in which the newest entry replaces the oldest.
 //!
-//! It is in memory only. An entry takes 32 bytes and the spare space of two tables: about 50, and 71 at
-//! most.
+//! It is in memory only. An entry takes 32 bytes, and a share of the spare space of two tables: about 50 bytes in all,
+//! and at most 71.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -9,7 +9,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 /// Identifies a record or node by the beginning of its checksum. Two with the same beginning cause a miss.
 pub(crate) type Key = u64;
 
-/// A device has no more entries than this, which is 200 MiB of memory, or with records of 128 KiB 512 GiB.
+/// A device has at most this many entries. They take 200 MiB of memory; with records of 128 KiB they hold 512 GiB.
 pub(crate) const ENTRIES_MAX: usize = 4 << 20;
 
 /// A run of units.
@@ -29,7 +29,7 @@ pub(crate) struct Index {
     /// The entries by key. A fixed hash is enough: the keys are checksums, and an attacker gains nothing from
     /// collisions.
     spans: HashMap<Key, Span, BuildHasherDefault<DefaultHasher>>,
-    /// The oldest first. Some of them are removed already.
+    /// The entries, the oldest first. Some of them are removed already.
     order: VecDeque<(Key, u32)>,
     /// Units that are in use.
     held: u64,
@@ -71,7 +71,7 @@ impl Index {
         Some(start)
     }
 
-    /// Forgets the oldest entries as long as they begin between two units.
+    /// Forgets the oldest entries as long as they begin at or after `start`, and before `end`.
     fn forget_from(&mut self, start: u32, end: u32) {
         while let Some((_, at)) = self.order.front()
             && (start..end).contains(at)
@@ -107,7 +107,7 @@ impl Index {
         is_it
     }
 
-    /// Forgets everything, and gives the memory back.
+    /// Forgets all entries, and frees the memory.
     pub(crate) fn clear(&mut self) {
         *self = Index::new(self.units, self.entries_max);
     }

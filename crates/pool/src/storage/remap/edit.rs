@@ -1,4 +1,4 @@
-//! Changes the remap table, in commits.
+//! Changes of the remap table. Commits make them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{ControlFlow, Range};
@@ -19,28 +19,28 @@ use crate::storage::writer::txg::TxgWriter;
 /// The changes before a task, to undo it.
 pub(crate) struct Undo(BTreeMap<u64, Page>);
 
-/// What a commit frees.
+/// The extents that a commit frees.
 struct ToFree {
     all: Vec<Extent>,
-    /// Not now.
+    /// Extents whose page of the table could not be read. A later commit frees them.
     later: Vec<Extent>,
-    /// Nothing is freed later.
+    /// Whether extents are given up in place of being freed later.
     gives_up: bool,
 }
 
 impl Remap {
-    /// The changes of the running commit so far.
+    /// The changes of the running commit so far, for [`Remap::undo`].
     pub(crate) fn mark(&self) -> Undo {
         Undo(self.pending.lock().clone())
     }
 
-    /// Forgets what was changed since.
+    /// Undoes the changes since a mark.
     pub(crate) fn undo(&self, to: Undo) {
         *self.pending.lock() = to.0;
         *self.covered.lock() = None;
     }
 
-    /// Enters where the copy of an extent is. False if it has one.
+    /// Enters the places of the copy of an extent. False if the extent has a copy already.
     pub(crate) fn enter(&self, extent: &Extent, pieces: Vec<Extent>) -> Result<bool> {
         let table = self.now();
         let (slot, from) = table.slot(extent).ok_or_else(no_place)?;
@@ -55,9 +55,9 @@ impl Remap {
         Ok(true)
     }
 
-    /// Removes the units that the transaction group frees from the table. Returns the units to free in the bitmaps:
-    /// for a removed group the new places, and for copied units also their copies. Of some a device fails to read
-    /// the page: the commit frees them later.
+    /// Removes the extents that the transaction group frees from the table. Returns the extents to free in the bitmaps:
+    /// the new places in case of a removed group, and the copies too in case of a group that is leaving. If a device
+    /// fails to read the page of an extent, a later commit frees it.
     pub(crate) fn free(
         &self,
         commit: &TxgWriter<'_>,
@@ -89,7 +89,7 @@ impl Remap {
         let purpose = config.purpose(group);
         let has_copies = match purpose {
             Purpose::Moved => true,
-            // One that leaves from this commit on has no copies yet.
+            // A group that leaves from this commit on has no copies yet.
             Purpose::Leaving => table.leaving == Some(u32::from(group)),
             _ => false,
         };
@@ -146,7 +146,7 @@ impl Remap {
         Ok(removed)
     }
 
-    /// The page as the commit under way leaves it.
+    /// The page with the changes of the running commit, to edit.
     fn edit<'a>(
         &self,
         table: &Table,
@@ -160,7 +160,7 @@ impl Remap {
         Ok(pending.get_mut(&slot).expect("just inserted"))
     }
 
-    /// Counts what is copied of the group that is leaving.
+    /// Counts a copied extent of the group that is leaving.
     fn count(&self, table: &Table, extent: &Extent, is_copied: bool) {
         if table.leaving != Some(extent.segment.group()) {
             return;
@@ -176,8 +176,8 @@ impl Remap {
         }
     }
 
-    /// How many raw units of each segment of the group that is leaving have a copy. No commit may happen
-    /// meanwhile.
+    /// The number of raw units with a copy in each segment of the group that is leaving. No commit may run during the
+    /// call.
     pub(crate) fn covered(&self) -> Result<HashMap<SegmentId, u32>> {
         if let Some(covered) = &*self.covered.lock() {
             return Ok(covered.clone());
@@ -194,7 +194,7 @@ impl Remap {
         Ok(covered)
     }
 
-    /// Every entry of a group as the last commit left it.
+    /// Calls a function with each entry of a group, as of the last commit.
     fn each_entry(
         &self,
         table: &Table,
@@ -223,8 +223,7 @@ impl Remap {
         Ok(None)
     }
 
-    /// Gives up copies of what lies in the group that is leaving, those of about `pages` pages. False if
-    /// there were none.
+    /// Gives up the copies of about `pages` pages of the group that is leaving. False if there are no copies.
     pub(crate) fn give_up(&self, commit: &TxgWriter<'_>, pages: usize) -> Result<bool> {
         let table = self.now();
         let Some(group) = table.leaving else {
@@ -239,7 +238,7 @@ impl Remap {
             };
             let page = self.edit(&table, &mut pending, slot)?;
             let page = std::mem::take(page);
-            // Copies never lie in groups that were removed: those are freed as they are.
+            // Copies are never in removed groups, so their places need no look-up.
             commit.free_extents(
                 page.entries()
                     .flat_map(|(_, pieces)| pieces.iter().copied()),
@@ -250,8 +249,8 @@ impl Remap {
         Ok(done > 0)
     }
 
-    /// Has pages written anew that lie in the group that is leaving, or have nodes above them that do. False
-    /// if there are none.
+    /// Makes the commit rewrite pages that are in the group that is leaving, or whose nodes are there. False if there
+    /// are none.
     pub(crate) fn leave(&self, pages: usize) -> Result<bool> {
         let table = self.now();
         let Some(group) = table.leaving else {
@@ -280,8 +279,8 @@ impl Remap {
         Ok(!slots.is_empty())
     }
 
-    /// Writes the pages that the commit has changed. Removed groups of which none is left are gone:
-    /// then the configuration has changed, and it says so.
+    /// Writes the pages that the commit has changed. Forgets removed groups without entries. Returns whether the
+    /// configuration changed because of this.
     pub(crate) fn write(
         &self,
         commit: &TxgWriter<'_>,
@@ -317,7 +316,7 @@ impl Remap {
         root.remap = commit.update_pool_array(Class::Meta, &root.remap, &overlay)?;
         let mut is_changed = false;
         for group in 0..config.roles.len() as u16 {
-            // A checkpoint may have something there still.
+            // A checkpoint may still need the entries of the group.
             if config.purpose(group) != Purpose::Moved || root.has_checkpoint() {
                 continue;
             }
@@ -336,14 +335,14 @@ impl Remap {
         Ok(is_changed)
     }
 
-    /// How many raw units of the group that is leaving have a copy, as far as that is counted.
+    /// The number of raw units with a copy in the group that is leaving, as far as they are counted.
     pub(crate) fn copied_units(&self) -> u64 {
         let covered = self.covered.lock();
         let counts = covered.iter().flat_map(|counts| counts.values());
         counts.map(|count| u64::from(*count)).sum()
     }
 
-    /// Space that the table may need for what so many units of a group hold.
+    /// The space that the table may need for `units` units of a group.
     pub(crate) fn space_for(&self, store: &Store, group: u16, units: u64) -> u64 {
         let segment_units = store.segment_size() / UNIT;
         let segments = store.groups()[usize::from(group)];
@@ -352,7 +351,7 @@ impl Remap {
         self.space(pages.min(units), segment_units)
     }
 
-    /// Space that a commit may need to write the whole table anew.
+    /// The space that a commit may need to rewrite the whole table.
     pub(crate) fn space(&self, pages: u64, segment_units: u32) -> u64 {
         pages.saturating_mul(page::space_for_page(segment_units))
     }

@@ -1,4 +1,4 @@
-//! A page of the remap table: the new places of the records of a part of a segment.
+//! A page of the remap table: the new places of records that began in a part of a segment.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use crate::storage::gang::Bounds;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"RMAP");
 
-/// No page covers more units of a segment than this.
+/// A page covers at most this many units of a segment.
 const UNITS_MAX: u32 = 1024;
 
-/// Nothing that is placed at once has more units.
+/// An extent has at most this many units.
 const EXTENT_UNITS_MAX: u32 = crate::format::pointer::RECORD_MAX / UNIT;
 
-/// How many units of a segment of so many a page covers.
+/// The number of units that a page covers in a segment of `segment_units` units.
 pub(super) fn units_of_page(segment_units: u32) -> u32 {
     segment_units.min(UNITS_MAX)
 }
 
-/// What a page takes at most, in both copies, with two nodes above it.
+/// The largest space of a page: both copies, with two nodes above.
 pub(super) fn space_for_page(segment_units: u32) -> u64 {
     let bytes = u64::from(units_of_page(segment_units)) * 16 + 8;
     2 * bytes.next_multiple_of(u64::from(UNIT)) + 4 * u64::from(UNIT)
 }
 
-/// What lay in a part of a segment, by the unit of it where it began: where it lies now, in the order of its
-/// bytes.
+/// The new places of extents, by the unit where each extent began. A unit is counted from the start of the page. The
+/// pieces of an extent are in the order of its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page(BTreeMap<u32, Vec<Extent>>);
 
@@ -37,7 +37,7 @@ impl Page {
         self.0.is_empty()
     }
 
-    /// Where that is now which began at a unit.
+    /// The new place of the extent that began at a unit.
     pub(super) fn get(&self, from: u32) -> Option<&Vec<Extent>> {
         self.0.get(&from)
     }
@@ -50,12 +50,12 @@ impl Page {
         self.0.remove(&from)
     }
 
-    /// Every entry: its unit, and where it is now.
+    /// Every entry: its unit and its new place.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u32, &Vec<Extent>)> {
         self.0.iter().map(|(from, pieces)| (*from, pieces))
     }
 
-    /// The bytes of the page; `None` if a piece lies too far out for it.
+    /// The bytes of the page; `None` if the number of a piece is too large.
     pub(crate) fn encode(&self, bounds: &Bounds) -> Option<Vec<u8>> {
         let mut w = Writer::default();
         w.u32(MAGIC).u32(self.0.len() as u32);
@@ -68,8 +68,7 @@ impl Page {
         Some(w.bytes)
     }
 
-    /// The page in these bytes. `None` if they are none: entries that overlap or do not begin in it, and
-    /// pieces that lie outside of the pool, are refused.
+    /// Decodes a page. `None` if entries overlap or do not begin in the page, or if pieces are outside of the pool.
     pub(crate) fn decode(bytes: &[u8], bounds: &Bounds) -> Option<Page> {
         let mut r = Reader::new(bytes);
         if r.u32()? != MAGIC {
@@ -97,7 +96,7 @@ impl Page {
 
 #[cfg(any(test, fuzzing))]
 impl Page {
-    /// One with two entries.
+    /// A page with two entries.
     pub(crate) fn sample() -> Page {
         let piece = |group, index, start, units| Extent {
             segment: store::SegmentId::new(group, index),
@@ -111,7 +110,7 @@ impl Page {
     }
 }
 
-/// How many units pieces have together.
+/// The sum of the units of pieces.
 pub(super) fn units_of(pieces: &[Extent]) -> u32 {
     pieces.iter().map(|piece| piece.units).sum()
 }

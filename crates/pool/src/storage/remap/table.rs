@@ -23,41 +23,42 @@ use crate::storage::space::Numbering;
 /// Pages of the table kept in memory.
 const CACHED_PAGES: usize = 4096;
 
-/// Reads the table, which is never in a group that was removed.
+/// Reads the table. It is never in a removed group, so this reader needs no remapping.
 pub(crate) trait TableReader: Nodes + Send + Sync {
-    /// What exists.
+    /// The bounds of the pool.
     fn bounds(&self) -> Arc<Bounds>;
 
     /// The store has more groups than before.
     fn grow(&self);
 
-    /// Whether a bad copy was found since this was asked last.
+    /// Whether a bad copy was found since the last call.
     fn had_errors(&self) -> bool;
 }
 
 /// The remap table of a pool.
 pub(crate) struct Remap {
-    /// As of the last commit.
+    /// The table of the last commit.
     pub(super) table: RwLock<Arc<Table>>,
-    /// Whether there is anything in it, or about to be.
+    /// Whether the table has entries, or will soon have some.
     pub(super) is_used: AtomicBool,
     pub(super) plain: OnceLock<Box<dyn TableReader>>,
-    /// By the checksums of their records.
+    /// Pages by the checksums of their records.
     pub(super) pages: Cache<[u8; 16], Arc<Page>>,
-    /// What the commit under way has changed.
+    /// Pages that the running commit has changed.
     pub(super) pending: Mutex<BTreeMap<u64, Page>>,
-    /// How many raw units of each segment of the group that is leaving have a copy, once that is counted.
+    /// The number of raw units with a copy in each segment of the group that is leaving; `None` before they are
+    /// counted.
     pub(super) covered: Mutex<Option<HashMap<SegmentId, u32>>>,
-    /// Counts the times that places moved under those who had looked them up.
+    /// Counts the changes after which a place that was looked up earlier may be wrong.
     pub(super) generation: AtomicU64,
 }
 
-/// What the table is as of a commit.
+/// The table as of a commit.
 pub(super) struct Table {
     pub(super) root: RecordPtr,
     pub(super) numbering: Option<Numbering>,
     pub(super) segment_units: u32,
-    /// Groups that were removed, whose places are looked up here.
+    /// For each group: whether it was removed, so that its places are looked up here.
     pub(super) moved: Vec<bool>,
     /// The group whose contents are being copied.
     pub(super) leaving: Option<u32>,
@@ -94,7 +95,7 @@ impl Table {
         self.moved.get(group as usize).copied().unwrap_or(false)
     }
 
-    /// The page of what begins at a place, and the unit in it.
+    /// The page for an extent, and the unit in the page where the extent begins.
     pub(super) fn slot(&self, extent: &Extent) -> Option<(u64, u32)> {
         let number = self.numbering.as_ref()?.number(extent.segment)?;
         let units = page::units_of_page(self.segment_units).max(1);
@@ -103,7 +104,7 @@ impl Table {
         Some((slot, extent.start % units))
     }
 
-    /// What begins at a unit of a page, and has so many units.
+    /// The extent of `units` units that begins at a unit of a page.
     pub(super) fn extent(&self, slot: u64, from: u32, units: u32) -> Option<Extent> {
         let in_page = page::units_of_page(self.segment_units).max(1);
         let pages = u64::from(self.segment_units / in_page);
@@ -128,8 +129,8 @@ impl Table {
 }
 
 impl Remap {
-    /// A commit is durable, or the pool is being opened: the table has this root, and groups are what
-    /// the configuration says. `open` makes what reads the table.
+    /// Called when a commit is durable, and when the pool is opened: sets the root of the table, and the purpose of
+    /// each group. `open` makes the reader of the table.
     pub(crate) fn on_durable(
         &self,
         store: &Store,
@@ -166,12 +167,12 @@ impl Remap {
         Arc::clone(&self.table.read())
     }
 
-    /// Changes when places that were looked up before may be other ones now.
+    /// A number that changes when a place that was looked up earlier may be wrong.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Where the units of an extent lie: where they say, or if their group was removed where the table says.
+    /// The present place of an extent: from the table if its group was removed, otherwise the extent itself.
     pub(crate) fn resolve(&self, extent: Extent) -> Result<Vec<Extent>> {
         if !self.is_used.load(Ordering::Acquire) {
             return Ok(vec![extent]);
@@ -182,7 +183,8 @@ impl Remap {
         Ok(found)
     }
 
-    /// A copy may be in a group that was removed later: so often at most as there are such groups.
+    /// A new place may be in a group that was removed later. So the look-up repeats, at most once for each removed
+    /// group.
     pub(super) fn resolve_into(
         &self,
         table: &Table,
@@ -205,7 +207,7 @@ impl Remap {
         Ok(())
     }
 
-    /// Where the copy of an extent is that lies in the group which is leaving, if there is one yet.
+    /// The copy of an extent in the group that is leaving, if it has a copy already.
     pub(crate) fn copy_of(&self, extent: &Extent) -> Result<Option<Vec<Extent>>> {
         if !self.is_used.load(Ordering::Acquire) {
             return Ok(None);
@@ -217,7 +219,7 @@ impl Remap {
         }
     }
 
-    /// Where an extent and its copy are: all units that it takes.
+    /// All units that an extent takes: its present place and its copy.
     pub(crate) fn all_places(&self, extent: Extent) -> Result<Vec<Extent>> {
         let mut places = self.resolve(extent)?;
         for n in 0..places.len() {
@@ -226,7 +228,7 @@ impl Remap {
         Ok(places)
     }
 
-    /// What the table says of an extent.
+    /// The entry of an extent in the table.
     pub(super) fn entry(&self, table: &Table, extent: &Extent) -> Result<Option<Vec<Extent>>> {
         let Some((slot, from)) = table.slot(extent) else {
             return Err(inconsistent("a place that does not exist is looked up"));
@@ -241,7 +243,7 @@ impl Remap {
         }
     }
 
-    /// A page as the last commit left it.
+    /// A page as of the last commit.
     pub(super) fn page(&self, root: &RecordPtr, slot: u64) -> Result<Option<Arc<Page>>> {
         let disk = self.plain()?;
         let ptr = walk::get(disk, root, slot)?;
@@ -265,7 +267,7 @@ impl Remap {
             .ok_or_else(|| inconsistent("it is not open"))
     }
 
-    /// Reads of the table that found a bad copy.
+    /// Whether a read of the table found a bad copy since the last call.
     pub(crate) fn found_errors(&self) -> bool {
         let plain = self.plain.get();
         plain.is_some_and(|plain| plain.had_errors())

@@ -23,7 +23,7 @@ use crate::storage::space::takes::Takes;
 /// Allocation moves on to another group of devices after this many units.
 const STRIPE_UNITS: u32 = (1 << 20) / UNIT;
 
-/// Bitmaps of segments at rest beyond this many are dropped after a commit.
+/// After a commit, at most this many bitmaps of unchanged segments stay in memory.
 const MAPS_KEPT: usize = 2048;
 
 /// The allocator of a pool.
@@ -35,31 +35,32 @@ pub(crate) struct Space {
     /// The approximate metadata of datasets, without metadata that only snapshots have.
     pub(super) metadata_bytes: AtomicU64,
     pub(super) inner: Mutex<Inner>,
-    /// The runs that the last commit freed, in order. Nobody knows them before the first commit after an import.
+    /// The runs that the last commit freed, in order. They are unknown until the first commit after an import.
     pub(super) freed_last: Mutex<Option<Vec<Span>>>,
 }
 
 pub(super) struct Inner {
     pub(super) groups: Vec<Vec<Summary>>,
-    /// What each group stores.
+    /// What may be placed in each group.
     pub(super) takes: Vec<Takes>,
     pub(super) maps: HashMap<SegmentId, Map>,
     pub(super) cursors: HashMap<(Class, u16), Cursor>,
     pub(super) stripes: HashMap<Class, Stripe>,
     pub(super) totals: Vec<Total>,
-    /// Segments that became the system's, and are not in the table yet.
+    /// Segments that became system segments, and are not in the table yet.
     pub(super) new_system: Vec<SegmentId>,
-    /// All bitmaps and the whole table are to be written anew.
+    /// Whether the next commit rewrites all bitmaps and the whole table.
     pub(super) is_rewritten: bool,
-    /// Segments of a group that is removed, and that are in the table still.
+    /// Segments of removed groups that are still in the table.
     pub(super) dropped: Vec<SegmentId>,
-    /// Segments of a group that was added or has grown in a commit that is not durable yet. Nothing is placed there.
+    /// New segments of a group that was added or has grown. Nothing is placed there until the commit is durable.
     pub(super) unopened: Vec<SegmentId>,
     /// The array of bitmaps of the last commit.
     pub(super) bitmaps: RecordPtr,
     /// The units of records that only the second state has, while one is kept.
     pub(super) kept: Option<u64>,
-    /// What each of the two transaction groups under way has allocated, by parity.
+    /// The extents that the two running transaction groups have allocated. The index is the last bit of the group's
+    /// number.
     allocated: [Vec<Extent>; 2],
 }
 
@@ -82,7 +83,7 @@ pub(super) struct Stripe {
 }
 
 impl Inner {
-    /// Keeps an empty segment for the table and the bitmaps.
+    /// Makes an empty segment a system segment, for the table and the bitmaps.
     pub(super) fn make_system(&mut self, id: SegmentId, units: u32) {
         self.groups[id.group() as usize][id.index() as usize].class = Some(Class::System);
         // Records were written there when it was not empty.
@@ -193,7 +194,7 @@ impl Space {
         })
     }
 
-    /// Shows the entry of each segment in use. `take` returns `None` if its numbers are impossible.
+    /// Calls `take` with the entry of each segment in use. `take` returns `None` if the numbers are impossible.
     pub(super) fn each_entry(
         &self,
         table: &RecordPtr,
@@ -284,7 +285,7 @@ impl Space {
             .ok_or_else(|| Error::inconsistent("bitmap", format!("of segment {number}")))
     }
 
-    /// Takes a run of units, not in the segment `apart_from`, where there is a choice.
+    /// Takes a run of units, if possible not in the segment `apart_from`.
     pub(crate) fn allocate(
         &self,
         class: Class,
@@ -353,7 +354,7 @@ impl Space {
         order.into_iter().map(|(_, _, group)| group).collect()
     }
 
-    /// How full a group is, in millionths.
+    /// The used part of a group, in millionths.
     pub(super) fn fullness(&self, inner: &Inner, group: u16) -> u64 {
         let segments = &inner.groups[usize::from(group)];
         let taken: u64 = segments.iter().map(|s| u64::from(s.taken)).sum();
@@ -422,7 +423,7 @@ impl Space {
         }
     }
 
-    /// Makes allocated units free again: of an abandoned allocation, or the frees of a durable commit.
+    /// Makes units free again, after an abandoned allocation or a durable commit.
     pub(crate) fn release(&self, extents: impl IntoIterator<Item = Extent>) {
         let numbering = self.numbering();
         let extents = extents.into_iter();
@@ -458,13 +459,13 @@ impl Space {
         }
     }
 
-    /// Counts an allocation to a transaction group.
+    /// Notes the allocations of a transaction group.
     pub(crate) fn count_allocated(&self, txg: u64, extents: Vec<Extent>) {
         self.inner.lock().allocated[(txg % 2) as usize].extend(extents);
     }
 
-    /// Works a transaction group's allocations, `more` of its commit, and its frees into the bitmaps,
-    /// and returns the segments that changed.
+    /// Applies the allocations of a transaction group, `more` allocations of its commit, and its frees to the bitmaps.
+    /// Returns the segments that changed.
     pub(crate) fn apply(
         &self,
         txg: u64,
@@ -531,7 +532,7 @@ impl Space {
         }
     }
 
-    /// A commit is durable: its bitmaps are the ones on disk, and what it freed is free.
+    /// Called when a commit is durable: its bitmaps are now those on disk, and the extents that it freed are free.
     pub(crate) fn committed(&self, bitmaps: RecordPtr, freed: &[Extent]) {
         self.release(freed.iter().copied());
         let mut inner = self.inner.lock();
@@ -554,7 +555,7 @@ impl Space {
         }
     }
 
-    /// The bitmap on disk of every segment that is not the system's, for checking.
+    /// The bitmap on disk of every segment except system segments, for the check of a pool.
     pub(crate) fn bitmaps_on_disk(&self) -> Result<Vec<(SegmentId, Bitmap)>> {
         let mut inner = self.inner.lock();
         let mut all = Vec::new();
@@ -576,6 +577,6 @@ pub(crate) struct Changed {
     pub(crate) number: u64,
     /// Its entry in the table.
     pub(crate) entry: SegmentEntry,
-    /// Its bitmap; none if it is empty.
+    /// Its bitmap; `None` if the segment is empty.
     pub(crate) bitmap: Option<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! Which units of a segment are taken.
+//! The bitmap of a segment: the units that are taken.
 
 /// One bit for each unit of a segment; set: taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ impl Bitmap {
         }
     }
 
-    /// The bytes of a bitmap, as they lie on disk.
+    /// The bytes of a bitmap on disk.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.words
             .iter()
@@ -24,8 +24,8 @@ impl Bitmap {
             .collect()
     }
 
-    /// A bitmap of `units` from its bytes; more bytes may follow. `None` if there are too few, or
-    /// units are taken that do not exist.
+    /// A bitmap of `units` from its bytes. More bytes may follow. `None` if there are too few bytes, or if units are
+    /// taken that do not exist.
     pub(crate) fn from_bytes(bytes: &[u8], units: u32) -> Option<Bitmap> {
         let len = units.div_ceil(64) as usize;
         let (chunks, _) = bytes.get(..len * 8)?.as_chunks::<8>();
@@ -54,7 +54,7 @@ impl Bitmap {
             .sum()
     }
 
-    /// Takes a run. False, and nothing changed, if any of it is taken or does not exist.
+    /// Takes a run. If any unit of it is taken or does not exist, changes nothing and returns false.
     #[must_use]
     pub(crate) fn set(&mut self, start: u32, len: u32) -> bool {
         if !self.is_run(start, len, false) {
@@ -64,7 +64,7 @@ impl Bitmap {
         true
     }
 
-    /// Frees a run. False, and nothing changed, if any of it is free or does not exist.
+    /// Frees a run. If any unit of it is free or does not exist, changes nothing and returns false.
     #[must_use]
     pub(crate) fn clear(&mut self, start: u32, len: u32) -> bool {
         if !self.is_run(start, len, true) {
@@ -74,14 +74,14 @@ impl Bitmap {
         true
     }
 
-    /// Frees what is taken of a run, and says how many units that was.
+    /// Frees the taken units of a run, and returns their number.
     pub(crate) fn clear_all(&mut self, start: u32, len: u32) -> u32 {
         let count = self.count_run(start, len);
         for_words(start, len, |word, mask| self.words[word] &= !mask);
         count
     }
 
-    /// Frees a run but for the units that are taken in another bitmap, and says how many it freed.
+    /// Frees the units of a run that are free in another bitmap, and returns their number.
     pub(crate) fn clear_besides(&mut self, start: u32, len: u32, others: &Bitmap) -> u32 {
         let mut count = 0;
         for_words(start, len, |word, mask| {
@@ -92,13 +92,13 @@ impl Bitmap {
         count
     }
 
-    /// Takes what another bitmap of the same size has.
+    /// Takes all units that are taken in another bitmap of the same size.
     pub(crate) fn merge(&mut self, other: &Bitmap) {
         let pairs = self.words.iter_mut().zip(&other.words);
         pairs.for_each(|(word, other)| *word |= other);
     }
 
-    /// What is taken here and free in another bitmap of the same size.
+    /// The units that are taken here and free in another bitmap of the same size.
     pub(crate) fn without(&self, other: &Bitmap) -> Bitmap {
         let pairs = self.words.iter().zip(&other.words);
         Bitmap {
@@ -116,7 +116,7 @@ impl Bitmap {
         count
     }
 
-    /// Whether a run exists and none of it is taken.
+    /// Whether a run exists and all of it is free.
     pub(crate) fn is_free(&self, start: u32, len: u32) -> bool {
         self.is_run(start, len, false)
     }
@@ -139,7 +139,8 @@ impl Bitmap {
         same
     }
 
-    /// The first run of `len` free units at or after `from`, or the longest run seen on the way.
+    /// The first run of `len` free units at or after `from`. If there is none, the error is the length of the longest
+    /// run that was seen.
     pub(crate) fn find(&self, from: u32, len: u32) -> Result<u32, u32> {
         let mut longest = 0;
         let mut at = from;
@@ -154,7 +155,7 @@ impl Bitmap {
         Err(longest)
     }
 
-    /// The runs of free units: where each begins, and its length.
+    /// The runs of free units: the start and the length of each.
     pub(crate) fn free_runs(&self) -> Vec<(u32, u32)> {
         self.runs(false)
     }
@@ -174,7 +175,7 @@ impl Bitmap {
         runs
     }
 
-    /// The first unit at or after `from` that is taken, or that is free.
+    /// The first unit at or after `from` that is taken (`taken`), or that is free.
     fn next(&self, from: u32, taken: bool) -> Option<u32> {
         let flip = if taken { 0 } else { u64::MAX };
         let mut word = (from / 64) as usize;

@@ -1,4 +1,4 @@
-//! How many units a group has, and bytes of records.
+//! The number of units of a group, and the space for records in bytes.
 
 use store::{Shape, UNIT};
 
@@ -6,9 +6,9 @@ use store::{Shape, UNIT};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Total {
     pub(super) segments: u32,
-    /// How many of these are the system's.
+    /// The number of system segments.
     pub(super) system: u32,
-    /// Units that are not taken, outside of the system's segments.
+    /// Units that are not taken, outside of system segments.
     pub(super) free: u64,
 }
 
@@ -26,18 +26,18 @@ impl Total {
         u64::from(self.segments - self.system)
     }
 
-    /// There are more segments. Their units are not free yet.
+    /// Adds segments. Their units are not free yet.
     pub(super) fn extend(&mut self, segments: u32) {
         self.segments += segments;
     }
 }
 
-/// Bytes of records.
+/// Space for records, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Capacity {
-    /// Records of the usual size.
+    /// For records of the usual size (128 KiB).
     pub(crate) usual: u64,
-    /// Records of one unit each.
+    /// For records of one unit each: the worst case.
     pub(crate) certain: u64,
 }
 

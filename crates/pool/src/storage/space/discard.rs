@@ -1,9 +1,9 @@
-//! Giving freed space back to the host.
+//! Discards freed space, so that the devices can use it for something else.
 //!
-//! What a commit freed is discarded after the commit that follows it: then the two newest superblocks
-//! do not reach it, and an older one is taken only if neither is whole. By then some of it is in use
-//! again. So a run is discarded only if all of it is still free, and is taken meanwhile, with space
-//! reserved as for a write, so that no writer lacks it.
+//! The extents that a commit freed are discarded after the next commit. Then the two newest superblocks do not reach
+//! them, and an import uses an older superblock only if both are damaged. By then some of the units are in use again.
+//! So a run is discarded only if all of it is still free. During the discard the run is taken, and its bytes are
+//! reserved as for a write, so that writers do not count on them.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ pub(crate) const UNITS_MIN: u32 = (64 << 10) / UNIT;
 const RUNS_MAX: usize = 1024;
 
 impl Space {
-    /// A commit is durable, and what it freed is about to be free. Notes that, and returns what the commit before it
-    /// freed: no superblock that may be taken reaches it.
+    /// Called when a commit is durable: notes the extents that it freed. Returns the runs that the previous commit
+    /// freed. They can be discarded now.
     pub(crate) fn note_freed(&self, freed: &[Extent]) -> Vec<Span> {
         let numbering = self.numbering();
         let freed = freed.iter().map(|extent| numbering.span(extent));
@@ -30,19 +30,19 @@ impl Space {
         before.unwrap_or_default()
     }
 
-    /// More is free since the last commit.
+    /// Adds runs to those that the last commit freed.
     pub(crate) fn note_ended(&self, free: Vec<Span>) {
         let mut last = self.freed_last.lock();
         let all = last.take().unwrap_or_default().into_iter().chain(free);
         *last = Some(runs(all.collect()));
     }
 
-    /// Discards long runs, as far as they are still free.
+    /// Discards the long ones of these runs, if they are still free.
     pub(crate) fn discard_runs(self: &Arc<Space>, due: Vec<Span>) {
         let long = due.into_iter().filter(|run| run.units >= UNITS_MIN);
         for run in long.take(RUNS_MAX) {
             if let Err(error) = self.discard(run) {
-                // Nothing is lost by it.
+                // The pool does not need the discard.
                 tracing::debug!(%error, ?run, "freed space was not given back to the host");
             }
         }
@@ -84,7 +84,7 @@ impl Space {
     }
 }
 
-/// The runs that spans form together.
+/// Joins neighbouring spans.
 fn runs(mut sorted: Vec<Span>) -> Vec<Span> {
     sorted.sort_unstable_by_key(|span| (span.segment, span.start));
     let mut runs: Vec<Span> = Vec::new();

@@ -14,9 +14,8 @@ use crate::storage::space::counts::Total;
 use crate::storage::space::takes::Takes;
 
 impl Space {
-    /// Takes in the group that the store has more than before, for this purpose. The commit that calls
-    /// this enters it into the segment table, and [`Space::open_extended`] has records placed there when that
-    /// is durable.
+    /// Adds the new group of the store, for this purpose. The commit that calls this enters the group into the segment
+    /// table. [`Space::open_extended`] opens it for records when the commit is durable.
     pub(crate) fn grow(self: &Arc<Space>, purpose: Purpose) -> Result<()> {
         let counts = self.disk.store.groups();
         let shapes = (0..counts.len() as u32).map(|group| self.disk.store.shape(group));
@@ -29,7 +28,7 @@ impl Space {
         let units = self.units_per_segment;
         let lacking = wanted.saturating_sub(self.inner.lock().system_segments());
         let _reserved = match purpose {
-            // The bitmaps of a group for logs lie in the others.
+            // The bitmaps of a group for logs are in other groups.
             Purpose::Logs => {
                 let bytes = lacking * u64::from(units) * u64::from(UNIT);
                 Some(self.reserve(bytes, ReserveFor::Writing)?)
@@ -62,8 +61,8 @@ impl Space {
         Ok(())
     }
 
-    /// A group that holds data has `added` segments more. The commit that calls this enters them into the
-    /// segment table, and [`Space::open_extended`] has them used when it is durable.
+    /// Adds `added` segments to a group that holds data. The commit that calls this enters them into the segment table.
+    /// [`Space::open_extended`] opens them for records when the commit is durable.
     pub(crate) fn extend(&self, group: u16, added: u32) {
         let (numbering, own) = self.extended(group, added);
         *self.numbering.write() = Arc::new(numbering);
@@ -72,7 +71,7 @@ impl Space {
         inner.append_unopened(group, added, own, units);
     }
 
-    /// The numbers of all segments if a group had so many more, and how many of these would be the system's.
+    /// The numbers of all segments if a group had `added` more, and how many of these would be system segments.
     fn extended(&self, group: u16, added: u32) -> (Numbering, u32) {
         let mut numbering = Numbering::clone(&self.numbering());
         let segments = added;
@@ -82,7 +81,7 @@ impl Space {
         (numbering, lacking.min(added.into()) as u32)
     }
 
-    /// Bytes of records of the usual size for which there would be space in so many more segments of a group.
+    /// The space for records of the usual size in `added` more segments of a group, in bytes.
     pub(crate) fn gain(&self, group: u16, added: u32) -> u64 {
         if added == 0 {
             return 0;
@@ -93,7 +92,7 @@ impl Space {
         shape.usable(units) * u64::from(UNIT)
     }
 
-    /// The commit that added a group, or made one grow, is durable: the new segments are used from now on.
+    /// Called when a commit that added segments is durable: opens them for records.
     pub(crate) fn open_extended(&self) {
         let units = self.units_per_segment;
         let mut inner = self.inner.lock();
@@ -105,7 +104,7 @@ impl Space {
 }
 
 impl Inner {
-    /// A group has `added` empty segments more.
+    /// Adds `added` empty segments to a group.
     fn append(&mut self, group: u16, added: u32, units: u32) {
         let known = &mut self.groups[usize::from(group)];
         known.resize(known.len() + added as usize, Summary::empty(units));
@@ -114,7 +113,7 @@ impl Inner {
         total.free += u64::from(added) * u64::from(units);
     }
 
-    /// A group has `added` segments more, of which `own` are the system's. In the others nothing is placed yet.
+    /// Adds `added` segments to a group. `own` of them become system segments. In the others nothing is placed yet.
     fn append_unopened(&mut self, group: u16, added: u32, own: u32, units: u32) {
         let first = self.groups[usize::from(group)].len() as u32;
         let (for_records, end) = (first + added - own, first + added);
@@ -122,7 +121,7 @@ impl Inner {
         known.resize(for_records as usize, Summary::unopened());
         self.totals[usize::from(group)].extend(added - own);
         self.append(group, own, units);
-        // The last segments, as when a pool is made.
+        // The last segments, as in a new pool.
         for index in (for_records..end).rev() {
             self.make_system(SegmentId::new(group, index), units);
         }
@@ -130,7 +129,7 @@ impl Inner {
         self.unopened.extend(unopened);
     }
 
-    /// So many empty segments of groups that take records, from their ends.
+    /// `count` empty segments of groups that take records, from the ends of the groups.
     pub(super) fn empty_segments(&self, count: usize) -> Result<Vec<SegmentId>> {
         let groups = self.groups_that_take(Takes::Records);
         let all = groups.flat_map(|group| {

@@ -1,11 +1,11 @@
-//! Space of a second state of the pool, which stays besides the one that commits change.
+//! Keeps the space of a second state of the pool, besides the current state that commits change.
 //!
-//! The second state is a checkpoint, or during a rewind the state that is about to be given up. It has bitmaps of its
-//! own. As long as it is kept, the allocator takes a unit as used that is set in either bitmap. So nothing has to be
-//! listed when something is freed, and the end of the second state is the end of its bitmaps.
+//! The second state is a checkpoint, or, during a rewind, the state that is about to be abandoned. It has bitmaps of
+//! its own. As long as it is kept, a unit is taken for the allocator if it is set in one of the two bitmaps. So a free
+//! needs no list, and ending the second state means forgetting its bitmaps.
 //!
-//! The bitmap of a segment is the same in both states until it changes. A segment where they differ stays in memory,
-//! with both.
+//! The bitmap of a segment is the same in both states until the current state changes it. If the two differ, both stay
+//! in memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ impl Space {
         inner.kept.unwrap_or(0) * u64::from(UNIT)
     }
 
-    /// Makes empty segments the system's, so that a third set of bitmaps has space: the kept one, the last one, and
-    /// the next one. The commit that calls this enters them into the segment table.
+    /// Makes empty segments system segments, so that there is space for three sets of bitmaps: of the kept state, of
+    /// the last commit, and of the next commit. The commit that calls this enters them into the segment table.
     pub(crate) fn grow_system(self: &Arc<Space>) -> Result<()> {
         let wanted = self.system_units_for(&self.numbering()).div_ceil(2) * 3;
         let wanted = wanted.div_ceil(u64::from(self.units_per_segment));
@@ -50,7 +50,7 @@ impl Space {
         Ok(())
     }
 
-    /// Keeps the state of the last commit. To be called before the next one is worked into the bitmaps.
+    /// Keeps the state of the last commit. Call it before [`Space::apply`] of the next commit.
     pub(crate) fn keep_this(&self, roots: SpaceRoots) -> Result<()> {
         let mut inner = self.inner.lock();
         let system = self.system_units(roots)?;
@@ -105,7 +105,7 @@ impl Space {
         Ok(())
     }
 
-    /// The second state is given up: a durable commit has these roots, and nothing else is left.
+    /// Stops keeping the second state. A durable commit has these roots.
     pub(crate) fn end_kept(&self, roots: SpaceRoots) {
         let mut inner = self.inner.lock();
         if inner.kept.take().is_none() {
@@ -138,7 +138,7 @@ impl Space {
         }
         drop(inner);
         self.release_spans(free.iter().copied());
-        // As what that commit freed: the superblock before it reaches it still.
+        // As if that commit had freed them: the superblock before it still reaches them.
         self.note_ended(free);
     }
 
@@ -164,7 +164,8 @@ impl Space {
 }
 
 impl Inner {
-    /// From now on there are two states. In both the bitmaps are the same, and neither has system units.
+    /// Begins to keep two states. At first their bitmaps are equal, and the second state has no units in system
+    /// segments.
     fn begin(&mut self, units: u32) {
         self.kept = Some(0);
         for (id, map) in &mut self.maps {

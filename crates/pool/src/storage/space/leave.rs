@@ -13,7 +13,7 @@ use crate::storage::space::counts::Total;
 use crate::storage::space::takes::Takes;
 
 impl Space {
-    /// Has nothing more placed in a group that holds records, or takes that back.
+    /// Stops allocation in a group that holds records, or allows it again.
     pub(crate) fn leave(&self, group: u16, leaves: bool) {
         let mut inner = self.inner.lock();
         inner.takes[usize::from(group)] = match leaves {
@@ -23,7 +23,7 @@ impl Space {
         inner.stripes.retain(|_, stripe| stripe.group != group);
     }
 
-    /// Units that are taken in a group, parity included, but for those of the system.
+    /// The taken units of a group, parity included, outside of system segments.
     pub(crate) fn taken_units(&self, group: u16) -> u64 {
         let inner = self.inner.lock();
         let segments = inner.groups[usize::from(group)].iter();
@@ -31,22 +31,22 @@ impl Space {
         records.map(|segment| u64::from(segment.taken)).sum()
     }
 
-    /// Bytes of records that so many units of a group hold at most.
+    /// The largest number of bytes of records in `units` units of a group.
     pub(crate) fn bytes_of_units(&self, group: u16, units: u64) -> u64 {
         let shape = self.numbering().shape(group.into());
         let data = units * shape.needed() as u64 / shape.columns() as u64;
         data * u64::from(UNIT)
     }
 
-    /// Bytes of the segments that the system needs elsewhere when a group leaves.
+    /// The bytes of the system segments that other groups must provide when a group leaves.
     pub(crate) fn system_bytes_without(&self, group: u16) -> u64 {
         let segment = u64::from(self.units_per_segment) * u64::from(UNIT);
         let wanted = self.system_segments_for(&self.numbering());
         self.inner.lock().system_lacking(wanted, group) as u64 * segment
     }
 
-    /// Has the commit that calls this write the table and all bitmaps into the system segments of other
-    /// groups, of which there are to be enough.
+    /// Makes the commit that calls this write the table and all bitmaps into system segments of other groups. Makes
+    /// enough system segments there first.
     pub(crate) fn move_system(&self, group: u16) -> Result<()> {
         let wanted = self.system_segments_for(&self.numbering());
         let mut inner = self.inner.lock();
@@ -58,7 +58,8 @@ impl Space {
         Ok(())
     }
 
-    /// The segments whose bitmaps are to be written, which are read; and all of the system's are noted.
+    /// Reads the bitmaps of all segments with records, and returns these segments. Notes all system segments for the
+    /// table.
     pub(super) fn load_all(&self, inner: &mut Inner) -> Result<Vec<SegmentId>> {
         let numbering = self.numbering();
         let mut records = Vec::new();
@@ -77,12 +78,12 @@ impl Space {
         Ok(records)
     }
 
-    /// What a segment is used for.
+    /// The class of a segment.
     pub(crate) fn class_at(&self, segment: SegmentId) -> Class {
         self.inner.lock().class_of(segment).unwrap_or(Class::Data)
     }
 
-    /// Whether the last commit has an extent, all of it.
+    /// Whether all units of an extent are in use in the last commit.
     pub(crate) fn is_on_disk(&self, extent: &Extent) -> Result<bool> {
         let span = self.numbering().span(extent);
         let mut inner = self.inner.lock();
@@ -90,8 +91,9 @@ impl Space {
         Ok(map.on_disk.is_taken(span.start, span.units))
     }
 
-    /// Drops a group of which nothing is taken but what has a copy, so many units of each segment. False,
-    /// and nothing is done, if more is taken. The commit that calls this takes it out of the table.
+    /// Drops a group if all of its taken units have a copy. `copied` has the number of copied units of each segment. If
+    /// more units are taken, does nothing and returns false. The commit that calls this removes the group from the
+    /// table.
     pub(crate) fn drop_group(&self, group: u16, copied: &HashMap<SegmentId, u32>) -> bool {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -121,7 +123,7 @@ impl Space {
 }
 
 impl Inner {
-    /// How many segments the system lacks without those of a group.
+    /// The number of system segments that are missing without those of a group.
     fn system_lacking(&self, wanted: u64, group: u16) -> usize {
         let own = u64::from(self.totals[usize::from(group)].system);
         let others = self.system_segments() - own;

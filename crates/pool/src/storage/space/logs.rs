@@ -1,5 +1,5 @@
-//! Groups of log devices: they hold no records, and their space does not count as space of the pool. The
-//! segment table and the bitmaps have their segments as those of other groups.
+//! Groups of log devices. They hold no records, and the space of the pool does not include theirs. Their segments are
+//! in the segment table, and have bitmaps, like those of other groups.
 
 use store::UNIT;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::format::extent::{Class, Extent};
 use crate::storage::space::takes::Takes;
 
-/// One log takes no more than this part of what is free in the groups for logs.
+/// One log takes at most this part of the free space in the groups for logs.
 const FREE_PART: u64 = 4;
 
 impl Inner {
@@ -38,7 +38,7 @@ impl Space {
         matches!(takes, Some(Takes::Logs | Takes::Nothing))
     }
 
-    /// Takes units that no bitmap has, of a record that a log points to; false if they are not all free.
+    /// Takes the units of a record that only a log points to: they are in no bitmap. False if they are not all free.
     pub(crate) fn claim(&self, extent: &Extent) -> Result<bool> {
         let numbering = self.numbering();
         let mut inner = self.inner.lock();
@@ -58,7 +58,7 @@ impl Space {
         Ok(is_free)
     }
 
-    /// Bytes that one log may take in groups that are for logs only.
+    /// The bytes that one log may take in groups for logs.
     pub(crate) fn log_bytes(&self) -> u64 {
         let inner = self.inner.lock();
         let free = self.log_groups(&inner).into_iter();
@@ -66,7 +66,7 @@ impl Space {
         free * u64::from(UNIT) / FREE_PART
     }
 
-    /// Takes a run of units in a group that is for logs only, if there is one that works and has space.
+    /// Takes a run of units in a group for logs, if one of them works and has space.
     pub(crate) fn allocate_log(&self, units: u32) -> Result<Option<Extent>> {
         let mut inner = self.inner.lock();
         let mut groups = self.log_groups(&inner);
@@ -87,7 +87,7 @@ impl Space {
             .collect()
     }
 
-    /// Has nothing more placed in a group that is for logs, or takes that back.
+    /// Stops allocation in a group for logs, or allows it again.
     pub(crate) fn bar(&self, group: u16, is_barred: bool) {
         self.inner.lock().takes[usize::from(group)] = match is_barred {
             true => Takes::Nothing,

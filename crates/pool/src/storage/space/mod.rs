@@ -1,14 +1,12 @@
 //! Space: which units of which segments are used, and when freed units can be used again.
 //!
-//! Two states of every segment are kept apart. *Taken* is what the allocator goes by: a unit is
-//! taken from the moment it is handed out until the commit that no longer needs it is durable.
-//! *On disk* is what the bitmaps of the last commit say: the units that its tree points to. A commit
-//! works the allocations and frees of its transaction group into the bitmaps on disk; only when it
-//! is durable are the freed units handed out again, so that nothing live is ever overwritten.
+//! Each segment has two states. *Taken* is the state that the allocator uses: a unit is taken from its allocation until
+//! the commit that frees it is durable. *On disk* is the state in the bitmaps of the last commit: the units that its
+//! tree points to. A commit applies the allocations and frees of its transaction group to the bitmaps on disk. The
+//! freed units are allocated again only when the commit is durable. So no live unit is overwritten.
 //!
-//! The bitmaps and the segment table lie in *system segments* of their own, whose units are not in
-//! any bitmap: at import they are found by walking the two arrays. So writing a bitmap never changes
-//! a bitmap.
+//! The bitmaps and the segment table are in *system segments* of their own. Their units are in no bitmap; an import
+//! finds them by a walk of the two arrays. So writing a bitmap never changes a bitmap.
 
 mod allocator;
 mod bitmap;

@@ -1,24 +1,23 @@
-//! Which segment to allocate from next.
+//! Chooses the segment for the next allocation.
 //!
-//! Records of one class are kept together, segments that are at least half free are used up before
-//! an empty one is begun, and low segments before high ones, so that a pool in a sparse file stays
-//! small for as long as it can.
+//! Records of one class share segments. The allocator fills segments that are at least half free before it begins an
+//! empty one, and low segments before high ones. So a pool in a sparse file stays small as long as possible.
 
 use crate::format::extent::Class;
 
-/// What the allocator knows of a segment without its bitmap.
+/// The facts about a segment that the allocator knows without its bitmap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Summary {
     /// Its class; `None` while it is empty.
     pub(crate) class: Option<Class>,
-    /// Units handed out and not yet free again.
+    /// The number of taken units.
     pub(crate) taken: u32,
     /// No free run is longer than this.
     pub(crate) longest: u32,
 }
 
 impl Summary {
-    /// An empty segment of so many units.
+    /// An empty segment of `units` units.
     pub(crate) fn empty(units: u32) -> Summary {
         Summary {
             class: None,

@@ -7,18 +7,18 @@ use super::Space;
 use crate::error::{Error, Result};
 use crate::storage::space::counts::Capacity;
 
-/// Why space is wanted. Each kind may use what the kinds before it must leave.
+/// The purpose of a reservation. Each purpose may use free space that the purposes before it must leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveFor {
-    /// Something new.
+    /// Writing new data.
     Writing,
-    /// Something that gives back more than it takes.
+    /// A change that frees more space than it takes.
     Freeing,
     /// As `Freeing`, for the one thread that has the turn to free ([`crate::Pool::turn_to_free`]).
     FreeingAlone,
 }
 
-/// Bytes set aside until they are allocated or no longer wanted.
+/// Reserved bytes. Dropping this releases them.
 #[must_use]
 pub struct Reservation {
     space: Arc<Space>,
@@ -26,25 +26,25 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// How many bytes are set aside.
+    /// The number of reserved bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Gives back all but `bytes`.
+    /// Releases all but `bytes`.
     pub fn shrink(&mut self, bytes: u64) {
         let excess = self.bytes.saturating_sub(bytes);
         self.space.reserved.fetch_sub(excess, Ordering::Relaxed);
         self.bytes -= excess;
     }
 
-    /// Sets aside so many bytes instead, without asking whether there is space.
+    /// Changes the reservation to `bytes`, without a check for free space.
     pub(crate) fn set(&mut self, bytes: u64) {
         self.grow(bytes.saturating_sub(self.bytes));
         self.shrink(bytes);
     }
 
-    /// Sets more aside, without asking whether there is space.
+    /// Adds `bytes` to the reservation, without a check for free space.
     pub(crate) fn grow(&mut self, bytes: u64) {
         self.space.reserved.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
@@ -58,12 +58,12 @@ impl Drop for Reservation {
 }
 
 impl Space {
-    /// Sets bytes aside, or says that there is no free space for them.
+    /// Reserves bytes. Fails if there is no free space for them.
     pub(crate) fn reserve(self: &Arc<Space>, bytes: u64, why: ReserveFor) -> Result<Reservation> {
         self.reserve_besides(bytes, why, 0)
     }
 
-    /// Sets bytes aside if there is space for them besides others, which are kept, in records of the usual size.
+    /// As [`Space::reserve`], but leaves the space of `kept` bytes free, in records of the usual size.
     pub(crate) fn reserve_besides(
         self: &Arc<Space>,
         bytes: u64,
@@ -80,7 +80,7 @@ impl Space {
             ReserveFor::FreeingAlone => slop_of(self.total().certain) / 4,
         };
         let limit = free.saturating_sub(keep);
-        // An attempt that fails must not count: another thread would fail because of it.
+        // A failing attempt must not reserve anything for a moment: another thread would fail because of it.
         let reserve = |before: u64| before.checked_add(bytes).filter(|sum| *sum <= limit);
         self.reserved
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve)
@@ -91,18 +91,18 @@ impl Space {
         })
     }
 
-    /// Bytes that are set aside.
+    /// The number of reserved bytes.
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.reserved.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are neither taken nor promised.
+    /// The bytes that are neither taken nor reserved.
     pub(crate) fn unreserved_bytes(&self) -> u64 {
         let reserved = self.reserved.load(Ordering::Relaxed);
         self.free().certain.saturating_sub(reserved)
     }
 
-    /// A reservation of nothing, to grow.
+    /// A reservation of 0 bytes, to grow.
     pub(crate) fn nothing(self: &Arc<Space>) -> Reservation {
         Reservation {
             space: Arc::clone(self),
@@ -110,8 +110,7 @@ impl Space {
         }
     }
 
-    /// Bytes that an ordinary write may still use, in records of the usual size. It is nothing when
-    /// the last that is certain is promised.
+    /// The bytes that writers can still use, in records of the usual size. 0 if all space for single units is reserved.
     pub(crate) fn available_bytes(&self) -> u64 {
         let free = self.free();
         let kept = self.left_by_writers() + self.reserved.load(Ordering::Relaxed);
@@ -120,11 +119,10 @@ impl Space {
         u64::try_from(usual).unwrap_or(u64::MAX)
     }
 
-    /// What writers leave free: the reserve, from which deletes and commits take.
+    /// The reserve: the bytes that writers leave free for deletes and commits.
     ///
-    /// A delete writes pages and nodes anew. Where a snapshot has the old ones, these stay. So who deletes
-    /// everything needs about as much space as the metadata takes, and half of that again for the lists of
-    /// what died.
+    /// A delete rewrites pages and nodes. If a snapshot has the old ones, these stay. So a delete of everything needs
+    /// about as much space as the metadata takes, and half of that again for the deadlists.
     fn left_by_writers(&self) -> u64 {
         let total = self.total().certain;
         let slop = slop_of(total);
@@ -133,15 +131,14 @@ impl Space {
         slop.max(slop / 2 + to_delete)
     }
 
-    /// Takes note of how much datasets refer to, of which a part is metadata.
+    /// Notes the bytes that datasets refer to. A part of them is metadata.
     pub(crate) fn note_referenced(&self, bytes: u64) {
         let metadata = self.metadata_of(bytes);
         self.metadata_bytes.store(metadata, Ordering::Relaxed);
     }
 }
 
-/// What a pool of so many bytes keeps free at least: for deletes, and for what commits write that nothing
-/// sets aside.
+/// The smallest reserve of a pool of `total` bytes: for deletes, and for writes of commits that nothing reserves.
 fn slop_of(total: u64) -> u64 {
     (total / 32).clamp(4 << 20, 64 << 30).min(total / 4)
 }

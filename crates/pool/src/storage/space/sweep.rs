@@ -1,7 +1,7 @@
-//! All free space, run by run, for what is done to it.
+//! Visits all free space, run by run, to discard or overwrite it.
 //!
-//! A run is taken while something is done to it, as in [`super::discard`]. What the last commit freed is left alone: the
-//! superblock before it still reaches it, and an import takes that one if the newest is not whole.
+//! A run is taken during the work on it, as in [`super::discard`]. Runs that the last commit freed are skipped: the
+//! previous superblock still reaches them, and an import uses it if the newest is damaged.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Space {
         self.numbering().total()
     }
 
-    /// The pieces of free space of a segment, each of at least so many units.
+    /// The pieces of free space of a segment, each of at least `least` units.
     pub(crate) fn free_pieces(&self, number: u64, least: u32) -> Result<Vec<Span>> {
         let numbering = self.numbering();
         if number >= numbering.total() {
@@ -50,8 +50,8 @@ impl Space {
         Ok(pieces)
     }
 
-    /// Does something to a piece while nothing can be placed there. Returns how many bytes: 0 if it is in use by now, or
-    /// reachable still.
+    /// Works on a piece while nothing can be placed there. Returns its bytes: 0 if the piece is in use now, or if a
+    /// superblock still reaches it.
     pub(crate) fn while_free(
         self: &Arc<Space>,
         piece: Span,
@@ -64,7 +64,7 @@ impl Space {
         if !self.take_if_free(piece)? {
             return Ok(0);
         }
-        // Taken first: what a commit freed before that is among what it freed last, or older.
+        // The piece is taken first. So if a commit freed it, the commit is already noted, and `freed_last` has it.
         let done = match self.was_freed_last(&piece) {
             true => Ok(0),
             false => act(self.disk.store.as_ref()).map(|()| bytes),

@@ -16,7 +16,7 @@ use crate::storage::array::walk::{self, Visit};
 pub(crate) type SpaceRoots = (RecordPtr, RecordPtr);
 
 impl Space {
-    /// Enough for every bitmap, the table and their nodes, in two copies, old and new.
+    /// The number of system segments for all bitmaps, the table and their nodes: two copies each, old and new.
     pub(super) fn system_segments_for(&self, numbering: &Numbering) -> u64 {
         let units = self.system_units_for(numbering);
         units.div_ceil(u64::from(self.units_per_segment)).max(2)
@@ -57,7 +57,7 @@ impl Space {
         Ok(all)
     }
 
-    /// Takes such units, of the state that commits change, or of the second one.
+    /// Takes these units, for the current state or for the second state.
     pub(super) fn take_system(
         &self,
         inner: &mut Inner,

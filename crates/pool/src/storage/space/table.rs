@@ -1,5 +1,5 @@
-//! The segment table: what each segment is used for and how full it is, so that the allocator can
-//! choose without reading every bitmap.
+//! The segment table: the class and the used units of each segment. With it the allocator chooses a segment without
+//! reading all bitmaps.
 
 use std::ops::Range;
 
@@ -10,16 +10,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::format::config::Stretch;
 use crate::format::extent::{Class, Extent, Span};
 
-/// Entries to a record of the table.
+/// The number of entries in a record of the table.
 pub(crate) const ENTRIES_PER_PAGE: usize = store::UNIT as usize / size_of::<SegmentEntry>();
 
-/// One segment.
+/// The entry of a segment.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
 #[repr(C)]
 pub(crate) struct SegmentEntry {
-    /// A [`Class`], or 0 if nothing is in it.
+    /// A [`Class`], or 0 if the segment is empty.
     pub(crate) class: u8,
     reserved: [u8; 3],
     /// Units that are set in its bitmap; 0 for a system segment, which has none.
@@ -38,7 +38,7 @@ impl SegmentEntry {
         }
     }
 
-    /// `None` if the segment is not in use, or the number stands for no class.
+    /// `None` if the segment is empty, or if the number is no class.
     pub(super) fn class(&self) -> Option<Class> {
         match self.class {
             1 => Some(Class::Data),
@@ -49,13 +49,13 @@ impl SegmentEntry {
     }
 }
 
-/// How the segments of all groups are numbered: stretch by stretch. In the beginning each group is one;
-/// what it grows by comes last, so that no segment ever gets another number. And how each group lays out
-/// what it holds.
+/// The numbers of the segments of all groups, and the shape of each group. Segments are numbered stretch by stretch. At
+/// first each group is one stretch. When a group grows, its new stretch comes last, so that no segment ever gets
+/// another number.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbering {
     stretches: Vec<Numbered>,
-    /// Which stretches each group has, in order.
+    /// The stretches of each group, in order.
     groups: Vec<Vec<usize>>,
     shapes: Vec<Shape>,
     total: u64,
@@ -70,7 +70,7 @@ struct Numbered {
 }
 
 impl Numbering {
-    /// The numbers of the segments of a store; group by group, unless the configuration lists stretches.
+    /// The numbers of the segments of a store: by the listed stretches, or group by group if none are listed.
     pub(crate) fn of(store: &Store, listed: &[Stretch]) -> Numbering {
         let counts = store.groups();
         let groups = 0..counts.len() as u32;
@@ -96,7 +96,7 @@ impl Numbering {
         numbering
     }
 
-    /// Numbers more segments of a group, the last one it has or a new one.
+    /// Numbers the segments of a new stretch.
     pub(super) fn append(&mut self, stretch: Stretch) {
         let group = usize::from(stretch.group);
         if self.groups.len() <= group {
@@ -126,7 +126,7 @@ impl Numbering {
         last.map_or(0, |last| last.first + last.stretch.segments)
     }
 
-    /// The stretches, in order. Those of one group that follow each other are one.
+    /// The stretches, in order. Neighbouring stretches of one group are joined.
     pub(crate) fn stretches(&self) -> Vec<Stretch> {
         let mut all: Vec<Stretch> = Vec::new();
         for Numbered { stretch, .. } in &self.stretches {
@@ -139,7 +139,7 @@ impl Numbering {
         all
     }
 
-    /// The shape of a group; of one that does not exist any.
+    /// The shape of a group. Any shape if the group does not exist.
     pub(crate) fn shape(&self, group: u32) -> Shape {
         let shape = self.shapes.get(group as usize);
         shape.copied().unwrap_or(Shape::WHOLE)
@@ -155,7 +155,7 @@ impl Numbering {
         &self.shapes
     }
 
-    /// What an extent takes of its segment.
+    /// The raw units that an extent takes in its segment.
     pub(crate) fn span(&self, extent: &Extent) -> Span {
         Span {
             segment: extent.segment,
@@ -189,7 +189,7 @@ impl Numbering {
         (into < stretch.segments).then(|| base + u64::from(into))
     }
 
-    /// The segment with a number, which exists.
+    /// The segment with a number. It must exist.
     pub(crate) fn segment(&self, number: u64) -> store::SegmentId {
         let after = self.stretches.partition_point(|s| s.base <= number);
         let Numbered {

@@ -7,9 +7,9 @@ use crate::format::config::Purpose;
 pub(super) enum Takes {
     Records,
     Logs,
-    /// It holds records, and gets no more.
+    /// Nothing new. It still holds records.
     NoMore,
-    /// It is gone, or about to go.
+    /// Nothing. The group is removed, or about to be removed.
     Nothing,
 }
 

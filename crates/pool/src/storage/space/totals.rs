@@ -1,8 +1,8 @@
 //! The size of the pool, and its free space.
 //!
-//! In a group with parity a record takes more than its units, the more so the smaller it is. So free
-//! space is counted in two ways: what records of the usual size can take of it, which is told to
-//! people; and what even single units can take, which is what is promised.
+//! In a group with parity a record takes more than its units; a small record takes relatively more than a large one. So
+//! free space is counted in two ways ([`Capacity`]): for records of the usual size, which users see, and for single
+//! units, which writers can reserve.
 
 use super::Space;
 use super::allocator::Inner;
@@ -11,7 +11,7 @@ use crate::storage::space::counts::{Capacity, Total};
 use crate::storage::space::takes::Takes;
 
 impl Inner {
-    /// How many segments are the system's.
+    /// The number of system segments.
     pub(super) fn system_segments(&self) -> u64 {
         self.totals
             .iter()
@@ -21,18 +21,18 @@ impl Inner {
 }
 
 impl Space {
-    /// All there is for records.
+    /// The space for records, used or free.
     pub(crate) fn total(&self) -> Capacity {
         let units = u64::from(self.units_per_segment);
         self.sum(|total| total.segments_for_records() * units)
     }
 
-    /// What is not taken.
+    /// The free space for records.
     pub(crate) fn free(&self) -> Capacity {
         self.sum(|total| total.free)
     }
 
-    /// How much of so many bytes is metadata, if it is as much as of all that is taken.
+    /// The part of `bytes` that is metadata, if the share of metadata is the same as in all taken units.
     pub(super) fn metadata_of(&self, bytes: u64) -> u64 {
         let inner = self.inner.lock();
         let (mut all, mut metadata) = (0, 0);
@@ -56,7 +56,7 @@ impl Space {
         let mut sum = Capacity::default();
         for group in inner.groups_that_take(Takes::Records).map(usize::from) {
             let (total, shape) = (&inner.totals[group], &numbering.shapes()[group]);
-            // What is left at the end of a segment is too little for anything.
+            // The rest at the end of a segment is too short for a record.
             let rest = u64::from(self.units_per_segment % shape.cell());
             sum.add(*shape, units(total), rest * total.segments_for_records());
         }

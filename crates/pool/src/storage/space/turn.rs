@@ -8,16 +8,15 @@ use parking_lot::{Mutex, MutexGuard};
 use super::{Reservation, ReserveFor, Space};
 use crate::error::Result;
 
-/// Who frees alone, and how many wait for that.
+/// The right to free alone, and the number of threads that have it or wait for it.
 #[derive(Default)]
 pub(crate) struct Turn {
     taken: Mutex<()>,
     waiting: AtomicUsize,
 }
 
-/// The turn of one thread to set space aside with [`ReserveFor::FreeingAlone`]. It ends when this is dropped.
-/// No other thread sets space aside for freeing meanwhile, so a commit gives back what the others have
-/// set aside.
+/// The turn of one thread to reserve space with [`ReserveFor::FreeingAlone`]. It ends when this is dropped. No other
+/// thread makes such a reservation meanwhile, so a commit releases the space that the others have reserved.
 pub struct TurnToFree<'a> {
     space: &'a Arc<Space>,
     _taken: MutexGuard<'a, ()>,
@@ -42,7 +41,7 @@ impl Turn {
     }
 }
 
-/// One that waits for a turn or has it.
+/// A thread that waits for the turn or has it.
 struct Counted<'a>(&'a Turn);
 
 impl Drop for Counted<'_> {
@@ -52,7 +51,7 @@ impl Drop for Counted<'_> {
 }
 
 impl TurnToFree<'_> {
-    /// Sets bytes aside, also of what those leave that do not have the turn.
+    /// Reserves bytes, also from the space that threads without the turn must leave free.
     ///
     /// # Errors
     /// [`Error::NoSpace`](crate::Error::NoSpace) if there are too few.
@@ -60,7 +59,7 @@ impl TurnToFree<'_> {
         self.space.reserve(bytes, ReserveFor::FreeingAlone)
     }
 
-    /// What is free, and what of it is set aside. As long as this changes, it is worth another try.
+    /// The free bytes, and the reserved ones of these. If they have changed, another try can succeed.
     pub fn free(&self) -> (u64, u64) {
         (self.space.free().certain, self.space.reserved_bytes())
     }

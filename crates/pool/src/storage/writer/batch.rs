@@ -13,7 +13,7 @@ use crate::format::node::Node;
 /// A batch is written when it holds this many bytes.
 const BATCH_MAX: usize = 4 << 20;
 
-/// What is to be written somewhere.
+/// Bytes to write.
 #[derive(Clone)]
 pub(crate) enum Piece {
     Node(Arc<Node>),
@@ -34,7 +34,7 @@ impl Piece {
         }
     }
 
-    /// Some of its bytes.
+    /// A range of its bytes.
     pub(crate) fn part(&self, range: Range<usize>) -> Piece {
         match self {
             Piece::Bytes(bytes) => Piece::Part(Arc::clone(bytes), range),
@@ -59,7 +59,7 @@ struct Waiting {
 }
 
 impl Batch {
-    /// Adds pieces and where they go. True if that filled the batch, and all of it is written.
+    /// Adds pieces, each with its place. If that fills the batch, writes all of it and returns true.
     pub(crate) fn add(&self, store: &Store, pieces: Vec<(SegmentId, u32, Piece)>) -> Result<bool> {
         let mut waiting = self.waiting.lock();
         waiting.bytes += pieces
@@ -75,14 +75,14 @@ impl Batch {
         Ok(true)
     }
 
-    /// Writes what waits.
+    /// Writes all waiting pieces.
     pub(crate) fn write(&self, store: &Store) -> Result<()> {
         let rest = std::mem::take(&mut *self.waiting.lock());
         write(store, rest)
     }
 }
 
-/// Writes neighbours together.
+/// Writes neighbouring pieces with one call.
 fn write(store: &Store, mut waiting: Waiting) -> Result<()> {
     waiting
         .pieces

@@ -1,9 +1,9 @@
-//! Space: finding places for records, and knowing beforehand that there will be some.
+//! Finds places for records, within the space that writers have reserved.
 //!
-//! A record gets one run where there is one, else pieces and a map of them ([`mod@crate::storage::gang`]).
-//! So a writer that has reserved its bytes and one unit more for each copy finds space, however the
-//! free units lie. What a change takes besides are the nodes above its slot; they are counted when the
-//! slot is changed, and stay set aside until the commit has written them.
+//! A record gets one run of units if there is one, otherwise pieces and a map ([`mod@crate::storage::gang`]). So a
+//! writer that has reserved the bytes of a record, and one more unit for each copy, finds space wherever units are
+//! free. A change also needs the nodes above its slot. They are counted when the slot changes, and their space stays
+//! reserved until the commit has written them.
 
 use store::UNIT;
 
@@ -14,11 +14,11 @@ use crate::storage::core::Core;
 use crate::storage::gang::{Allotted, Bounds, Gang};
 use crate::storage::space::Space;
 
-/// What the list of dead records takes for one that a slot has held: an entry, in both copies of its chunk, and
-/// a part of the nodes above.
+/// The bytes that a deadlist takes for one record: an entry in both copies of its chunk, and a part of the nodes
+/// above.
 pub(crate) const DEAD_BYTES: u64 = 128;
 
-/// Finds space for `copies` copies of `len` bytes, in different segments where there is a choice.
+/// Allocates space for `copies` copies of `len` bytes, in different segments if possible.
 pub(crate) fn allot(core: &Core, class: Class, len: usize, copies: usize) -> Result<Allotted> {
     let units = (len as u32).div_ceil(UNIT);
     match whole(&core.space, class, units, copies) {
@@ -51,8 +51,8 @@ fn whole(space: &Space, class: Class, units: u32, copies: usize) -> Result<Allot
     Ok(Allotted::whole(addr))
 }
 
-/// Takes a map and pieces for each copy, the longest pieces first. `taken` gets all of them, also if
-/// there were too few.
+/// Allocates a map and pieces for each copy, the longest pieces first. `taken` gets all of them, even if there were
+/// too few.
 fn gather(
     space: &Space,
     bounds: &Bounds,

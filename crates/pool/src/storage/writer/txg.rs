@@ -23,22 +23,22 @@ use crate::storage::writer::reserve::allot;
 /// The pool's own records and all nodes are kept twice.
 pub(crate) const META_COPIES: usize = 2;
 
-/// What an entry takes besides long texts: its record, and nodes of the dataset table.
+/// The bytes that an entry takes without long texts: its record, and nodes of the dataset table.
 const ENTRY_SPACE: u64 = 32 << 10;
 
-/// A commit under way.
+/// A running commit.
 pub struct TxgWriter<'a> {
     pub(crate) core: &'a Arc<Core>,
     pub(crate) txg: u64,
     batch: Batch,
     tally: Mutex<Tally>,
-    /// Key blocks that the task has written, which nothing durable names yet.
+    /// Key blocks that the task has written. Nothing durable names them yet.
     key_blocks: Mutex<Vec<u32>>,
-    /// What is to be freed, and a device fails to read where it is, gets no other chance.
+    /// If a device fails to read a page of the remap table, the space that it names is not freed later.
     gives_up: AtomicBool,
 }
 
-/// What a commit has allocated and freed so far.
+/// The extents that a commit has allocated and freed so far.
 #[derive(Default)]
 struct Tally {
     allocated: Vec<Extent>,
@@ -46,11 +46,11 @@ struct Tally {
     system_freed: Vec<Extent>,
     /// Pointers to shared records that are gone.
     unshared: Vec<Share>,
-    /// Places to free later, because a device failed to read where they are.
+    /// Places to free later, because a device failed to read the list of their units.
     unread: Vec<Place>,
 }
 
-/// Where a task may take a commit back to.
+/// A state of a commit that a failed task goes back to.
 pub(crate) struct Mark {
     allocated: usize,
     freed: usize,
@@ -70,7 +70,7 @@ impl<'a> TxgWriter<'a> {
         }
     }
 
-    /// The transaction group that this makes durable.
+    /// The transaction group that the commit makes durable.
     pub fn txg(&self) -> u64 {
         self.txg
     }
@@ -89,7 +89,7 @@ impl<'a> TxgWriter<'a> {
         }
     }
 
-    /// As [`TxgWriter::free`], without another chance if a device fails: then space is lost.
+    /// As [`TxgWriter::free`], but if a device fails, the space is lost and not freed later.
     pub(crate) fn free_now(&self, place: &Place) {
         if place.is_shared() {
             return self.free(place);
@@ -99,7 +99,7 @@ impl<'a> TxgWriter<'a> {
         self.tally.lock().freed.extend(extents);
     }
 
-    /// From now on the commit gives up space of removed groups if a device fails to read where the copies are.
+    /// From now on the commit gives up space of removed groups if a device fails to read a page of the remap table.
     pub(crate) fn set_gives_up(&self) {
         self.gives_up.store(true, Ordering::Relaxed);
     }
@@ -143,7 +143,7 @@ impl<'a> TxgWriter<'a> {
         Ok(ptr)
     }
 
-    /// Writes a node of an array of contents. Its pointer gets the sum of what the records below take.
+    /// Writes a node of an array of contents. Its pointer gets the space that the records below take.
     pub(crate) fn place_summed_node(&self, node: Node, level: u8) -> Result<RecordPtr> {
         let stored = node.stored();
         let mut ptr = self.place_node(Class::Meta, node, level)?;
@@ -193,7 +193,7 @@ impl<'a> TxgWriter<'a> {
         update(&self.core.disk, root, &overlay.edits(), &mut target)
     }
 
-    /// What has been allocated and freed up to now.
+    /// The present state, for [`TxgWriter::undo_since`].
     pub(crate) fn mark(&self) -> Mark {
         let tally = self.tally.lock();
         Mark {
@@ -204,7 +204,7 @@ impl<'a> TxgWriter<'a> {
         }
     }
 
-    /// Undoes what a task did since a mark: what it freed is not free, what it allocated is.
+    /// Undoes the changes of a task since a mark: does not free what it freed, and frees what it allocated.
     pub(crate) fn undo_since(&self, mark: &Mark) {
         let mut tally = self.tally.lock();
         tally.freed.truncate(mark.freed);
@@ -242,7 +242,7 @@ impl<'a> TxgWriter<'a> {
         !self.key_blocks.lock().is_empty()
     }
 
-    /// What may be used again once the commit is durable, and places to free later.
+    /// The space that can be used again once the commit is durable, and the places to free later.
     pub(crate) fn into_freed(self) -> (Vec<Extent>, Vec<Place>) {
         let tally = self.tally.into_inner();
         let mut freed = tally.freed;
@@ -250,14 +250,14 @@ impl<'a> TxgWriter<'a> {
         (freed, tally.unread)
     }
 
-    /// Frees what the transaction group no longer needs.
+    /// Frees the places that the transaction group no longer needs.
     fn free_group(&self) {
         for place in self.core.take_freed(self.txg) {
             self.free(&place);
         }
     }
 
-    /// What the transaction group has freed up to now.
+    /// Takes the extents that the transaction group has freed up to now.
     pub(crate) fn take_freed(&self) -> Vec<Extent> {
         self.free_group();
         std::mem::take(&mut self.tally.lock().freed)
@@ -270,19 +270,19 @@ impl<'a> TxgWriter<'a> {
         self.tally.lock().unread.extend(places);
     }
 
-    /// Adds to `freed` what was freed since it was taken, and returns what has been allocated.
+    /// Adds the extents freed since [`TxgWriter::take_freed`] to `freed`. Returns all extents that were allocated.
     pub(crate) fn take_rest(&self, freed: &mut Vec<Extent>) -> Vec<Extent> {
         let mut tally = self.tally.lock();
         freed.append(&mut tally.freed);
         tally.allocated.clone()
     }
 
-    /// This, and no more, is freed once the commit is durable.
+    /// Sets the extents that are freed once the commit is durable.
     pub(crate) fn put_freed(&self, freed: Vec<Extent>) {
         self.tally.lock().freed = freed;
     }
 
-    /// Writes everything that waits.
+    /// Writes all waiting pieces.
     pub(crate) fn write_rest(&self) -> Result<()> {
         let disk = &self.core.disk;
         self.batch.write(disk.store.as_ref())?;
