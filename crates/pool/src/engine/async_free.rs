@@ -1,8 +1,8 @@
 //! Frees the space of destroyed datasets and snapshots, a limited amount with each commit.
 //!
-//! A destroyed dataset or snapshot leaves the dataset table at once. Its space waits in the free queue: as trees
-//! whose younger part is to be freed, and as lists of dead records. The commit that frees a part of a job also
-//! stores how far the job is. So after a power cut nothing leaks, and nothing is freed twice.
+//! A destroyed dataset or snapshot leaves the dataset table at once. Its space waits in the free queue. A job in the
+//! queue is a tree whose younger part is freed, or a list of dead records. The commit that frees a part of a job also
+//! stores the progress of the job. So after a power cut no space is lost, and none is freed twice.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ const STEP: usize = 16_384;
 /// How a job frees a place.
 type Free = fn(&TxgWriter<'_>, &Place);
 
-/// Reads for a job. A node or list that is lost counts as empty: what it names is unknown, and what is beside it is not.
+/// Reads for a job. A lost node or list counts as empty. So the job frees everything that other nodes and lists name.
 struct PastLosses<'a> {
     disk: &'a PoolReader,
-    /// What a device fails to read counts as lost too.
+    /// Whether a node or list that a device fails to read counts as lost too.
     gives_up: bool,
 }
 
@@ -40,7 +40,7 @@ impl PastLosses<'_> {
         }
     }
 
-    /// The dead records that a piece of a list names.
+    /// The dead records in a chunk of a list.
     fn dead(&self, ptr: &RecordPtr) -> Result<Vec<DeadEntry>> {
         let read = self.disk.clear_record(ptr);
         self.past(
@@ -123,7 +123,7 @@ pub(crate) fn enqueue(state: &mut DatasetTable, jobs: impl IntoIterator<Item = O
     }
 }
 
-/// Frees a part of the queue. A job that a device hinders waits, and others go on.
+/// Frees a part of the queue. If a device fails to read data for a job, the job waits, and others go on.
 pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
     let mut unread = commit.take_unread();
     let now = commit.core.env.now();
@@ -163,7 +163,7 @@ pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
                 }
                 Ok(true) => {}
                 Err(error) => {
-                    // Its nodes contradict each other. Only space is lost.
+                    // The nodes of the job contradict each other. Giving it up loses only space.
                     commit.undo_since(&mark);
                     tracing::error!(%error, "a destroyed dataset cannot be freed; what is not freed of that dataset yet stays allocated as long as the pool exists");
                 }
@@ -171,13 +171,13 @@ pub(crate) fn step(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<(
             match (gives_up, state.async_free.contains_key(&slot)) {
                 (false, _) => state.free_waits.end(slot),
                 (true, false) => state.free_waits.end_given_up(slot),
-                // The rest of it is given up in the next commit.
+                // The next commit gives up the rest of the job.
                 (true, true) => {}
             }
             state.async_free_dirty.insert(slot);
         }
     }
-    // In this commit, so that a power cut does not lose what the jobs could not free.
+    // A new job in this commit, so that a power cut does not lose the places that could not be freed.
     unread.extend(commit.take_unread());
     if !unread.is_empty() {
         let list = deadlist::list_of(commit, &unread)?;

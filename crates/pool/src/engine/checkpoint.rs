@@ -1,8 +1,8 @@
 //! The checkpoint of a pool: an earlier state that is kept as a whole until it is discarded.
 //!
-//! The root of the pool points to a copy of the root of that state. `storage::space` keeps its space besides that of
-//! the current state, so nothing that it reaches is used again. What the state needs and no root reaches must not change
-//! meanwhile: the devices, and the keyrings.
+//! The root of the pool points to a copy of the root of that state. `storage::space` keeps the space of the state, so
+//! no unit that it needs is used again. The state also needs its devices and keyrings, which no root protects. So these
+//! must not change while there is a checkpoint.
 
 use crate::engine::keyarea;
 use crate::engine::table::{DatasetTable, head_id};
@@ -13,7 +13,7 @@ use crate::format::pointer::RecordPtr;
 use crate::format::scrub_status::Position;
 use crate::storage::writer::txg::TxgWriter;
 
-/// One commit gives a dataset at most so many seals.
+/// One commit gives a dataset at most this many seals.
 const SEALS_MAX: u64 = 4;
 
 impl DatasetTable {
@@ -30,7 +30,7 @@ impl DatasetTable {
         Err(Error::refused(pool, reason))
     }
 
-    /// Refuses a checkpoint that could not be gone back to.
+    /// Refuses a checkpoint if the pool could not go back to it.
     pub(crate) fn check_can_keep(&self, waits: impl Fn(&Entry) -> bool) -> Result<()> {
         let refuse = |reason: String| Err(Error::refused(self.pool_name(), reason));
         if self.checkpoint.is_some() {
@@ -61,7 +61,7 @@ impl DatasetTable {
         Ok(())
     }
 
-    /// Gives the checkpoint up, with this commit.
+    /// Discards the checkpoint with this commit.
     pub(crate) fn discard_checkpoint(&mut self, commit: &TxgWriter<'_>) {
         let record = self.root.checkpoint;
         self.root.set_checkpoint(RecordPtr::EMPTY);
@@ -73,11 +73,11 @@ impl DatasetTable {
         }
     }
 
-    /// Completes the way back to an earlier state, with the first commit after it. `given_up` is the state that goes,
-    /// and the earlier one is of the transaction group `since`.
+    /// Completes a rewind to an earlier state, in the first commit after it. `given_up` is the abandoned state. `since`
+    /// is the transaction group of the earlier state.
     ///
-    /// Logs have what was written after the earlier state: its arrays have all that belongs to it. No two states of a
-    /// dataset may have the same sequence.
+    /// The logs are dropped: they have only changes that were made after the earlier state. Sequences of datasets
+    /// continue after those of the abandoned state, because no two states of a dataset may have the same sequence.
     pub(crate) fn settle_rewound(
         &mut self,
         commit: &TxgWriter<'_>,
@@ -89,7 +89,7 @@ impl DatasetTable {
             let entry = self.entry(id)?;
             let past = match given_up.get(id) {
                 Some(later) => later.sequence.max(later.sequence_past),
-                // It was destroyed. Each commit sealed it a few times at most.
+                // The abandoned state does not have the dataset. Each commit gave it at most `SEALS_MAX` seals.
                 None => entry.sequence.max(entry.sequence_past) + SEALS_MAX * commits,
             };
             let is_head = head_id(entry) == id;
@@ -106,7 +106,7 @@ impl DatasetTable {
             }
         }
         if self.config.resilver.is_running() {
-            // It was somewhere in the other state.
+            // Its position is from the abandoned state.
             self.config.restart_resilver();
         }
         self.config.scrub.position = Position::default();
@@ -115,7 +115,7 @@ impl DatasetTable {
     }
 }
 
-/// Refuses a task that changes which devices the state of the checkpoint lies on.
+/// Refuses a task that changes the devices on which the checkpoint is stored.
 pub(crate) fn check_layout(before: &DatasetTable, after: &DatasetTable) -> Result<()> {
     let has_checkpoint = before.checkpoint.is_some() && after.checkpoint.is_some();
     if has_checkpoint && after.config_dirty && layout(&before.config) != layout(&after.config) {

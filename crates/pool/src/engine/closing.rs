@@ -1,4 +1,4 @@
-//! A transaction group that is written, and not durable yet.
+//! A transaction group that is written, but not durable yet.
 
 use std::sync::{Arc, Weak};
 

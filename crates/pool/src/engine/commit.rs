@@ -82,7 +82,7 @@ impl TxgWriter<'_> {
         ptr
     }
 
-    /// Lets every key holder put its changes into the arrays, and writes them into new nodes.
+    /// Calls each key holder to put its changes into the arrays. Then writes the changed nodes.
     pub(crate) fn sync_datasets(
         &self,
         parts: &[Part],
@@ -114,7 +114,7 @@ impl TxgWriter<'_> {
         Ok(all)
     }
 
-    /// Raises the arrays of a dataset, with the changes of this commit, to these levels, and returns their roots.
+    /// Gives the arrays of a dataset, with the changes of this commit, these heights. Returns their roots.
     pub(crate) fn relevel(
         &self,
         state: &mut DatasetTable,
@@ -136,7 +136,7 @@ impl TxgWriter<'_> {
         Ok(roots)
     }
 
-    /// Writes the changed parts of the state, and returns the new root of the pool.
+    /// Writes the changed parts of the state, except the space of the pool. Updates the root.
     pub(crate) fn sync_state(&self, state: &mut DatasetTable) -> Result<()> {
         self.sync_entries(state)?;
         history::sync(self, state)?;
@@ -183,7 +183,7 @@ impl TxgWriter<'_> {
         state.config_dirty |= remap.write(self, &mut state.root, &mut state.config)?;
         let allocated = self.take_rest(&mut freed);
         if state.root.has_checkpoint() && !self.core.space.has_kept() {
-            // It is the state of the last commit, whose bitmaps these still are.
+            // The checkpoint is the state of the last commit, and the bitmaps are still those of that commit.
             self.core.space.keep_this(state.root.space())?;
         }
         let mut changed = self.core.space.apply(self.txg, &allocated, &freed)?;
@@ -238,7 +238,7 @@ impl TxgWriter<'_> {
     }
 }
 
-/// A dataset whose changes are in new nodes already.
+/// A dataset whose changes are already in new nodes.
 pub(crate) struct Synced {
     pub(crate) part: Part,
     pub(crate) roots: [RecordPtr; 2],
@@ -282,7 +282,7 @@ impl Delta {
 struct DatasetTarget<'a> {
     commit: &'a TxgWriter<'a>,
     prev_snap_txg: u64,
-    /// Which of the arrays of the dataset is written.
+    /// The array of the dataset that is being written.
     array: ArrayKind,
     delta: Delta,
 }

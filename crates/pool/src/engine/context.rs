@@ -20,7 +20,7 @@ pub(crate) struct Context {
     pub(crate) core: Arc<Core>,
     pub(crate) state: RwLock<DatasetTable>,
     pub(crate) read_only: bool,
-    /// An open dataset was closed.
+    /// Notified when an open dataset is closed.
     pub(crate) closed: Condvar,
     pub(crate) gate: RwLock<Gate>,
     /// Whether the open transaction group has changes.
@@ -33,10 +33,10 @@ pub(crate) struct Context {
     pub(crate) heart: Heart,
     /// Whether a commit is collecting its changes.
     pub(crate) is_collecting: AtomicBool,
-    /// Held shared by a thread that writes and flushes without a commit. Held exclusively while failed devices are
-    /// tried again: a later flush proves nothing about earlier writes.
+    /// Held shared by a thread that writes and flushes without a commit. Held exclusively while the pool retries failed
+    /// devices: a flush that succeeds then proves nothing about writes before the failure.
     pub(crate) flushing: RwLock<()>,
-    /// Devices that failed, and are not in the configuration as failed yet.
+    /// Devices that failed, and that the configuration does not list as failed yet.
     pub(crate) faults: Mutex<Faults>,
 }
 
@@ -77,7 +77,7 @@ impl Hold<'_> {
 pub(crate) struct Faults {
     /// Devices that the configuration does not list as failed.
     pub(crate) new: Vec<store::Fault>,
-    /// Whether a commit that is not durable yet lists others.
+    /// Whether a commit that is not durable yet lists other failed devices.
     pub(crate) are_entering: bool,
 }
 
@@ -129,7 +129,7 @@ impl Context {
         error
     }
 
-    /// Fails if a device did not accept a write. That write is kept in memory, and no other may be added to it.
+    /// Fails if a device refused a write. The write is kept in memory, and no more writes may be added.
     pub(crate) fn check_stall(&self) -> Result<()> {
         match self.disk.store.stall() {
             Some(error) => Err(self.suspend(error.into())),
@@ -161,7 +161,7 @@ impl Context {
         }
     }
 
-    /// Whether records are copied to devices that do not have them: a resilver runs.
+    /// Whether a resilver runs.
     pub(crate) fn is_resilvering(&self) -> bool {
         self.state.read().config.resilver.is_running()
     }

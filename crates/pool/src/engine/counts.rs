@@ -1,7 +1,7 @@
-//! How many datasets and snapshots there may be: the properties `filesystem_limit` and `snapshot_limit`.
+//! Limits for the number of datasets and snapshots: the properties `filesystem_limit` and `snapshot_limit`.
 //!
-//! Both count everything below a dataset, the snapshots of the dataset itself included. A limit below the count is
-//! allowed, as in ZFS: then nothing more can be made. It binds root too, who can raise it.
+//! Both count everything below a dataset, and the snapshots of the dataset itself. A limit below the present count is
+//! allowed, as in ZFS: then nothing more can be made. A limit applies to root too, but root can raise it.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
 
-/// What is below a dataset.
+/// The numbers of datasets and snapshots below a dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// File systems and volumes, without the dataset.
     pub datasets: u64,
-    /// Snapshots, also of the dataset.
+    /// Snapshots, with those of the dataset itself.
     pub snapshots: u64,
 }
 
 impl Counts {
-    /// What is below a dataset now, without what is being received.
+    /// Counts the datasets and snapshots below a dataset, without running receives.
     pub(crate) fn of(state: &DatasetTable, id: u64) -> Counts {
         let mut counts = Counts::default();
         for head in state.subtree(id) {
@@ -31,7 +31,7 @@ impl Counts {
     }
 }
 
-/// A limit of a dataset, and what it counts.
+/// The property of a limit, and the number that it limits.
 type Counted = (&'static str, fn(&Counts) -> u64);
 
 const LIMITS: [Counted; 2] = [
@@ -39,7 +39,7 @@ const LIMITS: [Counted; 2] = [
     ("snapshot_limit", |counts| counts.snapshots),
 ];
 
-/// What the datasets with limits have, before a change.
+/// The counts of the datasets with limits, before a change.
 pub(crate) struct CountsBefore(BTreeMap<u64, Counts>);
 
 impl CountsBefore {
@@ -52,7 +52,7 @@ impl CountsBefore {
         )
     }
 
-    /// Refuses a state in which a dataset has more than its limit, if it had less before.
+    /// Refuses a state in which a dataset exceeds its limit, if the change raised the count.
     pub(crate) fn check(&self, state: &DatasetTable) -> Result<()> {
         for entry in state.all().filter(|entry| is_limited(entry)) {
             let Some(before) = self.0.get(&entry.id) else {
@@ -72,7 +72,7 @@ impl CountsBefore {
     }
 }
 
-/// Refuses `more` datasets below one, if a limit of it or above it does.
+/// Refuses `more` datasets below a dataset, if they exceed its limit or one above it.
 pub(crate) fn check_more(state: &DatasetTable, id: u64, more: u64) -> Result<()> {
     let above = std::iter::successors(state.get(id), |entry| state.get(entry.parent));
     for entry in above.filter(|entry| is_limited(entry)) {

@@ -45,13 +45,13 @@ pub trait DatasetHooks: Send + Sync {
     fn synced(&self, txg: u64);
 }
 
-/// A dataset or snapshot whose arrays can be read. Those of a dataset can also be changed.
+/// An open dataset or snapshot. Its arrays can be read; those of a dataset can also be changed.
 pub struct OpenDataset {
     pub(crate) context: Arc<Context>,
     pub(crate) id: u64,
     guid: u64,
     writable: bool,
-    /// What caches may keep of it, see [`OpenDataset::set_keeping`].
+    /// Whether caches keep its nodes, see [`OpenDataset::set_keeping`].
     keeps_nodes: AtomicBool,
     secondary: AtomicU8,
     arrays: [RwLock<ArrayState>; 2],
@@ -62,7 +62,7 @@ pub struct OpenDataset {
 }
 
 struct ArrayState {
-    /// As of the last commit.
+    /// The root of the last commit.
     root: RecordPtr,
     /// Changes of the transaction group that is being written.
     syncing: Arc<Overlay>,
@@ -134,7 +134,7 @@ impl OpenDataset {
         self.secondary.store(secondary as u8, Ordering::Relaxed);
     }
 
-    /// What to keep of the nodes of an array, or of its records.
+    /// What caches keep of metadata, or of the other data of the dataset.
     pub(crate) fn keep(&self, is_metadata: bool) -> Keep {
         let number = self.secondary.load(Ordering::Relaxed);
         Keep {
@@ -243,7 +243,7 @@ impl OpenDataset {
         self.read_found(array, slot, ptr, buf, accept)
     }
 
-    /// As [`OpenDataset::read`], of a slot in which `ptr` was found.
+    /// As [`OpenDataset::read`], for a slot that had `ptr` a moment ago.
     ///
     /// # Errors
     /// The record is damaged, or a device failed, and the slot still holds this record.
@@ -275,7 +275,7 @@ impl OpenDataset {
         checksum(bytes) == ptr.place.checksum
     }
 
-    /// Whether the array has a newer root. Space below an old root may be freed and reused.
+    /// Whether the array has a newer root than `root`. Space below an old root may be freed and reused.
     pub(crate) fn moved_on(&self, array: ArrayKind, root: &RecordPtr) -> bool {
         self.array(array).read().root != *root
     }
@@ -293,8 +293,8 @@ impl OpenDataset {
         self.place_copies(array, identity, bytes, array.copies())
     }
 
-    /// As [`OpenDataset::place`], in one or two copies. Two copies of more than half of [`RECORD_MAX`] may not have a
-    /// place where free space is in small pieces.
+    /// As [`OpenDataset::place`], in one or two copies. If free space is in small pieces, two copies of a record of
+    /// more than half of [`RECORD_MAX`] may find no place.
     ///
     /// [`RECORD_MAX`]: crate::RECORD_MAX
     ///
@@ -402,7 +402,7 @@ impl OpenDataset {
     fn find_shared(&self, identity: &Identity, len: usize, sum: [u8; 16]) -> Option<Placed> {
         let ticket = self.context.in_flight.ticket();
         if self.context.is_resilvering() {
-            // The reader may be past the place of this pointer, and not at the record yet.
+            // The resilver may already be past this slot, and may not have copied the record yet.
             return None;
         }
         let disk = &self.context.disk;
@@ -491,8 +491,8 @@ impl OpenDataset {
         Ok(bytes)
     }
 
-    /// The root of an array, and the slots among these that changed since then, with the units that their records take. Both
-    /// ascend. `None` if there are more than `most`.
+    /// The root of an array, and the slots of these ranges that changed since that root, in ascending order. Each slot
+    /// has the units that its record takes. `None` in place of the slots if there are more than `most`.
     pub(crate) fn changes_in(
         &self,
         array: ArrayKind,
@@ -514,7 +514,7 @@ impl OpenDataset {
         (root, (changed.len() <= most).then_some(changed))
     }
 
-    /// The changes of the group that is written to an array.
+    /// The root of an array, and its changes in the group that is being written.
     pub(crate) fn syncing(&self, array: ArrayKind) -> (RecordPtr, Arc<Overlay>) {
         let state = self.array(array).read();
         (state.root, Arc::clone(&state.syncing))
@@ -527,7 +527,7 @@ impl OpenDataset {
         }
     }
 
-    /// The transaction group is written: its overlay is part of the tree.
+    /// Called when the transaction group is durable: its changes are now in the tree.
     pub(crate) fn on_durable(&self, roots: &[RecordPtr; 2]) {
         for (array, root) in self.arrays.iter().zip(roots) {
             let mut state = array.write();
@@ -546,7 +546,7 @@ impl OpenDataset {
         self.copies_space(array, len, array.copies())
     }
 
-    /// As [`OpenDataset::record_space`], for so many copies.
+    /// As [`OpenDataset::record_space`], for `copies` copies.
     pub fn copies_space(&self, array: ArrayKind, len: usize, copies: usize) -> u64 {
         let len = (len as u64).next_multiple_of(u64::from(UNIT));
         let map = if len > u64::from(UNIT) { UNIT } else { 0 };
@@ -588,7 +588,7 @@ impl Part {
         if let Some(holder) = &self.holder {
             holder.freeze(txg);
         }
-        // One more visit frees what the holder keeps while this group is written.
+        // In one more visit the holder frees the memory that it keeps until this group is written.
         if changed || !dataset.log.lock().is_quiet() {
             dataset.context.to_visit.lock().insert(dataset.id);
         }

@@ -1,7 +1,7 @@
-//! Bytes before compression in deadlists, remembered as long as these do not change.
+//! Caches the sum of the bytes before compression in each deadlist.
 //!
-//! The sums are in the sublists. A deadlist of a snapshot changes only with its neighbours. So asking again reads what
-//! changed, and not everything.
+//! The sublists have the sums. The deadlist of a snapshot changes only when a neighbouring snapshot is destroyed. So
+//! another query reads only the changed deadlists.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ type Sum = (RecordPtr, Option<u64>);
 pub(crate) struct DeadLogical(Mutex<BTreeMap<u64, Sum>>);
 
 impl DeadLogical {
-    /// The bytes before compression of the records in the deadlist of an entry; none if they were not counted.
+    /// The bytes before compression of the records in the deadlist of an entry; `None` if they were not counted.
     fn of(&self, disk: &PoolReader, entry: &Entry) -> Result<Option<u64>> {
         if entry.deadlist.is_empty() {
             return Ok(Some(0));
@@ -41,7 +41,7 @@ impl DeadLogical {
         Ok(sum)
     }
 
-    /// The bytes before compression of an entry that no earlier snapshot of its line has.
+    /// The bytes before compression that an entry has and no earlier snapshot of its line has.
     pub(crate) fn own(
         &self,
         disk: &PoolReader,
@@ -59,7 +59,7 @@ impl DeadLogical {
         }))
     }
 
-    /// Forgets what is gone.
+    /// Forgets the sums of destroyed datasets and snapshots.
     pub(crate) fn keep(&self, state: &DatasetTable) {
         self.0.lock().retain(|id, _| state.get(*id).is_some());
     }

@@ -28,7 +28,7 @@ use crate::storage::writer::txg::TxgWriter;
 pub(crate) struct DeadEntry {
     addr: [Addr; 2],
     birth: U64,
-    /// As in [`Place`]: whether the record is a gang or shared, and its mark.
+    /// Whether the record is a gang or shared, as in [`Place`]. `mark` is the mark in the place.
     form: u8,
     mark: [u8; 7],
 }
@@ -53,7 +53,7 @@ impl DeadEntry {
         }
     }
 
-    /// Where it is.
+    /// The place of the record.
     pub(crate) fn place(&self) -> Place {
         Place::listed(self.addr, self.birth.get(), (self.form, self.mark))
     }
@@ -63,7 +63,7 @@ impl DeadEntry {
     }
 }
 
-/// What dies in a commit.
+/// A record that dies in a commit.
 pub(crate) struct Dead {
     entry: DeadEntry,
     /// Bytes before compression.
@@ -88,8 +88,8 @@ pub(crate) struct Sublist {
     chunks: U64,
     /// The array of chunks.
     pub(crate) root: RecordPtr,
-    /// One more than the bytes before compression of all its records; 0 if they are not known, because a program that does
-    /// not count them has written the sublist.
+    /// The bytes before compression of all its records, plus 1. It is 0 if the bytes are unknown: the program that
+    /// wrote the sublist did not count them.
     logical: U64,
 }
 
@@ -117,14 +117,14 @@ impl Sublist {
     fn add_logical(&mut self, more: Option<u64>) {
         let sum = self.logical().zip(more);
         let sum = sum.map_or(0, |(own, more)| own.saturating_add(more).saturating_add(1));
-        // What could not be read again counts as not known.
+        // A sum that could not be read again is stored as unknown.
         self.logical = if sum < SLOT_LIMIT / 2 { sum } else { 0 }.into();
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Sublist> {
         let (sublist, _) = Sublist::read_from_prefix(bytes)
             .map_err(|_| Error::inconsistent("deadlist", "a sublist is cut short"))?;
-        // Numbers that do not overflow when others are added.
+        // Sums of these numbers do not overflow.
         let numbers = [
             sublist.count,
             sublist.bytes,
@@ -230,7 +230,7 @@ fn put(
     commit.update_pool_array(Class::Meta, root, &overlay)
 }
 
-/// A list of places, as the free queue takes it.
+/// Writes a list of places for the free queue.
 pub(crate) fn list_of(commit: &TxgWriter<'_>, places: &[Place]) -> Result<RecordPtr> {
     let dead: Vec<DeadEntry> = places.iter().map(DeadEntry::of).collect();
     Ok(extend(commit, Sublist::EMPTY, &dead)?.root)
@@ -340,7 +340,7 @@ pub(crate) fn each_dead(
     root: &RecordPtr,
     each: &mut dyn FnMut(u64, DeadEntry),
 ) -> Result<()> {
-    // Chunks and records have space of their own, except for shared records.
+    // Each chunk and each unshared record has space of its own.
     let mut left = disk.units();
     for (snapshot, sublist) in sublists(disk, root)? {
         walk::each_record(disk, &sublist.root, &mut |_, chunk| {
@@ -376,7 +376,7 @@ mod tests {
         sublist.add_logical(Some(5));
         let read = Sublist::decode(sublist.as_bytes()).unwrap();
         assert_eq!(read.logical(), Some(5));
-        // As it was before sums were kept, in its unit.
+        // A sublist without sums, as older programs wrote it.
         let mut older = sublist.as_bytes()[..152].to_vec();
         older.resize(store::UNIT as usize, 0);
         let mut older = Sublist::decode(&older).unwrap();

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::format::config::{ConfigDevice, DeviceState, Epoch, NO_GROUP};
 use crate::storage::writer::txg::TxgWriter;
 
-/// Members that are free after a resilver.
+/// Members that the pool no longer needs after a resilver.
 #[derive(Default)]
 pub(crate) struct Replaced {
     pub(crate) devices: Vec<u64>,
@@ -47,7 +47,7 @@ impl DatasetTable {
         self.note_redundancy();
     }
 
-    /// Notes a change of the devices that are written to, or a new device to resilver.
+    /// Notes that other devices get writes from now on, or that there is a new device to resilver.
     pub(crate) fn devices_changed(&mut self, commit: &TxgWriter<'_>) {
         self.make_redundant(commit);
         commit.core.in_flight.devices_changed();
@@ -95,7 +95,7 @@ impl DatasetTable {
         }
     }
 
-    /// A device leaves a group with parity only if another device has its place, or will have it.
+    /// Refuses to remove a device from a group with parity, unless another device has its place, or will have it.
     pub(crate) fn check_is_doubled(&self, device: &ConfigDevice) -> Result<()> {
         let mut others = self.config.group(device.group);
         match others.any(|other| other.guid != device.guid && other.column == device.column) {
@@ -119,14 +119,15 @@ impl DatasetTable {
         }
     }
 
-    /// Removes a member from the list. A device that replaced it for a while keeps its place. If the member itself
-    /// was to replace another device, its own replacement does that. A spare waits again.
+    /// Stops the use of a member, and removes it from the configuration. A device that replaces it keeps the place for
+    /// good. If the member itself replaced a third device, its own replacement now replaces that one. A spare becomes a
+    /// spare again.
     pub(crate) fn take_out(&mut self, commit: &TxgWriter<'_>, guid: u64) {
         commit.core.disk.store.set_state(guid, MemberState::Offline);
         self.unlist(guid);
     }
 
-    /// As [`DatasetTable::take_out`], but reads use the member until the commit is durable.
+    /// As [`DatasetTable::take_out`], but the store uses the member until the commit is durable.
     pub(crate) fn unlist(&mut self, guid: u64) {
         self.config_dirty = true;
         let place = self.config.device(guid).map_or(0, |device| device.replaces);
@@ -151,8 +152,8 @@ impl DatasetTable {
         }
     }
 
-    /// Marks resilvered members as complete, and removes the members that they replace. Members that are `lacking`
-    /// something stay as they are: what they replace may be the only one that has it.
+    /// Marks resilvered members as complete, and removes the members that they replace. `lacking` members stay as they
+    /// are: the members that they replace may have the only copies of the missing records.
     pub(crate) fn settle_resilvered(
         &mut self,
         commit: &TxgWriter<'_>,

@@ -38,7 +38,7 @@ impl Context {
         if !self.has_faults() {
             return;
         }
-        // They may have failed during the last commit.
+        // The devices may have failed during the last commit.
         let has_all_until = commit.txg.saturating_sub(2);
         let faults = {
             let mut faults = self.faults.lock();

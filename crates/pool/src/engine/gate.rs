@@ -47,12 +47,12 @@ pub(crate) struct Engine {
     /// Reserved for rewriting the remap table.
     remap_reserved: Mutex<Reservation>,
     pub(crate) freeing: Turn,
-    /// A transaction group that is written, and that the devices could not make durable yet.
+    /// A transaction group that is written, but that the devices could not make durable yet.
     waiting: Mutex<Option<Closing>>,
     /// Held while the pool is resumed after a failure.
     pub(crate) resuming: Mutex<()>,
     pub(crate) claims: Claims,
-    /// The state of the checkpoint, once it was read.
+    /// The engine that reads the checkpoint, once it was opened.
     pub(crate) kept: Mutex<Option<Arc<Engine>>>,
 }
 
@@ -162,7 +162,7 @@ impl Engine {
         let found: Vec<Arc<OpenDataset>>;
         let open = self.open.lock();
         let mut gate = self.gate.write();
-        // Not earlier: until here a dataset can change, and get or lose its key holder.
+        // Read under the gate: before, a dataset can still change, and get or lose its key holder.
         let ids = std::mem::take(&mut *self.to_visit.lock());
         let listed = ids.iter().filter_map(|id| open.get(id));
         found = listed.filter_map(Weak::upgrade).collect();
@@ -171,7 +171,7 @@ impl Engine {
         for dataset in &found {
             match dataset.take_part() {
                 Some(part) => parts.push(part),
-                // Without a key holder it takes part in no commit.
+                // Without a key holder it takes no part in this commit.
                 None => drop(self.to_visit.lock().insert(dataset.id)),
             }
         }
@@ -184,8 +184,8 @@ impl Engine {
         (txg, parts)
     }
 
-    /// Collects and writes the changes of a transaction group. The outer result is of the commit, the inner one of
-    /// the task. After a failure the state in memory is neither the old one nor the new one.
+    /// Collects and writes the changes of a transaction group. The outer result is that of the commit, the inner one
+    /// that of the task. After a failure of the commit, the state in memory is neither the old one nor the new one.
     fn collect<R>(
         self: &Arc<Self>,
         commit: TxgWriter<'_>,
@@ -279,7 +279,7 @@ impl Engine {
         self.check_lease()
     }
 
-    /// The devices failed while a transaction group became durable. Most groups can be made durable later.
+    /// Called when devices fail while a transaction group becomes durable. Most groups can be made durable later.
     fn wait_for_devices(&self, closing: Closing, error: Error) -> Error {
         if closing.is_bound {
             // The command that changed devices or keys reports the failure, so the change must not come later.
@@ -312,7 +312,7 @@ impl Engine {
     }
 }
 
-/// Suspends the pool if a commit panics: it is unknown which changes of the transaction group it had collected.
+/// Suspends the pool if a commit panics, because it is unknown which changes the commit had collected.
 struct SuspendOnPanic<'a>(&'a Engine);
 
 impl Drop for SuspendOnPanic<'_> {
@@ -344,8 +344,8 @@ fn run_task<R>(
         *state = before;
         commit.undo_since(&mark);
         remap.undo(remapped);
-        // The keys that the task wrote belong to no dataset. They are listed for overwriting, and the list survives
-        // a power cut.
+        // The keys that the task wrote belong to no dataset now. The configuration lists their blocks, so they are
+        // overwritten even after a power cut.
         let strays = commit.take_key_blocks();
         if !strays.is_empty() {
             state.config.wipe.extend(strays);
@@ -354,7 +354,7 @@ fn run_task<R>(
     })
 }
 
-/// Refuses a change after which no key unwraps the keys of some dataset.
+/// Refuses a change that leaves a dataset without a key root, so that no key would unwrap its keys.
 fn check_key_roots(before: &DatasetTable, after: &DatasetTable) -> Result<()> {
     if before.dirty == after.dirty {
         return Ok(());

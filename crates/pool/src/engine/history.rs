@@ -18,7 +18,7 @@ const KEPT_FIRST: u64 = 4;
 /// The number of newest records that stay.
 const KEPT_LAST: u64 = 4096;
 
-/// The caller of a change and the command line; for the history.
+/// The caller of a change and the command line, for the history.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// `user on host`.
@@ -56,8 +56,8 @@ pub(crate) fn log_internal(
     log(commit, state, origin, Some(line));
 }
 
-/// Writes a line: a dataset has a new generation of keys. `from` is the dataset that a clone has its older
-/// generations from.
+/// Writes a line: a dataset has a new generation of keys. For a clone, `from` is the dataset from which it has its
+/// older generations.
 pub(crate) fn log_rekey(
     commit: &TxgWriter<'_>,
     state: &mut DatasetTable,

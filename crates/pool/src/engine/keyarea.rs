@@ -1,9 +1,8 @@
 //! Wrapped keys in the key area.
 //!
-//! The pool stores the bytes of a keyring and does not understand them. They are written to free key blocks. A
-//! commit names these blocks in the dataset's entry. The same commit lists the replaced blocks, which are
-//! overwritten after the commit is durable. After a power cut in between, the next import overwrites the listed
-//! blocks.
+//! The pool stores the bytes of a keyring and does not understand them. It writes them to free key blocks. A commit
+//! names these blocks in the dataset's entry. The same commit lists the replaced blocks. When the commit is durable,
+//! the pool overwrites them. After a power cut in between, the next import overwrites them.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +22,7 @@ use crate::storage::writer::txg::TxgWriter;
 const HEAD: usize = 16;
 const PART: usize = PAYLOAD_MAX - HEAD;
 
-/// The largest number of blocks of a keyring.
+/// The largest number of blocks in a keyring.
 const BLOCKS_MAX: usize = 1024;
 
 /// Writes a keyring into free blocks, and returns their numbers.
@@ -112,10 +111,10 @@ impl Context {
     }
 }
 
-/// Lists the blocks of a keyring that another one of the same dataset replaces for overwriting.
+/// Lists the blocks of a replaced keyring, so that they are overwritten. The dataset has another keyring now.
 ///
 /// # Errors
-/// [`Error::Refused`] if the checkpoint has them: who replaces a keyring relies on it that the old one is gone.
+/// [`Error::Refused`] if the checkpoint has the blocks: the caller relies on the old keyring being overwritten.
 pub(crate) fn replaced(state: &mut DatasetTable, id: u64, old: Option<KeyringRef>) -> Result<()> {
     if old.as_ref().is_some_and(|old| is_kept(state, old)) {
         let name = state.name_of(state.entry(id)?);
@@ -130,7 +129,8 @@ pub(crate) fn replaced(state: &mut DatasetTable, id: u64, old: Option<KeyringRef
     Ok(())
 }
 
-/// Lists the blocks of a destroyed dataset's keyring for overwriting. Those of the checkpoint stay until it is discarded.
+/// Lists the blocks of a destroyed dataset's keyring, so that they are overwritten. Blocks of the checkpoint stay until
+/// it is discarded.
 pub(crate) fn discard(state: &mut DatasetTable, old: Option<KeyringRef>) {
     if let Some(old) = old.filter(|old| !is_kept(state, old)) {
         state.config.wipe.extend(old.blocks);
@@ -138,7 +138,7 @@ pub(crate) fn discard(state: &mut DatasetTable, old: Option<KeyringRef>) {
     }
 }
 
-/// Lists the blocks for overwriting that only this checkpoint had, which is discarded.
+/// Lists the blocks that only this discarded checkpoint had, so that they are overwritten.
 pub(crate) fn discard_kept(state: &mut DatasetTable, checkpoint: &Checkpoint) {
     let used = used(state);
     let blocks = checkpoint.key_blocks.iter().copied();
@@ -161,7 +161,7 @@ pub(crate) fn wipe(store: &Store, state: &mut DatasetTable) -> Result<()> {
     Ok(())
 }
 
-/// After a crash: lists blocks for overwriting that were written for a commit that did not become durable.
+/// After a crash: lists blocks that were written for a commit that never became durable, so that they are overwritten.
 pub(crate) fn discard_strays(store: &Store, state: &mut DatasetTable) -> Result<()> {
     let used = used(state);
     for block in (0..store.key_blocks()).filter(|block| !used.contains(block)) {

@@ -1,9 +1,9 @@
 //! The devices of a pool: compares the devices that an import finds with those that the configuration lists.
 //!
-//! The newest superblock of all devices wins, and its configuration says which devices there are. The newest
-//! superblock of a device says when the device was last part of the pool. The device lacks all records born later,
-//! and is resilvered. If its last commit is not part of the pool's past, the device was imported without the others
-//! and changed. Then only the administrator can decide which of the two states to keep.
+//! The newest superblock of all devices counts, and its configuration lists the devices. The newest superblock of each
+//! device tells when the device was last part of the pool. The device lacks all records born later, and is resilvered.
+//! If its last commit is not part of the pool's past, the device was imported without the others and changed. Then only
+//! the administrator can decide which of the two states to keep.
 
 use store::{Assigned, MemberInfo, MemberState, Newest, Shape, Store};
 
@@ -153,7 +153,7 @@ impl Found<'_> {
             let last = last.map_or(0, |(txg, _)| *txg);
             self.root.has_missed(index) || last.saturating_add(1) < self.txg
         };
-        // Of one with errors it is not known any more which members they concern.
+        // After errors it is unknown which members lack records.
         let mut goes_on = config.resilver.is_running() && config.resilver.progress.errors == 0;
         for (index, device) in config.devices.iter().enumerate() {
             if device.state == DeviceState::Resilvering {
@@ -281,20 +281,20 @@ impl Found<'_> {
     }
 }
 
-/// Whether a device's last commit is part of the past of the pool.
+/// Whether the last commit of a device is part of the past of the pool.
 fn is_past(epochs: &[Epoch], last: &PoolRoot, txg: u64, is_member: bool) -> bool {
     let Some(first) = epochs.first() else {
         return true;
     };
     let guid = last.epoch.get();
     let Some(index) = epochs.iter().position(|epoch| epoch.guid == guid) else {
-        // It is older than the list of epochs or, if it was removed from its group, older than the epochs that are
-        // kept.
+        // The epoch is not in the list. A commit without an epoch (0) may be older than the list. If the device was
+        // removed from its group, every commit may be older than the list.
         return txg < first.start && (guid == 0 || !is_member);
     };
     let start = epochs[index].start;
     let end = epochs.get(index + 1).map_or(u64::MAX, |next| next.start);
-    // A commit that all devices got in part, and that was interrupted before it was durable on all of them.
+    // The commit was interrupted before it was durable on all devices, and the next epoch began with its number.
     let was_cut_short = txg == end && last.missed.iter().all(|bits| *bits == 0);
     start <= txg && (txg < end || was_cut_short)
 }
@@ -309,8 +309,8 @@ fn last_commit(epochs: &[Epoch], txg: u64, payload: &[u8]) -> u64 {
     }
 }
 
-/// A returning device may lack all records born after the returned transaction group. `last` is its newest
-/// superblock.
+/// The last transaction group that a returning device has. The device may lack all records born later. `last` is its
+/// newest superblock.
 pub(crate) fn rejoin(config: &Config, name: &str, last: Option<&(u64, Vec<u8>)>) -> Result<u64> {
     let Some((txg, payload)) = last else {
         return Ok(0);
@@ -325,7 +325,7 @@ pub(crate) fn rejoin(config: &Config, name: &str, last: Option<&(u64, Vec<u8>)>)
     }
 }
 
-/// Begins an epoch of the pool, and forgets epochs in which no device can be.
+/// Begins an epoch of the pool, and forgets epochs that are older than the last commit of every device.
 pub(crate) fn begin_epoch(config: &mut Config, epoch: Epoch) {
     config.epochs.push(epoch);
     // A spare that once held all data, and was removed while it was away, may have another history.
@@ -355,7 +355,7 @@ pub(crate) fn shapes(store: &Store) -> Vec<Shape> {
     }
 }
 
-/// Tells the store how to use the devices that were found.
+/// For the store: how to use each device that was found.
 fn assignment(config: &Config, present: &[MemberInfo]) -> Vec<Assigned> {
     let is_there = |device: &&ConfigDevice| present.iter().any(|m| m.guid == device.guid);
     let devices = config.devices.iter().filter(is_there);

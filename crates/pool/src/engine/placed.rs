@@ -1,4 +1,4 @@
-//! A record that is written, and in no array yet.
+//! A record that is written, but in no array yet.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::format::pointer::{Identity, Place, RecordPtr, Share};
 use crate::storage::gang::Allotted;
 use crate::storage::in_flight::Ticket;
 
-/// A record that is written, and in no array yet. Dropping it frees its space.
+/// A record that is written, but in no array yet. Dropping it frees its space.
 #[must_use]
 pub struct Placed {
     pub(super) context: Arc<Context>,
@@ -25,7 +25,7 @@ impl Placed {
         &self.allotted
     }
 
-    /// Where the record is. Its birth is not known yet.
+    /// The place of the record. Its birth is not known yet.
     pub(crate) fn place(&self) -> Place {
         self.place_of(0)
     }

@@ -128,7 +128,7 @@ impl Demand {
         }
     }
 
-    /// Refuses a change that reserves more than there is, or exceeds a quota. An excess that was there before the
+    /// Refuses a change that reserves more space than is free, or that exceeds a quota. An excess from before the
     /// change is allowed.
     pub(crate) fn check(&self, space: &Space, state: &DatasetTable) -> Result<()> {
         let slacks = Slacks::of(state);

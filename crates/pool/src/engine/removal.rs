@@ -13,9 +13,9 @@ pub(crate) struct Removal {
     pub(crate) left_before: u64,
     /// Whether the walk has reached the end.
     pub(crate) has_walked: bool,
-    /// Whether the remap table lies outside of the group.
+    /// Whether the remap table is outside of the group.
     pub(crate) is_table_out: bool,
-    /// Why the removal waits, and when it is tried again.
+    /// The reason why the removal waits, and the time of the next try.
     pub(crate) waits: Option<(String, u64)>,
 }
 

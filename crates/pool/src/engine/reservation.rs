@@ -2,8 +2,8 @@
 //!
 //! The property `reservation` is for a dataset with its snapshots and all datasets below it. `refreservation` is
 //! for the data that only the dataset has and no snapshot shares. Both are in bytes. The unused part of a
-//! reservation is its *slack*. Only writers that use up the slack can have it: the dataset and those below it, or
-//! with `refreservation` the dataset alone. For the datasets above, the slack counts as used.
+//! reservation is its *slack*. Only the holder can use the slack: the dataset and those below it, or with
+//! `refreservation` the dataset alone. For the datasets above, the slack counts as used.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ const RESERVATION: &str = "reservation";
 /// The slacks of all reservations of a pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slacks {
-    /// Of `reservation`, by the id of the dataset.
+    /// The slacks of `reservation`, by the id of the dataset.
     below: BTreeMap<u64, u64>,
-    /// Of `refreservation`, by the id of the dataset.
+    /// The slacks of `refreservation`, by the id of the dataset.
     itself: BTreeMap<u64, u64>,
 }
 
 impl Slacks {
-    /// Computes the slacks of all reservations. The slack of one that is used up is 0.
+    /// Computes the slacks of all reservations. A reservation that is used up has a slack of 0.
     pub(crate) fn of(state: &DatasetTable) -> Slacks {
         let mut slacks = Slacks::default();
         if !state.all().any(|entry| entry.reserves()) {
@@ -96,7 +96,7 @@ pub(crate) fn taken_by(state: &DatasetTable, entry: &Entry) -> u64 {
     partials.fold(entry.used, u64::saturating_add)
 }
 
-/// The value of a property in bytes; 0 if it is not a number.
+/// The value of a property in bytes; `None` if it is missing or not a number.
 pub(crate) fn size(entry: &Entry, property: &str) -> Option<u64> {
     match entry.is_snapshot() {
         true => None,

@@ -1,4 +1,4 @@
-//! What records of an open dataset take on the devices, without reading them.
+//! The space that records of an open dataset take on the devices, computed without reading the records.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use crate::format::node::Node;
 use crate::format::pointer::RecordPtr;
 use crate::storage::array::stored::{stored, without};
 
-/// At most so many nodes come from devices for one answer. More are needed where pointers have no sums.
+/// One answer reads at most this many nodes from devices. More are needed only where pointers have no sums.
 const READS_MAX: u32 = 64;
 
-/// At most so many nodes are looked at for one answer.
+/// One answer visits at most this many nodes.
 const VISITS_MAX: u32 = 4096;
 
-/// At most so many changes that wait for a commit are looked at for one answer.
+/// One answer visits at most this many changes that wait for a commit.
 const CHANGES_MAX: usize = 8192;
 
-/// What records take on the devices.
+/// The space that records take on the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Bytes, with all copies and gang maps. `None`: finding out would take too long.
+    /// Bytes, with all copies and gang maps. `None` if computing them would take too long.
     pub bytes: Option<u64>,
-    /// Whether a commit does not change this answer.
+    /// Whether the next commit leaves this answer as it is.
     pub is_settled: bool,
 }
 
 impl OpenDataset {
-    /// What the records in these slots of an array take, but for those in `except`. Slots and ranges ascend, and no ranges
-    /// overlap. Reads few nodes, and no records.
+    /// The space of the records in these slots of an array, without those in `except`. Slots and ranges ascend, and the
+    /// ranges do not overlap. Reads few nodes, and no records.
     ///
     /// # Errors
     /// As [`OpenDataset::get`].
@@ -75,7 +75,7 @@ impl OpenDataset {
         Ok(below.map(|below| new.fold(below, u64::saturating_add)))
     }
 
-    /// A node, unless it has to be read and no more reads are `left`.
+    /// A node. `None` if it is not in memory and no more reads are `left`.
     fn node_within(
         &self,
         left: &mut u32,

@@ -1,19 +1,19 @@
-//! Work on all free space of a pool: how far it is. In memory only.
+//! The progress of work on all free space of a pool. In memory only.
 
 use parking_lot::Mutex;
 
 use crate::format::scrub_status::ScrubPhase;
 
-/// What is done to all free space.
+/// A kind of work on all free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sweep {
-    /// The devices are told that it is free.
+    /// Discards free space on the devices.
     Trim,
-    /// A pattern is written to it.
+    /// Writes a pattern to free space.
     Initialize,
 }
 
-/// Each kind of work, which may go on at the same time.
+/// The progress of both kinds. They may run at the same time.
 #[derive(Default)]
 pub(crate) struct Sweeps([Mutex<SweepStatus>; 2]);
 
@@ -23,26 +23,26 @@ impl Sweeps {
     }
 }
 
-/// How far a sweep is, or how the last one ended.
+/// The progress of a running sweep, or the result of the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SweepStatus {
     /// Whether it runs.
     pub phase: ScrubPhase,
-    /// When it began, seconds since 1970.
+    /// The time of its start, in seconds since 1970.
     pub started: u64,
-    /// When it ended.
+    /// The time of its end.
     pub ended: u64,
-    /// Segments that were looked at.
+    /// The segments that were examined.
     pub examined: u64,
-    /// Segments there were when it began.
+    /// The segments that existed at its start.
     pub total: u64,
-    /// Bytes of free space that it was done to, parity included.
+    /// The bytes of free space that were processed, parity included.
     pub bytes: u64,
-    /// Calls that failed.
+    /// The number of failed calls.
     pub failures: u64,
-    /// Why the last of these failed.
+    /// The error of the last failed call.
     pub error: Option<String>,
-    /// The only device that it is done to; all if there is none.
+    /// The only device that is processed; `None` for all devices.
     pub device: Option<u64>,
     /// Tells one sweep from the next.
     pub(crate) run: u64,

@@ -31,14 +31,14 @@ pub(crate) struct DatasetTable {
     pub(crate) temporary_name: Option<String>,
     pub(crate) txg: u64,
     pub(crate) config: Config,
-    /// The earlier state that is kept.
+    /// The checkpoint.
     pub(crate) checkpoint: Option<Arc<Checkpoint>>,
     pub(crate) async_free: BTreeMap<u64, FreeJob>,
-    /// Those of them that wait.
+    /// The jobs of the free queue that wait.
     pub(crate) free_waits: FreeWaits,
     /// Lines that the next commit will append to the history.
     pub(crate) history_waiting: Vec<HistoryLine>,
-    /// Shared with a copy of the table until one of the two changes, as `names` is. A commit keeps a copy to undo a
+    /// Like `names`, this is shared with copies of the table until one of them changes. A commit keeps a copy to undo a
     /// failed task.
     entries: Arc<BTreeMap<u64, Arc<Entry>>>,
     /// Datasets by parent and name; snapshots by dataset and name, with `@` before it.
@@ -409,7 +409,7 @@ impl DatasetTable {
         all
     }
 
-    /// The bytes of an entry that no earlier snapshot of its line has.
+    /// The bytes that an entry has and no earlier snapshot of its line has.
     pub(crate) fn own_bytes(&self, entry: &Entry) -> u64 {
         let before = self.before(entry).map_or(0, |before| before.referenced);
         let shared = before.saturating_sub(entry.dead_bytes);
@@ -433,7 +433,7 @@ impl DatasetTable {
         count
     }
 
-    /// Datasets whose keys no key unwraps: they are not key roots, and the dataset above has another key root.
+    /// Datasets without a key root: they are no key roots, and the dataset above has another key root.
     pub(crate) fn without_key_root(&self) -> BTreeSet<u64> {
         let is_lost = |entry: &&Arc<Entry>| {
             let above = self.get(entry.parent);

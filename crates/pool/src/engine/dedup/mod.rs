@@ -5,9 +5,9 @@
 //! of each shared record and the number of pointers to it. A pointer to a shared record is marked, and has the
 //! first bytes of the nonce. So the record is found in the table without a key, and freed with its last pointer.
 //!
-//! Between commits, new shared records and new pointers are in memory. A record that is placed and in no array yet
-//! is *pinned*. Pointers that were put are *added*, each to its transaction group. A commit writes pinned records,
-//! added pointers and freed pointers into the table.
+//! Between commits, new shared records and new pointers are in memory. A record that is placed but in no array yet is
+//! *pinned*. A pointer that was put into an array counts as *added* in its transaction group. A commit writes pinned
+//! records, added pointers and freed pointers into the table.
 
 mod sharing;
 mod table;

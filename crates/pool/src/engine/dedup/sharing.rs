@@ -44,11 +44,11 @@ struct Inner {
 /// A shared record that has, or will have, more pointers than the table says.
 struct Live {
     shared: Shared,
-    /// Whether the table has it, or will have it after the running commit.
+    /// Whether the table has the record, or will have it after the running commit.
     is_stored: bool,
-    /// How many times it was placed and is in no array yet.
+    /// The number of times that the record was placed and is not in an array yet.
     pins: u64,
-    /// The pointers that a transaction group has put. The index is the last bit of the group's number.
+    /// The number of pointers that a transaction group has put. The index is the last bit of the group's number.
     added: [u64; 2],
 }
 
@@ -113,7 +113,7 @@ impl Dedup {
             let bucket = self.buckets.get(disk, &root, bucket);
             let mut inner = self.inner.lock();
             if inner.version != version || inner.by_nonce.contains_key(identity.nonce()) {
-                // Meanwhile a commit may have freed the record, or another thread may have pinned it.
+                // During the search a commit may have freed the record, or another thread may have pinned it.
                 continue;
             }
             let found = bucket?.iter().copied().find(|shared| is_it(shared));
@@ -139,7 +139,7 @@ impl Dedup {
         is_new.then(|| inner.pin(shared, false))
     }
 
-    /// A pinned record was put into an array by a transaction group.
+    /// Called when a transaction group puts a pinned record into an array.
     pub(crate) fn put(&self, share: &Share, txg: u64) {
         let mut inner = self.inner.lock();
         let live = inner.live.get_mut(share).expect("it is pinned");
@@ -147,7 +147,7 @@ impl Dedup {
         live.added[(txg % 2) as usize] += 1;
     }
 
-    /// A pinned record is dropped without being put into an array.
+    /// Called when a pinned record is dropped without being put into an array.
     pub(crate) fn unpin(&self, share: &Share, space: &Space) {
         let mut inner = self.inner.lock();
         let live = inner.live.get_mut(share).expect("it is pinned");
@@ -268,7 +268,7 @@ impl Change<'_> {
     }
 
     fn count_pointers(&mut self, inner: &mut Inner, all: &mut Vec<Shared>, share: &Share, by: i64) {
-        // Most records are new, and a search through a bucket takes long while there are few buckets.
+        // A new record is not in the bucket. While there are few buckets, a search through one takes long.
         let is_new = inner.live.get(share).is_some_and(|live| !live.is_stored);
         let listed = match is_new {
             true => None,
@@ -285,7 +285,7 @@ impl Change<'_> {
                 all.push(live.shared);
                 all.len() - 1
             }
-            // The record is pinned, or the thread that added it also removed it.
+            // The record is pinned, or its pointer was added and removed in this group.
             (None, Some(_)) => return,
             (None, None) => return lost(share),
         };

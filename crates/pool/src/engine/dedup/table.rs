@@ -1,9 +1,9 @@
 //! The dedup table on disk: which records are shared, and by how many pointers.
 //!
-//! The table is an array of *buckets*. The first bytes of its nonce say to which bucket a record belongs. The nonce
-//! of a shared record is a keyed hash of its contents, so buckets fill evenly. The number of buckets grows one by
-//! one (linear hashing): bucket *n* takes its part of the bucket whose number is *n* without the highest bit. A
-//! bucket has the length that its records need.
+//! The table is an array of *buckets*. The first bytes of the nonce of a record determine its bucket. The nonce of a
+//! shared record is a keyed hash of its contents, so the buckets fill evenly. The number of buckets grows one by one
+//! (linear hashing): new bucket *n* takes a part of the records of the bucket whose number is *n* without the highest
+//! bit. The length of a bucket depends on its records.
 
 use std::sync::Arc;
 
@@ -43,11 +43,11 @@ impl Share {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct Shared {
-    /// Identifies its contents.
+    /// A keyed hash of the contents.
     pub(super) nonce: [u8; 24],
     /// BLAKE3 of the bytes on disk, cut to 128 bits.
     pub(super) checksum: [u8; 16],
-    /// Its place: there is one copy.
+    /// The place of its only copy.
     pub(super) addr: Addr,
     /// The number of pointers to it.
     pub(super) count: U64,

@@ -1,9 +1,9 @@
 //! Claims the space of records that only a log points to.
 //!
 //! A large `fsync` writes records to their final place, and its log entry points to them. The commit that puts them
-//! into an array also puts them into the bitmaps. After a crash before that commit, the bitmaps do not have them.
-//! So an import claims the space that logs point to, and keeps it until the log is replayed or given up. This needs
-//! no key.
+//! into an array also puts them into the bitmaps. If a crash comes before that commit, the bitmaps do not have them.
+//! So an import claims the space of these records, and keeps it until the log is replayed or given up. This needs no
+//! key.
 
 use std::collections::HashMap;
 
@@ -18,15 +18,15 @@ use crate::format::pointer::Place;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
 
-/// Records that a replay would write again may take this part of the free space at most.
+/// Records that a replay would write again take at most this part of the free space.
 const FREE_PART: u64 = 16;
 
 /// The bytes of the records that the log of an open dataset points to.
 #[derive(Default)]
 pub(crate) struct Pointed {
-    /// Of entries of the open transaction group.
+    /// From entries of the open transaction group.
     open: u64,
-    /// Of entries of the transaction group that is committed.
+    /// From entries of the transaction group that is being committed.
     frozen: u64,
 }
 
@@ -60,7 +60,7 @@ impl Pointed {
 pub(crate) struct Claims(Mutex<HashMap<u64, Claimed>>);
 
 struct Claimed {
-    /// The log that points to it.
+    /// The chain of the log that points to the space.
     chain: u64,
     extents: Vec<Extent>,
 }

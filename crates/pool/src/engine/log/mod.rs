@@ -6,11 +6,11 @@
 //! sealed payload that this crate cannot read. The log ends where no complete entry with the next sequence number
 //! follows.
 //!
-//! The bitmaps have all chunks before anything is written to them. So a log stays where it is over imports and
-//! exports, until the dataset is opened with its key and the log is replayed. Large records are not in the log.
-//! They are written to their final place, and the entry has this place in the clear, so that an import can claim it
-//! ([`claims`]). A commit moves the head of the log past all entries whose changes the commit makes durable. Chunks
-//! before the head move to the end of the ring.
+//! Chunks are in the bitmaps before anything is written to them. So a log survives imports and exports, until the
+//! dataset is opened with its key and the log is replayed. Large records are not in the log. They are written to their
+//! final place, and the clear header of the entry has this place, so that an import can claim it ([`claims`]). A commit
+//! moves the head of the log past all entries whose changes the commit makes durable. Chunks before the head move to
+//! the end of the ring.
 
 mod claims;
 mod groups;

@@ -26,7 +26,7 @@ impl OpenDataset {
     /// Checks that the end of a log is its real end, and not a place that cannot be read.
     ///
     /// # Errors
-    /// [`Error::LogsLost`](crate::Error::LogsLost) if what comes next cannot be read now.
+    /// [`Error::LogsLost`](crate::Error::LogsLost) if the next place cannot be read now.
     pub fn refuse_unreadable_log(&self, log: &LogReader<'_>) -> Result<()> {
         let state = self.context.state.read();
         state.refuse_unreadable(state.entry(self.id)?, log)
@@ -56,11 +56,11 @@ impl OpenDataset {
         self.log.lock().space()
     }
 
-    /// Appends an entry with a payload of `len` bytes. With [`LOG_HEADER`] and one [`LOG_PLACE`] for each record it
-    /// is whole units. Returns when the entry is durable, and the records that its payload points to are durable
-    /// too. False if a commit is needed instead: the log is full, a replay would not have enough space, or a device
-    /// failed. `seal` gets the chain and sequence number, which the payload must bind, and a buffer of zeros for
-    /// the payload. One call at a time.
+    /// Appends an entry with a payload of `len` bytes. The payload, [`LOG_HEADER`] and one [`LOG_PLACE`] for each
+    /// record must add up to whole units. Returns when the entry and the records that it points to are durable. False
+    /// if a commit is needed instead: the log is full, a replay would not have enough space, or a device failed. `seal`
+    /// gets the chain, the sequence number and a buffer of zeros for the payload. It must bind the chain and the
+    /// number. One call at a time.
     ///
     /// # Errors
     /// The error of `seal`, or the failure of a device. The latter suspends the pool.
@@ -114,7 +114,7 @@ impl OpenDataset {
             })?;
         }
         self.log.lock().written();
-        // A failed device lacks the entry, and only a commit can record this.
+        // A failed device lacks the entry. Only a commit can record this in the configuration.
         Ok(!self.context.has_faults())
     }
 

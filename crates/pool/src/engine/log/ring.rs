@@ -1,11 +1,11 @@
 //! The ring of a log in memory: the place of the next entry, and the changes that a commit makes to the ring.
 //!
-//! A chunk is used when the commit that allocated it is durable. It is used again when the commit that moved the
-//! head past it is durable.
+//! Entries are written to a chunk only after the commit that allocated it is durable. The chunk is reused only after
+//! the commit that moved the head past it is durable.
 //!
-//! Chunks are in groups for logs. If there is no such group, or it is full, they are among records. If a group for
-//! logs fails or is removed, its chunks are *shut*: nothing more is written to them, and they are freed when they
-//! hold no entry.
+//! Chunks are in groups for logs. If there is no such group, or all are full, chunks are in groups for records. If a
+//! group for logs fails or is removed, its chunks are *shut*: nothing more is written to them, and they are freed when
+//! they hold no entry.
 
 use store::{Shape, UNIT};
 
@@ -44,7 +44,7 @@ pub(crate) struct Ring {
     frozen: Option<Frozen>,
     /// The requested size of the ring in bytes; 0 for no ring.
     wanted: u64,
-    /// Whether an entry may be incomplete, on a failed device: then nothing is written after it.
+    /// Whether the last entry may be incomplete after a failure of devices. Then nothing is written after it.
     is_torn: bool,
     pub(super) pointed: Pointed,
 }
@@ -100,7 +100,7 @@ struct Position {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
     at: Position,
-    /// Behind the entry before it.
+    /// The place behind the previous entry.
     after: Position,
     pub(crate) place: Addr,
     pub(crate) chain: u64,
@@ -108,14 +108,14 @@ pub(crate) struct Reserved {
     pub(crate) flushed: u64,
 }
 
-/// What a commit does with the head of a log.
+/// The change of a commit to the head of a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Frozen {
     /// Leave its head as it is.
     Keep,
     /// Write no head: the log is off.
     Off,
-    /// Set it to the place of the next entry, with its sequence number.
+    /// Set it to the place of the next entry: sequence number, chunk, offset.
     From(u64, usize, u32),
 }
 
@@ -196,7 +196,7 @@ impl Ring {
         }
     }
 
-    /// Whether commits have nothing to do for it, until something else is requested.
+    /// Whether commits have no work for the log until a change is requested.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_unused = match &self.stage {
             Stage::Waiting(_) => true,
@@ -249,7 +249,8 @@ impl Ring {
         }
     }
 
-    /// The devices failed, and the entry may be durable or not. The next commit restarts the log.
+    /// Called when devices fail during the write of an entry, so that the entry may be incomplete. The next commit
+    /// restarts the log.
     pub(crate) fn tear(&mut self) {
         self.writing = None;
         self.is_torn = true;
@@ -265,7 +266,7 @@ impl Ring {
     /// The entry will not be written. The next entry gets its place and its sequence number.
     pub(crate) fn abandon(&mut self) {
         if let Some(reserved) = self.writing.take() {
-            // Not the place of the abandoned entry: a reader continues from the previous entry.
+            // Back to the end of the previous entry, where a reader looks for the next one.
             self.at = reserved.after;
             self.sequence = reserved.sequence;
         }
@@ -298,8 +299,8 @@ impl Ring {
         });
     }
 
-    /// The place of the next entry, if none is being written: after the last one, unless that chunk is shut. The
-    /// end of the ring if the next chunk is not allocated yet.
+    /// The place of the next entry, if none is being written. It is after the last entry, unless that chunk is shut. It
+    /// is the end of the ring if the next chunk is not allocated yet.
     fn next_position(&self) -> Position {
         let is_open = |chunk: usize| self.chunks.get(chunk).is_some_and(|chunk| !chunk.is_shut);
         let (chunk, offset) = match self.at.chunk {
@@ -406,7 +407,7 @@ impl Ring {
     /// Adds chunks until the ring has the requested size, or no more space can be had.
     fn grow(&self, commit: &TxgWriter<'_>, mut count: usize, mut bytes: u64) -> Result<Vec<Chunk>> {
         let largest = commit.core.disk.store.segment_size();
-        // With parity a chunk holds less than its size, but at least this part of it.
+        // With parity a chunk holds less than its size, but at least 1 / `part` of it.
         let part = commit.core.space.largest_cell();
         let size = self.wanted * u64::from(part) / (CHUNKS_MAX as u64 - 2);
         let mut size = u32::try_from(size).unwrap_or(largest).next_power_of_two();

@@ -105,7 +105,7 @@ impl<'a> LogReader<'a> {
             })
     }
 
-    /// Finds a later entry: it proves that the next one was durable once.
+    /// Finds a later entry. Its presence proves that the next entry was durable once.
     pub(crate) fn proof_of_loss(&self) -> Option<RawEntry> {
         let rest = (0..LOOK_AHEAD / UNIT).map(|unit| (self.chunk, self.offset + unit * UNIT));
         let shows_loss =
@@ -133,8 +133,8 @@ impl<'a> LogReader<'a> {
         self.sequence += 1;
     }
 
-    /// The places of records that only the log points to. Reads only headers, so an incomplete entry can name any
-    /// place.
+    /// The places of records that only the log points to. Reads only headers and not payloads, so the places in an
+    /// incomplete entry can be wrong.
     pub(crate) fn claims(&mut self) -> Vec<Place> {
         let mut all = Vec::new();
         loop {
@@ -156,8 +156,8 @@ impl<'a> LogReader<'a> {
         std::iter::from_fn(|| self.advance())
     }
 
-    /// A complete and `wanted` entry of this log at a place, from the first member that has it. A member without it
-    /// may have an older entry there.
+    /// A complete and `wanted` entry of this log at a place, from the first member that has it. Other members may have
+    /// an older entry there.
     fn entry(
         &self,
         chunk: usize,
@@ -181,7 +181,7 @@ impl<'a> LogReader<'a> {
         fetched.is_ok()
     }
 
-    /// The beginnings of `wanted` entries of this log that the members have at a place, with the places that they
+    /// The headers of `wanted` entries of this log that the members have at a place, with the places that the entries
     /// point to.
     fn beginnings(
         &self,
