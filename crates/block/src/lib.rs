@@ -1,15 +1,15 @@
-//! A device of numbered bytes, and the plain devices.
+//! The interface of block devices, and devices in files, disks and memory.
 //!
-//! Each thing that makes a [`BlockDevice`] (a volume, a LUKS mapping) can lie under each thing that
-//! uses one (a pool, an NBD export).
+//! Each provider of a [`BlockDevice`] (a file, a volume, a LUKS mapping) works with each user of one (a pool, an NBD
+//! export).
 //!
 //! What a device guarantees:
 //! - A write is durable once a later [`BlockDevice::flush`] has returned.
-//! - A write that has not been flushed may survive a power cut whole, in part (by sectors) or not at
+//! - A write that has not been flushed may survive a power cut completely, in part (some sectors) or not at
 //!   all, in any order. [`fault::FaultDevice`] produces each of these outcomes on demand.
 //!
 //! Layers, lowest first: `error`; `device` (the trait); `file`, `memory`, `metered` and [`fault`]
-//! (the devices), which do not know each other, and `holder` (the process that has a file).
+//! (the devices, which do not know each other); `holder` (the process that has opened a file).
 
 #[macro_use]
 mod delegate;

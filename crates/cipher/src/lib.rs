@@ -1,43 +1,41 @@
 //! Every cryptographic algorithm that Strongroom uses, behind small types.
 //!
 //! This is the only crate with cryptographic foreign code (AWS-LC, in the module `ffi`), and the only
-//! place where an algorithm is chosen, so a reviewer reads this crate and knows what the project
-//! computes. What it offers:
+//! place where an algorithm is chosen. So a reviewer finds all cryptographic computations of the project here:
 //!
-//! - [`RecordCipher`] seals and opens the records of a dataset. One data key, expanded once; a key of
-//!   its own for each record, derived from a 192-bit nonce ([`Suite`] says how).
-//! - [`Random`] is where keys and nonces come from; [`SystemRandom`] in earnest, [`SeededRandom`] in
+//! - [`RecordCipher`] seals and opens the records of a dataset. It expands one data key once. Each record has a
+//!   key of its own, derived from a 192-bit nonce ([`Suite`] says how).
+//! - [`Random`] is the source of keys and nonces: [`SystemRandom`] in production, [`SeededRandom`] in
 //!   tests and simulation.
 //! - [`mac`], [`derive_key`] and [`keyed_hash64`] are BLAKE3 in its keyed and key-derivation modes,
 //!   over encodings that cannot be confused.
-//! - [`SectorCipher`] seals and opens the sectors of block devices, as dm-crypt and LUKS do; [`af`]
-//!   spreads a key over many sectors.
-//!   [`XtsCipher`] does those of any length, as pefs has.
+//! - [`SectorCipher`] seals and opens the sectors of block devices, as dm-crypt and LUKS do. [`af`]
+//!   spreads a key over many sectors. [`XtsCipher`] encrypts sectors of any length, as pefs does.
 //! - [`NameCipher`] encrypts names without making them longer, as fscrypt does.
-//! - [`AeadCipher`] seals messages whose nonces the caller has, in pieces and in streams too.
-//! - [`Digest`] hashes and authenticates with the hashes of others' formats, and [`PasswordHash`]
+//! - [`AeadCipher`] seals messages with nonces of the caller, also in pieces and in streams.
+//! - [`Digest`] computes hashes and authentication codes for the formats of other programs. [`PasswordHash`]
 //!   makes keys from passphrases.
-//! - [`ChapHash`] answers the challenges of CHAP, by which initiators of iSCSI log in.
-//! - [`Provider`]s compute, and [`Policy`] says which of them serves a [`Mechanism`].
-//! - [`selftest()`] runs a known-answer test of what pools need, [`test_mechanisms`] of everything; [`hardware()`] says which processor
-//!   features are in use.
+//! - [`ChapHash`] answers the challenges of CHAP, with which iSCSI initiators log in.
+//! - A [`Provider`] implements mechanisms. [`Policy`] chooses the provider of each [`Mechanism`].
+//! - [`selftest()`] runs known-answer tests of the mechanisms that pools need, [`test_mechanisms`] of all.
+//!   [`hardware()`] lists the processor features in use.
 //!
-//! What is sealed and opened may lie in several places (`*_pieces`): slices of any length and alignment,
-//! in place of one. Hashes and MACs take parts.
+//! Functions named `*_pieces` seal and open data in several slices of any length and alignment. Hashes and MACs take
+//! parts.
 //!
 //! What it guarantees:
-//! - A failure of authentication carries no detail ([`Error::Unauthentic`]).
-//! - Keys and expanded keys are overwritten when they go, and are never printed.
-//! - Each mechanism has a test with known answers that a program can run ([`test_mechanisms`]).
+//! - A failed authentication gives no detail ([`Error::Unauthentic`]).
+//! - Keys and expanded keys are overwritten when they are dropped, and are never printed.
+//! - Each mechanism has a known-answer test that a program can run ([`test_mechanisms`]).
 //!
 //! All sizes are bytes.
 //!
 //! Layers, lowest first:
-//! - `algorithms`: what is computed, by name;
+//! - `algorithms`: the names of the algorithms;
 //! - `error`, `ffi`, `hash`, `policy`, `pieces`: AWS-LC, BLAKE3, and which provider is allowed;
-//! - `digest`, `kdf`, `blocks`, `openssl`, `sector`: providers and what they compute;
-//! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `chap`, `keywrap`, `vmac`, [`af`]: what callers use;
-//! - `hardware`, `selftest`, `kat`: tests, and what the processor has.
+//! - `digest`, `kdf`, `blocks`, `openssl`, `sector`: providers and their mechanisms;
+//! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `chap`, `keywrap`, `vmac`, [`af`]: types for callers;
+//! - `hardware`, `selftest`, `kat`: processor features, and tests.
 
 mod aead;
 pub mod af;

@@ -1,13 +1,12 @@
-//! The `strongroom` command: what is typed, made into requests to the daemon, and what it answers, made
-//! readable.
+//! The `strongroom` command. It turns the command line into requests to the daemon, and prints the replies.
 //!
-//! - `cmd` has a folder for each group of commands: `args` defines what can be typed, with the help texts,
-//!   and `run` carries it out;
-//! - `completing` tells shells what could be typed;
-//! - `helper` is what mount(8) calls;
-//! - `outcome` is what came of a command;
-//! - `session` is the connection to the daemon, and what it needs from this side;
-//! - `terminal` asks people, for secrets and whether they mean it;
+//! - `cmd` has a folder for each group of commands: `args` defines the arguments and the help texts,
+//!   `run` carries the command out;
+//! - `completing` completes command lines for shells;
+//! - `helper` is the program that mount(8) calls;
+//! - `outcome` is the result of a command;
+//! - `session` is the connection to the daemon. It answers the daemon's questions and sends it the secrets;
+//! - `terminal` asks the user for secrets and confirmations;
 //! - `show` prints sizes, times, tables and JSON.
 
 mod cmd;

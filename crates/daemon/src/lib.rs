@@ -1,7 +1,6 @@
 //! The daemon: it owns imported pools, loaded keys and mounts, and serves commands on a unix socket.
 //!
-//! What travels over the socket, and the commands' side of it, is the crate `protocol`. [`serve()`] is the
-//! daemon itself.
+//! The crate `protocol` defines the messages on the socket, and the client. [`serve()`] runs the daemon.
 //!
 //! # Layers, the lowest first
 //!
@@ -10,10 +9,10 @@
 //!
 //! | layer | holds |
 //! |---|---|
-//! | `host` | what the machine gives: time, users, directories, sockets, signals |
-//! | `state` | what the daemon has: pools with keys, volumes and mounts; exports, mappings and zones; the caller of a command |
-//! | `ops` | what can be asked for: a file or folder for each kind of request |
-//! | `serve` | sockets and connections: which request is it, who may make it, what a zone sees, metrics |
+//! | `host` | the machine: time, users, directories, sockets, signals |
+//! | `state` | the tables of the daemon: pools with keys, volumes, mounts; exports, mappings, zones; callers of commands |
+//! | `ops` | the work of requests: a file or folder for each kind |
+//! | `serve` | sockets and connections: dispatch of requests, permissions, the view of zones, metrics |
 //! | `front_ends` | the list of front ends |
 //! | `run`, `shutdown` | the start and the end of the daemon |
 

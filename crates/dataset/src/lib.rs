@@ -6,9 +6,9 @@
 //! What it guarantees:
 //! - The pool gets only compressed, encrypted and authenticated records: no plaintext, no keys.
 //! - It returns only data that the key holder sealed. Replaced or mixed data is an error.
-//! - Each operation is in one transaction group, whole: after a power cut it has happened or it has not.
-//! - An `fsync` that returned is durable, by the log or by a commit.
-//! - Space and quotas are checked before anything changes, so that a commit does not find the pool full.
+//! - Each operation is in one transaction group: after a power cut it has happened completely or not at all.
+//! - When `fsync` returns, the changes are durable, by the log or by a commit.
+//! - Space and quotas are checked before anything changes, so that a commit never runs out of space.
 //!
 //! Layers, lowest first:
 //! - `error`, `layout`, `buffer`: errors, bytes on the devices, plaintext of a record;

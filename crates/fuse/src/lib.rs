@@ -5,15 +5,15 @@
 //! several cached pieces, and buffers under the control of this program.
 //!
 //! What it guarantees:
-//! - The checked directory is the one that gets the mount, even if its path changes meanwhile.
+//! - The directory that was checked gets the mount, even if its path changes meanwhile.
 //! - Requests of the kernel are checked. A malformed request is refused.
-//! - A panic in the file system fails one request, and not the mount.
+//! - A panic in the file system fails one request, and the mount stays.
 //!
 //! Layers, lowest first:
 //! - `abi`, `errno`, `error`, `options`: structures of the protocol, errors, options;
 //! - `buffer`, `caller`, `request`, `reply`, `convert`, `directory`: one message;
 //! - `handshake`: the features that both sides use;
-//! - `ioctl`, `later` and `serve`: one request, one call;
+//! - `ioctl`, `later` and `serve`: a request becomes a call of the file system;
 //! - `workers`, `affinity`, `session`: the threads that serve;
 //! - `place`, `guard`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.
 

@@ -1,10 +1,10 @@
 //! Serves block devices to the network by the iSCSI protocol.
 //!
-//! A [`LogicalUnit`] is a device. A [`Target`] shows units to initiators, each under a number ([`View`]). [`Targets`] are
-//! those that a portal offers. A [`Server`] is a portal: its initiators log in (`login`), and then send commands (`session`).
+//! A [`LogicalUnit`] is a device. A [`Target`] shows units to initiators, each under a number ([`View`]). A [`Server`]
+//! is a portal: it offers [`Targets`]. Its initiators log in (`login`), and then send commands (`session`).
 //!
 //! What it guarantees:
-//! - Initiators are not trusted: what they send is checked, and bounded in memory and time.
+//! - Initiators are not trusted: their data is checked, and their use of memory and time is limited.
 //! - One initiator cannot slow down or end the session of another one.
 //!
 //! The protocol is that of RFC 7143 with one connection for each session and error recovery level 0. It is not
@@ -14,7 +14,7 @@
 //! - `error`, `link`: failures; bytes from and to an initiator;
 //! - `pdu`, `keys`: the units of the protocol, and its text keys;
 //! - `output`: answers on their way, with their numbers;
-//! - `chap`: who an initiator is;
+//! - `chap`: authentication of initiators;
 //! - `scsi`: a logical unit, which knows nothing of iSCSI;
 //! - `target`: the offered devices, and their sessions;
 //! - `login`, `session`: the two phases of a connection;

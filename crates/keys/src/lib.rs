@@ -5,29 +5,28 @@
 //! (passphrase, file)  (one per slot)        (inherited by children)   (data, dedup and seal key)
 //! ```
 //!
-//! - [`KeySource`] says where the key of a dataset comes from, in the property syntax of ZFS;
-//!   [`read_file`], [`fetch`], [`ask_provider`] and [`material_from_prompt`] turn it into [`KeyMaterial`]; [`keygen`] and
+//! - [`KeySource`] says where the key of a dataset comes from, in the property syntax of ZFS.
+//!   [`read_file`], [`fetch`], [`ask_provider`] and [`material_from_prompt`] get the [`KeyMaterial`]. [`keygen`] and
 //!   [`write_key_file`] make new key files.
 //! - [`Argon2Params`] is the cost of trying a passphrase.
-//! - [`Keyring`] is what is stored with a dataset: its [`Wrapping`] (the [`Slot`]s that unlock the
-//!   [`WrappingKey`], or the id of an ancestor's) and its [`Generation`]s of [`DataKeys`]. The bytes
-//!   are defined in the module `layout`, and described in `docs/FORMAT.md`. [`Backup`] is a copy of
-//!   some, to keep elsewhere.
+//! - [`Keyring`] is stored with a dataset. It has a [`Wrapping`] (the [`Slot`]s that unlock the [`WrappingKey`], or the
+//!   id of the ancestor with that key) and the [`Generation`]s of [`DataKeys`]. The module `layout` defines the bytes,
+//!   and `docs/FORMAT.md` describes them. A [`Backup`] is a copy of keyrings, to keep elsewhere.
 //!
 //! What it guarantees:
 //! - A wrong key and damaged data are two errors. The blob of a keyring has a checksum, and each wrapped
 //!   key has a commitment to the key that wrapped it.
 //! - Keys are in locked memory ([`secret`]) from their source to their use.
-//! - A key source or a keyring can be hostile: it can make the program use only bounded memory and time.
+//! - Key sources and keyrings are not trusted: the memory and time that they can use is limited.
 //!
 //! Layers, lowest first:
 //! - `layout`, `format`, `error`: bytes and errors;
 //! - `source`: key sources by name; `file`, `trusted`, `child`: opening files, starting programs;
 //! - `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
-//! - `token`'s parts, then `material`: what opens a slot;
-//! - `https` (over `tls`), `provider`, `token`, `keyfile`, `deadline`: how material is got;
-//! - [`kernel`]: keys of the kernel's own encryption, apart from all that;
-//! - `wrapping_key`, `slot`, `wrapping`, `generation`, `keyring`, `backup`: what is stored.
+//! - the parts of `token`, then `material`: the material that opens a slot;
+//! - `https` (over `tls`), `provider`, `token`, `keyfile`, `deadline`: sources of material;
+//! - [`kernel`]: keys for encryption by the kernel, independent of the rest;
+//! - `wrapping_key`, `slot`, `wrapping`, `generation`, `keyring`, `backup`: the stored types.
 
 mod backup;
 mod budget;

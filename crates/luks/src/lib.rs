@@ -1,8 +1,7 @@
-//! LUKS1 and LUKS2 containers, as cryptsetup and the Linux kernel have them.
+//! LUKS1 and LUKS2 containers, compatible with cryptsetup and the Linux kernel.
 //!
-//! A container is a device with a header, and data behind it (or elsewhere) that is encrypted by
-//! sectors. The header protects the key of the data (the volume key) with passphrases, one for each key
-//! slot.
+//! A container is a device with a header. The data, behind the header or on another device, is encrypted sector by
+//! sector. The header protects the key of the data (the volume key) with passphrases, one for each key slot.
 //!
 //! - [`Header::read`] reads a header; [`Container::open`] opens a container, to unlock or change it.
 //! - [`Container::unlock`] gives the volume key for a passphrase; `add_key` and others change the passphrases.
@@ -10,16 +9,17 @@
 //! - [`Mapping`] is the data, decrypted, as a [`block::BlockDevice`].
 //!
 //! What it guarantees:
-//! - A header is hostile: it is checked whole before any of it is used. What it says cannot make this
-//!   program take memory or time without bounds.
-//! - After a power cut during a change, the header has the old state or the new one, whole.
+//! - A header is not trusted: all of it is checked before any of it is used. The memory and time that it can use is
+//!   limited.
+//! - After a power cut during a change, the header has the complete old state or the complete new state.
 //! - A wrong passphrase, a damaged key slot and an unknown encryption are three errors.
 //!
 //! Layers, lowest first:
-//! - `error`, `crypto`, `kdf`, `model`: algorithms by their names, and what both versions have;
+//! - `error`, `crypto`, `kdf`, `model`: algorithms by name, and the types that both versions share;
 //! - `keyslot`, [`luks1`], [`luks2`]: key material, and the two kinds of headers;
 //! - `integrity`: sectors with tags;
-//! - `container`: a header in use; `slots`, `token`, `unbound`, `dump`, `backup`, `convert`, `format` and `reencrypt` work on one;
+//! - `container`: a header in use; `slots`, `token`, `unbound`, `dump`, `backup`, `convert`, `format` and `reencrypt`
+//!   work on one;
 //! - `mapping` and `plain`: the data; `flags`: how the header wants it to be served.
 
 #![forbid(unsafe_code)]

@@ -1,17 +1,17 @@
-//! Serves block devices to the network by the NBD protocol, and uses those of other servers.
+//! Serves block devices to the network by the NBD protocol, and uses exports of other servers.
 //!
-//! [`Exports`] are devices under names. A [`Server`] offers them to the clients of its socket. A client
-//! first agrees on options and an export (`negotiate`), and then sends requests (`connection`).
+//! [`Exports`] are devices with names. A [`Server`] offers them to the clients of its socket. A client
+//! first negotiates options and an export (`negotiate`), and then sends requests (`connection`).
 //!
 //! What it guarantees:
-//! - Clients are not trusted: what they send is checked, and bounded in memory and time.
+//! - Clients are not trusted: their data is checked, and their use of memory and time is limited.
 //! - One client cannot slow down or end the connection of another one.
 //! - A server with [`Tls`] serves only clients with a certificate that it accepts.
 //!
-//! A [`RemoteExport`] is the other end: an export of any NBD server, as a `BlockDevice`. The server is not trusted
+//! A [`RemoteExport`] is a client: it makes an export of any NBD server a `BlockDevice`. The server is not trusted
 //! either.
 //!
-//! An [`Attachment`] makes an export a block device of this kernel, `/dev/nbdN`.
+//! An [`Attachment`] makes an export the block device `/dev/nbdN` of this kernel.
 //!
 //! The protocol is that of `doc/proto.md` in the NBD project: fixed newstyle negotiation, simple and
 //! structured answers, `base:allocation`, and TLS. Extended headers are missing.
@@ -20,11 +20,11 @@
 //! - `error`, `proto`: failures, and the numbers of the protocol;
 //! - `link`, `tls`, `input`: bytes from and to the other end;
 //! - `client`: an export of another server;
-//! - `export`, `places`: what is offered, and how many clients there may be;
+//! - `export`, `places`: the offered devices, and the limit for clients;
 //! - `negotiate`: the first phase of a connection;
-//! - `buffers`, `connection`, `execute`: the second one: requests and answers;
+//! - `buffers`, `connection`, `execute`: the second phase: requests and answers;
 //! - `server`: accepts clients;
-//! - `kernel`: has the kernel of this machine as a client.
+//! - `kernel`: makes the kernel of this machine a client.
 
 #![forbid(unsafe_code)]
 

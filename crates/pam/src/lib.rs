@@ -8,7 +8,7 @@
 //! - `options`: the arguments of the module; `trusted`: whether a program may be started as root;
 //! - `handle`: the functions of libpam;
 //! - `child`, `program`: start `strongroom login`, wait for it for a limited time;
-//! - `hooks`: what the module does for each call of PAM; `entry`: its entry points.
+//! - `hooks`: the work for each call of PAM; `entry`: the entry points of the module.
 
 #[cfg(not(test))]
 mod child;

@@ -5,12 +5,12 @@
 //!
 //! # What it guarantees
 //!
-//! - **It needs no key.** The crate does not depend on the crates that know keys and ciphers. So
-//!   whatever it does (commit, snapshot, destroy, scrub, check) needs no key.
-//! - **A power cut leaves one commit, whole:** the last one that was durable, or the one after it.
-//!   A commit never writes over what the last commit points to.
-//! - **It trusts nothing that it reads.** Nodes and the pool's own records are verified by their
-//!   checksums. Decoders are total: they return a value or an error, whatever the bytes say.
+//! - **It needs no key.** The crate does not depend on the crates with keys and ciphers. So commit, snapshot,
+//!   destroy, scrub and check need no key.
+//! - **After a power cut the pool has the complete state of one commit:** the last one that was durable, or the next
+//!   one. A commit never overwrites data that the last commit points to.
+//! - **It trusts no bytes that it reads.** Checksums verify nodes and the pool's own records. For any bytes, a decoder
+//!   returns a value or an error.
 //! - **Space is never lost or used twice.** [`Pool::check`] compares the bitmaps with everything
 //!   that the superblock reaches.
 //!
@@ -18,9 +18,9 @@
 //!
 //! - An *array* is a sparse row of records: a copy-on-write radix tree of nodes.
 //! - A *dataset* is two arrays: pages of metadata, and data. Its [`Entry`] is in the dataset table.
-//! - A *transaction group* is what becomes durable together. [`Pool::enter`] joins the open one;
+//! - A *transaction group* is a set of changes that become durable together. [`Pool::enter`] joins the open group.
 //!   [`Pool::commit`] makes it durable.
-//! - The key holder of an open dataset is its [`DatasetHooks`].
+//! - The *key holder* of an open dataset seals its records. Commits call it through [`DatasetHooks`].
 //!
 //! # Layers, the lowest first
 //!

@@ -5,13 +5,13 @@
 //!
 //! # What it guarantees
 //!
-//! - **It needs no engine.** It depends on the crate `secret` and on nothing else of this project: a program that
-//!   speaks to the daemon has neither ciphers nor pools behind it (`scripts/boundaries`).
+//! - **It needs no engine.** Of this project it depends only on the crate `secret`. So a program that speaks to the
+//!   daemon does not depend on ciphers or pools (`scripts/boundaries`).
 //! - **A secret stays in locked memory.** [`wire::receive_secret`] reads it straight into a [`secret::Secret`].
 //! - **Received bytes are not trusted.** Each kind of frame has a limit. A malformed frame is an error. Memory is
 //!   allocated for bytes that arrived, not for a length that was announced.
 //! - **A client speaks to root's daemon or to its own user's.** [`client::Client::connect`] refuses others.
-//! - **Versions are told apart.** A request of another [`api::API_VERSION`] is refused with a message that says so.
+//! - **Versions must match.** A request of another [`api::API_VERSION`] is refused with a message that says so.
 //!
 //! # Layers, the lowest first
 //!
@@ -20,7 +20,7 @@
 //! | `accounts`, `digits`, `property`, `sizes` | names of users and groups, properties of datasets, bytes and sizes as text |
 //! | `api` | commands, replies and failures |
 //! | `nbd_uri`, `device_name` | addresses of exports, and all names of devices |
-//! | `ha_file` | what a pool says of the targets that it serves |
+//! | `ha_file` | the file `ha.toml`, which describes the targets of a pool |
 //! | `wire` | frames |
 //! | `client` | a connection, the start of a daemon, a device that the daemon lends |
 

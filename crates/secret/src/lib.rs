@@ -8,9 +8,9 @@
 //! What it guarantees:
 //! - A secret is in locked memory from its first byte on: constructors read or compute it there.
 //! - The memory is not swapped, not dumped, and not inherited by a child process.
-//! - It is wiped when the secret is dropped. A copy takes a call of `try_clone`.
+//! - It is wiped when the secret is dropped. Only `try_clone` copies a secret.
 //! - Secrets are compared in constant time, and print as `[redacted]`.
-//! - All secrets of the process lock at most 256 MiB. What would need more is refused.
+//! - All secrets of the process lock at most 256 MiB. An allocation beyond this limit fails.
 //!
 //! This crate depends on no other crate of the workspace. All `unsafe` code is in `memory`.
 //!
@@ -18,7 +18,7 @@
 //! - `error`;
 //! - `memory`: pages that are cut into slots (`arena`), one slot as bytes (`region`), one slot with a
 //!   value ([`Locked`]);
-//! - `secret` and `key`; `process`, which stands alone.
+//! - `secret` and `key`; `process`, which uses no other module.
 
 mod error;
 mod key;

@@ -1,16 +1,16 @@
-//! File-by-file encryption of a *lower* directory, whose files and names are ciphertext one by one.
+//! Encrypts a *lower* directory file by file: each file and each name there is ciphertext on its own.
 //!
-//! [`Stacked`] is a [`vfs::FileSystem`] that shows the files of a lower directory in clear,
-//! [`ReverseView`] one that shows the ciphertext of plain files.
+//! [`Stacked`] is a [`vfs::FileSystem`] that shows the files of a lower directory decrypted. [`ReverseView`] shows
+//! plain files encrypted.
 //!
 //! What it guarantees:
-//! - The lower directory is opened once and used by descriptor: nothing outside can redirect it.
-//! - A new file has its context before it has its name, in the sight of every client.
-//! - A lower directory that is damaged or hostile gives errors, and no panic.
+//! - The lower directory is opened once and used by descriptor. So no other process can redirect it by a rename.
+//! - A new file gets its context before its name. So no client sees a file without a context.
+//! - A damaged or hostile lower directory causes errors, and no panic.
 //!
 //! Layers, lowest first:
 //! - `lower`: the lower directory, by descriptor;
-//! - [`formats`]: what files and names of each format look like;
+//! - [`formats`]: the encoding of files and names in each format;
 //! - `engine`: the file system, for any format.
 
 mod engine;

@@ -2,22 +2,22 @@
 //!
 //! A [`Store`] offers a pool three kinds of places:
 //! - *segments* hold records, which are never overwritten while they are live;
-//! - the *superblock* names the root of everything, and each commit replaces it whole;
-//! - *key blocks*, a small area, are overwritten in place, so that a replaced key is gone.
+//! - the *superblock* points to the root of the pool; each commit writes a new one;
+//! - *key blocks* are a small area. They are overwritten in place, so that a replaced key is gone.
 //!
-//! The places are on block devices: mirrors and groups with parity. If one copy or column fails, the others still
-//! have the data. A store has no records, datasets or keys.
+//! The places are on mirrors and on groups with parity. If one copy or column fails, the others still have the data.
+//! The store knows no records, datasets or keys.
 //!
 //! Layers, lowest first:
 //! - `helpers`: threads;
 //! - `error`, `segment`, `membership`: numbers of segments, reports about devices;
 //! - `code`, `shape`, [`layout`], `geometry`: the parity code, and the layout of bytes;
-//! - `debts`, `member`, `change`, `group`, `parity`: refused writes, one device, its change to another pool, the
-//!   devices of a group, reading without some of them;
+//! - `debts`, `member`, `change`, `group`, `parity`: refused writes, one device, its move to another pool, the
+//!   devices of a group, reads with some of them missing;
 //! - `batch`: writes to several members at the same time;
 //! - `devices`, `headers`, `cache`, `clear`: the devices of a pool together, and cache devices;
-//! - `places`, `blocks`, `relabel`, `members`, `extend`: the operations of a [`Store`] on segments, on superblocks and key
-//!   blocks, and on its devices.
+//! - `places`, `blocks`, `relabel`, `members`, `extend`: the operations of a [`Store`] on segments, on superblocks and
+//!   key blocks, and on its devices.
 
 mod batch;
 mod blocks;

@@ -1,12 +1,10 @@
 //! The interface of a file system.
 //!
-//! [`FileSystem`] is what a front end (FUSE today) serves and what an engine (a dataset of a pool,
-//! a stacked directory) produces. It is POSIX on inode numbers, in types of this project, so that
-//! neither side knows the other.
+//! A front end (FUSE) serves a [`FileSystem`]. A dataset of a pool and a stacked directory implement it. It has the
+//! operations of POSIX on inode numbers, in types of this project, so that neither side depends on the other.
 //!
-//! Names and xattr names are bytes: every byte but `/` and NUL may occur, as on Linux. Permission
-//! checks belong to the front end (the kernel's `default_permissions`); an implementation checks
-//! only what the kernel cannot know.
+//! Names and xattr names are bytes: every byte except `/` and NUL may occur, as on Linux. The front end checks
+//! permissions (with the kernel's `default_permissions`). An implementation checks only what the kernel cannot know.
 
 mod error;
 mod types;
@@ -27,8 +25,8 @@ pub enum Trust {
     Lasting,
     /// For less than a second: it can change by other ways, and those who change it so can wait.
     Brief,
-    /// Attributes, and the names of directories, for less than a second. The name of a file is asked for by each call: by
-    /// an old one a program would write to a file that has another name now, or at an old end.
+    /// Attributes, and the names of directories, for less than a second. The name of a file is asked for by each call:
+    /// by an old one a program would write to a file that has another name now, or at an old end.
     BriefAttributes,
     /// For the call that asked.
     Once,
@@ -92,8 +90,8 @@ pub trait FileSystem: Send + Sync {
     /// `Stale` if there is no such inode, `Io`.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
-    /// As [`FileSystem::getattr`], for a caller who looks only at kind, mode and owner: it is asked before many changes, and
-    /// need not count blocks.
+    /// As [`FileSystem::getattr`], for a caller who looks only at kind, mode and owner: it is asked before many
+    /// changes, and need not count blocks.
     ///
     /// # Errors
     /// As [`FileSystem::getattr`].
