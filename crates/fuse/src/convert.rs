@@ -25,17 +25,15 @@ impl Valid {
         secs: 1 << 32,
         nanos: 0,
     };
-    /// For some calls, as of a program that lists a directory and asks for each name in it.
-    pub(crate) const SHORT: Valid = Valid {
-        secs: 0,
-        nanos: 500_000_000,
-    };
+    /// For some calls, as of a program that lists a directory and asks for each name in it. As long as libfuse has it
+    /// for file systems that say nothing.
+    pub(crate) const SHORT: Valid = Valid { secs: 1, nanos: 0 };
     /// For the call that asked.
     pub(crate) const ONCE: Valid = Valid { secs: 0, nanos: 0 };
 }
 
 /// So long after a change of keys the kernel asks again for each name: [`Valid::SHORT`], and a tick of its clock.
-pub(crate) const NAMES_KEPT: Duration = Duration::from_millis(520);
+pub(crate) const NAMES_KEPT: Duration = Duration::from_millis(1020);
 
 const PERMISSIONS: u32 = 0o7777;
 

@@ -23,10 +23,10 @@ pub type ReadPieces = Vec<bytes::Bytes>;
 pub enum Trust {
     /// Until it is changed through this front end: there is no other way to change it.
     Lasting,
-    /// For less than a second: it can change by other ways, and those who change it so can wait.
+    /// For a second: it can change by other ways, and those who change it so can wait.
     Brief,
-    /// Attributes, and the names of directories, for less than a second. The name of a file is asked for by each call:
-    /// by an old one a program would write to a file that has another name now, or at an old end.
+    /// Attributes, and the names of directories, for a second. The name of a file is asked for by each call: by
+    /// an old one a program would write to a file that has another name now, or at an old end.
     BriefAttributes,
     /// For the call that asked.
     Once,

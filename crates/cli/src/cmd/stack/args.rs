@@ -172,7 +172,7 @@ pub(crate) struct StackPasswd {
 /// Other users need fusermount3.
 ///
 /// Changes by other programs or other clients beneath the mount are seen: a file at the next time that it
-/// is opened, an attribute or the name of a directory after half a second; with --cache none, and where other
+/// is opened, an attribute or the name of a directory after a second; with --cache none, and where other
 /// machines can change the lower file system, at once. With --private the kernel keeps what it knows, which is faster. Then nothing else
 /// may change the lower directory. Without it clients take turns at writing to the same 4096 bytes of a file, where the
 /// lower file system has locks between them.
@@ -223,7 +223,7 @@ pub(crate) struct StackMount {
     /// Assume that nothing else changes the lower directory
     #[arg(long)]
     pub(crate) private: bool,
-    /// How long the mount believes what it knows of attributes and directories: `auto`, half a second if the lower file
+    /// How long the mount believes what it knows of attributes and directories: `auto`, a second if the lower file
     /// system is a local one; `none`, not at all
     #[arg(
         long,
