@@ -1,9 +1,10 @@
 //! An open dataset: its two arrays, and the part of its key holder in a commit.
 
+mod space;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
-use store::UNIT;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -14,7 +15,7 @@ use crate::engine::placed::Placed;
 use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
-use crate::format::node::{FANOUT, NODE_BYTES, nodes_above};
+use crate::format::node::NODE_BYTES;
 use crate::format::pointer::{Addr, Identity, RecordPtr, SLOT_LIMIT, checksum};
 use crate::format::seal_input::SealInput;
 use crate::storage::array::{Overlay, walk};
@@ -536,38 +537,6 @@ impl OpenDataset {
             state.syncing_reserved.shrink(0);
         }
         self.log.lock().on_durable();
-    }
-}
-
-impl OpenDataset {
-    /// The bytes to reserve for a record of `len` bytes. Then a commit has space for it and for the nodes above it,
-    /// however fragmented the pool is.
-    pub fn record_space(&self, array: ArrayKind, len: usize) -> u64 {
-        self.copies_space(array, len, array.copies())
-    }
-
-    /// As [`OpenDataset::record_space`], for `copies` copies.
-    pub fn copies_space(&self, array: ArrayKind, len: usize, copies: usize) -> u64 {
-        let len = (len as u64).next_multiple_of(u64::from(UNIT));
-        let map = if len > u64::from(UNIT) { UNIT } else { 0 };
-        // The array can grow by a level.
-        let height = u64::from(self.height(array).max(1)) + 1;
-        (len + u64::from(map)) * copies as u64 + height * NODE_BYTES + DEAD_BYTES
-    }
-
-    /// The bytes to reserve for the nodes that change when these slots are emptied. The slots are in ascending
-    /// order.
-    pub fn punch_space(&self, array: ArrayKind, slots: &[u64]) -> u64 {
-        let height = self.height(array);
-        let mut last: Option<u64> = None;
-        let mut nodes = 0;
-        for leaf in slots.iter().map(|slot| slot / FANOUT as u64) {
-            if last != Some(leaf) {
-                nodes += nodes_above(leaf, height, last.as_slice());
-                last = Some(leaf);
-            }
-        }
-        nodes * NODE_BYTES + slots.len() as u64 * DEAD_BYTES
     }
 }
 

@@ -9,14 +9,20 @@ pub use super::device_commands::{
     LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksStatus, NbdAttach, NbdDetach,
     NbdExport, NbdUnexport,
 };
-use super::report::OwnerKind;
-use super::wanted::{
-    Allowed, DeviceChange, InspectTarget, NewVolume, Props, ReceiveName, Rotation, SendWhat,
-    WhoKind,
+pub use super::key_commands::{
+    KeyAccept, KeyAdd, KeyBackup, KeyChange, KeyGenerations, KeyLoad, KeyRemove, KeyRestore,
+    KeyRotate, KeySlots, KeyStatus, KeyUnload,
 };
+pub use super::pool_commands::{
+    PoolCheckpoint, PoolCreate, PoolDestroy, PoolDevices, PoolEvents, PoolExport, PoolFeatures,
+    PoolHistory, PoolImport, PoolImportable, PoolIo, PoolLabelClear, PoolReguid, PoolScrub,
+    PoolSplit, PoolStatus, PoolSweep, PoolSync,
+};
+use super::report::OwnerKind;
+use super::wanted::{Allowed, InspectTarget, NewVolume, Props, ReceiveName, SendWhat, WhoKind};
 
 /// Makes of one list the structs, the enum, and the macro `with_command`. Commands without
-/// fields come first, then those whose structs are in `device_commands`. `$d` is a dollar sign for the macro inside.
+/// fields come first, then those whose structs are in a file of their own. `$d` is a dollar sign for the macro inside.
 macro_rules! commands {
     (($d:tt)
      { $($(#[$alone_doc:meta])* $alone:ident;)* }
@@ -113,183 +119,36 @@ commands! {
         LuksResize;
         LuksReencrypt;
         LuksBorrow;
-    }
-    /// Make a pool with a root dataset.
-    PoolCreate {
-        /// Its name.
-        pool: String,
-        /// Files and disks, absolute.
-        devices: Box<super::PoolDevices>,
-        /// Make the files first, of this many bytes.
-        size: Option<u64>,
-        /// Overwrite what the devices hold.
-        force: bool,
-        /// Properties of the root dataset.
-        props: Props,
-        /// Leave the root dataset unmounted.
-        no_mount: bool,
-        /// Only say whether it could be made.
-        #[serde(default)]
-        dry_run: bool,
-        /// The directory before all mountpoints.
-        #[serde(default)]
-        altroot: Option<PathBuf>,
-        /// Its name until the export, if that is another one.
-        #[serde(default)]
-        temporary_name: Option<String>,
-    }
-    /// Say which pools could be imported.
-    PoolImportable {
-        /// Files, disks, or directories of such; the usual places if empty.
-        search: Vec<PathBuf>,
-    }
-    /// Import a pool, or all.
-    PoolImport {
-        /// As above.
-        search: Vec<PathBuf>,
-        /// Name or guid; all pools if absent.
-        pool: Option<String>,
-        /// Another name for it.
-        new_name: Option<String>,
-        /// The other name is for this import only, and is not stored.
-        #[serde(default)]
-        temporary_name: bool,
-        /// The next start of the daemon does not import it.
-        #[serde(default)]
-        temporary: bool,
-        /// Change nothing on the devices.
-        read_only: bool,
-        /// Even if another host has it.
-        force: bool,
-        /// Leave its datasets unmounted.
-        no_mount: bool,
-        /// Load the keys that need no typing.
-        load_keys: bool,
-        /// Give up what waits in logs on devices that are not there.
-        without_logs: bool,
-        /// Read keys from where the pool says, now and later.
-        #[serde(default)]
-        accept: bool,
-        /// What stands before the mountpoints of its datasets; absolute.
-        #[serde(default)]
-        altroot: Option<PathBuf>,
-        /// What becomes of its checkpoint.
-        #[serde(default)]
-        checkpoint: super::CheckpointUse,
-    }
-    /// Let go of a pool.
-    PoolExport {
-        /// Its name.
-        pool: String,
-        /// Unmount what is in use.
-        force: bool,
-    }
-    /// Destroy a pool.
-    PoolDestroy {
-        /// Its name.
-        pool: String,
-        /// Unmount what is in use.
-        force: bool,
-    }
-    /// The state of pools; of all if none is named.
-    PoolStatus {
-        /// Their names.
-        pools: Vec<String>,
-    }
-    /// What the devices of pools did; of all pools if none is named.
-    PoolIo {
-        /// Their names.
-        pools: Vec<String>,
-    }
-    /// Change which devices a pool is made of.
-    PoolDevices {
-        /// The pool.
-        pool: String,
-        /// How.
-        change: DeviceChange,
-    }
-    /// Make a member of each mirror of a pool a pool of its own.
-    PoolSplit {
-        /// The pool.
-        pool: String,
-        /// The name of the new one.
-        new: String,
-        /// The members, of those mirrors where it is not to be the last one.
-        devices: Vec<String>,
-        /// Only say which these are.
-        dry_run: bool,
-        /// Import the new pool, with this directory before all mountpoints.
-        altroot: Option<PathBuf>,
-        /// Load its keys that need no typing.
-        load_keys: bool,
-    }
-    /// Give a pool another guid.
-    PoolReguid {
-        /// The pool.
-        pool: String,
-        /// Load its keys again that need no typing.
-        load_keys: bool,
-    }
-    /// Make everything durable that was written to pools; to all if none is named.
-    PoolSync {
-        /// Their names.
-        pools: Vec<String>,
-    }
-    /// Begin, pause or end work on the free space of a pool.
-    PoolSweep {
-        /// The pool.
-        pool: String,
-        /// Which.
-        what: super::Sweep,
-        /// One device only.
-        device: Option<String>,
-        /// End it instead.
-        stop: bool,
-        /// Pause it instead.
-        pause: bool,
-    }
-    /// Keep the state of a pool as it is now.
-    PoolCheckpoint {
-        /// The pool.
-        pool: String,
-        /// Discard the one that is kept instead.
-        discard: bool,
-    }
-    /// Begin, pause or stop reading everything.
-    PoolScrub {
-        /// The pool.
-        pool: String,
-        /// Stop it instead.
-        stop: bool,
-        /// Pause it instead.
-        #[serde(default)]
-        pause: bool,
-    }
-    /// What pools have that not every program knows; of all if none is named.
-    PoolFeatures {
-        /// Their names.
-        pools: Vec<String>,
-    }
-    /// What was done to a pool.
-    PoolHistory {
-        /// The pool.
-        pool: String,
-        /// Also what the pool did by itself.
-        internal: bool,
-    }
-    /// What happened to pools lately.
-    PoolEvents {
-        /// Only those with greater numbers.
-        after: u64,
-        /// Forget all, and tell none.
-        clear: bool,
-    }
-    /// Make a device that belonged to a pool one that belongs to none.
-    PoolLabelClear {
-        /// The device.
-        device: PathBuf,
-        /// Also of a pool that was exported, or that another host may use.
-        force: bool,
+        PoolCreate;
+        PoolImportable;
+        PoolImport;
+        PoolExport;
+        PoolDestroy;
+        PoolStatus;
+        PoolIo;
+        PoolDevices;
+        PoolSplit;
+        PoolReguid;
+        PoolSync;
+        PoolSweep;
+        PoolCheckpoint;
+        PoolScrub;
+        PoolFeatures;
+        PoolHistory;
+        PoolEvents;
+        PoolLabelClear;
+        KeyLoad;
+        KeyUnload;
+        KeyChange;
+        KeyRotate;
+        KeyGenerations;
+        KeyAdd;
+        KeyRemove;
+        KeySlots;
+        KeyBackup;
+        KeyRestore;
+        KeyAccept;
+        KeyStatus;
     }
     /// Make a dataset.
     Create {
@@ -537,104 +396,6 @@ commands! {
         recursive: bool,
         /// Unmount what is in use.
         force: bool,
-    }
-    /// Load keys.
-    KeyLoad {
-        /// Datasets; all if none is named.
-        names: Vec<String>,
-        /// Below them too.
-        recursive: bool,
-        /// Where the key is, instead of where the property says.
-        location: Option<String>,
-        /// Format and place of the key, `FORMAT,LOCATION`, instead of where the property says.
-        keysource: Option<String>,
-        /// Only try whether the key is the right one.
-        dry_run: bool,
-    }
-    /// Unload keys.
-    KeyUnload {
-        /// Datasets; all if none is named.
-        names: Vec<String>,
-        /// Below them too.
-        recursive: bool,
-        /// Unmount what is in use.
-        force: bool,
-    }
-    /// Put another key in the place of a dataset's.
-    KeyChange {
-        /// The dataset.
-        name: String,
-        /// Where the new key comes from; as before if absent.
-        keysource: Option<String>,
-        /// Put it into this slot only.
-        slot: Option<u32>,
-        /// In the place of all slots.
-        only: bool,
-        /// Use the key of the dataset above instead.
-        inherit: bool,
-    }
-    /// Give a dataset new data keys.
-    KeyRotate {
-        /// The dataset.
-        name: String,
-        /// How.
-        how: Rotation,
-    }
-    /// Which data keys there are, and what needs them.
-    KeyGenerations {
-        /// The dataset.
-        name: String,
-    }
-    /// Add a slot to a dataset's key.
-    KeyAdd {
-        /// The dataset.
-        name: String,
-        /// Where the new key comes from.
-        keysource: Option<String>,
-        /// Slots with a higher one are tried first.
-        priority: u8,
-    }
-    /// Remove a slot.
-    KeyRemove {
-        /// The dataset.
-        name: String,
-        /// Its number.
-        slot: u32,
-        /// Where the key comes from then.
-        keysource: Option<String>,
-        /// Even if that opens nothing.
-        force: bool,
-    }
-    /// Which slots there are.
-    KeySlots {
-        /// The dataset.
-        name: String,
-    }
-    /// Copy keyrings.
-    KeyBackup {
-        /// The dataset; with it those that have their key from it.
-        name: String,
-    }
-    /// Put keyrings back.
-    KeyRestore {
-        /// The dataset.
-        name: String,
-        /// The backup, in hexadecimal digits.
-        backup: String,
-        /// Where the key that opens it comes from; from where it did if absent.
-        keysource: Option<String>,
-    }
-    /// Accept where the keys of datasets come from, as their properties say now.
-    KeyAccept {
-        /// Datasets with keys of their own.
-        names: Vec<String>,
-        /// With those below them.
-        recursive: bool,
-    }
-    /// Whether keys are loaded.
-    KeyStatus {
-        /// Datasets; all if none is named.
-        names: Vec<String>,
     }
     /// Look at the structures of a pool.
     Inspect {

@@ -8,6 +8,8 @@ pub mod command;
 mod device_commands;
 mod failure;
 mod inspection;
+mod key_commands;
+mod pool_commands;
 mod pools;
 mod reply;
 mod report;

@@ -3,6 +3,7 @@
 
 mod hidden;
 mod keys;
+mod machine_samples;
 mod samples;
 mod site;
 
@@ -79,7 +80,7 @@ fn requests() -> Vec<(Command, [Command; 2])> {
     let of_datasets = outside
         .into_iter()
         .zip(tenants.map(|(own, other)| [own, other]));
-    let all = samples::of_the_machine().into_iter();
+    let all = machine_samples::of_the_machine().into_iter();
     let of_the_machine = all.map(|command| (command.clone(), [command.clone(), command]));
     of_datasets.chain(of_the_machine).collect()
 }

@@ -8,6 +8,7 @@ pub(crate) mod extents;
 pub(crate) mod frozen;
 pub(crate) mod inode;
 pub(crate) mod read;
+mod record_slots;
 pub(crate) mod share;
 pub(crate) mod stored;
 pub(crate) mod sync;

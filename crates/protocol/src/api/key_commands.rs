@@ -1,0 +1,127 @@
+//! The commands for keys.
+
+use serde::{Deserialize, Serialize};
+
+use super::wanted::Rotation;
+
+/// Load keys.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyLoad {
+    /// Datasets; all if none is named.
+    pub names: Vec<String>,
+    /// Below them too.
+    pub recursive: bool,
+    /// Where the key is, instead of where the property says.
+    pub location: Option<String>,
+    /// Format and place of the key, `FORMAT,LOCATION`, instead of where the property says.
+    pub keysource: Option<String>,
+    /// Only try whether the key is the right one.
+    pub dry_run: bool,
+}
+
+/// Unload keys.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyUnload {
+    /// Datasets; all if none is named.
+    pub names: Vec<String>,
+    /// Below them too.
+    pub recursive: bool,
+    /// Unmount what is in use.
+    pub force: bool,
+}
+
+/// Put another key in the place of a dataset's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyChange {
+    /// The dataset.
+    pub name: String,
+    /// Where the new key comes from; as before if absent.
+    pub keysource: Option<String>,
+    /// Put it into this slot only.
+    pub slot: Option<u32>,
+    /// In the place of all slots.
+    pub only: bool,
+    /// Use the key of the dataset above instead.
+    pub inherit: bool,
+}
+
+/// Give a dataset new data keys.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyRotate {
+    /// The dataset.
+    pub name: String,
+    /// How.
+    pub how: Rotation,
+}
+
+/// Which data keys there are, and what needs them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyGenerations {
+    /// The dataset.
+    pub name: String,
+}
+
+/// Add a slot to a dataset's key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyAdd {
+    /// The dataset.
+    pub name: String,
+    /// Where the new key comes from.
+    pub keysource: Option<String>,
+    /// Slots with a higher one are tried first.
+    pub priority: u8,
+}
+
+/// Remove a slot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyRemove {
+    /// The dataset.
+    pub name: String,
+    /// Its number.
+    pub slot: u32,
+    /// Where the key comes from then.
+    pub keysource: Option<String>,
+    /// Even if that opens nothing.
+    pub force: bool,
+}
+
+/// Which slots there are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeySlots {
+    /// The dataset.
+    pub name: String,
+}
+
+/// Copy keyrings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyBackup {
+    /// The dataset; with it those that have their key from it.
+    pub name: String,
+}
+
+/// Put keyrings back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyRestore {
+    /// The dataset.
+    pub name: String,
+    /// The backup, in hexadecimal digits.
+    pub backup: String,
+    /// Where the key that opens it comes from; from where it did if absent.
+    pub keysource: Option<String>,
+}
+
+/// Accept where the keys of datasets come from, as their properties say now.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyAccept {
+    /// Datasets with keys of their own.
+    pub names: Vec<String>,
+    /// With those below them.
+    pub recursive: bool,
+}
+
+/// Whether keys are loaded.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyStatus {
+    /// Datasets; all if none is named.
+    pub names: Vec<String>,
+}

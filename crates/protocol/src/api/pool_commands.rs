@@ -1,0 +1,220 @@
+//! The commands for whole pools.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::wanted::{DeviceChange, Props};
+
+/// Make a pool with a root dataset.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolCreate {
+    /// Its name.
+    pub pool: String,
+    /// Files and disks, absolute.
+    pub devices: Box<super::PoolDevices>,
+    /// Make the files first, of this many bytes.
+    pub size: Option<u64>,
+    /// Overwrite what the devices hold.
+    pub force: bool,
+    /// Properties of the root dataset.
+    pub props: Props,
+    /// Leave the root dataset unmounted.
+    pub no_mount: bool,
+    /// Only say whether it could be made.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// The directory before all mountpoints.
+    #[serde(default)]
+    pub altroot: Option<PathBuf>,
+    /// Its name until the export, if that is another one.
+    #[serde(default)]
+    pub temporary_name: Option<String>,
+}
+
+/// Say which pools could be imported.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolImportable {
+    /// Files, disks, or directories of such; the usual places if empty.
+    pub search: Vec<PathBuf>,
+}
+
+/// Import a pool, or all.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolImport {
+    /// As above.
+    pub search: Vec<PathBuf>,
+    /// Name or guid; all pools if absent.
+    pub pool: Option<String>,
+    /// Another name for it.
+    pub new_name: Option<String>,
+    /// The other name is for this import only, and is not stored.
+    #[serde(default)]
+    pub temporary_name: bool,
+    /// The next start of the daemon does not import it.
+    #[serde(default)]
+    pub temporary: bool,
+    /// Change nothing on the devices.
+    pub read_only: bool,
+    /// Even if another host has it.
+    pub force: bool,
+    /// Leave its datasets unmounted.
+    pub no_mount: bool,
+    /// Load the keys that need no typing.
+    pub load_keys: bool,
+    /// Give up what waits in logs on devices that are not there.
+    pub without_logs: bool,
+    /// Read keys from where the pool says, now and later.
+    #[serde(default)]
+    pub accept: bool,
+    /// What stands before the mountpoints of its datasets; absolute.
+    #[serde(default)]
+    pub altroot: Option<PathBuf>,
+    /// What becomes of its checkpoint.
+    #[serde(default)]
+    pub checkpoint: super::CheckpointUse,
+}
+
+/// Let go of a pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolExport {
+    /// Its name.
+    pub pool: String,
+    /// Unmount what is in use.
+    pub force: bool,
+}
+
+/// Destroy a pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolDestroy {
+    /// Its name.
+    pub pool: String,
+    /// Unmount what is in use.
+    pub force: bool,
+}
+
+/// The state of pools; of all if none is named.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolStatus {
+    /// Their names.
+    pub pools: Vec<String>,
+}
+
+/// What the devices of pools did; of all pools if none is named.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolIo {
+    /// Their names.
+    pub pools: Vec<String>,
+}
+
+/// Change which devices a pool is made of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolDevices {
+    /// The pool.
+    pub pool: String,
+    /// How.
+    pub change: DeviceChange,
+}
+
+/// Make a member of each mirror of a pool a pool of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolSplit {
+    /// The pool.
+    pub pool: String,
+    /// The name of the new one.
+    pub new: String,
+    /// The members, of those mirrors where it is not to be the last one.
+    pub devices: Vec<String>,
+    /// Only say which these are.
+    pub dry_run: bool,
+    /// Import the new pool, with this directory before all mountpoints.
+    pub altroot: Option<PathBuf>,
+    /// Load its keys that need no typing.
+    pub load_keys: bool,
+}
+
+/// Give a pool another guid.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolReguid {
+    /// The pool.
+    pub pool: String,
+    /// Load its keys again that need no typing.
+    pub load_keys: bool,
+}
+
+/// Make everything durable that was written to pools; to all if none is named.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolSync {
+    /// Their names.
+    pub pools: Vec<String>,
+}
+
+/// Begin, pause or end work on the free space of a pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolSweep {
+    /// The pool.
+    pub pool: String,
+    /// Which.
+    pub what: super::Sweep,
+    /// One device only.
+    pub device: Option<String>,
+    /// End it instead.
+    pub stop: bool,
+    /// Pause it instead.
+    pub pause: bool,
+}
+
+/// Keep the state of a pool as it is now.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolCheckpoint {
+    /// The pool.
+    pub pool: String,
+    /// Discard the one that is kept instead.
+    pub discard: bool,
+}
+
+/// Begin, pause or stop reading everything.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolScrub {
+    /// The pool.
+    pub pool: String,
+    /// Stop it instead.
+    pub stop: bool,
+    /// Pause it instead.
+    #[serde(default)]
+    pub pause: bool,
+}
+
+/// What pools have that not every program knows; of all if none is named.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolFeatures {
+    /// Their names.
+    pub pools: Vec<String>,
+}
+
+/// What was done to a pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolHistory {
+    /// The pool.
+    pub pool: String,
+    /// Also what the pool did by itself.
+    pub internal: bool,
+}
+
+/// What happened to pools lately.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolEvents {
+    /// Only those with greater numbers.
+    pub after: u64,
+    /// Forget all, and tell none.
+    pub clear: bool,
+}
+
+/// Make a device that belonged to a pool one that belongs to none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolLabelClear {
+    /// The device.
+    pub device: PathBuf,
+    /// Also of a pool that was exported, or that another host may use.
+    pub force: bool,
+}
