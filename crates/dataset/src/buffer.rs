@@ -22,7 +22,7 @@ impl Buffer {
         self.bytes.len()
     }
 
-    /// What it takes of memory, in bytes.
+    /// The bytes of memory that it takes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity()
     }
@@ -34,7 +34,7 @@ impl Buffer {
         }
     }
 
-    /// Makes it `len` bytes long, leaving nothing behind where it is cut.
+    /// Makes it `len` bytes long. Wipes the bytes behind a new end.
     pub(crate) fn resize(&mut self, len: usize) {
         if len <= self.bytes.len() {
             self.bytes[len..].fill(0);
@@ -42,7 +42,7 @@ impl Buffer {
         } else if len <= self.bytes.capacity() {
             self.bytes.resize(len, 0);
         } else {
-            // What grows in small steps is not to be copied at each.
+            // A buffer that grows in small steps must not be copied at each step.
             let size = match self.bytes.len() {
                 0 => len,
                 _ => len.next_power_of_two(),
@@ -72,21 +72,21 @@ impl Drop for Buffer {
     }
 }
 
-/// Wiped memory of buffers that are gone, for those to come. Memory that is given back has to be got
-/// from the kernel again, page by page, which costs more than to encrypt what it is for.
+/// Keeps wiped memory of dropped buffers for new buffers. Getting memory from the kernel again, page by page, costs
+/// more than encrypting its contents.
 mod spare {
     use super::Mutex;
 
-    /// Sizes that are kept are powers of two from here on.
+    /// The smallest size that is kept. Sizes are powers of two.
     const SIZE_MIN: usize = 64 << 10;
-    /// They are as many as record sizes up to 1 MiB.
+    /// The number of sizes: the record sizes up to 1 MiB.
     const SIZES: usize = 5;
-    /// So much of each is kept, in bytes.
+    /// The bytes that are kept of each size.
     const KEPT: usize = 8 << 20;
 
     static SPARE: [Mutex<Vec<Vec<u8>>>; SIZES] = [const { Mutex::new(Vec::new()) }; SIZES];
 
-    /// Where memory of a size is kept.
+    /// The kept memory of a size.
     fn shelf(size: usize) -> Option<&'static Mutex<Vec<Vec<u8>>>> {
         let is_kept = size.is_power_of_two() && size >= SIZE_MIN;
         is_kept.then(|| SPARE.get((size / SIZE_MIN).ilog2() as usize))?
@@ -97,7 +97,7 @@ mod spare {
         shelf(len)?.lock().pop()
     }
 
-    /// Keeps what has been wiped.
+    /// Keeps wiped memory.
     pub(super) fn give(mut wiped: Vec<u8>) {
         let size = wiped.capacity();
         if let Some(shelf) = shelf(size) {
@@ -132,12 +132,12 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-/// A piece of a buffer that others may go on using.
+/// A piece of a buffer. Others may keep using the buffer.
 pub(crate) fn piece(buffer: &Arc<Buffer>, start: usize, end: usize) -> Bytes {
     Bytes::from_owner(Shared(Arc::clone(buffer))).slice(start..end)
 }
 
-/// `len` zeros, without any memory of their own where there are few.
+/// `len` zeros. A small number of them needs no memory of its own.
 pub(crate) fn zeros(len: usize) -> Bytes {
     static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
     match ZEROS.get(..len) {

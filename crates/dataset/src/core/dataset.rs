@@ -30,29 +30,29 @@ use crate::seal::{HeadSeal, NewGeneration, OpenError, Sealer};
 use crate::tree::{Attempt, PAGE, Page, PageSource, Reader, Step, Tree, View, Writer};
 use crate::tree::{HEADER_SIZE, Header};
 
-/// What a page takes of the pool at most: two copies, with gang maps, and the nodes above it.
+/// The largest space of a page in the pool: two copies, with gang maps, and the nodes above.
 pub(crate) const PAGE_SPACE: u64 = (2 * (PAGE + 4096) + 6 * 4096) as u64;
 
-/// A snapshot keeps this part of the pages that a dataset may keep.
+/// A snapshot may keep 1 / this of the pages that a dataset may keep.
 const SNAPSHOT_SHARE: usize = 8;
 
-/// A dataset of files, or a snapshot of one, open with its keys. Also what is below a
-/// [`Volume`](crate::Volume): then there is no tree, and one inode, whose records are the blocks.
+/// A dataset of files, or a snapshot of one, open with its keys. A [`Volume`](crate::Volume) uses a `Dataset` too:
+/// then there is no tree, and one inode, whose records are the blocks.
 pub struct Dataset {
     this: Weak<Dataset>,
     name: String,
     pub(crate) engine: Arc<Engine>,
     pub(crate) pool: Pool,
-    /// What is dirty of this pool.
+    /// The count of dirty bytes of this pool.
     pub(crate) dirty: Arc<DirtyBytes>,
     pub(crate) open: Arc<OpenDataset>,
     pub(crate) sealer: Sealer,
     pub(crate) tree: Tree,
-    /// How large it was when it was opened, if it is a volume.
+    /// The size of a volume when it was opened.
     pub(crate) volume: Option<VolumeShape>,
     pub(crate) inodes: Arc<Inodes>,
     pub(crate) unlinked: Unlinked,
-    /// Space in the pool for the pages that are dirty.
+    /// Space in the pool for the dirty pages.
     pub(crate) page_reservations: Mutex<Vec<Reservation>>,
     pub(crate) frozen: Mutex<FrozenFiles>,
     /// Records that workers are sealing.
@@ -64,18 +64,18 @@ pub struct Dataset {
     pub(crate) log: LogWriter,
     pub(crate) reencryption: Reencryption,
     pub(crate) limits: KnownLimits,
-    /// One count of what users and groups have at a time.
+    /// Held while the use of users and groups is counted: one count at a time.
     pub(crate) counting: Mutex<()>,
 }
 
 impl Dataset {
-    /// Opens a dataset or snapshot with the keys of its keyring, or without if it is clear. An empty
+    /// Opens a dataset or snapshot with the keys of its keyring, or without keys if it is clear. An empty
     /// dataset gets a root directory that belongs to `owner`.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the seal over the dataset, or what is needed to open it, is not as the
-    /// key holder left it; [`Error::Keys`] if there is no locked memory for the keys. [`pool::Error::Suspended`] in a
-    /// suspended pool, where the state in memory may be unfinished.
+    /// [`Error::Damaged`] if the seal over the dataset, or a record that is needed to open it, does not come from the
+    /// key holder; [`Error::Keys`] if there is no locked memory for the keys; [`pool::Error::Suspended`] in a
+    /// suspended pool, because its state in memory may be unfinished.
     pub fn open(
         engine: &Arc<Engine>,
         pool: &Pool,
@@ -106,7 +106,7 @@ impl Dataset {
         }
         let (dataset, is_new) = Dataset::assemble(engine, pool, entry, keys, settings)?;
         if dataset.tree.counts_owners() {
-            // It may have come with a stream.
+            // The dataset may have arrived in a stream.
             pool.note_owners();
         }
         if dataset.tree.header().has_file_flags {
@@ -117,7 +117,7 @@ impl Dataset {
             dataset.make_root(owner)?;
         }
         if dataset.open.is_writable() {
-            // What cannot be removed now is still on the list the next time.
+            // Files that cannot be removed now stay on the list.
             if let Err(error) = dataset.remove_orphans() {
                 let name = dataset.name();
                 tracing::warn!(%error, dataset = name, "unlinked files could not be removed yet");
@@ -126,8 +126,8 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// Opens a dataset of any kind as its last commit left it, and has it take part in the commits to come.
-    /// Also says whether it has no tree yet.
+    /// Opens a dataset of any kind in the state of its last commit, and attaches it to later commits. Also returns
+    /// whether it has no tree yet.
     pub(crate) fn assemble(
         engine: &Arc<Engine>,
         pool: &Pool,
@@ -148,7 +148,7 @@ impl Dataset {
         settings.follow_caching(&open);
         let header = match entry.volume() {
             None => read_header(&open, &sealer, &name)?,
-            // Nothing is ever in this tree.
+            // The tree of a volume stays empty.
             Some(_) => Some(Header::new([0; 32])),
         };
         let is_new = header.is_none();
@@ -198,7 +198,7 @@ impl Dataset {
         self.this.upgrade().expect("it is being used")
     }
 
-    /// Its whole name, as it was when it was opened.
+    /// Its full name when it was opened.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -208,17 +208,17 @@ impl Dataset {
         self.open.id()
     }
 
-    /// Whether it can be changed: it is no snapshot, and its pool is not read-only.
+    /// Whether it can be changed: it is not a snapshot, and its pool is not read-only.
     pub fn is_writable(&self) -> bool {
         self.open.is_writable()
     }
 
-    /// What it follows now.
+    /// Its present settings.
     pub fn settings(&self) -> Settings {
         *self.settings.read()
     }
 
-    /// Has it follow other properties.
+    /// Changes its settings.
     pub fn set_settings(&self, settings: Settings) {
         *self.settings.write() = settings;
         if settings.primary_cache != PrimaryCache::All {
@@ -228,7 +228,7 @@ impl Dataset {
         self.tree.set_uncached(!settings.keeps_metadata());
     }
 
-    /// Seals with another generation from now on. It must be in the dataset's keyring, durably.
+    /// Seals with another generation from now on. The stored keyring of the dataset must already have it.
     pub fn use_generation(&self, generation: NewGeneration) {
         self.sealer.use_generation(generation);
     }
@@ -240,8 +240,8 @@ impl Dataset {
             .commit_through(self.last_change.load(Ordering::Acquire))?)
     }
 
-    /// Makes everything durable and waits until nothing works on the dataset any more. When the last
-    /// reference to it is dropped after that, the dataset is closed.
+    /// Makes everything durable, and waits until no thread works on the dataset. The dataset is closed when the last
+    /// reference to it is dropped.
     pub fn close(&self) -> Result<()> {
         let result = self.sync_all();
         let own = std::slice::from_ref(&self.pending);
@@ -255,7 +255,7 @@ impl Dataset {
         self.engine.clock.now()
     }
 
-    /// What it follows now, if it can be changed.
+    /// Its present settings, if it can be changed.
     pub(crate) fn check_writable(&self) -> Result<Settings> {
         let settings = self.settings();
         if !self.open.is_writable() || settings.read_only {
@@ -269,7 +269,7 @@ impl Dataset {
         self.tree.read(self, operation)
     }
 
-    /// Changes the tree: the whole operation, or nothing.
+    /// Changes the tree: completely, or not at all.
     pub(crate) fn change<T>(
         &self,
         why: ReserveFor,
@@ -278,7 +278,7 @@ impl Dataset {
         self.change_in(Scope::Names, why, operation, |_, value| value)
     }
 
-    /// Changes what a file contains, as far as that is in the tree.
+    /// Changes the part of a file's contents that is in the tree.
     pub(crate) fn change_contents<T>(
         &self,
         ino: Ino,
@@ -288,7 +288,7 @@ impl Dataset {
         self.change_in(Scope::Contents(ino), why, operation, |_, value| value)
     }
 
-    /// Changes the tree, and does something more in the same transaction group.
+    /// Changes the tree, and calls `then` in the same transaction group.
     pub(crate) fn change_and<T, R>(
         &self,
         why: ReserveFor,
@@ -298,7 +298,7 @@ impl Dataset {
         self.change_in(Scope::Names, why, operation, then)
     }
 
-    /// As [`Dataset::change_and`], and says how the log learns of it.
+    /// As [`Dataset::change_and`]. `scope` determines how the change reaches the log.
     pub(crate) fn change_in<T, R>(
         &self,
         scope: Scope,
@@ -311,7 +311,7 @@ impl Dataset {
         self.change_within(reserved, scope, operation, then)
     }
 
-    /// As [`Dataset::change_in`], also while the dataset's settings refuse changes.
+    /// As [`Dataset::change_in`], even if the settings of the dataset refuse changes.
     pub(crate) fn change_always<T, R>(
         &self,
         scope: Scope,
@@ -323,7 +323,7 @@ impl Dataset {
         self.change_within(reserved, scope, operation, then)
     }
 
-    /// As [`Dataset::change_always`], with space that was set aside before.
+    /// As [`Dataset::change_always`], with space that the caller has reserved.
     pub(crate) fn change_within<T, R>(
         &self,
         reserved: Reservation,
@@ -347,7 +347,7 @@ impl Dataset {
         }
     }
 
-    /// One try under a hold: the value and how many pages became dirty, or which page to fetch.
+    /// One try under a hold. Returns the value and the number of pages that became dirty, or the page to fetch.
     pub(crate) fn try_change<T>(
         &self,
         hold: &Hold<'_>,
@@ -356,7 +356,7 @@ impl Dataset {
     ) -> Result<std::result::Result<(T, usize), (u64, u64)>> {
         let txg = hold.txg();
         let note = |header: &Header, edits: &_| self.journal.note(txg, scope, header, edits);
-        // What a replay does was allowed when it was done.
+        // Quotas allowed the changes of a replay when they were made.
         let is_free = scope == Scope::Upkeep;
         Ok(match self.tree.try_write(txg, is_free, operation, &note)? {
             Attempt::Done {
@@ -378,7 +378,7 @@ impl Dataset {
         self.last_change.fetch_max(hold.txg(), Ordering::AcqRel);
     }
 
-    /// Makes writers wait for a commit when too much waits to be written.
+    /// Makes writers wait for a commit if there are too many dirty bytes.
     pub(crate) fn throttle(&self) -> Result<()> {
         if self.has_to_wait() {
             self.pool.commit()?;
@@ -386,12 +386,12 @@ impl Dataset {
         Ok(())
     }
 
-    /// Whether too much waits to be written.
+    /// Whether there are too many dirty bytes.
     pub(crate) fn has_to_wait(&self) -> bool {
         self.engine.is_full(&self.dirty) || self.tree.dirty_pages() > self.engine.tree_pages
     }
 
-    /// The slot of `data` that a record is in, if it has one.
+    /// The slot of a record in `data`, if it has one.
     pub(crate) fn slot_of(&self, ino: Ino, record: u64) -> Result<Option<u64>> {
         if self.volume.is_some() {
             return Ok(Some(record));
@@ -405,7 +405,7 @@ impl Dataset {
         self.read_tree(|r| attr_of(r, ino))
     }
 
-    /// Reads and opens the record in a slot, in which `ptr` was found.
+    /// Reads and opens the record in a slot that had `ptr` a moment ago.
     pub(crate) fn read_record(
         &self,
         array: ArrayKind,
@@ -423,8 +423,8 @@ impl Dataset {
     }
 }
 
-/// An error of opening, or that of the suspended pool: there the present state may be one that a commit left
-/// unfinished in memory, which is no damage.
+/// Replaces an error of opening by that of a suspended pool, if the pool is suspended. Its state in memory may be
+/// unfinished, and this is not damage.
 pub(crate) fn unless_suspended<T>(pool: &Pool, entry: &Entry, opened: Result<T>) -> Result<T> {
     if opened.is_err() && !entry.is_snapshot() && pool.suspended().is_some() {
         pool.check_writable()?;
@@ -432,7 +432,7 @@ pub(crate) fn unless_suspended<T>(pool: &Pool, entry: &Entry, opened: Result<T>)
     opened
 }
 
-/// How many clean pages a tree may keep. Many snapshots of a dataset may be open at a time.
+/// The number of clean pages that a tree may keep. Many snapshots of a dataset may be open at a time.
 fn pages_of(engine: &Engine, entry: &Entry) -> usize {
     match entry.is_snapshot() {
         true => (engine.tree_pages / SNAPSHOT_SHARE).max(64),
@@ -452,7 +452,7 @@ impl PageSource for Dataset {
 
 impl Drop for Dataset {
     fn drop(&mut self) {
-        // Nothing, unless the pool failed.
+        // There are dirty records only if the pool failed.
         for inode in self.inodes.dirty.lock().values() {
             let records = inode.records.lock();
             let left: usize = records.values().map(|record| record.buffer.len()).sum();
@@ -462,7 +462,7 @@ impl Drop for Dataset {
     }
 }
 
-/// The attributes of an inode, or that it does not exist.
+/// The attributes of an inode. Fails if it does not exist.
 pub(crate) fn attr_of(view: &dyn View, ino: Ino) -> Step<AttrValue> {
     let value = view.get(&attr_key(ino))?.ok_or(vfs::Error::Stale)?;
     Ok(AttrValue::decode(value).ok_or(vfs::Error::Io)?)
@@ -479,7 +479,7 @@ pub(crate) fn read_record(
     array: ArrayKind,
     (slot, ptr): (u64, RecordPtr),
 ) -> Result<Option<(RecordPtr, Buffer)>> {
-    // Not borrowed: the device below may be a volume, and come here too.
+    // Taken and not borrowed: the device below may be a volume, and then this thread comes here again.
     let mut sealed = SEALED.take();
     let (mut opened, mut failure) = (None, None);
     let result = open.read_found(array, slot, ptr, &mut sealed, &mut |ptr, bytes| {
@@ -503,7 +503,7 @@ pub(crate) fn read_record(
     }
 }
 
-/// What a record is that could not be opened, though the medium has it as it was written.
+/// Describes a record that could not be opened although its checksum is right.
 fn what_it_is((error, generation): (OpenError, u32)) -> String {
     match error {
         OpenError::NoSuchKey => format!(
@@ -534,8 +534,8 @@ pub(crate) fn read_header(
 /// Checks the seal over a dataset or snapshot with the keys of its keyring.
 ///
 /// # Errors
-/// [`Error::Damaged`] if the seal is not the key holder's; [`Error::OldSeal`] if older keys made the seal over a
-/// dataset, [`Error::KeyringCut`] if the keys that make it are gone.
+/// [`Error::Damaged`] if the key holder did not make the seal; [`Error::OldSeal`] if older keys made the seal over a
+/// dataset; [`Error::KeyringCut`] if the keyring lacks the keys that seal the dataset.
 pub fn verify_seal(pool: &Pool, entry: &Entry, keys: Vec<DataKeys>) -> Result<()> {
     let sealer = Sealer::new(entry.family, keys)?;
     check_seal(pool, entry, &sealer, &pool.name_of(entry.id)?)

@@ -16,41 +16,41 @@ use super::io::cache::RecordCache;
 use super::io::workers::Workers;
 use crate::tree::PAGE;
 
-/// What time it is.
+/// A source of the time.
 pub trait Clock: Send + Sync {
     /// The present, to the nanosecond.
     fn now(&self) -> Time;
 }
 
-/// How much memory an engine may use, and how many threads.
+/// Limits for the memory and threads of an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
-    /// For clean records and pages, in bytes.
+    /// Memory for clean records and pages, in bytes.
     pub cache_bytes: u64,
-    /// For what is written and not yet in the pool, in bytes.
+    /// Memory for data that is written and not yet in the pool, in bytes.
     pub dirty_bytes: u64,
-    /// Threads that seal records; without any, writers seal.
+    /// The number of threads that seal records. With 0, writers seal.
     pub seal_threads: usize,
 }
 
-/// The shared part.
+/// The shared part of all open datasets.
 pub struct Engine {
     pub(crate) cache: RecordCache,
     pub(crate) workers: Workers,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Clean pages that one tree keeps.
+    /// The number of clean pages that one tree keeps.
     pub(crate) tree_pages: usize,
     pub(crate) ledger: Ledger,
     dirty_max: u64,
     dirty: AtomicU64,
-    /// What is dirty of each pool that has an open dataset.
+    /// The dirty bytes of each pool with an open dataset.
     pools: Mutex<BTreeMap<u64, Weak<DirtyBytes>>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Engine {
-    /// An engine. `wake` is called when much is dirty and a commit would be welcome.
+    /// An engine. It calls `wake` when there are many dirty bytes, so that the caller commits.
     pub fn new(
         options: EngineOptions,
         random: Arc<dyn Random>,
@@ -60,7 +60,7 @@ impl Engine {
         // A quarter of the cache is for pages, the rest for records.
         let page_bytes = options.cache_bytes / 4;
         let mut seed = [0; 8];
-        // Chance that fails here fails again where something depends on it.
+        // The seed is not secret. If random numbers fail, operations that need them fail later.
         let _ = random.fill(&mut seed);
         let hash = CacheHash(u64::from_le_bytes(seed));
         Arc::new(Engine {
@@ -82,22 +82,22 @@ impl Engine {
         self.cache.totals()
     }
 
-    /// Bytes that the record cache may hold.
+    /// The largest number of bytes in the record cache.
     pub(crate) fn cache_capacity(&self) -> u64 {
         self.cache.capacity()
     }
 
-    /// Bytes that are written and not yet in a pool, of all datasets.
+    /// The bytes of all datasets that are written and not yet in a pool.
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed)
     }
 
-    /// Says that a commit would be welcome.
+    /// Requests a commit.
     pub(crate) fn wake(&self) {
         (self.wake)();
     }
 
-    /// The count of what is dirty of a pool.
+    /// The count of dirty bytes of a pool.
     pub(crate) fn dirty_of(&self, pool: u64) -> Arc<DirtyBytes> {
         let mut pools = self.pools.lock();
         if let Some(known) = pools.get(&pool).and_then(Weak::upgrade) {
@@ -119,17 +119,17 @@ impl Engine {
         }
     }
 
-    /// Counts bytes that are dirty no longer.
+    /// Counts bytes that are no longer dirty.
     pub(crate) fn sub_dirty(&self, of_pool: &DirtyBytes, bytes: usize) {
         of_pool.0.fetch_sub(bytes as u64, Ordering::Relaxed);
         self.dirty.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Whether so much is dirty that a writer has to wait for a commit of this pool.
+    /// Whether there are so many dirty bytes that a writer has to wait for a commit of this pool.
     ///
-    /// A pool that has less than its share does not wait: a commit of it would free little. So a pool that is
-    /// slow or suspended and holds most of what is dirty does not turn each write elsewhere into a commit. All
-    /// pools together stay below one and a half times the limit.
+    /// A pool with less than its share does not wait, because its commit would free little. So if a slow or suspended
+    /// pool has most of the dirty bytes, writes to other pools do not each cause a commit. All pools together stay
+    /// below one and a half times the limit.
     pub(crate) fn is_full(&self, of_pool: &DirtyBytes) -> bool {
         self.dirty.load(Ordering::Relaxed) > self.dirty_max
             && of_pool.0.load(Ordering::Relaxed) > self.dirty_max / 2 / self.pool_count()
@@ -140,6 +140,6 @@ impl Engine {
     }
 }
 
-/// Bytes that are written to the datasets of one pool, and not yet in it.
+/// The bytes that are written to the datasets of one pool, and not yet in the pool.
 #[derive(Default)]
 pub(crate) struct DirtyBytes(AtomicU64);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use pool::{Limits, Quota, QuotaKind};
 
-/// What was set aside under quotas since the last commits, by pool, holder and transaction group.
+/// The bytes that were reserved under quotas since the last commits, by pool, holder and transaction group.
 #[derive(Default)]
 pub(crate) struct Ledger(Mutex<BTreeMap<Account, BTreeMap<u64, u64>>>);
 
@@ -13,8 +13,8 @@ pub(crate) struct Ledger(Mutex<BTreeMap<Account, BTreeMap<u64, u64>>>);
 type Account = (u64, u64, QuotaKind);
 
 impl Ledger {
-    /// Counts bytes that are about to be written under quotas, unless one does not allow them. `committed` is the
-    /// last transaction group that is part of what they say.
+    /// Counts bytes that are about to be written under quotas. If one quota does not allow them, counts nothing and
+    /// returns false. The use in `quotas` is that of transaction group `committed`.
     pub(super) fn charge(&self, pool: u64, quotas: &[Quota], committed: u64, bytes: u64) -> bool {
         let mut ledger = self.0.lock();
         for quota in quotas {
@@ -29,14 +29,15 @@ impl Ledger {
         }
         for quota in quotas {
             let pending = ledger.entry((pool, quota.holder, quota.kind)).or_default();
-            // The open transaction group is the next one, or while that commits the one after.
+            // The open transaction group is the next one, or, while the next one commits, the one after.
             let charged = pending.entry(committed + 2).or_default();
             *charged = charged.saturating_add(bytes);
         }
         true
     }
 
-    /// Forgets what was counted before a commit that has ended, when `committed` was the last one.
+    /// Forgets the bytes that were counted before a commit. The commit has ended; before it, `committed` was the last
+    /// one.
     pub(super) fn settle(&self, pool: u64, quotas: &[Quota], committed: u64) {
         let mut ledger = self.0.lock();
         for quota in quotas {
@@ -47,7 +48,7 @@ impl Ledger {
     }
 }
 
-/// What a dataset has to keep to, as of a transaction group.
+/// The limits of a dataset, and the transaction group at which they were read.
 #[derive(Default)]
 pub(crate) struct KnownLimits(pub(super) Mutex<Option<(u64, Limits)>>);
 
@@ -78,7 +79,7 @@ mod tests {
             ..quotas[0]
         };
         assert!(ledger.charge(1, &[itself], 7, 30));
-        // It may be in the group that is open while the next one commits.
+        // The bytes may be in the group that is open while the next one commits.
         assert!(!ledger.charge(1, &quotas, 8, 30));
         assert!(ledger.charge(1, &quotas, 9, 30));
         // All quotas, or none is charged.

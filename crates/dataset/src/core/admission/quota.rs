@@ -1,9 +1,9 @@
-//! Keeping to quotas and to the reservations of others.
+//! Enforces quotas, and leaves the space that other datasets have reserved.
 //!
-//! What a dataset takes is known as of the last commit. What is written since is counted from above, by what is set
-//! aside for it, and for all datasets below the quota together. Where that would be too much, a commit tells what
-//! it really is. So the nearer a quota is, the more often there is a commit, and what is written is never more than
-//! it allows, but for a few pages of metadata that operations under way at that moment take.
+//! The pool knows the use of a dataset as of the last commit. Later writes are counted by their reservations, an upper
+//! bound, and together for all datasets below a quota. If the sum exceeds the quota, a commit finds the true use. So
+//! commits become more frequent near a quota. A quota is never exceeded, except by a few pages of metadata of
+//! operations that run at that moment.
 
 use pool::{Limits, Reservation, ReserveFor};
 
@@ -11,21 +11,21 @@ use crate::core::dataset::Dataset;
 use crate::core::settings::Settings;
 use crate::error::Result;
 
-/// What an operation on names and attributes is counted as. Most change pages that another one of the same
-/// transaction group has changed before.
+/// The bytes that are counted for an operation on names and attributes. Most operations change pages that the same
+/// transaction group has already changed.
 pub(crate) const OPERATION_CHARGE: u64 = 8 << 10;
 
 impl Dataset {
     /// Counts bytes that are about to be written, if quotas allow them.
     ///
     /// # Errors
-    /// [`vfs::Error::Quota`] if they do not, also after a commit and when what waits to be freed has been.
+    /// [`vfs::Error::Quota`] if they do not, even after a commit, and after all deleted data was freed.
     pub(crate) fn charge(&self, settings: &Settings, bytes: u64) -> Result<()> {
         if !settings.limited || self.try_charge(bytes)? {
             return Ok(());
         }
         let free = || {
-            // What was removed is given back by a commit after the one that removed it.
+            // The space of removed data is free one commit after the commit that removed it.
             self.pool.commit()?;
             self.free_dead_slots()?;
             let before = self.pool.committed_txg();
@@ -45,7 +45,7 @@ impl Dataset {
         })
     }
 
-    /// Reserves space in the pool, and leaves what reservations keep for others.
+    /// Reserves space in the pool, and leaves the space that other datasets have reserved.
     pub(crate) fn reserve_in_pool(
         &self,
         settings: &Settings,
@@ -62,7 +62,7 @@ impl Dataset {
         Ok(self.pool.reserve_besides(bytes, why, kept)?)
     }
 
-    /// Shows the limits as of the last commit, and which that is.
+    /// Calls `look` with the last commit, and the limits as of this commit.
     fn with_limits<T>(&self, look: impl FnOnce(u64, &Limits) -> T) -> Result<T> {
         let committed = self.pool.committed_txg();
         let mut known = self.limits.0.lock();

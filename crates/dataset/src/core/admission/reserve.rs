@@ -12,17 +12,17 @@ use crate::error::Result;
 /// One operation changes about this many pages.
 const OPERATION_SPACE: u64 = 4 * PAGE_SPACE;
 
-/// A delete that finds too little space gives up once commits have changed nothing for so long. Threads that
-/// have set space aside do in this time what they set it aside for.
+/// A delete that finds too little space fails once commits have changed nothing for this time. Threads with
+/// reservations use these in this time.
 ///
-/// A time, and not the end of other reservations: one of these may belong to an operation that waits for this
-/// delete, by the lock of an inode or by a commit, and the wait would have no end. Each round commits, so the
-/// thread does not spin. If the time is too short on a busy machine, the delete fails with `ENOSPC` and works
-/// when it is tried again; nothing is lost.
+/// The delete does not wait for the end of other reservations. One of them may belong to an operation that waits for
+/// this delete, for the lock of an inode or for a commit, and the wait would never end. Each round commits, so the
+/// thread does not spin. If the time is too short on a busy machine, the delete fails with `ENOSPC`, and another try
+/// works; nothing is lost.
 const STANDSTILL: Duration = Duration::from_millis(20);
 
 impl Dataset {
-    /// Keeps as much of an operation's space as the pages need that it made dirty.
+    /// Keeps the part of an operation's space that its dirty pages need.
     pub(crate) fn keep_reserved(&self, mut reserved: Reservation, dirtied: usize) {
         reserved.shrink(dirtied as u64 * PAGE_SPACE);
         if dirtied > 0 {
@@ -43,12 +43,12 @@ impl Dataset {
     }
 
     fn operation_space(&self) -> u64 {
-        // What users and groups have is on a page of its own, if it is counted.
+        // The accounts of users and groups are on pages of their own, if they are counted.
         OPERATION_SPACE + u64::from(self.tree.counts_owners()) * PAGE_SPACE
     }
 
-    /// Sets space aside for an operation on the tree that can be left out. `None` where that takes waiting, or
-    /// freeing something first.
+    /// Reserves space for an operation on the tree that can be left out. `None` if this needs a wait, or needs other
+    /// data to be freed first.
     pub(crate) fn reserve_without_waiting(
         &self,
         settings: &Settings,
@@ -73,7 +73,7 @@ impl Dataset {
         self.reserve_or_free(settings, bytes, why)
     }
 
-    /// Reserves space. Where there is none, what waits to be freed is freed first.
+    /// Reserves space. If there is none, frees the space of deleted data first.
     fn reserve_or_free(
         &self,
         settings: &Settings,
@@ -88,7 +88,7 @@ impl Dataset {
             return self.reserve_in_turn(bytes);
         }
         let free = || {
-            // Files come before the log, which can do without free space.
+            // Files are more important than the log: without it, `fsync` commits.
             self.pool.give_up_logs()?;
             self.pool.commit()?;
             self.free_dead_slots()?;
@@ -98,8 +98,8 @@ impl Dataset {
         found.map_or_else(reserve, Ok)
     }
 
-    /// Sets space aside for a delete that finds too little: alone, and after commits, which give back what
-    /// others have set aside and do not need.
+    /// Reserves space for a delete that finds too little. Only one thread does this at a time, after commits that
+    /// release unused reservations of other threads.
     fn reserve_in_turn(&self, bytes: u64) -> Result<Reservation> {
         let turn = self.pool.turn_to_free();
         let mut seen = None;
@@ -115,7 +115,7 @@ impl Dataset {
                 return Ok(turn.reserve(bytes)?);
             }
             self.pool.give_up_logs()?;
-            // Not all that could be: what frees something must not wait for itself.
+            // Without `after_freeing`: a delete must not wait for itself.
             self.free_to_the_end()?;
         }
     }
@@ -129,8 +129,8 @@ impl Dataset {
         Ok(())
     }
 
-    /// Frees what can be freed and tries something; where that is not enough, again when files that have just
-    /// been unlinked are let go of.
+    /// Frees all space that can be freed, then calls `attempt`. If this is not enough, repeats both when a file that
+    /// was just unlinked is released.
     pub(crate) fn after_freeing<T>(
         &self,
         free: impl Fn() -> Result<()>,

@@ -6,8 +6,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::Result;
 
-/// A writer without free space waits so long for just unlinked files to be released. A kernel releases them after
-/// `unlink` has returned, and the program may write again before.
+/// A writer without free space waits at most this long for the release of files that were just unlinked. The kernel
+/// releases them after `unlink` has returned, and the program may write before that.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The unlinked files that may still be in use.
@@ -19,35 +19,35 @@ pub(crate) struct Unlinked {
 
 #[derive(Default)]
 struct Counts {
-    /// Names that were removed.
+    /// The number of removed names.
     unlinked: u64,
-    /// Files that went when they were let go of.
+    /// The number of unlinked files that were released and removed.
     gone: u64,
-    /// How many names had been removed when a writer waited in vain: these files are really in use.
+    /// `unlinked` when a writer waited in vain: the files up to then are really in use.
     waited_for: u64,
 }
 
 impl Unlinked {
-    /// How many unlinked files have gone.
+    /// The number of unlinked files that were removed.
     pub(super) fn gone(&self) -> u64 {
         self.counts.lock().gone
     }
 
-    /// A name was removed.
+    /// Called when a name was removed.
     pub(crate) fn add(&self) {
         self.counts.lock().unlinked += 1;
     }
 
-    /// A file without a name was let go of, and is gone.
+    /// Called when a file without a name was released and removed.
     pub(crate) fn remove(&self) {
         self.counts.lock().gone += 1;
         self.has_gone.notify_all();
     }
 
-    /// Waits until a file goes, if none has since so many had. False if none does.
+    /// Waits until the number of removed files differs from `gone`. False if it stays the same.
     pub(super) fn wait(&self, gone: u64, has_orphans: impl Fn() -> Result<bool>) -> Result<bool> {
         let deadline = Instant::now() + PATIENCE;
-        // A removed name is counted while the tree is held.
+        // Names are counted under the lock of the tree, which `has_orphans` takes too.
         while has_orphans()? {
             let mut counts = self.counts.lock();
             if counts.gone != gone || counts.waited_for == counts.unlinked {

@@ -1,8 +1,7 @@
-//! Reading ahead of sequential readers of a volume. For files the kernel does that.
+//! Reads ahead of sequential readers of a volume. For files the kernel does this.
 //!
-//! What is read ahead goes into the record cache, and is there when it is asked for. It is read by the
-//! threads that seal, as far as they have nothing else to do: nothing waits for it, and an error is returned
-//! only to the reader that asks for the block.
+//! Blocks that are read ahead go into the record cache. The sealing threads read them when they have no other work. No
+//! request waits for this. An error is returned only when a reader requests the block.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,25 +13,25 @@ use super::blocks::VOLUME_INO;
 use super::workers::Pending;
 use crate::core::{Dataset, PrimaryCache};
 
-/// So many are followed at a time who read at different places.
+/// The number of sequential readers at different places that are followed at a time.
 const STREAMS: usize = 4;
-/// Requests of one of them overtake each other by at most so many bytes.
+/// Requests of one reader overtake each other by at most this many bytes.
 const SLACK: u64 = 1 << 20;
-/// Nothing is read ahead before so much was read.
+/// Reading ahead begins after a reader has read this many bytes.
 const PROVEN: u64 = 256 << 10;
-/// No more than this is read ahead, and no more than an eighth of the cache.
+/// At most this many bytes are read ahead, and at most an eighth of the cache.
 const WINDOW: u64 = 4 << 20;
-/// A thread reads so much, then the next.
+/// A thread reads this many bytes at a time.
 const BATCH: u64 = 256 << 10;
 
-/// What is known of the readers of one volume.
+/// The state of reading ahead for one volume.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     streams: Mutex<Streams>,
     now: Arc<Now>,
 }
 
-/// What is being read ahead.
+/// The blocks that are being read ahead.
 #[derive(Default)]
 struct Now {
     running: Pending,
@@ -40,7 +39,7 @@ struct Now {
 }
 
 impl ReadAhead {
-    /// Notes a read here, and starts reading what is expected next.
+    /// Notes a read, and starts reading the blocks that are expected next.
     pub(crate) fn note(
         &self,
         dataset: &Arc<Dataset>,
@@ -64,7 +63,7 @@ impl ReadAhead {
         }
     }
 
-    /// Has blocks read, if a thread has time.
+    /// Reads blocks on a sealing thread, if one is free.
     fn read(&self, dataset: &Arc<Dataset>, blocks: Range<u64>) {
         let (weak, now) = (Arc::downgrade(dataset), Arc::clone(&self.now));
         let pool = dataset.pool.guid();
@@ -74,7 +73,7 @@ impl ReadAhead {
             .offer(pool, move || now.read(&weak, blocks));
     }
 
-    /// Ends it, and waits for what is being read.
+    /// Stops reading ahead, and waits for running reads.
     pub(crate) fn end(&self) {
         self.now.is_over.store(true, Ordering::SeqCst);
         self.now.running.wait();
@@ -83,7 +82,7 @@ impl ReadAhead {
 
 impl Now {
     fn read(&self, dataset: &Weak<Dataset>, blocks: Range<u64>) {
-        // Either [`ReadAhead::end`] waits for this read, or this read sees the end: a closed dataset is not held.
+        // Either [`ReadAhead::end`] waits for this read, or this read sees the end. So no read keeps a closed dataset.
         let _running = self.running.begin();
         let is_over = || self.is_over.load(Ordering::SeqCst);
         if is_over() {
@@ -101,7 +100,7 @@ impl Now {
     }
 }
 
-/// The readers that are followed, the one that read last first.
+/// The readers that are followed, the most recent first.
 #[derive(Default)]
 struct Streams([Stream; STREAMS]);
 
@@ -109,16 +108,16 @@ struct Streams([Stream; STREAMS]);
 #[derive(Clone, Copy, Default)]
 struct Stream {
     start: u64,
-    /// Where it is.
+    /// The end of its last read.
     at: u64,
-    /// How much of what lies between it has read, in bytes.
+    /// The bytes between `start` and `at` that it has read.
     read: u64,
-    /// Up to where it was read ahead.
+    /// The end of the range that was read ahead.
     ahead: u64,
 }
 
 impl Streams {
-    /// Notes a read; what is to be read ahead now.
+    /// Notes a read. Returns the range to read ahead now.
     fn note(&mut self, read: Range<u64>, window: u64) -> Option<Range<u64>> {
         let follows = |stream: &Stream| stream.is_followed_by(&read);
         let place = self.0.iter().position(follows);
@@ -146,7 +145,7 @@ impl Stream {
 
     fn go_on(&mut self, read: Range<u64>, window: u64) -> Option<Range<u64>> {
         if read.end <= self.at {
-            // It was overtaken.
+            // A later request overtook this one.
             return None;
         }
         self.read += (read.end - self.at).min(read.end - read.start);
@@ -158,7 +157,7 @@ impl Stream {
         }
         let window = window.min(self.read);
         let end = self.at + window;
-        // As it goes on, a batch at a time.
+        // While the reader continues, one batch at a time.
         if self.read < PROVEN || end < self.ahead + BATCH.min(window) {
             return None;
         }

@@ -1,5 +1,5 @@
-//! The blocks of a volume: records of its only inode, each in the slot of its number. They pass through
-//! memory and into the pool as the records of files do.
+//! The blocks of a volume: records of its only inode. The slot of a block is its number. Memory and commits treat them
+//! like records of files.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::error::Result;
 /// The only inode of a volume.
 pub(crate) const VOLUME_INO: Ino = 1;
 
-/// Blocks that one transaction group empties at most, of one call.
+/// One call empties at most this many blocks in one transaction group.
 const EMPTIED_AT_ONCE: usize = 1024;
-/// Of more blocks than this the log does not say that they were emptied: `flush` commits instead.
+/// If more blocks than this were emptied, the log does not list them, and `flush` commits instead.
 const EMPTIED_LOGGED: u64 = 256;
 
 /// A part of a range that lies in one block.
 pub(crate) struct InBlock {
     pub(crate) block: u64,
-    /// Where it begins in the block.
+    /// Its offset in the block.
     pub(crate) start: usize,
-    /// Where it begins in the range.
+    /// Its offset in the range.
     pub(crate) at: usize,
     pub(crate) len: usize,
 }
@@ -98,12 +98,12 @@ impl Dataset {
         }
     }
 
-    /// Has blocks hold nothing any more, so that they read as zeros.
+    /// Empties blocks, so that they read as zeros.
     pub(crate) fn empty_blocks(&self, inode: &Arc<Inode>, from: u64, to: u64) -> Result<()> {
         let is_logged = to - from <= EMPTIED_LOGGED;
         let mut at = from;
         while at < to {
-            // Who is changing one of them would put back what it held.
+            // Otherwise a thread that is changing a block would write its old contents back.
             let _io = inode.io.write();
             let (mut full, mut next) = self.some_full(inode, at, to)?;
             if !full.is_empty() {
@@ -115,7 +115,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Blocks of a range that hold something, and where to go on.
+    /// Some non-empty blocks of a range, and the block at which to continue.
     fn some_full(&self, inode: &Inode, from: u64, to: u64) -> Result<(Vec<u64>, u64)> {
         let (mut full, mut next) = (Vec::new(), from);
         while full.len() < EMPTIED_AT_ONCE {
@@ -130,7 +130,7 @@ impl Dataset {
         Ok((full, next))
     }
 
-    /// The first block of a range that holds something.
+    /// The first non-empty block of a range.
     pub(crate) fn next_full(&self, inode: &Inode, from: u64, to: u64) -> Result<Option<u64>> {
         let dirty = inode.records.lock().range(from..to).next().map(|(b, _)| *b);
         let stored = self.open.next(ArrayKind::Data, from, to)?;
@@ -139,7 +139,7 @@ impl Dataset {
 
     fn empty_some(&self, inode: &Inode, blocks: &[u64], is_logged: bool) -> Result<()> {
         let hold = self.pool.enter()?;
-        // Until here a sealing thread may put one into its slot.
+        // Before this lock a sealing thread may have put a record into its slot.
         let mut records = inode.records.lock();
         for block in blocks {
             if let Some(dirty) = records.remove(block) {

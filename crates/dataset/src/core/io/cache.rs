@@ -1,8 +1,8 @@
 //! The record cache: plaintext of records that were read or written, bounded in bytes.
 //!
-//! An entry is found by its dataset and the checksum of what is on disk, so a record that was
-//! replaced cannot be mistaken for the one that replaced it, and a snapshot shares what it shares on
-//! disk. When a key is unloaded all entries of its dataset go, and are wiped.
+//! The key of an entry is the dataset and the checksum of the stored record. So an old record is never returned for a
+//! newer one, and a snapshot shares the entries of records that it shares on disk. When a key is unloaded, all entries
+//! of its dataset are removed and wiped.
 
 use std::sync::Arc;
 
@@ -45,13 +45,13 @@ impl RecordCache {
         self.lookups.count(self.entries.get(&(dataset, *checksum)))
     }
 
-    /// What it holds, and how often that was what was wanted.
+    /// Its contents and hits.
     pub(crate) fn totals(&self) -> CacheTotals {
         self.lookups
             .totals(self.entries.weight(), self.entries.capacity())
     }
 
-    /// Bytes that it may hold.
+    /// The largest number of bytes in it.
     pub(crate) fn capacity(&self) -> u64 {
         self.entries.capacity()
     }
@@ -60,7 +60,7 @@ impl RecordCache {
         self.entries.insert((dataset, *checksum), buffer);
     }
 
-    /// Takes an entry out, for a caller that is about to change it.
+    /// Removes an entry and returns it, for a caller that is about to change the record.
     pub(crate) fn take(&self, dataset: u64, checksum: &[u8; 16]) -> Option<Arc<Buffer>> {
         let taken = self.entries.remove(&(dataset, *checksum));
         self.lookups.count(taken).map(|(_, buffer)| buffer)
@@ -71,7 +71,7 @@ impl RecordCache {
         self.entries.remove(&(dataset, *checksum));
     }
 
-    /// Forgets everything of a dataset.
+    /// Removes all entries of a dataset.
     pub(crate) fn wipe(&self, dataset: u64) {
         self.entries.retain(|(owner, _), _| *owner != dataset);
     }

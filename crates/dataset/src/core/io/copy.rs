@@ -1,4 +1,4 @@
-//! Copying between files: by reference where records correspond, else byte by byte.
+//! Copies between files: by reference if whole records correspond, otherwise byte by byte.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::error::Result;
 use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_key, extent_key};
 use crate::tree::{Step, Writer};
 
-/// One call copies no more than this many bytes one by one.
+/// One call copies at most this many bytes that cannot be shared.
 const COPY_MAX: u64 = 8 << 20;
-/// One step shares no more than this many extents.
+/// One step shares at most this many extents.
 const EXTENTS_MAX: usize = 256;
 
-/// Records to share: `count` from `from` on, which become those from `to` on.
+/// Records to share: `count` records, from `from` on in the source, from `to` on in the target.
 #[derive(Clone, Copy)]
 struct Range {
     from: u64,
@@ -30,7 +30,7 @@ struct Range {
 }
 
 impl Dataset {
-    /// Copies up to `len` bytes, and returns how many.
+    /// Copies up to `len` bytes, and returns their number.
     pub(crate) fn copy_file_range(
         &self,
         settings: &Settings,
@@ -87,7 +87,7 @@ impl Dataset {
         Ok(done)
     }
 
-    /// Shares what can be shared at the beginning of a range, and returns how many bytes that is.
+    /// Shares the records at the beginning of a range that can be shared. Returns the number of bytes.
     fn share_range(
         &self,
         from: Ino,
@@ -114,7 +114,7 @@ impl Dataset {
         if !aligned || !fits {
             return Ok(0);
         }
-        // The last record goes too where both files end with it.
+        // The last record can be shared too if both files end with it.
         let ends = from_offset + len >= source_attr.size.get()
             && to_offset + len >= target_attr.size.get();
         let count = if ends {
@@ -136,7 +136,7 @@ impl Dataset {
             .next()
             .is_some()
         {
-            // What is in memory only has no place that could be shared.
+            // A record that is only in memory has no place to share.
             self.sync_all()?;
         }
         let range = Range {
@@ -148,7 +148,7 @@ impl Dataset {
         Ok((count * record_size).min(len))
     }
 
-    /// Shares records, as many as one step can, and returns how many.
+    /// Shares as many records as one step can, and returns their number.
     fn share_records(
         &self,
         source: &Arc<Inode>,
@@ -214,8 +214,8 @@ fn share(
         let part = part_in(extent, range);
         runs.load(w, part.slot, part.count)?;
         runs.acquire(part.slot, part.count);
-        // Also where it is marked already: what is noted for the log has to tell that this concerns
-        // the source, whose contents may be newer than the log is.
+        // Even if the extent is already marked: the note for the log must name the source too, because its contents may
+        // be newer than the log.
         let marked = Extent {
             shared: true,
             ..*extent

@@ -1,8 +1,8 @@
-//! Which slots of `data` the records of a file are in.
+//! Extents: the slots of `data` that hold the records of a file.
 //!
-//! A slot number costs nothing while the slot is empty, so a file is given runs of slots well before
-//! it fills them: the first record one slot, and then as many again as the file has already. A file
-//! of any size has a few extents, and writing inside them changes nothing in the tree.
+//! An empty slot costs nothing. So a file gets runs of slots before it fills them: one slot for the first record, and
+//! then as many again as the file already has. So a file of any size has few extents, and writing inside them changes
+//! nothing in the tree.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::tree::{Step, View, Writer};
 
 /// Runs grow up to this many slots.
 const RUN_MAX: u64 = 1 << 14;
-/// Longer runs begin where a lowest node of the array does.
+/// Longer runs begin at the start of a lowest node of the array.
 const ALIGN: u64 = pool::FANOUT as u64;
 
-/// The extent that a record is in.
+/// The extent with a record.
 pub(crate) fn find(view: &dyn View, ino: Ino, record: u64) -> Step<Option<Extent>> {
     let Some((key, value)) = view.floor(&extent_key(ino, record))? else {
         return Ok(None);
@@ -70,7 +70,7 @@ pub(crate) fn overlapping(
     Ok(extents)
 }
 
-/// The extents that records are in. No other page of the tree is read than those where they are or would be.
+/// The extents of a range of records. Reads only the pages of the tree that can have these extents.
 pub(crate) fn of(view: &dyn View, ino: Ino, records: Range<u64>) -> Step<Vec<Extent>> {
     let mut extents: Vec<Extent> = Vec::new();
     for record in records {
@@ -81,14 +81,14 @@ pub(crate) fn of(view: &dyn View, ino: Ino, records: Range<u64>) -> Step<Vec<Ext
     Ok(extents)
 }
 
-/// The slot of a record that one of these extents has, which ascend.
+/// The slot of a record, if one of these ascending extents has it.
 pub(crate) fn slot_in(extents: &[Extent], record: u64) -> Option<u64> {
     let at = extents.partition_point(|extent| extent.end() <= record);
     let extent = extents.get(at).filter(|extent| extent.record <= record);
     extent.map(|extent| extent.slot_of(record))
 }
 
-/// Gives a record a slot that has none, and space after it for the records to come.
+/// Gives a record without a slot an extent, with more slots for later records.
 pub(crate) fn add(w: &mut Writer<'_>, ino: Ino, record: u64) -> Step<Extent> {
     let (mut start, mut end) = run_for(record);
     if record > 0
@@ -111,7 +111,7 @@ pub(crate) fn add(w: &mut Writer<'_>, ino: Ino, record: u64) -> Step<Extent> {
     Ok(extent)
 }
 
-/// The run of records that gets slots together with a record: 0; 1; 2 and 3; 4 to 7; ...
+/// The run of records that gets slots together with this record: 0; 1; 2 and 3; 4 to 7; ...
 fn run_for(record: u64) -> (u64, u64) {
     if record == 0 {
         return (0, 1);
@@ -134,8 +134,7 @@ pub(crate) fn take_slots(w: &mut Writer<'_>, count: u64) -> Step<u64> {
     Ok(slot)
 }
 
-/// Takes the records of a range out of an extent, which overlaps it, and keeps the rest. Returns the
-/// part that was taken out.
+/// Removes a range of records from an extent that overlaps it, and keeps the rest. Returns the removed part.
 pub(crate) fn cut(w: &mut Writer<'_>, ino: Ino, extent: &Extent, from: u64, to: u64) -> Extent {
     let (from, to) = (from.max(extent.record), to.min(extent.end()));
     w.delete(extent_key(ino, extent.record));
@@ -150,14 +149,14 @@ pub(crate) fn cut(w: &mut Writer<'_>, ino: Ino, extent: &Extent, from: u64, to: 
     extent.part(from, to)
 }
 
-/// Lists slots whose records are no longer wanted. They are emptied once no commit under way can put
-/// anything into them any more, which the transaction group tells.
+/// Lists slots whose records are deleted. They are emptied later, when no running commit can put a record into them.
+/// The transaction group in the list tells when.
 pub(crate) fn bury(w: &mut Writer<'_>, slot: u64, count: u64) {
     let value = [count.to_le_bytes(), w.txg.to_le_bytes()].concat();
     w.put(dead_key(slot), value);
 }
 
-/// How many slots a list entry names, and since when.
+/// The number of slots in a list entry, and the transaction group that listed them.
 pub(crate) fn decode_dead(value: &[u8]) -> Option<(u64, u64)> {
     let (count, txg) = value.split_at_checked(8)?;
     let count = u64::from_le_bytes(count.try_into().ok()?);

@@ -9,14 +9,14 @@ use super::inode::{Inode, SealJob};
 use crate::buffer::Buffer;
 use crate::tree::{Header, Page};
 
-/// What a transaction group changed, from its end until it is written.
+/// The changes of a closed transaction group.
 #[derive(Default)]
 pub(crate) struct FrozenFiles {
     pub(super) records: Vec<FrozenRecord>,
     pub(super) pages: Vec<(u64, Arc<Page>)>,
     pub(super) freed: Vec<u64>,
     pub(super) header: Option<Header>,
-    /// Space for the pages, given back once all have places.
+    /// Space for the pages, released once all have places.
     pub(super) page_reservations: Vec<Reservation>,
 }
 
@@ -27,9 +27,9 @@ pub(super) struct FrozenRecord {
     pub(super) slot: u64,
     pub(super) buffer: Arc<Buffer>,
     pub(super) copies: usize,
-    /// Who seals it already.
+    /// The job that already seals it.
     pub(super) job: Option<Arc<SealJob>>,
     pub(super) ptr: Mutex<RecordPtr>,
-    /// Given back as soon as it has a place.
+    /// Space for the record, released as soon as it has a place.
     pub(super) reserved: Mutex<Option<Reservation>>,
 }

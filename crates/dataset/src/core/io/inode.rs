@@ -17,28 +17,28 @@ const SHARDS: usize = 32;
 /// An inode that is in use, or that has records in memory.
 pub(crate) struct Inode {
     pub(crate) ino: Ino,
-    /// Held shared while contents are read, alone while they are changed.
+    /// Held shared to read contents, exclusively to change them.
     pub(crate) io: RwLock<()>,
     /// Records that were changed and are not in the pool yet. Changed under a hold only.
     pub(crate) records: Mutex<BTreeMap<u64, DirtyRecord>>,
-    /// What its records take on the devices.
+    /// The space of its records on the devices.
     pub(crate) stored: StoredCache,
-    /// Given back by `forget`. Under its shard's lock.
+    /// Lookups that `forget` has not returned yet. Changed under the lock of the shard.
     lookups: Mutex<u64>,
 }
 
 /// A record in memory that is newer than the pool's.
 pub(crate) struct DirtyRecord {
-    /// Its plaintext, as far as the file reaches.
+    /// Its plaintext, up to the end of the file.
     pub(crate) buffer: Arc<Buffer>,
-    /// Where it will go.
+    /// Its slot in `data`.
     pub(crate) slot: u64,
     pub(crate) stage: Stage,
-    /// How far it was written from its beginning on, piece after piece; 0 if in another order.
+    /// The end of the part that was written sequentially from the beginning; 0 if it was written in another order.
     pub(crate) run: usize,
-    /// Whether it is full, by such a run. Then it is not likely to be changed or read again soon.
+    /// Whether sequential writes have filled it. Then it is not likely to be changed or read again soon.
     pub(crate) is_streamed: bool,
-    /// How often it will be stored.
+    /// The number of copies to store.
     pub(crate) copies: usize,
     /// Space for it in the pool, until a transaction group takes it over.
     pub(crate) reserved: Option<Reservation>,
@@ -52,27 +52,27 @@ impl Inode {
     }
 }
 
-/// What a file takes on the devices.
+/// The space of a file on the devices.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
-    /// `None`: finding out would take too long.
+    /// `None` if computing it would take too long.
     pub(crate) bytes: Option<u64>,
-    /// Whether it stays so until the file is changed.
+    /// Whether the answer is valid until the file changes.
     pub(crate) is_settled: bool,
 }
 
 impl Found {
-    /// Too much waits for a commit, or a node cannot be read now.
+    /// Too many changes wait for a commit, or a node cannot be read now.
     pub(crate) const NOT_NOW: Found = Found {
         bytes: None,
         is_settled: false,
     };
 }
 
-/// Which state of a file is meant: the number of changes of it, and of those of all files at once.
+/// A state of a file: the number of its own changes, and the number of changes to all files at once.
 type Version = (u64, u64);
 
-/// What a file was last found to take on the devices, and the number of its changes.
+/// The last computed space of a file on the devices, and the number of changes of the file.
 #[derive(Default)]
 pub(crate) struct StoredCache {
     changes: AtomicU64,
@@ -80,12 +80,12 @@ pub(crate) struct StoredCache {
 }
 
 impl StoredCache {
-    /// The records of the file are others from now on.
+    /// Called when the records of the file change.
     pub(crate) fn forget(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// What was found in this state of the file.
+    /// The space in this state of the file, if it was computed.
     pub(crate) fn found(&self, version: Version) -> Option<Found> {
         let (then, found) = (*self.found.lock())?;
         (then == version).then_some(found)
@@ -96,39 +96,39 @@ impl StoredCache {
     }
 }
 
-/// How far a dirty record is on its way.
+/// The progress of a dirty record.
 #[derive(Clone)]
 pub(crate) enum Stage {
-    /// It waits.
+    /// It waits for a commit.
     Dirty,
     /// A worker seals it ahead of the commit.
     Sealing(Arc<SealJob>),
-    /// The commit under way writes it.
+    /// The running commit writes it.
     Syncing,
 }
 
 /// The work of one worker on one record.
 #[derive(Default)]
 pub(crate) struct SealJob {
-    /// Whether a commit waits for it.
+    /// Whether a commit waits for the job.
     pub(crate) frozen: AtomicBool,
-    /// Whether it has begun: by a worker, or by the commit that would wait for one.
+    /// Whether a worker, or the waiting commit, has begun the job.
     begun: AtomicBool,
-    /// Until the record is in the open transaction group, or was handed to the commit that waits.
+    /// Held until the record is in the open transaction group, or the waiting commit has it.
     pub(crate) under_way: Pending,
     outcome: Mutex<Option<Result<Placed>>>,
     done: Condvar,
 }
 
 impl SealJob {
-    /// Hands the outcome to the commit that waits.
+    /// Hands the outcome to the waiting commit.
     pub(crate) fn deliver(&self, outcome: Result<Placed>) {
         *self.outcome.lock() = Some(outcome);
         self.done.notify_all();
     }
 
-    /// True once: that caller does it. A commit does not wait for a worker to come free: workers may
-    /// all be waiting for it, when they write to a pool that lies on a volume of this one.
+    /// True for the first caller, which then does the job. A commit does the job itself and does not wait for a free
+    /// worker. If another pool is on a volume of this pool, all workers may be waiting for this commit.
     pub(crate) fn begin(&self) -> bool {
         !self.begun.swap(true, Ordering::AcqRel)
     }
@@ -152,11 +152,11 @@ impl SealJob {
 /// The inodes in memory.
 pub(crate) struct Inodes {
     shards: Vec<Mutex<HashMap<Ino, Arc<Inode>>>>,
-    /// Those with dirty records, in the order in which they are written.
+    /// Inodes with dirty records, in the order in which they are written.
     pub(crate) dirty: Mutex<BTreeMap<Ino, Arc<Inode>>>,
-    /// Lookups of all inodes that were not given back.
+    /// Lookups of all inodes that were not returned yet.
     lookups: AtomicU64,
-    /// Raised when the records of any files may take another amount of space, though the files did not change.
+    /// Raised when records of any file may take different space although the files did not change.
     all_changed: AtomicU64,
 }
 
@@ -179,7 +179,7 @@ impl Inodes {
         self.shard(ino).lock().get(&ino).cloned()
     }
 
-    /// Shows the inode, which is in memory at least for as long. Its last user may have gone meanwhile.
+    /// Calls `look` with the inode. It stays in memory during the call, even if its last user releases it.
     pub(crate) fn with<R>(&self, ino: Ino, look: impl FnOnce(&Arc<Inode>) -> R) -> R {
         let inode = self.get(ino);
         let seen = look(&inode);
@@ -188,18 +188,18 @@ impl Inodes {
         seen
     }
 
-    /// The records of any files may take another amount of space from now on, though the files did not change.
+    /// Called when records of any file may take different space although the files did not change.
     pub(crate) fn forget_stored(&self) {
         self.all_changed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Which state of a file is the present one. To be asked before it is looked at.
+    /// The present state of a file. Call it before reading the file.
     pub(crate) fn version_of(&self, inode: &Inode) -> Version {
         let changes = inode.stored.changes.load(Ordering::Acquire);
         (changes, self.all_changed.load(Ordering::Acquire))
     }
 
-    /// As [`Inodes::with`], of an inode that is in memory.
+    /// As [`Inodes::with`], with `None` if the inode is not in memory.
     pub(crate) fn with_known<R>(&self, ino: Ino, look: impl FnOnce(Option<&Inode>) -> R) -> R {
         let Some(inode) = self.find(ino) else {
             return look(None);
@@ -231,18 +231,18 @@ impl Inodes {
         self.lookups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether anyone looks at the inode.
+    /// Whether the inode has lookups.
     pub(crate) fn is_looked_up(&self, ino: Ino) -> bool {
         self.find(ino)
             .is_some_and(|inode| *inode.lookups.lock() > 0)
     }
 
-    /// Whether anyone looks at any inode.
+    /// Whether any inode has lookups.
     pub(crate) fn are_looked_up(&self) -> bool {
         self.lookups.load(Ordering::Relaxed) > 0
     }
 
-    /// Gives lookups back; true if these were the last.
+    /// Returns lookups. True if these were the last.
     pub(crate) fn forget(&self, ino: Ino, count: u64) -> bool {
         let mut shard = self.shard(ino).lock();
         let Some(inode) = shard.get(&ino) else {
@@ -261,7 +261,7 @@ impl Inodes {
         left == 0
     }
 
-    /// Gives all lookups back.
+    /// Returns all lookups.
     pub(crate) fn forget_all(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -283,7 +283,7 @@ impl Inodes {
 
 fn drop_if_idle(shard: &mut HashMap<Ino, Arc<Inode>>, ino: Ino) {
     let idle = shard.get(&ino).is_some_and(|inode| {
-        // Another thread that has it may be about to give it records.
+        // Another thread with the inode may be about to give it records.
         Arc::strong_count(inode) == 1
             && *inode.lookups.lock() == 0
             && inode.records.lock().is_empty()

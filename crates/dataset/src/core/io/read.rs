@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_key, inline_key};
 use crate::tree::{Reader, Step, View, Writer};
 
-/// Access times older than this are renewed by a read in any case.
+/// A read always updates an access time that is older than this.
 const ATIME_MAX_AGE_SECS: i64 = 24 * 3600;
 
 impl Dataset {
@@ -49,7 +49,7 @@ impl Dataset {
             let record = at / record_size;
             let start = (at % record_size) as usize;
             let stop = (end - record * record_size).min(record_size) as usize;
-            // A record that goes out whole is in the kernel's cache from now on.
+            // After a read of the whole record, the kernel has it in its cache.
             let whole = start == 0 && stop == record_size as usize;
             let buffer = match inode.dirty(record) {
                 Some(dirty) => Some(dirty),
@@ -64,7 +64,7 @@ impl Dataset {
         Ok(pieces)
     }
 
-    /// The newest state of a record, as far as there is one; `None` is a hole.
+    /// The newest state of a record; `None` for a hole.
     pub(crate) fn record(&self, ino: Ino, record: u64, keep: bool) -> Result<Option<Arc<Buffer>>> {
         let inode = self.inodes.find(ino);
         if let Some(dirty) = inode.and_then(|inode| inode.dirty(record)) {
@@ -127,8 +127,8 @@ impl Dataset {
             w.put(attr_key(ino), zerocopy::IntoBytes::as_bytes(&attr).to_vec());
             Ok(())
         };
-        // Reading never waits for a commit. It goes on in a full pool, over a quota, and in a pool that is
-        // suspended: its contents are what a user saves from a device that fails.
+        // Reading never waits for a commit. It works in a full pool, over a quota, and in a suspended pool, so that
+        // users can save data from a failing device.
         let touched = self.reserve_without_waiting(&settings).and_then(|space| {
             space
                 .map(|space| self.change_within(space, Scope::Upkeep, touch, |_, ()| ()))
@@ -168,7 +168,7 @@ impl Dataset {
         }
     }
 
-    /// Whether a record is there, and up to which record that does not change.
+    /// Whether a record exists, and up to which record the answer is the same.
     fn data_run(&self, ino: Ino, record: u64, last: u64) -> Result<(bool, u64)> {
         let inode = self.inodes.find(ino);
         let dirty = |from: u64| {
@@ -200,12 +200,12 @@ impl Dataset {
     }
 }
 
-/// What the tree says of a file that is read.
+/// The facts in the tree about a file that is read.
 struct Stored {
     attr: AttrValue,
     /// Its contents, if they are in the tree.
     inline: Vec<u8>,
-    /// Where the records are that are wanted.
+    /// The extents of the requested records.
     extents: Vec<Extent>,
 }
 
@@ -229,7 +229,7 @@ impl Stored {
     }
 }
 
-/// Refuses what has no contents to read or write.
+/// Refuses inodes without contents to read or write.
 pub(crate) fn check_file(attr: &AttrValue) -> Result<()> {
     match attr.kind() {
         Kind::File => Ok(()),
@@ -243,7 +243,7 @@ fn inline_piece(mut inline: Vec<u8>, start: usize, end: usize) -> bytes::Bytes {
     bytes::Bytes::from(inline).slice(start..end)
 }
 
-/// Adds bytes `start` to `stop` of a record; what it does not reach is zero.
+/// Adds bytes `start` to `stop` of a record. Bytes behind its end are zero.
 fn push_record(pieces: &mut ReadPieces, buffer: Option<Arc<Buffer>>, start: usize, stop: usize) {
     let there = buffer.as_ref().map_or(0, |buffer| buffer.len()).min(stop);
     if let Some(buffer) = buffer.filter(|_| there > start) {

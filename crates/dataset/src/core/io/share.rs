@@ -1,15 +1,14 @@
-//! Slots that several files share, since one was copied from the other by reference.
+//! Slots that several files share, because one file was copied from the other by reference.
 //!
-//! An extent with the mark *shared* may share some of its slots; the tree says which of them have how
-//! many owners. A slot that is in no such run has one owner. Runs are split where only a part of them
-//! changes.
+//! An extent with the mark *shared* may share some of its slots. The tree has the number of owners for runs of shared
+//! slots. A slot that is in no run has one owner. If only a part of a run changes, the run is split.
 
 use std::collections::BTreeMap;
 
 use crate::layout::{Extent, KeyKind, SharedRun, dataset_number, shared_key};
 use crate::tree::{Step, View, Writer};
 
-/// The shared runs around some slots, as an operation finds and leaves them.
+/// The shared runs around some slots, during an operation.
 #[derive(Default)]
 pub(crate) struct Runs {
     before: BTreeMap<u64, SharedRun>,
@@ -17,7 +16,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Reads the runs that overlap a range of slots, but for those that were read already.
+    /// Reads the runs that overlap a range of slots and were not read yet.
     pub(crate) fn load(&mut self, view: &dyn View, slot: u64, count: u64) -> Step<()> {
         if let Some((key, value)) = view.floor(&shared_key(slot))?
             && let Some(first) = dataset_number(key, KeyKind::Shared)
@@ -51,7 +50,7 @@ impl Runs {
         }
     }
 
-    /// How many owners a slot has.
+    /// The number of owners of a slot.
     pub(crate) fn owners(&self, slot: u64) -> u64 {
         match self.now.range(..=slot).next_back() {
             Some((_, run)) if slot < run.end() => run.owners,
@@ -79,7 +78,7 @@ impl Runs {
         self.now.insert(run.slot, run);
     }
 
-    /// Gives every slot of a range one owner more.
+    /// Adds an owner to every slot of a range.
     pub(crate) fn acquire(&mut self, slot: u64, count: u64) {
         let end = slot + count;
         self.cut_at(slot);
@@ -107,7 +106,7 @@ impl Runs {
         }
     }
 
-    /// Takes an owner from every slot of a range, and returns the runs that have none left.
+    /// Removes an owner from every slot of a range, and returns the runs without owners.
     pub(crate) fn release(&mut self, slot: u64, count: u64) -> Vec<(u64, u64)> {
         let end = slot + count;
         self.cut_at(slot);
@@ -137,7 +136,7 @@ impl Runs {
         free
     }
 
-    /// Writes what changed.
+    /// Writes the changed runs.
     pub(crate) fn store(self, w: &mut Writer<'_>) {
         for slot in self
             .before
@@ -154,8 +153,8 @@ impl Runs {
     }
 }
 
-/// Lets go of a part of a file's slots, and lists for emptying those that have no other owner. The
-/// caller stores `runs` after the last part.
+/// Releases a part of a file's slots, and lists the slots without another owner for emptying. The caller stores `runs`
+/// after the last part.
 pub(crate) fn let_go(w: &mut Writer<'_>, runs: &mut Runs, part: &Extent) -> Step<()> {
     if !part.shared {
         super::extents::bury(w, part.slot, part.count);

@@ -1,7 +1,7 @@
-//! What a file takes on the devices: its blocks, as `stat` and `du` show them.
+//! The space of a file on the devices: its blocks, as `stat` and `du` show them.
 //!
-//! The pool knows the sum for a run of slots without reading the records. Records that are not in the pool yet count as they
-//! are in memory, so that no program takes a new file for a hole. No lock is held while nodes are read.
+//! The pool knows the sum for a run of slots without reading the records. Records that are not in the pool yet count
+//! with their size in memory, so that no program takes a new file for a hole. No lock is held while nodes are read.
 
 use std::ops::Range;
 
@@ -15,14 +15,14 @@ use crate::error::Result;
 use crate::layout::{AttrValue, Extent, FLAG_INLINE, attr_ino, attr_key};
 use crate::tree::{Step, View};
 
-/// A file with more extents, or more extents over the same slots, or more records that wait in memory, shows its size before
-/// compression.
+/// A file with more extents, or more extents over the same slots, or more records that wait in memory, shows its size
+/// before compression.
 const EXTENTS_MAX: usize = 4096;
 const ROWS_MAX: usize = 8;
 const DIRTY_MAX: usize = 1024;
 
 impl Dataset {
-    /// What the world sees of an inode.
+    /// The attributes of an inode, with its space on the devices.
     pub(crate) fn shown(&self, ino: Ino) -> Result<Attr> {
         Ok(self.shown_as(ino, self.attr(ino)?))
     }
@@ -33,7 +33,7 @@ impl Dataset {
         if !has_records || attr.allocated.get() == 0 {
             return attr.to_attr(ino);
         }
-        // An error is that of reading the file. Its attributes can be shown.
+        // Reading the file reports the error. Its attributes can be shown.
         let found = self.found_stored(ino).unwrap_or(Found::NOT_NOW);
         Attr {
             blocks: attr.blocks(found.bytes.unwrap_or(attr.allocated.get())),
@@ -54,7 +54,7 @@ impl Dataset {
         if let Some(found) = inode.stored.found(version) {
             return Ok(found);
         }
-        // First what is in memory: it leaves memory after it is in the pool.
+        // First the records in memory: a record leaves memory only after it is in the pool.
         let Some(waiting) = inode.waiting(DIRTY_MAX) else {
             return Ok(Found::NOT_NOW);
         };
@@ -65,7 +65,8 @@ impl Dataset {
         Ok(found)
     }
 
-    /// What the records of a file take. Of these slots, which ascend, the records wait in memory and have so many bytes.
+    /// The space of the records of a file. `waiting` has the slots whose records wait in memory, ascending, and their
+    /// bytes.
     fn find_stored(&self, ino: Ino, waiting: &[(u64, u64)]) -> Result<Found> {
         let extents =
             self.read_tree(|r| extents::overlapping(r, ino, 0, u64::MAX, EXTENTS_MAX + 1))?;
@@ -92,8 +93,8 @@ impl Dataset {
     }
 }
 
-/// The slots of extents, in rows of ranges that ascend and do not overlap. There is more than one row if a file shares records
-/// with itself.
+/// The slots of extents, in rows of ranges that ascend and do not overlap. There is more than one row if a file shares
+/// records with itself.
 fn rows(extents: &[Extent]) -> Vec<Vec<Range<u64>>> {
     let slots = extents
         .iter()
@@ -120,8 +121,8 @@ fn rows(extents: &[Extent]) -> Vec<Vec<Range<u64>>> {
 }
 
 impl Inode {
-    /// The slots of the records that wait in memory, ascending, and what those will take at most. `None` if there are more than
-    /// so many.
+    /// The slots of the records that wait in memory, ascending, and the largest space that each will take. `None` if
+    /// there are more than `most`.
     fn waiting(&self, most: usize) -> Option<Vec<(u64, u64)>> {
         let records = self.records.lock();
         if records.len() > most {
@@ -143,9 +144,9 @@ impl Inode {
 pub struct WrongBlocks {
     /// The file.
     pub ino: Ino,
-    /// Bytes that it shows.
+    /// The bytes that it shows.
     pub shown: u64,
-    /// Bytes that its records take, with those that wait in memory.
+    /// The bytes that its records take, with those that wait in memory.
     pub counted: u64,
 }
 
@@ -153,7 +154,7 @@ impl Dataset {
     /// Compares the blocks of all files with their records, one by one. For tests.
     ///
     /// # Errors
-    /// Something cannot be read.
+    /// The tree or an array cannot be read.
     pub fn check_blocks(&self) -> Result<Vec<WrongBlocks>> {
         let mut wrong = Vec::new();
         let mut ino = 0;

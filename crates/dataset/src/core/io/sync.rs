@@ -1,4 +1,4 @@
-//! Records and pages on their way into the pool: ahead of a commit by workers, the rest with it.
+//! Puts records and pages into the pool: workers do this ahead of a commit, and the commit does the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,13 +15,13 @@ use crate::error::Result;
 use crate::seal::{Nonces, Sealed};
 
 impl Dataset {
-    /// Has a record that was streamed sealed while its writer goes on.
+    /// Makes a worker seal a record that was written sequentially, while its writer goes on.
     pub(crate) fn seal_early(&self, inode: &Arc<Inode>, record: u64) {
         self.seal_ahead(inode, record, |dirty| dirty.is_streamed);
     }
 
-    /// Has a record put into the open transaction group, if it waits and is `wanted` there. Returns what
-    /// lasts until that is done, also if another thread began it; none if there is nothing to wait for.
+    /// Makes a worker put a record into the open transaction group, if the record waits and is `wanted`. Returns a
+    /// value to wait for, also if another thread began the work. `None` if there is no work.
     pub(crate) fn seal_ahead(
         &self,
         inode: &Arc<Inode>,
@@ -64,7 +64,7 @@ impl Dataset {
         Ok(placed?)
     }
 
-    /// Writes a record to places of its own, or finds it where an equal one is.
+    /// Writes a record to places of its own, or shares the place of an equal record.
     pub(crate) fn place(
         &self,
         array: ArrayKind,
@@ -85,7 +85,7 @@ impl Dataset {
             .map_err(|error| self.not_sealed(&error))
     }
 
-    /// How the records of an array get their nonces now.
+    /// The source of nonces for records of an array.
     pub(crate) fn nonces(&self, settings: &Settings, array: ArrayKind) -> Nonces<'_> {
         match array {
             ArrayKind::Data if settings.dedup => Nonces::OfContents,
@@ -117,7 +117,7 @@ impl Dataset {
             .get_mut(&record)
             .filter(|dirty| is_ours(&dirty.stage))
         else {
-            // It was changed or removed meanwhile, and the thread that did so does the rest.
+            // Another thread has changed or removed the record, and does the rest.
             return;
         };
         match (hold, outcome) {
@@ -130,7 +130,7 @@ impl Dataset {
                 records.remove(&record);
                 self.engine.sub_dirty(&self.dirty, buffer.len());
             }
-            // The commit tries again, and reports what is wrong.
+            // The commit tries again, and reports the error.
             _ => dirty.stage = Stage::Dirty,
         }
     }
@@ -221,7 +221,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// A frozen record is in the pool: it leaves memory, unless it was changed again.
+    /// Called when a frozen record is in the pool: it leaves memory, unless it was changed again.
     fn settle_record(&self, frozen: &FrozenRecord) {
         let mut records = frozen.inode.records.lock();
         let unchanged = records.get(&frozen.record).filter(|dirty| {

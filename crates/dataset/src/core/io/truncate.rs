@@ -19,15 +19,15 @@ use crate::error::Result;
 use crate::layout::{AttrValue, FLAG_INLINE, INLINE_MAX, UNIT, attr_key, inline_key};
 use crate::tree::{Step, View, Writer};
 
-/// A change that takes records away, and puts others in the place of those that stay in part.
+/// A change that removes records, and replaces records of which only a part stays.
 struct Cut {
-    /// Records that go.
+    /// The first record to remove.
     from: u64,
     to: u64,
     patches: Vec<Patch>,
 }
 
-/// A record that stays in part.
+/// A record of which only a part stays.
 struct Patch {
     record: u64,
     buffer: Buffer,
@@ -83,7 +83,7 @@ impl Dataset {
                 old_len: end,
             });
         }
-        // An emptied file is a small one again.
+        // An empty file is a small file again.
         let update = |attr: &mut AttrValue| {
             update(attr);
             if size == 0 {
@@ -152,7 +152,7 @@ impl Dataset {
         self.apply_cut(inode, cut, &update)
     }
 
-    /// Takes records away and patches others, in one step with the attributes.
+    /// Removes records and patches others, in one step with the attributes.
     fn apply_cut(
         &self,
         inode: &Arc<Inode>,
@@ -235,7 +235,7 @@ impl Dataset {
                 .iter()
                 .filter(|(r, ..)| (part.record..part.end()).contains(r))
             {
-                // Counted already, as it is in memory.
+                // Already counted with its size in memory.
                 let stored = self.open.get(ArrayKind::Data, *slot)?;
                 bytes -= u64::from(stored.identity.logical_size());
             }
@@ -259,7 +259,7 @@ impl Dataset {
         let attr = self.attr(ino)?;
         if let Fallocate::Allocate { .. } = mode {
             attr.check_adding()?;
-            // Copy-on-write cannot keep space for later. It can say now that there is none.
+            // Copy-on-write cannot keep space for later. But it can fail now if there is none.
             drop(self.reserve(&self.settings(), len, ReserveFor::Writing)?);
         } else {
             attr.check_changing()?;
@@ -274,7 +274,7 @@ impl Dataset {
         self.promise(ino, offset, end, mode)
     }
 
-    /// Has the file show the blocks that a range is promised, or not any more.
+    /// Changes the blocks that the file shows for a range: `fallocate` promises them, a hole withdraws them.
     fn promise(&self, ino: Ino, offset: u64, end: u64, mode: Fallocate) -> Result<()> {
         let inode = self.inodes.get(ino);
         let _io = inode.io.write();
@@ -318,7 +318,7 @@ impl Dataset {
             });
         }
         let record_size = u64::from(attr.record_size.get());
-        // To the end of the file is to the end of its last record.
+        // A range up to the end of the file goes up to the end of its last record.
         let to = if end == size {
             end.div_ceil(record_size)
         } else {

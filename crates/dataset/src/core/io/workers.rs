@@ -1,4 +1,4 @@
-//! Threads that seal records while their writer goes on, and read ahead of readers.
+//! Threads that seal records while the writer goes on, and that read ahead.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads for the jobs of all pools. Each pool has a queue of its own, and they take turns: one whose devices
-/// are slow does not fill the queue of another. Without threads the caller does the job.
+/// Threads for the jobs of all pools. Each pool has a queue of its own, and the pools take turns. So a pool with slow
+/// devices does not fill the queue of another pool. Without threads the caller does the job.
 pub(crate) struct Workers {
     shared: Arc<Shared>,
     count: usize,
@@ -17,15 +17,15 @@ pub(crate) struct Workers {
 #[derive(Default)]
 struct Shared {
     queues: Mutex<Queues>,
-    /// There is a job, or there will be none any more.
+    /// Notified when there is a job, or when the threads must end.
     has_more: Condvar,
 }
 
 #[derive(Default)]
 struct Queues {
-    /// What waits, by pool. None is empty.
+    /// The waiting jobs, by pool. No queue is empty.
     waiting: BTreeMap<u64, VecDeque<Job>>,
-    /// Whose turn it was last.
+    /// The pool that had the last turn.
     last: u64,
     is_over: bool,
 }
@@ -64,7 +64,7 @@ impl Shared {
 }
 
 impl Workers {
-    /// Starts `count` threads, which end when this is dropped and their jobs are done.
+    /// Starts `count` threads. They end when this is dropped and their jobs are done.
     pub(crate) fn new(count: usize) -> Workers {
         let shared = Arc::<Shared>::default();
         for n in 0..count {
@@ -77,19 +77,19 @@ impl Workers {
         Workers { shared, count }
     }
 
-    /// How many threads there are.
+    /// The number of threads.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Has a job of a pool done, by the caller if enough of this pool waits already.
+    /// Queues a job of a pool. If the queue of this pool is full, the caller does the job.
     pub(crate) fn run(&self, pool: u64, job: impl FnOnce() + Send + 'static) {
         if let Err(job) = self.queue(pool, Box::new(job)) {
             job();
         }
     }
 
-    /// Has a job of a pool done if a thread comes free soon; it is forgotten if enough of this pool waits already.
+    /// Queues a job of a pool that need not be done. If the queue of this pool is full, the job is dropped.
     pub(crate) fn offer(&self, pool: u64, job: impl FnOnce() + Send + 'static) {
         drop(self.queue(pool, Box::new(job)));
     }
@@ -106,8 +106,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Waits until these jobs of a pool are done. The caller does what waits of the pool meanwhile, since all
-    /// threads may be waiting for the devices of another pool; it stops when its own jobs are done.
+    /// Waits until these jobs of a pool are done. Meanwhile the caller does waiting jobs of the pool, because all
+    /// threads may be waiting for the devices of another pool. It stops when its own jobs are done.
     pub(crate) fn finish(&self, pool: u64, own: &[Pending]) {
         let next = || self.shared.queues.lock().take(pool);
         while own.iter().any(Pending::is_under_way) {
@@ -125,12 +125,12 @@ impl Drop for Workers {
     }
 }
 
-/// Counts jobs under way, so that their end can be waited for.
+/// Counts running jobs, so that a thread can wait for their end.
 #[derive(Clone, Default)]
 pub(crate) struct Pending(Arc<(Mutex<usize>, Condvar)>);
 
 impl Pending {
-    /// One more job, until what this returns is dropped.
+    /// Counts a job until the returned value is dropped.
     pub(crate) fn begin(&self) -> impl Drop + Send + use<> {
         *self.0.0.lock() += 1;
         PendingJob(self.clone())
@@ -140,7 +140,7 @@ impl Pending {
         *self.0.0.lock() > 0
     }
 
-    /// Waits until there are none.
+    /// Waits until no job runs.
     pub(crate) fn wait(&self) {
         let mut count = self.0.0.lock();
         while *count > 0 {
@@ -188,7 +188,7 @@ mod tests {
             }
         }
         assert!(is_done.try_recv().is_err(), "the only thread is busy");
-        // Its queue is full.
+        // The queue of this pool is full.
         workers.run(SLOW, job("by the caller"));
         assert_eq!(is_done.try_recv(), Ok("by the caller"));
         let pending = Pending::default();
@@ -220,7 +220,7 @@ mod tests {
         });
         has_begun.recv().unwrap();
 
-        // Each job of the neighbour queues the next.
+        // Each job of the other pool queues the next one.
         fn stream(workers: &Arc<Workers>, done: Sender<usize>, n: usize) {
             let again = Arc::clone(workers);
             workers.run(POOL, move || {
