@@ -7,13 +7,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pool below.
+    /// An error of the pool.
     #[error(transparent)]
     Pool(#[from] pool::Error),
-    /// The operation is refused, in the words of POSIX.
+    /// The operation is refused with an error of POSIX.
     #[error(transparent)]
     Fs(#[from] vfs::Error),
-    /// The keys.
+    /// An error of keys.
     #[error(transparent)]
     Keys(#[from] keys::Error),
     /// The present state of a dataset has a seal of keys that seal no present state any more.
@@ -42,12 +42,12 @@ pub enum Error {
         /// The newest generation that is there.
         newest: u32,
     },
-    /// Something that its seal vouches for, or that nothing vouches for, cannot be.
+    /// A part of a dataset is damaged, or is not authentic.
     #[error("{dataset}: {what} is damaged")]
     Damaged {
         /// The dataset.
         dataset: String,
-        /// What is.
+        /// The damaged part.
         what: String,
     },
 }

@@ -1,8 +1,8 @@
 //! The keys and values of the metadata tree.
 //!
-//! A key is an inode number, a kind and, for some kinds, more; numbers are big-endian, so that the
-//! order of bytes is the order of numbers, and everything about an inode lies together. Inode 0 is
-//! the dataset itself. `docs/FORMAT.md` describes the same bytes.
+//! A key is an inode number, a kind and, for some kinds, more. Numbers are big-endian, so that the order of bytes is
+//! the order of numbers, and all keys of an inode are together. Inode 0 is the dataset itself. `docs/FORMAT.md`
+//! describes the same bytes.
 
 use vfs::{Attr, Ino, Kind, Time};
 use zerocopy::little_endian::{I64, U16, U32, U64};
@@ -11,38 +11,38 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The slot of the root page of the tree. Slot 0 holds the dataset's header.
 pub(crate) const ROOT_SLOT: u64 = 1;
 
-/// Inode numbers are below this; the bits above tell snapshots apart in a mount.
+/// Inode numbers are below this. The bits above distinguish snapshots in a mount.
 pub(crate) const INO_LIMIT: u64 = 1 << 48;
 
-/// Files up to this many bytes live in the tree.
+/// Files up to this many bytes are stored in the tree.
 pub(crate) const INLINE_MAX: u64 = 2048;
 
-/// Records are as long as whole units of this.
+/// The length of a record is a multiple of this.
 pub(crate) const UNIT: u64 = 4096;
 
-/// Extended attribute values up to this many bytes live in the tree.
+/// Values of extended attributes up to this many bytes are stored in the tree.
 pub(crate) const XATTR_INLINE_MAX: usize = 2048;
 
-/// The dataset's own inode number, for what belongs to no file.
+/// The inode number of the dataset itself, for keys that belong to no file.
 pub(crate) const DATASET: Ino = 0;
 
-/// What a key is about.
+/// The kind of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum KeyKind {
-    /// Of the dataset: an inode without links that something may still have open.
+    /// Of the dataset: an inode without links that a program may still have open.
     Orphan = 0x01,
     /// Of the dataset: slots of `data` to be emptied.
     Dead = 0x02,
     /// Of the dataset: slots of `data` that several files share.
     Shared = 0x03,
-    /// Of the dataset: what a user or group has and may have.
+    /// Of the dataset: the account of a user or group.
     Owner = 0x04,
     /// Attributes.
     Attr = 0x10,
     /// The contents of a small file, or the target of a symbolic link.
     Inline = 0x20,
-    /// Where records are.
+    /// The slots of records.
     Extent = 0x30,
     /// An extended attribute.
     Xattr = 0x40,
@@ -96,25 +96,25 @@ pub(crate) fn owner_key(who: u8, id: u32) -> Vec<u8> {
     key(DATASET, KeyKind::Owner, &[who, a, b, c, d])
 }
 
-/// Who the key of a user or group is about.
+/// The user (1) or group (2) in a key, and its id.
 pub(crate) fn owner_suffix(key: &[u8]) -> Option<(u8, u32)> {
     let (who, id) = suffix(key, DATASET, KeyKind::Owner)?.split_first()?;
     Some((*who, u32::from_be_bytes(id.try_into().ok()?)))
 }
 
-/// The inode, if a key is of its attributes.
+/// The inode, if the key is that of attributes.
 pub(crate) fn attr_ino(key: &[u8]) -> Option<Ino> {
     let (ino, kind) = key.split_first_chunk()?;
     (*kind == [KeyKind::Attr as u8]).then(|| u64::from_be_bytes(*ino))
 }
 
-/// What follows inode and kind, if a key is of these.
+/// The bytes after inode and kind, if the key has these.
 pub(crate) fn suffix(key: &[u8], ino: Ino, kind: KeyKind) -> Option<&[u8]> {
     let (head, rest) = key.split_at_checked(9)?;
     (head[..8] == ino.to_be_bytes() && head[8] == kind as u8).then_some(rest)
 }
 
-/// The number that follows inode and kind, if a key is of these.
+/// The number after inode and kind, if the key has these.
 pub(crate) fn suffix_number(key: &[u8], ino: Ino, kind: KeyKind) -> Option<u64> {
     Some(u64::from_be_bytes(suffix(key, ino, kind)?.try_into().ok()?))
 }
@@ -133,11 +133,11 @@ pub(crate) const FLAG_DEFAULT_ACL: u8 = 4;
 /// There is an access ACL.
 pub(crate) const FLAG_ACCESS_ACL: u8 = 8;
 
-/// Nothing changes it (`chattr +i`).
+/// The file is immutable (`chattr +i`).
 pub(crate) const FLAG_IMMUTABLE: u8 = 0x10;
-/// Things are only added to it (`chattr +a`).
+/// The file is append-only (`chattr +a`).
 pub(crate) const FLAG_APPEND_ONLY: u8 = 0x20;
-/// Programs that make backups leave it out (`chattr +d`).
+/// Backup programs skip the file (`chattr +d`).
 pub(crate) const FLAG_NO_DUMP: u8 = 0x40;
 
 /// A time on disk.
@@ -189,7 +189,7 @@ pub(crate) struct AttrValue {
     pub(crate) size: U64,
     /// Bytes of records that are not holes.
     pub(crate) allocated: U64,
-    /// The directory in which it was made, or to which it was last moved; a directory's parent.
+    /// Of a directory: its parent. Of another file: the directory in which it was made, or to which it was last moved.
     pub(crate) parent: U64,
     /// Names in a directory.
     pub(crate) entries: U64,
@@ -197,7 +197,7 @@ pub(crate) struct AttrValue {
     pub(crate) mtime: DiskTime,
     pub(crate) ctime: DiskTime,
     pub(crate) btime: DiskTime,
-    /// Bytes that the file shows at least, as `fallocate` asked for them. No quota counts them.
+    /// Bytes of holes that the file shows as blocks, because `fallocate` requested them. No quota counts them.
     promised: U64,
     reserved: [u8; 16],
 }
@@ -221,7 +221,7 @@ impl AttrValue {
         }
     }
 
-    /// Reads a value and checks what the rest of the program relies on.
+    /// Decodes a value, and checks everything that the program relies on.
     pub(crate) fn decode(value: &[u8]) -> Option<AttrValue> {
         let attr = AttrValue::read_from_bytes(value).ok()?;
         Kind::from_bits(attr.kind)?;
@@ -292,8 +292,8 @@ impl AttrValue {
         self.promised = self.promised.get().saturating_sub(bytes).into();
     }
 
-    /// How many blocks of 512 bytes the world sees, if its records take so many bytes. What was promised and is not there yet
-    /// counts too.
+    /// The number of blocks of 512 bytes that `stat` shows, if the records take `stored` bytes. Promised blocks that do
+    /// not exist yet count too.
     pub(crate) fn blocks(&self, stored: u64) -> u64 {
         let promised = self.promised.get().saturating_sub(self.taken());
         let bytes = stored
@@ -302,10 +302,10 @@ impl AttrValue {
         bytes.div_ceil(512)
     }
 
-    /// What the world sees, with records that take as much as before compression.
+    /// The attributes that `stat` shows, with the space of the records before compression.
     pub(crate) fn to_attr(self, ino: Ino) -> Attr {
         let size = match self.kind() {
-            // As ZFS: how many names there are, with `.` and `..`.
+            // As in ZFS: the number of names, with `.` and `..`.
             Kind::Directory => self.entries.get().saturating_add(2),
             _ => self.size.get(),
         };
@@ -329,13 +329,13 @@ impl AttrValue {
     }
 }
 
-/// A run of records of a file, and the run of slots they are in.
+/// A run of records of a file, and the run of their slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) record: u64,
     pub(crate) slot: u64,
     pub(crate) count: u64,
-    /// Whether other files may share the slots: then [`KeyKind::Shared`] says which.
+    /// Whether other files may share the slots. Keys of [`KeyKind::Shared`] list the shared ones.
     pub(crate) shared: bool,
 }
 
@@ -349,7 +349,7 @@ struct ExtentValue {
 }
 
 impl Extent {
-    /// Reads an extent whose key says the first record.
+    /// Decodes an extent. The first record is in its key.
     pub(crate) fn decode(record: u64, value: &[u8]) -> Option<Extent> {
         let value = ExtentValue::read_from_bytes(value).ok()?;
         let (slot, count) = (value.slot.get(), value.count.get());
@@ -383,7 +383,7 @@ impl Extent {
         self.slot + (record - self.record)
     }
 
-    /// The part of it that covers these records, which it does cover.
+    /// The part for these records. The extent must cover them.
     pub(crate) fn part(&self, from: u64, to: u64) -> Extent {
         Extent {
             record: from,
@@ -394,7 +394,7 @@ impl Extent {
     }
 }
 
-/// A run of slots that several files share, and how many do.
+/// A run of slots that several files share, and their number of owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedRun {
     pub(crate) slot: u64,
@@ -433,7 +433,7 @@ pub(crate) struct NameEntry {
     pub(crate) name: Vec<u8>,
 }
 
-/// The names of one hash, in the order in which they came.
+/// The names with one hash, in the order in which they were added.
 pub(crate) fn decode_names(value: &[u8]) -> Option<Vec<NameEntry>> {
     let mut names = Vec::new();
     let mut rest = value;
@@ -461,7 +461,7 @@ pub(crate) fn encode_names(names: &[NameEntry]) -> Vec<u8> {
     value
 }
 
-/// An extended attribute's value: here, or a record of its own.
+/// The value of an extended attribute: in the tree, or in a record of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum XattrValue {
     Here(Vec<u8>),

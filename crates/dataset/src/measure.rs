@@ -1,4 +1,4 @@
-//! A way for benchmarks to the seal pipeline, without files around it.
+//! The seal pipeline for benchmarks, without files.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use crate::buffer::Buffer;
 use crate::core::Dataset;
 use crate::error::Result;
 
-/// Seals one record again and again, and lets the result go.
+/// Seals one record again and again, and drops the result.
 pub struct SealPipeline {
     dataset: Arc<Dataset>,
     record: Buffer,
 }
 
 impl SealPipeline {
-    /// For records with these contents.
+    /// A pipeline for records with these contents.
     pub fn new(dataset: &Arc<Dataset>, plain: &[u8]) -> SealPipeline {
         let mut record = Buffer::zeroed(plain.len());
         record.copy_from_slice(plain);

@@ -1,8 +1,8 @@
-//! The snapshots of a mounted dataset that are open, by the numbers that inodes of theirs begin with.
+//! The open snapshots of a mounted dataset. Each has a number: the upper bits of its inode numbers in the mount.
 //!
-//! A snapshot is opened when it is looked into. It is closed, and its number is free again, once the kernel has
-//! forgotten all its inodes. One that is destroyed before keeps its number until then: to the kernel these inodes
-//! are stale, and not those of another snapshot.
+//! A snapshot is opened at its first look-up. It is closed, and its number is free again, when the kernel has forgotten
+//! all its inodes. A snapshot that is destroyed earlier keeps its number until then, so that the kernel sees stale
+//! inodes, and not those of another snapshot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use vfs::{Error, FileSystem, Ino, Result};
 use crate::core::Dataset;
 use crate::core::io::inode::Inodes;
 
-/// Numbers begin here: the dataset itself and its directory of snapshots come before.
+/// The first number. Lower numbers are for the dataset itself and its directory of snapshots.
 const FIRST: u64 = 2;
 /// Numbers are below this.
 const END: u64 = 1 << 15;
@@ -24,16 +24,16 @@ pub(crate) struct OpenSnapshots(RwLock<Slots>);
 
 #[derive(Default)]
 struct Slots {
-    /// By number less [`FIRST`].
+    /// The snapshots, by number minus [`FIRST`].
     all: Vec<Slot>,
-    /// Numbers by the snapshot's id.
+    /// The numbers, by the id of the snapshot.
     numbers: HashMap<u64, u64>,
 }
 
 enum Slot {
     Free,
     Open(Arc<Dataset>),
-    /// The kernel has inodes of it that it has not forgotten.
+    /// The snapshot is closed, but the kernel has not forgotten all its inodes.
     Closed(Arc<Inodes>),
 }
 
@@ -47,7 +47,7 @@ impl OpenSnapshots {
         }
     }
 
-    /// The snapshot with an id, which is opened if it is not open, and its number.
+    /// The snapshot with an id, and its number. Opens the snapshot if it is not open.
     pub(crate) fn open(
         &self,
         id: u64,
@@ -82,7 +82,7 @@ impl OpenSnapshots {
         Ok((number, dataset))
     }
 
-    /// Gives lookups of an inode back. With the last one of a snapshot this is closed.
+    /// Returns lookups of an inode. Closes the snapshot when its last lookup is returned.
     pub(crate) fn forget(&self, number: u64, ino: Ino, count: u64) {
         let is_idle = match self.0.read().all.get(index(number)) {
             Some(Slot::Open(dataset)) => {
@@ -113,14 +113,14 @@ impl OpenSnapshots {
         slots.free(number);
     }
 
-    /// Closes all, when the kernel has forgotten everything.
+    /// Closes all snapshots. The kernel has forgotten all inodes.
     pub(crate) fn close_all(&self) {
         *self.0.write() = Slots::default();
     }
 }
 
 impl Slots {
-    /// Frees a number, unless an inode has been looked up meanwhile, or a thread is about to look one up.
+    /// Frees a number, unless another thread has looked up an inode meanwhile, or is about to.
     fn free(&mut self, number: u64) {
         let Some(slot) = self.all.get_mut(index(number)) else {
             return;

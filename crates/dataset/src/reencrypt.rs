@@ -1,8 +1,8 @@
 //! Seals stored records again with the newest data keys, a piece at a time, while the dataset is in use.
 //!
-//! A record is opened, sealed anew and placed ahead of a commit; the commit puts it into its slot if that
-//! holds what was read. So nothing that was written meanwhile is lost, and a crash leaves the old record
-//! or the new one. Where it is need not be stored: what is done already is passed over by its pointer.
+//! A step opens a record, seals it again and places it. The next commit puts it into its slot, if the slot still has
+//! the record that was read. So no later write is lost, and a crash leaves the old record or the new one. The position
+//! is not stored: the pointer of a record shows whether the record is done.
 
 use std::cell::RefCell;
 
@@ -13,11 +13,11 @@ use crate::core::reencryption::{Reencrypted, Rewritten, Walk};
 use crate::error::Result;
 use crate::seal::Sealed;
 
-/// So many records that are done are passed over in one step.
+/// One step passes over at most this many records that are done.
 const PASSED_MAX: usize = 50_000;
 
-/// Re-encryption leaves this part of a pool to those who write. With a snapshot, which keeps the old
-/// records, it would fill the pool.
+/// Re-encryption leaves 1 / this of a pool to writers. Otherwise it would fill the pool if a snapshot keeps the old
+/// records.
 const LEFT_TO_WRITERS: u64 = 16;
 
 thread_local! {
@@ -25,8 +25,8 @@ thread_local! {
 }
 
 impl Dataset {
-    /// Seals about `budget` bytes anew, for the next commit. That has to come before the next step. Where
-    /// too little space is free it does nothing, and says that it waits.
+    /// Seals about `budget` bytes again, for the next commit. The caller commits before the next step. If too little
+    /// space is free, does nothing, and reports that it waits.
     ///
     /// # Errors
     /// An array cannot be read, or the pool refuses changes. A damaged record is counted, and is no error.
@@ -60,7 +60,7 @@ impl Dataset {
                 let bytes = space + self.settings().table_space();
                 let Ok(reserved) = self.pool.reserve_besides(bytes, ReserveFor::Writing, kept)
                 else {
-                    // The commit frees what was replaced so far. Then there may be space again.
+                    // The commit frees the replaced records. Then there may be space again.
                     walk.progress.waits = !self.has_waiting();
                     break;
                 };
@@ -78,8 +78,7 @@ impl Dataset {
         Ok(walk.progress)
     }
 
-    /// Bytes that are not for re-encryption: what reservations keep from the dataset, and what it leaves to
-    /// those who write.
+    /// Bytes that re-encryption must leave free: for reservations of other datasets, and for writers.
     fn kept_from_reencryption(&self) -> Result<u64> {
         let kept = self.pool.limits(self.id())?.kept;
         Ok(kept.saturating_add(self.pool.space().total / LEFT_TO_WRITERS))
@@ -89,7 +88,7 @@ impl Dataset {
         !self.reencryption.waiting.lock().is_empty()
     }
 
-    /// How far it is, of what is examined now.
+    /// The progress of the present pass.
     pub fn reencrypted(&self) -> Reencrypted {
         self.reencryption.walk.lock().progress
     }
@@ -105,7 +104,7 @@ impl Dataset {
             is_done,
             ..walk.progress
         };
-        // What was sealed with older keys and put behind the walk is found by the next pass.
+        // The next pass finds records with older keys that were put behind the position of this pass.
         *walk = Walk::default();
         if is_done {
             walk.progress = progress;
@@ -121,7 +120,7 @@ impl Dataset {
         copies: usize,
         reserved: Reservation,
     ) -> Result<bool> {
-        // Not borrowed: the device below may be a volume, which has its own to do.
+        // Taken and not borrowed: the device below may be a volume, and then this thread comes here again.
         let mut buf = SEALED.take();
         let mut anew: Option<Sealed> = None;
         let read = self.open.read(array, slot, &mut buf, &mut |ptr, bytes| {
@@ -134,7 +133,7 @@ impl Dataset {
         SEALED.set(buf);
         let (ptr, sealed) = match (read, anew) {
             (Ok(Some(ptr)), Some(sealed)) => (ptr, sealed),
-            // It went meanwhile.
+            // The record was removed meanwhile.
             (Ok(_), _) => return Ok(true),
             (Err(error), _) => {
                 let dataset = self.name();
@@ -143,7 +142,7 @@ impl Dataset {
             }
         };
         if ptr.place.copies().count() != copies {
-            // It is another one now. The next pass looks at it again.
+            // The slot has another record now. The next pass examines it.
             return Ok(true);
         }
         let placed = self.place(array, &sealed, copies)?;
@@ -157,8 +156,8 @@ impl Dataset {
         Ok(true)
     }
 
-    /// Puts what was sealed anew into the slots that have not changed since. Comes after what the
-    /// transaction group itself has changed.
+    /// Puts the newly sealed records into slots that have not changed since. The changes of the transaction group
+    /// itself come first.
     pub(crate) fn sync_reencrypted(&self, commit: &TxgWriter<'_>) -> pool::Result<()> {
         let waiting = std::mem::take(&mut *self.reencryption.waiting.lock());
         for rewritten in waiting {
@@ -171,20 +170,20 @@ impl Dataset {
             } = rewritten;
             if commit.current(&self.open, array, slot)? == was {
                 commit.put_placed(&self.open, array, slot, placed);
-                // In pieces or not, and shared or not, is decided anew.
+                // The new record may be a gang or shared where the old one was not, so its space differs.
                 self.inodes.forget_stored();
             }
         }
         Ok(())
     }
 
-    /// Forgets the keys of a generation that nothing is sealed with any more.
+    /// Forgets the keys of a generation. No data is sealed with it any more.
     pub fn forget_generation(&self, number: u32) {
         self.sealer.forget_generation(number);
     }
 
-    /// The generation whose seal a state of the dataset has: its own or a snapshot's. `None` if it is none
-    /// of the keyring's. What was never written has none, and gives the newest.
+    /// The generation that made the seal over a state of the dataset: the present state or a snapshot. `None` if the
+    /// keyring does not have it. A state that was never written has no seal, and gives the newest generation.
     ///
     /// # Errors
     /// The pool has no entry with this id.

@@ -1,7 +1,7 @@
 //! The file system that is mounted: a dataset, and in its directory `.snapshot` its snapshots, read-only.
 //!
-//! The upper bits of an inode number say which tree it is in: 0 is the dataset itself, 1 the
-//! directory `.snapshot`, and each snapshot that is looked into gets a number of its own.
+//! The upper bits of an inode number name its tree: 0 is the dataset itself, 1 the directory `.snapshot`. Each snapshot
+//! gets a number of its own at its first look-up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ const HEAD: u64 = 0;
 const CONTROL: u64 = 1;
 /// The directory of snapshots as an inode.
 const CONTROL_INO: Ino = CONTROL << TREE_BITS | ROOT;
-/// Where a listing of the root goes on behind `.snapshot`.
+/// The cookie at which a listing of the root continues behind `.snapshot`.
 const CONTROL_COOKIE: u64 = i64::MAX as u64 - 1;
 
 /// Opens a snapshot by its entry.
@@ -40,18 +40,18 @@ pub struct SnapshotDirFs {
     snapshots: OpenSnapshots,
 }
 
-/// Where an inode is.
+/// The place of an inode.
 enum Place {
     /// In the dataset.
     Head(Ino),
     /// It is `.snapshot`.
     Control,
-    /// In a snapshot, with the bits that its inodes have above.
+    /// In a snapshot, with the upper bits of its inode numbers.
     Snapshot(Arc<Dataset>, Ino, u64),
 }
 
 impl SnapshotDirFs {
-    /// Puts a dataset and its snapshots together.
+    /// A file system with a dataset and its snapshots.
     pub fn new(head: Arc<Dataset>, open_snapshot: OpenSnapshot, visible: bool) -> SnapshotDirFs {
         SnapshotDirFs {
             head,
@@ -94,7 +94,7 @@ impl SnapshotDirFs {
         }
     }
 
-    /// The inode in the dataset; refuses inodes of snapshots, which cannot be changed.
+    /// The inode in the dataset. Refuses inodes of snapshots, because they cannot be changed.
     fn head_ino(&self, ino: Ino) -> Result<Ino> {
         match self.place(ino)? {
             Place::Head(ino) => Ok(ino),
@@ -146,7 +146,7 @@ impl SnapshotDirFs {
     fn list_control(&self, cookie: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
         let dots = [(1, &b"."[..], CONTROL_INO), (2, b"..", ROOT)];
         let snapshots = self.entries()?;
-        // A snapshot's inode is known only once it is looked into.
+        // The inode of a snapshot is known only after its first look-up.
         let named = snapshots
             .iter()
             .map(|entry| (entry.id + 2, entry.name.as_bytes(), CONTROL_INO));
@@ -195,7 +195,7 @@ impl SnapshotDirFs {
     }
 }
 
-/// An inode's attributes as they are seen from outside its tree.
+/// The attributes of an inode with its number in the mount.
 fn in_tree(attr: Attr, tree: u64) -> Attr {
     Attr {
         ino: tree | attr.ino,
@@ -203,7 +203,7 @@ fn in_tree(attr: Attr, tree: u64) -> Attr {
     }
 }
 
-/// The name `.snapshot` in the root is taken.
+/// Refuses the name `.snapshot` in the root, which is in use.
 fn refuse_control(parent: Ino, name: &[u8]) -> Result<()> {
     if parent == ROOT && name == SNAPSHOT_DIR {
         return Err(Error::NotPermitted);
@@ -247,12 +247,12 @@ impl FileSystem for SnapshotDirFs {
         }
     }
 
-    /// As the kernel keeps it: 32 bits.
+    /// The generation, cut to 32 bits as in the kernel.
     fn generation(&self, found: &Attr) -> u64 {
         let (tree, born) = (found.ino >> TREE_BITS, self.head.generation(found));
         let id = match tree {
             HEAD | CONTROL => 0,
-            // In another mount the number may be that of another snapshot, with the same inode.
+            // In another mount another snapshot may have the same number and inode.
             _ => self.snapshots.get(tree).map_or(0, |dataset| dataset.id()),
         };
         let mixed = (born ^ id.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,4 @@
-//! The records of a stream in the clear: opened where it is sent, sealed anew where it is received.
+//! The records of a stream in the clear. The sender opens them, and the receiver seals them again.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::seal::{Compression, Nonces, Sealer};
 pub struct RecordOpener(Sealer);
 
 impl RecordOpener {
-    /// With the keys of its keyring, or without if it is clear. Its seal is checked, and that of the snapshot
-    /// `from` which the stream goes on from: so what is sent is a state that the key holder made.
+    /// An opener with the keys of the keyring, or without keys if the snapshot is clear. Checks its seal, and the seal
+    /// of the base snapshot `from`. So the stream has only states that the key holder made.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] if a seal is not the key holder's; [`crate::Error::Keys`] if there is no
+    /// [`crate::Error::Damaged`] if the key holder did not make a seal; [`crate::Error::Keys`] if there is no
     /// locked memory for the keys.
     pub fn new(
         pool: &Pool,
@@ -51,7 +51,8 @@ pub struct RecordSealer {
 }
 
 impl RecordSealer {
-    /// With the keys of the dataset's keyring, or without if it is to be clear, and as its settings say.
+    /// A sealer with the keys of the dataset's keyring, or without keys if the dataset is clear. It follows the
+    /// settings.
     ///
     /// # Errors
     /// [`crate::Error::Keys`] if there is no locked memory for the keys.

@@ -1,11 +1,9 @@
-//! Volumes: datasets that are block devices. A volume has no files and no metadata of its own: each block is
-//! a record of the array `data`, in the slot of its number, and what was never written or was discarded is
-//! in no slot.
+//! Volumes: datasets that are block devices. A volume has no files and no metadata. Each block is a record of the array
+//! `data`; its slot is its number. The slot of a block that was never written, or was discarded, is empty.
 //!
-//! Blocks go the way of the records of files: what is changed in part is changed in memory, and sealed once
-//! for each commit; what is read stays in the record cache; a flush goes through the intent log. Several
-//! threads write at once, to different blocks: each holds those that it changes, so that what it read of
-//! them is what it changes.
+//! Blocks are treated like records of files. A block that changes in part is changed in memory, and sealed once for
+//! each commit. Blocks that were read stay in the record cache. A flush uses the intent log. Several threads can write
+//! to different blocks at the same time: each thread locks the blocks that it changes.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -26,9 +24,9 @@ use crate::core::{Dataset, Settings};
 use crate::error::{Error, Result};
 use crate::fs::to_errno;
 
-/// Longer writes are several.
+/// A longer write is split into several.
 const WRITE_MAX: usize = 1 << 20;
-/// So many blocks that hold something are counted at once.
+/// At most this many non-empty blocks are counted at a time.
 const STATUS_BLOCKS_MAX: u64 = 4096;
 
 /// A volume, or a snapshot of one, open with its keys.
@@ -36,7 +34,7 @@ pub struct Volume {
     dataset: Arc<Dataset>,
     inode: Arc<Inode>,
     shape: VolumeShape,
-    /// In bytes. It changes only while no write runs.
+    /// The size in bytes. It changes only while no write runs.
     size: AtomicU64,
     writers: BlockLocks,
     ahead: ReadAhead,
@@ -77,32 +75,31 @@ impl Volume {
         Ok(volume)
     }
 
-    /// The open dataset, for what is done to datasets of any kind: its settings and keys.
+    /// The open dataset, for operations on datasets of any kind: settings and keys.
     pub fn dataset(&self) -> &Arc<Dataset> {
         &self.dataset
     }
 
-    /// Bytes of a block.
+    /// The size of a block in bytes.
     pub fn block_size(&self) -> u32 {
         self.shape.block_size()
     }
 
-    /// Makes everything durable and waits until nothing works on the volume any more. When the last
-    /// reference to it is dropped after that, it is closed.
+    /// Makes everything durable, and waits until no thread works on the volume. The volume is closed when the last
+    /// reference to it is dropped.
     ///
     /// # Errors
-    /// What waited could not be made durable.
+    /// The waiting changes could not be made durable.
     pub fn close(&self) -> Result<()> {
         self.ahead.end();
         self.dataset.close()
     }
 
-    /// Gives the volume another size, in whole blocks. What lies behind a new end is gone; programs find no
-    /// such bytes from when this begins.
+    /// Changes the size of the volume, in whole blocks. Data behind a new end is lost. Programs cannot access these
+    /// bytes from the start of the call.
     ///
     /// # Errors
-    /// The volume is read-only, or no volume has this size, or the pool refused or failed: then it keeps
-    /// the size that it has.
+    /// The volume is read-only, the size is not valid, or the pool refused or failed. The size stays the same.
     pub fn resize(&self, size: u64, origin: &Origin) -> Result<()> {
         self.dataset.check_writable()?;
         let old = {
@@ -124,7 +121,8 @@ impl Volume {
         self.cut_tail()
     }
 
-    /// Empties what lies behind the end: after a crash, what it was cut off from may still be there.
+    /// Empties the blocks behind the end. After a crash while the volume was made smaller, some of them may still
+    /// exist.
     fn cut_tail(&self) -> Result<()> {
         let end = self.size() / u64::from(self.block_size());
         let tail = self.dataset.next_full(&self.inode, end, SLOT_LIMIT)?;
@@ -138,13 +136,13 @@ impl Volume {
         self.block_size() as usize
     }
 
-    /// Writes a piece that is not long.
+    /// Writes a piece of at most [`WRITE_MAX`] bytes.
     fn write_piece(&self, offset: u64, data: &[u8]) -> Result<()> {
         let settings = self.dataset.check_writable()?;
         self.dataset.throttle()?;
         let _io = self.inode.io.read();
         if offset + data.len() as u64 > self.size() {
-            // It became smaller just now.
+            // The volume has just become smaller.
             return Err(vfs::Error::NoSpace.into());
         }
         let block_size = self.in_block();
@@ -157,7 +155,7 @@ impl Volume {
         let mut offset = offset;
         let mut rest = data;
         while !rest.is_empty() {
-            // Up to where a long one would end that begins at a multiple of the length.
+            // Later pieces begin at multiples of `WRITE_MAX`.
             let left = WRITE_MAX - (offset % WRITE_MAX as u64) as usize;
             let (piece, more) = rest.split_at(left.min(rest.len()));
             self.write_piece(offset, piece)?;
@@ -167,7 +165,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Has a range read as zeros: whole blocks hold nothing any more, and zeros are written to others.
+    /// Makes a range read as zeros: empties whole blocks, and writes zeros to the others.
     fn empty(&self, offset: u64, len: u64) -> Result<()> {
         self.dataset.check_writable()?;
         self.dataset.throttle()?;
@@ -182,7 +180,7 @@ impl Volume {
         self.write_zeros(last * block_size, end)
     }
 
-    /// Writes zeros to less than two blocks, where they hold something.
+    /// Writes zeros to a part of one or two blocks, if these are not empty.
     fn write_zeros(&self, offset: u64, end: u64) -> Result<()> {
         let len = (end - offset) as usize;
         let zeros = vec![0; len.min(self.in_block())];
@@ -196,7 +194,7 @@ impl Volume {
         Ok(())
     }
 
-    /// What is known from `offset` on, at most up to `end`.
+    /// Whether bytes from `offset` on are a hole or data, and how many; at most up to `end`.
     fn status(&self, offset: u64, end: u64) -> Result<Status> {
         let block_size = u64::from(self.block_size());
         let (first, last) = (offset / block_size, end.div_ceil(block_size));
@@ -205,7 +203,7 @@ impl Volume {
         let is_hole = next != Some(first);
         let mut until = next.unwrap_or(last);
         if !is_hole {
-            // One after the other, for as long as it does not take long.
+            // Counts one block after the other, but only a bounded number.
             let most = last.min(first + STATUS_BLOCKS_MAX);
             while until < most && full(until)? == Some(until) {
                 until += 1;
@@ -231,7 +229,7 @@ impl Volume {
         }
     }
 
-    /// The outcome of a change, once it is as durable as `sync` requires.
+    /// The outcome of a change, once the change is as durable as the property `sync` requires.
     fn changed(&self, what: Asked, result: Result<()>) -> block::Result<()> {
         let result = result.and_then(|()| match self.dataset.settings().sync {
             SyncMode::Always => self.dataset.sync_file(VOLUME_INO),
@@ -240,7 +238,7 @@ impl Volume {
         self.told(what, result)
     }
 
-    /// The outcome of a request, in words of devices.
+    /// The outcome of a request, as a result of a block device.
     fn told<T>(&self, what: Asked, result: Result<T>) -> block::Result<T> {
         let Asked {
             operation,
@@ -265,7 +263,7 @@ impl Volume {
     }
 }
 
-/// What was asked of a volume.
+/// A request to a volume.
 #[derive(Clone, Copy)]
 struct Asked {
     operation: &'static str,
@@ -340,7 +338,7 @@ impl BlockDevice for Volume {
         self.told(what, self.dataset.sync_file(VOLUME_INO))
     }
 
-    /// What is discarded reads as zeros.
+    /// Discarded blocks read as zeros.
     fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
         self.zero(offset, len)
     }
@@ -370,7 +368,7 @@ impl BlockDevice for Volume {
     }
 }
 
-/// Keeps those who change a block in part from each other, by the numbers of blocks.
+/// Locks for blocks that change, by block number. Two threads must not change parts of one block at the same time.
 struct BlockLocks(Vec<Mutex<()>>);
 
 impl Default for BlockLocks {
@@ -382,11 +380,11 @@ impl Default for BlockLocks {
 impl BlockLocks {
     const COUNT: u64 = 128;
 
-    /// Holds the blocks of a range.
+    /// Locks the blocks of a range.
     fn lock(&self, offset: u64, len: usize, block_size: usize) -> Vec<MutexGuard<'_, ()>> {
         let numbers = in_blocks(offset, len, block_size).map(|part| part.block % Self::COUNT);
         let mut wanted: Vec<u64> = numbers.take(Self::COUNT as usize).collect();
-        // Everyone takes them in the same order.
+        // All threads take the locks in the same order.
         wanted.sort_unstable();
         let locks = wanted.into_iter().map(|number| &self.0[number as usize]);
         locks.map(Mutex::lock).collect()

@@ -3,20 +3,20 @@
 use parking_lot::Mutex;
 use pool::{ArrayKind, Placed, RecordPtr, Reservation};
 
-/// How far a dataset is.
+/// The progress of the re-encryption of a dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reencrypted {
-    /// Bytes on disk that were looked at.
+    /// The bytes on disk that were examined.
     pub seen: u64,
-    /// Records that could not be opened, which stay as they are.
+    /// The number of records that could not be opened. They stay as they are.
     pub damaged: u64,
-    /// Whether everything is sealed with the newest keys, as far as it can be.
+    /// Whether all records that can be opened are sealed with the newest keys.
     pub is_done: bool,
-    /// Whether it waits for free space. It goes on with the first step that finds some.
+    /// Whether it waits for free space. It continues with the first step that finds some.
     pub waits: bool,
 }
 
-/// Where a dataset is, and what waits for the commit.
+/// The position of a re-encryption, and the records that wait for the commit.
 #[derive(Default)]
 pub(crate) struct Reencryption {
     pub(crate) walk: Mutex<Walk>,
@@ -27,12 +27,12 @@ pub(crate) struct Reencryption {
 pub(crate) struct Walk {
     pub(crate) array: usize,
     pub(crate) slot: u64,
-    /// Records that this pass has sealed anew. One that finds none is the last.
+    /// The number of records that this pass has sealed again. A pass that finds none is the last one.
     pub(crate) found: u64,
     pub(crate) progress: Reencrypted,
 }
 
-/// A record that is sealed anew and in no array yet.
+/// A record that is sealed again, but in no array yet.
 pub(crate) struct Rewritten {
     pub(crate) array: ArrayKind,
     pub(crate) slot: u64,

@@ -10,14 +10,14 @@ use crate::seal::Compression;
 pub enum Atime {
     /// Never.
     Off,
-    /// When it is older than the last change, or a day.
+    /// When the access time is older than the last change, or older than a day.
     #[default]
     Relative,
     /// Always.
     On,
 }
 
-/// Which plaintext stays in memory once it is clean.
+/// The plaintext that stays in memory once it is clean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrimaryCache {
     /// Contents and metadata.
@@ -25,7 +25,7 @@ pub enum PrimaryCache {
     All,
     /// Metadata only.
     Metadata,
-    /// Nothing: contents and metadata go as soon as they are not in use.
+    /// Nothing: contents and metadata leave memory as soon as they are not in use.
     None,
 }
 
@@ -34,23 +34,23 @@ pub enum PrimaryCache {
 pub struct Settings {
     /// How records are compressed.
     pub compression: Compression,
-    /// Bytes of a full record of files made from now on: a power of two, 4 KiB to 1 MiB.
+    /// The bytes of a full record of new files: a power of two, 4 KiB to 1 MiB.
     pub record_size: u32,
     /// When reading changes the access time.
     pub atime: Atime,
-    /// What stays in memory.
+    /// The plaintext that stays in memory.
     pub primary_cache: PrimaryCache,
-    /// What the pool's cache devices may hold, sealed.
+    /// The sealed records that the cache devices of the pool may hold.
     pub secondary_cache: SecondaryCache,
-    /// Whether what is written from now on is stored once if it is equal.
+    /// Whether equal records are stored once, for new data.
     pub dedup: bool,
-    /// How often what is written from now on is stored, in the devices of the pool: once or twice.
+    /// The number of copies of new data in the pool: 1 or 2.
     pub copies: u8,
     /// Refuse changes.
     pub read_only: bool,
     /// When changes are durable.
     pub sync: SyncMode,
-    /// Whether quotas or reservations of the pool limit it.
+    /// Whether quotas or reservations of the pool limit the dataset.
     pub limited: bool,
 }
 
@@ -71,11 +71,11 @@ impl Default for Settings {
     }
 }
 
-/// A record of more bytes is stored once: a gang map lists no more pieces of two copies.
+/// A larger record is stored once, because a gang map has no space for the pieces of two copies.
 const COPIES_MAX: usize = (pool::RECORD_MAX / 2) as usize;
 
 impl Settings {
-    /// How often a record of `len` bytes is stored. One that may be shared is stored once.
+    /// The number of copies of a record of `len` bytes. A record that may be shared is stored once.
     pub(crate) fn copies_of(&self, len: usize) -> usize {
         match self.copies > 1 && !self.dedup && len <= COPIES_MAX {
             true => 2,
@@ -83,7 +83,7 @@ impl Settings {
         }
     }
 
-    /// What a record takes besides if it may be shared.
+    /// The additional space of a record that may be shared.
     pub(crate) fn table_space(&self) -> u64 {
         if self.dedup { DEDUP_SPACE } else { 0 }
     }
@@ -92,7 +92,7 @@ impl Settings {
         self.primary_cache != PrimaryCache::None
     }
 
-    /// Says below what may be kept there.
+    /// Passes the cache settings on to the open dataset of the pool.
     pub(super) fn follow_caching(&self, open: &OpenDataset) {
         open.set_keeping(self.keeps_metadata(), self.secondary_cache);
     }

@@ -2,5 +2,5 @@
 
 use std::collections::BTreeMap;
 
-/// What leaves of a metadata tree hold.
+/// The entries in leaves of a metadata tree.
 pub(super) type Cells = BTreeMap<Vec<u8>, Vec<u8>>;

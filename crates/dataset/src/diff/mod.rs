@@ -1,8 +1,8 @@
 //! The changes of files and directories between two states of a dataset.
 //!
-//! Only pages of the metadata tree that differ are read, and what it takes to name what they are about. All
-//! that they hold goes into a map for either state; a page may have been split or merged in between, and then
-//! most of what is in both maps is equal.
+//! A comparison reads only pages of the metadata tree that differ, and the pages that it needs to find paths. It puts
+//! the entries of these pages into one map for each state. If a page was split or merged in between, most entries in
+//! both maps are equal.
 
 mod cells;
 mod view;
@@ -21,40 +21,40 @@ use crate::seal::Sealer;
 use cells::Cells;
 use view::View;
 
-/// What became of something.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// It has this name no longer, or is gone.
+    /// The file no longer has this name, or no longer exists.
     Removed,
-    /// It has another name.
+    /// The file has another name.
     Renamed,
-    /// It is new, or has this name too.
+    /// The file is new, or has this additional name.
     Added,
-    /// Its contents or attributes changed.
+    /// The contents or attributes changed.
     Modified,
 }
 
 /// A difference between two states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Its path from the root of the dataset on, with a slash before each name; where it was renamed, as it was.
+    /// The path from the root of the dataset, with a slash before each name; the old path of a renamed file.
     pub path: Vec<u8>,
-    /// What became of it.
+    /// The kind of the difference.
     pub change: Change,
-    /// The path as it is now, where it was renamed.
+    /// The new path of a renamed file.
     pub new_path: Option<Vec<u8>>,
-    /// What it is.
+    /// The kind of the file.
     pub kind: Kind,
-    /// When it changed last, as the later state that has it says.
+    /// The time of its last change, from the newer state if that has the file.
     pub ctime: Time,
 }
 
-/// Finds what differs, sorted by path. `older` and `newer` are snapshots, or the dataset itself, of one line.
-/// Reads nothing more once `ended` is set.
+/// Finds the differences, sorted by path. `older` and `newer` are states of one line: snapshots, or the dataset itself.
+/// Stops when `ended` is set.
 ///
 /// # Errors
-/// [`crate::Error::Damaged`] if a seal is not the key holder's or something cannot be read. Of a dataset that
-/// goes on what `newer` leads to may be gone. [`vfs::Error::Stale`] if it was ended.
+/// [`crate::Error::Damaged`] if the key holder did not make a seal, or if a page cannot be read. If the dataset changes
+/// meanwhile, pages of `newer` may be freed. [`vfs::Error::Stale`] if `ended` was set.
 pub fn diff(
     pool: &Pool,
     older: &Entry,
@@ -86,7 +86,7 @@ pub fn diff(
     Ok(all)
 }
 
-/// The slots of pages that one state has and another has not. Slot 0 is the header.
+/// The slots of pages that one state has and the other has not. Slot 0 is the header.
 fn pages_besides(pool: &Pool, has_not: &Entry, has: &Entry) -> Result<Vec<u64>> {
     let mut slots = Vec::new();
     pool.records_besides(has_not, has, ArrayKind::Pages, &mut |slot, _| {
@@ -97,7 +97,7 @@ fn pages_besides(pool: &Pool, has_not: &Entry, has: &Entry) -> Result<Vec<u64>> 
     Ok(slots)
 }
 
-/// Names that something got or lost: of which directory, and what.
+/// Names that an inode got or lost: the directory and the name.
 type Names = HashMap<Ino, Vec<(Ino, Vec<u8>)>>;
 
 struct Finder {
@@ -109,7 +109,7 @@ struct Finder {
 }
 
 impl Finder {
-    /// The inodes that something changed of. Remembers names that came and went.
+    /// The changed inodes. Remembers added and removed names.
     fn compare(&mut self, [old, new]: &[Cells; 2]) -> Result<BTreeSet<Ino>> {
         let mut touched = BTreeSet::new();
         let keys: BTreeSet<&Vec<u8>> = old.keys().chain(new.keys()).collect();
@@ -133,7 +133,7 @@ impl Finder {
         Ok(touched)
     }
 
-    /// Says what became of an inode.
+    /// Finds the differences of an inode.
     fn look_at(&mut self, ino: Ino) -> Result<()> {
         let removed = self.removed.remove(&ino).unwrap_or_default();
         let added = self.added.remove(&ino).unwrap_or_default();
@@ -156,7 +156,7 @@ impl Finder {
         }
     }
 
-    /// Something that both states have.
+    /// Finds the differences of an inode that both states have.
     fn changed(
         &mut self,
         ino: Ino,
@@ -180,7 +180,7 @@ impl Finder {
             let path = self.newer.path_of(*dir, name)?;
             self.tell(Change::Added, path, None, Some(new));
         }
-        // A name more or less changes the ctime too.
+        // An added or removed name changes the ctime too.
         let is_modified = match removed.is_empty() && added.is_empty() {
             true => old.ctime != new.ctime,
             false => old.mtime != new.mtime || old.size != new.size,
@@ -209,12 +209,12 @@ impl Finder {
     }
 }
 
-/// Whether two states of an inode are of one file. Numbers are used again after a rollback.
+/// Whether two states of an inode are of the same file. After a rollback, inode numbers are used again.
 fn is_same(old: &AttrValue, new: &AttrValue) -> bool {
     old.btime == new.btime && old.kind() == new.kind()
 }
 
-/// Notes names of a directory that are in `these` and not in `others`, and returns what has them.
+/// Notes names of a directory that are in `these` and not in `others`. Returns the inodes with these names.
 fn note(names: &mut Names, dir: Ino, these: &[NameEntry], others: &[NameEntry]) -> Vec<Ino> {
     let only = these.iter().filter(|name| {
         let mut others = others.iter();

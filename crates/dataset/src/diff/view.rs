@@ -15,11 +15,11 @@ use crate::layout::{AttrValue, KeyKind, NameEntry, decode_names, entry_key, suff
 use crate::seal::Sealer;
 use crate::tree::{Page, PageKind, PageSource, Tree, View as _};
 
-/// Pages that are kept.
+/// The number of pages that are kept in memory.
 const PAGES: usize = 256;
-/// Entries that are looked at in one go.
+/// The number of entries that are read at a time.
 const AT_ONCE: usize = 256;
-/// No path has more names.
+/// A path has at most this many names.
 const DEPTH_MAX: usize = 1 << 16;
 
 /// A state of a dataset.
@@ -27,11 +27,11 @@ pub(super) struct View {
     name: String,
     open: Arc<OpenDataset>,
     sealer: Arc<Sealer>,
-    /// Whether nothing is to be read any more.
+    /// Whether the comparison has to stop.
     ended: Arc<AtomicBool>,
-    /// None if it was never written.
+    /// `None` if the dataset was never written.
     tree: Option<Tree>,
-    /// A name of each inode in the directories that were looked into.
+    /// A name of each inode in the directories that were read.
     known: Mutex<HashMap<Ino, HashMap<Ino, Vec<u8>>>>,
 }
 
@@ -48,7 +48,7 @@ impl PageSource for View {
 }
 
 impl View {
-    /// Checks the seal first.
+    /// Opens a state, and checks its seal first.
     pub(super) fn open(
         pool: &Pool,
         entry: &Entry,
@@ -76,7 +76,7 @@ impl View {
         }
     }
 
-    /// All that these pages hold.
+    /// All entries of these pages.
     pub(super) fn cells(&self, slots: &[u64]) -> Result<Cells> {
         let mut cells = Cells::new();
         for slot in slots {
@@ -102,7 +102,7 @@ impl View {
         }
     }
 
-    /// A path of an inode; `None` if it has none any more.
+    /// A path of an inode; `None` if it no longer has one.
     pub(super) fn path(&self, ino: Ino) -> Result<Option<Vec<u8>>> {
         let mut names = Vec::new();
         let mut at = ino;
@@ -113,7 +113,7 @@ impl View {
             let parent = attr.parent.get();
             let found = match self.name(parent, at)? {
                 Some(name) => Some((parent, name)),
-                // That was another one of its names.
+                // The directory has the inode under no name: it has another name elsewhere.
                 None => self.search(at)?,
             };
             let Some((parent, name)) = found else {
@@ -164,7 +164,7 @@ impl View {
         Ok(found)
     }
 
-    /// A name of an inode wherever it is. Looks at everything.
+    /// A name of an inode in any directory. Reads the whole tree.
     fn search(&self, ino: Ino) -> Result<Option<(Ino, Vec<u8>)>> {
         let Some(tree) = &self.tree else {
             return Ok(None);
@@ -188,7 +188,7 @@ impl View {
         }
     }
 
-    /// Names in a directory from a hash on, and the hash to go on from.
+    /// Some names in a directory from a hash on, and the hash at which to continue.
     fn some_names(&self, dir: Ino, from: u64) -> Result<(Vec<NameEntry>, Option<u64>)> {
         let Some(tree) = &self.tree else {
             return Ok((Vec::new(), None));

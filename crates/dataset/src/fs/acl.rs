@@ -1,10 +1,10 @@
-//! POSIX access control lists, as far as the file system has to know them: how they and the mode
-//! follow each other, and how a directory's default ACL becomes a new file's.
+//! POSIX access control lists: their relation to the mode, and the inheritance of a directory's default ACL by new
+//! files.
 //!
-//! The kernel checks access. It hands ACLs over in the form of the extended attributes
+//! The kernel checks access. It passes ACLs in the form of the extended attributes
 //! `system.posix_acl_access` and `system.posix_acl_default` (see acl(5) and `linux/posix_acl_xattr.h`).
 
-/// The ACL that decides about access.
+/// The ACL for access.
 pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
 /// The ACL that new files in a directory begin with.
 pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -31,7 +31,7 @@ pub(crate) struct Acl {
 }
 
 impl Acl {
-    /// Reads an ACL; `None` if it is not a valid one.
+    /// Decodes an ACL; `None` if it is not valid.
     pub(crate) fn decode(value: &[u8]) -> Option<Acl> {
         let (version, rest) = value.split_at_checked(4)?;
         if u32::from_le_bytes(version.try_into().ok()?) != VERSION || !rest.len().is_multiple_of(8)
@@ -92,7 +92,7 @@ impl Acl {
         }
     }
 
-    /// The entry that the group bits of the mode stand for.
+    /// The entry that corresponds to the group bits of the mode.
     fn group_class(&self) -> u16 {
         if self.perm(MASK).is_some() {
             MASK
@@ -107,12 +107,12 @@ impl Acl {
         perm(USER_OBJ) << 6 | perm(self.group_class()) << 3 | perm(OTHER)
     }
 
-    /// Whether the mode says all that this ACL says.
+    /// Whether the mode can express this ACL completely.
     pub(crate) fn is_just_mode(&self) -> bool {
         self.entries.len() == 3
     }
 
-    /// Follows a change of mode.
+    /// Applies a change of the mode.
     pub(crate) fn set_mode(&mut self, mode: u16) {
         let class = self.group_class();
         self.set(USER_OBJ, mode >> 6 & 7);
@@ -120,8 +120,8 @@ impl Acl {
         self.set(OTHER, mode & 7);
     }
 
-    /// The access ACL of a new file made with `mode` where this is the default ACL: no user gets more
-    /// than both allow.
+    /// The access ACL of a new file with `mode`, if this is the default ACL of its directory. It allows only what both
+    /// allow.
     pub(crate) fn inherit(&self, mode: u16) -> Acl {
         let mut acl = self.clone();
         acl.set_mode(self.mode() & mode);

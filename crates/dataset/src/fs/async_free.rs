@@ -17,14 +17,14 @@ use crate::layout::{
 };
 use crate::tree::{Step, View, Writer};
 
-/// Slots that one transaction group empties at most, of one list entry.
+/// One transaction group empties at most this many slots of one list entry.
 const SLOTS_AT_ONCE: usize = 1024;
 
 /// The first entry of one of the dataset's lists from a number on.
 type ListEntry = Option<(u64, Vec<u8>)>;
 
 impl Dataset {
-    /// Gives lookups back. An inode without links and lookups is removed.
+    /// Returns lookups. An inode without links and lookups is removed.
     pub(crate) fn forget_inode(&self, ino: Ino, count: u64) {
         if !self.inodes.forget(ino, count) || self.check_writable().is_err() {
             return;
@@ -36,12 +36,12 @@ impl Dataset {
             Err(error) => Err(error),
         };
         if let Err(error) = result {
-            // It stays on the list until the dataset is opened again.
+            // The inode stays on the list until the dataset is opened again.
             tracing::warn!(%error, dataset = self.name(), ino, "an unlinked file could not be removed yet");
         }
     }
 
-    /// Gives all lookups back.
+    /// Returns all lookups.
     pub(crate) fn forget_inodes(&self) {
         self.inodes.forget_all();
         if self.check_writable().is_ok()

@@ -1,4 +1,4 @@
-//! Making, linking, renaming and removing names.
+//! Makes, links, renames and removes names.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use crate::layout::{
 };
 use crate::tree::{Step, View, Writer};
 
-/// A symbolic link is no longer than this: what Linux takes.
+/// The longest target of a symbolic link, as in Linux.
 const TARGET_MAX: usize = 4095;
-/// A file has no more links than this.
+/// The largest number of links of a file.
 const LINKS_MAX: u32 = i32::MAX as u32;
-/// Paths are not deeper than this; a chain of parents that is goes in circles.
+/// The deepest path. A longer chain of parents is a circle.
 const DEPTH_MAX: usize = 1 << 20;
 
 const SETGID: u16 = 0o2000;
@@ -62,7 +62,7 @@ impl<'w, 'a> Attrs<'w, 'a> {
         Ok(attr)
     }
 
-    /// A directory gets or loses names, and directories below it.
+    /// Counts names and directories that a directory gets or loses.
     fn count(&mut self, dir: Ino, names: i64, dirs: i32) -> Step<()> {
         let now = self.now;
         let attr = self.get(dir)?;
@@ -72,8 +72,8 @@ impl<'w, 'a> Attrs<'w, 'a> {
         Ok(())
     }
 
-    /// An inode loses a link; a directory loses its name. Without links it goes, or waits on the
-    /// list of orphans while it is in use.
+    /// Removes a link of an inode, or the name of a directory. Without links the inode is removed. While it is in use,
+    /// it waits on the list of orphans.
     fn unlink(&mut self, ino: Ino, is_looked_up: bool) -> Step<()> {
         let now = self.now;
         let attr = self.get(ino)?;
@@ -103,7 +103,7 @@ impl<'w, 'a> Attrs<'w, 'a> {
     }
 }
 
-/// What a new inode begins with, besides its attributes.
+/// The initial contents of a new inode, besides its attributes.
 enum Contents<'a> {
     Nothing,
     Target(&'a [u8]),
@@ -128,7 +128,7 @@ impl Dataset {
         if self.open.is_writable() {
             return self.change_always(Scope::Unlogged, ReserveFor::Writing, make, |_, ()| ());
         }
-        // A snapshot of a dataset that was never opened: empty, in memory only.
+        // A snapshot of a dataset that was never opened. Its empty root directory is only in memory.
         self.tree
             .try_write(0, true, &mut { make }, &|_, _| {})
             .map(|_| ())
@@ -296,7 +296,7 @@ impl Dataset {
         })
     }
 
-    /// Drops from memory what an inode without users had there.
+    /// Drops the records in memory of an inode without users.
     fn after_unlink(&self, _hold: &Hold<'_>, ino: Ino) {
         self.unlinked.add();
         if let Some(inode) = self.inodes.find(ino)
@@ -436,7 +436,7 @@ impl Rename<'_> {
         )
     }
 
-    /// Refuses what the flags of the inodes and their directories forbid.
+    /// Refuses changes that the flags of the inodes and their directories forbid.
     fn check_flags(&self, attrs: &mut Attrs<'_, '_>, to: Option<&NameEntry>) -> Step<()> {
         attrs.get(self.parent)?.check_changing()?;
         attrs.get(self.from.ino)?.check_changing()?;
@@ -459,7 +459,7 @@ impl Rename<'_> {
     }
 }
 
-/// Writes the attributes, and goes on with the writer.
+/// Writes the attributes, and returns the writer.
 fn store<'w, 'a>(attrs: Attrs<'w, 'a>) -> &'w mut Writer<'a> {
     let Attrs { w, changed, .. } = attrs;
     for (ino, attr) in changed {
@@ -498,7 +498,7 @@ fn set_owner(attr: &mut AttrValue, dir: &AttrValue, caller: &Caller) {
     attr.gid = if inherits { dir.gid } else { caller.gid.into() };
 }
 
-/// Gives a new inode its mode, and the ACLs that its directory passes on.
+/// Gives a new inode its mode, and the ACLs that it inherits from its directory.
 fn set_mode(
     w: &mut Writer<'_>,
     attr: &mut AttrValue,

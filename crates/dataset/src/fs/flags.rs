@@ -1,7 +1,7 @@
-//! Flags of files and directories that `chattr` sets, and what they forbid: every caller, root too.
+//! Flags of files and directories that `chattr` sets. They forbid changes by every caller, root too.
 //!
-//! As in Linux, who may set them is checked where the request comes from, and reading is never forbidden. Linux checks
-//! some of it when a file is opened; here each change is checked, since the kernel does not say who opens what.
+//! As in Linux, the front end checks who may set flags, and flags never forbid reading. Linux checks some flags when a
+//! file is opened. Here each change is checked, because the kernel does not report for which caller it opens a file.
 
 use pool::ReserveFor;
 use vfs::{Flags, Ino};
@@ -21,7 +21,7 @@ impl AttrValue {
         }
     }
 
-    /// Refuses a change that only adds something, such as a name to a directory.
+    /// Refuses a change that only adds data, such as a name to a directory.
     pub(crate) fn check_adding(&self) -> vfs::Result<()> {
         match self.has(FLAG_IMMUTABLE) {
             true => Err(vfs::Error::NotPermitted),
@@ -29,7 +29,7 @@ impl AttrValue {
         }
     }
 
-    /// Refuses a change of what is there.
+    /// Refuses a change of existing data.
     pub(crate) fn check_changing(&self) -> vfs::Result<()> {
         match self.has(FLAG_IMMUTABLE | FLAG_APPEND_ONLY) {
             true => Err(vfs::Error::NotPermitted),
@@ -37,7 +37,7 @@ impl AttrValue {
         }
     }
 
-    /// Refuses a write. A file that is only appended to is written at its end.
+    /// Refuses a write. An append-only file can be written at its end.
     pub(crate) fn check_write(&self, offset: u64) -> vfs::Result<()> {
         match offset == self.size.get() {
             true => self.check_adding(),
@@ -48,14 +48,14 @@ impl AttrValue {
 
 impl Dataset {
     pub(crate) fn set_file_flags(&self, ino: Ino, flags: Flags) -> Result<()> {
-        // Before anything is committed that only those may change who obey it.
+        // The feature comes first: programs that ignore flags must not change the dataset after this commit.
         self.pool.note_file_flags();
         let inode = self.inodes.get(ino);
-        // A write that has begun ends first.
+        // Waits for running writes.
         let _io = inode.io.write();
         let now = self.now();
         self.change_in(
-            // What is in the log says nothing of features.
+            // The log cannot express features of the pool.
             Scope::Unlogged,
             ReserveFor::Freeing,
             |w| {

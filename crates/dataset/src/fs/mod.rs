@@ -38,7 +38,7 @@ impl Dataset {
         self.read_tree(|r| {
             let dir = attr_of(r, parent)?;
             if name == b"." && dir.nlink.get() == 0 {
-                // A file handle of something that has been removed.
+                // A file handle of a removed file.
                 return Err(vfs::Error::Stale.into());
             }
             if name == b"." {
@@ -128,7 +128,7 @@ impl Dataset {
         }
     }
 
-    /// Names from a hash on, but for the first `skip` of that hash, with their places.
+    /// Names from a hash on, without the first `skip` names of that hash, with their places.
     fn some_names(&self, dir: Ino, hash: u64, skip: usize) -> Result<Vec<(u64, usize, NameEntry)>> {
         let (some, bad) = self.read_tree(|r| {
             let mut some = Vec::with_capacity(LIST_AT_ONCE);
@@ -165,7 +165,7 @@ impl Dataset {
             let attr = match attrs {
                 true => match self.shown(entry.ino) {
                     Ok(attr) => Some(attr),
-                    // It went away between the two reads.
+                    // The file was removed between the two reads.
                     Err(Error::Fs(vfs::Error::Stale)) => continue,
                     Err(error) => return Err(error),
                 },
@@ -207,7 +207,7 @@ impl Dataset {
     }
 }
 
-/// Refuses what the flags of an inode forbid. As in Linux, the times of a file that is only appended to can be set to the
+/// Refuses changes that the flags of an inode forbid. As in Linux, the times of an append-only file can be set to the
 /// present.
 fn check_set(attr: &AttrValue, set: &SetAttr) -> vfs::Result<()> {
     let times = [set.atime, set.mtime];
@@ -220,7 +220,7 @@ fn check_set(attr: &AttrValue, set: &SetAttr) -> vfs::Result<()> {
     attr.check_adding()
 }
 
-/// Changes what is asked for, but for the size.
+/// Applies the requested changes, except the size.
 fn apply(attr: &mut AttrValue, set: &SetAttr, now: Time) {
     if let Some(mode) = set.mode {
         attr.mode = (mode & 0o7777).into();
@@ -249,7 +249,7 @@ fn apply(attr: &mut AttrValue, set: &SetAttr, now: Time) {
     attr.ctime = set.ctime.unwrap_or(now).into();
 }
 
-/// What POSIX calls an error. What it has no word for is logged, and an I/O error.
+/// The POSIX error for an error. Errors without a POSIX error are logged, and become I/O errors.
 pub(crate) fn to_errno(error: Error) -> vfs::Error {
     match error {
         Error::Fs(error) => error,
@@ -267,12 +267,12 @@ fn posix<T>(result: Result<T>) -> vfs::Result<T> {
 }
 
 impl Dataset {
-    /// Makes a change that concerns `ino`, once not too much waits to be written. When it returns the change is as
-    /// durable as `sync` requires.
+    /// Makes a change that concerns `ino`. First waits while there are too many dirty bytes. When it returns, the
+    /// change is as durable as the property `sync` requires.
     fn changing<T>(&self, ino: Ino, change: impl FnOnce(&Settings) -> Result<T>) -> vfs::Result<T> {
         posix(self.check_writable())?;
         posix(self.throttle())?;
-        // They may be others after the wait.
+        // The settings may have changed during the wait.
         let settings = posix(self.check_writable())?;
         let value = posix(change(&settings))?;
         if settings.sync == SyncMode::Always {
@@ -297,7 +297,7 @@ impl FileSystem for Dataset {
         self.forget_inodes();
     }
 
-    /// After a rollback numbers are given out that were given out before: the time of birth tells the inodes apart.
+    /// After a rollback inode numbers are used again. The time of birth distinguishes the inodes.
     fn generation(&self, found: &Attr) -> u64 {
         let nanos = (found.btime.secs as u64).wrapping_mul(1_000_000_000);
         nanos.wrapping_add(u64::from(found.btime.nanos))

@@ -1,42 +1,42 @@
 //! Names in directories.
 //!
-//! Entries are ordered by a keyed hash of their names, so that a position in a listing is a number
-//! that stays good while names come and go, and an attacker cannot choose names with equal hashes. Names
-//! with equal hashes share a value.
+//! Entries are ordered by a keyed hash of their names. So a position in a listing is a number that stays valid while
+//! names are added and removed, and an attacker cannot choose names with equal hashes. Names with equal hashes share a
+//! value.
 
 use vfs::{Ino, Kind};
 
 use crate::layout::{NameEntry, decode_names, encode_names, entry_key};
 use crate::tree::{CELL_MAX, Step, View, Writer};
 
-/// Longer names are refused.
+/// The longest name.
 pub(crate) const NAME_MAX: usize = 255;
 
-/// Hashes have this many bits: with six bits of place among equals they fit a positive cookie.
+/// The bits of a hash. With six bits for the place among equal hashes they fit into a positive cookie.
 const HASH_BITS: u32 = 56;
 const PLACE_BITS: u32 = 6;
 
-/// Cookies up to here are those of `.` and `..`.
+/// The cookie of `.`; the next one is that of `..`.
 pub(crate) const COOKIE_DOT: u64 = 1;
 pub(crate) const COOKIE_DOT_DOT: u64 = 2;
 const COOKIE_BASE: u64 = 3;
 
-/// The hash by which a name is ordered.
+/// The hash of a name, which determines its order.
 pub(crate) fn hash(name_key: &[u8; 32], name: &[u8]) -> u64 {
     cipher::keyed_hash64(name_key, name) >> (u64::BITS - HASH_BITS)
 }
 
-/// Whether a directory can have so many names with this hash, so that each has a cookie.
+/// Whether `names` names with this hash can all have cookies.
 pub(crate) fn can_be(hash: u64, names: usize) -> bool {
     hash < 1 << HASH_BITS && names <= 1 << PLACE_BITS
 }
 
-/// Where a listing goes on behind an entry.
+/// The cookie at which a listing continues behind an entry.
 pub(crate) fn cookie(hash: u64, place: usize) -> u64 {
     (hash << PLACE_BITS | place as u64) + COOKIE_BASE
 }
 
-/// The hash and the place from which a listing goes on.
+/// The hash and the place at which a listing continues.
 pub(crate) fn after_cookie(cookie: u64) -> (u64, usize) {
     let Some(at) = cookie.checked_sub(COOKIE_BASE) else {
         return (0, 0);
@@ -45,7 +45,7 @@ pub(crate) fn after_cookie(cookie: u64) -> (u64, usize) {
     (at >> PLACE_BITS, place + 1)
 }
 
-/// Refuses what cannot be a name.
+/// Refuses an invalid name.
 pub(crate) fn check(name: &[u8]) -> Step<()> {
     if name.len() > NAME_MAX {
         return Err(vfs::Error::NameTooLong.into());
@@ -71,7 +71,7 @@ pub(crate) fn find(
     Ok(names.into_iter().find(|entry| entry.name == name))
 }
 
-/// The entry with a name, as the operation leaves it.
+/// The entry with a name, after the changes of this operation.
 pub(crate) fn find_in(w: &Writer<'_>, dir: Ino, name: &[u8]) -> Step<Option<NameEntry>> {
     let names = equals(w, dir, name)?;
     Ok(names.into_iter().find(|entry| entry.name == name))
@@ -84,7 +84,7 @@ fn equals(w: &Writer<'_>, dir: Ino, name: &[u8]) -> Step<Vec<NameEntry>> {
     }
 }
 
-/// Puts a name, in the place of one that is the same.
+/// Puts a name. Replaces an equal name.
 pub(crate) fn put(w: &mut Writer<'_>, dir: Ino, name: &[u8], ino: Ino, kind: Kind) -> Step<()> {
     let mut names = equals(w, dir, name)?;
     let entry = NameEntry {
@@ -114,7 +114,7 @@ fn store(w: &mut Writer<'_>, dir: Ino, name: &[u8], names: &[NameEntry]) -> Step
     }
     let value = encode_names(names);
     if names.len() > 1 << PLACE_BITS || key.len() + value.len() > CELL_MAX {
-        // Twenty names of one hash do not happen by chance, and the key is secret.
+        // Twenty names with one hash cannot happen by chance, and the key of the hash is secret.
         return Err(vfs::Error::NoSpace.into());
     }
     w.put(key, value);

@@ -1,7 +1,7 @@
 //! Counts, shows and limits the space of users and groups in a dataset.
 //!
-//! Counting begins at the first request, with a walk over all inodes; from then on it costs what changing
-//! one more key of the tree costs. Nothing else can turn it off again than a rollback to before.
+//! Counting begins at the first request, with a walk over all inodes. After that, each change updates one more key of
+//! the tree. Only a rollback to an earlier state turns counting off again.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,28 +14,28 @@ use crate::error::Result;
 use crate::tree::owners::{Account, Owner, Usage, some_accounts};
 use crate::tree::{Attempt, PAGE, View};
 
-/// What an account takes in the tree, with its key and what splits leave empty.
+/// The bytes that an account takes in the tree, with its key and the empty space after splits.
 const ACCOUNT_BYTES: u64 = 128;
 
-/// An account that is not what counting anew finds.
+/// An account whose stored count is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Miscount {
-    /// Whose.
+    /// The user or group.
     pub owner: Owner,
     /// The stored count.
     pub said: Usage,
-    /// The count found by walking over all inodes.
+    /// The count that a walk over all inodes finds.
     pub found: Usage,
 }
 
 impl Dataset {
-    /// Whether it is counted what users and groups have.
+    /// Whether the use of users and groups is counted.
     pub fn counts_owners(&self) -> bool {
         self.tree.counts_owners()
     }
 
-    /// What users and groups have and may have; nothing if that is not counted. Each is as it was at some moment of
-    /// the call.
+    /// The accounts of users and groups; empty if they are not counted. Each account is as of some moment during the
+    /// call.
     ///
     /// # Errors
     /// The tree cannot be read.
@@ -51,7 +51,7 @@ impl Dataset {
         }
     }
 
-    /// What one user or group has and may have; `None` if that is not counted.
+    /// The account of one user or group; `None` if accounts are not counted.
     ///
     /// # Errors
     /// The tree cannot be read.
@@ -65,7 +65,7 @@ impl Dataset {
         })
     }
 
-    /// Begins to count what users and groups have, unless it is counted already: looks at every inode once, while
+    /// Begins to count the use of users and groups, unless it is counted already. Reads every inode once, while
     /// programs go on.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Dataset {
         self.sync_all()
     }
 
-    /// Counts anew, and says where what was counted differs.
+    /// Counts again, and returns the accounts whose stored counts differ.
     ///
     /// # Errors
     /// The tree cannot be read.
@@ -96,7 +96,7 @@ impl Dataset {
         compared
     }
 
-    /// Changes what a user or group may have, for everyone to see once this returns.
+    /// Changes the limits of a user or group. They apply when this returns.
     ///
     /// # Errors
     /// As [`Dataset::count_owners`].
@@ -134,7 +134,7 @@ impl Dataset {
     }
 
     fn enter_recount(&self, settings: &Settings) -> Result<()> {
-        // Before anything is committed that only those may change who know of it.
+        // The feature comes first: programs that do not count must not change the dataset after this commit.
         self.pool.note_owners();
         let owners = self.read_tree(|r| Ok(r.recounted().map_or(0, BTreeMap::len)))? as u64;
         let pages = (owners * ACCOUNT_BYTES).div_ceil(PAGE as u64);
@@ -163,7 +163,7 @@ impl Dataset {
         let mut wrong = Vec::new();
         let mut after = None;
         loop {
-            // Both are of the same moment.
+            // Both counts are of the same moment.
             let (said, found) = self.read_tree(|r| {
                 let said = some_accounts(r, after)?;
                 let to = said

@@ -16,11 +16,11 @@ use crate::layout::{
 };
 use crate::tree::{Step, View, Writer};
 
-/// Names are no longer than this, as in Linux.
+/// The longest name, as in Linux.
 const NAME_MAX: usize = 255;
-/// Values are no longer than this, as in Linux.
+/// The longest value, as in Linux.
 const VALUE_MAX: usize = 65_536;
-/// All names of one file fit what `listxattr` can return.
+/// The length of all names of one file: `listxattr` can return no more.
 const LIST_MAX: usize = 65_536;
 
 impl Dataset {
@@ -124,7 +124,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Sets an ACL: one that the mode can express becomes the mode.
+    /// Sets an ACL. If the mode can express it, it becomes the mode.
     fn set_acl(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
         let acl = Acl::decode(value).ok_or(vfs::Error::Invalid)?;
         let is_access = name == acl::ACCESS;
@@ -225,7 +225,7 @@ impl Dataset {
         })
     }
 
-    /// Has the access ACL follow a change of mode, in an operation.
+    /// Applies a change of mode to the access ACL, in an operation.
     pub(crate) fn follow_mode(&self, w: &mut Writer<'_>, ino: Ino, mode: u16) -> Step<()> {
         let key = xattr_key(ino, acl::ACCESS);
         let value = w.get(&key)?.and_then(XattrValue::decode);
@@ -239,7 +239,7 @@ impl Dataset {
     }
 }
 
-/// Lists the record of a value that goes.
+/// Lists the record of a removed value for emptying.
 fn bury_value(w: &mut Writer<'_>, value: Option<&[u8]>) {
     if let Some(XattrValue::Record { slot, .. }) = value.and_then(XattrValue::decode) {
         bury(w, slot, 1);

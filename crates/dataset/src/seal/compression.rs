@@ -6,7 +6,7 @@ use pool::ArrayKind;
 
 use crate::buffer::Buffer;
 
-/// What payloads are whole multiples of.
+/// The length of a payload is a multiple of this.
 pub(super) const UNIT: usize = 4096;
 
 /// A compressed payload begins with its length.
@@ -17,14 +17,14 @@ const LENGTH: usize = 4;
 pub enum Compression {
     /// Not at all.
     Off,
-    /// LZ4: costs little and finds what is easy.
+    /// LZ4: fast, with moderate compression.
     #[default]
     Lz4,
     /// Zstandard with a level, 1 to 19.
     Zstd(u8),
 }
 
-/// What a record pointer says of a record's compression.
+/// The values of `compression` in a record pointer.
 pub(crate) const NONE: u8 = 0;
 const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
@@ -48,7 +48,7 @@ impl Compression {
         })
     }
 
-    /// How records of an array are compressed: pages with LZ4, if at all.
+    /// The compression for an array. Pages are compressed with LZ4, or not at all.
     pub(crate) fn of(self, array: ArrayKind) -> Compression {
         match (array, self) {
             (ArrayKind::Pages, Compression::Zstd(_)) => Compression::Lz4,
@@ -56,8 +56,8 @@ impl Compression {
         }
     }
 
-    /// Compresses `plain` into the front of `out`, and says how and how long it is; `None` if that
-    /// does not fit, which `out` makes the measure of what is worth it.
+    /// Compresses `plain` into the front of `out`. Returns the method and the length. `None` if the result does not
+    /// fit: the length of `out` is the longest result that is worth storing.
     pub(crate) fn compress(self, plain: &[u8], out: &mut [u8]) -> Option<(u8, usize)> {
         match self {
             Compression::Off => None,
@@ -80,11 +80,11 @@ impl Compression {
     }
 }
 
-/// How much of a record is looked at in each place before all of it is compressed with LZ4.
+/// The length of each sample of a record, before LZ4 compresses all of it.
 const SAMPLE: usize = 4096;
 
-/// Whether samples of a large record say that LZ4 would search all of it in vain, as in what is
-/// compressed already. Costs a tenth of finding out for sure.
+/// Whether samples of a large record show that LZ4 would not compress it, for example because it is compressed already.
+/// This takes a tenth of the time of compressing all of it.
 fn looks_random(plain: &[u8]) -> bool {
     if plain.len() < 8 * SAMPLE {
         return false;
@@ -104,7 +104,7 @@ thread_local! {
         std::cell::RefCell::new((0, Encoder::default()));
 }
 
-/// Undoes a compression. `out` must come out exactly full: false if it does not, whatever the bytes.
+/// Decompresses. False if the result does not fill `out` exactly, or if the bytes are malformed.
 #[must_use]
 pub(crate) fn decompress(how: u8, packed: &[u8], out: &mut [u8]) -> bool {
     let Ok(len) = i32::try_from(out.len()) else {
@@ -128,18 +128,18 @@ impl fmt::Display for Compression {
     }
 }
 
-/// A compressed payload, if that saves at least one unit, and an eighth.
+/// The compressed payload, if it saves at least one unit and at least an eighth.
 pub(super) fn pack(compression: Compression, plain: &[u8]) -> Option<(u8, Buffer)> {
     let most = (plain.len() - plain.len() / 8).min(plain.len().saturating_sub(UNIT)) / UNIT * UNIT;
     if most == 0 || compression == Compression::Off {
         return None;
     }
-    // Of this size memory is there.
+    // A buffer of this size is usually kept.
     let mut payload = Buffer::zeroed(plain.len());
     payload.resize(most);
     let (how, len) = compression.compress(plain, &mut payload[LENGTH..])?;
     payload[..LENGTH].copy_from_slice(&(len as u32).to_le_bytes());
-    // What the compressor left behind its output is not ours to store.
+    // The compressor may have left bytes behind its output. They must not be stored.
     payload[LENGTH + len..].fill(0);
     payload.resize((LENGTH + len).next_multiple_of(UNIT));
     Some((how, payload))
@@ -215,7 +215,7 @@ mod tests {
         assert!(looks_random(&plain));
         assert_eq!(Compression::Lz4.compress(&plain, &mut out), None);
         assert!(!looks_random(&plain[..16 << 10]));
-        // A compressible end is enough for a try.
+        // A compressible end is enough to try the compression.
         plain[120 << 10..].fill(0);
         assert!(!looks_random(&plain));
         assert!(Compression::Lz4.compress(&plain, &mut out).is_some());

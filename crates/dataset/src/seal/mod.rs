@@ -1,8 +1,8 @@
-//! The seal pipeline: compress, seal, and on the way back open and decompress.
+//! The seal pipeline: compresses and seals records, and opens and decompresses them.
 //!
-//! Types keep the order. [`Sealer::seal`] takes plaintext and is the only way to a [`Sealed`], which
-//! is all that the pool takes; there is no way from a `Sealed` to a compressor. Payloads are whole
-//! units of 4 KiB, so that the length on disk says no more than that of a file.
+//! Types enforce the order. The pool accepts only a [`Sealed`], and only [`Sealer::seal`] makes one, from plaintext. A
+//! `Sealed` cannot be compressed. Payloads are whole units of 4 KiB, so that the length on disk shows the length of a
+//! record only in these steps.
 
 mod compression;
 #[cfg(fuzzing)]
@@ -23,7 +23,7 @@ use compression::{UNIT, pack, unpack};
 
 use crate::buffer::Buffer;
 
-/// The version of what the associated data binds.
+/// The version of the associated data.
 const AAD_VERSION: u16 = 1;
 
 /// Seals and opens the records of a dataset.
@@ -36,7 +36,7 @@ pub(crate) struct Sealer {
 /// The generations of a keyring.
 #[derive(Clone)]
 struct Keys {
-    /// By number. Never empty.
+    /// The generations by number. Never empty.
     all: BTreeMap<u32, Arc<Generation>>,
     /// The oldest generation that seals heads: see [`keys::Keyring::head_floor`].
     floor: u32,
@@ -49,7 +49,7 @@ struct Generation {
     seal: Key,
 }
 
-/// A generation that an open dataset is about to use. What may fail has not.
+/// A generation that an open dataset is about to use. All steps that can fail have succeeded.
 pub struct NewGeneration {
     number: u32,
     heads: Heads,
@@ -57,7 +57,7 @@ pub struct NewGeneration {
 }
 
 impl NewGeneration {
-    /// Makes its keys ready.
+    /// Prepares its keys.
     ///
     /// # Errors
     /// [`keys::Error::Secret`].
@@ -86,12 +86,12 @@ impl Keys {
         self.all.insert(new.number, new.keys);
     }
 
-    /// Whether the generation that seals heads was taken away.
+    /// Whether the generation that seals heads is missing.
     fn is_cut(&self) -> bool {
         self.newest().0 < self.floor
     }
 
-    /// What the seal over a head is.
+    /// Classifies the seal over a head.
     fn head_seal(&self, input: &SealInput, seal: &[u8; 32]) -> HeadSeal {
         if self.is_cut() {
             return HeadSeal::KeyringCut(self.newest().0);
@@ -115,7 +115,7 @@ impl Keys {
     }
 }
 
-/// What is sealed. The associated data names it, so that one kind is not taken for another.
+/// The kind of the sealed data. The associated data has it, so that no kind is taken for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
@@ -138,16 +138,16 @@ pub(crate) struct Sealed {
     pub(crate) identity: Identity,
     /// Whole units.
     pub(crate) bytes: Vec<u8>,
-    /// Equal records have equal nonces: it may be shared.
+    /// Whether the nonce is a hash of the contents, so that the record may be shared.
     pub(crate) nonce_is_of_contents: bool,
 }
 
-/// What the seal over a head is. A head is the present state of a dataset.
+/// The origin of the seal over a head. A head is the present state of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadSeal {
-    /// A generation made it that seals heads.
+    /// A generation that seals heads made it.
     Right,
-    /// An older generation made it: it is no seal of this state any more.
+    /// An older generation made it. Such a seal is not accepted any more.
     Old { generation: u32, floor: u32 },
     /// No generation made it.
     Foreign,
@@ -155,13 +155,13 @@ pub(crate) enum HeadSeal {
     KeyringCut(u32),
 }
 
-/// Where nonces come from.
+/// The source of nonces.
 #[derive(Clone, Copy)]
 pub(crate) enum Nonces<'a> {
-    /// No two records have the same.
+    /// Random nonces: no two records have the same one.
     Random(&'a dyn Random),
-    /// Equal records of one family and generation have the same, which is a hash of everything that
-    /// is sealed, made with a key of its own: so no two that differ have.
+    /// Keyed hashes of all sealed data, with a separate key. Equal records of one family and generation have the same
+    /// nonce, and different records have different ones.
     OfContents,
 }
 
@@ -170,32 +170,32 @@ pub(crate) enum Nonces<'a> {
 pub(crate) enum OpenError {
     /// It names a generation or suite that the keyring does not have.
     NoSuchKey,
-    /// It is not what was sealed.
+    /// It is not the record that was sealed.
     Unauthentic,
     /// It is not authenticated, and cannot be decompressed.
     Malformed,
 }
 
 thread_local! {
-    /// Memory of the record that this thread sealed last: to get it from the kernel anew costs about as much as to
-    /// seal.
+    /// The memory of the record that this thread sealed last. Getting memory from the kernel costs about as much as
+    /// sealing.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 impl Sealed {
-    /// Leaves its memory to the next record that this thread seals.
+    /// Keeps its memory for the next record that this thread seals.
     pub(crate) fn recycle(self) {
         SPARE.set(self.bytes);
     }
 }
 
 impl Sealer {
-    /// Seals nothing: records are compressed, and hashed into the identity chain.
+    /// A sealer without keys: it compresses records, and hashes them into the identity chain.
     pub(crate) fn clear(family: u64) -> Sealer {
         Sealer { family, keys: None }
     }
 
-    /// With the keys of a keyring, or without if the records are clear.
+    /// A sealer with the keys of a keyring, or without keys if the records are clear.
     pub(crate) fn of(family: u64, keys: Option<Vec<DataKeys>>) -> keys::Result<Sealer> {
         match keys {
             Some(keys) => Sealer::new(family, keys),
@@ -203,7 +203,7 @@ impl Sealer {
         }
     }
 
-    /// Seals with the newest of a keyring's generations, and opens with all of them.
+    /// A sealer that seals with the newest generation of a keyring, and opens with all generations.
     pub(crate) fn new(family: u64, generations: Vec<DataKeys>) -> keys::Result<Sealer> {
         let mut keys = Keys {
             all: BTreeMap::new(),
@@ -223,7 +223,7 @@ impl Sealer {
         }
     }
 
-    /// Forgets the keys of a generation that nothing is sealed with any more; never the newest.
+    /// Forgets the keys of a generation. No data is sealed with it any more. It is never the newest.
     pub(crate) fn forget_generation(&self, number: u32) {
         if let Some(keys) = &self.keys {
             let mut keys = keys.write();
@@ -233,7 +233,7 @@ impl Sealer {
         }
     }
 
-    /// The generation that records are sealed with now; `None` if they are clear.
+    /// The generation that seals records now; `None` if they are clear.
     pub(crate) fn newest(&self) -> Option<u32> {
         self.keys().map(|keys| keys.newest().0)
     }
@@ -244,7 +244,7 @@ impl Sealer {
         keys.sealer_of(input, seal).map(|(number, _)| number)
     }
 
-    /// The same record, sealed with the newest generation. It is not decompressed in between.
+    /// Seals the same record with the newest generation, without decompressing it.
     pub(crate) fn reseal(
         &self,
         array: ArrayKind,
@@ -273,7 +273,7 @@ impl Sealer {
         self.keys.is_some()
     }
 
-    /// Compresses and seals the plaintext of a record, which is whole units.
+    /// Compresses and seals the plaintext of a record. It must be whole units.
     pub(crate) fn seal(
         &self,
         array: ArrayKind,
@@ -312,7 +312,7 @@ impl Sealer {
             Nonces::Random(random) => random.nonce()?,
             Nonces::OfContents => nonce_of_contents(dedup, &aad, payload),
         };
-        // Pages stay in memory until their commit writes them, so they get no more than they need.
+        // Sealed pages stay in memory until the commit writes them, so their buffers have no spare space.
         let mut bytes = match head.kind {
             Kind::Data => SPARE.take(),
             Kind::Pages | Kind::Log => Vec::new(),
@@ -326,7 +326,7 @@ impl Sealer {
         })
     }
 
-    /// What a clear record has in the place of a tag, so that the identity chain covers it too.
+    /// Gives a clear record a hash in the place of a tag, so that the identity chain covers the record too.
     fn vouch(&self, head: &Head, bytes: Vec<u8>, nonces: Nonces<'_>) -> Sealed {
         let (tag, hash) = clear_tag(&head.aad(self.family, 0, 0), &bytes);
         let nonce = match nonces {
@@ -340,7 +340,7 @@ impl Sealer {
         }
     }
 
-    /// Seals the payload of an entry of the log where it is.
+    /// Seals the payload of a log entry in place.
     pub(crate) fn seal_log(
         &self,
         payload: &mut [u8],
@@ -359,7 +359,7 @@ impl Sealer {
         Ok(head.identity(nonce, tag, number, suite))
     }
 
-    /// Opens the payload of an entry of the log.
+    /// Opens the payload of a log entry.
     pub(crate) fn open_log(
         &self,
         identity: &Identity,
@@ -433,7 +433,7 @@ impl Sealer {
             .map_err(|_| OpenError::Unauthentic)
     }
 
-    /// The dataset seal: it authenticates every byte, since identities chain down to each tag.
+    /// The dataset seal. It authenticates every byte, because the chain of identities leads to each tag.
     pub(crate) fn dataset_seal(&self, input: &SealInput) -> [u8; 32] {
         match self.keys() {
             Some(keys) => dataset_seal(&keys.newest().1.seal, input),
@@ -441,29 +441,29 @@ impl Sealer {
         }
     }
 
-    /// Whether the seal over a snapshot is one of ours. What was sealed before a rotation has the seal of an
-    /// older generation.
+    /// Whether any generation of the keyring made the seal over a snapshot. A snapshot from before a rotation has the
+    /// seal of an older generation.
     pub(crate) fn is_sealed(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
         self.keys.is_none() || self.sealed_by(input, seal).is_some()
     }
 
-    /// What the seal over a head is.
+    /// Classifies the seal over a head.
     pub(crate) fn head_seal(&self, input: &SealInput, seal: &[u8; 32]) -> HeadSeal {
         let keys = self.keys();
         keys.map_or(HeadSeal::Right, |keys| keys.head_seal(input, seal))
     }
 
-    /// The oldest generation that seals heads and what is logged after them; 0 if all do.
+    /// The oldest generation that seals heads and later log entries; 0 if all generations do.
     pub(crate) fn head_floor(&self) -> u32 {
         self.keys().map_or(0, |keys| keys.floor)
     }
 }
 
-/// Makes seals over what another dataset takes over.
+/// Makes new seals for states that move to another dataset.
 pub struct Resealer(Sealer);
 
 impl Resealer {
-    /// With the keys of the keyring that it is taken over with.
+    /// A resealer with the keys of the keyring that moves along.
     ///
     /// # Errors
     /// [`keys::Error::Secret`].
@@ -471,16 +471,16 @@ impl Resealer {
         Sealer::new(family, keys).map(Resealer)
     }
 
-    /// The seal over `new`; `None` if `seal` is not one over `old`. It is of the same generation, so the
-    /// next holder of the dataset can open it too.
+    /// The seal over `new`; `None` if `seal` is not a valid seal over `old`. The same generation makes it, so the next
+    /// holder of the dataset can check it too.
     pub fn reseal(&self, old: &SealInput, seal: &[u8; 32], new: &SealInput) -> Option<[u8; 32]> {
         let keys = self.0.keys()?;
         let (_, generation) = keys.sealer_of(old, seal)?;
         Some(dataset_seal(&generation.seal, new))
     }
 
-    /// The seal over the head `new`, of the newest generation; `None` if `seal` is not one over `old`, of whatever
-    /// generation, or the keyring lacks the newest.
+    /// The seal over the head `new`, by the newest generation. `None` if no generation made `seal` over `old`, or if
+    /// the keyring lacks the newest generation.
     pub fn reseal_head(
         &self,
         old: &SealInput,
@@ -492,7 +492,7 @@ impl Resealer {
         Some(dataset_seal(&keys.newest().1.seal, new))
     }
 
-    /// Whether `seal` is one that a head in this state may have.
+    /// Whether `seal` is valid for a head in this state.
     pub fn seals_head(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
         self.0.head_seal(input, seal) == HeadSeal::Right
     }
@@ -506,11 +506,11 @@ fn dataset_seal(key: &Key, input: &SealInput) -> [u8; 32] {
         .update(&input.sequence.to_le_bytes())
         .update(input.roots[0].as_bytes())
         .update(input.roots[1].as_bytes());
-    // Nothing where there is no log: such seals are as they were before there were any.
+    // Nothing is added without a log: these seals are the same as before logs existed.
     if input.log != [0; 3] {
         mac.update(&input.log.map(u64::to_le_bytes).concat());
     }
-    // Of another length than what is before it, so that neither is taken for the other.
+    // The length differs from that of the log, so that neither is taken for the other.
     if input.volume != [0; 2] {
         mac.update(b"volume")
             .update(&input.volume.map(u64::to_le_bytes).concat());
@@ -518,7 +518,7 @@ fn dataset_seal(key: &Key, input: &SealInput) -> [u8; 32] {
     mac.finish()
 }
 
-/// What a record is, as far as its sealer decides.
+/// The facts about a record that its sealer decides.
 struct Head {
     kind: Kind,
     compression: u8,
@@ -534,7 +534,7 @@ impl Head {
         }
     }
 
-    /// Everything that the seal binds and the payload does not say.
+    /// The associated data: everything that the seal binds besides the payload.
     fn aad(&self, family: u64, suite: u8, generation: u32) -> [u8; 32] {
         let mut aad = [0; 32];
         aad[0..2].copy_from_slice(&AAD_VERSION.to_le_bytes());
@@ -559,7 +559,7 @@ impl Head {
     }
 }
 
-/// With a key of its own, so that it says nothing of the contents to those who lack it.
+/// The nonce for shared records: a hash with a key of its own. Without the key it reveals nothing of the contents.
 fn nonce_of_contents(key: &Key, aad: &[u8], payload: &[u8]) -> [u8; 24] {
     let mut mac = Mac::new(key.expose());
     mac.update(b"strongroom dedup nonce v1")
@@ -570,7 +570,7 @@ fn nonce_of_contents(key: &Key, aad: &[u8], payload: &[u8]) -> [u8; 24] {
     nonce
 }
 
-/// The tag of a clear record, and what its nonce is if that is to be one of its contents.
+/// The tag of a clear record, and the nonce that is a hash of its contents.
 fn clear_tag(aad: &[u8], payload: &[u8]) -> ([u8; 16], [u8; 24]) {
     let mut hasher = blake3::Hasher::new();
     let mut hash = hasher.update(aad).update(payload).finalize_xof();

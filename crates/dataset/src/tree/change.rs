@@ -1,6 +1,6 @@
-//! Changing the tree: splitting pages that overflow, merging and freeing those that run empty.
+//! Changes the tree: splits pages that overflow, merges pages that become too empty, and frees empty pages.
 //!
-//! The pages on the way to a changed leaf are in memory: the caller has seen to it.
+//! The caller makes sure that all pages on the path to a changed leaf are in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,12 +10,12 @@ use super::reader::Reader;
 use super::state::{Resident, State, Status};
 use crate::layout::ROOT_SLOT;
 
-/// A leaf that is less full than this looks for a neighbour to merge with.
+/// A leaf with fewer bytes than this is merged with a neighbour.
 const MERGE_BELOW: usize = PAGE / 4;
-/// Two leaves are merged if both together are no fuller than this.
+/// Two leaves are merged if they have at most this many bytes together.
 const MERGED_MAX: usize = PAGE / 4 * 3;
 
-/// A page that was split: the least key of the new one, and its slot.
+/// The result of a split: the least key of the new page, and its slot.
 type Split = Option<(Vec<u8>, u64)>;
 
 impl State {
@@ -23,7 +23,7 @@ impl State {
         &self.pages[&slot].page
     }
 
-    /// The page, to be changed: a copy of its own if a commit is writing it.
+    /// A page to change. If a commit is writing it, this is a copy.
     fn change(&mut self, slot: u64) -> &mut Page {
         self.dirty.insert(slot);
         let resident = self
@@ -49,7 +49,7 @@ impl State {
         slot
     }
 
-    /// The children of a page have this slot above them from now on.
+    /// Sets the parent of all children of a page to this slot.
     fn adopt(&mut self, slot: u64, page: &Page) {
         if page.kind() == PageKind::Leaf {
             return;
@@ -65,19 +65,19 @@ impl State {
         self.pages.remove(&slot);
         self.dirty.remove(&slot);
         self.freed.push(slot);
-        // A thread that reads this page reads freed contents.
+        // A thread that is reading this page from the pool reads freed contents.
         self.evictions += 1;
     }
 
-    /// Applies changes, with the leaves where they belong as far as these are known.
+    /// Applies changes. Each comes with the leaf of its key, if that is known.
     pub(super) fn apply(
         &mut self,
         changes: impl Iterator<Item = ((Vec<u8>, Option<Vec<u8>>), Option<u64>)>,
     ) -> vfs::Result<()> {
         let pages = self.pages_made();
         for ((key, value), leaf) in changes {
-            // Keys belong where they did as long as no page is new or freed. Only in a tree that is damaged does
-            // anything lead to such a page.
+            // The leaf of a key stays the same as long as no page is added or freed. After that, the leaf is looked up
+            // again. This fails only in a damaged tree.
             let leaf = leaf.filter(|_| self.pages_made() == pages);
             if self.pages_made() != pages && Reader::new(self).leaf(&key).is_err() {
                 return Err(vfs::Error::Io);
@@ -91,7 +91,7 @@ impl State {
         Ok(())
     }
 
-    /// Sets a key in the leaf where it belongs, if that takes no other page.
+    /// Sets a key in its leaf. False if this needs another page.
     pub(super) fn put_in(&mut self, leaf: u64, key: &[u8], value: &[u8]) -> bool {
         let page = self.resident(leaf);
         match page.search(key) {
@@ -126,7 +126,7 @@ impl State {
         let child = page.child(index);
         let (separator, new) = self.put_below(child, key, value)?;
         if index == 0 && self.resident(slot).key(0) >= &separator[..] {
-            // The first key counts as less than all; now it has to be.
+            // The first key of an inner page counts as less than all keys. Now it must really be less.
             let page = self.change(slot);
             page.remove(0);
             page.insert(0, b"", &child.to_le_bytes());
@@ -157,7 +157,7 @@ impl State {
         Some((separator, self.add_new(upper)))
     }
 
-    /// Puts a new level under the root.
+    /// Adds a level below the root.
     fn grow(&mut self, separator: &[u8], upper: u64) {
         let lower = self.resident(ROOT_SLOT).clone();
         let lower = self.add_new(lower);
@@ -217,7 +217,7 @@ impl State {
         self.free(right_slot);
     }
 
-    /// Takes levels out from under the root that no longer part anything.
+    /// Removes levels below the root that have only one page.
     fn shrink(&mut self) {
         loop {
             let root = self.resident(ROOT_SLOT);

@@ -1,5 +1,5 @@
-//! The header of a dataset: the counters from which numbers are handed out. It is the record in slot
-//! 0 of the array `pages`, sealed like every page.
+//! The header of a dataset: the counters for new numbers. It is the record in slot 0 of the array `pages`, sealed like
+//! every page.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -19,11 +19,11 @@ pub(crate) struct Header {
     pub(crate) next_ino: u64,
     /// The slot of `data` that the next file gets.
     pub(crate) next_data: u64,
-    /// How many inodes there are.
+    /// The number of inodes.
     pub(crate) inodes: u64,
-    /// The key of the hash by which names are ordered.
+    /// The key of the hash that orders names.
     pub(crate) name_key: [u8; 32],
-    /// Whether there are counts of what users and groups have.
+    /// Whether the tree has accounts of users and groups.
     pub(crate) counts_owners: bool,
     /// Whether inodes may have flags that forbid changes.
     pub(crate) has_file_flags: bool,

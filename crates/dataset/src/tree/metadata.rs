@@ -1,13 +1,12 @@
 //! The metadata tree: one ordered map from keys to values for each dataset.
 //!
-//! A B+tree whose pages are slots of the array `pages`. Pages refer to each other by slot number;
-//! versions, copy-on-write and places are the array's business below. Pages that are in memory are
-//! used in place; what a commit is writing is shared with it and copied when it is changed again.
+//! It is a B+tree. Its pages are records in slots of the array `pages`, and refer to each other by slot number. The
+//! array does versions, copy-on-write and places. Operations use pages in memory in place. A commit shares the pages
+//! that it writes; a page is copied when it changes again during the commit.
 //!
-//! Nothing waits for a device under the tree's lock. An operation that needs a page which is not in
-//! memory stops with [`Stop::Miss`]; the page is read without the lock, and the operation starts
-//! again. So that this is safe, an operation collects what it wants to change and the tree applies it
-//! at the end, all or nothing ([`Writer`]).
+//! No thread waits for a device under the lock of the tree. If an operation needs a page that is not in memory, it
+//! stops with [`Stop::Miss`]. The page is read without the lock, and the operation starts again. To make this safe, an
+//! operation only collects its changes, and the tree applies them at the end, all or none ([`Writer`]).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use super::view::Changes;
 use crate::error::Result;
 use crate::layout::ROOT_SLOT;
 
-/// Where pages come from.
+/// A source of pages.
 pub(crate) trait PageSource {
     /// Reads the page in a slot.
     fn load(&self, slot: u64) -> Result<Page>;
@@ -33,25 +32,25 @@ pub(crate) trait PageSource {
 /// The tree of a dataset.
 pub(crate) struct Tree {
     pub(super) state: RwLock<State>,
-    /// No more clean pages than this are kept.
+    /// The largest number of clean pages in memory.
     pages_max: usize,
-    /// Clean pages go as soon as no thread uses the tree.
+    /// Whether clean pages leave memory as soon as no thread uses the tree.
     is_uncached: AtomicBool,
-    /// How many do, as far as that matters.
+    /// The number of threads that use an uncached tree.
     users: AtomicUsize,
     /// [`Header::name_key`], which never changes.
     name_key: [u8; 32],
-    /// How many pages are dirty; known without the lock.
+    /// The number of dirty pages, readable without the lock.
     dirty_pages: AtomicUsize,
-    /// [`Header::counts_owners`], known without the lock.
+    /// [`Header::counts_owners`], readable without the lock.
     counts_owners: AtomicBool,
 }
 
-/// An uncached tree keeps no more clean pages than this while it is in use.
+/// An uncached tree keeps at most this many clean pages while it is in use.
 const UNCACHED_PAGES: usize = 1024;
 
-/// A use of the tree. While there is one, clean pages stay in memory that an operation has read and
-/// needs when it starts again.
+/// A use of the tree. While it exists, clean pages stay in memory. An operation needs the pages that it has read when
+/// it starts again.
 pub(crate) struct Use<'a>(Option<&'a Tree>);
 
 impl Drop for Use<'_> {
@@ -65,7 +64,7 @@ impl Drop for Use<'_> {
     }
 }
 
-/// What a transaction group changed in the tree.
+/// The changes of a transaction group to the tree.
 pub(crate) struct Frozen {
     /// Pages to put.
     pub(crate) pages: Vec<(u64, Arc<Page>)>,
@@ -76,7 +75,7 @@ pub(crate) struct Frozen {
 }
 
 impl Tree {
-    /// A tree that exists, with its header.
+    /// An existing tree, with its header.
     pub(crate) fn open(header: Header, pages_max: usize) -> Tree {
         Tree {
             name_key: header.name_key,
@@ -97,13 +96,13 @@ impl Tree {
         }
     }
 
-    /// Has the tree keep clean pages only as long as a thread uses it, or up to its limit.
+    /// Sets whether the tree keeps clean pages only as long as a thread uses it.
     pub(crate) fn set_uncached(&self, is_uncached: bool) {
         self.is_uncached.store(is_uncached, Ordering::Release);
         drop(self.begin_use());
     }
 
-    /// To be held through all tries of an operation.
+    /// Begins a use. Hold it through all tries of an operation.
     pub(crate) fn begin_use(&self) -> Use<'_> {
         if !self.is_uncached.load(Ordering::Acquire) {
             return Use(None);
@@ -119,7 +118,7 @@ impl Tree {
         }
     }
 
-    /// How many pages are in memory that could be read again.
+    /// The number of clean pages in memory.
     #[cfg(test)]
     pub(crate) fn clean_pages(&self) -> usize {
         let state = self.state.read();
@@ -159,10 +158,9 @@ impl Tree {
         }
     }
 
-    /// Runs one try of a changing operation. `Ok(Err(slot))` asks to [`Tree::fetch`] a page, outside
-    /// of the transaction group, and to try again. Also returns how many pages it made dirty. `note`
-    /// is shown what is about to change, in the order of changes. Quotas of users and groups are kept to unless
-    /// `is_free`.
+    /// Runs one try of a changing operation. [`Attempt::Miss`] asks the caller to [`Tree::fetch`] a page, outside of
+    /// the transaction group, and to try again. Calls `note` with the changes before they are applied, in the order of
+    /// changes. Enforces quotas of users and groups, unless `is_free`.
     pub(crate) fn try_write<T>(
         &self,
         txg: u64,
@@ -194,7 +192,7 @@ impl Tree {
             match before.leaf(key) {
                 Ok(leaf) => leaves.push(leaf.slot),
                 Err(Stop::Miss(slot)) => return miss(slot, state.evictions),
-                // What was never read may lie below pages that lead in circles.
+                // The key may be below pages that form a circle in a damaged tree.
                 Err(Stop::Fail(error)) => return Err(error.into()),
             }
         }
@@ -229,7 +227,7 @@ impl Tree {
     pub(crate) fn fetch(&self, source: &dyn PageSource, slot: u64, evictions: u64) -> Result<()> {
         let page = source.load(slot)?;
         let mut state = self.state.write();
-        // A page that was evicted since may have been another one than what was read.
+        // If pages were evicted since, the page may have changed after it was read.
         if state.evictions == evictions && !state.pages.contains_key(&slot) {
             state.insert(slot, page, Status::Clean);
             if state.pages.len() > self.pages_max() {
@@ -239,7 +237,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Says what is known of the tree without its lock.
+    /// Updates the values that are readable without the lock.
     fn publish(&self, state: &State) {
         let dirty = state.dirty.len();
         self.dirty_pages.store(dirty, Ordering::Relaxed);
@@ -247,27 +245,27 @@ impl Tree {
         self.counts_owners.store(counts, Ordering::Relaxed);
     }
 
-    /// The key of the hash by which names are ordered.
+    /// The key of the hash that orders names.
     pub(crate) fn name_key(&self) -> &[u8; 32] {
         &self.name_key
     }
 
-    /// Whether there are counts of what users and groups have.
+    /// Whether the tree has accounts of users and groups.
     pub(crate) fn counts_owners(&self) -> bool {
         self.counts_owners.load(Ordering::Relaxed)
     }
 
-    /// The header as it is now.
+    /// The present header.
     pub(crate) fn header(&self) -> Header {
         self.state.read().header.clone()
     }
 
-    /// How many pages the open transaction group has changed.
+    /// The number of pages that the open transaction group has changed.
     pub(crate) fn dirty_pages(&self) -> usize {
         self.dirty_pages.load(Ordering::Relaxed)
     }
 
-    /// Sets aside what the closing transaction group changed.
+    /// Takes the changes of the closing transaction group.
     pub(crate) fn freeze(&self) -> Frozen {
         let state = &mut *self.state.write();
         let mut pages = Vec::with_capacity(state.dirty.len());
@@ -287,7 +285,7 @@ impl Tree {
         }
     }
 
-    /// What was frozen is in the array.
+    /// Called when the frozen pages are in the array.
     pub(crate) fn thaw(&self, slots: &[u64]) {
         let _use = self.begin_use();
         let mut state = self.state.write();

@@ -1,6 +1,6 @@
 //! The metadata tree of a dataset.
 //!
-//! Layers, lowest first: `page` and `header` (bytes), `step`, `view`, `owners` (what users and groups have),
+//! Layers, lowest first: `page` and `header` (bytes), `step`, `view`, `owners` (accounts of users and groups),
 //! `state` (pages in memory), `reader`, `change`, `metadata` (the tree itself), `recount`.
 
 mod change;

@@ -1,13 +1,13 @@
-//! What the users and groups of a dataset have in it, and may have.
+//! The accounts of users and groups in a dataset: their use and their quotas.
 //!
-//! Counted is what `du` shows: records before compression, without holes, and the contents of small files; and how
-//! many inodes there are. Both belong to the owner and to the group of each inode, and so move with `chown`. The
-//! counts are keys of the metadata tree: sealed with it, and in a snapshot, a clone, after a rollback or a power cut
-//! what they were with everything else.
+//! An account counts bytes and inodes. Bytes are those of records before compression, without holes, and of the
+//! contents of small files. Both count for the owner and for the group of each inode, so `chown` moves them. The counts
+//! are keys of the metadata tree. So they are sealed with it, and they match the rest of the tree in a snapshot, in a
+//! clone, after a rollback and after a power cut.
 //!
-//! Callers do not count. The tree sees old and new attributes, and changes the counts in the
-//! same step ([`changes_of`]), and refuses what a quota does not allow. So counts are exact at any moment, no quota
-//! is exceeded, and the log need not have them: a replay changes attributes too.
+//! Callers do not count. The tree compares old and new attributes, changes the counts in the same step
+//! ([`changes_of`]), and refuses changes that exceed a quota. So the counts are always exact, and no quota is exceeded.
+//! The log does not need the counts, because a replay changes the attributes too.
 
 use std::collections::BTreeMap;
 
@@ -28,27 +28,27 @@ pub enum Owner {
     Group(u32),
 }
 
-/// What a user or group has.
+/// The use of a user or group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes, as `du` counts them.
+    /// Bytes before compression.
     pub bytes: u64,
     /// Inodes.
     pub objects: u64,
 }
 
-/// What a user or group has and may have.
+/// The use and the quotas of a user or group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// What it has.
+    /// The use.
     pub used: Usage,
-    /// How many bytes it may have; 0: no limit.
+    /// The quota in bytes; 0: no limit.
     pub quota: u64,
-    /// How many inodes it may have; 0: no limit.
+    /// The quota in inodes; 0: no limit.
     pub object_quota: u64,
 }
 
-/// How much the counts of a user or group change.
+/// A change of the counts of a user or group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     bytes: i64,
@@ -63,7 +63,7 @@ impl Owner {
         }
     }
 
-    /// The owner that a key of the tree is about.
+    /// The owner in a key of an account.
     pub(crate) fn of_key(key: &[u8]) -> Option<Owner> {
         match owner_suffix(key)? {
             (1, id) => Some(Owner::User(id)),
@@ -100,7 +100,7 @@ impl Usage {
 }
 
 impl Account {
-    /// Reads a value; none if it is not one.
+    /// Decodes a value; `None` if it is malformed.
     pub(crate) fn decode(value: &[u8]) -> Option<Account> {
         let [bytes, objects, quota, object_quota] =
             <[U64; 4]>::read_from_bytes(value).ok()?.map(U64::get);
@@ -117,12 +117,12 @@ impl Account {
         numbers.as_bytes().to_vec()
     }
 
-    /// Whether it says nothing.
+    /// Whether use and quotas are 0.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Account::default()
     }
 
-    /// Whether a change is more than a quota allows. What makes it less is always allowed.
+    /// Whether a quota forbids a change. A decrease is always allowed.
     fn forbids(&self, change: Change) -> bool {
         let after = self.used.changed(change);
         let over = |change: i64, limit: u64, after: u64| change > 0 && limit > 0 && after > limit;
@@ -131,7 +131,7 @@ impl Account {
     }
 }
 
-/// A count under way.
+/// A running count.
 #[derive(Default)]
 pub(super) struct Recount {
     /// The inodes below this one are counted.
@@ -156,7 +156,7 @@ fn owners_of(attr: &AttrValue) -> [Owner; 2] {
     [Owner::User(attr.uid.get()), Owner::Group(attr.gid.get())]
 }
 
-/// By how much changes of the tree change what users and groups have, as far as they concern inodes that `counts`.
+/// The changes of accounts that changes of the tree cause, for inodes that `counts` selects.
 pub(crate) fn changes_of(
     before: &dyn View,
     changes: &Changes,
@@ -183,7 +183,7 @@ pub(crate) fn changes_of(
     Ok(all)
 }
 
-/// The accounts as changes leave them, as changes of the tree.
+/// The changes of accounts, as changes of the tree.
 ///
 /// # Errors
 /// [`vfs::Error::Quota`] if a quota does not allow it, unless `is_free`.
@@ -206,10 +206,10 @@ pub(crate) fn entered(
     Ok(entered)
 }
 
-/// Accounts that are shown at once.
+/// The number of accounts that are read at a time.
 const SHOWN_AT_ONCE: usize = 256;
 
-/// Some accounts of a dataset, in order, from the first after `after` on; none if there are no more.
+/// Some accounts of a dataset, in order, from the first one after `after` on; empty if there are no more.
 pub(crate) fn some_accounts(view: &dyn View, after: Option<Owner>) -> Step<Vec<(Owner, Account)>> {
     let from = after.map_or_else(|| owner_key(0, 0), Owner::key);
     let mut some = Vec::new();

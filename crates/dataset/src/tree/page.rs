@@ -1,16 +1,16 @@
 //! A page of the metadata tree: sorted cells in a fixed block of bytes.
 //!
-//! A page is the same bytes in memory and, before it is compressed and sealed, on disk. Behind a
-//! head come the offsets of the cells, two bytes each in the order of their keys; the cells
-//! themselves grow down from the end of the page:
+//! A page has the same bytes in memory and on disk (before compression and sealing). The head is followed by the
+//! offsets of the cells, two bytes each, in the order of their keys. The cells themselves grow down from the end of the
+//! page:
 //!
 //! ```text
 //! | head | offset 0 | offset 1 | ... |      free      | ... cells |
 //! cell:  key length u16 | value length u16 | key | value
 //! ```
 //!
-//! Pages of clear datasets are protected by nothing but a checksum that anyone can compute, so a
-//! page is checked as a whole when it is read, and the rest of this module may rely on it.
+//! Only a checksum that anyone can compute protects pages of clear datasets. So a page is checked as a whole when it is
+//! read, and the rest of this module relies on this check.
 
 use std::ops::Range;
 
@@ -21,8 +21,7 @@ const HEAD: usize = 16;
 const OFFSET: usize = 2;
 const CELL_HEAD: usize = 4;
 
-/// Key and value of a cell are together no longer than this: three cells fit on a page, so that a
-/// page can always be split.
+/// The largest length of key and value together. Three cells fit on a page, so that a page can always be split.
 pub(crate) const CELL_MAX: usize = (PAGE - HEAD) / 3 - OFFSET - CELL_HEAD;
 
 const MAGIC: [u8; 4] = *b"PAGE";
@@ -48,7 +47,7 @@ const COUNT: usize = 6;
 const FLOOR: usize = 8;
 const GARBAGE: usize = 10;
 
-/// What a page holds.
+/// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum PageKind {
@@ -72,7 +71,7 @@ impl Page {
         page
     }
 
-    /// Takes bytes that were read, if they are a page.
+    /// A page from bytes that were read; `None` if they are not a valid page.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Page> {
         let bytes: Box<[u8; PAGE]> = Box::<[u8]>::from(bytes).try_into().ok()?;
         let page = Page { bytes };
@@ -90,7 +89,7 @@ impl Page {
         if self.bytes[..4] != MAGIC || !kind_fits || floor > PAGE || offsets_end > floor {
             return false;
         }
-        // An inner page leads somewhere.
+        // An inner page has at least one child.
         if self.len() == 0 && self.kind() == PageKind::Inner {
             return false;
         }
@@ -138,7 +137,7 @@ impl Page {
         }
     }
 
-    /// How many cells there are.
+    /// The number of cells.
     pub(crate) fn len(&self) -> usize {
         self.u16(COUNT)
     }
@@ -164,7 +163,7 @@ impl Page {
         &self.bytes[self.value_range(index)]
     }
 
-    /// The child that a cell of an inner page leads to.
+    /// The child in a cell of an inner page.
     pub(crate) fn child(&self, index: usize) -> u64 {
         u64::from_le_bytes(
             self.value(index)
@@ -173,7 +172,7 @@ impl Page {
         )
     }
 
-    /// The cell with a key, or the place where it would be.
+    /// The index of the cell with a key, or the index where it would be inserted.
     pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
         let mut low = 0;
         let mut high = self.len();
@@ -188,7 +187,7 @@ impl Page {
         Err(low)
     }
 
-    /// The cell of an inner page below which a key is.
+    /// The index of the child that covers a key.
     pub(crate) fn child_index(&self, key: &[u8]) -> usize {
         match self.search(key) {
             Ok(index) => index,
@@ -206,7 +205,7 @@ impl Page {
         self.used() + OFFSET + CELL_HEAD + key.len() + value.len() <= PAGE - HEAD
     }
 
-    /// Puts a cell in its place among the others. It fits, and no cell has its key.
+    /// Inserts a cell at an index. It must fit, and no cell may have its key.
     pub(crate) fn insert(&mut self, index: usize, key: &[u8], value: &[u8]) {
         debug_assert!(self.fits(key, value));
         let len = CELL_HEAD + key.len() + value.len();
@@ -226,11 +225,11 @@ impl Page {
         self.set_u16(COUNT, self.len() + 1);
     }
 
-    /// Takes a cell out.
+    /// Removes a cell.
     pub(crate) fn remove(&mut self, index: usize) {
         let at = self.offset(index);
         let len = CELL_HEAD + self.u16(at) + self.u16(at + 2);
-        // Nothing of a removed name or file stays in the page.
+        // The bytes of a removed name or file must not stay in the page.
         self.bytes[at..at + len].fill(0);
         let offsets_end = HEAD + self.len() * OFFSET;
         let slot = HEAD + index * OFFSET;
@@ -247,7 +246,7 @@ impl Page {
         }
     }
 
-    /// Gives a cell another value. False if it does not fit; the cell is gone then.
+    /// Replaces the value of a cell. If the new value does not fit, removes the cell and returns false.
     #[must_use]
     pub(crate) fn replace(&mut self, index: usize, value: &[u8]) -> bool {
         let range = self.value_range(index);
@@ -312,7 +311,7 @@ impl Page {
         self.len()
     }
 
-    /// Appends the cells of the next page. They fit.
+    /// Appends the cells of the next page. They must fit.
     pub(crate) fn append(&mut self, next: &Page) {
         for index in 0..next.len() {
             self.push(next.key(index), next.value(index));
@@ -320,7 +319,7 @@ impl Page {
     }
 }
 
-/// What a cell takes of a page.
+/// The bytes that a cell takes in a page.
 pub(crate) fn cell_size(key: &[u8], value: &[u8]) -> usize {
     OFFSET + CELL_HEAD + key.len() + value.len()
 }

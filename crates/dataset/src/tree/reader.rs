@@ -1,4 +1,4 @@
-//! Reading the tree, and collecting what is to change in it.
+//! Reads the tree, and collects changes.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use super::step::Step;
 use super::view::{Changes, View};
 use crate::layout::ROOT_SLOT;
 
-/// Reads the tree. The keys of a file lie together, so it begins at the leaf where it was last.
+/// Reads the tree. The keys of a file are together, so each search begins at the last leaf.
 pub(crate) struct Reader<'a> {
     pub(super) state: &'a State,
     last: Cell<Option<Leaf<'a>>>,
 }
 
-/// A leaf, and the keys that belong into it: at or above `from`, and below `before`.
+/// A leaf, and the range of its keys: from `from` on, and below `before`.
 #[derive(Clone, Copy)]
 pub(super) struct Leaf<'a> {
     pub(super) slot: u64,
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         Reader { state, last }
     }
 
-    /// The leaf where a key is, or would be.
+    /// The leaf that covers a key.
     pub(super) fn leaf(&self, key: &[u8]) -> Step<Leaf<'a>> {
         if let Some(leaf) = self.last.get().filter(|leaf| leaf.takes(key)) {
             return Ok(leaf);
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         Ok(leaf)
     }
 
-    /// The last entry whose key is below `key`, or is it if `or_equal`.
+    /// The last entry whose key is below `key`, or equal to it if `or_equal`.
     fn last_below(
         &self,
         (slot, page, depth): (u64, &'a Page, usize),
@@ -156,11 +156,10 @@ impl View for Reader<'_> {
     }
 }
 
-/// Reads the tree and collects changes, which are applied together at the end. What it has changed
-/// it reads back changed.
+/// Reads the tree and collects changes. All changes are applied together at the end. Reads see the collected changes.
 pub(crate) struct Writer<'a> {
     pub(super) before: Reader<'a>,
-    /// Counters of the dataset, to be changed in place; `next_page` is the tree's own.
+    /// The counters of the dataset, to be changed in place. Only the tree changes `next_page`.
     pub(crate) header: Header,
     /// The transaction group that the changes belong to.
     pub(crate) txg: u64,
@@ -241,6 +240,6 @@ impl View for Writer<'_> {
 
 #[cfg(test)]
 thread_local! {
-    /// How often this thread has gone from a root to a leaf.
+    /// The number of descents of this thread from a root to a leaf.
     pub(super) static DESCENTS: Cell<u64> = const { Cell::new(0) };
 }

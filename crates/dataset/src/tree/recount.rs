@@ -1,7 +1,7 @@
-//! Counting anew what users and groups have, while programs go on.
+//! Counts the use of users and groups again, while programs go on.
 //!
-//! The inodes are walked in the order of their numbers, some at a time. What happens meanwhile to those that were
-//! counted already changes the sums too; the others are counted as they are when it is their turn.
+//! The count walks the inodes in the order of their numbers, some at a time. Changes to inodes that were already
+//! counted change the sums too. The other inodes are counted in the state that they have at their turn.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use super::view::{Changes, View};
 use crate::error::Result;
 use crate::layout::{AttrValue, INO_LIMIT, attr_ino, attr_key};
 
-/// Inodes that are counted without letting anyone in between.
+/// The number of inodes that are counted in one operation.
 const AT_ONCE: usize = 256;
 
 impl Tree {
-    /// Begins to count. One that was begun before is forgotten.
+    /// Begins a count. Forgets an earlier one.
     pub(crate) fn begin_recount(&self) {
         self.state.write().recount = Some(Recount::default());
     }
 
-    /// Counts some more, and says whether there are any left.
+    /// Counts some more inodes. Returns whether there are any left.
     pub(crate) fn recount_some(&self) -> Result<Attempt<bool>> {
         let state = &mut *self.state.write();
         let Some(mut recount) = state.recount.take() else {
@@ -74,7 +74,7 @@ fn count_some(reader: &Reader<'_>, recount: &mut Recount) -> Step<bool> {
 }
 
 impl<'a> Reader<'a> {
-    /// What a count found, and follows since.
+    /// The result of a count, with later changes.
     pub(crate) fn recounted(&self) -> Option<&'a BTreeMap<Owner, Usage>> {
         let recount = self.state.recount.as_ref();
         recount.map(|recount| &recount.sums)
@@ -82,8 +82,7 @@ impl<'a> Reader<'a> {
 }
 
 impl State {
-    /// What else changes in the tree with these changes: what users and groups have. Nothing has changed if this
-    /// stops.
+    /// The changes of accounts that these changes of the tree cause. If this fails, nothing has changed.
     pub(super) fn account(&mut self, changes: &Changes, is_free: bool) -> Step<Changes> {
         let counts = self.header.counts_owners;
         let next = self.recount.as_ref().map_or(0, |recount| recount.next);
@@ -162,7 +161,7 @@ mod tests {
         change(&tree, &mut model, &first);
         tree.begin_recount();
         assert!(is_more_left(&tree));
-        // Those before the place that the count has come to, and those behind it.
+        // Inodes before the position of the count, and inodes behind it.
         let changes = [
             (10, Some(attr(7, 8192))),
             (11, Some(attr(1, 12288))),

@@ -11,10 +11,10 @@ use super::page::Page;
 use super::step::{Step, Stop};
 use crate::layout::ROOT_SLOT;
 
-/// No tree is deeper: pages have dozens of children.
+/// The largest depth of a tree: pages have dozens of children.
 const DEPTH_MAX: usize = 32;
 
-/// Pages by slot. Which are dropped follows from what happened, so that a run can be repeated.
+/// Pages by slot. The hash is fixed, so that evictions are the same in each run of a seed.
 pub(super) type Pages = HashMap<u64, Resident, BuildHasherDefault<DefaultHasher>>;
 
 /// The pages of a tree that are in memory.
@@ -23,36 +23,36 @@ pub(super) struct State {
     pub(super) header: Header,
     pub(super) header_dirty: bool,
     pub(super) dirty: HashSet<u64>,
-    /// Slots of pages that are gone since the last freeze.
+    /// Slots of pages that were freed since the last freeze.
     pub(super) freed: Vec<u64>,
-    /// Counts evictions, so that a page that was read before one is not taken for current.
+    /// Counts evictions, so that a page that was read before an eviction is not taken for the current one.
     pub(super) evictions: u64,
-    /// What users and groups have, if that is being counted.
+    /// The running count of users and groups.
     pub(super) recount: Option<Recount>,
 }
 
-/// A page that is.
+/// A page in memory.
 pub(super) struct Resident {
     pub(super) page: Arc<Page>,
     pub(super) status: Status,
     pub(super) used: AtomicBool,
-    /// The page above it, once that is known; 0 before. Two would make a cycle, or a page that is
-    /// freed while something still leads to it.
+    /// The parent page, once it is known; 0 before. A second parent is refused: it would make a cycle, or a page that
+    /// is freed while another page still points to it.
     pub(super) parent: AtomicU64,
 }
 
-/// Whether a page is as the array has it.
+/// The state of a page, compared with the array.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Clean,
     /// Changed in the open transaction group.
     Dirty,
-    /// Changed in the one that is being written, and not since.
+    /// Changed in the transaction group that is being written, and not since.
     Syncing,
 }
 
 impl State {
-    /// Changes with each page that is added or freed.
+    /// A value that changes with each page that is added or freed.
     pub(super) fn pages_made(&self) -> (u64, u64) {
         (self.evictions, self.header.next_page)
     }
@@ -99,8 +99,8 @@ impl State {
         );
     }
 
-    /// If there are more than `max` clean pages, drops an eighth of them, first those that were not
-    /// used since the last time.
+    /// If there are more than `max` clean pages, drops an eighth of them, first the pages that were not used since the
+    /// last call.
     pub(super) fn evict(&mut self, max: usize) {
         let clean = self
             .pages

@@ -1,11 +1,11 @@
-//! What comes of an operation on the tree.
+//! The outcomes of an operation on the tree.
 
 /// Why an operation on the tree stopped.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// A page is not in memory.
     Miss(u64),
-    /// It was refused.
+    /// The operation was refused.
     Fail(vfs::Error),
 }
 
@@ -20,7 +20,7 @@ pub(crate) type Step<T> = std::result::Result<T, Stop>;
 
 /// The outcome of one try.
 pub(crate) enum Attempt<T> {
-    /// It is done.
+    /// The operation is done.
     Done {
         /// What the operation returned.
         value: T,
@@ -31,7 +31,7 @@ pub(crate) enum Attempt<T> {
     },
     /// A page must be read first.
     Miss {
-        /// Which.
+        /// The slot of the page.
         slot: u64,
         /// For [`super::Tree::fetch`].
         evictions: u64,

@@ -10,11 +10,11 @@ use super::steps::{Counters, Edits, put_edits};
 use crate::layout::{KeyKind, attr_key};
 use crate::tree::Header;
 
-/// More bytes than this are not kept: the next `fsync` commits.
+/// The journal keeps at most this many bytes. If there are more, the next `fsync` commits.
 const KEPT_MAX: usize = 4 << 20;
-/// After so many commits without `fsync` nothing is noted any more.
+/// After this many commits without `fsync`, changes are no longer noted.
 const IDLE_COMMITS: u32 = 64;
-/// What noting a change costs besides its keys and values.
+/// The bytes that are counted for a change besides its keys and values.
 const OVERHEAD: usize = 64;
 
 /// The changes of a dataset that are neither committed nor logged.
@@ -25,15 +25,15 @@ pub(crate) struct Journal {
 
 #[derive(Default)]
 struct Pending {
-    /// The first transaction group that is noted as a whole; none if nothing is noted.
+    /// The first transaction group that is noted completely; `None` if nothing is noted.
     since: Option<u64>,
-    /// Whether to begin with the next transaction group.
+    /// Whether noting begins with the next transaction group.
     is_wanted: bool,
     /// Commits since the last `fsync`.
     idle: u32,
     /// Changes of names and the like, in their order, ready to be written.
     names: VecDeque<(u64, Vec<u8>)>,
-    /// What happened to files whose contents changed, by transaction group.
+    /// The changes of files whose contents changed, by transaction group.
     files: HashMap<Ino, Vec<FileChanges>>,
     /// The last transaction group with something that the log cannot express.
     barrier: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Range {
     pub(crate) record: u64,
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// The record was replaced, also where nothing is in its place.
+    /// Whether the whole record was replaced, also by a hole.
     pub(crate) is_whole: bool,
 }
 
@@ -88,14 +88,14 @@ impl Journal {
         pending.keep_within_bounds();
     }
 
-    /// Notes that something changed which the log is not to express.
+    /// Notes a change that the log cannot express.
     pub(crate) fn note_unlogged(&self, txg: u64) {
         let mut pending = self.pending.lock();
         pending.barrier = pending.barrier.max(txg);
     }
 
-    /// The ranges of a file that are not logged; none if only a commit can help, given the last
-    /// transaction group that is committed.
+    /// The ranges of a file that are not logged. `None` if `fsync` has to commit. `committed` is the last transaction
+    /// group that is committed.
     pub(crate) fn ranges(&self, ino: Ino, committed: u64) -> Option<Vec<Range>> {
         let mut pending = self.pending.lock();
         pending.idle = 0;
@@ -106,9 +106,8 @@ impl Journal {
         Some(changes.flat_map(|c| c.ranges.iter().copied()).collect())
     }
 
-    /// Takes out, as steps, everything that an entry for a file has to say but its contents; whether
-    /// these are still wanted comes with it. None as for [`Journal::ranges`]. `then` is called before
-    /// anyone else can take anything.
+    /// Takes the steps of an entry for a file, without the steps of contents. Calls `then` with these steps, and with
+    /// whether the contents are still needed, before another thread can take steps. `None` as for [`Journal::ranges`].
     pub(crate) fn take<R>(
         &self,
         ino: Ino,
@@ -132,13 +131,13 @@ impl Journal {
         Some(then(steps, has_contents))
     }
 
-    /// Asks to note everything from the next transaction group on.
+    /// Begins to note changes with the next transaction group.
     pub(crate) fn want(&self) {
         self.pending.lock().is_wanted = true;
     }
 
-    /// A transaction group has ended. True if `fsync` has not been used for long: nothing is noted any
-    /// more, and the log is no longer needed.
+    /// Called when a transaction group closes. True if `fsync` was not used for a long time: noting stops, and the log
+    /// is no longer needed.
     pub(crate) fn freeze(&self, txg: u64) -> bool {
         let mut pending = self.pending.lock();
         pending.idle += 1;
@@ -152,12 +151,12 @@ impl Journal {
         false
     }
 
-    /// Notes nothing any more.
+    /// Stops noting changes.
     pub(crate) fn stop(&self) {
         *self.pending.lock() = Pending::default();
     }
 
-    /// Everything up to a transaction group is durable.
+    /// Called when all transaction groups up to this one are durable.
     pub(crate) fn committed(&self, txg: u64) {
         let mut pending = self.pending.lock();
         while pending.names.front().is_some_and(|(of, _)| *of <= txg) {
@@ -197,13 +196,13 @@ impl Pending {
         self.bytes += OVERHEAD + bytes_of(edits);
     }
 
-    /// A change of names that concerns a file with contents that are not logged cannot be logged
-    /// without them, or it would say that they exist.
+    /// The scope of a change in the log. If a change of names concerns a file with unlogged contents, it is logged only
+    /// together with these. Otherwise the log would show the file as if the contents existed.
     fn scope_of(&mut self, scope: Scope, edits: &Edits) -> Scope {
         let counts_owners = edits.keys().any(|key| is_owner_count(key));
         match scope {
             Scope::Names => {}
-            // The counts are everyone's, and contents come in no order.
+            // The counts belong to many files, and the contents of files are logged in any order.
             Scope::Contents(_) if counts_owners => return Scope::Unlogged,
             Scope::Contents(_) | Scope::Upkeep | Scope::Unlogged => return scope,
         }
@@ -221,8 +220,8 @@ impl Pending {
         }
     }
 
-    /// A file is about to be gone, and what was written to it too. What was cut off it before is kept:
-    /// nothing else would free that.
+    /// Forgets the contents of a file that is about to be removed. Keeps its earlier changes of the tree: without them,
+    /// a replay would not free the space of truncated data.
     fn give_up_contents(&mut self, ino: Ino) {
         for change in self.files.remove(&ino).unwrap_or_default() {
             let mut step = Vec::new();
@@ -289,7 +288,7 @@ fn bytes_of(edits: &Edits) -> usize {
         .sum()
 }
 
-/// The inode that a key belongs to; none if it is the dataset's own.
+/// The inode that a key belongs to; `None` for a key of the dataset itself.
 fn inode_of(key: &[u8]) -> Option<Ino> {
     let ino = key.first_chunk().map(|ino| u64::from_be_bytes(*ino))?;
     (ino > 0).then_some(ino)

@@ -1,18 +1,16 @@
-//! The intent log: what `fsync` makes durable without a commit.
+//! The intent log: with it `fsync` makes changes durable without a commit.
 //!
-//! While a log is in use, every change of the metadata tree is noted as the keys and values that it
-//! leaves behind ([`journal`]), and every change of contents as the range that it concerns. `fsync`
-//! of a file appends to the log what happened to names, owners and the like since the last commit or
-//! entry, in order, and of contents and sizes that of this file only (`write`). What is noted is
-//! dropped as commits make it durable.
+//! While a log is in use, the [`journal`] notes every change: of the metadata tree the new keys and values, of contents
+//! the changed range. `fsync` of a file appends an entry to the log (`write`). The entry has all changes of names,
+//! owners and so on since the last commit or entry, in order. Of contents and sizes it has only those of this file. The
+//! journal drops changes when a commit makes them durable.
 //!
-//! When a dataset is opened after a crash the entries are applied in their order, those of
-//! transaction groups that the arrays have already left out ([`replay`]). Values are absolute: doing
-//! it twice does no harm, so a crash in the middle is a reason to begin anew and no more.
+//! When a dataset is opened after a crash, the entries are applied in their order ([`replay`]), except entries of
+//! transaction groups that the arrays already contain. Values are absolute, so a replay can be repeated. After a crash
+//! during a replay, it begins again.
 //!
-//! Not everything has to be expressible. When something is not (a change of names that concerns a
-//! file whose contents are noted and unlogged, a large extended attribute, too much at once), `fsync`
-//! commits instead, which it may always do.
+//! The log cannot express all changes: a change of names that concerns a file with unlogged contents, a large extended
+//! attribute, too many changes at once. In these cases `fsync` commits.
 
 pub(crate) mod journal;
 mod replay;
@@ -41,8 +39,8 @@ pub(crate) enum Scope {
     Names,
     /// With the contents of this file.
     Contents(Ino),
-    /// Not at all: it is done anew where it is missing.
+    /// Not at all: if the change is lost, the program makes it again.
     Upkeep,
-    /// Not at all, and nothing after it either before a commit.
+    /// Not at all. Until the next commit, later changes are not logged either.
     Unlogged,
 }

@@ -18,10 +18,10 @@ use crate::tree::View;
 type Changed<'a> = [(&'a [u8], Option<&'a [u8]>)];
 
 impl Dataset {
-    /// Applies what waits in the log, and commits it.
+    /// Applies the waiting entries of the log, and commits.
     ///
     /// # Errors
-    /// The pool has no free space for it, or failed, or the log cannot be read. What is in the log stays there.
+    /// The pool has no free space for the changes, or failed, or the log cannot be read. The entries stay in the log.
     pub(crate) fn replay_log(&self) -> Result<()> {
         let Some(head) = self.open.waiting_log() else {
             return Ok(());
@@ -67,8 +67,8 @@ impl Dataset {
         Ok(self.pool.commit()?)
     }
 
-    /// False if the payload is not one of this log's at this place. What comes after the head has seals of keys
-    /// that seal the head; a rotation lets nothing else be logged.
+    /// Applies an entry. False if the payload does not belong to this log at this place. Entries after the head are
+    /// sealed with the keys that seal the head, because a rotation holds the log.
     fn replay_entry(
         &self,
         head: &LogHead,
@@ -114,7 +114,7 @@ impl Dataset {
 
     fn replay_edits(&self, counters: Counters, edits: &Changed<'_>) -> Result<()> {
         self.throttle()?;
-        // Records in memory know where they go, and would not learn of it.
+        // Records in memory have slots, and these would be wrong after the change.
         if moves_slots(edits) && !self.inodes.dirty.lock().is_empty() {
             self.pool.commit()?;
         }
@@ -130,7 +130,7 @@ impl Dataset {
                     None => w.delete(key.to_vec()),
                 }
             }
-            // A clear dataset's log may say anything.
+            // The log of a clear dataset is not authenticated, so its values are limited.
             let next_ino = counters.next_ino.min(INO_LIMIT - 1);
             let next_data = counters.next_data.min(pool::SLOT_LIMIT - 1);
             w.header.next_ino = w.header.next_ino.max(next_ino);
@@ -145,8 +145,8 @@ impl Dataset {
         self.replay_record(contents.ino, contents.record, make)
     }
 
-    /// Takes over a record that an entry points to: it is written again, since the bitmaps do not have it
-    /// where it is. False if it is not what was logged.
+    /// Replays a record that an entry points to. Writes it to a new place, because the bitmaps do not have its old
+    /// place. False if the record is not the logged one.
     fn replay_logged(&self, logged: &Logged) -> Result<bool> {
         let (mut opened, mut is_whole) = (None, false);
         let mut open = |bytes: &[u8]| {
@@ -156,7 +156,7 @@ impl Dataset {
         };
         let read = self.open.read_logged(&logged.ptr, &mut open);
         let Some(buffer) = opened else {
-            // It was whole when the entry was read. If it cannot be read now the log has to wait.
+            // The record was good when the entry was read. If it cannot be read now, the log has to wait.
             return if is_whole {
                 Ok(false)
             } else {
@@ -167,7 +167,7 @@ impl Dataset {
         Ok(true)
     }
 
-    /// Puts a record in its slot, if the file has one for it.
+    /// Puts a record into its slot, if the file has a slot for it.
     fn replay_record(
         &self,
         ino: Ino,
@@ -178,7 +178,7 @@ impl Dataset {
         let inode = self.inodes.get(ino);
         let _io = inode.io.write();
         let Some(slot) = self.slot_of(ino, record)? else {
-            // A replay that was cut short went on to a step that takes the record away.
+            // An earlier, interrupted replay has already applied a later step that removes the record.
             return Ok(());
         };
         let buffer = make()?;
@@ -189,7 +189,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// A record with the contents in it.
+    /// The present record with the contents applied.
     fn replayed_record(&self, contents: &Contents<'_>) -> Result<Buffer> {
         let mut buffer = Buffer::default();
         if !contents.is_whole
@@ -204,7 +204,7 @@ impl Dataset {
     }
 }
 
-/// Whether a step can be one of a volume's: blocks in its only inode.
+/// Whether a step can be from the log of a volume: blocks in its only inode.
 fn is_of_volume(step: &Step<'_>, shape: VolumeShape) -> bool {
     let block_size = shape.block_size();
     let (ino, record, len) = match step {
@@ -222,7 +222,7 @@ fn is_of_volume(step: &Step<'_>, shape: VolumeShape) -> bool {
     ino == VOLUME_INO && record < pool::SLOT_LIMIT && len <= block_size
 }
 
-/// Whether edits may change which slots the records of files are in.
+/// Whether edits may change the slots of records.
 fn moves_slots(edits: &Changed<'_>) -> bool {
     let kinds = [KeyKind::Extent, KeyKind::Shared, KeyKind::Dead];
     edits

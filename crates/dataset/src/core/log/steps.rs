@@ -18,40 +18,40 @@ const RECORD: u8 = 3;
 const EMPTY: u8 = 4;
 /// A value length that says that the key is deleted.
 const DELETED: u32 = u32::MAX;
-/// A file's records are no longer than this.
+/// The largest record of a file.
 const RECORD_MAX: usize = pool::RECORD_MAX as usize;
-/// One step has at most so many keys, so that it can be applied with little memory.
+/// One step has at most this many keys, so that it can be applied with little memory.
 const KEYS_MAX: usize = 64;
 
 /// Changes of the tree.
 pub(crate) use crate::tree::Changes as Edits;
 
-/// The counters from which numbers are handed out.
+/// The counters for new numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) next_ino: u64,
     pub(crate) next_data: u64,
 }
 
-/// Something to be done again.
+/// A change to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
-    /// Keys and values of the tree, and the least that the counters are.
+    /// Keys and values of the tree, and the least values of the counters.
     Edits(Counters, Vec<(&'a [u8], Option<&'a [u8]>)>),
     /// Contents of a file.
     Contents(Contents<'a>),
     /// A whole record of a file.
     Record(Logged),
-    /// A block of a volume, which holds nothing any more.
+    /// An emptied block of a volume.
     Empty {
-        /// The volume's.
+        /// The inode of the volume.
         ino: Ino,
-        /// Its number.
+        /// The number of the block.
         record: u64,
     },
 }
 
-/// A record of a file that is in its place already.
+/// A record of a file that is already in its final place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Logged {
     pub(crate) ino: Ino,
@@ -64,14 +64,14 @@ pub(crate) struct Logged {
 pub(crate) struct Contents<'a> {
     pub(crate) ino: Ino,
     pub(crate) record: u64,
-    /// Where in the record they begin.
+    /// Their offset in the record.
     pub(crate) start: usize,
-    /// Whether they are the whole record, whatever it held.
+    /// Whether they replace the whole record.
     pub(crate) is_whole: bool,
     pub(crate) bytes: &'a [u8],
 }
 
-/// Appends changes of the tree, cut into steps that can be applied with little memory.
+/// Appends changes of the tree, in steps that can be applied with little memory.
 pub(crate) fn put_edits(out: &mut Vec<u8>, txg: u64, counters: Counters, edits: &Edits) {
     let all: Vec<_> = edits.iter().collect();
     for some in all.chunks(KEYS_MAX) {
@@ -119,7 +119,7 @@ pub(crate) fn put_empty(out: &mut Vec<u8>, txg: u64, ino: Ino, record: u64) {
     out.extend(record.to_le_bytes());
 }
 
-/// What comes before the steps of an entry.
+/// The bytes before the steps of an entry.
 pub(crate) fn preamble(chain: u64, sequence: u64, len: usize) -> [u8; PREAMBLE] {
     let mut bytes = [0; PREAMBLE];
     bytes[0..8].copy_from_slice(&chain.to_le_bytes());
@@ -137,14 +137,13 @@ pub(crate) fn steps_of(payload: &[u8], chain: u64, sequence: u64) -> Option<Step
     (head == preamble(chain, sequence, len)).then_some(Steps { bytes })
 }
 
-/// Steps that are read one after the other. Reading is total.
+/// Reads steps one after the other. Any bytes give a step or an error.
 pub(crate) struct Steps<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Steps<'a> {
-    /// The next step and its transaction group; `None` at the end, and an error if the bytes are no
-    /// step.
+    /// The next step and its transaction group; `None` at the end. An error if the bytes are not a step.
     pub(crate) fn next(&mut self) -> Option<Result<(u64, Step<'a>), Malformed>> {
         if self.bytes.is_empty() {
             return None;
@@ -232,7 +231,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Bytes that are no step.
+/// The error for bytes that are not a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 

@@ -1,4 +1,4 @@
-//! Writing the log: `fsync`, and the thread among several that writes for all.
+//! Writes the log: `fsync`, where one thread writes the entries of several threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,18 +15,19 @@ use crate::core::io::inode::Inode;
 use crate::core::io::workers::Pending;
 use crate::error::Result;
 
-/// Of more contents than this the records go to where they stay, and the log only points to them.
+/// If more bytes of contents than this changed, the records are written to their final places, and the log only points
+/// to them.
 const LARGE: usize = 64 << 10;
-/// More than this, besides pointers, is not logged: a commit writes it, to where it stays.
+/// If an entry needs more bytes than this, besides pointers, a commit writes the changes instead.
 const STEPS_MAX: usize = 256 << 10;
 const _: () = assert!(STEPS_MAX < ENTRY_STEPS_MAX && ENTRY_STEPS_MAX < pool::RECORD_MAX as usize);
 
-/// A log begins with this many bytes.
+/// The size of a new log, in bytes.
 const LOG_MIN: u64 = 32 << 20;
-/// A log grows up to this many bytes, while commits cannot keep up and the pool has free space.
+/// The largest size of a log. It grows while commits are too slow and the pool has free space.
 const LOG_MAX: u64 = 1 << 30;
 
-/// How much of a record changed.
+/// The changed part of a record.
 #[derive(Default)]
 struct Part {
     bytes: usize,
@@ -34,7 +35,7 @@ struct Part {
     txg: u64,
 }
 
-/// The records that changed, if it is so much that the log is to point to them; else none.
+/// The changed records, if so much changed that the log should point to them; otherwise none.
 fn large_parts(ranges: &[Range]) -> BTreeMap<u64, Part> {
     let mut parts = BTreeMap::<u64, Part>::new();
     let bytes = |range: &Range| range.end - range.start;
@@ -49,7 +50,7 @@ fn large_parts(ranges: &[Range]) -> BTreeMap<u64, Part> {
 }
 
 impl Dataset {
-    /// Makes durable what was written to a file, and everything that happened to names before.
+    /// Makes the data of a file durable, and all earlier changes of names.
     pub(crate) fn sync_file(&self, ino: Ino) -> Result<()> {
         if self.settings().sync == SyncMode::Disabled {
             return Ok(());
@@ -63,14 +64,14 @@ impl Dataset {
         }
     }
 
-    /// Does something while nothing is written to the log: a rotation, so that whatever is logged after the commit
-    /// with the new keys is sealed with these.
+    /// Calls `act` while nothing is written to the log. A rotation uses this, so that after the commit with the new
+    /// keys all entries are sealed with these keys.
     pub fn with_log_held<R>(&self, act: impl FnOnce() -> R) -> R {
         let _held = self.log.hold();
         act()
     }
 
-    /// Hands what has to be request of a file to the log's writer. None if only a commit can help.
+    /// Hands the changes of a file to the writer of the log, as a request. `None` if `fsync` has to commit.
     fn log_file(&self, ino: Ino) -> Result<Option<u64>> {
         if self.open.wanted_log() == 0 {
             return Ok(None);
@@ -83,7 +84,7 @@ impl Dataset {
                     let _io = inode.io.read();
                     self.log_steps(inode)
                 }
-                // Several write to it at once.
+                // Several threads write to a volume at the same time.
                 Some(_) => {
                     let _io = inode.io.write();
                     self.log_steps(inode)
@@ -92,8 +93,8 @@ impl Dataset {
         })
     }
 
-    /// Has the records of a file written to where they stay, if so much changed that its entry is only to
-    /// point to them. Those of which less than half changed are not worth it.
+    /// If so much of a file changed that its entry should only point to records, writes these records to their final
+    /// places. Leaves out records of which less than half changed.
     fn place_ahead(&self, inode: &Arc<Inode>) {
         let committed = self.pool.committed_txg();
         let ranges = self.journal.ranges(inode.ino, committed);
@@ -127,7 +128,7 @@ impl Dataset {
             }))
     }
 
-    /// What there is to say of the contents of a file; none if it is too much.
+    /// The request for the changed contents of a file; `None` if it is too large.
     fn contents_of(
         &self,
         inode: &Inode,
@@ -141,7 +142,7 @@ impl Dataset {
         for range in ranges {
             if is_large {
                 let Some(part) = parts.get(&range.record) else {
-                    // It is pointed to already.
+                    // The entry already points to the record.
                     continue;
                 };
                 if let Some(logged) = self.logged(inode, range.record, committed)? {
@@ -177,10 +178,10 @@ impl Dataset {
         }))
     }
 
-    /// What a range holds now, if it still exists.
+    /// Adds the present contents of a range, if it still exists.
     fn put_range(&self, steps: &mut Vec<u8>, ino: Ino, range: &Range) -> Result<()> {
         let Some(buffer) = self.record(ino, range.record, false)? else {
-            // Of a file the tree says so.
+            // For a file, the tree shows this.
             if range.is_whole && self.volume.is_some() {
                 put_empty(steps, range.txg, ino, range.record);
             }
@@ -253,14 +254,14 @@ impl Dataset {
         self.open.append_log(places, len, seal)
     }
 
-    /// Commits whatever may be among steps that were taken out of the journal: also a change whose
-    /// maker has not come back from it yet, and would find nothing left to sync.
+    /// Commits all changes whose steps were taken out of the journal. This includes a change that another thread is
+    /// still making. That thread would find nothing left to sync.
     fn commit_all(&self) -> Result<()> {
         let txg = self.pool.enter()?.txg();
         Ok(self.pool.commit_through(txg)?)
     }
 
-    /// Has everything noted, and a log set up, with the next transaction group.
+    /// Starts noting changes, and requests a log, with the next transaction group.
     fn ask_for_log(&self) -> Result<()> {
         if !self.open.is_writable() {
             return Ok(());
@@ -276,7 +277,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Asks for a larger log, if it has become as large as it was to be.
+    /// Requests a larger log, if the log has reached its requested size.
     fn enlarge_log(&self, size: u64) {
         if size < self.open.wanted_log() {
             return;
@@ -285,7 +286,7 @@ impl Dataset {
         self.open.want_log(wanted, 0);
     }
 
-    /// The next commit frees the log.
+    /// Gives up the log. The next commit frees it.
     pub(crate) fn give_up_log(&self) -> Result<()> {
         self.journal.stop();
         if self.open.wanted_log() > 0 {

@@ -1,4 +1,4 @@
-//! The thread among several that writes the log for all.
+//! The writer of the log: of several threads with requests, one writes for all.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use pool::{LOG_PLACES_MAX, Place};
 
 use crate::error::Result;
 
-/// An entry has no more bytes of steps.
+/// The largest number of bytes of steps in an entry.
 pub(super) const ENTRY_STEPS_MAX: usize = 512 << 10;
 
-/// Steps on their way into the log.
+/// The requests that wait for the log.
 #[derive(Default)]
 pub(crate) struct LogWriter {
     queue: Mutex<Queue>,
@@ -26,7 +26,7 @@ struct Queue {
     issued: u64,
     /// The ticket of the last request that is durable.
     durable: u64,
-    /// A thread is writing.
+    /// Whether a thread is writing.
     is_writing: bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct LogRequest {
     pub(super) names: Vec<u8>,
     /// Steps of contents.
     pub(super) contents: Vec<u8>,
-    /// Where the records are that the steps point to.
+    /// The places of the records that the steps point to.
     pub(super) places: Vec<Place>,
 }
 
@@ -49,7 +49,7 @@ impl LogRequest {
 }
 
 impl LogWriter {
-    /// Adds what is to be request, if it is anything. Returns the ticket that covers everything up to now.
+    /// Adds a request, unless it is empty. Returns the ticket for all requests up to now.
     pub(super) fn add(&self, request: LogRequest) -> u64 {
         let mut queue = self.queue.lock();
         if request.len() > 0 {
@@ -59,8 +59,8 @@ impl LogWriter {
         queue.issued
     }
 
-    /// Returns once everything up to a ticket is durable, by `write` or by another thread's. What `write`
-    /// failed to write stays in the queue.
+    /// Returns when all requests up to a ticket are durable, written by `write` or by another thread. Requests that
+    /// `write` failed to write stay in the queue.
     pub(super) fn wait(
         &self,
         ticket: u64,
@@ -92,7 +92,7 @@ impl LogWriter {
 }
 
 impl LogWriter {
-    /// Keeps threads from writing until the returned value is dropped. Those with entries wait.
+    /// Stops writes to the log until the returned value is dropped. Threads with requests wait.
     pub(super) fn hold(&self) -> Turn<'_> {
         let mut queue = self.queue.lock();
         while queue.is_writing {
@@ -114,7 +114,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Queue {
-    /// What as many callers say as fit into one entry, and of one in any case.
+    /// As many requests as fit into one entry, but at least one.
     fn some(&self) -> Vec<Arc<LogRequest>> {
         let (mut steps, mut places) = (0, 0);
         let fits = |request: &&Arc<LogRequest>| {
