@@ -11,7 +11,7 @@ use protocol::api::{self, FailureKind};
 /// The result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// Why a command failed: what a client is told, made of the errors of this project's crates.
+/// Why a command failed, as the client gets it. The errors of all crates convert into it.
 #[derive(Clone, Debug)]
 pub struct Failure(pub api::Failure);
 
@@ -21,7 +21,7 @@ impl Failure {
         Failure(api::Failure::new(kind, message))
     }
 
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure(api::Failure::usage(message))
     }
@@ -31,7 +31,7 @@ impl Failure {
         Failure(api::Failure::other(message))
     }
 
-    /// Says before the message what was being done.
+    /// Puts the failed action before the message.
     pub fn context(mut self, what: impl Display) -> Failure {
         self.message = format!("{what}: {}", self.message);
         self

@@ -1,4 +1,4 @@
-//! The front ends that there are.
+//! The list of front ends.
 
 use crate::ops::exports::Exports;
 use crate::ops::ha::HaTargets;

@@ -1,8 +1,6 @@
-//! Which providers of ciphers this user's programs use: what `strongroom crypto` has decided, in a
-//! file of the state directory.
+//! The cipher policy of this user, set by `strongroom crypto`: a file in the state directory.
 //!
-//! It holds for processes that start afterwards. A file that is not understood is an error and not
-//! ignored: it may be what forbids a cipher.
+//! It applies to processes that start later. A malformed file is an error, because it may forbid a cipher.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -17,21 +15,21 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, Result};
 use crate::host::statedir::usual_state_dir;
 
-/// Where the decisions are.
+/// The policy file and its directory.
 pub struct Decisions {
     dir: PathBuf,
 }
 
-/// What it took to know that the approved mechanisms compute what they must.
+/// The cost of the self-tests of approved mechanisms.
 #[derive(Clone, Debug, Serialize)]
 pub struct FipsCost {
-    /// How many were tested, now or earlier.
+    /// The number of tested mechanisms, now or earlier.
     pub tested: usize,
-    /// Whether this boot had tested this program already.
+    /// Whether this program was already tested since the machine booted.
     pub remembered: bool,
-    /// How long the tests took, now or earlier.
+    /// The duration of the tests, now or earlier.
     pub tests: Duration,
-    /// How long it took to find out whether they were needed.
+    /// The time to find out whether tests were needed.
     pub identification: Duration,
 }
 
@@ -39,18 +37,18 @@ pub struct FipsCost {
 #[derive(Serialize, Deserialize)]
 struct Passed {
     boot: String,
-    /// Device, inode, size and times: what changes with the file.
+    /// Device, inode, size and times of the file.
     file: [i64; 6],
     /// BLAKE3 of the program.
     program: String,
-    /// What was tested, and on which instructions: the policy with the features in use.
+    /// The policy, and the processor features in use.
     under: String,
     tested: usize,
     micros: u64,
 }
 
 impl Decisions {
-    /// The decisions in `dir`, or in the usual state directory.
+    /// The policy file in `dir`, or in the usual state directory.
     ///
     /// # Errors
     /// There is no usual state directory: no home directory is known.
@@ -63,10 +61,10 @@ impl Decisions {
         self.dir.join("crypto")
     }
 
-    /// What was decided; everything is enabled if nothing was.
+    /// The policy. Without a file everything is enabled.
     ///
     /// # Errors
-    /// [`FailureKind::Damaged`] if a line is not understood; the file cannot be read.
+    /// [`FailureKind::Damaged`] if a line is malformed; the file cannot be read.
     pub fn policy(&self) -> Result<Policy> {
         let file = self.file();
         let text = match std::fs::read_to_string(&file) {
@@ -86,7 +84,7 @@ impl Decisions {
         })
     }
 
-    /// Decides, for processes that start from now on.
+    /// Changes the policy for processes that start later.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -95,10 +93,10 @@ impl Decisions {
         self.replace(&self.file(), text.as_bytes())
     }
 
-    /// Makes what was decided hold in this process. In FIPS mode tests what is approved, unless this
-    /// boot has tested this program already.
+    /// Applies the policy to this process. In FIPS mode, tests the approved mechanisms, unless this program was already
+    /// tested since the machine booted.
     ///
-    /// To be called before the first cipher is used.
+    /// Call it before the first cipher is used.
     ///
     /// # Errors
     /// As [`Decisions::policy`]; ciphers were used before; in FIPS mode a test fails.
@@ -166,7 +164,7 @@ impl Decisions {
         })
     }
 
-    /// Writes a file that only its owner reads, and that holds the old text or the new one.
+    /// Replaces a file atomically. Only its owner can read it.
     fn replace(&self, path: &Path, text: &[u8]) -> Result<()> {
         let new = path.with_extension("new");
         let write = || {
@@ -183,10 +181,10 @@ impl Decisions {
     }
 }
 
-/// How many tests there were, if all have passed.
+/// The number of tests, if all have passed.
 ///
 /// # Errors
-/// The names of those that have not.
+/// The names of the tests that failed.
 pub fn passed_all(tests: &[MechanismTest]) -> Result<usize> {
     let failed: Vec<String> = tests
         .iter()
@@ -202,7 +200,7 @@ pub fn passed_all(tests: &[MechanismTest]) -> Result<usize> {
     }
 }
 
-/// What the kernel calls this boot.
+/// The kernel's id of this boot.
 fn boot() -> Result<String> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");
     let id = std::fs::read_to_string(path).map_err(|e| failed("cannot be read", path, &e))?;

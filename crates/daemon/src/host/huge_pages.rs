@@ -1,13 +1,12 @@
-//! Huge pages: of use to a few mounts, and mostly empty with many.
+//! Huge pages: used with few mounts, and not with many.
 //!
-//! Each thread of a mount allocates a little in areas of its own. The allocator asks for huge pages, so
-//! such an area takes all of its memory at the first touch: 0.44 MB for each idle mount, and 0.18 MB
-//! without huge pages. A large cache is some percent faster with them. So the daemon has them while
-//! there are few mounts.
+//! Each thread of a mount allocates a little memory in areas of its own. With huge pages such an area takes all of its
+//! memory at the first access: 0.44 MB for each idle mount, compared with 0.18 MB without huge pages. But a large cache
+//! is a few percent faster with them. So the daemon uses huge pages while there are few mounts.
 
 use parking_lot::Mutex;
 
-/// The daemon has huge pages with so many mounts, and none with more.
+/// The largest number of mounts with which the daemon uses huge pages.
 const FEW: usize = 32;
 
 static MOUNTS: Mutex<usize> = Mutex::new(0);
@@ -38,7 +37,7 @@ impl Drop for Counted {
     }
 }
 
-/// Of pages that this process touches from now on.
+/// Allows or forbids huge pages for memory that this process touches later.
 fn allow(are_allowed: bool) {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(!are_allowed) {
         tracing::debug!(%error, "huge pages stay as they are");

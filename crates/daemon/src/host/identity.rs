@@ -1,4 +1,4 @@
-//! Which machine this is, for pools that several machines can reach.
+//! The identity of this machine, for pools that several machines can reach.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use pool::Host;
 
 use crate::host::users::host_name;
 
-/// What the number of a machine is derived for: other programs derive other numbers from the same file.
+/// The context of the derivation, so that other programs derive other numbers from the same file.
 const CONTEXT: &str = "strongroom 2026 hostid of a machine";
 
 /// This machine.
@@ -17,8 +17,8 @@ pub(crate) fn this_host() -> Host {
     }
 }
 
-/// The number of the machine with this directory of settings: 4 bytes in `hostid`, as `zgenhostid` writes them, or
-/// else derived from `machine-id`. 0 if it has neither.
+/// The hostid from the files in this directory: 4 bytes in `hostid`, as `zgenhostid` writes them, otherwise derived
+/// from `machine-id`. 0 if there is neither.
 fn host_id(etc: &Path) -> u32 {
     let hostid = std::fs::read(etc.join("hostid")).ok();
     if let Some(bytes) = hostid.and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()) {

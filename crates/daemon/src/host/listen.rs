@@ -1,4 +1,4 @@
-//! The place where the daemon listens: one daemon has it, and no other process can pose as it.
+//! The sockets of the daemon. Only one daemon listens at a place, and no other process can impersonate it.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Permissions};
@@ -13,21 +13,21 @@ use rustix::io::Errno;
 
 use crate::failure::{Failure, Result};
 
-/// A socket for commands and one for metrics, and the lock that says whose they are.
+/// A socket for commands, a socket for metrics, and the lock of the daemon that has them.
 pub(crate) struct Listening {
     pub(crate) listener: UnixListener,
-    /// For metrics; `None` once it was taken.
+    /// The socket for metrics; `None` once it was taken.
     pub(crate) metrics: Option<UnixListener>,
     _sockets: [Bound; 2],
-    /// Held until the process ends. The file stays: removing it would let two have it.
+    /// Held until the process ends. The file stays: if it were removed, two daemons could hold the lock.
     _lock: File,
 }
 
-/// A socket that was made here, and goes with this, unless another process has put another in its place.
+/// A socket that this process made. Dropping this removes it, unless another process has replaced it.
 #[derive(Debug)]
 pub struct Bound {
     path: PathBuf,
-    /// Device and inode, to tell it from another one that was put in its place.
+    /// Device and inode, to detect a socket that replaced it.
     id: Option<(u64, u64)>,
 }
 
@@ -51,7 +51,7 @@ impl Drop for Bound {
     }
 }
 
-/// Listens where commands look for the daemon.
+/// Listens at the socket of the daemon.
 pub(crate) fn listen(socket: &Path) -> Result<Listening> {
     let failed = |what: &str, error: std::io::Error| {
         Failure::other(format!("cannot {what} {}: {error}", socket.display()))
@@ -76,12 +76,12 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
     })
 }
 
-/// Listens at a socket in a directory of this user's. Both are made, and no other user can reach them. The
-/// socket goes with the second value.
+/// Makes a socket in a directory of this user, and listens there. Makes the directory too. No other user can reach
+/// them. Dropping the second value removes the socket.
 ///
 /// # Errors
-/// [`FailureKind::Permission`] for a directory in which another user could replace the socket; others if it
-/// cannot be made.
+/// [`FailureKind::Permission`] for a directory in which another user could replace the socket; other kinds if the
+/// socket cannot be made.
 pub fn listen_privately(socket: &Path) -> Result<(UnixListener, Bound)> {
     let failed = |error: std::io::Error| {
         Failure::other(format!(
@@ -96,9 +96,9 @@ pub fn listen_privately(socket: &Path) -> Result<(UnixListener, Bound)> {
     Ok((bind(socket)?, Bound::new(socket.to_owned())))
 }
 
-/// Lets others than root connect, or no longer; `passes` also where only another socket in the directory is
-/// for them. Who they are is asked when they do. The usual directory is the daemon's own; another one is
-/// for the user who made it.
+/// Allows or forbids connections of users other than root. The daemon checks the user of each connection. With
+/// `passes`, these users can enter the directory, because another socket there is for them. The usual directory belongs
+/// to the daemon; another directory is left to the user who made it.
 pub(crate) fn open_to_others(socket: &Path, is_open: bool, passes: bool) -> std::io::Result<()> {
     let mode = if is_open { 0o666 } else { 0o600 };
     let dir_mode = if passes { 0o711 } else { 0o700 };
@@ -109,8 +109,8 @@ pub(crate) fn open_to_others(socket: &Path, is_open: bool, passes: bool) -> std:
     }
 }
 
-/// Where metrics are served: `metrics.sock` beside `socket`. A socket for commands that has another
-/// name gives it to that for metrics, since there may be several in one directory.
+/// The socket for metrics: `metrics.sock` beside `socket`. If the socket for commands has an unusual name, the name of
+/// the socket for metrics contains it, because one directory can have several.
 pub(crate) fn metrics_socket(socket: &Path) -> PathBuf {
     let name = socket.file_name().unwrap_or_default();
     let mut metrics = OsString::new();
@@ -122,7 +122,7 @@ pub(crate) fn metrics_socket(socket: &Path) -> PathBuf {
     socket.with_file_name(metrics)
 }
 
-/// Listens at a path that is ours.
+/// Listens at a path that belongs to this daemon.
 pub(crate) fn bind(socket: &Path) -> Result<UnixListener> {
     let failed = |what: &str, error: std::io::Error| {
         Failure::other(format!("cannot {what} {}: {error}", socket.display()))
@@ -172,7 +172,7 @@ fn make_private_dir(dir: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Refuses a directory in which another user could replace our socket.
+/// Refuses a directory in which another user could replace the socket.
 fn check_private(dir: &Path) -> Result<()> {
     let refused = |what: &str| {
         Err(Failure::new(

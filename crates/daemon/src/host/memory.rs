@@ -1,25 +1,25 @@
-//! Memory that the daemon no longer needs goes back to the system.
+//! Returns free memory to the system.
 //!
-//! The allocator keeps free memory for a second, and then gives it back with the next allocations. A daemon from
-//! which everything was unmounted has none.
+//! The allocator keeps free memory for a second, and returns it at later allocations. After everything was unmounted
+//! there are no later allocations, so the daemon returns the memory itself.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Threads of mounts end in this time. Many mounts that end share one round.
+/// The delay of a round. Threads of ended mounts exit in this time, and many mounts share one round.
 const DELAY: Duration = Duration::from_secs(2);
 
 /// No round is coming.
 const IDLE: u8 = 0;
-/// A round is coming, for all that asked before it began to wait.
+/// A round will come, for all requests from before it began to wait.
 const COMING: u8 = 1;
-/// Somebody has asked since: what is freed now may be too late for the round that is coming.
+/// There is a new request: memory that is freed now may be too late for the coming round.
 const ASKED: u8 = 2;
 
 static ROUND: AtomicU8 = AtomicU8::new(IDLE);
 
-/// Has free memory given back a moment later, on a thread of its own.
+/// Requests a round. It runs after [`DELAY`], on a thread of its own.
 pub(crate) fn give_back_soon() {
     if ROUND.swap(ASKED, Ordering::AcqRel) != IDLE {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn give_back_soon() {
     }
 }
 
-/// Gives memory back until nobody has asked while it waited.
+/// Runs rounds until one ends without a new request.
 fn give_back() {
     loop {
         ROUND.store(COMING, Ordering::Release);

@@ -5,12 +5,12 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// It has imported and mounted what it is to, and takes commands.
+/// The daemon has imported its pools and mounted its datasets, and accepts commands.
 pub(crate) const READY: &str = "READY=1\n";
-/// It ends.
+/// The daemon is about to end.
 pub(crate) const STOPPING: &str = "STOPPING=1\n";
 
-/// Tells the service manager that started this process, if one did.
+/// Sends a state to the service manager, if one started this process.
 pub(crate) fn tell(state: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
         return;

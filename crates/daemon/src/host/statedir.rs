@@ -1,4 +1,4 @@
-//! The directory in which a daemon remembers things: one daemon has it, and it is found again.
+//! The state directory: only one daemon uses it, and the next daemon finds it again.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,17 +12,17 @@ use rustix::io::Errno;
 
 use crate::failure::{Failure, Result};
 
-/// The file in the directory that its daemon holds.
+/// The lock file in the directory.
 const LOCK: &str = "daemon.lock";
 
-/// What is longer is no path.
+/// The longest path.
 const PATH_MAX: u64 = 4096;
 
-/// Takes the directory for a daemon that listens at `socket`, as long as what is returned exists. `None` if
-/// nothing can be kept there by anybody.
+/// Locks the directory for a daemon that listens at `socket`, until the returned file is dropped. `None` if no daemon
+/// can store files there.
 ///
 /// # Errors
-/// [`FailureKind::Busy`] if another daemon has it.
+/// [`FailureKind::Busy`] if another daemon uses it.
 pub(crate) fn lock(dir: &Path, socket: &Path) -> Result<Option<File>> {
     let opened = std::fs::create_dir_all(dir).and_then(|()| options().open(dir.join(LOCK)));
     let mut file = match opened {
@@ -80,7 +80,7 @@ fn taken(dir: &Path, file: &mut File) -> Failure {
     Failure::new(FailureKind::Busy, message)
 }
 
-/// Has the next daemon at a socket use the same directory, if it is told no other.
+/// Notes the directory, so that the next daemon at this socket uses it by default.
 pub(crate) fn remember(socket: &Path, dir: &Path) {
     let note = note(socket);
     let written = options().open(&note).and_then(|mut file| {
@@ -92,7 +92,7 @@ pub(crate) fn remember(socket: &Path, dir: &Path) {
     }
 }
 
-/// The directory that the last daemon at a socket was told to use.
+/// The directory that the last daemon at this socket used.
 pub(crate) fn remembered(socket: &Path) -> Option<PathBuf> {
     let mut options = std::fs::OpenOptions::new();
     options
@@ -108,14 +108,14 @@ pub(crate) fn remembered(socket: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(text)).filter(|dir| dir.is_absolute())
 }
 
-/// The file beside a socket that says which directory its daemon uses.
+/// The file beside a socket with the path of the state directory.
 fn note(socket: &Path) -> PathBuf {
     let mut name = OsString::from(socket);
     name.push(".state-dir");
     name.into()
 }
 
-/// Where this user's daemon remembers things, unless it is told another place.
+/// The default state directory of this user's daemon.
 pub(crate) fn usual_state_dir() -> Result<PathBuf> {
     default_state_dir(
         rustix::process::geteuid().is_root(),

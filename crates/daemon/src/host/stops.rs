@@ -1,4 +1,4 @@
-//! Telling threads that listen to end.
+//! Ends threads that listen.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::failure::{Failure, Result};
 
-/// Tells the thread that listens to end.
+/// Ends the thread that listens.
 #[derive(Clone)]
 pub(crate) struct Stops(Arc<(UnixStream, UnixStream)>);
 
@@ -15,12 +15,12 @@ pub(crate) const STOPPED: u8 = 0;
 
 pub(crate) const SIGNALLED: u8 = 1;
 
-/// What the thread that listens is to do.
+/// The next action of the thread that listens.
 pub(crate) enum Next {
     Connection,
     /// Unmount everything and end.
     Signal,
-    /// End; everything is unmounted.
+    /// End. Everything is unmounted already.
     Stopped,
 }
 
@@ -36,7 +36,7 @@ impl Stops {
         let _ = (&self.0.0).write_all(&[why]);
     }
 
-    /// Waits so long, or until it is told to end.
+    /// Waits for `time`, or until the thread has to end.
     pub(crate) fn wait_for(&self, time: Duration) {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut fds = [PollFd::new(&self.0.1, PollFlags::IN)];
@@ -44,7 +44,7 @@ impl Stops {
         let _ = poll(&mut fds, Timespec::try_from(time).ok().as_ref());
     }
 
-    /// Waits for a connection, or for being told to end.
+    /// Waits for a connection, or until the thread has to end.
     pub(crate) fn wait(&self, listener: &UnixListener) -> Next {
         use rustix::event::{PollFd, PollFlags, poll};
         let told = &self.0.1;

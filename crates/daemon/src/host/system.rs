@@ -8,7 +8,7 @@ use dataset::Clock;
 use pool::Env;
 use vfs::Time;
 
-/// Time and chance from the system.
+/// Time and random numbers from the system.
 pub(crate) struct System;
 
 impl Clock for System {

@@ -8,21 +8,21 @@ use keys::TokenModules;
 
 /// Root's list of modules.
 const LIST: &str = "/etc/strongroom/pkcs11";
-/// A module has this long to do one thing.
+/// The time limit for one operation of a module.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The first argument of the process that loads a module: the same program.
 pub const TOKEN_HELPER: &str = "pkcs11-helper";
 
-/// What the daemon was started with.
+/// The list that the daemon was started with.
 static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
 
-/// Has the daemon use another list than the usual one.
+/// Makes the daemon use another list.
 pub(crate) fn choose_list(list: PathBuf) {
     let _ = CHOSEN.set(list);
 }
 
-/// The modules in a list; in the usual one of this user if none is given.
+/// The modules in a list; by default in the usual list of this user.
 pub fn token_modules(list: Option<&Path>) -> TokenModules {
     let given = list.or(CHOSEN.get().map(PathBuf::as_path));
     TokenModules {

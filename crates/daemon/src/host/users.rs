@@ -21,7 +21,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Who is at the other end.
+    /// The user at the other end of a connection.
     pub(crate) fn of(stream: &UnixStream) -> Result<Peer> {
         let unknown = |error| Failure::other(format!("the user of the caller is unknown: {error}"));
         let credentials = rustix::net::sockopt::socket_peercred(stream).map_err(unknown)?;

@@ -1,10 +1,10 @@
-//! Waking the threads that look after pools.
+//! Wakes the worker and heartbeat threads of pools.
 
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Wakes the threads that look after pools.
+/// Wakes the worker and heartbeat threads of pools.
 #[derive(Default)]
 pub(crate) struct Wakeup {
     count: Mutex<u64>,
@@ -12,13 +12,14 @@ pub(crate) struct Wakeup {
 }
 
 impl Wakeup {
-    /// Wakes them.
+    /// Wakes the threads.
     pub(crate) fn wake(&self) {
         *self.count.lock() += 1;
         self.changed.notify_all();
     }
 
-    /// Waits for a call of [`Wakeup::wake`] after the `last` one, or for `time`. Returns how many calls there were.
+    /// Waits for a call of [`Wakeup::wake`] after call number `last`, or for `time`. Returns the number of calls up to
+    /// now.
     pub(crate) fn wait(&self, last: u64, time: Duration) -> u64 {
         let mut count = self.count.lock();
         if *count == last {

@@ -1,4 +1,4 @@
-//! Anchors as lines of text, for the person who keeps them.
+//! Anchors as lines of text, for users.
 
 use cipher::hash;
 use protocol::api::Anchor;
@@ -15,7 +15,7 @@ pub fn write(anchor: &Anchor) -> String {
     format!("{head} check={check} name={}", anchor.dataset)
 }
 
-/// Reads a line; `None` if it is no anchor, or was mistyped.
+/// Reads a line; `None` if it is not an anchor, or has a typing error.
 pub fn read(line: &str) -> Option<Anchor> {
     let (head, rest) = line.trim().split_once(" check=")?;
     let (check, name) = rest.split_once(" name=")?;

@@ -1,4 +1,4 @@
-//! Work in the background of a pool that commands begin, pause and end.
+//! Background work of a pool that commands begin, pause and end.
 
 use pool::ScrubPhase;
 use protocol::api::FailureKind;

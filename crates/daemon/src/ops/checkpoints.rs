@@ -1,4 +1,4 @@
-//! Checkpoints of pools: by a command, and what is told of them.
+//! Checkpoints of pools: the commands and the reports.
 
 use pool::{AtCheckpoint, Superblock};
 use protocol::api::{CheckpointRow, CheckpointUse, FailureKind, command};

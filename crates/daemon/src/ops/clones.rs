@@ -1,4 +1,4 @@
-//! Clones, and which dataset owns what they share.
+//! Clones, and the promotion of clones.
 
 use std::sync::{Arc, Mutex};
 

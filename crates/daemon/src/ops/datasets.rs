@@ -1,4 +1,4 @@
-//! Making, renaming and destroying datasets, and setting their properties.
+//! Makes, renames and destroys datasets, and sets their properties.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,10 +1,13 @@
-//! Delegation: which users and groups may do what to which datasets, as `zfs allow`.
+//! Delegation: the permissions of users and groups on datasets, as with `zfs allow`.
 //!
-//! What is allowed lies among the properties of a dataset, under a name that no property can have, in
-//! lines of `WHO SCOPE PERMISSION,...`: who is `u` or `g` with a number, or `e` for everyone; the scope is `l`
-//! for the dataset itself or `d` for what is below it. `c` as who is for the creator of a dataset below, on that
-//! dataset, and `@NAME` defines a set of permissions, both with the scope `l`. A line that is
-//! not understood allows nothing.
+//! A dataset has its permissions among its properties, under a name that no property can have. Each line is
+//! `WHO SCOPE PERMISSION,...`:
+//!
+//! - `WHO` is `u` or `g` with a number, or `e` for everyone; `c` for the creator of a dataset below, on that dataset;
+//!   or `@NAME`, which defines a set of permissions.
+//! - `SCOPE` is `l` for the dataset itself, or `d` for the datasets below. `c` and `@NAME` have the scope `l`.
+//!
+//! A malformed line allows nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What differs between a snapshot and a later state: files by name, or without a key how many records.
+//! Differences between a snapshot and a later state: files by name, or, without a key, the number of records.
 
 use std::ffi::OsString;
 use std::fmt::Write;

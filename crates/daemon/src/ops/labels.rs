@@ -1,4 +1,4 @@
-//! `pool labelclear`: a device that belonged to a pool belongs to none.
+//! `pool labelclear`: erases the labels of a device, so that it belongs to no pool.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Opens LUKS containers and plain mappings: what is on a device becomes what the table of mappings holds.
+//! Opens LUKS containers and plain mappings, and makes their entries in the table of mappings.
 
 use std::path::Path;
 use std::sync::Arc;

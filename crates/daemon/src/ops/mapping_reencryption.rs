@@ -1,5 +1,5 @@
-//! Re-encryption of a container that is open, on the connection of the command that wants it: it pauses when that
-//! says so, is gone, or the mapping is to be closed.
+//! Re-encryption of an open container, on the connection of its command. It pauses when the command requests it, when
+//! the connection closes, or when the mapping has to close.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Open LUKS containers and plain mappings: devices in this process, by name.
 //!
-//! A mapping has its devices (the data, and a header that is elsewhere) for itself until it is closed, so
-//! that no container is open twice. It is not remembered: at the next start its key is gone.
+//! A mapping has exclusive use of its devices (the data, and a separate header) until it is closed. So no container is
+//! open twice. The daemon does not remember mappings, because their keys are lost when it ends.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The devices of imported pools, with meters around them.
 //!
-//! Stores see a `BlockDevice` and know nothing of meters. So meters are found by the path of their
-//! device, which is what a pool calls it too.
+//! Stores use a `BlockDevice` and know nothing of meters. So meters are found by the path of the device, which is also
+//! its name in the pool.
 
 use std::collections::BTreeMap;
 use std::path::Path;

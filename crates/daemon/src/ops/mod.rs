@@ -1,4 +1,4 @@
-//! What the daemon does with pools, datasets, keys and devices: a file for each kind of request.
+//! The work of requests on pools, datasets, keys and devices: a file for each kind of request.
 
 mod absent;
 pub(crate) mod anchor;

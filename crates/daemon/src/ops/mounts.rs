@@ -1,4 +1,4 @@
-//! Mounting and unmounting.
+//! Mounts and unmounts datasets.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};

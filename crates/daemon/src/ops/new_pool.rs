@@ -1,4 +1,4 @@
-//! The devices of a pool that is to be made.
+//! The devices of a new pool.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One stream of several that are sent one behind the other.
+//! One stream of several in sequence.
 
 use pool::{Entry, Marked, Position};
 

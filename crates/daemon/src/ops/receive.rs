@@ -1,7 +1,7 @@
-//! Receiving: which dataset each stream goes into, and the session around it.
+//! Receives streams: chooses the dataset for each stream, and runs the session.
 //!
-//! The data comes over the connection of the command. If that breaks, because the command is interrupted or a pipe before
-//! it closes, the receive ends there, and leaves nothing, or what can go on.
+//! The data comes over the connection of the command. If the command is interrupted, or its input ends early, the
+//! connection closes and the receive fails. It leaves nothing, or a state from which it can resume.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -178,8 +178,8 @@ impl Session<'_> {
         Ok((at, chosen))
     }
 
-    /// Destroys and renames the snapshots of a dataset that the sender has destroyed and renamed. Only with -F, and only for
-    /// root.
+    /// Destroys and renames the snapshots of a dataset that the sender has destroyed and renamed. Only with -F, and
+    /// only for root.
     fn follow(
         &self,
         package: &Package,

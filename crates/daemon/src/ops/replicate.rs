@@ -1,4 +1,5 @@
-//! What goes into the streams of `send -R`: a dataset and those below it, with their snapshots up to one of a name.
+//! The contents of the streams of `send -R`: a dataset and the datasets below it, with their snapshots up to a given
+//! name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -107,8 +108,8 @@ fn streams_of(
     Ok(pieces)
 }
 
-/// Datasets in an order in which each comes after the one above it, and a clone after its origin, with whether it does. Where
-/// both cannot be, a dataset comes before its origin.
+/// Datasets in an order in which each comes after the one above it, and a clone after its origin, with whether it does.
+/// Where both cannot be, a dataset comes before its origin.
 fn in_order(active: &ActivePool, heads: &[Arc<Entry>]) -> Result<Vec<(Arc<Entry>, bool)>> {
     let origin_of = |head: &Arc<Entry>| match head.origin {
         0 => Ok(None),

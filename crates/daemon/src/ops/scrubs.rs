@@ -1,4 +1,4 @@
-//! Scrubs: by a command, by a schedule, and what is said of one that is late.
+//! Scrubs by commands and by schedule, and the report of a late scrub.
 
 use pool::{Origin, Pool, ScrubPhase};
 

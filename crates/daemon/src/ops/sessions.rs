@@ -1,4 +1,4 @@
-//! The sessions of initiators, with targets that are exported and with those of `ha.toml`.
+//! The sessions of initiators, with exported targets and with targets of `ha.toml`.
 
 use iscsi::SessionNow;
 use protocol::api::{FailureKind, SessionRow};

@@ -1,9 +1,11 @@
 //! Assured delete: destroys a dataset with its keys, and reports what this proves.
 //!
-//! The keyring is wrapped by a random key that is then discarded, and this overwrites the old keyring;
-//! then the dataset is destroyed, which overwrites that one too; then the places of both are read
-//! back from every device. What this cannot reach is named, or the command is refused before it changes
-//! anything: devices that are away, and clones that have the same data keys.
+//! 1. The keyring is wrapped with a random key, which is then discarded. This overwrites the old keyring.
+//! 2. The dataset is destroyed. This overwrites the new keyring too.
+//! 3. The places of both keyrings are read back from every device.
+//!
+//! Devices that are away, and clones with the same data keys, are out of reach. The command names them, or refuses
+//! before it changes anything.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

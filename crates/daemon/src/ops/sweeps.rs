@@ -1,4 +1,4 @@
-//! Sweeps over all free space, trims and initializations: by a command, and what is told of them.
+//! Sweeps over all free space (trim, initialize): the commands and the reports.
 
 use pool::{DeviceState, ScrubPhase, Sweep};
 use protocol::api::{FailureKind, SweepRow};

@@ -1,8 +1,8 @@
-//! Volumes: making them, giving them other sizes, and lending them to whatever serves them.
+//! Volumes: makes and resizes them, and opens them for their users.
 //!
-//! A volume is open as long as something uses it, as an export or another pool does. Only one may, since two would
-//! overwrite each other's; a snapshot can be used by several. Who uses it is said to people by a name, so that a
-//! command which would take the volume away can tell what to end first.
+//! A volume is open as long as an export, another pool or another user uses it. It has only one user at a time, because
+//! two users would overwrite each other's data. A snapshot can have several users. Each user has a name, so that a
+//! command that would take the volume away can report the user.
 
 use std::collections::btree_map;
 use std::io::IoSlice;

@@ -1,4 +1,4 @@
-//! Serving requests: sockets, connections, who may do what, zones, metrics.
+//! Serves requests: sockets, connections, permissions, zones, metrics.
 
 pub(crate) mod authorize;
 pub(crate) mod commands;

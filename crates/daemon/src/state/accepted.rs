@@ -1,9 +1,9 @@
 //! The places of keys that the owner of this daemon has accepted.
 //!
-//! A property of a dataset says where its key is. An attacker who writes to the devices, or makes a stream, chooses
-//! the property. So the daemon reads a key from there only if its owner said so on this machine: by a command
-//! that set the place, or by `key accept`. What was accepted is in the state directory and not in the pool. It holds
-//! for one place: a property that names another place proposes it.
+//! A property of a dataset names the place of its key. An attacker who writes to the devices, or makes a stream,
+//! chooses the property. So the daemon reads a key from a place only if its owner accepted the place on this machine:
+//! by a command that set it, or by `key accept`. Accepted places are in the state directory and not in the pool. If the
+//! property names another place, that place is only proposed.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Connections of commands that may take long, or wait for typed input. Ending what they work on can end them.
+//! Connections of commands that may take long, or wait for the user. The daemon can close them when their work has to
+//! end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

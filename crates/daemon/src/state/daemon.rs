@@ -1,4 +1,4 @@
-//! What the daemon owns.
+//! The daemon, with all tables that it owns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

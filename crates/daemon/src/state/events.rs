@@ -1,7 +1,7 @@
-//! What happened to pools lately: a bounded list in memory, for those who follow it (`pool events`).
+//! Recent events of pools: a bounded list in memory, for `pool events`.
 //!
-//! Most events are found by comparison: the worker of a pool, and each command that asks for events, looks at the
-//! pool and tells what changed since the last look. So no code that changes something can forget its event.
+//! Most events are found by comparison. The worker of a pool, and each command that asks for events, compares the pool
+//! with its state at the last comparison. So no code that changes a pool can forget an event.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Where the devices of exported pools were, so that `pool import` finds them without `-d`.
+//! The places of devices of exported pools, so that `pool import` finds them without `-d`.
 
 use std::path::PathBuf;
 use std::sync::Arc;

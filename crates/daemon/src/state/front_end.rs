@@ -1,6 +1,6 @@
-//! Front ends: what offers datasets and devices to other programs, as mounts, exports and zones do.
+//! Front ends: parts of the daemon that offer datasets and devices to other programs: mounts, exports, zones.
 //!
-//! The list of them is `front_ends::FRONT_ENDS`; `ops::offers` asks all of them.
+//! `front_ends::FRONT_ENDS` lists them. `ops::offers` calls all of them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub(crate) trait FrontEnd<D>: Sync {
     /// Offers what could not be offered so far: a key was loaded, a device came.
     fn restore(&self, _daemon: &D) {}
 
-    /// Offers those of these datasets that are offered without a command: they were made, or their pool or key has come.
-    /// Returns what could not be offered, but goes on. `owner` owns the root of a new dataset.
+    /// Offers those of these datasets that are offered without a command: they were made, or their pool or key has
+    /// come. Returns what could not be offered, but goes on. `owner` owns the root of a new dataset.
     fn offer(
         &self,
         _daemon: &Arc<D>,
@@ -47,8 +47,8 @@ pub(crate) trait FrontEnd<D>: Sync {
         Vec::new()
     }
 
-    /// Offers these datasets no longer: a command changes them, or takes them away. With `force` also those in use. If one
-    /// cannot be withdrawn, all stay as they are.
+    /// Offers these datasets no longer: a command changes them, or takes them away. With `force` also those in use. If
+    /// one cannot be withdrawn, all stay as they are.
     fn withdraw(
         &self,
         _daemon: &Arc<D>,

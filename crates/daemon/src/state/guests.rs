@@ -1,7 +1,7 @@
-//! Taking connections, and how many of them each user may have.
+//! Accepts connections, and limits their number for each user.
 //!
-//! A connection costs a thread and descriptors for as long as it is open. Users other than root and the daemon's
-//! own have so many each, and all of them together leave enough for root. Who connects is known before a thread
+//! An open connection needs a thread and descriptors. Each user other than root and the daemon's user has a limit. All
+//! of them together have another limit, so that enough connections are left for root. The user is known before a thread
 //! is started.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Makes and loads keys. `ops::keys` changes them.
+//! The loaded keys of a pool: makes and loads keys. `ops::keys` changes them.
 //!
 //! A dataset either has key slots of its own (it is a *key root*) or inherits the wrapping key of the
 //! key root above it.
@@ -35,8 +35,8 @@ const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
 /// So often a person may type a key.
 const TRIES: usize = 3;
 
-/// Gets a key for a dataset with this cipher suite from where it comes from. `new`: it is made now, so a person types it
-/// twice.
+/// Gets a key for a dataset with this cipher suite from where it comes from. `new`: it is made now, so a person types
+/// it twice.
 pub(crate) fn material(
     source: &KeySource,
     (dataset, suite): (&str, u8),

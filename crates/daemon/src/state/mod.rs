@@ -1,4 +1,4 @@
-//! What the daemon has: pools with their keys, volumes and mounts, exports, zones; and the caller of a command.
+//! The state of the daemon: pools with their keys, volumes and mounts, exports, zones; and the caller of a command.
 
 pub(crate) mod acceptances;
 pub(crate) mod accepted;

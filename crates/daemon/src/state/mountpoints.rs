@@ -1,8 +1,8 @@
-//! The directories below mounts: where a dataset mounts, what guards the directory, and when it goes.
+//! The directories of mountpoints: their places, their guards, and their removal.
 //!
-//! A directory that root's daemon makes for the property `mountpoint` has a guard
-//! ([`Place::make_guarded`]), and keeps it while the dataset is not mounted: what would be written
-//! there would not be in the dataset, and not encrypted. It goes when no dataset mounts there any more.
+//! A directory that root's daemon makes for the property `mountpoint` has a guard ([`Place::make_guarded`]) while the
+//! dataset is not mounted. Without it, programs could write unencrypted files there. The directory is removed when no
+//! dataset mounts there any more.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Exports of other NBD servers that are in use. NBD has no exclusive use: that one export is used twice is prevented
-//! inside this daemon only, by its name.
+//! Exports of other NBD servers that are in use. NBD has no exclusive use. Only inside this daemon, the name of an
+//! export prevents that it is used twice.
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;

@@ -1,4 +1,4 @@
-//! What the daemon does by itself from time to time: whether it is time again, by a clock that may be wrong.
+//! Periodic work of the daemon: whether it is due, by a clock that may be wrong.
 
 use parking_lot::Mutex;
 

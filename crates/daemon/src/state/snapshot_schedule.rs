@@ -1,8 +1,8 @@
-//! The property `snapshot-schedule`: which snapshots the daemon makes by itself, and how many it keeps.
+//! The property `snapshot-schedule`: the snapshots that the daemon makes, and how many it keeps.
 //!
-//! Each kind divides time into periods of UTC. A snapshot has its kind and the begin of its period in its name, so
-//! a period never gets two, whatever the clock does. How many are kept goes by the order in which they were made, so
-//! a clock that jumps prunes one snapshot at most.
+//! Each kind divides time into periods of UTC. The name of a snapshot contains its kind and the begin of its period. So
+//! a period never gets two snapshots, whatever the clock does. Pruning uses the order in which snapshots were made. So
+//! a jump of the clock prunes at most one snapshot.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;

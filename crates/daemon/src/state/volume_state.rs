@@ -1,4 +1,4 @@
-//! Volumes that are open.
+//! Open volumes.
 
 use std::io::{Error as IoError, ErrorKind};
 
@@ -7,8 +7,8 @@ use dataset::Volume;
 use parking_lot::{RwLock, RwLockReadGuard};
 use protocol::device_name::DeviceName;
 
-/// A volume that is open, and may be taken away while something uses it. Whatever is asked of it then fails. The leases of
-/// its pool say who uses it.
+/// A volume that is open, and may be taken away while something uses it. Whatever is asked of it then fails. The leases
+/// of its pool say who uses it.
 pub(crate) struct VolumeInUse {
     pub(crate) name: String,
     pub(crate) sector_sizes: SectorSizes,

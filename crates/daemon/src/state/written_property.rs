@@ -1,4 +1,4 @@
-//! How much is new since an earlier snapshot or bookmark, by name: `written@monday`, `written#sent`.
+//! Properties with the bytes written since a named snapshot or bookmark: `written@monday`, `written#sent`.
 
 use pool::{Entry, Pool};
 use protocol::api::Value;

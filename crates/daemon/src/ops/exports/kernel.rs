@@ -1,10 +1,11 @@
 //! Exports that are attached to the kernel of this machine, as `/dev/nbdN`.
 //!
-//! A daemon that is asked to end detaches them, and refuses if one is mounted. A daemon that a signal ends leaves those
-//! that are mounted to the next one: the kernel holds their requests back. That is safe only if all that was written
-//! before is durable, which [`Definition::waits`] says, and the volume has not changed, which [`Definition::contents`] shows.
-//! A daemon that was killed said nothing: the next one ends the device when it starts, so that no program goes on as if
-//! nothing was lost, and none waits for what may never come.
+//! - `daemon stop` detaches them, and refuses if one is mounted.
+//! - A daemon that a signal ends leaves mounted devices to the next daemon. Meanwhile the kernel holds their requests
+//!   back. This is safe only if all earlier writes are durable ([`Definition::waits`]) and the volume has not changed
+//!   ([`Definition::contents`]).
+//! - If a daemon was killed, the next daemon ends the device when it starts. So no program continues after lost writes,
+//!   and none waits for ever.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Exports: devices that are offered to others by the NBD protocol or iSCSI.
+//! Exports: devices that the daemon offers to others by NBD or iSCSI.
 //!
-//! An export is about a machine: it is remembered in the daemon's state directory until it is taken back, and
-//! made again at the next start. [`Exportable`] says what can be exported.
+//! An export belongs to a machine. The state directory of the daemon remembers it until it is withdrawn, and the next
+//! start makes it again. [`Exportable`] lists the kinds of devices.
 
 mod front_end;
 mod kernel;

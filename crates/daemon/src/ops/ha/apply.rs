@@ -1,7 +1,7 @@
-//! Makes what a pool serves what its file says, on the shortest way.
+//! Changes the targets of a pool to those of its file, with as few changes as possible.
 //!
-//! Everything that can fail comes first, and leaves what is served as it is. Then targets and units change. A session stays
-//! open unless its target, its user or its initiator has no access any more.
+//! Steps that can fail come first, and change nothing. Then targets and units change. A session stays open unless its
+//! target, its user or its initiator has lost access.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

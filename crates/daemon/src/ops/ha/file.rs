@@ -1,4 +1,4 @@
-//! Reads the file of a pool, inside its root dataset. No path leads there: what is mounted where does not matter.
+//! Reads the file of a pool directly from its root dataset. It uses no path, so mounts do not matter.
 
 use std::sync::Arc;
 

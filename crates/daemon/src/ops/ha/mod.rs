@@ -1,8 +1,8 @@
-//! What a pool serves by its `ha.toml`: reading the file (`file`), what it means for this pool (`plan`), and making that
-//! so (`apply`).
+//! The targets that a pool serves by its `ha.toml`: `file` reads the file, `plan` applies it to the volumes of the
+//! pool, and `apply` changes the targets.
 //!
-//! Nothing of this is remembered outside of the pool: `ha start` makes it, and the end of the daemon or of the import
-//! ends it. A cluster decides which machine serves a pool.
+//! The daemon does not remember this state. `ha start` starts the targets, and an export of the pool or the end of the
+//! daemon ends them. A cluster decides which machine serves a pool.
 
 mod apply;
 mod file;

@@ -1,4 +1,4 @@
-//! What a file means for the volumes that a pool has.
+//! The meaning of a file for the volumes of its pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! Backs keyrings up, and restores them.
 //!
-//! What is put back must not cost anything: a keyring that lacks a generation which the dataset has, or
-//! which its records name, is refused, and so is one of another dataset. As long as the keyring that is
-//! there can be read, it goes only for one that has been opened, with keys that the dataset is sealed by.
+//! A restore must not lose keys. It refuses a keyring of another dataset, and one that lacks a generation of the
+//! dataset or of its records. While the present keyring can be read, it is replaced only by a keyring that was opened,
+//! and whose keys seal the dataset.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

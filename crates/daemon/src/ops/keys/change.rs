@@ -1,8 +1,7 @@
 //! Replaces the wrapping key of a dataset, and adds data keys.
 //!
-//! A change rewraps every keyring that has its key from the key root in one commit, so that at no moment
-//! a keyring names a wrapping key that nothing unwraps. [`ActivePool::replace_keyrings`] checks that of
-//! every change before it is committed.
+//! A change wraps all keyrings below the key root again, in one commit. So no keyring ever names a wrapping key that no
+//! slot unwraps. [`ActivePool::replace_keyrings`] checks this before each commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The commands that are about keys.
+//! The commands for keys.
 
 use std::sync::Arc;
 

@@ -1,15 +1,16 @@
 //! The users who may wrap data keys with another wrapping key.
 //!
-//! One rule for all commands. A user who has a wrapping key can read what the data keys below it seal. So a command
-//! that wraps the data keys of a dataset by another wrapping key takes the permissions `key` and `keychange` on
-//! that dataset. It takes them also on each older dataset that has some of the same data keys: a clone, and a copy
-//! that was received sealed, have their data keys from there. The older dataset may be in another imported pool. In
-//! a zone the tenant must have given the key that wraps them now.
+//! One rule applies to all commands. A user with a wrapping key can read all data that the data keys below it seal. So
+//! a command that wraps the data keys of a dataset with another wrapping key needs the permissions `key` and
+//! `keychange` on that dataset. It needs them also on each older dataset with some of the same data keys: clones, and
+//! copies that were received sealed, have their data keys from an older dataset. This may be in another imported pool.
+//! In a zone the tenant must have given the key that wraps the data keys now.
 //!
-//! The same holds for a key that the daemon reads from a place that a delegate names: with the file that opens the
-//! older dataset the daemon opens the copy as well. So this takes `key` on each older dataset.
+//! The same applies to a key that the daemon reads from a place that a delegate names: the file with the key of the
+//! older dataset also opens the copy. So this needs `key` on each older dataset.
 //!
-//! What wraps generations anew, or adds a way to a wrapping key, takes a [`Handed`], so that no command forgets.
+//! Functions that wrap generations again, or add a way to unwrap a wrapping key, take a [`Handed`]. So no command can
+//! forget the check.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Keys of datasets: loading, changing, rotating, copying and re-encrypting with them.
+//! Keys of datasets: load, change, rotate, back up, re-encrypt.
 
 pub(crate) mod at_start;
 pub(crate) mod backup;

@@ -1,9 +1,9 @@
 //! Re-encryption in the background: the pool worker seals stored records again with the newest data keys, and
-//! destroys key generations that nothing needs any more.
+//! destroys key generations that no record needs any more.
 //!
-//! That it goes on is a property of the dataset, under a name that no property can have; so it goes on
-//! after a restart, or a crash, once the dataset is mounted. How far it is, is not stored: what is done is
-//! passed over.
+//! A running re-encryption is noted among the properties of the dataset, under a name that no property can have. So it
+//! continues after a restart or a crash, once the dataset is mounted. Its position is not stored: it passes over
+//! records that are done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Snapshots by a schedule: making those of the periods that began, and pruning those that are too many.
+//! Snapshots by a schedule: makes them at the begin of each period, and prunes the oldest.
 
 #[cfg(test)]
 mod tests;

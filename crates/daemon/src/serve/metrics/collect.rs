@@ -1,6 +1,6 @@
 //! The metrics. Their names begin with `strongroom_`, except for those that every process has.
 //!
-//! Labels name pools, devices, datasets and operations; nothing here comes from inside a dataset.
+//! Labels name pools, devices, datasets and operations. They contain no names or contents from inside a dataset.
 
 use std::sync::Arc;
 

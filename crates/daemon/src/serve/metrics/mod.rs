@@ -1,9 +1,9 @@
-//! Metrics: counted where things happen, and served to Prometheus on a socket beside the commands'.
+//! Metrics, served to Prometheus on a socket beside that of commands.
 //!
 //! `ops::metered_devices` and `state::metered_files` put meters around block devices and mounted file systems.
 //!
-//! - `collect` says which metrics there are, `process` those that every process has;
-//! - `text` writes them down, `server` serves them.
+//! - `collect` has the metrics of the daemon, `process` those of every process;
+//! - `text` formats them, `server` serves them.
 
 mod collect;
 mod process;

@@ -1,5 +1,5 @@
-//! A page over HTTP, as little of it as `curl --unix-socket` and exporters need: one request, one
-//! answer, and the connection ends.
+//! Serves the page of metrics over a minimal HTTP, for `curl --unix-socket` and exporters: one request and one answer
+//! for each connection.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

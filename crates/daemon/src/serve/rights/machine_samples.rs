@@ -1,4 +1,4 @@
-//! One request of each kind: those about pools, devices and the daemon.
+//! A sample request of each kind, for pools, devices and the daemon.
 
 use protocol::api::{
     Borrowing, CheckpointUse, Command, DeviceChange, InspectTarget, MappingChange, PoolDevices,

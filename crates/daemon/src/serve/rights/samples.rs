@@ -1,4 +1,4 @@
-//! One request of each kind: those about datasets. Those about the machine are in `machine_samples`.
+//! A sample request of each kind, for datasets. `machine_samples` has those for the machine.
 
 use protocol::api::{
     Allowed, Anchor, Command, NewVolume, OwnerKind, Props, ReceiveName, Rotation, SendWhat,

@@ -1,4 +1,4 @@
-//! A daemon with datasets of several people, and requests of each of them.
+//! A daemon with datasets of several users, and requests of each user.
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;

@@ -1,9 +1,8 @@
-//! Zones: each gives a tenant a socket of its own, which reaches one dataset and what is below it.
+//! Zones: each gives a tenant a socket of its own, with access to one dataset and the datasets below it.
 //!
-//! What a tenant may do is decided in `serve::commands`, with the rules of `zone_policy`; what the tenant gets to see, in
-//! `state::zones::view`. A zone
-//! is about a machine, not about a pool: it is remembered in the daemon's state directory, and names its root by
-//! numbers, so that another dataset of the same name is not taken for it.
+//! `serve::commands` decides what a tenant may do, with the rules of `zone_policy`. `state::zones::view` decides what
+//! the tenant sees. A zone belongs to a machine and not to a pool: the state directory of the daemon remembers it. It
+//! names its root by numbers, so that another dataset with the same name is not taken for it.
 
 mod listen;
 mod zone_policy;
@@ -212,8 +211,8 @@ impl FrontEnd<Daemon> for ZoneSockets {
         daemon.open_to_delegates();
     }
 
-    /// Refuses to destroy or rename the root of a zone: whatever the tenant does goes by its name. A zone knows its pool
-    /// by the guid.
+    /// Refuses to destroy or rename the root of a zone: whatever the tenant does goes by its name. A zone knows its
+    /// pool by the guid.
     fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
         let zones = daemon.zones.all.lock();
         let (active, entries) = match going {

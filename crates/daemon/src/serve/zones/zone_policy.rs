@@ -1,12 +1,12 @@
 //! The rules for tenants. `Serve::admit` of each command (`serve::commands`) applies them, and translates the
 //! tenant's names into the daemon's.
 //!
-//! - Everything that a command names is inside the zone, and what it destroys or moves as well.
-//! - The root stays what and where it is; that of an immutable zone is not changed at all.
-//! - The keys that the root has, or inherits, are used and nothing else: not loaded, not changed, and no data
-//!   key that they wrap comes to be wrapped by a key of the tenant, who could then read it.
-//! - The daemon reads no file, and runs no program, because a tenant says so, and mounts only where that
-//!   follows from what the global zone says.
+//! - All datasets that a command names, destroys or moves are inside the zone.
+//! - The root keeps its name and kind. The root of an immutable zone does not change at all.
+//! - A tenant can use the key that the root has or inherits, but cannot load or change it. A data key under this key is
+//!   never wrapped with a key of the tenant, because the tenant could then read it.
+//! - For a tenant the daemon reads no file and runs no program. It mounts only at places that follow from settings of
+//!   the global zone.
 
 use std::sync::Arc;
 use std::time::Duration;

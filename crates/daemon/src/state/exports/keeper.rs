@@ -1,5 +1,5 @@
-//! Where the persistent reservations of iSCSI targets are kept: those of a volume in its pool, those of other devices
-//! in the state directory.
+//! Stores the persistent reservations of iSCSI targets: those of a volume in its pool, those of other devices in the
+//! state directory.
 
 use std::io;
 use std::sync::{Arc, Weak};

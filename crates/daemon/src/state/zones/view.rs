@@ -1,8 +1,7 @@
-//! How things are called in a zone: its root seems to be a pool, and nothing else is there.
+//! The names that a tenant sees in a zone: its root looks like a pool, and nothing else exists.
 //!
-//! What comes from above the root is `inherited from $globalzone`. Answers are made of names that are inside;
-//! what names something else is left out. Of a failure that is about something outside, its kind is all that
-//! is told.
+//! A value from above the root is `inherited from $globalzone`. Answers contain only names inside the zone; everything
+//! else is left out. If a failure is about something outside, the tenant gets only its kind.
 
 use std::sync::Arc;
 
