@@ -237,7 +237,7 @@ impl From<luks::Error> for Failure {
             E::Unsupported { .. } => FailureKind::TooNew,
             E::WrongPassphrase { .. } => FailureKind::WrongKey,
             E::SlotInUse { .. } => FailureKind::Exists,
-            E::LastSlot { .. } => FailureKind::Busy,
+            E::LastSlot { .. } | E::Busy(_) => FailureKind::Busy,
             E::NoSpace { .. } | E::TooSmall { .. } => FailureKind::NoSpace,
             E::Usage(_) => FailureKind::Usage,
             _ => FailureKind::Other,

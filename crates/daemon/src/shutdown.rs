@@ -15,7 +15,8 @@ impl Daemon {
     pub(crate) fn shut_down(self: &Arc<Self>) -> Result<()> {
         self.set_stopping(true);
         let result = self
-            .close_offers(false)
+            .may_end_suspended()
+            .and_then(|()| self.close_offers(false))
             .and_then(|()| self.leave_all(false));
         match result {
             Ok(()) => self.flush_mappings(),
@@ -32,6 +33,7 @@ impl Daemon {
     pub(crate) fn shut_down_by_force(self: &Arc<Self>) {
         self.set_stopping(true);
         self.transfers.break_off();
+        self.give_up_suspended();
         log(self.close_offers(true).err().into_iter().collect());
         self.flush_mappings();
         if let Err(failure) = self.leave_all(true) {

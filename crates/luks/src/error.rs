@@ -132,6 +132,9 @@ pub enum Error {
     /// What was asked for makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// It has to wait for something else.
+    #[error("{0}")]
+    Busy(String),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] block::Error),
@@ -152,6 +155,10 @@ impl From<secret::Error> for Error {
 impl Error {
     pub(crate) fn usage(what: impl Into<String>) -> Error {
         Error::Usage(what.into())
+    }
+
+    pub(crate) fn suspended() -> Error {
+        Error::Busy("the mapping is suspended: resume it first, with 'luks resume'".into())
     }
 
     pub(crate) fn damaged(device: &dyn block::BlockDevice, what: impl Into<String>) -> Error {

@@ -57,7 +57,7 @@ pub use format::{Format, format};
 pub use header::{Header, repair};
 pub use integrity::{integrity_type, wipe};
 pub use kdf::{Argon2Cost, Kdf, KdfChoice, KdfKind, Variant};
-pub use mapping::{Flags, Mapping, MappingMeter, Plain, Served, ServedTotals};
+pub use mapping::{Failing, Flags, Mapping, MappingMeter, Plain, Served, ServedTotals};
 pub use model::{Digest, Integrity, Keyslot, Priority, SECTOR, Segment, Version};
 pub use plain::plain_key;
 pub use reencrypt::{

@@ -180,6 +180,7 @@ impl Daemon {
                 "the mapping '{name}' is not one of a LUKS2 container, which has two keys at a time"
             )));
         };
+        Daemon::check_not_suspended(name, &open.mapping)?;
         let (leases, used) = (&self.mappings.leases, Used::Header(name.into()));
         if open.worker.as_ref().is_some_and(|worker| !worker.is_over()) {
             return Err(Failure::new(

@@ -147,6 +147,7 @@ impl Daemon {
         user: &str,
     ) -> Result<LentMapping> {
         let mapping = self.lend_mapping(name, user)?;
+        Daemon::check_not_suspended(name, &mapping.mapping)?;
         match mapping.mapping.flags().read_only && access != Access::ReadOnly {
             true => Err(Failure::usage(format!(
                 "the mapping '{name}' is open read-only; export it with --read-only"
@@ -325,7 +326,8 @@ impl Open {
 
 /// Makes what was written to a mapping durable.
 fn flush(mapping: &Mapping) -> block::Result<()> {
-    match mapping.flags().read_only {
+    // One that is suspended has nothing left to write.
+    match mapping.flags().read_only || mapping.is_suspended() {
         true => Ok(()),
         false => mapping.flush(),
     }
@@ -350,6 +352,7 @@ fn row(name: &str, open: &Open, users: usize) -> MappingRow {
         allow_discards: flags.allow_discards,
         read_workqueue: flags.read_workqueue,
         write_workqueue: flags.write_workqueue,
+        suspended: mapping.is_suspended(),
         reencryption: open.reencryption,
         users,
         read_inline: times(&meter.read_inline),

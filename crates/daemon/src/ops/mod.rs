@@ -25,6 +25,7 @@ pub(crate) mod last_host;
 pub(crate) mod list;
 pub(crate) mod mapping_open;
 pub(crate) mod mapping_reencryption;
+mod mapping_suspension;
 pub(crate) mod mappings;
 pub(crate) mod metered_devices;
 pub(crate) mod mount_named;

@@ -18,6 +18,7 @@ mod reencrypt;
 mod regions;
 mod sectors;
 mod serving;
+mod suspend;
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,6 +26,7 @@ use std::sync::{Arc, OnceLock};
 
 use block::{BlockDevice, SectorSizes};
 use cipher::Random;
+use parking_lot::Mutex;
 use secret::Secret;
 
 use crate::model::Segment;
@@ -33,7 +35,9 @@ pub use meter::{MappingMeter, Served, ServedTotals};
 use queue::Queue;
 use regions::Regions;
 use sectors::{Core, Form};
-use serving::{Place, Serving};
+pub use serving::Failing;
+use serving::{Held, Place, Serving};
+use suspend::Own;
 
 /// How a mapping is opened, and what can be changed while it is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +67,8 @@ pub struct Mapping {
     read_workqueue: AtomicBool,
     write_workqueue: AtomicBool,
     meter: Arc<MappingMeter>,
+    /// How its key is recognised; `None` without a key, and while there are two.
+    own: Mutex<Option<Own>>,
 }
 
 /// What is decrypted needs no mapping.
@@ -102,7 +108,9 @@ impl Mapping {
         if !container.is_volume_key(key)? {
             return Err(Error::usage("this is not the key of the container"));
         }
-        Mapping::new(&segment, data, key, flags)
+        let mapping = Mapping::new(&segment, data, key, flags)?;
+        *mapping.own.lock() = Some(Own::of(container)?);
+        Ok(mapping)
     }
 
     /// The data of a container whose re-encryption was interrupted. A hot zone is put right first.
@@ -197,6 +205,7 @@ impl Mapping {
             read_workqueue: AtomicBool::new(false),
             write_workqueue: AtomicBool::new(false),
             meter: Arc::default(),
+            own: Mutex::default(),
         };
         mapping.set_flags(flags);
         Ok(mapping)
@@ -248,7 +257,7 @@ impl Mapping {
     /// # Errors
     /// [`Error::TooSmall`], [`Error::Usage`]; the latter also if sectors are authenticated.
     pub fn resize(&self, len: Option<u64>) -> Result<u64> {
-        let serving = self.serving.get();
+        let serving = self.serving.now().ok_or_else(Error::suspended)?;
         let core = match &**serving {
             Serving::All(core) => core,
             Serving::Regions(_) => {
@@ -273,6 +282,11 @@ impl Mapping {
         self.queue.get_or_init(Queue::start)
     }
 
+    /// What serves, for one request, which waits while the mapping is suspended.
+    fn held(&self) -> block::Result<Held<'_>> {
+        self.serving.get().ok_or_else(|| self.given_up())
+    }
+
     /// Serves a request for a range, when it may begin.
     fn serve(
         &self,
@@ -280,7 +294,7 @@ impl Mapping {
         len: u64,
         act: impl FnOnce(&Arc<Serving>) -> block::Result<()>,
     ) -> block::Result<()> {
-        let serving = self.serving.get();
+        let serving = self.held()?;
         let _entered = serving.enter(offset, len)?;
         act(&serving)
     }
@@ -443,7 +457,7 @@ impl BlockDevice for Mapping {
     fn flush(&self) -> block::Result<()> {
         match self.read_only {
             true => Ok(()),
-            false => self.serving.get().flush(),
+            false => self.held()?.flush(),
         }
     }
 

@@ -8,6 +8,7 @@ use super::Mapping;
 use super::regions::Regions;
 use super::sectors::Core;
 use super::serving::Serving;
+use super::suspend::Own;
 use crate::model::Segment;
 use crate::{BothKeys, Container, Error, Pace, Progress, Reencrypted, Result};
 
@@ -29,7 +30,7 @@ impl Mapping {
         go_on: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Reencrypted> {
         self.take_up(container, keys, pace)?;
-        let serving = Arc::clone(&self.serving.get());
+        let serving = Arc::clone(&*self.serving.now().ok_or_else(Error::suspended)?);
         let Serving::Regions(regions) = &*serving else {
             return Err(Error::usage("nothing is being re-encrypted"));
         };
@@ -58,7 +59,7 @@ impl Mapping {
         let size = self.size.load(std::sync::atomic::Ordering::Relaxed);
         let total = state.data_len(self.device.size());
         if size != total {
-            let way_out = match **self.serving.get() {
+            let way_out = match **self.serving.now().ok_or_else(Error::suspended)? {
                 Serving::All(_) => "make them the same with 'luks resize' first",
                 Serving::Regions(_) => "close it, and open it again",
             };
@@ -72,7 +73,7 @@ impl Mapping {
             ));
         }
         let regions = Regions::new(&state, &self.device, keys)?;
-        let is_same = match &**self.serving.get() {
+        let is_same = match &**self.serving.now().ok_or_else(Error::suspended)? {
             Serving::All(core) => regions.is_all_like(core)?,
             Serving::Regions(now) if now.is_like(&regions)? => return Ok(()),
             Serving::Regions(_) => false,
@@ -82,6 +83,7 @@ impl Mapping {
                 "the mapping is not what the header says of its re-encryption: close it, and open it again",
             ));
         }
+        *self.own.lock() = None;
         self.serving.replace(Serving::Regions(Box::new(regions)));
         Ok(())
     }
@@ -97,6 +99,7 @@ impl Mapping {
             None => Core::part(&Segment::linear(self.start, None), device, None)?,
         };
         self.serving.replace(Serving::All(core));
+        *self.own.lock() = keys.new.as_ref().map(|_| Own::of(container)).transpose()?;
         Ok(())
     }
 }

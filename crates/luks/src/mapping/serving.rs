@@ -1,10 +1,19 @@
-//! What serves the requests of a mapping, all by one encryption or in regions, and how one is replaced by another.
+//! What serves the requests of a mapping, all by one encryption or in regions; how one is replaced by another, or by
+//! nothing for a while.
 
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::{Condvar, MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
+
+use super::Mapping;
 use super::regions::{Entered, Regions};
 use super::sectors::{Core, Gather, PIECE, with_buffer};
+use crate::{Error, Result};
+
+/// So long a suspension waits for requests to end.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What serves requests.
 pub(super) enum Serving {
@@ -128,37 +137,109 @@ fn by_region(
 
 /// What serves now. It is replaced when the requests that use it are over.
 pub(super) struct Place {
-    serving: RwLock<Arc<Serving>>,
+    /// `None` while the mapping is suspended.
+    serving: RwLock<Option<Arc<Serving>>>,
     /// By itself: to say it, nobody waits for requests that hang.
     encryption: Mutex<String>,
+    suspension: Mutex<Suspension>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Suspension {
+    is_suspended: bool,
+    /// So many want that requests fail and do not wait.
+    failing: usize,
+}
+
+/// What serves, for one request.
+pub(super) type Held<'a> = MappedRwLockReadGuard<'a, Arc<Serving>>;
+
+/// While this exists, requests for a suspended mapping fail.
+#[must_use]
+pub struct Failing(Arc<Mapping>);
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        self.0.serving.suspension.lock().failing -= 1;
+    }
+}
+
+impl Failing {
+    pub(super) fn begin(mapping: &Arc<Mapping>) -> Failing {
+        mapping.serving.suspension.lock().failing += 1;
+        mapping.serving.changed.notify_all();
+        Failing(Arc::clone(mapping))
+    }
 }
 
 impl Place {
     pub(super) fn new(serving: Serving) -> Place {
         Place {
             encryption: Mutex::new(serving.encryption().to_owned()),
-            serving: RwLock::new(Arc::new(serving)),
+            serving: RwLock::new(Some(Arc::new(serving))),
+            suspension: Mutex::default(),
+            changed: Condvar::new(),
         }
     }
 
-    /// What serves, for one request. Nothing is replaced until this is dropped.
-    pub(super) fn get(&self) -> RwLockReadGuard<'_, Arc<Serving>> {
-        self.serving.read().unwrap_or_else(PoisonError::into_inner)
+    /// What serves, for one request, which waits while the mapping is suspended. Nothing is replaced until this is
+    /// dropped. `None` if the request is to fail.
+    pub(super) fn get(&self) -> Option<Held<'_>> {
+        loop {
+            if let Some(held) = self.now() {
+                return Some(held);
+            }
+            let mut suspension = self.suspension.lock();
+            while suspension.is_suspended {
+                if suspension.failing > 0 {
+                    return None;
+                }
+                self.changed.wait(&mut suspension);
+            }
+        }
+    }
+
+    /// What serves; `None` while the mapping is suspended.
+    pub(super) fn now(&self) -> Option<Held<'_>> {
+        RwLockReadGuard::try_map(self.serving.read(), Option::as_ref).ok()
     }
 
     /// The encryption. This does not wait, whatever requests do.
     pub(super) fn encryption(&self) -> String {
-        let encryption = self.encryption.lock();
-        encryption.unwrap_or_else(PoisonError::into_inner).clone()
+        self.encryption.lock().clone()
     }
 
+    pub(super) fn is_suspended(&self) -> bool {
+        self.suspension.lock().is_suspended
+    }
+
+    /// Replaces what serves, which ends a suspension.
     pub(super) fn replace(&self, serving: Serving) {
         let encryption = serving.encryption().to_owned();
-        let mut place = self.serving.write().unwrap_or_else(PoisonError::into_inner);
-        *place = Arc::new(serving);
-        *self
-            .encryption
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = encryption;
+        *self.serving.write() = Some(Arc::new(serving));
+        *self.encryption.lock() = encryption;
+        self.suspension.lock().is_suspended = false;
+        self.changed.notify_all();
+    }
+
+    /// Forgets what serves, if `may_go` says that it can go, when the requests that use it are over.
+    ///
+    /// # Errors
+    /// That of `may_go`; [`Error::Busy`] if requests do not end.
+    pub(super) fn suspend(&self, may_go: impl FnOnce(&Serving) -> Result<()>) -> Result<()> {
+        let Some(mut place) = self.serving.try_write_for(PATIENCE) else {
+            return Err(Error::Busy(
+                "requests for the mapping do not end, so it is not suspended: look at its device"
+                    .into(),
+            ));
+        };
+        let Some(serving) = &*place else {
+            return Err(Error::usage("the mapping is suspended already"));
+        };
+        may_go(serving)?;
+        self.suspension.lock().is_suspended = true;
+        *place = None;
+        Ok(())
     }
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 pub use super::device_commands::{
     HaStart, HaStatus, HaStop, HaVerify, IscsiExport, IscsiKick, IscsiUnexport, LuksBorrow,
-    LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksStatus, NbdAttach, NbdDetach,
-    NbdExport, NbdUnexport,
+    LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksResume, LuksStatus,
+    LuksSuspend, NbdAttach, NbdDetach, NbdExport, NbdUnexport,
 };
 pub use super::key_commands::{
     KeyAccept, KeyAdd, KeyBackup, KeyChange, KeyGenerations, KeyLoad, KeyRemove, KeyRestore,
@@ -118,6 +118,8 @@ commands! {
         LuksRefresh;
         LuksResize;
         LuksReencrypt;
+        LuksSuspend;
+        LuksResume;
         LuksBorrow;
         PoolCreate;
         PoolImportable;

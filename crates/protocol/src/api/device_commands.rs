@@ -193,6 +193,24 @@ pub struct LuksReencrypt {
     pub zone: Option<u64>,
 }
 
+/// Wipe the key of a mapping; its requests wait.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LuksSuspend {
+    /// The mapping.
+    pub name: String,
+}
+
+/// Give a mapping its key again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LuksResume {
+    /// The mapping.
+    pub name: String,
+    /// Whether what opens the container is asked for as the contents of a key file.
+    pub with_key_file: bool,
+    /// Only this key slot.
+    pub key_slot: Option<u32>,
+}
+
 /// Lend the caller a volume, or the header of a container that is open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LuksBorrow {

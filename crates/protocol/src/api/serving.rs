@@ -160,6 +160,9 @@ pub struct MappingRow {
     pub read_workqueue: bool,
     /// Whether writes are queued.
     pub write_workqueue: bool,
+    /// Whether its key is gone, and requests wait.
+    #[serde(default)]
+    pub suspended: bool,
     /// How far its re-encryption is, if one is under way.
     pub reencryption: Option<MappingReencryption>,
     /// How many use it.

@@ -339,6 +339,7 @@ impl Daemon {
     /// Offers it no longer, and lets go of its device.
     fn end_offer(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
         let offered = self.exported.offered(name);
+        let _failing = { force.then_some(&is.device) }.map(|device| self.fail_suspended(device));
         match (&offered, &is.listen) {
             (Some(Offered::Kernel(attachment)), _) => return Ok(attachment.detach(force)?),
             (_, Place::Kernel(_)) => return self.end_waiting(is, force),

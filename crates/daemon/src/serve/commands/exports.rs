@@ -137,6 +137,18 @@ root_only!(
 );
 
 root_only!(
+    LuksSuspend,
+    |it| Line::new("luks suspend").word(&it.name),
+    |it, daemon, _| daemon.suspend_mapping(&it.name).map(done)
+);
+
+root_only!(
+    LuksResume,
+    |it| Line::new("luks resume").word(&it.name),
+    |it, daemon, context| daemon.resume_mapping(it, context.channel).map(done)
+);
+
+root_only!(
     LuksBorrow,
     |it| Line::new("luks").path(&it.device),
     |it, daemon, context| daemon

@@ -210,6 +210,14 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             with_key_file: false,
             zone: None,
         }),
+        Command::LuksSuspend(command::LuksSuspend {
+            name: "mapping".into(),
+        }),
+        Command::LuksResume(command::LuksResume {
+            name: "mapping".into(),
+            with_key_file: false,
+            key_slot: None,
+        }),
         Command::LuksBorrow(command::LuksBorrow {
             device: device.into(),
             how: Borrowing::Look,

@@ -17,7 +17,8 @@ pub(crate) use change::{
 pub(crate) use format::LuksFormat;
 pub(crate) use look::{LuksBenchmark, LuksDump, LuksIsLuks, LuksUuid};
 pub(crate) use open::{
-    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksServing, LuksStatus,
+    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksResume, LuksServing,
+    LuksStatus, LuksSuspend,
 };
 pub(crate) use reencrypt::{LuksReencrypt, LuksResilience};
 pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey};
@@ -28,8 +29,8 @@ pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey};
 /// program open with cryptsetup and the Linux kernel, and theirs open here. No kernel module is needed, and
 /// an ordinary user can do all of it with own files.
 ///
-/// Commands that show or change a header work on the file themselves. `open`, `close`, `status`, `refresh`
-/// and `resize` are for mappings. A mapping is the decrypted content of an open container, as a device in
+/// Commands that show or change a header work on the file themselves. `open`, `close`, `status`, `refresh`,
+/// `resize`, `suspend` and `resume` are for mappings. A mapping is the decrypted content of an open container, as a device in
 /// the daemon. `strongroom nbd export` offers a mapping to other programs and to the kernel.
 ///
 /// Keys, tokens and names of an open container can be changed. Commands that change keys wait up to a minute
@@ -73,6 +74,8 @@ pub(crate) enum Luks {
     Status(LuksStatus),
     Refresh(LuksRefresh),
     Resize(LuksResize),
+    Suspend(LuksSuspend),
+    Resume(LuksResume),
     Dump(LuksDump),
     AddKey(LuksAddKey),
     ChangeKey(LuksChangeKey),

@@ -166,7 +166,7 @@ EXAMPLES
 JSON
   [{\"name\", \"kind\", \"device\", \"header\", \"uuid\", \"slot\", \"cipher\", \"key_bits\", \"sector_size\",
   \"offset\", \"size\", \"read_only\", \"allow_discards\", \"read_workqueue\", \"write_workqueue\",
-  \"reencryption\": {\"done\", \"total\", \"running\", \"speed\": in bytes a second or null,
+  \"suspended\", \"reencryption\": {\"done\", \"total\", \"running\", \"speed\": in bytes a second or null,
   \"seconds_left\": or null} or null, \"users\",
   \"read_inline\": {\"count\", \"bytes\", \"errors\", \"p50_ns\", \"p99_ns\", \"p999_ns\"}, \"read_queued\",
   \"write_inline\", \"write_queued\"}, ...]
@@ -193,6 +193,59 @@ EXIT CODES
 pub(crate) struct LuksRefresh {
     #[command(flatten)]
     pub(crate) serving: LuksServing,
+    /// The mapping
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+/// Wipe the key of a mapping; its users wait
+///
+/// For the time that a machine is left alone. The daemon ends the requests that are under way, makes writes
+/// durable, and wipes the key. Later requests wait until `luks resume` gives the key again, so that programs
+/// and file systems on the mapping stop and lose nothing. Decrypted data that they keep in memory stays there.
+///
+/// A suspended mapping can be closed if nothing uses it. `nbd unexport --force` and `iscsi unexport --force`
+/// end a user that waits: its requests fail. A signal that ends the daemon does so too.
+///
+/// A container in re-encryption and a plain mapping are not suspended.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  Suspend a mapping, and continue:
+    strongroom luks suspend secret
+    strongroom luks resume secret
+
+EXIT CODES
+  2 if it cannot be suspended; 3 if there is no such mapping; 5 if a request does not end, or
+  another command changes the header.")]
+pub(crate) struct LuksSuspend {
+    /// The mapping
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+/// Give a suspended mapping its key again
+///
+/// Asks for a passphrase of the container. Requests that wait are carried out. With a wrong passphrase the
+/// mapping stays suspended.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  By passphrase; by a key file:
+    strongroom luks resume secret
+    strongroom luks resume --key-file /etc/keys/disk secret
+
+EXIT CODES
+  2 if it is not suspended, or the header is another one; 3 if there is no such mapping; 7 if the
+  passphrase opens no key slot; 9 if the header or key material is damaged.")]
+pub(crate) struct LuksResume {
+    /// Try only this key slot
+    #[arg(short = 'S', long, value_name = "SLOT")]
+    pub(crate) key_slot: Option<u32>,
+    #[command(flatten)]
+    pub(crate) cost: HashCost,
+    #[command(flatten)]
+    pub(crate) key: LuksKey,
     /// The mapping
     #[arg(value_name = "NAME")]
     pub(crate) name: String,

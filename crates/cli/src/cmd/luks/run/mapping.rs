@@ -4,13 +4,17 @@ use std::fmt::Write;
 
 use daemon::Failure;
 use luks::SECTOR;
-use protocol::api::{MappingChange, MappingRow, MappingTimes, PlainMapping, Reply, command};
+use protocol::api::{
+    Command, MappingChange, MappingRow, MappingTimes, PlainMapping, Reply, command,
+};
+use secret::Secret;
 
 use super::device::look;
 use super::format;
 use super::key::passphrase;
 use crate::cmd::luks::args::{
-    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksServing, LuksStatus,
+    LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksResume, LuksServing,
+    LuksStatus, LuksSuspend,
 };
 use crate::outcome::{LocalResult, Outcome, Result, call_quiet};
 use crate::session::{Session, answer, device_path, unexpected, usage};
@@ -44,6 +48,15 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
         persistent: args.persistent,
         plain,
     };
+    call_with_key(session, command, key_file)
+}
+
+/// Sends a command that only succeeds, with what is in a key file if one is given.
+fn call_with_key(
+    session: &mut Session,
+    command: impl Into<Command>,
+    key_file: Option<Secret>,
+) -> Result {
     match key_file {
         None => call_quiet(session, command),
         Some(key) => match session.call_with_secret(command, key)? {
@@ -109,6 +122,23 @@ pub(super) fn refresh(args: LuksRefresh, session: &mut Session) -> Result {
 pub(super) fn resize(args: LuksResize, session: &mut Session) -> Result {
     let (name, size) = (args.name, args.device_size);
     call_quiet(session, command::LuksResize { name, size })
+}
+
+pub(super) fn suspend(args: LuksSuspend, session: &mut Session) -> Result {
+    call_quiet(session, command::LuksSuspend { name: args.name })
+}
+
+pub(super) fn resume(args: LuksResume, session: &mut Session) -> Result {
+    session.hash_memory = args.cost.hash_memory;
+    let key_file = args.key.key_file.as_deref();
+    let key_file = key_file.map(|path| args.key.part().read(path));
+    let key_file = key_file.transpose()?;
+    let command = command::LuksResume {
+        name: args.name,
+        with_key_file: key_file.is_some(),
+        key_slot: args.key_slot,
+    };
+    call_with_key(session, command, key_file)
 }
 
 pub(super) fn status(args: LuksStatus, session: &mut Session) -> Result {
@@ -196,7 +226,11 @@ fn text(row: &MappingRow) -> String {
             }
         }
     }
-    format!("{} is open {used}.\n{out}", row.name)
+    let state = match row.suspended {
+        true => "is suspended",
+        false => "is open",
+    };
+    format!("{} {state} {used}.\n{out}", row.name)
 }
 
 fn served(times: &MappingTimes) -> String {

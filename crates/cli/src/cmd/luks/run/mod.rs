@@ -28,6 +28,8 @@ pub(crate) fn run(args: Luks, session: &mut Session) -> Result {
         Luks::Status(args) => mapping::status(args, session)?,
         Luks::Refresh(args) => mapping::refresh(args, session)?,
         Luks::Resize(args) => mapping::resize(args, session)?,
+        Luks::Suspend(args) => mapping::suspend(args, session)?,
+        Luks::Resume(args) => mapping::resume(args, session)?,
         Luks::Dump(args) => look::dump(&args, session)?,
         Luks::AddKey(args) => change::add_key(&args, session)?,
         Luks::ChangeKey(args) => change::change_key(&args, session)?,

@@ -71,6 +71,9 @@ fn check(args: &LuksReencrypt, row: &MappingRow) -> Result<()> {
     if row.kind == "PLAIN" {
         return refuse("has no header, and without one there is no re-encryption");
     }
+    if row.suspended {
+        return refuse("is suspended: resume it first, with 'luks resume'");
+    }
     if row.read_only {
         return refuse("is open read-only: open it for writing");
     }

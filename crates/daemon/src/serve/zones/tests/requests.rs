@@ -281,6 +281,8 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"luks-refresh": {"name": "x", "change": {"read_workqueue": true}}}),
         json!({"luks-resize": {"name": "x", "size": 512}}),
         json!({"luks-reencrypt": {"name": "x", "with_key_file": false, "zone": null}}),
+        json!({"luks-suspend": {"name": "x"}}),
+        json!({"luks-resume": {"name": "x", "with_key_file": false, "key_slot": null}}),
         json!({"zone-create": new_zone}),
         json!({"zone-destroy": {"name": "z"}}),
         json!("zones"),

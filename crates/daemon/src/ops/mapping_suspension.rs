@@ -1,0 +1,168 @@
+//! Mappings without their key: suspended by one command, resumed by another that has the key.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::FileLock;
+use luks::{Container, Failing, Mapping};
+use protocol::api::{Borrowing, FailureKind, command};
+
+use crate::failure::{Failure, Result};
+use crate::ops::mapping_open::passphrase_of;
+use crate::ops::mappings::no_such_mapping;
+use crate::state::channel::Channel;
+use crate::state::daemon::Daemon;
+use crate::state::exports::device::Exportable;
+use crate::state::mapping_table::{Entry, HeaderLoan, Used};
+
+/// So long another program may have the file of the header locked.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The container of a mapping, which nobody changes meanwhile.
+struct Held {
+    container: Container,
+    _lock: Option<FileLock>,
+    _loan: HeaderLoan,
+}
+
+impl Daemon {
+    /// Wipes the key of a mapping. Its requests wait then.
+    pub(crate) fn suspend_mapping(&self, name: &str) -> Result<()> {
+        let (mapping, device) = self.mapping_of_container(name)?;
+        if mapping.is_suspended() {
+            return Err(Failure::usage(format!(
+                "the mapping '{name}' is suspended already"
+            )));
+        }
+        let held = self.hold_container(&device)?;
+        Ok(mapping.suspend(&held.container)?)
+    }
+
+    /// Gives a mapping its key again.
+    pub(crate) fn resume_mapping(
+        &self,
+        what: &command::LuksResume,
+        channel: &mut dyn Channel,
+    ) -> Result<()> {
+        let name = &what.name;
+        let (mapping, device) = self.mapping_of_container(name)?;
+        if !mapping.is_suspended() {
+            return Err(Failure::usage(format!(
+                "the mapping '{name}' is not suspended"
+            )));
+        }
+        drop(mapping);
+        let given = passphrase_of(&device, what.with_key_file, channel)?;
+        let held = self.hold_container(&device)?;
+        // It may have been closed while the passphrase was asked for.
+        let (mapping, _) = self.mapping_of_container(name)?;
+        let container = &held.container;
+        let slot = match container.is_in_reencryption() {
+            true => {
+                let keys = container.unlock_both(&given)?;
+                mapping.resume_in_reencryption(container, &keys)?;
+                keys.slot
+            }
+            false => {
+                let unlocked = container.unlock(&given, what.key_slot)?;
+                mapping.resume(container, &unlocked.key)?;
+                unlocked.slot
+            }
+        };
+        drop((mapping, held));
+        if let Some(Entry::Open(open)) = self.mappings.all.lock().get_mut(name) {
+            open.slot = Some(slot);
+        }
+        // What could not be offered while it was suspended.
+        self.restore_offers();
+        Ok(())
+    }
+
+    /// An open mapping, and what it is on.
+    fn mapping_of_container(&self, name: &str) -> Result<(Arc<Mapping>, String)> {
+        match self.mappings.all.lock().get(name) {
+            Some(Entry::Open(open)) if open.on.is_none() => Err(Failure::usage(format!(
+                "the mapping '{name}' has no header to recognise its key by, so it is not suspended: close it"
+            ))),
+            Some(Entry::Open(open)) => Ok((Arc::clone(&open.mapping), open.device.clone())),
+            _ => Err(no_such_mapping(name)),
+        }
+    }
+
+    /// The container that is open on a device. It is not closed meanwhile.
+    fn hold_container(&self, device: &str) -> Result<Held> {
+        let loan = self.header_loan(Path::new(device), Borrowing::ChangeHeader)?;
+        let loan = loan.ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!("{device} is not open any more"),
+            )
+        })?;
+        let lock = { loan.file.as_ref() }.map(|file| file.lock(PATIENCE));
+        Ok(Held {
+            _lock: lock.transpose()?,
+            container: Container::look(Arc::clone(loan.device()))?,
+            _loan: loan,
+        })
+    }
+
+    /// Lets the requests for a suspended mapping fail while its only user is taken away by force: it would wait for a
+    /// key.
+    pub(super) fn fail_suspended(&self, device: &Exportable) -> Option<Failing> {
+        let Exportable::Luks(name) = device else {
+            return None;
+        };
+        let users = self.mappings.leases.users(&Used::Mapping(name.clone()));
+        match self.mappings.all.lock().get(name) {
+            Some(Entry::Open(open)) if open.mapping.is_suspended() && users.len() == 1 => {
+                Some(open.mapping.fail_while_suspended())
+            }
+            _ => None,
+        }
+    }
+
+    /// Refuses to end the daemon while a suspended mapping is in use: its users could not write what they have.
+    pub(crate) fn may_end_suspended(&self) -> Result<()> {
+        let all = self.mappings.all.lock();
+        for (name, entry) in &*all {
+            let Entry::Open(open) = entry else { continue };
+            let users = self.mappings.leases.users(&Used::Mapping(name.clone()));
+            if let (true, Some(user)) = (open.mapping.is_suspended(), users.first()) {
+                return Err(Failure::new(
+                    FailureKind::Busy,
+                    format!(
+                        "the mapping '{name}' is suspended, and {user} uses it; resume it: strongroom luks resume {name}"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets all requests for suspended mappings fail from now on: the daemon ends.
+    pub(crate) fn give_up_suspended(&self) {
+        for (name, entry) in &*self.mappings.all.lock() {
+            if let Entry::Open(open) = entry {
+                if open.mapping.is_suspended() {
+                    tracing::warn!(mapping = name, "it is suspended; requests that wait fail");
+                }
+                // One may be suspended while the daemon ends.
+                std::mem::forget(open.mapping.fail_while_suspended());
+            }
+        }
+    }
+
+    /// Refuses to use a mapping that is suspended: the new user would wait.
+    pub(super) fn check_not_suspended(name: &str, mapping: &Mapping) -> Result<()> {
+        match mapping.is_suspended() {
+            false => Ok(()),
+            true => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "the mapping '{name}' is suspended; resume it first: strongroom luks resume {name}"
+                ),
+            )),
+        }
+    }
+}
