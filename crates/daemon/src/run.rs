@@ -24,34 +24,34 @@ use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::guests::{attend, raise_descriptor_limit};
 
-/// The start waits this long for keys, of all pools together. Those that come later are used then.
+/// The start waits at most this long for the keys of all pools together. A later key is used when it arrives.
 const KEYS_AT_START: Duration = Duration::from_secs(20);
 
-/// Password hashes have this much memory on the smallest machine, in KiB: two slots as they are made here.
+/// The smallest memory for password hashes, in KiB: enough for two new slots.
 const HASH_MEMORY_LEAST: u64 = 128 << 10;
 
 /// How to run the daemon.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// Where to listen.
+    /// The socket for commands.
     pub socket: PathBuf,
     /// Run in the background: print one line when it listens, and log to a file.
     pub detached: bool,
     /// Memory for clean data.
     pub cache_bytes: u64,
-    /// Where to remember imported pools; the usual place if absent.
+    /// The state directory; the default one if absent.
     pub state_dir: Option<PathBuf>,
-    /// The list of PKCS#11 modules that may be loaded; the usual one if absent.
+    /// The list of PKCS#11 modules that may be loaded; the default one if absent.
     pub pkcs11_list: Option<PathBuf>,
-    /// Devices of pools to import besides those that are remembered.
+    /// Devices of pools to import, besides the remembered pools.
     pub import: Vec<PathBuf>,
 }
 
 /// Runs the daemon until it is told to stop.
 ///
 /// # Errors
-/// What keeps it from starting: [`FailureKind::Exists`] if a daemon listens already, the socket, the state
-/// directory, the log, or a test of the ciphers.
+/// [`FailureKind::Exists`] if a daemon already listens. The socket, the state directory or the log cannot be used, or a
+/// test of the ciphers fails.
 pub fn serve(options: ServeOptions) -> Result<()> {
     let result = start(&options);
     if options.detached {
@@ -135,8 +135,8 @@ fn start(options: &ServeOptions) -> Result<Started> {
     })
 }
 
-/// Memory for all password hashes together, in KiB: what `STRONGROOM_HASH_MEMORY` says in MiB, or a quarter
-/// of what the machine has.
+/// The memory for all password hashes together, in KiB: from `STRONGROOM_HASH_MEMORY` (in MiB), or a quarter of the
+/// machine's memory.
 fn hash_memory_kib() -> Result<u64> {
     if let Ok(text) = std::env::var("STRONGROOM_HASH_MEMORY") {
         let mib = text
@@ -152,7 +152,7 @@ fn hash_memory_kib() -> Result<u64> {
     Ok(kib.map_or(HASH_MEMORY_LEAST, |kib| (kib / 4).max(HASH_MEMORY_LEAST)))
 }
 
-/// Refuses to work with ciphers that do not compute what they must.
+/// Fails if a cipher does not compute the known answers.
 fn test_ciphers() -> Result<()> {
     let begin = Instant::now();
     let failed: Vec<&str> = cipher::selftest()
@@ -202,7 +202,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
     }
 }
 
-/// Serves commands until the daemon is to end.
+/// Serves commands until the daemon has to end.
 fn accept(started: &Started) {
     let Started {
         daemon,
@@ -234,7 +234,7 @@ fn accept(started: &Started) {
     }
 }
 
-/// Has SIGTERM, SIGINT and SIGHUP unmount everything and end the daemon.
+/// Makes SIGTERM, SIGINT and SIGHUP unmount everything and end the daemon.
 fn stop_on_signals(stops: &Stops) -> Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
@@ -256,8 +256,8 @@ fn stop_on_signals(stops: &Stops) -> Result<()> {
     Ok(())
 }
 
-/// Logs to the terminal, or detached to `daemon.log` in the state directory, what `STRONGROOM_LOG`
-/// asks for.
+/// Starts the log with the level of `STRONGROOM_LOG`: on the terminal, or if detached in `daemon.log` in the state
+/// directory.
 fn start_log(detached: bool, state_dir: &Path) -> Result<()> {
     let (filter, wrong) = match std::env::var("STRONGROOM_LOG").map(|text| (text.parse(), text)) {
         Ok((Ok(filter), _)) => (filter, None),
@@ -292,7 +292,7 @@ fn open_log(state_dir: &Path) -> std::io::Result<std::fs::File> {
     options.open(state_dir.join("daemon.log"))
 }
 
-/// Closes what was inherited from the process that started this one.
+/// Closes files that were inherited from the starting process.
 pub fn leave_terminal() {
     let _ = std::io::stdout().flush();
     if let Ok(null) = std::fs::OpenOptions::new()

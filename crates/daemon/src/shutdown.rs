@@ -10,8 +10,8 @@ use crate::state::daemon::Daemon;
 use crate::state::front_end::InPool;
 
 impl Daemon {
-    /// Unmounts everything, closes what is offered to others and exports all pools, to be imported again at the next start. If
-    /// something is in use, all stays as it is.
+    /// Unmounts everything, ends all exports, and exports all pools. The next start imports them again. If something is
+    /// in use, changes nothing.
     pub(crate) fn shut_down(self: &Arc<Self>) -> Result<()> {
         self.set_stopping(true);
         let result = self
@@ -28,8 +28,8 @@ impl Daemon {
         result
     }
 
-    /// As [`Daemon::shut_down`], but also what is in use is unmounted, and one pool that cannot be
-    /// exported does not keep the others.
+    /// As [`Daemon::shut_down`], but unmounts datasets in use too. A pool that cannot be exported does not stop the
+    /// export of others.
     pub(crate) fn shut_down_by_force(self: &Arc<Self>) {
         self.set_stopping(true);
         self.transfers.break_off();
@@ -44,7 +44,7 @@ impl Daemon {
         }
     }
 
-    /// Lets all pools go, those on volumes of others before these.
+    /// Exports all pools. A pool on a volume of another pool comes before that pool.
     fn leave_all(self: &Arc<Self>, force: bool) -> Result<()> {
         let mut result = Ok(());
         let mut layers = volumes::layers(self.pools());

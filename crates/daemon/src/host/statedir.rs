@@ -124,8 +124,8 @@ pub(crate) fn usual_state_dir() -> Result<PathBuf> {
     )
 }
 
-/// `strongroom` in `$XDG_STATE_HOME`; else `/var/lib/strongroom` for root, and the user's state
-/// directory for others.
+/// `strongroom` in `$XDG_STATE_HOME`. Without this variable, `/var/lib/strongroom` for root, and the user's state
+/// directory for other users.
 fn default_state_dir(
     is_root: bool,
     state_home: Option<OsString>,

@@ -13,21 +13,21 @@ use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::properties;
 
-/// The permissions to receive into a dataset, or to have a new one below it.
+/// The permissions to receive into a dataset, or into a new dataset below it.
 const RECEIVE: &[&str] = &["receive", "create", "mount"];
 
-/// Why a caller is refused who may do nothing to a dataset, or who names one that is not there.
+/// The refusal for a dataset on which the caller has no permission, and for a missing dataset.
 const NOTHING: &str = "you have no permission on it";
 
-/// A delegate, and what the delegate may do.
+/// A delegate whose permissions are checked.
 pub(crate) struct Check<'a> {
     pub(super) daemon: &'a Daemon,
     pub(super) peer: &'a Peer,
 }
 
 impl Daemon {
-    /// Leaves out of an answer the names of datasets on which nothing is allowed to a caller, and the rows of these
-    /// if the caller named none.
+    /// Removes names of datasets without a permission for the caller from an answer. If the caller named no dataset,
+    /// removes their rows too.
     pub(crate) fn seen_by(
         &self,
         peer: &Peer,
@@ -54,7 +54,7 @@ impl Daemon {
 }
 
 impl Check<'_> {
-    /// Refuses a delegate who names no dataset, which means all.
+    /// Refuses a delegate who names no dataset, because that means all datasets.
     pub(super) fn all_named(&self, names: &[String]) -> Result<()> {
         match names.is_empty() {
             true => Err(only_root()),
@@ -62,7 +62,7 @@ impl Check<'_> {
         }
     }
 
-    /// Refuses a delegate to whom nothing is allowed on any dataset, or who may not name all by naming none.
+    /// Refuses a delegate without any permission. With `may` false, refuses every delegate who names no dataset.
     pub(super) fn something_anywhere(&self, may: bool) -> Result<()> {
         for active in self.daemon.pools() {
             for head in active.pool.datasets()? {
@@ -74,14 +74,14 @@ impl Check<'_> {
         Err(only_root())
     }
 
-    /// Receiving into a dataset, or making one.
+    /// Checks a receive into a dataset or into a new one.
     pub(super) fn receive(&self, target: &str) -> Result<()> {
         let (at, _) = self.receives_at(target)?;
         self.need(at, RECEIVE)
     }
 
-    /// The dataset that says whether something may be received there, and whether it is that one: a new one
-    /// is for the one above to say. A dataset that the caller may not see is refused as if it were not there.
+    /// The dataset whose permissions decide about a receive, and whether it is the target itself. For a new dataset,
+    /// the one above decides. A dataset that the caller must not see is refused like a missing one.
     pub(super) fn receives_at<'n>(&self, target: &'n str) -> Result<(&'n str, bool)> {
         let dataset = dataset_of(target);
         let there = self.daemon.find(dataset).ok();
@@ -101,7 +101,7 @@ impl Check<'_> {
         Ok((above, false))
     }
 
-    /// Making a dataset with these properties.
+    /// Checks making a dataset with these properties.
     pub(super) fn make(&self, name: &str, props: &Props, parents: bool) -> Result<()> {
         if parents {
             return Err(refused("make the datasets one by one, without -p"));
@@ -129,7 +129,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Destroying the snapshots after this one.
+    /// Checks destroying the snapshots after this one.
     pub(super) fn destroy_later(&self, name: &str) -> Result<()> {
         self.need(name, &["destroy"])?;
         let (active, entry) = self.daemon.find(name)?;
@@ -142,7 +142,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Says that clones are in the way, and names those that the caller may see.
+    /// The failure that clones exist. Names only clones that the caller may see.
     fn has_clones(&self, name: String, clones: &str) -> Failure {
         let seen = self.seen(clones);
         match seen.is_empty() {
@@ -156,7 +156,7 @@ impl Check<'_> {
         }
     }
 
-    /// Those of these datasets on which something is allowed to the caller.
+    /// The ones of these datasets on which the caller has a permission.
     fn seen(&self, names: &str) -> String {
         let seen = |name: &&str| self.something_of(name.trim()).is_ok();
         let seen: Vec<&str> = names.split(',').filter(seen).map(str::trim).collect();
@@ -173,8 +173,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A source of keys. Only root chooses what the daemon reads or runs for a user, unless root delegates
-    /// the property. The prompt needs no permission.
+    /// Checks a source of keys. Only root chooses files and programs that the daemon reads or runs for a user, unless
+    /// root delegates the property. The prompt needs no permission.
     fn source(&self, name: &str, source: Option<&str>) -> Result<()> {
         match is_read(source)? {
             true => self.need(name, &["keysource"]),
@@ -182,13 +182,13 @@ impl Check<'_> {
         }
     }
 
-    /// Changing the key of a dataset, to one from this source.
+    /// Checks changing the key of a dataset to one from this source.
     pub(super) fn change_key(&self, name: &str, source: Option<&str>) -> Result<()> {
         self.source(name, source)?;
         self.need(name, &["keychange"])
     }
 
-    /// Sending a dataset with those below it. What is not sealed shows all files.
+    /// Checks sending a dataset with those below it. A stream that is not sealed shows all files.
     pub(super) fn send_below(&self, name: &str, raw: bool) -> Result<()> {
         self.need(name, &["send"])?;
         let (active, entry) = self.find(dataset_of(name))?;
@@ -202,13 +202,13 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether the contents of a dataset are encrypted. What is not there has none.
+    /// Whether the contents of a dataset are encrypted.
     pub(super) fn is_sealed(&self, name: &str) -> bool {
         let found = self.daemon.find(dataset_of(name));
         found.is_ok_and(|(_, entry)| entry.suite != 0)
     }
 
-    /// Loading the key that opens a dataset.
+    /// Checks loading the key that opens a dataset.
     pub(super) fn key_root(&self, name: &str) -> Result<()> {
         let (active, entry) = self.find(name)?;
         match active.key_root(&entry)? {
@@ -253,7 +253,7 @@ impl Check<'_> {
         found.map_err(|_| self.may_not(name, NOTHING))
     }
 
-    /// Refuses a caller who lacks a permission on `entry`, which `named` stands for or brings with it.
+    /// Refuses a caller without a permission on `entry`. The caller named `named`, which means or includes `entry`.
     pub(super) fn need_of(
         &self,
         named: &str,
@@ -277,7 +277,7 @@ impl Check<'_> {
         self.something(name, &active, &entry)
     }
 
-    /// Refuses a caller to whom nothing is allowed on `entry`, and does not tell its name: the caller named `named`.
+    /// Refuses a caller without any permission on `entry`. The refusal has only the name that the caller used, `named`.
     pub(super) fn something(&self, named: &str, active: &ActivePool, entry: &Entry) -> Result<()> {
         if active.allows_something(entry, self.peer)? {
             return Ok(());
@@ -312,12 +312,12 @@ pub(super) fn below(
     }
 }
 
-/// The dataset of a snapshot's or bookmark's name, or of what stands for several.
+/// The dataset in the name of a snapshot or bookmark, or of several snapshots.
 pub(crate) fn dataset_of(name: &str) -> &str {
     name.split(['@', '#']).next().unwrap_or(name)
 }
 
-/// Whether the daemon reads or runs something to have a key from a source.
+/// Whether the daemon reads a file, asks a server or runs a program to get a key from a source.
 pub(super) fn is_read(source: Option<&str>) -> Result<bool> {
     let parsed = source.map(str::parse::<KeySource>).transpose()?;
     let location = parsed.as_ref().map(KeySource::location);

@@ -13,13 +13,13 @@ use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::zones::view::View;
 
-/// What came of a request.
+/// The outcome of a request.
 pub(crate) enum Outcome {
     Reply(Reply),
     Stop,
 }
 
-/// A channel to a caller, which has the names that a tenant uses in a zone.
+/// A channel to a caller. It translates names into those that a tenant uses in a zone.
 struct Seen<'a> {
     channel: &'a mut dyn Channel,
     view: Option<&'a View>,
@@ -45,7 +45,7 @@ impl Channel for Seen<'_> {
     }
 }
 
-/// How much memory a request lets one password hash take, in KiB: others may not take it from the machine.
+/// The memory for one password hash that a request allows, in KiB. Only root and the daemon's user may raise it.
 fn hash_memory_of(request: &Request, peer: &Peer, view: Option<&View>) -> Result<u64> {
     match request.hash_memory {
         None => Ok(0),
@@ -58,7 +58,7 @@ fn hash_memory_of(request: &Request, peer: &Peer, view: Option<&View>) -> Result
 }
 
 impl Daemon {
-    /// Carries out a request, which came in through a zone if there is a view of one.
+    /// Carries out a request. With a view, the request came through a zone.
     pub(crate) fn carry_out(
         self: &Arc<Self>,
         request: Request,

@@ -18,9 +18,9 @@ use crate::state::channel::{Channel, Data, Dialogue, StreamWriter};
 use crate::state::daemon::Daemon;
 use crate::state::zones::zone::Zone;
 
-/// A client sends its request within this time.
+/// The time limit for a client to send its request.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// A request of a user other than root has no more bytes than this.
+/// The largest request of a user other than root, in bytes.
 const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
 
 /// The caller at the other end of a connection.
@@ -75,7 +75,7 @@ impl StreamWriter for DataWriter<&UnixStream> {
     }
 }
 
-/// A connection on which all has to come until a moment, and not only each piece a while after the one before.
+/// A connection with one time limit for all data, and not one for each piece.
 struct Hurried<'a> {
     stream: &'a UnixStream,
     until: Instant,
@@ -94,7 +94,7 @@ impl Read for Hurried<'_> {
 }
 
 impl Daemon {
-    /// Has a thread of its own serve a connection.
+    /// Serves a connection on a thread of its own.
     pub(crate) fn serve_on_thread(serve: impl FnOnce() + Send + 'static) {
         let thread = std::thread::Builder::new().name("command".into());
         if let Err(error) = thread.spawn(serve) {
@@ -102,7 +102,7 @@ impl Daemon {
         }
     }
 
-    /// Serves one connection, which came in where the daemon listens or through a zone.
+    /// Serves one connection at the daemon's socket, or at the socket of a zone.
     pub(crate) fn serve_one(
         self: &Arc<Self>,
         stream: &Arc<UnixStream>,
@@ -115,7 +115,7 @@ impl Daemon {
         answer(stream, outcome)
     }
 
-    /// Serves one connection of a caller who is known by other means.
+    /// Serves one connection of a known caller.
     #[cfg(test)]
     pub(crate) fn serve_peer(self: &Arc<Self>, peer: Peer, stream: UnixStream) {
         let stream = Arc::new(stream);
@@ -135,7 +135,7 @@ impl Daemon {
         self.carry_out(request, peer, None, &mut Connected(Arc::clone(stream)))
     }
 
-    /// Carries out a tenant's request, and answers with the names that the tenant uses.
+    /// Carries out a tenant's request, and answers with the tenant's names.
     fn handle_in_zone(self: &Arc<Self>, stream: &Arc<UnixStream>, zone: &Zone) -> Result<Outcome> {
         let mut peer = Peer::of(stream)?;
         zone.check(&peer)?;
@@ -161,7 +161,7 @@ impl Daemon {
     }
 }
 
-/// Tells a caller what came of a command.
+/// Sends the outcome of a command to the caller.
 fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
     let answer = match outcome {
         Ok(Outcome::Reply(reply)) => Answer::Done(reply),
@@ -180,7 +180,7 @@ fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
     Served::Done
 }
 
-/// Receives a request of so many bytes at most, within [`REQUEST_TIME`].
+/// Receives a request of at most `max` bytes, within [`REQUEST_TIME`].
 fn receive_in_time(stream: &UnixStream, max: u32) -> Result<Request> {
     let unheard = |error| Failure::other(format!("the connection failed: {error}"));
     let until = Instant::now() + REQUEST_TIME;
@@ -201,10 +201,10 @@ fn understood(request: std::io::Result<std::result::Result<Request, u32>>) -> Re
     })
 }
 
-/// What becomes of the daemon after a connection.
+/// What the daemon does after a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Served {
-    /// It goes on.
+    /// It continues.
     Done,
     /// It ends.
     Stop,

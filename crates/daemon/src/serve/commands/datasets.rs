@@ -90,7 +90,7 @@ serve!(
     |it, daemon, context| daemon.rename(&it.from, &it.to, context).map(done)
 );
 
-/// A name, or of a bookmark that of the dataset.
+/// The name; for a bookmark, the name of its dataset.
 fn without_mark(name: &str) -> &str {
     name.split_once('#').map_or(name, |(dataset, _)| dataset)
 }

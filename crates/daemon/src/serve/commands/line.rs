@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use keys::KeySource;
 use protocol::api::{DeviceGroup, PoolDevices, Props};
 
-/// Stands for what is not told.
+/// Replaces parts that are left out.
 pub(super) const LEFT_OUT: &str = "...";
 
 /// Words that become one line.
@@ -16,7 +16,7 @@ impl Line {
         Line(format!("strongroom {command}"))
     }
 
-    /// One more word.
+    /// Adds a word.
     pub(super) fn word(mut self, word: impl AsRef<str>) -> Line {
         self.0.push(' ');
         self.0.push_str(&quoted(word.as_ref()));
@@ -27,7 +27,7 @@ impl Line {
         self.word(path.as_ref().to_string_lossy())
     }
 
-    /// Where to look for devices.
+    /// Adds places where to search for devices.
     pub(super) fn search(self, places: &[PathBuf]) -> Line {
         let add = |line: Line, place: &PathBuf| line.word("-d").path(place);
         places.iter().fold(self, add)
@@ -37,7 +37,7 @@ impl Line {
         words.into_iter().fold(self, Line::word)
     }
 
-    /// An option, if it was given.
+    /// Adds an option, if it was given.
     pub(super) fn flag(self, option: &str, is_given: bool) -> Line {
         match is_given {
             true => self.word(option),
@@ -45,7 +45,7 @@ impl Line {
         }
     }
 
-    /// An option with a value, if it was given.
+    /// Adds an option with a value, if it was given.
     pub(super) fn option(self, option: &str, value: Option<impl AsRef<str>>) -> Line {
         match value {
             Some(value) => self.word(option).word(value),
@@ -53,7 +53,7 @@ impl Line {
         }
     }
 
-    /// Properties, by name.
+    /// Adds properties, sorted by name.
     pub(super) fn props(self, option: &str, props: &Props) -> Line {
         let mut props: Vec<String> = props.iter().map(property).collect();
         props.sort();
@@ -93,7 +93,7 @@ impl Line {
     }
 }
 
-/// A property. What is no source of keys may be anything, a key among it.
+/// A property as text. An invalid source of keys is left out, because it could be a key.
 pub(super) fn property((name, value): &(String, String)) -> String {
     match name == "keysource" && value.parse::<KeySource>().is_err() {
         true => format!("{name}={LEFT_OUT}"),
@@ -101,7 +101,7 @@ pub(super) fn property((name, value): &(String, String)) -> String {
     }
 }
 
-/// A word as a shell would need it.
+/// A word, quoted for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./,:=@%+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -126,12 +126,12 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Whether a character changes how those around it look.
+/// Whether a character is invisible, or changes the look of characters around it.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// A size, in the largest unit of which it is a whole number.
+/// A size in the largest unit that divides it.
 pub(super) fn size(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     let mut fitting = units

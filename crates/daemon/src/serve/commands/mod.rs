@@ -82,38 +82,38 @@ use crate::state::daemon::Daemon;
 use crate::state::zones::view::View;
 use line::Line;
 
-/// What the daemon knows of a command.
+/// Everything that the daemon knows of a command.
 pub(crate) trait Serve {
-    /// Which other commands of its zone may run at the same time.
+    /// The other commands of its zone that may run at the same time.
     fn names(&self) -> Names;
 
-    /// The command line, for history and log. It is made from the command that is carried out, so that no caller
-    /// writes what was not done. Options stand in one order, and properties by name. Secrets are left out.
+    /// The command line, for history and log. It is made from the command itself, so that no caller chooses the text.
+    /// Options have a fixed order, and properties are sorted by name. Secrets are left out.
     fn line(&self) -> Line;
 
-    /// Refuses a delegate who lacks a permission that the command takes. Root is not asked.
+    /// Refuses a delegate without a permission that the command needs. It is not called for root.
     fn authorize(&self, check: &Check<'_>) -> Result<()>;
 
-    /// Refuses a tenant, or replaces the names that the tenant uses with those that the daemon knows.
+    /// Refuses a tenant, or translates the tenant's names into the daemon's.
     fn admit(&mut self, view: &View) -> Result<()>;
 
     /// Carries out the command.
     fn run(&self, daemon: &Arc<Daemon>, context: &mut Context<'_>) -> Result<Reply>;
 }
 
-/// The command that a request holds.
+/// The command in a request.
 pub(crate) fn served(command: Command) -> Box<dyn Serve> {
     protocol::with_command!(command, each => Box::new(each))
 }
 
-/// The answer of a command that has nothing to tell.
+/// The reply of a command without a result.
 fn done(_: ()) -> Reply {
     Reply::Nothing
 }
 
 impl Daemon {
-    /// Refuses what the caller may not do. What comes through a zone is decided there, for every user, and
-    /// becomes what it means to the daemon.
+    /// Refuses a command that the caller may not use. For a command through a zone, the rules of the zone decide for
+    /// every user, and names are translated into the daemon's.
     pub(crate) fn authorize(
         &self,
         peer: &Peer,

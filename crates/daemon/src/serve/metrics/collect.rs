@@ -17,7 +17,7 @@ use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::exports::registry::ExportNow;
 
-/// A pool at one moment.
+/// The state of a pool at one moment.
 struct PoolNow {
     report: PoolReport,
     commits: Times,

@@ -2,7 +2,7 @@
 
 use crate::serve::metrics::text::{Page, seconds};
 
-/// Writes what the system says of this process.
+/// Writes the metrics of this process from the system.
 pub(crate) fn write(page: &mut Page) {
     let one = |value: Option<u64>| value.map(|value| (Vec::new(), value));
     let Some(stat) = Stat::read() else { return };
@@ -41,7 +41,7 @@ pub(crate) fn write(page: &mut Page) {
     );
 }
 
-/// The line of `/proc/self/stat`, which proc(5) describes.
+/// The line of `/proc/self/stat`; see proc(5).
 struct Stat(String);
 
 impl Stat {
@@ -49,8 +49,8 @@ impl Stat {
         Some(Stat(std::fs::read_to_string("/proc/self/stat").ok()?))
     }
 
-    /// A field by its number in proc(5), from the third on. The second is a name, in parentheses,
-    /// that may hold anything.
+    /// A field by its number in proc(5), from the third on. The second field is a name in parentheses, with any
+    /// characters.
     fn number(&self, field: usize) -> Option<u64> {
         let (_, rest) = self.0.rsplit_once(')')?;
         rest.split_whitespace().nth(field - 3)?.parse().ok()

@@ -12,12 +12,12 @@ use crate::serve::metrics::text::CONTENT_TYPE;
 use crate::state::daemon::Daemon;
 use crate::state::guests::BACK_OFF;
 
-/// A request is no longer than this.
+/// The largest request.
 const REQUEST_MAX: usize = 8 << 10;
-/// A client has to send its request within this time, and to read the answer within the same time again.
+/// The time limit for a client to send its request, and again to read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Serves metrics from now on, on a thread of its own.
+/// Starts a thread that serves metrics.
 pub(crate) fn serve(daemon: &Arc<Daemon>, listener: UnixListener) -> Result<()> {
     let daemon = Arc::downgrade(daemon);
     std::thread::Builder::new()
@@ -73,14 +73,14 @@ fn answer(daemon: &Daemon, mut stream: UnixStream) -> std::io::Result<()> {
     stream.write_all(body.as_bytes())
 }
 
-/// Whether what comes asks for the metrics, or the status that it is answered with.
+/// Reads a request. An error is the status to answer with.
 pub(crate) fn check_request(
     stream: &mut impl Read,
 ) -> std::io::Result<std::result::Result<(), &'static str>> {
     Ok(request(&read_head(stream)?))
 }
 
-/// A request up to the empty line that ends its head, or what came instead.
+/// Reads a request up to the empty line that ends its head.
 fn read_head(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut piece = [0; 1024];
@@ -97,7 +97,7 @@ fn is_whole(head: &[u8]) -> bool {
     head.windows(4).any(|end| end == b"\r\n\r\n") || head.windows(2).any(|end| end == b"\n\n")
 }
 
-/// Whether a request asks for the metrics, or the status that it is answered with.
+/// Checks that a request is for the metrics. An error is the status to answer with.
 fn request(head: &[u8]) -> std::result::Result<(), &'static str> {
     if !is_whole(head) {
         return Err("400 Bad Request");

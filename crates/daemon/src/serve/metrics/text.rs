@@ -8,7 +8,7 @@ use meter::{BUCKETS, Times, bucket_end};
 /// The media type of a [`Page`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What tells the samples of one metric apart.
+/// The labels that distinguish the samples of one metric.
 pub(crate) type Labels = Vec<(&'static str, String)>;
 
 /// A page of metrics. The samples of one metric are written together.
@@ -21,7 +21,7 @@ impl Page {
         self.0
     }
 
-    /// Something that goes up and down.
+    /// A value that goes up and down.
     pub(crate) fn gauge<V: Display>(
         &mut self,
         name: &str,
@@ -31,7 +31,7 @@ impl Page {
         self.simple("gauge", name, help, samples);
     }
 
-    /// Something that only grows, while the daemon runs. The name ends in `_total`.
+    /// A value that only grows while the daemon runs. The name ends in `_total`.
     pub(crate) fn counter<V: Display>(
         &mut self,
         name: &str,
@@ -42,7 +42,7 @@ impl Page {
         self.simple("counter", name, help, samples);
     }
 
-    /// How long something took. The name ends in `_seconds`.
+    /// Durations. The name ends in `_seconds`.
     pub(crate) fn histogram(
         &mut self,
         name: &str,

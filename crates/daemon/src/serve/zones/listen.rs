@@ -16,8 +16,8 @@ use crate::state::guests::attend;
 use crate::state::zones::zone::{Zone, ZoneListener};
 
 impl Daemon {
-    /// Where a zone listens: `zones/NAME` beside the daemon's socket. A socket for commands that has another
-    /// name than the usual gives it to that directory, since there may be several in one.
+    /// The socket of a zone: `zones/NAME` beside the daemon's socket. If the daemon's socket has an unusual name, the
+    /// name of the directory contains it, because one directory can have the sockets of several daemons.
     pub(crate) fn zone_socket(&self, zone: &str) -> PathBuf {
         let name = self.socket.file_name().unwrap_or_default();
         let mut dir = OsString::new();
@@ -29,8 +29,8 @@ impl Daemon {
         self.socket.with_file_name(dir).join(zone)
     }
 
-    /// Makes the socket of a zone, at which its tenant can wait. One that is not root's alone can be reached
-    /// by all; the permission is checked at each connection.
+    /// Makes the socket of a zone, so that its tenant can connect and wait. If the zone has an owner other than root,
+    /// every user can reach the socket, and each connection is checked.
     pub(crate) fn open_listener(&self, zone: &Zone) -> Result<()> {
         let path = self.zone_socket(&zone.name);
         let failed = |error: std::io::Error| {

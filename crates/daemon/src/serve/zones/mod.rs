@@ -24,9 +24,9 @@ use crate::state::front_end::{FrontEnd, Going};
 use crate::state::zones::view::View;
 use crate::state::zones::zone::{Definition, Owner, Zone};
 
-/// The name of a zone is no longer than this: it is part of the path of a socket.
+/// The longest name of a zone. It is part of the path of a socket.
 const NAME_MAX: usize = 48;
-/// Where they are remembered.
+/// The file in the state directory that remembers zones.
 const MEMORY: &str = "zones.json";
 
 impl Daemon {
@@ -72,7 +72,7 @@ impl Daemon {
         made
     }
 
-    /// Has a zone that listens be one, and be remembered.
+    /// Adds a zone that already listens to the table, and remembers it.
     fn establish(
         &self,
         zone: &Arc<Zone>,
@@ -102,7 +102,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Destroys a zone; its datasets stay. What its tenant has running is broken off.
+    /// Destroys a zone. Its datasets stay. Running commands of its tenant are interrupted.
     pub(crate) fn destroy_zone(&self, name: &str, context: &Context<'_>) -> Result<()> {
         let _changing = self.zones.changing.lock();
         let zone = self.zones.all.lock().get(name).cloned();
@@ -136,7 +136,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What zones there are.
+    /// The rows of `zone list`.
     pub(crate) fn zone_rows(&self) -> Vec<ZoneRow> {
         let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
         let row = |zone: &Arc<Zone>| ZoneRow {
@@ -164,7 +164,7 @@ impl Daemon {
         self.remember_in(MEMORY, &all)
     }
 
-    /// How the tenant sees the zone now.
+    /// The present view of the tenant.
     pub(crate) fn view(&self, zone: &Zone) -> Result<View> {
         let (active, root) = self.root_of(zone).ok_or_else(|| {
             Failure::new(
@@ -187,7 +187,7 @@ impl Daemon {
 pub(crate) struct ZoneSockets;
 
 impl FrontEnd<Daemon> for ZoneSockets {
-    /// Has the tenants of the zones that there were when the daemon last ran wait.
+    /// Makes the sockets of remembered zones. Their tenants can connect and wait.
     fn prepare(&self, daemon: &Daemon) {
         let _changing = daemon.zones.changing.lock();
         for (name, is) in daemon.recall_zones() {
@@ -199,7 +199,7 @@ impl FrontEnd<Daemon> for ZoneSockets {
         }
     }
 
-    /// Serves them, now that their pools are here.
+    /// Serves the tenants, after their pools were imported.
     fn start(&self, daemon: &Arc<Daemon>) {
         let _changing = daemon.zones.changing.lock();
         let zones: Vec<Arc<Zone>> = daemon.zones.all.lock().values().cloned().collect();
@@ -211,8 +211,8 @@ impl FrontEnd<Daemon> for ZoneSockets {
         daemon.open_to_delegates();
     }
 
-    /// Refuses to destroy or rename the root of a zone: whatever the tenant does goes by its name. A zone knows its
-    /// pool by the guid.
+    /// Refuses to destroy or rename the root of a zone, because commands of the tenant use its name. Refuses another
+    /// guid for its pool, because the zone names the pool by guid.
     fn may_go(&self, daemon: &Daemon, going: &Going<'_>) -> Result<()> {
         let zones = daemon.zones.all.lock();
         let (active, entries) = match going {
@@ -249,7 +249,7 @@ impl FrontEnd<Daemon> for ZoneSockets {
         }
     }
 
-    /// The zones are there again at the next start.
+    /// Ends the sockets. The next start makes the zones again.
     fn stop(&self, daemon: &Daemon) {
         let zones: Vec<Arc<Zone>> = daemon.zones.all.lock().values().cloned().collect();
         zones.iter().for_each(|zone| zone.close());
@@ -264,7 +264,7 @@ fn zone_failed(zone: &Zone, failure: &Failure) {
     );
 }
 
-/// Refuses what cannot be the name of a zone and a part of the path of its socket.
+/// Refuses an invalid name of a zone. The name is part of the path of its socket.
 fn check_name(name: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_good = (1..=NAME_MAX).contains(&name.len())
@@ -279,7 +279,7 @@ fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// Refuses what cannot be the root of a zone.
+/// Refuses an entry that cannot be the root of a zone.
 fn check_root(root: &Entry, name: &str) -> Result<()> {
     let why = match (root.is_snapshot(), root.parent) {
         (true, _) => "a snapshot",
@@ -291,7 +291,7 @@ fn check_root(root: &Entry, name: &str) -> Result<()> {
     )))
 }
 
-/// What the root is called in the zone: the name of a pool, as it seems there.
+/// The alias of the root in the zone. It looks like the name of a pool.
 fn alias(new: &command::ZoneCreate) -> Result<String> {
     let last = new.dataset.rsplit('/').next().unwrap_or_default();
     let alias = new.alias.as_deref().unwrap_or(last);

@@ -24,22 +24,22 @@ use crate::state::zones::rules::{denied, may_set};
 use crate::state::zones::view::View;
 use crate::state::zones::zone::{NameGuard, Zone};
 
-/// A command waits so long for others of its zone.
+/// The longest time that a command waits for others of its zone.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a command depends on what the names of a zone stand for, and on whose keys are whose.
+/// The effect of a command on names and keys in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// Not at all.
+    /// It does not depend on them.
     AsItIs,
-    /// They stay until it has been carried out.
+    /// They must stay the same until it ends.
     Shared,
-    /// It changes them, and is done alone.
+    /// It changes them, and runs alone.
     Alone,
 }
 
 impl Zone {
-    /// Keeps the names in a zone as a command needs them, from when it is decided until it has been carried out.
+    /// Locks the names in a zone for a command, from the decision until its end.
     pub(crate) fn guard_names(&self, names: Names) -> Result<NameGuard<'_>> {
         let found = match names {
             Names::AsItIs => return Ok(NameGuard::AsItIs),
@@ -63,7 +63,7 @@ impl Zone {
 }
 
 impl View {
-    /// Has a name mean what it does in the zone.
+    /// Translates a name of the zone into the daemon's.
     pub(in crate::serve) fn translate_name(&self, name: &mut String) -> Result<()> {
         *name = self.inward(name)?;
         Ok(())
@@ -74,7 +74,7 @@ impl View {
         names.try_for_each(|name| self.translate_name(name))
     }
 
-    /// Translates the name of a dataset that is to be changed. Refuses it if the root of the zone cannot change.
+    /// Translates the name of a dataset to change. Refuses the root of an immutable zone.
     pub(in crate::serve) fn change(&self, name: &mut String) -> Result<()> {
         self.translate_name(name)?;
         match self.immutable && self.is_roots(name) {
@@ -87,7 +87,7 @@ impl View {
         names.iter_mut().try_for_each(|name| self.change(name))
     }
 
-    /// Translates the name of a dataset that is to be created. Refuses the root of the zone.
+    /// Translates the name of a new dataset. Refuses the root of the zone.
     pub(in crate::serve) fn new_name(&self, name: &mut String) -> Result<()> {
         self.translate_name(name)?;
         match self.is_roots(name) {
@@ -96,7 +96,7 @@ impl View {
         }
     }
 
-    /// Whether a name that the daemon knows is of the root, or a snapshot of it.
+    /// Whether a name of the daemon is that of the root, or of a snapshot of the root.
     fn is_roots(&self, name: &str) -> bool {
         self.outward(dataset_of(name)).as_ref() == Some(&self.alias)
     }
@@ -113,7 +113,7 @@ impl View {
         found.map_err(|_| self.absent(&self.outward(name).unwrap_or_default()))
     }
 
-    /// Whether something is the root, or below it, or a snapshot of one of these.
+    /// Whether an entry is the root, or below it, or a snapshot of one of these.
     fn is_inside(&self, entry: &Entry) -> Result<bool> {
         let (mut id, mut parent) = (entry.id, entry.parent);
         loop {
@@ -128,8 +128,8 @@ impl View {
         }
     }
 
-    /// Whether what opens a dataset, if it is encrypted, was given by the tenant: the key of one below
-    /// the root.
+    /// Whether the tenant gave the key of a dataset: its key root is below the root of the zone. True for a clear
+    /// dataset.
     fn has_own_key(&self, entry: &Entry) -> Result<bool> {
         let root = self.active.key_root(entry)?;
         if root == 0 {
@@ -149,8 +149,8 @@ impl View {
         }
     }
 
-    /// Properties of a new dataset. The root of an immutable zone is read-only, and what is below it would
-    /// inherit that.
+    /// Checks and completes the properties of a new dataset. The root of an immutable zone is read-only, and new
+    /// datasets must not inherit this.
     pub(in crate::serve) fn new_props(&self, name: &str, props: &mut Props) -> Result<()> {
         let fixed = ["encryption", "keysource", "volblocksize"];
         let (at_creation, others): (Vec<_>, Vec<_>) = props
@@ -195,8 +195,8 @@ impl View {
         }
     }
 
-    /// A clone has the data keys of its origin. Where the global zone's key wraps these it is to wrap the
-    /// clone's as well.
+    /// Checks a clone. It has the data keys of its origin. If a key of the global zone wraps these, it must wrap those
+    /// of the clone too.
     pub(in crate::serve) fn clone(
         &self,
         snapshot: &str,
@@ -223,7 +223,7 @@ impl View {
         }
     }
 
-    /// The snapshots that a clone takes over are another dataset's.
+    /// Checks a promotion. The snapshots that the clone takes over belong to another dataset.
     pub(in crate::serve) fn promote(&self, name: &mut String) -> Result<()> {
         self.change(name)?;
         let clone = self.find(name)?;
@@ -255,7 +255,8 @@ impl View {
         }
     }
 
-    /// Refuses to send what is not inside, or whose wrapped keys are not the tenant's: they go with it.
+    /// Refuses to send a dataset outside of the zone, or one with wrapped keys that are not the tenant's, because the
+    /// stream contains them.
     pub(crate) fn may_send(&self, active: &Arc<ActivePool>, pieces: &[Piece]) -> Result<()> {
         for piece in pieces {
             for id in [Some(piece.to), piece.from].into_iter().flatten() {
@@ -274,9 +275,9 @@ impl View {
         Ok(())
     }
 
-    /// Properties of a stream are taken only where the tenant may set them
-    /// ([`crate::state::context::Context::forbidden`]). What was received in part counts against the quotas of the
-    /// global zone and is named by a token that tells where it came from.
+    /// Checks a receive. Properties in the stream are accepted only if the tenant may set them
+    /// ([`crate::state::context::Context::forbidden`]). A tenant cannot keep a partial receive: it would count against
+    /// the quotas of the global zone, and its token would show the origin.
     pub(in crate::serve) fn receive(
         &self,
         target: &mut String,
@@ -309,7 +310,7 @@ impl View {
         }
     }
 
-    /// A dataset that is mounted where its properties say. Its key is loaded only if it is the tenant's.
+    /// Checks a mount at the place in the properties. A key is loaded only if it is the tenant's.
     pub(in crate::serve) fn mount(&self, name: &mut String, load_keys: bool) -> Result<()> {
         self.translate_name(name)?;
         let entry = self.find(name)?;
@@ -333,7 +334,7 @@ impl View {
         }
     }
 
-    /// Several datasets whose keys are the tenant's.
+    /// Checks several datasets: their keys must be the tenant's.
     pub(in crate::serve) fn all_own_keys(
         &self,
         names: &mut [String],
@@ -346,7 +347,7 @@ impl View {
         names.try_for_each(|name| self.own_keys(name, recursive))
     }
 
-    /// Changing the key of a dataset, to one from this source.
+    /// Checks changing the key of a dataset to one from this source.
     pub(in crate::serve) fn change_key(
         &self,
         name: &mut String,
@@ -356,7 +357,7 @@ impl View {
         self.own_keys(name, false)
     }
 
-    /// A dataset, and with `recursive` those below it, whose keys are the tenant's.
+    /// Checks a dataset, and with `recursive` those below it: their keys must be the tenant's.
     pub(in crate::serve) fn own_keys(&self, name: &mut String, recursive: bool) -> Result<()> {
         self.translate_name(name)?;
         let entry = self.find(name)?;
