@@ -19,6 +19,9 @@ macro_rules! delegate {
     (@ $self:ident $to:expr, name) => {
         $crate::delegate!(@@ $self $to, name() -> String);
     };
+    (@ $self:ident $to:expr, claim) => {
+        $crate::delegate!(@@ $self $to, claim(by: &$crate::Claimant) -> $crate::Result<$crate::Claim>);
+    };
     (@ $self:ident $to:expr, read_at) => {
         $crate::delegate!(@@ $self $to, read_at(at: u64, buf: &mut [u8]) -> $crate::Result<()>);
     };

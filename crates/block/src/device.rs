@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use crate::{Error, Result};
+use crate::{Claim, Claimant, Error, Result};
 
 /// The sizes, in bytes, in which a device is addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,19 @@ pub trait BlockDevice: Send + Sync {
 
     /// A name for messages: the path, or what the device is.
     fn name(&self) -> String;
+
+    /// Keeps other machines from writing to the device, as long as the claim lives. Other processes of this machine are
+    /// kept out by opening it.
+    ///
+    /// # Errors
+    /// [`Error::Reserved`] if another machine does so; [`Error::NoReservations`].
+    fn claim(&self, by: &Claimant) -> Result<Claim> {
+        let _ = by;
+        Err(Error::NoReservations {
+            device: self.name(),
+            reason: "only disks have persistent reservations".into(),
+        })
+    }
 
     /// Fills `buf` from `offset`. A device that ends before is an error, not a short read.
     ///
@@ -164,7 +177,7 @@ pub trait BlockDevice: Send + Sync {
 /// A device that several have.
 impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     delegate!(self => **self;
-        size refresh_size sector_sizes name read_at write_at write_durably_at write_in_place flush
+        size refresh_size sector_sizes name claim read_at write_at write_durably_at write_in_place flush
         drop_cached discard zero zero_fast status_at overwrite waits_on_write);
 }
 

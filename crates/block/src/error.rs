@@ -25,6 +25,28 @@ pub enum Error {
         /// The process that uses it, if known.
         holder: String,
     },
+    /// Another machine or program has reserved the disk.
+    #[error("{device} is reserved by {holder}")]
+    Reserved {
+        /// The device's name.
+        device: String,
+        /// Who has the reservation, as far as is known.
+        holder: String,
+    },
+    /// No reservation keeps other machines from the device.
+    #[error("{device} cannot be reserved: {reason}")]
+    NoReservations {
+        /// The device's name.
+        device: String,
+        /// Why not.
+        reason: String,
+    },
+    /// This machine had reserved the disk, and has it no more.
+    #[error("another machine has taken the reservation of {device}, and may write to it now")]
+    ClaimLost {
+        /// The device's name.
+        device: String,
+    },
     /// The path is neither a regular file nor a block device.
     #[error("{path} is {what}, not a regular file or a block device")]
     NotADevice {

@@ -2,14 +2,18 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::{BlockDevice, Error, Result, SectorSizes, Status, check_range, holder, lock, total};
+use crate::reservation::Disk;
+use crate::{
+    BlockDevice, Claim, Claimant, Error, Result, SectorSizes, Status, check_range, holder, lock,
+    total,
+};
 
 /// How a device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +185,12 @@ fn describe(kind: std::fs::FileType) -> &'static str {
     }
 }
 
+/// Whether a disk is a part of another one.
+fn is_partition(device: u64) -> bool {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists()
+}
+
 fn disk_geometry(file: &File) -> io::Result<(u64, SectorSizes)> {
     let size = rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?;
     let logical = rustix::fs::ioctl_blksszget(file)?;
@@ -205,6 +215,26 @@ impl BlockDevice for FileDevice {
 
     fn name(&self) -> String {
         self.path.display().to_string()
+    }
+
+    fn claim(&self, by: &Claimant) -> Result<Claim> {
+        let refused = |reason: String| Error::NoReservations {
+            device: self.name(),
+            reason,
+        };
+        let metadata = self.file.metadata();
+        let metadata = metadata.map_err(|error| refused(error.to_string()))?;
+        if !metadata.file_type().is_block_device() {
+            return Err(refused("it is a file, not a disk".into()));
+        }
+        if is_partition(metadata.rdev()) {
+            return Err(refused(
+                "it is a partition, and reservations are of whole disks".into(),
+            ));
+        }
+        let file = self.file.try_clone();
+        let disk = Disk(file.map_err(|error| refused(error.to_string()))?);
+        Claim::take(Box::new(disk), self.name(), by)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {

@@ -8,8 +8,9 @@
 //! - A write that has not been flushed may survive a power cut completely, in part (some sectors) or not at
 //!   all, in any order. [`fault::FaultDevice`] produces each of these outcomes on demand.
 //!
-//! Layers, lowest first: `error`; `device` (the trait); `file`, `memory`, `metered` and [`fault`]
-//! (the devices, which do not know each other); `holder` (the process that has opened a file).
+//! Layers, lowest first: `error`; `device` (the trait), with the claims of `reservation`; `file`, `memory`, `metered` and
+//! [`fault`] (the devices, which do not know each other); `shared` (a disk that several machines of a test reach);
+//! `holder` (the process that has opened a file).
 
 #[macro_use]
 mod delegate;
@@ -22,6 +23,8 @@ mod lock;
 mod memory;
 mod metered;
 mod owner;
+mod reservation;
+mod shared;
 
 pub use device::{BlockDevice, SectorSizes, Status};
 pub(crate) use device::{check_range, total};
@@ -30,3 +33,5 @@ pub use file::{Access, FileDevice};
 pub use memory::MemoryDevice;
 pub use metered::{DeviceMeter, Metered};
 pub use owner::FileLock;
+pub use reservation::{Answer, Claim, Claimant, Registered, Registrar};
+pub use shared::{SharedDisk, View};

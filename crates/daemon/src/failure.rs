@@ -72,7 +72,7 @@ impl From<block::Error> for Failure {
 
 fn kind_of_device(error: &block::Error) -> FailureKind {
     match error {
-        block::Error::Busy { .. } => FailureKind::Busy,
+        block::Error::Busy { .. } | block::Error::Reserved { .. } => FailureKind::Busy,
         block::Error::Open { source, .. } => match source.kind() {
             ErrorKind::NotFound => FailureKind::NotFound,
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => FailureKind::Permission,
@@ -85,7 +85,9 @@ fn kind_of_device(error: &block::Error) -> FailureKind {
             _ => FailureKind::Device,
         },
         block::Error::ReadOnly { .. } => FailureKind::Permission,
-        block::Error::NotADevice { .. } | block::Error::Misaligned { .. } => FailureKind::Usage,
+        block::Error::NotADevice { .. }
+        | block::Error::Misaligned { .. }
+        | block::Error::NoReservations { .. } => FailureKind::Usage,
         block::Error::Unauthentic { .. } => FailureKind::Damaged,
         _ => FailureKind::Device,
     }

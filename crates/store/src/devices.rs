@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::BlockDevice;
+use block::{BlockDevice, Claimant};
 use parking_lot::Mutex;
 
 use crate::change::complete_changes;
@@ -109,6 +109,8 @@ pub struct Store {
     pub(crate) key_blocks: u32,
     pub(crate) groups: Groups,
     passed_over: Vec<String>,
+    /// Who has the devices reserved.
+    pub(crate) claimant: Mutex<Option<Claimant>>,
     /// Devices that do not belong to the pool any more, and whose labels say that they are being split off.
     pub(crate) split_before: Mutex<Vec<Arc<Member>>>,
 }
@@ -148,11 +150,25 @@ impl Store {
         spares: Vec<Arc<dyn BlockDevice>>,
         options: &CreateOptions,
     ) -> Result<Store> {
+        Store::create_by(groups, spares, options, None)
+    }
+
+    /// As [`Store::create_groups`], with the devices reserved before anything is written, if they are to be.
+    ///
+    /// # Errors
+    /// As [`Store::create_groups`] and [`Store::claim`].
+    pub fn create_by(
+        groups: Vec<NewGroup>,
+        spares: Vec<Arc<dyn BlockDevice>>,
+        options: &CreateOptions,
+        by: Option<&Claimant>,
+    ) -> Result<Store> {
         let (template, labelled) = plan(&groups, &spares, options)?;
-        for member in &labelled {
+        let store = template.store(labelled);
+        by.map_or(Ok(()), |by| store.claim(by))?;
+        for member in store.groups.now().all() {
             member.empty_headers()?;
         }
-        let store = template.store(labelled);
         store.groups.change(|layout| {
             for group in &mut layout.groups {
                 group.segments = Some(group.segments());
@@ -450,6 +466,7 @@ impl Template {
             key_blocks: self.key_blocks,
             groups: Groups::new(Layout::new(members)),
             passed_over: Vec::new(),
+            claimant: Mutex::default(),
             split_before: Mutex::default(),
         }
     }

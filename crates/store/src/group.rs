@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -374,6 +374,8 @@ impl Layout {
 pub(crate) struct Groups {
     layout: RwLock<Arc<Layout>>,
     faults: Mutex<Vec<Fault>>,
+    /// A device that another machine has taken, and with it the pool.
+    lost: OnceLock<String>,
 }
 
 impl Groups {
@@ -381,6 +383,7 @@ impl Groups {
         Groups {
             layout: RwLock::new(Arc::new(layout)),
             faults: Mutex::default(),
+            lost: OnceLock::new(),
         }
     }
 
@@ -409,8 +412,22 @@ impl Groups {
         std::mem::take(&mut *self.faults.lock())
     }
 
-    /// A member failed. That is no failure as long as the others of its group hold everything.
+    /// The name of a device that another machine has taken.
+    pub(crate) fn lost(&self) -> Option<String> {
+        self.lost.get().cloned()
+    }
+
+    /// Asks a member whether another machine has taken it.
+    pub(crate) fn check_claim(&self, member: &Member) -> Result<()> {
+        member.check_claim().inspect_err(|_| {
+            self.lost.get_or_init(|| member.device.name());
+        })
+    }
+
+    /// A member failed. That is no failure as long as the others of its group hold everything. If another machine has
+    /// taken it, it is.
     pub(crate) fn failed(&self, layout: &Layout, member: &Member, error: Error) -> Result<()> {
+        self.check_claim(member)?;
         // One at a time, so that of two that fail at once one is the last.
         let mut faults = self.faults.lock();
         if !member.is_active() {

@@ -16,6 +16,7 @@
 //!   devices of a group, reads with some of them missing;
 //! - `batch`: writes to several members at the same time;
 //! - `devices`, `headers`, `cache`, `clear`: the devices of a pool together, and cache devices;
+//! - `claims`: reservations of devices;
 //! - `places`, `blocks`, `relabel`, `members`, `extend`: the operations of a [`Store`] on segments, on superblocks and
 //!   key blocks, and on its devices.
 
@@ -23,6 +24,7 @@ mod batch;
 mod blocks;
 mod cache;
 mod change;
+mod claims;
 mod clear;
 mod code;
 mod debts;
@@ -44,7 +46,7 @@ mod relabel;
 mod segment;
 mod shape;
 
-pub use block::BlockDevice;
+pub use block::{BlockDevice, Claimant};
 pub use cache::CacheRange;
 pub use clear::clear_label;
 pub use devices::{CreateOptions, Found, NewGroup, Store, probe};

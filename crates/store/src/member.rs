@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use block::BlockDevice;
+use block::{BlockDevice, Claim};
 use parking_lot::{Mutex, RwLock};
 
 use crate::debts::Debts;
@@ -47,6 +47,8 @@ struct Condition {
     /// Whether there are debts.
     is_stalled: AtomicBool,
     debts: RwLock<Debts>,
+    /// Keeps other machines from the device.
+    claim: Mutex<Option<Claim>>,
     state: AtomicU8,
     /// Failed reads, failed writes, and contents that were not what they should be.
     errors: [AtomicU64; 3],
@@ -75,6 +77,7 @@ impl Member {
                 has_lost: AtomicBool::new(false),
                 is_stalled: AtomicBool::new(false),
                 debts: RwLock::default(),
+                claim: Mutex::default(),
                 state: AtomicU8::new(MemberState::Online as u8),
                 errors: Default::default(),
             }),
@@ -112,6 +115,10 @@ impl Member {
     /// See [`InUse`].
     pub(crate) fn in_use(&self) -> InUse {
         InUse(Arc::downgrade(&self.condition))
+    }
+
+    pub(crate) fn claim(&self) -> &Mutex<Option<Claim>> {
+        &self.condition.claim
     }
 
     pub(crate) fn guid(&self) -> u64 {

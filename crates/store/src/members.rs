@@ -97,6 +97,7 @@ impl Store {
             Joins::Spares => (template.segments(device)?, Shape::WHOLE),
         };
         let member = template.member(device, joins, holds)?;
+        self.claim_new(&member)?;
         prepare(&member)?;
         if let Joins::Group { .. } = joins {
             member.set_state(MemberState::Resilvering);
@@ -125,6 +126,9 @@ impl Store {
     ) -> Result<u16> {
         let number = self.groups.now().groups.len();
         let members = self.plan_group(devices, parity, segments_max)?;
+        members
+            .iter()
+            .try_for_each(|member| self.claim_new(member))?;
         members.iter().try_for_each(|member| prepare(member))?;
         self.groups
             .change(|layout| layout.groups.push(Group::new(members)));
@@ -185,6 +189,8 @@ impl Store {
         let joins = Joins::Group { group, column };
         let member = self.template().member(&new, joins, holds)?;
         member.set_state(MemberState::Resilvering);
+        // The claim of the same device as a spare goes to it.
+        *member.claim().lock() = spare.claim().lock().take();
         member.write_labels()?;
         self.groups.try_change(|layout| {
             layout.remove(guid);
@@ -209,6 +215,7 @@ impl Store {
         let holds = (template.segments(&new)?, Shape::WHOLE);
         let spare = template.member(&new, Joins::Spares, holds)?;
         old.set_state(MemberState::Offline);
+        *spare.claim().lock() = old.claim().lock().take();
         self.groups.change(|layout| {
             layout.remove(guid);
             layout.spares.push(Arc::clone(&spare));
@@ -234,6 +241,7 @@ impl Store {
                 reason: format!("{} is another device", member.device.name()),
             });
         }
+        self.claim_new(&member)?;
         if changed.is_some() {
             member.write_labels()?;
         }
@@ -262,10 +270,12 @@ impl Store {
         };
         member.set_state(MemberState::Offline);
         self.groups.change(|layout| layout.remove(guid));
-        match erase {
+        let erased = match erase {
             true => member.overwrite_headers(),
             false => Ok(()),
-        }
+        };
+        member.release();
+        erased
     }
 }
 

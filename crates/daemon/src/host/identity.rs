@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use block::Claimant;
 use pool::Host;
 
 use crate::host::users::host_name;
@@ -15,6 +16,13 @@ pub(crate) fn this_host() -> Host {
         id: host_id(Path::new("/etc")),
         name: host_name(),
     }
+}
+
+/// This machine since it was booted, as it reserves the devices of a pool.
+pub(crate) fn this_claimant(pool_guid: u64) -> Claimant {
+    let host = this_host();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    Claimant::new((host.id, &host.name), boot.trim(), pool_guid)
 }
 
 /// The hostid from the files in this directory: 4 bytes in `hostid`, as `zgenhostid` writes them, otherwise derived

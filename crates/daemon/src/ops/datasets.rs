@@ -309,6 +309,7 @@ impl Daemon {
                     )));
                 }
             }
+            let _claims = active.claim_for(changes)?;
             if changes.iter().any(|(key, _)| key == "mountpoint") {
                 self.move_mountpoints(&active, &entries, &names, changes, context)?;
                 active.follow_schedule(changes.iter().map(|(key, _)| key.as_str()));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use block::{Access, BlockDevice};
+use block::{Access, BlockDevice, Claimant};
 use pool::{DeviceState, Pool, Superblock};
 use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
@@ -28,6 +28,8 @@ pub(crate) struct FoundPool {
     pub(crate) is_degraded: bool,
     /// Where missing devices were last.
     pub(crate) missing: Vec<String>,
+    /// Whether its devices are reserved before anything is read.
+    pub(crate) wants_claims: bool,
 }
 
 /// What was found, and why some of what was named could not be looked at.
@@ -245,19 +247,20 @@ impl Daemon {
                     error @ (pool::Error::Store(store::Error::MissingDevices { .. })
                     | pool::Error::OtherHistory { .. }),
                 ) => Err(name_found(error.into(), &paths)),
-                Err(_) => Ok((superblock, Vec::new())),
-                Ok(pool) => Ok((superblock, pool.devices())),
+                Err(_) => Ok((superblock, Vec::new(), false)),
+                Ok(pool) => Ok((superblock, pool.devices(), pool.wants_claims()?)),
             }
         };
-        let (superblock, devices) = match read() {
-            Ok((superblock, devices)) => (Ok(superblock), devices),
-            Err(failure) => (Err(failure), Vec::new()),
+        let (superblock, devices, wants_claims) = match read() {
+            Ok((superblock, devices, wants)) => (Ok(superblock), devices, wants),
+            Err(failure) => (Err(failure), Vec::new(), false),
         };
         let missing = devices
             .iter()
             .filter(|device| device.state == DeviceState::Missing);
         FoundPool {
             guid,
+            wants_claims,
             superblock,
             missing: missing.map(|device| device.path.clone()).collect(),
             is_degraded: devices
@@ -275,6 +278,29 @@ impl Daemon {
         access: Access,
         user: &str,
     ) -> Result<Store> {
+        self.open_store_with(paths, access, user, Store::open)
+    }
+
+    /// The same for changes, with the devices reserved before anything is read, if they are to be.
+    pub(crate) fn open_claimed(
+        &self,
+        paths: &[PathBuf],
+        by: Option<&Claimant>,
+        user: &str,
+    ) -> Result<Store> {
+        self.open_store_with(paths, Access::Exclusive, user, |devices| match by {
+            None => Store::open(devices),
+            Some(by) => Store::open_claimed(devices, by),
+        })
+    }
+
+    fn open_store_with(
+        &self,
+        paths: &[PathBuf],
+        access: Access,
+        user: &str,
+        open: impl FnOnce(Vec<Arc<dyn BlockDevice>>) -> store::Result<Store>,
+    ) -> Result<Store> {
         let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
         let mut failures = Vec::new();
         for path in paths {
@@ -287,7 +313,7 @@ impl Daemon {
         if let (true, Some(failure)) = (opened.is_empty(), failures.first()) {
             return Err(failure.clone());
         }
-        let store = Store::open(opened)?;
+        let store = open(opened)?;
         let reasons = failures.iter().map(|failure| &failure.message);
         for reason in reasons.chain(store.passed_over()) {
             tracing::warn!(reason, "a device of a pool is ignored");

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
+use block::Claimant;
 use jiff::Timestamp;
 use pool::{Host, PoolState, Superblock};
 use protocol::api::{FailureKind, command};
 use store::Store;
 
 use crate::failure::{Failure, Result};
-use crate::host::identity::this_host;
+use crate::host::identity::{this_claimant, this_host};
 use crate::host::system::System;
+use crate::ops::import_scan::FoundPool;
+use crate::ops::metered_devices::pool_user;
 use crate::state::context::Context;
+use crate::state::daemon::Daemon;
 
 /// Refuses a pool that another host may be using.
 pub(crate) fn refuse_other_host(
@@ -34,21 +38,57 @@ pub(crate) fn refuse_other_host(
     ))
 }
 
-/// Waits until it is known that no other host uses a pool with heartbeats.
-pub(crate) fn await_no_other(store: &Store, context: &mut Context<'_>) -> Result<()> {
+impl Daemon {
+    /// Opens the devices of a pool that is to be imported for changes, once no other host uses it.
+    pub(crate) fn open_for_import(
+        &self,
+        candidate: &FoundPool,
+        import: &command::PoolImport,
+        name: &str,
+        context: &mut Context<'_>,
+    ) -> Result<Store> {
+        let open = |by: Option<Claimant>| {
+            self.open_claimed(&candidate.paths, by.as_ref(), &pool_user(name))
+        };
+        if !candidate.wants_claims {
+            let store = open(None)?;
+            await_no_other(&store, false, context)?;
+            return Ok(store);
+        }
+        let by = this_claimant(candidate.guid);
+        match open(Some(by)) {
+            Ok(store) => {
+                await_no_other(&store, false, context)?;
+                Ok(store)
+            }
+            Err(failure) if failure.kind != FailureKind::Busy => Err(failure),
+            Err(mut failure) if !import.force => {
+                failure.message +=
+                    ". If that machine does not use the pool any more, import with -f";
+                Err(failure)
+            }
+            Err(_) => {
+                await_no_other(&open(None)?, true, context)?;
+                open(Some(by.by_force()))
+            }
+        }
+    }
+}
+
+/// Waits until it is known that no other host uses a pool with heartbeats. Nothing is written if that host has the devices
+/// reserved.
+fn await_no_other(store: &Store, is_reserved: bool, context: &mut Context<'_>) -> Result<()> {
     let mut tell = |host: &Host, time: Duration| {
         let (host, secs) = (shown(host), time.as_secs());
         context.channel.notice(format!(
             "the pool was not exported by host {host}: waiting {secs} s to see whether that host uses it"
         ));
     };
-    let watched = pool::await_no_other(
-        store,
-        &this_host(),
-        &System,
-        &mut tell,
-        &mut std::thread::sleep,
-    );
+    let (own, mut wait) = (this_host(), std::thread::sleep);
+    let watched = match is_reserved {
+        true => pool::watch_other(store, &own, &mut tell, &mut wait),
+        false => pool::await_no_other(store, &own, &System, &mut tell, &mut wait),
+    };
     watched.map_err(|error| match error {
         pool::Error::OtherHost { pool, host, id, time } => Failure::new(
             FailureKind::Busy,

@@ -12,7 +12,7 @@ use store::{CreateOptions, Store};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::host::identity::this_host;
+use crate::host::identity::{this_claimant, this_host};
 use crate::host::memory;
 use crate::host::system::now_secs;
 use crate::host::system::{System, new_guid};
@@ -21,8 +21,8 @@ use crate::ops::dataset_spec::DatasetSpec;
 use crate::ops::devices::keeps_keys;
 use crate::ops::devices::{redundancy, refuse_mixed};
 use crate::ops::import_scan::{FoundPool, ImportScan, choose};
-use crate::ops::last_host::{await_no_other, refuse_other_host};
-use crate::ops::metered_devices;
+use crate::ops::last_host::refuse_other_host;
+use crate::ops::metered_devices::pool_user;
 use crate::ops::new_pool::MadeFiles;
 use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
@@ -83,7 +83,10 @@ impl Daemon {
             created: now_secs(),
             force: new.force,
         };
-        let store = Arc::new(Store::create_groups(groups, spares, &options)?);
+        let is_wish = |(key, value): &(String, String)| key == "reservations" && value == "on";
+        let by = this_claimant(options.pool_guid);
+        let by = new.props.iter().any(is_wish).then_some(&by);
+        let store = Arc::new(Store::create_by(groups, spares, &options, by)?);
         let pool = Pool::create(Arc::clone(&store), Arc::new(System), &new.pool, top)?;
         pool.record(&context.origin())?;
         pool.claim(this_host())?;
@@ -237,19 +240,11 @@ impl Daemon {
         self.refuse_impostor(name, candidate, import)?;
         refuse_other_host(superblock, import)?;
         refuse_use_of_checkpoint(superblock, import)?;
-        let access = if import.read_only {
-            Access::ReadOnly
-        } else {
-            Access::Exclusive
+        let store = match import.read_only {
+            true => self.open_store(&candidate.paths, Access::ReadOnly, &pool_user(name))?,
+            false => self.open_for_import(candidate, import, name, context)?,
         };
-        let store = Arc::new(self.open_store(
-            &candidate.paths,
-            access,
-            &metered_devices::pool_user(name),
-        )?);
-        if !import.read_only {
-            await_no_other(&store, context)?;
-        }
+        let store = Arc::new(store);
         let pool = match import.without_logs {
             true => open_without_logs(store, import, context)?,
             false => {
@@ -258,6 +253,12 @@ impl Daemon {
             }
         };
         if !import.read_only {
+            if pool.wants_claims()? != pool.is_claimed() {
+                return Err(Failure::new(
+                    FailureKind::Busy,
+                    format!("pool '{name}' changed while it was imported; try again"),
+                ));
+            }
             pool.claim(this_host())?;
             pool.beat()?;
             if import.new_name.is_some() && !import.temporary_name {

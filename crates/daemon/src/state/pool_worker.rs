@@ -7,6 +7,7 @@ use std::time::Duration;
 use dataset::Dataset;
 use pool::Sweep;
 
+use crate::host::identity::this_claimant;
 use crate::host::wakeup::Wakeup;
 use crate::state::active_pool::ActivePool;
 use crate::state::events::{Observed, changes};
@@ -43,12 +44,27 @@ impl ActivePool {
         *self.heart.lock() = Some(heart);
     }
 
+    /// Reserves the devices before a property says that they are.
+    pub(crate) fn claim_for(
+        &self,
+        changes: &[(String, Option<String>)],
+    ) -> pool::Result<ClaimsInAccord<'_>> {
+        let is_wish = |(key, value): &(String, Option<String>)| {
+            key == "reservations" && value.as_deref() == Some("on")
+        };
+        if changes.iter().any(is_wish) && !self.pool.is_claimed() {
+            let by = this_claimant(self.pool.guid());
+            self.pool.claim_devices(&by)?;
+        }
+        Ok(ClaimsInAccord(self))
+    }
+
     /// Writes the heartbeat that a change of the property asks for.
     pub(crate) fn follow_multihost<'a>(
         &self,
         mut changed: impl Iterator<Item = &'a str>,
     ) -> pool::Result<()> {
-        if !changed.any(|key| key == "multihost") {
+        if !changed.any(|key| matches!(key, "multihost" | "reservations")) {
             return Ok(());
         }
         self.pool.beat()?;
@@ -158,7 +174,19 @@ impl ActivePool {
     }
 }
 
-/// Writes heartbeats, if the pool is to have them. It waits for no other work on the pool.
+/// Ends the reservations when this is dropped, if no property asks for them.
+pub(crate) struct ClaimsInAccord<'a>(&'a ActivePool);
+
+impl Drop for ClaimsInAccord<'_> {
+    fn drop(&mut self) {
+        let pool = &self.0.pool;
+        if pool.is_claimed() && matches!(pool.wants_claims(), Ok(false)) {
+            pool.release_devices();
+        }
+    }
+}
+
+/// Writes heartbeats, and looks whether the devices are still reserved, if the pool is to have these. It waits for no other work on the pool.
 fn beat(active: &Weak<ActivePool>, wakeup: &Wakeup) {
     let mut woken = 0;
     let mut trouble = None;
@@ -167,15 +195,21 @@ fn beat(active: &Weak<ActivePool>, wakeup: &Wakeup) {
             None => return,
             Some(active) if active.leaving.load(Ordering::Acquire) => return,
             Some(active) => {
-                let error = active.pool.beat().err().map(|error| error.to_string());
+                let pool = &active.pool;
+                let error = pool.check_claims().and_then(|()| pool.beat()).err();
+                let error = error.map(|error| error.to_string());
                 if let Some(error) = error.as_ref().filter(|it| trouble.as_ref() != Some(*it)) {
                     let pool = active.pool.name();
-                    tracing::error!(pool, error, "no heartbeat was written");
+                    tracing::error!(
+                        pool,
+                        error,
+                        "this host cannot show that the pool is its own"
+                    );
                 }
                 trouble = error;
-                match active.pool.is_multihost() {
-                    Ok(true) => pool::HEARTBEAT_INTERVAL,
-                    _ => IDLE,
+                match active.pool.is_claimed() || active.pool.is_multihost().unwrap_or(false) {
+                    true => pool::HEARTBEAT_INTERVAL,
+                    false => IDLE,
                 }
             }
         };

@@ -121,6 +121,11 @@ impl Context {
     }
 
     fn end_changes(&self, error: Error, until: Until) -> Error {
+        // Where another host has a device, the failures that follow from it are for good too.
+        let until = match self.disk.store.check_lost() {
+            Ok(()) => until,
+            Err(_) => Until::Imported,
+        };
         if self.suspension.begin(&error, until) {
             // The committing thread may still hold this lock.
             let name = self.state.try_read().map(|state| state.pool_name());
@@ -145,8 +150,12 @@ impl Context {
         self.suspension.check()
     }
 
-    /// Suspends the pool for good if its last heartbeat is too old: another host may use it now.
+    /// Suspends the pool for good if its last heartbeat is too old, or a device is reserved by another host: that one
+    /// may use the pool now.
     pub(crate) fn check_lease(&self) -> Result<()> {
+        if let Err(error) = self.disk.store.check_lost() {
+            return Err(self.suspend_for_good(error.into()));
+        }
         match self.heart.lapsed(|| self.env.lease_clock()) {
             None => Ok(()),
             Some(since) => {

@@ -269,7 +269,9 @@ impl Pool {
         self.engine.commit_with(|_, state| {
             state.root.set_state(PoolState::Exported);
             Ok(())
-        })
+        })?;
+        self.release_devices();
+        Ok(())
     }
 
     /// Destroys the pool: its keys are overwritten, its devices belong to no pool.
@@ -285,7 +287,9 @@ impl Pool {
             Ok(())
         })?;
         self.erase_caches();
-        Ok(self.engine.disk.store.erase()?)
+        let erased = self.engine.disk.store.erase();
+        self.release_devices();
+        Ok(erased?)
     }
 
     fn check_idle(&self) -> Result<()> {

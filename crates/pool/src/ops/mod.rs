@@ -3,6 +3,7 @@
 pub(crate) mod bookmarks;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
+pub(crate) mod claims;
 pub(crate) mod clones;
 pub(crate) mod compare;
 pub(crate) mod create;

@@ -24,6 +24,8 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 const FAILS: u32 = 10;
 /// An importing host waits this many times longer.
 const SAFETY: u32 = 2;
+/// So many intervals it waits after a heartbeat of its own.
+const CLAIM_STEPS: u32 = 2;
 
 impl Pool {
     /// Whether the host that has the pool imported shows it by heartbeats.
@@ -150,30 +152,16 @@ pub fn await_no_other(
     tell: &mut dyn FnMut(&Host, Duration),
     wait: &mut dyn FnMut(Duration),
 ) -> Result<()> {
-    let root = newest(store)?.1;
-    if root.state() != Some(PoolState::Active) {
-        return Ok(());
-    }
-    let before = Look::at(store)?;
-    // The lock of the devices tells that no other process of this host uses them.
-    let is_own = |beat: &Heartbeat| beat.host == *own && own.id != 0;
-    let Some(last) = before.watched(&root).filter(|beat| !is_own(beat)) else {
+    let mut tell = |host: &Host, time, interval| tell(host, time + CLAIM_STEPS * interval);
+    let Some(watched) = Watched::watch(store, own, &mut tell, wait)? else {
         return Ok(());
     };
-    let interval = Duration::from_millis(last.interval.clamp(100, 60_000).into());
-    let steps = last.fails.clamp(1, 100) * SAFETY;
-    tell(&last.host, interval * (steps + 2));
-    let refuse_change = |expected: &Look| {
-        let now = Look::at(store)?;
-        match now == *expected {
-            true => Ok(()),
-            false => Err(taken(&root.name(), now.newest().unwrap_or(&last))),
-        }
-    };
-    for _ in 0..steps {
-        wait(interval);
-        refuse_change(&before)?;
-    }
+    let Watched {
+        before,
+        last,
+        interval,
+        pool,
+    } = watched;
     // Two hosts may have waited at the same time.
     let claim = Heartbeat {
         session: env.guid(),
@@ -185,13 +173,71 @@ pub fn await_no_other(
     store.write_heartbeat(sequence, &claim.encode())?;
     let claimed = Look::at(store)?;
     if !claimed.beats.iter().any(|(_, beat)| *beat == claim) {
-        return Err(taken(&root.name(), claimed.newest().unwrap_or(&last)));
+        return Err(taken(&pool, claimed.newest().unwrap_or(&last)));
     }
-    for _ in 0..2 {
+    for _ in 0..CLAIM_STEPS {
         wait(interval);
-        refuse_change(&claimed)?;
+        claimed.refuse_change(store, &pool, &last)?;
     }
     Ok(())
+}
+
+/// As [`await_no_other`], and writes nothing: for devices that the other host has reserved, and that decide between two
+/// hosts that wait at the same time.
+///
+/// # Errors
+/// As [`await_no_other`].
+pub fn watch_other(
+    store: &Store,
+    own: &Host,
+    tell: &mut dyn FnMut(&Host, Duration),
+    wait: &mut dyn FnMut(Duration),
+) -> Result<()> {
+    let mut tell = |host: &Host, time, _| tell(host, time);
+    Watched::watch(store, own, &mut tell, wait).map(drop)
+}
+
+/// A pool whose heartbeats did not change for long enough.
+struct Watched {
+    before: Look,
+    last: Heartbeat,
+    interval: Duration,
+    pool: String,
+}
+
+impl Watched {
+    /// Waits for that. `None` if no heartbeats of another host are to be expected.
+    fn watch(
+        store: &Store,
+        own: &Host,
+        tell: &mut dyn FnMut(&Host, Duration, Duration),
+        wait: &mut dyn FnMut(Duration),
+    ) -> Result<Option<Watched>> {
+        let root = newest(store)?.1;
+        if root.state() != Some(PoolState::Active) {
+            return Ok(None);
+        }
+        let before = Look::at(store)?;
+        // The lock of the devices tells that no other process of this host uses them.
+        let is_own = |beat: &Heartbeat| beat.host == *own && own.id != 0;
+        let Some(last) = before.watched(&root).filter(|beat| !is_own(beat)) else {
+            return Ok(None);
+        };
+        let interval = Duration::from_millis(last.interval.clamp(100, 60_000).into());
+        let steps = last.fails.clamp(1, 100) * SAFETY;
+        tell(&last.host, interval * steps, interval);
+        let pool = root.name();
+        for _ in 0..steps {
+            wait(interval);
+            before.refuse_change(store, &pool, &last)?;
+        }
+        Ok(Some(Watched {
+            before,
+            last,
+            interval,
+            pool,
+        }))
+    }
 }
 
 fn taken(pool: &str, beat: &Heartbeat) -> Error {
@@ -227,6 +273,15 @@ impl Look {
             beats,
             txg: newest(store)?.0,
         })
+    }
+
+    /// Fails if another host has written anything since.
+    fn refuse_change(&self, store: &Store, pool: &str, last: &Heartbeat) -> Result<()> {
+        let now = Look::at(store)?;
+        match now == *self {
+            true => Ok(()),
+            false => Err(taken(pool, now.newest().unwrap_or(last))),
+        }
     }
 
     fn sequence(&self) -> u64 {

@@ -330,6 +330,17 @@ pub const PROPERTIES: &[Property] = &[
         inherits: false,
         tenant: Tenant::No,
         ..setting(
+            "reservations",
+            ON_OFF,
+            "off",
+            "Whether the disks refuse the writes of other hosts.",
+        )
+    },
+    Property {
+        applies: Applies::Pools,
+        inherits: false,
+        tenant: Tenant::No,
+        ..setting(
             "scrub-schedule",
             Values::Words(&["off", "weekly", "monthly"]),
             "off",

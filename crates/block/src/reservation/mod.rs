@@ -1,0 +1,12 @@
+//! Persistent reservations: a disk that several machines reach refuses the writes of all but one.
+//!
+//! Layers, lowest first: `registrar` (what a disk can be asked for), `claim` (how a machine takes a disk with that) and
+//! `disk` (the kernel's interface).
+
+mod claim;
+mod disk;
+mod registrar;
+
+pub use claim::{Claim, Claimant};
+pub(crate) use disk::Disk;
+pub use registrar::{Answer, Registered, Registrar};

@@ -1,0 +1,57 @@
+//! What a disk with persistent reservations can be asked for (SPC-4, 5.13; NVM Express, 8.8).
+//!
+//! The reservation is always of the type *write exclusive, registrants only*: all may read, and the registered ones may
+//! write. A machine with several paths to a disk registers with one key on all of them, so that each path can write.
+
+use std::io;
+
+/// What comes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// Another machine has the reservation, or the key is not the one that this machine has registered.
+    Conflict,
+}
+
+/// Who is registered with a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registered {
+    /// The keys, one for each path.
+    pub keys: Vec<u64>,
+    /// The key with the reservation; 0 if all registered ones have it.
+    pub holder: Option<u64>,
+}
+
+/// A disk, as one machine sees it. Key 0 stands for no registration.
+pub trait Registrar: Send + Sync {
+    /// Registers a key in place of `old`, or of whatever key this machine has.
+    ///
+    /// # Errors
+    /// The disk has no reservations, or does not answer; so for all methods.
+    fn register(&self, old: Option<u64>, new: u64) -> io::Result<Answer>;
+
+    /// Takes the reservation, if nobody has it. Nothing changes if this machine has it.
+    ///
+    /// # Errors
+    /// See [`Registrar::register`].
+    fn reserve(&self, own: u64) -> io::Result<Answer>;
+
+    /// Ends the registrations with a key, aborts what these machines have under way, and takes their reservation.
+    ///
+    /// # Errors
+    /// See [`Registrar::register`].
+    fn preempt(&self, own: u64, other: u64) -> io::Result<Answer>;
+
+    /// Ends all registrations, and the reservation.
+    ///
+    /// # Errors
+    /// See [`Registrar::register`].
+    fn clear(&self, own: u64) -> io::Result<Answer>;
+
+    /// Who is registered. `None` if the disk cannot be asked.
+    ///
+    /// # Errors
+    /// See [`Registrar::register`].
+    fn registered(&self) -> io::Result<Option<Registered>>;
+}

@@ -1,0 +1,49 @@
+//! Reservations of the devices (`reservations=on`): the devices themselves refuse the writes of other hosts.
+//!
+//! The store has them reserved. Where it is known that another host has taken a device, the pool is suspended until the
+//! next import, whatever else it could do without that device: the other host has the pool, or is about to.
+
+use store::Claimant;
+
+use crate::error::Result;
+use crate::ops::pool::Pool;
+
+/// The property of the root dataset that asks for reservations.
+const PROPERTY: &str = "reservations";
+
+impl Pool {
+    /// Whether the devices are to be reserved for the host that has the pool imported.
+    ///
+    /// # Errors
+    /// As [`Pool::top`].
+    pub fn wants_claims(&self) -> Result<bool> {
+        Ok(self.top()?.props.get(PROPERTY).is_some_and(|it| it == "on"))
+    }
+
+    /// Whether the devices are reserved.
+    pub fn is_claimed(&self) -> bool {
+        self.engine.disk.store.is_claimed()
+    }
+
+    /// Reserves the devices, and those that join later.
+    ///
+    /// # Errors
+    /// [`crate::Error::Store`] of a device that cannot be reserved: then none is.
+    pub fn claim_devices(&self, by: &Claimant) -> Result<()> {
+        Ok(self.engine.disk.store.claim(by)?)
+    }
+
+    /// Ends the reservations, after everything was written.
+    pub fn release_devices(&self) {
+        self.engine.disk.store.release();
+    }
+
+    /// Asks the devices whether this host still has them. To be called from time to time.
+    ///
+    /// # Errors
+    /// The pool is suspended: another host has taken a device.
+    pub fn check_claims(&self) -> Result<()> {
+        let checked = self.engine.disk.store.check_claims();
+        checked.map_err(|error| self.engine.suspend_for_good(error.into()))
+    }
+}

@@ -1,0 +1,112 @@
+//! Claims: no other machine writes to the devices of the store, as long as they are reserved.
+
+use std::sync::Arc;
+
+use block::{BlockDevice, Claimant};
+
+use crate::devices::Store;
+use crate::member::Member;
+use crate::{Error, Result};
+
+impl Store {
+    /// Puts the devices of one pool together as [`Store::open`] does, each of them reserved before anything is read.
+    ///
+    /// # Errors
+    /// As [`Store::open`]. [`block::Error::Reserved`] and [`block::Error::NoReservations`] of any device: then none is
+    /// reserved.
+    pub fn open_claimed(devices: Vec<Arc<dyn BlockDevice>>, by: &Claimant) -> Result<Store> {
+        let claims = devices.iter().map(|device| device.claim(by));
+        let claims: Vec<_> = claims.collect::<block::Result<_>>()?;
+        // What this machine read before, another one may have changed.
+        devices.iter().try_for_each(|device| device.drop_cached())?;
+        let store = Store::open(devices.clone())?;
+        *store.claimant.lock() = Some(*by);
+        let layout = store.groups.now();
+        for (device, claim) in devices.iter().zip(claims) {
+            // The claim of a device that is passed over ends here.
+            let member = layout.all().find(|it| Arc::ptr_eq(&it.device, device));
+            if let Some(member) = member {
+                *member.claim().lock() = Some(claim);
+            }
+        }
+        Ok(store)
+    }
+
+    /// Reserves all devices, and those that join later.
+    ///
+    /// # Errors
+    /// As [`Store::open_claimed`].
+    pub fn claim(&self, by: &Claimant) -> Result<()> {
+        let layout = self.groups.now();
+        for member in layout.all() {
+            if let Err(error) = member.take_claim(by) {
+                self.release();
+                return Err(error);
+            }
+        }
+        *self.claimant.lock() = Some(*by);
+        Ok(())
+    }
+
+    /// Ends the reservations. Everything is durable.
+    pub fn release(&self) {
+        *self.claimant.lock() = None;
+        self.groups.now().all().for_each(|it| it.release());
+    }
+
+    /// Whether the devices are reserved.
+    pub fn is_claimed(&self) -> bool {
+        self.claimant.lock().is_some()
+    }
+
+    /// Asks all devices whether this machine still has them.
+    ///
+    /// # Errors
+    /// [`block::Error::ClaimLost`]: another machine may use the pool now, and nothing may be acknowledged any more.
+    pub fn check_claims(&self) -> Result<()> {
+        let layout = self.groups.now();
+        layout.all().try_for_each(|it| self.groups.check_claim(it))
+    }
+
+    /// What was last known of that.
+    ///
+    /// # Errors
+    /// As [`Store::check_claims`].
+    pub fn check_lost(&self) -> Result<()> {
+        match self.groups.lost() {
+            None => Ok(()),
+            Some(device) => Err(block::Error::ClaimLost { device }.into()),
+        }
+    }
+
+    /// Reserves a device that joins, if the others are.
+    pub(crate) fn claim_new(&self, member: &Member) -> Result<()> {
+        let by = *self.claimant.lock();
+        by.map_or(Ok(()), |by| member.take_claim(&by))
+    }
+}
+
+impl Member {
+    fn take_claim(&self, by: &Claimant) -> Result<()> {
+        let mut claim = self.claim().lock();
+        if claim.is_none() {
+            *claim = Some(self.device.claim(by)?);
+        }
+        Ok(())
+    }
+
+    /// Ends the reservation of the device.
+    pub(crate) fn release(&self) {
+        drop(self.claim().lock().take());
+    }
+
+    /// Asks the device whether this machine still has it.
+    ///
+    /// # Errors
+    /// [`block::Error::ClaimLost`]
+    pub(crate) fn check_claim(&self) -> Result<()> {
+        let claim = self.claim().lock();
+        let claim = claim.as_ref();
+        claim.map_or(Ok(()), |claim| claim.check().map_err(Error::from))
+    }
+}
