@@ -7,7 +7,7 @@
 //! A deadlist is an array of sublists, in the slot of their snapshot's id. A sublist is an array of
 //! chunks of entries, filled from the front.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -305,23 +305,6 @@ pub(crate) fn merge(
     own.chunks += more.chunks;
     own.add_logical(more.logical());
     put(commit, root, snapshot, Some(&own))
-}
-
-/// The bytes on disk of the sublists of these snapshots.
-pub(crate) fn bytes_of(
-    disk: &PoolReader,
-    root: &RecordPtr,
-    snapshots: &BTreeSet<u64>,
-) -> Result<u64> {
-    let mut bytes: u64 = 0;
-    walk::each_record(disk, root, &mut |snapshot, ptr| {
-        if snapshots.contains(&snapshot) {
-            let sublist = Sublist::decode(&disk.clear_record(ptr)?)?;
-            bytes = bytes.saturating_add(sublist.bytes());
-        }
-        Ok(())
-    })?;
-    Ok(bytes)
 }
 
 /// Every sublist of a deadlist, by the id of its snapshot.

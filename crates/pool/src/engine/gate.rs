@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use meter::Histogram;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use store::MemberState;
 use zerocopy::IntoBytes;
 
 use crate::engine::checkpoint::check_layout;
@@ -14,7 +15,7 @@ use crate::engine::closing::Closing;
 use crate::engine::context::Context;
 use crate::engine::counts::CountsBefore;
 use crate::engine::dataset::{OpenDataset, Part};
-use crate::engine::dead_logical::DeadLogical;
+use crate::engine::dead_sums::DeadSums;
 use crate::engine::log::Claims;
 use crate::engine::removal::Removal;
 use crate::engine::reservation::Slacks;
@@ -38,8 +39,8 @@ pub(crate) struct Engine {
     pub(crate) commits: Histogram,
     /// The unused part of reservations, and the transaction group in which it was computed.
     pub(crate) slacks: Mutex<Option<(u64, Arc<Slacks>)>>,
-    /// Bytes before compression in deadlists.
-    pub(crate) dead_logical: DeadLogical,
+    /// What deadlists add up to.
+    pub(crate) dead_sums: DeadSums,
     /// The running removal of a group.
     pub(crate) removal: Mutex<Removal>,
     /// The work on the free space of the pool.
@@ -79,7 +80,7 @@ impl Engine {
             commit_done: Condvar::new(),
             commits: Histogram::default(),
             slacks: Mutex::default(),
-            dead_logical: DeadLogical::default(),
+            dead_sums: DeadSums::default(),
             removal: Mutex::new(Removal::new(space.nothing())),
             sweeps: Sweeps::default(),
             remap_reserved: Mutex::new(space.nothing()),
@@ -271,7 +272,8 @@ impl Engine {
         {
             let state = self.state.read();
             if state.config.is_redundant {
-                root.missed = membership::missed(&state.config, store.as_ref());
+                let get_it = [MemberState::Online, MemberState::Resilvering];
+                root.missed = membership::missed(&state.config, store.as_ref(), &get_it);
             }
         }
         store.write_superblock(closing.txg, root.as_bytes())?;

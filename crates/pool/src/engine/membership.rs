@@ -368,15 +368,18 @@ fn assignment(config: &Config, present: &[MemberInfo]) -> Vec<Assigned> {
         .collect()
 }
 
-/// One bit for each device that missed a part of the commit that is about to become durable.
-pub(crate) fn missed(config: &Config, store: &Store) -> [u8; crate::format::root::DEVICES_MAX / 8] {
+/// One bit for each device that missed a part of the commit that is about to become durable: all whose state in the store is
+/// not one of those that get it.
+pub(crate) fn missed(
+    config: &Config,
+    store: &Store,
+    get_it: &[MemberState],
+) -> [u8; crate::format::root::DEVICES_MAX / 8] {
     let mut bits = [0; crate::format::root::DEVICES_MAX / 8];
     let members = store.members();
     for (index, device) in config.devices.iter().enumerate() {
         let member = members.iter().find(|member| member.guid == device.guid);
-        let got_all = member.is_some_and(|member| {
-            matches!(member.state, MemberState::Online | MemberState::Resilvering)
-        });
+        let got_all = member.is_some_and(|member| get_it.contains(&member.state));
         if device.is_member()
             && !got_all
             && let Some(byte) = bits.get_mut(index / 8)

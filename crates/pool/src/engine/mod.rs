@@ -7,7 +7,7 @@ pub(crate) mod commit;
 pub(crate) mod context;
 pub(crate) mod counts;
 pub(crate) mod dataset;
-pub(crate) mod dead_logical;
+pub(crate) mod dead_sums;
 pub(crate) mod deadlist;
 pub(crate) mod dedup;
 pub(crate) mod device_changes;

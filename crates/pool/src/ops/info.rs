@@ -263,33 +263,6 @@ impl Pool {
         Ok(listed)
     }
 
-    /// Bytes before compression of a dataset, its snapshots and everything below it; of a snapshot, of what only it has. None
-    /// if a part was not counted, because an older program wrote it.
-    ///
-    /// # Errors
-    /// As [`Pool::list`].
-    pub fn logical_used(&self, id: u64) -> Result<Option<u64>> {
-        let state = self.engine.state.read();
-        let (disk, sums) = (&self.engine.disk, &self.engine.dead_logical);
-        let entry = state.entry(id)?;
-        if entry.is_snapshot() {
-            let next = state.entry(entry.next)?;
-            return Ok(deadlist::sublist(disk, &next.deadlist, id)?.logical());
-        }
-        sums.keep(&state);
-        let mut used: u64 = 0;
-        for head in state.subtree(id) {
-            let snapshots = state.snapshots(&head);
-            for entry in [&head].into_iter().chain(&snapshots) {
-                let Some(own) = sums.own(disk, &state, entry)? else {
-                    return Ok(None);
-                };
-                used = used.saturating_add(own);
-            }
-        }
-        Ok(Some(used))
-    }
-
     /// The ids of the snapshots of a dataset and their names, from the oldest.
     ///
     /// # Errors

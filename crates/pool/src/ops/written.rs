@@ -3,50 +3,146 @@
 //! Since a snapshot, counters say it: what the later state refers to, less what of the snapshot is still in it. What
 //! died on the way is in the deadlists between the two. Since a bookmark, the births in the trees say it.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use crate::engine::deadlist;
-use crate::engine::table::head_id;
+use parking_lot::MutexGuard;
+
+use crate::engine::dead_sums::{Known, Since};
+use crate::engine::table::{DatasetTable, head_id};
 use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
+use crate::format::entry::Entry;
 use crate::ops::info::PIECE;
 use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 
+/// So many sublists of deadlists are read before a commit may come in between.
+const SUBLISTS: usize = 256;
+
 impl Pool {
     /// Bytes on disk of what an entry has and an earlier snapshot of its line does not. The snapshot is named by its last
-    /// part, if it is of the same dataset, or whole. None if there is no such snapshot.
+    /// part, if it is of the same dataset, or whole. None if there is no such snapshot. Commits can happen meanwhile; the
+    /// answer is true at the end.
     ///
     /// # Errors
     /// As [`Pool::entry`]; [`Error::Damaged`](crate::Error::Damaged) if a deadlist cannot be read.
     pub fn written_since(&self, id: u64, snapshot: &str) -> Result<Option<u64>> {
-        let state = self.engine.state.read();
-        let entry = state.entry(id)?;
-        let whole = match snapshot.contains('@') {
-            true => snapshot.to_owned(),
-            false => format!("{}@{snapshot}", state.name_of(state.entry(head_id(entry))?)),
-        };
-        let Ok(since) = state.find(&whole) else {
-            return Ok(None);
-        };
-        if since.id == id {
-            return Ok(Some(0));
+        let sums = &self.engine.dead_sums;
+        // Of the same state: then other snapshots of the line are asked for too, and all are counted at once.
+        let mut is_again = false;
+        {
+            let state = self.engine.state.read();
+            let entry = state.entry(id)?;
+            let Some(since) = earlier(&state, entry, snapshot)? else {
+                return Ok(None);
+            };
+            if since.id == id {
+                return Ok(Some(0));
+            }
+            if state
+                .before(entry)
+                .is_some_and(|before| before.id == since.id)
+            {
+                return Ok(Some(state.own_bytes(entry)));
+            }
+            let last = sums.since.lock().clone();
+            if let Some(last) = last.filter(|last| (last.txg, last.id) == (state.txg, id)) {
+                if let Some(written) = last.written.get(&since.id) {
+                    return Ok(Some(*written));
+                }
+                is_again = true;
+            }
         }
-        let line = state.line(entry);
-        let Some(at) = line.iter().position(|before| before.id == since.id) else {
-            return Ok(None);
+        // The entry, and its line to the snapshot, or to its end. None if the snapshot is not in the line.
+        let line = |state: &DatasetTable| -> Result<Vec<Arc<Entry>>> {
+            let entry = state.entry(id)?;
+            let mut all = vec![Arc::clone(entry)];
+            all.extend(state.line(entry));
+            let since = earlier(state, entry, snapshot)?;
+            let at = since.and_then(|since| all.iter().position(|older| older.id == since.id));
+            match at {
+                Some(at) if !is_again => all.truncate(at + 1),
+                Some(_) => {}
+                None => all.clear(),
+            }
+            Ok(all)
         };
-        let owners: BTreeSet<u64> = line[at..].iter().map(|older| older.id).collect();
-        let mut dead: u64 = 0;
-        for newer in [entry].into_iter().chain(&line[..at]) {
-            dead = dead.saturating_add(match state.before(newer) {
-                Some(before) if before.id == since.id => newer.dead_bytes,
-                _ => deadlist::bytes_of(&self.engine.disk, &newer.deadlist, &owners)?,
-            });
+        let newer = |state: &DatasetTable| {
+            line(state).map(|mut all| {
+                all.pop();
+                all
+            })
+        };
+        self.with_deadlists(newer, |state, known| {
+            let all = line(state)?;
+            let (Some((entry, older)), Some(since)) = (
+                all.split_first(),
+                earlier(state, state.entry(id)?, snapshot)?,
+            ) else {
+                return Ok(None);
+            };
+            let counted = Since::of(state.txg, entry, older, known);
+            let written = counted.written.get(&since.id).copied();
+            *sums.since.lock() = Some(Arc::new(counted));
+            Ok(written)
+        })
+    }
+
+    /// Bytes before compression of a dataset, its snapshots and everything below it; of a snapshot, of what only it has. None
+    /// if a part was not counted, because an older program wrote it. Commits can happen meanwhile; the answer is true at
+    /// the end.
+    ///
+    /// # Errors
+    /// As [`Pool::list`].
+    pub fn logical_used(&self, id: u64) -> Result<Option<u64>> {
+        let all = |state: &DatasetTable| -> Result<Vec<Arc<Entry>>> {
+            let entry = state.entry(id)?;
+            if entry.is_snapshot() {
+                return Ok(vec![Arc::clone(state.entry(entry.next)?)]);
+            }
+            let mut all = state.subtree(id);
+            for at in 0..all.len() {
+                all.extend(state.snapshots(&all[at]));
+            }
+            Ok(all)
+        };
+        self.with_deadlists(all, |state, known| {
+            let listed = all(state)?;
+            if let (true, [next]) = (state.entry(id)?.is_snapshot(), listed.as_slice()) {
+                return Ok(known.logical_of(next, id));
+            }
+            let own = listed.iter().map(|entry| known.own_logical(state, entry));
+            Ok(own.sum())
+        })
+    }
+
+    /// Reads the deadlists of some entries, as long as it takes until all of one state are known, and answers from them.
+    /// Commits wait for a piece of the reading, and nothing else waits for it.
+    fn with_deadlists<R>(
+        &self,
+        wanted: impl Fn(&DatasetTable) -> Result<Vec<Arc<Entry>>>,
+        answer: impl FnOnce(&DatasetTable, &Known) -> Result<R>,
+    ) -> Result<R> {
+        let (disk, sums) = (&self.engine.disk, &self.engine.dead_sums);
+        let mut known = Known::default();
+        {
+            let state = self.engine.state.read();
+            if known.read(disk, sums, &wanted(&state)?, 0)? {
+                return answer(&state, &known);
+            }
         }
-        let still = since.referenced.saturating_sub(dead);
-        Ok(Some(entry.referenced.saturating_sub(still)))
+        loop {
+            // Without a commit, nothing of a deadlist is freed and used again.
+            let committing = self.engine.lock_commits();
+            let entries = wanted(&self.engine.state.read())?;
+            if known.read(disk, sums, &entries, SUBLISTS)? {
+                let state = self.engine.state.read();
+                sums.keep(&state, &known);
+                return answer(&state, &known);
+            }
+            MutexGuard::unlock_fair(committing);
+        }
     }
 
     /// As [`Pool::written_since`], for a bookmark of the same dataset. It reads the nodes of what is new; commits can
@@ -94,4 +190,17 @@ impl Pool {
             }
         }
     }
+}
+
+/// The snapshot with this name, whole or of the dataset of an entry.
+fn earlier<'a>(
+    state: &'a DatasetTable,
+    entry: &Entry,
+    name: &str,
+) -> Result<Option<&'a Arc<Entry>>> {
+    let whole = match name.contains('@') {
+        true => name.to_owned(),
+        false => format!("{}@{name}", state.name_of(state.entry(head_id(entry))?)),
+    };
+    Ok(state.find(&whole).ok())
 }
