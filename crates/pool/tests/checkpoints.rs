@@ -522,6 +522,8 @@ fn a_flipped_bit_is_found() {
     let status = scrub_all(&pool);
     assert_eq!((status.errors, status.repaired), (1, 0), "{status:?}");
     assert_eq!((status.damage[0].dataset, status.damage[0].slot), (1, 40));
+    let name = status.damage[0].in_checkpoint.as_deref();
+    assert_eq!(name, Some("tank"), "the current state has no damage");
     // Nothing of this is part of the current state.
     pool.discard_checkpoint(&origin()).unwrap();
     assert_sound(&pool, "discarded");

@@ -579,10 +579,19 @@ fn removal_row(removal: RemovalStatus) -> RemovalRow {
 /// Where damage is, by name as far as that is known without a key.
 fn describe(active: &ActivePool, damage: &pool::Damage) -> String {
     let Some(array) = damage.array else {
-        return "the pool's own records".into();
+        return match damage.in_checkpoint {
+            Some(_) => "the checkpoint's own records".into(),
+            None => "the pool's own records".into(),
+        };
     };
-    let dataset = active.pool.name_of(damage.dataset);
-    let dataset = dataset.unwrap_or_else(|_| format!("dataset {}", damage.dataset));
+    let dataset = match &damage.in_checkpoint {
+        // By the name that it had: there may be another one with this name, or none.
+        Some(name) => format!("{name} in the checkpoint"),
+        None => {
+            let name = active.pool.name_of(damage.dataset);
+            name.unwrap_or_else(|_| format!("dataset {}", damage.dataset))
+        }
+    };
     let what = match (array, damage.level) {
         (pool::ArrayKind::Data, 0) => "a record of a file",
         (pool::ArrayKind::Data, _) => "many records of files",

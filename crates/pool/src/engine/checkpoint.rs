@@ -73,23 +73,23 @@ impl DatasetTable {
         }
     }
 
-    /// Completes a rewind to an earlier state, in the first commit after it. `given_up` is the abandoned state. `since`
-    /// is the transaction group of the earlier state.
+    /// Completes a rewind to an earlier state, in the first commit after it. `given_up` is the abandoned state, if it can
+    /// be read. `since` is the transaction group of the earlier state.
     ///
     /// The logs are dropped: they have only changes that were made after the earlier state. Sequences of datasets
     /// continue after those of the abandoned state, because no two states of a dataset may have the same sequence.
     pub(crate) fn settle_rewound(
         &mut self,
         commit: &TxgWriter<'_>,
-        (given_up, since): (&DatasetTable, u64),
+        (given_up, since): (Option<&DatasetTable>, u64),
     ) -> Result<()> {
         let commits = commit.txg.saturating_sub(since);
         let ids: Vec<u64> = self.all().map(|entry| entry.id).collect();
         for id in ids {
             let entry = self.entry(id)?;
-            let past = match given_up.get(id) {
+            let past = match given_up.and_then(|later| later.get(id)) {
                 Some(later) => later.sequence.max(later.sequence_past),
-                // The abandoned state does not have the dataset. Each commit gave it at most `SEALS_MAX` seals.
+                // The abandoned state does not have the dataset, or it cannot be read. Each commit gave it at most `SEALS_MAX` seals.
                 None => entry.sequence.max(entry.sequence_past) + SEALS_MAX * commits,
             };
             let is_head = head_id(entry) == id;

@@ -115,7 +115,9 @@ pub(crate) struct PoolRoot {
     /// The beginning of the hash of `host`. If it is another one, a program that does not know of numbers has changed
     /// the name, and `host_id` is of an earlier host.
     host_mark: U32,
-    reserved: [u8; 136],
+    /// 1: the checkpoint is given up, and its space is used again. 0 otherwise.
+    checkpoint_ends: U32,
+    reserved: [u8; 132],
 }
 
 const _: () = assert!(size_of::<PoolRoot>() == 2120);
@@ -166,9 +168,20 @@ impl PoolRoot {
         self.features_required.get() & FEATURE_CHECKPOINT != 0
     }
 
+    /// Whether only the record is left of the checkpoint: its space may have been used again.
+    pub(crate) fn ends_checkpoint(&self) -> bool {
+        self.has_checkpoint() && self.checkpoint_ends.get() != 0
+    }
+
+    /// Gives the checkpoint up, of which only the record stays until the next commit.
+    pub(crate) fn end_checkpoint(&mut self) {
+        self.checkpoint_ends = 1.into();
+    }
+
     /// Keeps this state, or none.
     pub(crate) fn set_checkpoint(&mut self, checkpoint: RecordPtr) {
         self.checkpoint = checkpoint;
+        self.checkpoint_ends = 0.into();
         self.features_required &= !FEATURE_CHECKPOINT;
         if !checkpoint.is_empty() {
             self.features_required |= FEATURE_CHECKPOINT;

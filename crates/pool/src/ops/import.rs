@@ -42,7 +42,7 @@ const TXG_LIMIT: u64 = 1 << 62;
 const LISTING_COMMITS: usize = 4;
 
 /// Nodes kept in memory: 64 MiB of them.
-const CACHED_NODES: usize = 16_384;
+pub(super) const CACHED_NODES: usize = 16_384;
 
 impl Pool {
     /// Makes a pool with one dataset, its root. `entry` says what that is to be.
@@ -115,10 +115,11 @@ impl Pool {
         let (txg, superblock, mut root) = newest_root(store.as_ref())?;
         let config = members_of(&store, &mut root, txg)?;
         let disk = Arc::new(PoolReader::new(store, CACHED_NODES, CacheHash(env.guid())));
-        let checkpoint = root.checkpoint;
-        let given_up = at == AtCheckpoint::Discard && root.has_checkpoint();
+        let newest = root.clone();
+        let given_up =
+            newest.ends_checkpoint() || at == AtCheckpoint::Discard && newest.has_checkpoint();
         // Read-only, one that is damaged does no harm.
-        if given_up || read_only && load_checkpoint(&disk, &checkpoint, txg).is_err() {
+        if given_up || read_only && load_checkpoint(&disk, &newest.checkpoint, txg).is_err() {
             root.set_checkpoint(RecordPtr::EMPTY);
         }
         let state = DatasetTable::load(&disk, root, txg, config)?;
@@ -144,11 +145,17 @@ impl Pool {
         let pool = assemble((disk, space, env), state, claims, read_only);
         if !read_only {
             pool.begin_writing(txg, &superblock)?;
+            if given_up && !newest.ends_checkpoint() {
+                pool.end_checkpoint(txg, newest)?;
+                let (store, env) = (Arc::clone(&pool.engine.disk.store), pool.engine.env.clone());
+                drop(pool);
+                return Pool::open_as(store, env, (read_only, gives_up_logs), at);
+            }
             pool.take_over(was_active || given_up)?;
         }
         if given_up && !read_only {
             pool.engine.commit_with(|commit, state| {
-                state.root.set_checkpoint(checkpoint);
+                state.root.set_checkpoint(newest.checkpoint);
                 state.discard_checkpoint(commit);
                 log_own(commit, state, "the checkpoint was discarded unread".into());
                 Ok(())
@@ -157,47 +164,9 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Imports the state of the checkpoint. Unless it is read-only, the first commit gives up everything later. Until it
-    /// is durable, the later state stays whole.
-    fn rewind(store: Arc<Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
-        let store = without_strangers(store)?;
-        let (txg, superblock, mut root) = newest_root(store.as_ref())?;
-        let config = members_of(&store, &mut root, txg)?;
-        let disk = Arc::new(PoolReader::new(store, CACHED_NODES, CacheHash(env.guid())));
-        let Some(checkpoint) = load_checkpoint(&disk, &root.checkpoint, txg)? else {
-            return Err(Error::refused(root.name(), "it has no checkpoint"));
-        };
-        let (later, at) = (root.space(), checkpoint.txg);
-        let rewound = root.rewound(&checkpoint.root);
-        let state = DatasetTable::load(&disk, rewound, txg, config.clone())?;
-        let (table, bitmaps) = state.root.space();
-        let space = Space::open(Arc::clone(&disk), &config, &table, &bitmaps)?;
-        if read_only {
-            let claims = Claims::default();
-            return Ok(assemble((disk, space, env), state, claims, read_only));
-        }
-        space.keep(later)?;
-        // By a reader of its own, because addresses may be looked up elsewhere.
-        let other = PoolReader::new(Arc::clone(&disk.store), 0, CacheHash(env.guid()));
-        let given_up = DatasetTable::load(&other, root, txg, config)?;
-        // What only logs of the later state point to is in none of its bitmaps.
-        let claims = Claims::take(&other, &space, &given_up, true)?;
-        let pool = assemble((disk, space, env), state, claims, read_only);
-        pool.begin_writing(txg, &superblock)?;
-        // Keyrings that were made later belong to no dataset.
-        pool.take_over(true)?;
-        pool.engine.commit_with(|commit, state| {
-            state.settle_rewound(commit, (&given_up, at))?;
-            let what = format!("went back to the checkpoint, transaction group {at}");
-            log_own(commit, state, what);
-            Ok(())
-        })?;
-        Ok(pool)
-    }
-
     /// Has the labels name the pool, and all devices have its newest superblock, before anything is written where only
     /// the state before has something.
-    fn begin_writing(&self, txg: u64, superblock: &[u8]) -> Result<()> {
+    pub(super) fn begin_writing(&self, txg: u64, superblock: &[u8]) -> Result<()> {
         let store = &self.engine.disk.store;
         self.confirm_labels()?;
         // That of a pool which was split off is durable, and names the devices of the pool before.
@@ -209,7 +178,7 @@ impl Pool {
 
     /// Makes the pool this host's, and has the next commit finish what a crash may have left of key
     /// changes.
-    fn take_over(&self, was_active: bool) -> Result<()> {
+    pub(super) fn take_over(&self, was_active: bool) -> Result<()> {
         let store = self.engine.disk.store.as_ref();
         {
             let mut state = self.engine.state.write();
@@ -320,7 +289,7 @@ pub(crate) fn assemble(
 }
 
 /// The newest root of a pool that this program can open, with its transaction group and its bytes.
-fn newest_root(store: &Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
+pub(super) fn newest_root(store: &Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
     let mut superblocks = store.superblocks()?.into_iter();
     let (txg, payload) = superblocks.next().ok_or(store::Error::NoSuperblock)?;
     let root = PoolRoot::decode(&payload)?;
@@ -335,32 +304,41 @@ fn newest_root(store: &Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
 }
 
 /// The devices that are none of the pool, and whose labels say that it was split or got another guid. Only what its own
-/// devices say of that is true.
+/// devices say of that is true: those that the configuration lists, and that have a superblock of the pool, unless they
+/// are spares.
 pub fn strangers(store: &Arc<Store>) -> Vec<MemberInfo> {
     let mut changing = store.changing();
-    let listed = || -> Result<Config> {
+    let listed = || -> Result<(PoolRoot, Config)> {
         let (_, _, root) = newest_root(store)?;
-        load_config(
-            &PoolReader::new(Arc::clone(store), 0, CacheHash(0)),
-            &root.config,
-        )
+        let disk = PoolReader::new(Arc::clone(store), 0, CacheHash(0));
+        let config = load_config(&disk, &root.config)?;
+        Ok((root, config))
     };
     if changing.is_empty() {
         return changing;
     }
-    match listed() {
-        Ok(config) => changing.retain(|member| {
-            let mut listed = config.devices.iter();
-            listed.all(|device| device.guid != member.guid)
-        }),
+    let Ok((root, config)) = listed() else {
         // The import says why.
-        Err(_) => changing.clear(),
-    }
+        return Vec::new();
+    };
+    let newest = store.newest_superblocks();
+    let is_of_pool = |guid: u64| {
+        let own = newest.iter().find(|own| own.guid == guid);
+        let last = own.and_then(|own| own.superblock.as_ref());
+        let last = last.and_then(|(_, payload)| PoolRoot::decode(payload).ok());
+        last.is_some_and(|last| last.created == root.created)
+    };
+    changing.retain(|member| {
+        let mut listed = config.devices.iter();
+        let listed = listed.find(|device| device.guid == member.guid);
+        let is_member = |device: &ConfigDevice| device.is_member() || !member.is_spare;
+        listed.is_none_or(|device| is_member(device) && !is_of_pool(member.guid))
+    });
     changing
 }
 
 /// A store without its [`strangers`]. The guid of the pool may be another one then.
-fn without_strangers(mut store: Arc<Store>) -> Result<Arc<Store>> {
+pub(super) fn without_strangers(mut store: Arc<Store>) -> Result<Arc<Store>> {
     loop {
         let strangers = strangers(&store);
         if strangers.is_empty() {
@@ -376,7 +354,7 @@ fn without_strangers(mut store: Arc<Store>) -> Result<Arc<Store>> {
 }
 
 /// The configuration of a pool with its devices as they are found, which the store uses from now on.
-fn members_of(store: &Arc<Store>, root: &mut PoolRoot, txg: u64) -> Result<Config> {
+pub(super) fn members_of(store: &Arc<Store>, root: &mut PoolRoot, txg: u64) -> Result<Config> {
     let found = Found {
         store: store.as_ref(),
         root,

@@ -111,7 +111,10 @@ impl Superblock {
             name: root.name(),
             host: root.last_host(),
             datasets: root.datasets,
-            checkpoint: root.checkpoint,
+            checkpoint: match root.ends_checkpoint() {
+                true => RecordPtr::EMPTY,
+                false => root.checkpoint,
+            },
         })
     }
 }

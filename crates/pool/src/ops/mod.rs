@@ -23,6 +23,7 @@ pub(crate) mod receive;
 pub(crate) mod removal;
 pub(crate) mod resilver;
 pub(crate) mod resume;
+pub(crate) mod rewind;
 pub(crate) mod scrub;
 pub(crate) mod send;
 pub(crate) mod snapshot;

@@ -4,7 +4,8 @@
 //! first, and then the dataset itself, so that what two of them share is visited once. When a
 //! snapshot is destroyed, what the next one inherits from it comes later in this order; one that is
 //! made while the dataset is visited takes its place. So nothing is passed over, whatever happens
-//! meanwhile. Last come the pool's own records. New writes go to the member from the start.
+//! meanwhile. Then come the pool's own records. New writes go to the member from the start. Last comes what only the
+//! checkpoint has, if a member was away when that was written.
 
 use std::ops::ControlFlow;
 
@@ -17,6 +18,12 @@ use crate::ops::freeing::Frees;
 use crate::ops::pool::Pool;
 use crate::ops::removal::RETRY_SECS;
 use crate::ops::scrub::{Filling, Step, Task};
+
+/// Positions in the datasets of the checkpoint have this added to the id.
+const KEPT: u64 = 1 << 62;
+
+/// Commits wait for one step in the checkpoint, so it is short.
+const KEPT_STEP: u64 = 4 << 20;
 
 impl Pool {
     /// How far the resilver is, or how the last one ended.
@@ -135,6 +142,83 @@ impl Step<'_> {
             self.refresh_headers(members)?;
             at.stage = Stage::Datasets;
         }
+        if at.head >= KEPT {
+            return self.checkpoint(at, members);
+        }
+        match self.tree(at, members)? {
+            Progress::Done if self.lacks_checkpoint(members) => {
+                *at = Position {
+                    stage: at.stage,
+                    head: KEPT,
+                    ..Position::default()
+                };
+                Ok(Progress::More)
+            }
+            progress => Ok(progress),
+        }
+    }
+
+    /// Goes on with the current state.
+    fn tree(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
+        match self.datasets_since(at, members)? {
+            Progress::Done => self.end_of_tree(),
+            progress => Ok(progress),
+        }
+    }
+
+    /// Whether a member was away before the checkpoint was made. It was complete in that commit: then it lost what it had
+    /// written, or an earlier state of it came back.
+    fn lacks_checkpoint(&self, members: &[(u64, u64)]) -> bool {
+        let state = self.pool.engine.state.read();
+        let kept = state.checkpoint.as_ref();
+        kept.is_some_and(|kept| members.iter().any(|(_, from)| *from < kept.txg))
+    }
+
+    /// Goes on with what only the checkpoint has, which does not change.
+    fn checkpoint(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
+        let pool = self.pool;
+        let committing = pool.engine.lock_commits();
+        pool.engine.check_lease()?;
+        let kept = match pool.kept_state(&committing) {
+            Ok(Some(kept)) => kept,
+            Ok(None) => return Ok(Progress::Done),
+            Err(error) if error.is_loss() => {
+                tracing::error!(%error, "the checkpoint cannot be read, and not be gone back to");
+                return Ok(Progress::Done);
+            }
+            Err(error) => return Err(error),
+        };
+        let budget = self.left.min(KEPT_STEP);
+        let mut step = Step {
+            pool: &kept,
+            task: std::mem::replace(&mut self.task, Task::Repair),
+            left: budget,
+            in_use: Some(&pool.engine.space),
+            status: &mut *self.status,
+        };
+        let mut within = Position {
+            head: at.head - KEPT,
+            ..*at
+        };
+        let outcome = step.datasets_since(&mut within, members);
+        let outcome = outcome.and_then(|progress| {
+            if let Progress::Done = progress {
+                step.pool_arrays()?;
+            }
+            Ok(progress)
+        });
+        let left = step.left;
+        self.task = step.task;
+        self.left -= budget - left;
+        *at = Position {
+            head: within.head | KEPT,
+            ..within
+        };
+        outcome
+    }
+
+    /// Visits the datasets and snapshots from the position on.
+    fn datasets_since(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
         let oldest = members.iter().map(|(_, from)| *from).min().unwrap_or(0);
         let oldest = match self.moved_till() > oldest {
             // What was copied from a group that was removed was born at any time.
@@ -147,7 +231,7 @@ impl Step<'_> {
                 at.find(&state)
             };
             let Some(entry) = entry else {
-                return self.finish_resilver();
+                return Ok(Progress::Done);
             };
             let root = entry.roots[usize::from(at.array)];
             let min_birth = at.done_txg.max(oldest);
@@ -159,8 +243,8 @@ impl Step<'_> {
         Ok(Progress::More)
     }
 
-    /// Last come the pool's own records, once nothing of what is destroyed needs to be read any more.
-    fn finish_resilver(&mut self) -> Result<Progress> {
+    /// Then come the pool's own records, once nothing of what is destroyed needs to be read any more.
+    fn end_of_tree(&mut self) -> Result<Progress> {
         match self.pool.end_frees()? {
             Frees::Done => {}
             Frees::More => return Ok(Progress::More),

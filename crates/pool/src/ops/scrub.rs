@@ -422,12 +422,14 @@ impl Step<'_> {
             ),
         }
         if self.status.damage.len() < DAMAGE_MAX {
+            let kept = self.in_use.map(|_| self.pool.name_of(dataset));
             self.status.damage.push(Damage {
                 dataset,
                 array,
                 slot,
                 level,
                 is_unreadable,
+                in_checkpoint: kept.map(Result::unwrap_or_default),
             });
         }
     }

@@ -1,0 +1,120 @@
+//! Imports that end a checkpoint: one goes back to it, the other gives it up.
+
+use std::sync::Arc;
+
+use store::{MemberState, Store};
+use zerocopy::IntoBytes;
+
+use crate::engine::history::log_own;
+use crate::engine::log::Claims;
+use crate::engine::membership;
+use crate::engine::table::{DatasetTable, load_checkpoint};
+use crate::env::{CacheHash, Env};
+use crate::error::{Error, Result};
+use crate::format::config::Config;
+use crate::format::extent::Extent;
+use crate::format::root::PoolRoot;
+use crate::ops::import::{CACHED_NODES, assemble, members_of, newest_root, without_strangers};
+use crate::ops::pool::Pool;
+use crate::storage::reader::PoolReader;
+use crate::storage::space::Space;
+
+impl Pool {
+    /// Imports the state of the checkpoint. Unless it is read-only, the first commit gives up everything later. Until it
+    /// is durable, the later state stays whole, as far as it is. Where it is damaged, the way back stays: nothing of the
+    /// later state is needed besides its configuration and the record of the checkpoint.
+    pub(super) fn rewind(store: Arc<Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
+        let store = without_strangers(store)?;
+        let (txg, superblock, mut root) = newest_root(store.as_ref())?;
+        let config = members_of(&store, &mut root, txg)?;
+        let disk = Arc::new(PoolReader::new(store, CACHED_NODES, CacheHash(env.guid())));
+        let checkpoint = match root.ends_checkpoint() {
+            true => None,
+            false => load_checkpoint(&disk, &root.checkpoint, txg)?,
+        };
+        let Some(checkpoint) = checkpoint else {
+            return Err(Error::refused(root.name(), "it has no checkpoint"));
+        };
+        let at = checkpoint.txg;
+        let rewound = root.rewound(&checkpoint.root);
+        let state = DatasetTable::load(&disk, rewound, txg, config.clone())?;
+        let (table, bitmaps) = state.root.space();
+        let open_space = || Space::open(Arc::clone(&disk), &config, &table, &bitmaps);
+        let mut space = open_space()?;
+        if read_only {
+            let claims = Claims::default();
+            return Ok(assemble((disk, space, env), state, claims, read_only));
+        }
+        // By a reader of its own, because addresses may be looked up elsewhere.
+        let other = PoolReader::new(Arc::clone(&disk.store), 0, CacheHash(env.guid()));
+        let mut way_back = Vec::new();
+        let (given_up, claims) = match keep_later(&other, &space, (&root, txg, &config)) {
+            Ok((given_up, claims)) => (Some(given_up), claims),
+            Err(error) if error.is_loss() => {
+                tracing::warn!(%error, "what is later than the checkpoint is damaged, and given up unread");
+                space = open_space()?;
+                way_back = keep_way_back(&space, &root)?;
+                (None, Claims::default())
+            }
+            Err(error) => return Err(error),
+        };
+        let pool = assemble((disk, space, env), state, claims, read_only);
+        pool.begin_writing(txg, &superblock)?;
+        // Keyrings that were made later belong to no dataset.
+        pool.take_over(true)?;
+        pool.engine.commit_with(|commit, state| {
+            state.settle_rewound(commit, (given_up.as_ref(), at))?;
+            let unread = match given_up {
+                Some(_) => "",
+                None => "; what was later is damaged, and was given up unread",
+            };
+            let what = format!("went back to the checkpoint, transaction group {at}{unread}");
+            log_own(commit, state, what);
+            Ok(())
+        })?;
+        pool.engine.space.release(way_back.drain(..));
+        Ok(pool)
+    }
+
+    /// Makes durable that the checkpoint is given up, before anything is written to its space. This writes a superblock
+    /// and nothing else: what the checkpoint has need not be known, and can be damaged.
+    pub(super) fn end_checkpoint(&self, txg: u64, mut root: PoolRoot) -> Result<()> {
+        self.engine.check_lease()?;
+        let store = &self.engine.disk.store;
+        root.end_checkpoint();
+        {
+            let state = self.engine.state.read();
+            if state.config.is_redundant {
+                // One that is being resilvered does not get it: the configuration may still call it complete.
+                let get_it = [MemberState::Online];
+                root.missed = membership::missed(&state.config, store.as_ref(), &get_it);
+            }
+        }
+        Ok(store.confirm_superblock(txg + 1, root.as_bytes())?)
+    }
+}
+
+/// Keeps the space of the state that is to be given up, and of what only its logs point to.
+fn keep_later(
+    disk: &PoolReader,
+    space: &Space,
+    (root, txg, config): (&PoolRoot, u64, &Config),
+) -> Result<(DatasetTable, Claims)> {
+    space.keep(root.space())?;
+    let later = DatasetTable::load(disk, root.clone(), txg, config.clone())?;
+    let claims = Claims::take(disk, space, &later, true)?;
+    Ok((later, claims))
+}
+
+/// Keeps what an import needs to go back once more: the records of the configuration and of the checkpoint.
+fn keep_way_back(space: &Space, root: &PoolRoot) -> Result<Vec<Extent>> {
+    let mut kept = Vec::new();
+    for record in [root.config, root.checkpoint] {
+        for extent in Extent::of_whole(&record.place) {
+            if space.claim(&extent)? {
+                kept.push(extent);
+            }
+        }
+    }
+    Ok(kept)
+}

@@ -1,0 +1,215 @@
+//! Ways back to a checkpoint that are not smooth: what is later is damaged, a device that is older than it comes back, and the
+//! power fails while it is given up.
+
+mod common;
+
+use std::sync::Arc;
+
+use block::fault::{FaultClock, FaultDevice, Survival};
+use common::model::*;
+use common::*;
+use pool::{ArrayKind, AtCheckpoint, Pool};
+use store::Store;
+
+const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
+
+/// Where the roots of arrays are in a superblock: the dataset table, the segment table, the bitmaps, the free queue.
+const ROOTS: [usize; 4] = [48, 176, 304, 560];
+
+fn open_at(devices: &[Arc<FaultDevice>], at: AtCheckpoint) -> pool::Result<Pool> {
+    let store = Store::open(dynamic(devices))?;
+    Pool::open_at(Arc::new(store), TestEnv::new(5), false, at)
+}
+
+fn rewind(devices: &[Arc<FaultDevice>]) -> Pool {
+    open_at(devices, AtCheckpoint::Rewind).unwrap()
+}
+
+/// Changes a bit of both copies of the root of an array.
+fn damage(device: &FaultDevice, superblock: &[u8], root: usize) {
+    for addr in superblock[root..root + 32].chunks(16) {
+        let number = |at: usize, len: usize| {
+            let mut bytes = [0; 8];
+            bytes[..len].copy_from_slice(&addr[at..at + len]);
+            u64::from_le_bytes(bytes)
+        };
+        if number(12, 4) > 0 {
+            device.flip(HEADER + (number(0, 8) << 20) + number(8, 4) + 100, 1);
+        }
+    }
+}
+
+fn newest(devices: &[Arc<FaultDevice>]) -> Vec<u8> {
+    let store = Store::open(dynamic(devices)).unwrap();
+    store.superblocks().unwrap().remove(0).1
+}
+
+/// The devices after a power cut at each write of a run.
+fn cuts(
+    devices: &[Arc<FaultDevice>],
+    (first, end): (u64, u64),
+    mut each: impl FnMut(String, &dyn Fn() -> Vec<Arc<FaultDevice>>),
+) {
+    let journals: Vec<_> = devices.iter().map(|d| d.take_journal()).collect();
+    for cut in first..=end {
+        let survival = match cut % 3 {
+            0 => Survival::None,
+            1 => Survival::All,
+            _ => Survival::Seeded(cut),
+        };
+        let images = || {
+            let clock = FaultClock::new();
+            let images = journals.iter().map(|journal| journal.image(cut, survival));
+            images
+                .map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)))
+                .collect()
+        };
+        each(format!("cut {cut}, {survival:?}"), &images);
+    }
+}
+
+/// A pool with a checkpoint and changes since, and what it had in both.
+fn with_checkpoint(
+    widths: &[(usize, usize)],
+    seed: u64,
+) -> (Vec<Arc<FaultDevice>>, FaultClock, Model, Model) {
+    let clock = FaultClock::new();
+    let devices = fault_devices(widths.iter().map(|(width, _)| width).sum(), &clock);
+    let mut workload = Workload::new(create_groups(&devices, widths), seed);
+    workload.run(30);
+    workload.make_checkpoint(&origin()).unwrap();
+    let kept = normal(workload.model.clone());
+    workload.run(40);
+    let (pool, now) = workload.close();
+    settle(&pool);
+    drop(pool);
+    (devices, clock, kept, normal(now))
+}
+
+#[test]
+fn a_damaged_later_state_does_not_keep_it_from_going_back() {
+    for (root, width) in ROOTS.into_iter().zip([1, 1, 2, 1]) {
+        let (devices, clock, kept, _) = with_checkpoint(&[(width, 0)], 90 + root as u64);
+        let superblock = newest(&devices);
+        devices.iter().for_each(|d| damage(d, &superblock, root));
+        let when = format!("root at {root}");
+        let is_there = superblock[root + 12..root + 16] != [0; 4];
+        assert_eq!(open_on(&devices).is_err(), is_there, "{when}");
+        for device in &devices {
+            device.take_journal();
+        }
+        let first = clock.now();
+        let pool = rewind(&devices);
+        let end = clock.now();
+        assert_eq!(read_pool(&pool), kept, "{when}");
+        assert_sound(&pool, &when);
+        drop(pool);
+        let pool = open_on(&devices).unwrap();
+        assert_eq!(read_pool(&pool), kept, "{when}");
+        // A power cut meanwhile leaves the way back, or the end of it.
+        let (mut before, mut after) = (0, 0);
+        cuts(&devices, (first, end), |cut, images| {
+            let pool = match open_at(&images(), AtCheckpoint::Rewind) {
+                Ok(pool) => pool,
+                Err(error) => {
+                    assert!(
+                        error.to_string().contains("no checkpoint"),
+                        "{when}, {cut}: {error}"
+                    );
+                    after += 1;
+                    open_on(&images()).unwrap_or_else(|error| panic!("{when}, {cut}: {error}"))
+                }
+            };
+            before += 1;
+            assert_eq!(read_pool(&pool), kept, "{when}, {cut}");
+            assert_clean(&pool);
+        });
+        assert!(before > after && after > 0, "{when}: {before} {after}");
+    }
+}
+
+#[test]
+fn a_power_cut_while_an_import_discards_it_leaves_all_of_it_or_none() {
+    let mut kept_some = 0;
+    for (seed, is_damaged) in [(1, false), (2, true)] {
+        let (devices, clock, kept, now) = with_checkpoint(&[(1, 0)], seed);
+        // What an import needs of the checkpoint: its record, which is whole again after the cut.
+        let superblock = newest(&devices);
+        let flip = |devices: &[Arc<FaultDevice>]| {
+            if is_damaged {
+                devices.iter().for_each(|d| damage(d, &superblock, 816));
+            }
+        };
+        flip(&devices);
+        for device in &devices {
+            device.take_journal();
+        }
+        let first = clock.now();
+        drop(open_at(&devices, AtCheckpoint::Discard).unwrap());
+        let (mut stays, mut went) = (0, 0);
+        cuts(&devices, (first, clock.now()), |cut, images| {
+            let when = format!("seed {seed}, {cut}");
+            let names_it = pool::Superblock::decode(1, &newest(&images())).unwrap();
+            if names_it.checkpoint.is_empty() {
+                let pool = open_on(&images()).unwrap_or_else(|error| panic!("{when}: {error}"));
+                assert!(pool.checkpoint_info().is_none(), "{when}");
+                assert_clean(&pool);
+                went += 1;
+                return;
+            }
+            stays += 1;
+            let whole = images();
+            flip(&whole);
+            assert_eq!(read_pool(&rewind(&whole)), kept, "{when}");
+            let whole = images();
+            flip(&whole);
+            assert_eq!(read_pool(&open_on(&whole).unwrap()), now, "{when}");
+        });
+        kept_some += stays;
+        assert!(went > 0, "{seed}");
+    }
+    assert!(kept_some > 0);
+}
+
+/// A mirror of which one side is from before the checkpoint, as after a device that lost what it had confirmed.
+#[test]
+fn a_device_that_is_older_than_it_gets_all_of_it() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    let mut workload = Workload::new(create_groups(&devices, &[(2, 0)]), 4);
+    workload.run(30);
+    let (pool, _) = workload.close();
+    let older = copy_of(&devices[1]);
+    let dataset = pool.open_dataset(1).unwrap();
+    for slot in 0..60 {
+        put(&pool, &dataset, ArrayKind::Data, 500 + slot, sized(slot, 5)).unwrap();
+        if slot % 20 == 0 {
+            snapshot(&pool, &format!("tank@before{slot}"));
+        }
+    }
+    drop(dataset);
+    pool.make_checkpoint(&origin()).unwrap();
+    let kept = read_pool(&pool);
+    let dataset = pool.open_dataset(1).unwrap();
+    for slot in 0..60 {
+        punch(&pool, &dataset, ArrayKind::Data, 500 + slot).unwrap();
+    }
+    drop(dataset);
+    for slot in [0, 20, 40] {
+        pool.destroy_dataset(&format!("tank@before{slot}"), false, &origin())
+            .unwrap();
+    }
+    settle(&pool);
+    drop(pool);
+
+    let both = [Arc::clone(&devices[0]), older];
+    let pool = open_on(&both).unwrap();
+    assert_eq!(states(&pool)[1], pool::DeviceState::Resilvering);
+    pool.claim("host").unwrap();
+    resilver(&pool);
+    assert_eq!(states(&pool)[1], pool::DeviceState::Online);
+    assert_eq!(scrub_all(&pool).repaired, 0, "it has all copies");
+    export(pool);
+    let alone = [copy_of(&both[1])];
+    assert_eq!(read_pool(&rewind(&alone)), kept);
+}
