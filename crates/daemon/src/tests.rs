@@ -20,6 +20,7 @@ use crate::state::channel::Channel;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::exports::listen::Protocol;
+use crate::state::memory::KnownPool;
 
 const CACHE: u64 = 16 << 20;
 pub(crate) const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -453,6 +454,31 @@ fn a_pool_that_cannot_be_exported_stays_whole() {
 fn names(daemon: &Daemon) -> Vec<String> {
     let pools = daemon.pools();
     pools.iter().map(|active| active.pool.name()).collect()
+}
+
+/// Wherever a daemon ends while it gives a pool another guid, the next one looks for the pool.
+#[test]
+fn a_pool_that_gets_another_guid_is_remembered_while_it_is_exported() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = daemon(dir.path());
+    let known = create_pool(&first, dir.path(), "tank").known();
+    let known = KnownPool {
+        becomes: Some(77),
+        ..known
+    };
+    let next = || daemon(dir.path()).recall().pools.remove("tank");
+    first.remember_renumbered("tank", known.clone());
+    assert_eq!(next().unwrap().becomes, Some(77));
+    command(|context| first.export_pool("tank", false, context)).unwrap();
+    assert_eq!(next().unwrap().becomes, Some(77));
+    first.settle_renumbered("tank", true);
+    assert_eq!(next().unwrap().becomes, Some(77));
+    // One that stays is remembered as ever.
+    create_pool(&first, dir.path(), "other");
+    first.remember_renumbered("other", known);
+    first.settle_renumbered("other", false);
+    let other = daemon(dir.path()).recall().pools.remove("other");
+    assert_eq!(other.unwrap().becomes, None);
 }
 
 #[test]

@@ -186,18 +186,16 @@ fn a_device_that_takes_no_label_keeps_no_pool() {
 #[test]
 fn a_device_of_no_pool_gives_none_another_guid() {
     let clock = FaultClock::new();
-    let devices = fault_devices(3, &clock);
+    let mut devices = fault_devices(2, &clock);
+    devices.push(forge(99));
     let (own, forged) = (&devices[..2], &devices[2..]);
     export(create_mirrors(own, &[2]));
-    let options = store::CreateOptions {
-        pool_guid: OLD,
-        device_guids: vec![99],
-        created: 1,
-        force: false,
-    };
-    let other = Store::create(dynamic(forged), &options).unwrap();
-    other.commit_labels().unwrap();
-    other.renumber(NEW, &[99]).unwrap();
+    // One that is listed and away, of which only the guid is known.
+    let absent = [copy_of(&own[0]), forge(11)];
+    let pool = import(&absent);
+    assert_eq!((pool.guid(), states(&pool)[1]), (OLD, DeviceState::Missing));
+    drop(pool);
+    assert_eq!(labels(&absent), [(OLD, 0), (NEW, OLD)]);
     let before = forged[0].to_bytes();
     let pool = import(&devices);
     assert_eq!(
@@ -213,6 +211,41 @@ fn a_device_of_no_pool_gives_none_another_guid() {
     let found = Arc::new(Store::open(dynamic(own)).unwrap());
     assert!(pool::strangers(&found).is_empty());
     assert_eq!(import(own).guid(), NEW);
+}
+
+/// A device that nobody took from a pool, and whose label says that the pool gets another guid.
+fn forge(guid: u64) -> Arc<FaultDevice> {
+    let device = fault_devices(1, &FaultClock::new()).remove(0);
+    let options = store::CreateOptions {
+        pool_guid: OLD,
+        device_guids: vec![guid],
+        created: 1,
+        force: false,
+    };
+    let other = Store::create(dynamic(&[Arc::clone(&device)]), &options).unwrap();
+    other.commit_labels().unwrap();
+    other.renumber(NEW, &[guid]).unwrap();
+    device
+}
+
+/// A label is all that a spare has of its pool, and easily forged.
+#[test]
+fn a_spare_gives_no_other_device_another_guid() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(3, &clock);
+    export(create_groups(&devices, &[(2, 0)]));
+    let spare = Store::open(dynamic(&devices)).unwrap().members();
+    let spare = spare.iter().find(|member| member.is_spare).unwrap().guid;
+    let store = Store::open(dynamic(&devices)).unwrap();
+    store.renumber(NEW, &[spare]).unwrap();
+    drop(store);
+    let found = pools(&devices);
+    assert_eq!((found[&OLD].len(), found[&NEW].len()), (2, 1));
+    let pool = import(&devices[..2]);
+    assert_eq!((pool.guid(), states(&pool).len()), (OLD, 3));
+    commit_often(&pool);
+    drop(pool);
+    assert_eq!(labels(&devices), [(OLD, 0), (OLD, 0), (NEW, OLD)]);
 }
 
 #[test]

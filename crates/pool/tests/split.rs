@@ -369,3 +369,40 @@ fn a_split_that_fails_changes_nothing() {
     assert_eq!(pools(&devices)[&OLD].len(), 2);
     go_on(&pool);
 }
+
+/// One that was labelled for a split that was cut, and was taken out of the pool while it was away: it was not split off.
+#[test]
+fn a_device_of_a_split_that_did_not_come_to_be_becomes_no_pool() {
+    let clock = FaultClock::new();
+    let devices = fault_devices(2, &clock);
+    let pool = create_mirrors(&devices, &[2]);
+    devices.iter().for_each(|d| drop(d.take_journal()));
+    let first = clock.now();
+    split(&pool, &[]).unwrap();
+    let end = clock.now();
+    let journals: Vec<Journal> = devices.iter().map(|d| d.take_journal()).collect();
+    let (mut cut_short, mut split_off) = (0, 0);
+    for cut in first..=end {
+        let found = images(&journals, cut, Survival::All);
+        let is_prepared = probe(found[1].as_ref()).unwrap().other_guid == NEW;
+        // The other one is away.
+        let old = import(&found[..1]);
+        let was_split = states(&old).len() == 1;
+        if !was_split {
+            old.detach_device(11, &origin()).unwrap();
+        }
+        go_on(&old);
+        drop(old);
+        // And back, and away again.
+        for _ in 0..3 {
+            drop(import(&pools(&found)[&OLD]));
+        }
+        let is_new = pools(&found).contains_key(&NEW);
+        assert_eq!(is_new, was_split, "cut {cut} of {first} to {end}");
+        match was_split {
+            true => split_off += 1,
+            false => cut_short += usize::from(is_prepared),
+        }
+    }
+    assert!(cut_short > 0 && split_off > 0);
+}

@@ -68,12 +68,12 @@ impl Member {
     }
 }
 
-/// Takes a change that a power cut interrupted as done on all devices, where it is on one.
+/// Takes a change that a power cut interrupted as done on all devices, where it is on one that is no spare.
 pub(crate) fn complete_changes(members: &mut [Arc<Member>]) {
     let changed: Vec<Label> = members
         .iter()
         .map(|member| member.label)
-        .filter(Label::takes_frames_of_other)
+        .filter(|label| label.takes_frames_of_other() && !label.is_spare())
         .collect();
     for member in members {
         if let Some(label) = changed.iter().find_map(|label| member.label.beside(label)) {

@@ -64,11 +64,14 @@ impl Found {
             || self.change == Change::Renumbered && self.other_guid == pool_guid
     }
 
-    /// Whether it belongs to the pool of another device, since a power cut kept it from having a label like that one's.
+    /// Whether it belongs to the pool of another device, since a power cut kept it from having a label like that one's. A
+    /// spare, which has nothing of the pool but its label, says so of no other device.
     pub fn changes_with(&self, other: &Found) -> bool {
         match (self.change, other.change) {
             (Change::Splitting, Change::SplitOff) => other.pool_guid == self.other_guid,
-            (Change::None, Change::Renumbered) => other.other_guid == self.pool_guid,
+            (Change::None, Change::Renumbered) => {
+                other.other_guid == self.pool_guid && other.group != NO_GROUP
+            }
             _ => false,
         }
     }

@@ -81,12 +81,12 @@ impl Store {
     }
 
     /// Completes splits that a power cut interrupted, and undoes those that did not come to be. The pool has told which
-    /// devices belong to it, and `txg` is its last durable commit. Returns why devices did not take their labels: a member
-    /// is faulted then, and another device stays as it is.
+    /// devices belong to it, and `done` are the pools that its commits have split off. Returns why devices did not take
+    /// their labels: a member is faulted then, and another device stays as it is.
     ///
     /// # Errors
     /// The failure of a device that the pool cannot do without.
-    pub fn settle_splits(&self, txg: u64) -> Result<Vec<String>> {
+    pub fn settle_splits(&self, done: &[u64]) -> Result<Vec<String>> {
         let is_splitting = |member: &Arc<Member>| member.label.change() == Change::Splitting;
         let mut failures =
             self.on_devices(is_splitting, |m| self.set_label(m, m.label.settled()))?;
@@ -94,9 +94,9 @@ impl Store {
             let since = member.label.since.get();
             // One that went on in the pool after that commit was taken out later.
             let is_from_before = member.newest_txg().is_some_and(|last| last < since);
-            if txg >= since && is_from_before {
-                let done = member.with_label(member.label.split_off()).write_labels();
-                failures.extend(done.err().map(|error| error.to_string()));
+            if done.contains(&member.label.other_guid.get()) && is_from_before {
+                let written = member.with_label(member.label.split_off()).write_labels();
+                failures.extend(written.err().map(|error| error.to_string()));
             }
         }
         Ok(failures)
@@ -197,7 +197,12 @@ impl Store {
                 reason: "they are getting another guid already; import the pool first".into(),
             });
         }
-        self.relabel(devices, |label| label.renumbered(pool_guid))
+        // The label of a spare says nothing of other devices, so it comes after theirs.
+        let is_spare = |guid: &u64| layout.member(*guid).is_ok_and(|m| m.label.is_spare());
+        let (spares, members): (Vec<u64>, Vec<u64>) = devices.iter().copied().partition(is_spare);
+        self.relabel(&[members, spares].concat(), |label| {
+            label.renumbered(pool_guid)
+        })
     }
 
     fn relabel(&self, devices: &[u64], new: impl Fn(&Label) -> Label) -> Result<()> {

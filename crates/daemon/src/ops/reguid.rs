@@ -37,18 +37,20 @@ impl Daemon {
         let is_remembered = self.is_remembered(old);
         self.accepted.carry_over(old, new)?;
         drop(active);
-        self.export_pool(name, false, context)?;
         let paths = known.paths();
         let devices = known.devices.iter().filter_map(|device| device.guid);
         let devices: Vec<u64> = devices.collect();
         if is_remembered {
-            // Also the next start imports it, if this one ends here.
+            // Also the next start imports it, wherever this one ends.
             let known = KnownPool {
                 becomes: Some(new),
                 ..known.clone()
             };
-            self.keep_known(name, known);
+            self.remember_renumbered(name, known);
         }
+        let exported = self.export_pool(name, false, context);
+        self.settle_renumbered(name, exported.is_ok());
+        exported?;
         let done = self
             .open_store(&paths, Access::Exclusive, &pool_user(name))
             .and_then(|store| Ok(store.renumber(new, &devices)?));

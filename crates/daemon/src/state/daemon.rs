@@ -70,6 +70,9 @@ struct Pools {
     /// Devices that are about to join a pool, by its name. If the daemon ends before it is known whether they
     /// did, the next start looks at them too.
     joining: Vec<(String, KnownDevice)>,
+    /// Pools that are just getting another guid, by their names. They are exported meanwhile, and the next start is to find
+    /// them with either guid.
+    renumbered: BTreeMap<String, KnownPool>,
     /// Pools that the next start does not import, by guid: a cluster decides who has them.
     unremembered: BTreeSet<u64>,
     /// Whether the daemon is ending, so that none may be added.
@@ -206,10 +209,19 @@ impl Daemon {
         self.remember(&pools);
     }
 
-    /// Remembers a pool that was let go, and is to come back.
-    pub(crate) fn keep_known(&self, name: &str, known: KnownPool) {
+    /// Remembers a pool that is about to be let go, and is to come back, also if the daemon ends in between.
+    pub(crate) fn remember_renumbered(&self, name: &str, known: KnownPool) {
         let mut pools = self.pools.lock();
-        pools.absent.insert(name.to_owned(), known);
+        pools.renumbered.insert(name.to_owned(), known);
+        self.remember(&pools);
+    }
+
+    /// The pool was let go, and is to come back; or it stayed.
+    pub(crate) fn settle_renumbered(&self, name: &str, is_let_go: bool) {
+        let mut pools = self.pools.lock();
+        if let Some(known) = pools.renumbered.remove(name).filter(|_| is_let_go) {
+            pools.absent.insert(name.to_owned(), known);
+        }
         self.remember(&pools);
     }
 
@@ -275,6 +287,9 @@ impl Daemon {
             |active: &&Arc<ActivePool>| !pools.unremembered.contains(&active.pool.guid());
         for active in pools.active.values().filter(is_remembered) {
             remembered.insert(active.pool.name(), active.known());
+        }
+        for (name, known) in &pools.renumbered {
+            remembered.insert(name.clone(), known.clone());
         }
         for (name, device) in &pools.joining {
             remembered.insert_device(name, device);

@@ -206,9 +206,22 @@ pub(crate) struct Config {
     /// Devices of the second-level cache. They stand at the end of the record: programs that do not know of
     /// them do without.
     pub(crate) caches: Vec<ConfigCache>,
+    /// The pools that were split off, the last ones.
+    pub(crate) splits: Vec<u64>,
 }
 
+/// So many pools that were split off are known.
+pub(crate) const SPLITS_MAX: usize = 64;
+
 impl Config {
+    /// Lists a pool that this commit splits off.
+    pub(crate) fn add_split(&mut self, guid: u64) {
+        if self.splits.len() >= SPLITS_MAX {
+            self.splits.remove(0);
+        }
+        self.splits.push(guid);
+    }
+
     /// The devices of a group.
     pub(crate) fn group(&self, group: u16) -> impl Iterator<Item = &ConfigDevice> {
         let members = self.devices.iter().filter(|device| device.is_member());

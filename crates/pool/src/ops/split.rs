@@ -123,6 +123,8 @@ impl Pool {
                 state.take_out(commit, *guid);
             }
             state.devices_left();
+            state.config.add_split(new.guid);
+            state.config_dirty = true;
             Ok(())
         });
         if done.is_err() && engine.suspension.now().is_none() {
@@ -158,8 +160,8 @@ impl Pool {
 
     /// What a power cut left of a split is completed, or undone.
     pub(crate) fn settle_splits(&self) -> Result<()> {
-        let txg = self.engine.state.read().txg;
-        tell(&self.engine.disk.store.settle_splits(txg)?);
+        let done = self.engine.state.read().config.splits.clone();
+        tell(&self.engine.disk.store.settle_splits(&done)?);
         Ok(())
     }
 
@@ -216,6 +218,7 @@ pub(crate) fn become_own(config: &mut Config, root: &mut PoolRoot, name: &str) {
         .devices
         .retain(|device| device.state == DeviceState::Online);
     config.caches.clear();
+    config.splits.clear();
     let roles: Vec<(usize, Role)> = config.roles.iter().copied().enumerate().collect();
     for (group, role) in roles {
         if role.purpose == Purpose::Logs {
@@ -231,7 +234,6 @@ pub(crate) fn become_own(config: &mut Config, root: &mut PoolRoot, name: &str) {
 /// Refuses members that cannot be split off, and a pool in which something is under way.
 fn check(state: &DatasetTable, members: &[u64]) -> Result<()> {
     // It names the devices of the pool before.
-    state.refuse_with_checkpoint()?;
     state.refuse_with_checkpoint()?;
     let config = &state.config;
     let refused = |reason: &str| Err(Error::refused(state.pool_name(), reason));

@@ -15,7 +15,7 @@ use store::{ErrorCounts, Shape};
 
 use super::{
     CACHES_MAX, Config, ConfigCache, ConfigDevice, DeviceState, Epoch, Purpose, ROLE_SEGMENTS_MAX,
-    Role, STRETCHES_MAX, Stretch,
+    Role, SPLITS_MAX, STRETCHES_MAX, Stretch,
 };
 use crate::format::codec::{Reader, Writer};
 use crate::format::removal_status::RemovalStatus;
@@ -132,7 +132,8 @@ impl Config {
             w.u32(*block);
         }
         let unreadable = [self.scrub.unreadable, self.resilver.progress.unreadable];
-        let has_unreadable = unreadable != [0; 2];
+        let has_splits = !self.splits.is_empty();
+        let has_unreadable = has_splits || unreadable != [0; 2];
         if !self.caches.is_empty() || !self.stretches.is_empty() || has_unreadable {
             w.u16(self.caches.len() as u16);
             for cache in &self.caches {
@@ -147,6 +148,12 @@ impl Config {
         }
         if has_unreadable {
             w.u64(unreadable[0]).u64(unreadable[1]);
+        }
+        if has_splits {
+            w.u16(self.splits.len() as u16);
+            for guid in &self.splits {
+                w.u64(*guid);
+            }
         }
         w.bytes
     }
@@ -222,6 +229,11 @@ impl Config {
         for scan in [&mut config.scrub, &mut config.resilver.progress] {
             scan.unreadable = r.u64().unwrap_or(0).min(scan.errors);
         }
+        let splits = 0..r.u16().unwrap_or(0);
+        if usize::from(splits.end) > SPLITS_MAX {
+            return None;
+        }
+        config.splits = splits.map(|_| r.u64()).collect::<Option<_>>()?;
         config.stretches_can_be().then_some(config)
     }
 }

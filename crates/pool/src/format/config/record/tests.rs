@@ -56,6 +56,28 @@ fn round_trip_and_total() {
     round_trip(with_parity());
 }
 
+#[test]
+fn pools_that_were_split_off_are_at_the_end() {
+    let mut config = Config {
+        devices: vec![device()],
+        ..Config::default()
+    };
+    let before = config.encode();
+    (1..=SPLITS_MAX as u64 + 2).for_each(|guid| config.add_split(guid));
+    assert_eq!(config.splits.len(), SPLITS_MAX);
+    assert_eq!(config.splits[0], 3, "the oldest are forgotten");
+    let bytes = config.encode();
+    assert_eq!(Config::decode(&bytes), Some(config));
+    assert!(
+        bytes.starts_with(&before),
+        "other programs read what was there"
+    );
+    let mut many = bytes.clone();
+    many[before.len() + 20..][..2].fill(0xff);
+    assert_eq!(Config::decode(&many), None);
+    assert_eq!(Config::decode(&bytes[..bytes.len() - 1]), None);
+}
+
 fn with_parity() -> Config {
     Config {
         devices: vec![ConfigDevice {
