@@ -106,6 +106,23 @@ impl Who {
     }
 }
 
+/// Whether users have permissions where a dataset lies, and so perhaps decide what is there under its name.
+pub(crate) fn is_delegated(active: &ActivePool, entry: &Entry) -> bool {
+    let mut above = active.pool.entry(entry.parent).ok();
+    while let Some(parent) = above {
+        let is_near = parent.id == entry.parent;
+        let mut grants = Grants::of(&parent).0.into_iter();
+        if grants.any(|(who, granted)| {
+            let is_granted = !granted.below.is_empty() || is_near && !granted.local.is_empty();
+            who.is_named() && is_granted
+        }) {
+            return true;
+        }
+        above = active.pool.entry(parent.parent).ok();
+    }
+    false
+}
+
 /// What a user may do to a dataset, and to datasets below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Granted {

@@ -49,6 +49,8 @@ pub(crate) struct PlannedUnit {
     pub(crate) lun: u16,
     /// Whether the number is not remembered yet.
     pub(crate) is_new: bool,
+    /// Whether only administrators could give the volume its name.
+    pub(crate) is_own: bool,
     /// Why the unit is not served, whatever the volume is like.
     pub(crate) refused: Option<String>,
 }

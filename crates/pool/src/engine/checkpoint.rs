@@ -89,7 +89,8 @@ impl DatasetTable {
             let entry = self.entry(id)?;
             let past = match given_up.and_then(|later| later.get(id)) {
                 Some(later) => later.sequence.max(later.sequence_past),
-                // The abandoned state does not have the dataset, or it cannot be read. Each commit gave it at most `SEALS_MAX` seals.
+                // The abandoned state does not have the dataset, or cannot be read. Each commit gave the dataset at
+                // most `SEALS_MAX` seals.
                 None => entry.sequence.max(entry.sequence_past) + SEALS_MAX * commits,
             };
             let is_head = head_id(entry) == id;

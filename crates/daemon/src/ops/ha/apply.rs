@@ -15,6 +15,7 @@ use protocol::ha_file::Refused;
 
 use super::plan::{LUN_PROPERTY, Volume, plan, warnings};
 use crate::failure::{Failure, Result};
+use crate::ops::delegation::is_delegated;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -165,6 +166,7 @@ impl Daemon {
             guid: it.entry.guid,
             name: it.name,
             remembered: it.entry.props.get(LUN_PROPERTY).cloned(),
+            is_own: !self.is_in_zone(active, &it.entry) && !is_delegated(active, &it.entry),
         });
         let volumes: Vec<Volume> = volumes.collect();
         let mut plan = plan(&active.pool.name(), &found.file, &volumes)

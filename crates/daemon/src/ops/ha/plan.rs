@@ -24,6 +24,8 @@ pub(super) struct Volume {
     pub(super) name: String,
     /// The number that it had when it was served last.
     pub(super) remembered: Option<String>,
+    /// Whether only administrators could give it its name.
+    pub(super) is_own: bool,
 }
 
 /// What a pool of this name is to serve.
@@ -108,6 +110,7 @@ fn unit(volume: &Volume, lun: u16, is_new: bool) -> PlannedUnit {
         name: volume.name.clone(),
         lun,
         is_new,
+        is_own: volume.is_own,
         refused: None,
     }
 }
@@ -187,7 +190,8 @@ fn views(
     Ok(shown)
 }
 
-/// No initiator sees two units under one number. What was served under it before stays; new units are not served.
+/// No initiator sees two units under one number. What was served under it before stays; of new units the one that an
+/// administrator has named is served, or among those of other users the oldest.
 fn refuse_ambiguous(
     name: &str,
     target: &PlannedTarget,
@@ -214,21 +218,37 @@ fn refuse_all_but_one(
     clash: &BTreeSet<u64>,
     units: &mut BTreeMap<u64, PlannedUnit>,
 ) -> Result<(), Refused> {
+    let one = owner(clash, units);
     let names: Vec<&str> = clash.iter().map(|guid| &*units[guid].name).collect();
     let why = format!(
         "'{}' would have the number {lun} at {target} for one initiator; rename all but one, or give them views of \
          different hosts",
         names.join("' and '")
     );
-    if clash.iter().filter(|guid| !units[guid].is_new).count() > 1 {
+    if one.is_none() && clash.iter().any(|guid| !units[guid].is_new) {
         return Err(Refused::new(0, "logical_units", why));
     }
-    for guid in clash {
-        if let Some(unit) = units.get_mut(guid).filter(|unit| unit.is_new) {
+    for guid in clash.iter().filter(|guid| Some(**guid) != one) {
+        if let Some(unit) = units.get_mut(guid) {
             unit.refused.get_or_insert_with(|| why.clone());
         }
     }
     Ok(())
+}
+
+/// Whose the number is, of units that would have the same one. None if administrators have given it twice. The name that
+/// another user gives a volume takes it from no volume of an administrator.
+fn owner(clash: &BTreeSet<u64>, units: &BTreeMap<u64, PlannedUnit>) -> Option<u64> {
+    let mut left: Vec<(&u64, &PlannedUnit)> = clash.iter().map(|it| (it, &units[it])).collect();
+    let keep = |left: &mut Vec<(&u64, &PlannedUnit)>, is_it: fn(&PlannedUnit) -> bool| {
+        if left.iter().any(|(_, unit)| is_it(unit)) {
+            left.retain(|(_, unit)| is_it(unit));
+        }
+    };
+    keep(&mut left, |unit| !unit.is_new);
+    keep(&mut left, |unit| unit.is_own);
+    let (guid, unit) = left.iter().min_by_key(|(_, unit)| unit.id)?;
+    (left.len() == 1 || !unit.is_own).then_some(**guid)
 }
 
 /// Sets of units that one initiator would see under one number.
@@ -290,6 +310,7 @@ mod tests {
             guid,
             name: (*name).into(),
             remembered: lun.map(Into::into),
+            is_own: !name.starts_with("tank/users/"),
         };
         (1..).zip(names).map(volume).collect()
     }
@@ -393,6 +414,31 @@ mod tests {
         let one = TWO_HOSTS.replace("two_hg = \"b\"\n", "");
         let both = [("tank/a/x:5", None), ("tank/b/y:5", None)];
         assert_eq!(refused(&planned(&one, &both).unwrap()).len(), 2);
+    }
+
+    #[test]
+    fn the_name_of_a_stranger_keeps_no_number_from_an_administrator() {
+        let case = |names: &[(&str, Option<&str>)]| {
+            let plan = planned("", names).unwrap();
+            refused(&plan)
+                .into_iter()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        // Whoever was first.
+        let (db, x) = (("tank/db:7", None), ("tank/users/x:7", None));
+        assert_eq!(case(&[x, db]), ["tank/users/x:7"]);
+        assert_eq!(case(&[db, x]), ["tank/users/x:7"]);
+        assert_eq!(case(&[x, ("tank/users/y:7", None), db]).len(), 2);
+        // Nor from an older one of another user.
+        assert_eq!(case(&[x, ("tank/users/y:7", None)]), ["tank/users/y:7"]);
+        // What is served stays, and is no reason to serve nothing.
+        let served = ("tank/users/x:7", Some("7"));
+        assert_eq!(case(&[served, db]), ["tank/db:7"]);
+        let both = [served, ("tank/db", Some("7"))];
+        assert_eq!(case(&both), ["tank/users/x:7"]);
+        let strangers = [served, ("tank/users/y", Some("7"))];
+        assert_eq!(case(&strangers), ["tank/users/y"]);
     }
 
     #[test]

@@ -30,6 +30,20 @@ const NAME_MAX: usize = 48;
 const MEMORY: &str = "zones.json";
 
 impl Daemon {
+    /// Whether a dataset is in a zone, and its tenant decides what is there.
+    pub(crate) fn is_in_zone(&self, active: &ActivePool, entry: &Entry) -> bool {
+        let guid = active.pool.guid();
+        let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
+        let mut at = active.pool.entry(entry.id).ok();
+        while let Some(dataset) = at {
+            if zones.iter().any(|zone| zone.is_root(guid, &dataset)) {
+                return true;
+            }
+            at = active.pool.entry(dataset.parent).ok();
+        }
+        false
+    }
+
     /// Makes a zone, and listens for its tenant.
     pub(crate) fn create_zone(
         self: &Arc<Self>,
