@@ -20,7 +20,7 @@ pub(crate) struct Accepted {
     pub(crate) location: String,
 }
 
-/// What the owner has accepted.
+/// The places that the owner has accepted.
 pub(crate) struct Acceptances {
     state: Arc<StateDir>,
     all: Mutex<BTreeSet<Accepted>>,
@@ -38,7 +38,7 @@ impl Acceptances {
         self.all.lock().contains(accepted)
     }
 
-    /// Accepts for the same datasets in another pool what was accepted in this one.
+    /// Copies the accepted places of one pool to the same datasets of another pool.
     pub(crate) fn carry_over(&self, from: u64, to: u64) -> Result<()> {
         let own: Vec<Accepted> = {
             let all = self.all.lock();
@@ -48,7 +48,7 @@ impl Acceptances {
         self.add(carried.collect(), |_| false)
     }
 
-    /// Adds these, leaves out what `is_stale`, and writes the file if anything changed.
+    /// Adds places, removes those that are stale (`is_stale`), and writes the file if anything changed.
     pub(crate) fn add(
         &self,
         new: Vec<Accepted>,

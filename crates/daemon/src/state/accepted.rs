@@ -16,7 +16,7 @@ use crate::state::acceptances::Accepted;
 use crate::state::active_pool::ActivePool;
 
 impl ActivePool {
-    /// The place that a source names, as it is accepted for a key root.
+    /// The record that accepts the place of a source for a key root.
     fn place_of_key(&self, key_root: &Entry, source: &KeySource) -> Accepted {
         let text = source.to_string();
         let (_, location) = text.split_once(',').unwrap_or(("", &text));
@@ -33,7 +33,7 @@ impl ActivePool {
             && !self.accepted.has(&self.place_of_key(key_root, source))
     }
 
-    /// Where the key of a key root comes from, if that was accepted.
+    /// The source of the key of a key root, if its place was accepted.
     pub(crate) fn accepted_source(&self, key_root: &Entry) -> Result<KeySource> {
         let source = self.keysource(key_root)?;
         if !self.is_proposed(key_root, &source) {
@@ -50,7 +50,7 @@ impl ActivePool {
         ))
     }
 
-    /// Accepts where the keys of these key roots come from now.
+    /// Accepts the present sources of the keys of these key roots.
     pub(crate) fn accept_sources(&self, key_roots: &[&Entry]) -> Result<()> {
         let mut new = Vec::new();
         for entry in key_roots.iter().filter(|entry| entry.key_root == entry.id) {
@@ -69,7 +69,7 @@ impl ActivePool {
         self.accepted.add(new, is_stale)
     }
 
-    /// Accepts what a command of the owner has set. The command is done, so that a failure is only told.
+    /// Accepts a place that a command of the owner has set. The command is already done, so a failure is only reported.
     pub(crate) fn accept_as_set(&self, id: u64) {
         let accepted = self.pool.entry(id).map_err(Failure::from);
         if let Err(failure) = accepted.and_then(|entry| self.accept_sources(&[&*entry])) {

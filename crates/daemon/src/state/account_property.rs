@@ -6,7 +6,7 @@ use protocol::api::{FailureKind, OwnerKind};
 
 use crate::failure::{Failure, Result};
 
-/// What a property says of an account.
+/// The field of an account in a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Used,
@@ -25,7 +25,7 @@ pub(crate) struct AccountProperty<'a> {
 }
 
 impl<'a> AccountProperty<'a> {
-    /// Reads the name of a property; none if it is another kind of property.
+    /// Parses the name of a property; `None` for another kind of property.
     pub(crate) fn parse(name: &'a str) -> Option<AccountProperty<'a>> {
         let (prefix, who) = name.split_once('@')?;
         let (kind, field) = match prefix.strip_prefix("user") {

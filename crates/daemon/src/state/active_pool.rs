@@ -28,7 +28,7 @@ use crate::state::schedule::Schedule;
 use crate::state::snapshot_schedule::LookedAt;
 use crate::state::volume_state::VolumeInUse;
 
-/// Who looks at a pool that was let go is done within this time.
+/// Threads that still use an exported pool end within this time.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// An imported pool.
@@ -36,37 +36,38 @@ pub(crate) struct ActivePool {
     pub(crate) pool: Pool,
     /// The places of keys that may be read.
     pub(crate) accepted: Arc<Acceptances>,
-    /// Commands that change the pool run one after the other. True once the pool was let go.
+    /// Commands that change the pool run one after the other. True once the pool is exported.
     admin: Mutex<bool>,
     /// Wrapping keys that are loaded, by the id of the dataset whose slots unwrap them.
     pub(crate) keys: Mutex<HashMap<u64, WrappingKey>>,
     /// Commands that have data keys now.
     pub(crate) key_uses: Arc<KeyUses>,
-    /// What is mounted, by the id of the dataset or snapshot.
+    /// The mounts, by the id of the dataset or snapshot.
     pub(crate) mounts: Mutex<BTreeMap<u64, MountState>>,
-    /// What a command had mounted before a crash, and what lacked its key then.
+    /// Datasets that were mounted before a crash and are not mounted again: a command had mounted them, or their key is
+    /// missing.
     pub(crate) not_mounted_again: Mutex<BTreeSet<u64>>,
     /// Volumes in use, by id.
     pub(crate) volumes: Mutex<BTreeMap<u64, Arc<VolumeInUse>>>,
-    /// Who uses what of it.
+    /// The leases of datasets, volumes and keys.
     pub(crate) leases: Leases<Thing>,
-    /// What re-encryptions wait for, by the id of the dataset.
+    /// The reasons why re-encryptions wait, by the id of the dataset.
     pub(crate) reencryption_waits: Mutex<BTreeMap<u64, String>>,
-    /// When the schedules of snapshots were looked at.
+    /// The time when the schedules of snapshots were last checked.
     pub(crate) snapshots_looked_at: LookedAt,
     pub(crate) events: Arc<Events>,
-    /// What stands before the mountpoints.
+    /// The directory below which all mountpoints are.
     pub(crate) altroot: Option<PathBuf>,
-    /// How the pool was when its events were looked for.
+    /// The state of the pool at the last search for events.
     pub(super) observed: Mutex<Observed>,
-    /// Of scrubs.
+    /// The schedule of scrubs.
     pub(crate) scrubs: Schedule,
     pub(super) wakeup: Arc<Wakeup>,
     pub(super) leaving: AtomicBool,
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
-    /// Writes heartbeats.
+    /// The thread that writes heartbeats.
     pub(super) heart: Mutex<Option<JoinHandle<()>>>,
-    /// The last field, so that it goes when the devices are closed.
+    /// The last field, so that it is dropped after the devices are closed.
     open: Open,
 }
 
@@ -81,8 +82,8 @@ impl Drop for Open {
     }
 }
 
-/// Tells when the devices of a pool that was let go are closed: a thread that still used it, such as one
-/// that cleans up after a mount, may be a moment later than the command.
+/// Notifies when the devices of an exported pool are closed. A thread that still uses the pool, such as one that cleans
+/// up after a mount, may end a moment after the command.
 #[derive(Default)]
 pub(crate) struct CloseNotifier {
     gone: Mutex<bool>,
@@ -90,7 +91,7 @@ pub(crate) struct CloseNotifier {
 }
 
 impl CloseNotifier {
-    /// Waits until they are. False if something keeps them open: a command that waits for a typed
+    /// Waits until they are closed. False if something keeps them open: a command that waits for the user to type a
     /// key.
     pub(crate) fn wait(&self) -> bool {
         let mut gone = self.gone.lock();
@@ -100,46 +101,46 @@ impl CloseNotifier {
     }
 }
 
-/// The right to change a pool, and what is loaded and mounted of it.
+/// The right to change a pool, its loaded keys and its mounts.
 pub(crate) struct Admin<'a>(MutexGuard<'a, bool>);
 
 impl Admin<'_> {
-    /// Commands that wait for this right do not get it any more: the pool is not imported.
+    /// Makes waiting commands fail: the pool is no longer imported.
     pub(crate) fn let_go(&mut self) {
         *self.0 = true;
     }
 }
 
-/// Something that is mounted.
+/// A mount.
 pub(crate) struct MountState {
     pub(crate) mount: fuse::Mount,
     pub(crate) dataset: Arc<Dataset>,
-    /// With its snapshots, unless it is one.
+    /// The dataset with its snapshots; `None` for the mount of a snapshot.
     pub(crate) mounted: Option<Arc<SnapshotDirFs>>,
-    /// What was asked of it.
+    /// The counts of its operations.
     pub(crate) meter: Arc<FilesMeter>,
     pub(crate) place: Place,
     pub(crate) read_only: bool,
-    /// Whether that is where the property says, rather than where the command did.
+    /// Whether the property chose the place, and not the command.
     pub(crate) by_property: bool,
     /// Whether it may be mounted over a directory that is not empty.
     pub(crate) overlay: bool,
-    /// What the command that mounted it said of what it allows.
+    /// The options of the command that mounted it.
     pub(crate) allowed: Allowed,
-    /// For as long as it is mounted.
+    /// Counts the mount for huge pages.
     pub(crate) _counted: Counted,
     pub(crate) _lease: Lease<Thing>,
 }
 
 impl MountState {
-    /// Where it is mounted.
+    /// The directory of the mount.
     pub(crate) fn dir(&self) -> PathBuf {
         self.place.path()
     }
 }
 
 impl ActivePool {
-    /// Looks after a pool from now on.
+    /// Takes over an imported pool.
     pub(crate) fn new(
         pool: Pool,
         accepted: &Arc<Acceptances>,
@@ -174,7 +175,7 @@ impl ActivePool {
         active
     }
 
-    /// Waits until no other command works on the pool. No user is asked anything while this is held.
+    /// Waits until no other command changes the pool. Do not ask the user while holding this.
     pub(crate) fn lock(&self) -> Result<Admin<'_>> {
         let gone = self.admin.lock();
         match *gone {
@@ -192,8 +193,7 @@ impl ActivePool {
         self.admin.try_lock().filter(|gone| !**gone).map(Admin)
     }
 
-    /// Exports the pool, of which nothing is mounted any more, and forgets its keys. If that fails,
-    /// it is looked after as before.
+    /// Exports the pool, and forgets its keys. Nothing of it may be mounted. If this fails, the pool stays imported.
     pub(crate) fn export(self: &Arc<Self>, admin: &mut Admin<'_>) -> Result<()> {
         self.stop_worker();
         match self.pool.export() {
@@ -226,7 +226,7 @@ impl ActivePool {
         self.key_uses.begin(root, lease, data)
     }
 
-    /// What is remembered of it.
+    /// The facts that the state directory remembers.
     pub(crate) fn known(&self) -> KnownPool {
         let devices = self.pool.devices().into_iter();
         KnownPool {
@@ -244,7 +244,7 @@ impl ActivePool {
         }
     }
 
-    /// Tells when its devices are closed.
+    /// The notifier for the end of its devices.
     pub(crate) fn close_notifier(&self) -> Arc<CloseNotifier> {
         Arc::clone(&self.open.0)
     }

@@ -18,7 +18,7 @@ pub(crate) trait Channel {
     /// Tells the user something.
     fn notice(&mut self, text: String);
 
-    /// What carries the data of the command. The daemon itself and callers without a connection have none.
+    /// The data connection of the command. The daemon itself and callers without a connection have none.
     fn data(&self) -> Result<Arc<dyn Data>> {
         Err(Failure::other(
             "this command needs a connection for its data",
@@ -26,28 +26,28 @@ pub(crate) trait Channel {
     }
 }
 
-/// Carries the data of one command: a stream that is sent or received, or what is asked of a borrowed device.
+/// The data of one command: a stream, or the requests to a borrowed device.
 pub(crate) trait Data: Send + Sync {
     /// Tells the caller to send a stream, and returns a reader of it.
     fn reader(&self) -> io::Result<Box<dyn Read + '_>>;
 
-    /// What sends a stream to the caller.
+    /// A writer that sends a stream to the caller.
     fn writer(&self) -> Box<dyn StreamWriter + '_>;
 
-    /// Bytes both ways, as the protocol for borrowed devices needs them.
+    /// Bytes in both directions, for the protocol of borrowed devices.
     fn dialogue(&self) -> Box<dyn Dialogue + '_>;
 
-    /// Ends both directions, as if the caller had gone away. A reader or writer that waits gets an error or the end.
+    /// Closes both directions, as if the caller had disconnected. A waiting reader or writer gets an error or the end.
     fn break_off(&self);
 }
 
 /// Sends a stream.
 pub(crate) trait StreamWriter: Write {
-    /// Says that this was all of it.
+    /// Ends the stream.
     fn end(self: Box<Self>) -> io::Result<()>;
 }
 
-/// Bytes both ways.
+/// Bytes in both directions.
 pub(crate) trait Dialogue: Read + Write {}
 
 impl<T: Read + Write> Dialogue for T {}

@@ -11,10 +11,10 @@ use protocol::api::FailureKind;
 use crate::failure::{Failure, Result};
 use crate::state::channel::Data;
 
-/// Who breaks connections off waits so long for them to end.
+/// After connections were closed, the longest wait for their commands to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The connections under way.
+/// The open connections.
 pub(crate) struct Connections {
     running: Mutex<Running>,
     changed: Condvar,
@@ -35,7 +35,7 @@ pub(crate) struct Connection<'a> {
 }
 
 impl Connections {
-    /// No more than `max` at a time.
+    /// A table for at most `max` connections at a time.
     pub(crate) fn new(max: usize) -> Connections {
         Connections {
             running: Mutex::default(),
@@ -59,8 +59,8 @@ impl Connections {
         Ok(Connection { all: self, number })
     }
 
-    /// Ends all connections, as if those at the other end had gone away, and takes no more. False if one of
-    /// them still does what it was asked for.
+    /// Closes all connections, as if the callers had disconnected, and accepts no more. False if one of their commands
+    /// still runs.
     pub(crate) fn break_off(&self) -> bool {
         let mut running = self.running.lock();
         running.is_closed = true;

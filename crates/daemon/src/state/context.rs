@@ -18,17 +18,17 @@ use crate::state::zones::view::View;
 /// The caller of a command, and how to ask it.
 pub(crate) struct Context<'a> {
     pub(crate) peer: Peer,
-    /// How a tenant sees the zone; `None` for other callers.
+    /// The view of a tenant; `None` for other callers.
     pub(crate) view: Option<&'a View>,
-    /// All pools, for what is decided about a caller who is not root.
+    /// All pools, for checks of a caller who is not root.
     pub(crate) pools: &'a dyn Fn() -> Vec<Arc<ActivePool>>,
-    /// For the history.
+    /// The command line, for the history.
     pub(crate) said: String,
     pub(crate) channel: &'a mut dyn Channel,
 }
 
 impl<'a> Context<'a> {
-    /// Something that the daemon does by itself.
+    /// The context of an action of the daemon itself.
     pub(crate) fn internal(what: &str, channel: &'a mut dyn Channel) -> Context<'a> {
         let peer = Peer {
             uid: rustix::process::geteuid().as_raw(),
@@ -46,7 +46,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The same caller, who is asked and told another way.
+    /// The same caller with another channel.
     pub(crate) fn with_channel<'b>(&'b self, channel: &'b mut dyn Channel) -> Context<'b> {
         Context {
             peer: self.peer.clone(),
@@ -57,8 +57,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Those properties of datasets that the caller may not set on one; for a tenant, on one below the root of
-    /// the zone.
+    /// The properties that the caller may not set on a dataset; for a tenant, on a dataset below the root of the zone.
     pub(crate) fn forbidden(
         &self,
         active: &ActivePool,
@@ -79,7 +78,7 @@ impl<'a> Context<'a> {
         Ok(forbidden)
     }
 
-    /// For the history.
+    /// The caller and the command line, for the history.
     pub(crate) fn origin(&self) -> Origin {
         Origin {
             who: self.peer.who.clone(),
@@ -87,7 +86,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Who owns what is made.
+    /// The owner of new datasets.
     pub(crate) fn caller(&self) -> Caller {
         Caller {
             uid: self.peer.uid,
@@ -95,8 +94,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Who owns the root of a dataset that is mounted for the first time, and that the caller has not made: of a
-    /// delegate's, the daemon's user.
+    /// The owner of the root of a dataset that is mounted for the first time, and that another caller has made. If the
+    /// caller is a delegate, it is the daemon's user.
     pub(crate) fn owner_elsewhere(&self) -> Caller {
         match self.creator() {
             None => self.caller(),
@@ -112,7 +111,7 @@ impl<'a> Context<'a> {
         (!self.peer.is_admin && self.view.is_none()).then_some(self.peer.uid)
     }
 
-    /// Tells of failures that do not make the command fail.
+    /// Reports failures that do not make the command fail.
     pub(crate) fn tell(&mut self, failures: Vec<Failure>) {
         for failure in failures {
             self.channel.notice(failure.0.message);
@@ -120,7 +119,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// What is destroyed besides what is named.
+/// The datasets that are destroyed together with the named ones.
 pub(crate) fn reach(recursive: bool, clones: bool) -> Reach {
     match clones {
         true => Reach::Clones,
@@ -128,7 +127,7 @@ pub(crate) fn reach(recursive: bool, clones: bool) -> Reach {
     }
 }
 
-/// The first failure is the command's; the others are told.
+/// Returns the first failure as that of the command, and reports the others.
 pub(crate) fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) -> Result<()> {
     if failures.is_empty() {
         return Ok(());
@@ -138,7 +137,7 @@ pub(crate) fn first_of(mut failures: Vec<Failure>, context: &mut Context<'_>) ->
     Err(first)
 }
 
-/// What was asked for failed, or else the first of what followed; the rest is told.
+/// Returns the failure of the request itself, otherwise the first of the later failures. Reports the others.
 pub(crate) fn all_done(
     result: pool::Result<()>,
     failures: Vec<Failure>,

@@ -31,7 +31,7 @@ use crate::state::memory::{KnownDevice, KnownPool, Remembered, StateDir};
 use crate::state::remote_exports::RemoteExports;
 use crate::state::zones::zone::Zones;
 
-/// The file in which the imported pools are remembered.
+/// The file in the state directory that remembers imported pools.
 const MEMORY: &str = "pools.json";
 
 /// The daemon.
@@ -43,9 +43,9 @@ pub(crate) struct Daemon {
     /// The places of keys that may be read.
     pub(crate) accepted: Arc<Acceptances>,
     pools: Mutex<Pools>,
-    /// Those that send or receive.
+    /// Connections of commands that send or receive.
     pub(crate) transfers: Connections,
-    /// Those who are not root.
+    /// Connections of users other than root.
     pub(crate) guests: Arc<Guests>,
     pub(crate) events: Arc<Events>,
     pub(crate) exported_pools: ExportedPools,
@@ -56,26 +56,26 @@ pub(crate) struct Daemon {
     /// Exports of other servers that are in use.
     pub(crate) remote_exports: Arc<RemoteExports>,
     pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
-    /// What a killed daemon had mounted, until it is mounted again.
+    /// The mounts of a killed daemon, until they are mounted again.
     pub(crate) dead_mounts: Mutex<Vec<Listed>>,
 }
 
-/// The pools that this daemon has, and those it is to have at its next start.
+/// The imported pools, and the pools that the next start imports.
 #[derive(Default)]
 struct Pools {
     active: BTreeMap<String, Arc<ActivePool>>,
-    /// Not imported now, and not because a command exported them: they could not be imported at the
-    /// start, or were exported for the daemon to end.
+    /// Pools that are not imported now, although no command exported them: they could not be imported at the start, or
+    /// were exported when the daemon ended.
     absent: Remembered,
-    /// Devices that are about to join a pool, by its name. If the daemon ends before it is known whether they
-    /// did, the next start looks at them too.
+    /// Devices that are about to join a pool, by its name. If the daemon ends before it is known whether they have
+    /// joined, the next start searches them too.
     joining: Vec<(String, KnownDevice)>,
-    /// Pools that are just getting another guid, by their names. They are exported meanwhile, and the next start is to find
-    /// them with either guid.
+    /// Pools that are just getting another guid, by their names. They are exported meanwhile, and the next start must
+    /// find them with either guid.
     renumbered: BTreeMap<String, KnownPool>,
-    /// Pools that the next start does not import, by guid: a cluster decides who has them.
+    /// The guids of pools that the next start does not import, because a cluster decides which machine has them.
     unremembered: BTreeSet<u64>,
-    /// Whether the daemon is ending, so that none may be added.
+    /// Whether the daemon is ending. Then no pool may be added.
     stopping: bool,
 }
 
@@ -152,7 +152,7 @@ impl Daemon {
         self.pool(pool::DatasetName::parse(name)?.pool)
     }
 
-    /// The pool with this guid is not imported at the next start, from the next [`Daemon::add`] on; or it is.
+    /// Sets whether the next start imports the pool with this guid. The next [`Daemon::add`] applies it.
     pub(crate) fn set_remembered(&self, guid: u64, is_remembered: bool) {
         let mut pools = self.pools.lock();
         match is_remembered {
@@ -166,7 +166,7 @@ impl Daemon {
         !self.pools.lock().unremembered.contains(&guid)
     }
 
-    /// Takes a pool in.
+    /// Adds an imported pool.
     pub(crate) fn add(&self, active: Arc<ActivePool>) -> Result<()> {
         let name = active.pool.name();
         let mut pools = self.pools.lock();
@@ -190,7 +190,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Lets a pool go, for good. False if there is none of that name, neither here nor remembered.
+    /// Removes a pool for good. False if no imported or remembered pool has this name.
     pub(crate) fn remove(&self, name: &str) -> bool {
         let mut pools = self.pools.lock();
         let was_imported = pools.active.remove(name).is_some();
@@ -199,7 +199,7 @@ impl Daemon {
         was_imported || was_absent
     }
 
-    /// Lets a pool go, until the next start.
+    /// Removes a pool until the next start.
     pub(crate) fn set_aside(&self, active: &ActivePool) {
         let mut pools = self.pools.lock();
         pools.active.remove(&active.pool.name());
@@ -209,14 +209,15 @@ impl Daemon {
         self.remember(&pools);
     }
 
-    /// Remembers a pool that is about to be let go, and is to come back, also if the daemon ends in between.
+    /// Remembers a pool that is about to be exported and imported again, so that it is not lost if the daemon ends in
+    /// between.
     pub(crate) fn remember_renumbered(&self, name: &str, known: KnownPool) {
         let mut pools = self.pools.lock();
         pools.renumbered.insert(name.to_owned(), known);
         self.remember(&pools);
     }
 
-    /// The pool was let go, and is to come back; or it stayed.
+    /// Called when the pool was exported, so that the next start imports it, or when it stayed (`is_let_go` false).
     pub(crate) fn settle_renumbered(&self, name: &str, is_let_go: bool) {
         let mut pools = self.pools.lock();
         if let Some(known) = pools.renumbered.remove(name).filter(|_| is_let_go) {
@@ -225,12 +226,12 @@ impl Daemon {
         self.remember(&pools);
     }
 
-    /// Says whether the daemon is stopping: then no more pools are imported.
+    /// Sets whether the daemon is stopping. Then no more pools are imported.
     pub(crate) fn set_stopping(&self, stopping: bool) {
         self.pools.lock().stopping = stopping;
     }
 
-    /// Remembers the devices of the imported pools as they are now.
+    /// Remembers the present devices of the imported pools.
     pub(crate) fn remember_pools(&self) {
         self.remember(&self.pools.lock());
     }
@@ -249,15 +250,15 @@ impl Daemon {
         self.remember(&pools);
     }
 
-    /// Those that were to join a pool did, or did not: from now on the pool knows its devices.
+    /// Forgets the devices that were about to join a pool. From now on the pool knows its devices.
     pub(crate) fn remember_joined(&self, pool: &str) {
         let mut pools = self.pools.lock();
         pools.joining.retain(|(name, _)| name != pool);
         self.remember(&pools);
     }
 
-    /// Reads which pools there were when the daemon last ran. They stay remembered until they are
-    /// imported and exported again, also if they cannot be imported now.
+    /// Reads the pools that were imported when the daemon last ran. Even if they cannot be imported now, they stay
+    /// remembered until they are imported and exported again.
     pub(crate) fn recall(&self) -> Remembered {
         let remembered: Remembered = self.recall_from(MEMORY, "strongroom pool import");
         self.pools.lock().absent = remembered.clone();
@@ -306,7 +307,7 @@ impl Daemon {
         }
     }
 
-    /// Reads what is remembered in a file of the state directory; `again` is how to make it anew.
+    /// Reads a file of the state directory. `again` says how to make its contents again.
     pub(crate) fn recall_from<T: DeserializeOwned + Default>(&self, name: &str, again: &str) -> T {
         self.state.recall(name, again)
     }
@@ -316,7 +317,7 @@ impl Daemon {
         &self.state
     }
 
-    /// Remembers something in a file of the state directory.
+    /// Writes a file of the state directory.
     pub(crate) fn remember_in(&self, name: &str, what: &impl Serialize) -> Result<()> {
         self.state.remember(name, what)
     }

@@ -12,9 +12,9 @@ use store::ErrorCounts;
 
 use crate::host::system::now_secs;
 
-/// So many are kept. Older ones go.
+/// The number of events that are kept. Older ones are dropped.
 const EVENTS_MAX: usize = 1000;
-/// What is said of one is cut after so many characters.
+/// The largest number of characters in the text of an event.
 const TEXT_MAX: usize = 1000;
 
 /// The events of all pools.
@@ -30,7 +30,7 @@ struct Ring {
 }
 
 impl Events {
-    /// Adds one. Pools that are exported have events too.
+    /// Adds an event. Exported pools can have events too.
     pub(crate) fn add(&self, class: &str, pool: &str, text: &str) {
         let mut ring = self.ring.lock();
         ring.last += 1;
@@ -47,20 +47,20 @@ impl Events {
         ring.events.push_back(event);
     }
 
-    /// Those with greater numbers, the oldest first.
+    /// The events with greater numbers, the oldest first.
     pub(crate) fn after(&self, id: u64) -> Vec<EventRow> {
         let ring = self.ring.lock();
         let newer = ring.events.iter().filter(|event| event.id > id);
         newer.cloned().collect()
     }
 
-    /// Forgets all. The numbers go on.
+    /// Drops all events. The numbers continue.
     pub(crate) fn clear(&self) {
         self.ring.lock().events.clear();
     }
 }
 
-/// What is compared.
+/// The compared state of a pool.
 #[derive(Clone, Default)]
 pub(crate) struct Observed {
     devices: BTreeMap<u64, (String, DeviceState, ErrorCounts)>,
@@ -73,7 +73,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// How a pool is now, and the datasets whose keys are loaded.
+    /// The present state of a pool, and the datasets whose keys are loaded.
     pub(crate) fn of(pool: &Pool, keys: impl IntoIterator<Item = u64>) -> Observed {
         let devices = pool.devices().into_iter();
         let named = |id: u64| {
@@ -95,7 +95,7 @@ impl Observed {
     }
 }
 
-/// The events between two looks.
+/// The events between two states.
 pub(crate) fn changes(before: &Observed, now: &Observed) -> Vec<(&'static str, String)> {
     let mut events = Vec::new();
     of_devices(before, now, &mut events);

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::memory::StateDir;
 
-/// The file in which they are remembered.
+/// The file in the state directory.
 const FILE: &str = "exported.json";
-/// So many pools are remembered. Older ones are forgotten.
+/// The number of pools that are remembered. Older ones are forgotten.
 const POOLS_MAX: usize = 100;
 
 /// The pools that were exported, the last one at the end.
@@ -26,7 +26,7 @@ struct ExportedPool {
 }
 
 impl ExportedPools {
-    /// Reads what is remembered.
+    /// Reads the file.
     pub(crate) fn new(state: &Arc<StateDir>) -> ExportedPools {
         ExportedPools {
             state: Arc::clone(state),
@@ -34,7 +34,7 @@ impl ExportedPools {
         }
     }
 
-    /// A pool was exported.
+    /// Adds an exported pool.
     pub(crate) fn add(&self, guid: u64, devices: Vec<PathBuf>) {
         let mut pools = self.pools.lock();
         pools.retain(|pool| pool.guid != guid);
@@ -44,7 +44,7 @@ impl ExportedPools {
         self.remember(&pools);
     }
 
-    /// A pool is here again.
+    /// Removes a pool that was imported again.
     pub(crate) fn remove(&self, guid: u64) {
         let mut pools = self.pools.lock();
         let before = pools.len();
@@ -54,7 +54,7 @@ impl ExportedPools {
         }
     }
 
-    /// The devices of all.
+    /// The devices of all pools.
     pub(crate) fn devices(&self) -> Vec<PathBuf> {
         let pools = self.pools.lock();
         pools.iter().flat_map(|pool| pool.devices.clone()).collect()

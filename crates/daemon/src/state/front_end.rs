@@ -11,32 +11,32 @@ use vfs::Caller;
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 
-/// What a command is about to take away, or to use alone.
+/// The things that a command is about to take away, or to use alone.
 pub(crate) enum Going<'a> {
     /// Files and disks, by their paths.
     Devices(&'a [PathBuf]),
     /// Datasets that are destroyed or renamed.
     Datasets(&'a ActivePool, &'a [Arc<Entry>]),
-    /// The guid of a pool, which gets another one.
+    /// The guid of a pool. The pool gets another one.
     Guid(&'a ActivePool),
 }
 
 /// Datasets and snapshots of a pool, by id.
 pub(crate) type InPool<'a> = (&'a Arc<ActivePool>, Vec<u64>);
 
-/// Something that offers datasets or devices to other programs. `D` is the daemon, which has a list of these.
+/// A part of the daemon that offers datasets or devices to other programs. `D` is the daemon.
 pub(crate) trait FrontEnd<D>: Sync {
-    /// Takes up what the last daemon left, before pools are imported.
+    /// Takes over the remains of the last daemon, before pools are imported.
     fn prepare(&self, _daemon: &D) {}
 
-    /// Offers again what the last daemon offered, once pools are imported.
+    /// Offers everything again that the last daemon offered, after pools are imported.
     fn start(&self, daemon: &Arc<D>);
 
-    /// Offers what could not be offered so far: a key was loaded, a device came.
+    /// Offers everything that could not be offered before: a key was loaded, or a device appeared.
     fn restore(&self, _daemon: &D) {}
 
-    /// Offers those of these datasets that are offered without a command: they were made, or their pool or key has
-    /// come. Returns what could not be offered, but goes on. `owner` owns the root of a new dataset.
+    /// Offers these datasets, if they are offered without a command: they were made, their pool was imported or their
+    /// key was loaded. Continues after a failure, and returns all failures. `owner` owns the root of a new dataset.
     fn offer(
         &self,
         _daemon: &Arc<D>,
@@ -47,8 +47,8 @@ pub(crate) trait FrontEnd<D>: Sync {
         Vec::new()
     }
 
-    /// Offers these datasets no longer: a command changes them, or takes them away. With `force` also those in use. If
-    /// one cannot be withdrawn, all stay as they are.
+    /// Withdraws these datasets, because a command changes them or takes them away. With `force` also datasets in use.
+    /// If one cannot be withdrawn, all stay as they are.
     fn withdraw(
         &self,
         _daemon: &Arc<D>,
@@ -58,12 +58,12 @@ pub(crate) trait FrontEnd<D>: Sync {
         Ok(None)
     }
 
-    /// As `withdraw` by force, for good. What cannot be withdrawn keeps no other; it is returned.
+    /// As `withdraw` by force, for good. Continues after a failure, and returns all failures.
     fn withdraw_what_can(&self, _wanted: &[InPool<'_>]) -> Vec<Failure> {
         Vec::new()
     }
 
-    /// Refuses to let go what it offers, and names the user.
+    /// Refuses if it offers one of these things, and names the user.
     fn may_go(&self, _daemon: &D, _going: &Going<'_>) -> Result<()> {
         Ok(())
     }
@@ -73,37 +73,37 @@ pub(crate) trait FrontEnd<D>: Sync {
         Ok(false)
     }
 
-    /// Offers nothing more until this is dropped. It comes before the lock of a pool.
+    /// Prevents new offers until this is dropped. It is taken before the lock of a pool.
     fn hold<'a>(&self, _daemon: &'a D) -> Option<Box<dyn Held + 'a>> {
         None
     }
 
-    /// Forgets what it offers of volumes that are gone, by the guid of their pool and their names.
+    /// Forgets offers of destroyed volumes, by the guid of their pool and their names.
     fn forget(&self, _daemon: &D, _pool: u64, _is_gone: &dyn Fn(&str) -> bool) -> Result<()> {
         Ok(())
     }
 
-    /// Lets go of all devices, since the daemon ends. Without `force` nothing changes if one is in use.
+    /// Closes all devices, because the daemon ends. If one is in use, nothing changes without `force`.
     fn close(&self, _daemon: &D, _force: bool) -> Result<()> {
         Ok(())
     }
 
-    /// Stops listening: the daemon has ended.
+    /// Stops listening at the end of the daemon.
     fn stop(&self, _daemon: &D) {}
 }
 
 /// Datasets that a front end offered until they were withdrawn.
 pub(crate) trait Withdrawn<D> {
-    /// Removes what was there for them, as the directory of a mount.
+    /// Removes their remains, such as the directory of a mount.
     fn clear(&self);
 
-    /// Offers those that are still there as before. Returns what could not be offered, but goes on.
+    /// Offers the datasets that still exist again. Continues after a failure, and returns all failures.
     fn offer_again(self: Box<Self>, daemon: &Arc<D>) -> Vec<Failure>;
 }
 
 /// A front end that only one thread changes.
 pub(crate) trait Held {
-    /// Ends what is offered of volumes that go. Clients lose them at once. They are remembered, and offered again
-    /// when the volumes can be opened.
+    /// Ends the offers of volumes that go away. Clients lose them at once. They are remembered, and offered again when
+    /// the volumes can be opened.
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()>;
 }

@@ -18,19 +18,19 @@ use rustix::process::{Resource, Rlimit, Uid, getrlimit, setrlimit};
 use crate::failure::{Failure, Result};
 use crate::host::stops::{Next, Stops};
 
-/// A user has no more connections than this at a time.
+/// The largest number of connections of one user at a time.
 const PER_USER: usize = 64;
-/// All users besides root together have no more connections than this at a time.
+/// The largest number of connections of all users except root at a time.
 const ALL: usize = 256;
-/// Of the descriptors that the daemon may have, connections of others than root take no more than one of so many.
-/// Each is counted as two, because its command opens files too.
+/// Connections of users other than root take at most 1 / this of the daemon's descriptors. Each counts as two, because
+/// its command opens files too.
 const SHARE: u64 = 8;
-/// After a connection could not be taken, the next one is tried so much later.
+/// The pause after a connection could not be accepted.
 pub(crate) const BACK_OFF: Duration = Duration::from_millis(100);
 
 /// The connections of users other than root and the daemon's own, at all of the daemon's sockets.
 pub(crate) struct Guests {
-    /// How many each user has; none is 0.
+    /// The number of connections of each user. No number is 0.
     by_user: Mutex<BTreeMap<u32, usize>>,
     max: usize,
 }
@@ -38,12 +38,12 @@ pub(crate) struct Guests {
 /// Counts as a connection while it exists.
 pub(crate) struct Guest {
     all: Arc<Guests>,
-    /// Root's are not counted.
+    /// The user. `None` for root, whose connections are not counted.
     uid: Option<u32>,
 }
 
 impl Guests {
-    /// As many as the limit of descriptors has a place for.
+    /// A table with limits from the limit of descriptors.
     pub(crate) fn new() -> Arc<Guests> {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let max = usize::try_from(limit / SHARE / 2).unwrap_or(ALL);
@@ -98,7 +98,7 @@ impl Drop for Guest {
     }
 }
 
-/// Takes connections, and has them served, until the daemon is told something else.
+/// Accepts and serves connections until the thread has to end.
 pub(crate) fn attend(
     listener: &UnixListener,
     stops: &Stops,
@@ -121,8 +121,8 @@ pub(crate) fn attend(
     }
 }
 
-/// The next connection. After one that could not be taken, which descriptors usually lack for, it pauses: the one
-/// that waits is there still, and would be tried over and over.
+/// The next connection. If it cannot be accepted, usually because there are no more descriptors, pauses first.
+/// Otherwise the waiting connection would be tried over and over.
 fn take<S, T>(
     mut next: impl FnMut() -> std::result::Result<io::Result<S>, T>,
     mut pause: impl FnMut(),
@@ -142,7 +142,7 @@ fn take<S, T>(
     }
 }
 
-/// Tells a client why, without waiting until it is read.
+/// Sends a client the failure, without waiting until the client reads it.
 fn refuse(mut stream: &UnixStream, failure: Failure) {
     tracing::warn!(reason = failure.message, "a connection was refused");
     if stream.set_nonblocking(true).is_ok() {
@@ -150,7 +150,7 @@ fn refuse(mut stream: &UnixStream, failure: Failure) {
     }
 }
 
-/// Lets this process have as many descriptors as it may.
+/// Raises the limit of descriptors of this process to the maximum.
 pub(crate) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -10,25 +10,26 @@ use protocol::ha_file::Refused;
 use crate::state::exports::chap::ChapSources;
 use crate::state::exports::listen::Place;
 
-/// What pools serve, by their guids. It changes under the lock of `Exported::changing`.
+/// The targets and units that pools serve, by the guids of the pools. It changes under the lock of
+/// `Exported::changing`.
 #[derive(Default)]
 pub(crate) struct Served(pub(crate) Mutex<BTreeMap<u64, Serving>>);
 
-/// What one pool serves.
+/// The targets and units that one pool serves.
 pub(crate) struct Serving {
     pub(crate) plan: Plan,
-    /// By the guids of their volumes.
+    /// The open units, by the guids of their volumes.
     pub(crate) units: BTreeMap<u64, LogicalUnit>,
-    /// Why units of the plan are not open, by the guids of their volumes.
+    /// The reasons why units of the plan are not open, by the guids of their volumes.
     pub(crate) waiting: BTreeMap<u64, String>,
-    /// By name.
+    /// The targets by name.
     pub(crate) targets: BTreeMap<String, Arc<Target>>,
 }
 
-/// What a pool is to serve.
+/// The targets and units that a pool has to serve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// The name of the file that says so.
+    /// The name of the file with the plan.
     pub(crate) file: &'static str,
     /// The volumes, by guid.
     pub(crate) units: BTreeMap<u64, PlannedUnit>,
@@ -36,14 +37,14 @@ pub(crate) struct Plan {
     pub(crate) targets: BTreeMap<String, PlannedTarget>,
     /// Volumes that the file lists and that the pool does not have.
     pub(crate) missing: Vec<Refused>,
-    /// Volumes for which there is no number.
+    /// Volumes without a number.
     pub(crate) unnumbered: Vec<String>,
 }
 
-/// A volume.
+/// A planned unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedUnit {
-    /// That the volume has in its pool.
+    /// The id of the volume in its pool.
     pub(crate) id: u64,
     pub(crate) name: String,
     pub(crate) lun: u16,
@@ -51,20 +52,20 @@ pub(crate) struct PlannedUnit {
     pub(crate) is_new: bool,
     /// Whether only administrators could give the volume its name.
     pub(crate) is_own: bool,
-    /// Why the unit is not served, whatever the volume is like.
+    /// The reason why the plan refuses the unit.
     pub(crate) refused: Option<String>,
 }
 
-/// A target.
+/// A planned target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlannedTarget {
     pub(crate) places: BTreeSet<Place>,
     pub(crate) chap: Option<ChapSources>,
-    /// The first that shows a unit to an initiator counts.
+    /// The views. For each initiator the first one that shows a unit counts.
     pub(crate) views: Vec<PlannedView>,
 }
 
-/// Shows a unit.
+/// A planned view of one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedView {
     /// The guid of its volume.

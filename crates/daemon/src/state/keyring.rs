@@ -23,16 +23,16 @@ use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
 use crate::state::properties;
 
-/// A passphrase takes about this long to try.
+/// The time to try a passphrase.
 const KDF_TIME: Duration = Duration::from_millis(500);
 
-/// A key server, a program that has keys, or the file system of a key file gets this long to give one.
+/// The time limit for a key server, a provider program, or the file system of a key file.
 const KEY_TIME: Duration = Duration::from_secs(30);
 
-/// What ends by itself at [`KEY_TIME`] gets this much more to say why there is no key.
+/// A later limit, so that a source that ends at [`KEY_TIME`] can still report why there is no key.
 const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
 
-/// So often a person may type a key.
+/// The number of times that a user may type a key.
 const TRIES: usize = 3;
 
 /// Gets a key for a dataset with this cipher suite from where it comes from. `new`: it is made now, so a person types
@@ -139,7 +139,7 @@ fn any_material(
     }
 }
 
-/// What a person types who typed a wrong key before. `None` if no one answers, or the key comes from elsewhere.
+/// Asks again after a wrong key. `None` if no user answers, or if the key does not come from a prompt.
 fn typed_again(
     source: &KeySource,
     dataset: &str,
@@ -159,7 +159,7 @@ fn typed_again(
     Ok(material.transpose()?)
 }
 
-/// How a key is typed.
+/// The form in which a user types a key.
 fn typed_format(format: Format) -> AskFormat {
     match format {
         Format::Hex => AskFormat::Hex,
@@ -200,7 +200,7 @@ pub(crate) fn new_wrapping(material: &KeyMaterial) -> Result<OwnKey> {
     )?)
 }
 
-/// What guessing the key of a new slot costs.
+/// The cost of guessing the key of a new slot.
 pub(crate) fn cost(material: &KeyMaterial) -> Result<Argon2Params> {
     Ok(match material {
         KeyMaterial::Passphrase(_) => Argon2Params::calibrate(KDF_TIME)?,
@@ -213,7 +213,7 @@ pub(crate) fn cost(material: &KeyMaterial) -> Result<Argon2Params> {
 /// A wrapping key of its own, and the slot that unwraps it.
 pub(crate) type OwnKey = (Wrapping, WrappingKey);
 
-/// Where the keys of a new dataset come from.
+/// The origin of the wrapping key of a new dataset.
 pub(crate) enum NewKey {
     /// From a key of its own.
     Own(OwnKey),
@@ -279,7 +279,7 @@ impl ActivePool {
         Ok(self.head(entry)?.key_root)
     }
 
-    /// The dataset of a snapshot; a dataset itself, as it is now.
+    /// The present entry of a dataset, or of the dataset of a snapshot.
     pub(crate) fn head(&self, entry: &Entry) -> Result<Arc<Entry>> {
         let id = match entry.is_snapshot() {
             true => entry.parent,
@@ -309,7 +309,7 @@ impl ActivePool {
             .map_err(|error| Failure::from(error).context(format_args!("the keyring of '{name}'")))
     }
 
-    /// Where the key of a key root comes from.
+    /// The key source of a key root.
     pub(crate) fn keysource(&self, key_root: &Entry) -> Result<KeySource> {
         let (value, _) = properties::effective(&self.pool, key_root, "keysource")?;
         Ok(value.parse::<KeySource>()?)
@@ -329,7 +329,7 @@ impl ActivePool {
             .transpose()?)
     }
 
-    /// A copy of the wrapping key of a key root, which has to be loaded.
+    /// A copy of the wrapping key of a key root. Fails if it is not loaded.
     pub(crate) fn loaded_key(&self, key_root: u64) -> Result<WrappingKey> {
         self.wrapping_key(key_root)?.ok_or_else(|| {
             let name = self.pool.name_of(key_root).unwrap_or_default();
@@ -462,7 +462,7 @@ impl ActivePool {
         }
     }
 
-    /// The entry as it is now, if it is still there.
+    /// The present entry, if it still exists.
     pub(crate) fn again(&self, entry: &Entry, name: &str) -> Result<Arc<Entry>> {
         self.pool.entry(entry.id).map_err(|_| {
             Failure::new(

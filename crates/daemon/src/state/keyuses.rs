@@ -15,9 +15,9 @@ use crate::failure::Failure;
 use crate::state::channel::Data;
 use crate::state::leases::{Lease, Thing};
 
-/// A command that is told to end has this much time to end by itself and to say why.
+/// The time for a command to end by itself, and to report why.
 const POLITE: Duration = Duration::from_millis(500);
-/// A command has this much time to end after its connection was shut down.
+/// The time for a command to end after its connection was closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The commands of one pool that have data keys.
@@ -48,7 +48,7 @@ pub(crate) struct KeyUse {
 }
 
 impl KeyUses {
-    /// Begins to use the keys of a key root, for a command that its caller hears over `data`, if data travels.
+    /// Begins a use of the keys of a key root. `data` is the data connection of the command, if it has one.
     pub(crate) fn begin(
         self: &Arc<Self>,
         root: u64,
@@ -74,7 +74,7 @@ impl KeyUses {
         }
     }
 
-    /// Ends what uses the keys of a key root. False if something does not end.
+    /// Ends all uses of the keys of a key root. False if one of them does not end.
     pub(crate) fn end(&self, root: u64) -> bool {
         let is_used = |running: &mut Running| running.all.values().any(|is| is.root == root);
         let mut running = self.running.lock();
@@ -97,12 +97,12 @@ impl KeyUse {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// A flag that says whether the key was unloaded, for loops that test it.
+    /// The flag that the key was unloaded, for loops that test it.
     pub(crate) fn ended(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.ended)
     }
 
-    /// What a failure means if the key was unloaded.
+    /// Replaces a failure by the unload of the key, if that caused it.
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
         match self.is_ended() {
             true => unloaded(),
@@ -125,10 +125,10 @@ fn unloaded() -> Failure {
     )
 }
 
-/// The key that data which travels now needs, if it needs one.
+/// The use of the key that the present data needs, if it needs one.
 pub(crate) type KeyNow = RefCell<Option<KeyUse>>;
 
-/// Data that travels only as long as the key is loaded.
+/// Data that is transferred only as long as the key is loaded.
 pub(crate) struct WhileLoaded<'a, T> {
     pub(crate) data: T,
     pub(crate) key: &'a KeyNow,

@@ -8,10 +8,10 @@ use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 
-/// The leases of things of one kind, which are known by `K`.
+/// The leases of things of one kind. `K` identifies a thing.
 pub(crate) struct Leases<K>(Arc<Mutex<Taken<K>>>);
 
-/// What is used of a pool.
+/// A thing of a pool that can be in use.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Thing {
     /// A dataset or snapshot, by its id: a mount uses it, or the users of a volume.
@@ -22,7 +22,7 @@ pub(crate) enum Thing {
 
 struct Taken<K> {
     next: u64,
-    /// What is used, and by whom, in the order in which it began.
+    /// The things in use and their users, in the order in which the uses began.
     all: BTreeMap<u64, (K, String)>,
 }
 
@@ -40,7 +40,7 @@ impl<K> Default for Leases<K> {
 }
 
 impl<K: Ord + Clone> Leases<K> {
-    /// Uses a thing from now on, for `user`, as in `the mount at /srv`.
+    /// Begins the use of a thing by `user`, such as `the mount at /srv`.
     pub(crate) fn take(&self, thing: K, user: impl Into<String>) -> Lease<K> {
         let mut taken = self.0.lock();
         taken.next += 1;
@@ -52,14 +52,14 @@ impl<K: Ord + Clone> Leases<K> {
         }
     }
 
-    /// Who uses a thing, in the order in which it began.
+    /// The users of a thing, in the order in which they began.
     pub(crate) fn users(&self, thing: &K) -> Vec<String> {
         let taken = self.0.lock();
         let of_thing = taken.all.values().filter(|(of, _)| of == thing);
         of_thing.map(|(_, user)| user.clone()).collect()
     }
 
-    /// All that is in use.
+    /// All things in use.
     pub(crate) fn things(&self) -> Vec<K> {
         let taken = self.0.lock();
         let mut things: Vec<K> = taken.all.values().map(|(thing, _)| thing.clone()).collect();
@@ -68,7 +68,7 @@ impl<K: Ord + Clone> Leases<K> {
         things
     }
 
-    /// Refuses to take a thing away that is in use. `name` is what users call it.
+    /// Refuses to take away a thing in use. `name` is its name for users.
     pub(crate) fn may_go(&self, thing: &K, name: &str) -> Result<()> {
         match self.users(thing).first() {
             None => Ok(()),
@@ -85,7 +85,7 @@ impl<K: Ord + Clone> Leases<K> {
     }
 }
 
-/// A refusal for a tenant: of pools and exports, which are the administrator's, it has no names.
+/// A refusal for a tenant, without the names of pools and exports, because these belong to the administrator.
 pub(crate) fn without_names(message: &str) -> String {
     let ends = |name: &str| {
         [

@@ -12,27 +12,27 @@ use parking_lot::{Condvar, Mutex};
 use crate::state::leases::{Lease, Leases};
 use protocol::api::MappingReencryption;
 
-/// So long a re-encryption takes to pause.
+/// The longest wait for a re-encryption to pause.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is open.
+/// The open mappings.
 #[derive(Default)]
 pub(crate) struct Mappings {
     pub(crate) all: Mutex<BTreeMap<String, Entry>>,
-    /// Who uses an open mapping, and who changes its header. They are taken while `all` is locked.
+    /// The users of an open mapping, and of its header. Leases are taken while `all` is locked.
     pub(crate) leases: Leases<Used>,
 }
 
-/// What is used of a mapping, by its name.
+/// The part of a mapping that is in use, with the name of the mapping.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Used {
     Mapping(String),
-    /// To change it, which one command does at a time.
+    /// The header. One command changes it at a time.
     Header(String),
 }
 
 pub(crate) enum Entry {
-    /// It is being opened or closed, which takes time that others do not wait.
+    /// It is being opened or closed. Other commands do not wait for this.
     Changing,
     Open(Box<Open>),
 }
@@ -47,17 +47,17 @@ pub(crate) struct Open {
     pub(crate) key_bits: usize,
     /// Where it is, and how long, if there is one. It is kept from others.
     pub(crate) on: Option<(Arc<dyn BlockDevice>, u64)>,
-    /// How far its re-encryption is.
+    /// The progress of its re-encryption.
     pub(crate) reencryption: Option<MappingReencryption>,
-    /// What goes on with that, or did.
+    /// The worker of the re-encryption, running or ended.
     pub(crate) worker: Option<Arc<Worker>>,
-    /// Keeps other programs from going on with it.
+    /// Prevents other programs from continuing it.
     pub(crate) lock: Option<FileLock>,
-    /// The file that it is on, if it is one that other programs may lock.
+    /// The file of the container, if other programs may lock it.
     pub(crate) file: Option<Arc<FileDevice>>,
 }
 
-/// A re-encryption that goes on.
+/// A running re-encryption.
 #[derive(Default)]
 pub(crate) struct Worker {
     is_to_pause: AtomicBool,
@@ -70,8 +70,8 @@ impl Worker {
         self.is_to_pause.load(Ordering::Relaxed)
     }
 
-    /// Lets it pause, and waits until it does. The command that it tells its progress may have stopped: then this
-    /// waits no longer.
+    /// Makes it pause, and waits until it has paused. Stops waiting after [`PATIENCE`]: the command that receives its
+    /// progress may hang.
     pub(crate) fn pause(&self) -> bool {
         self.is_to_pause.store(true, Ordering::Relaxed);
         let mut is_over = self.is_over.lock();
@@ -90,7 +90,7 @@ impl Worker {
     }
 }
 
-/// The use of a mapping, which ends when this is dropped.
+/// The use of a mapping. It ends when this is dropped.
 pub(crate) struct LentMapping {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) _lease: Lease<Used>,
@@ -105,18 +105,18 @@ impl BlockDevice for LentMapping {
 pub(crate) struct HeaderLoan {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) len: u64,
-    /// The file that the borrower changes: other programs are not to look meanwhile.
+    /// The file that the borrower changes. Other programs must not read it meanwhile.
     pub(crate) file: Option<Arc<FileDevice>>,
     pub(crate) _leases: Vec<Lease<Used>>,
 }
 
 impl HeaderLoan {
-    /// What it is on.
+    /// The device of the header.
     pub(crate) fn device(&self) -> &Arc<dyn BlockDevice> {
         &self.device
     }
 
-    /// How long it is with all key material, in bytes. It begins where the device does.
+    /// The length of the header with all key material, in bytes. It begins at the start of the device.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }

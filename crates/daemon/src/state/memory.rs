@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 
-/// So many unreadable files of one name are kept.
+/// The number of unreadable files with one name that are kept.
 const ASIDE_MAX: u32 = 1000;
 
-/// The directory in which a daemon remembers things.
+/// The state directory.
 pub(crate) struct StateDir {
     dir: PathBuf,
     /// Files that could be neither read nor put aside. They are not written to.
@@ -29,13 +29,13 @@ impl StateDir {
         }
     }
 
-    /// The path of something that is remembered.
+    /// The path of a file.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Reads a file. One that cannot be read is put aside, and the log says so; `again` says how to make its
-    /// contents again.
+    /// Reads a file. An unreadable file is renamed, and the log reports it. `again` says how to make its contents
+    /// again.
     pub(crate) fn recall<T: DeserializeOwned + Default>(&self, name: &str, again: &str) -> T {
         let file = self.file(name);
         let text = match std::fs::read(&file) {
@@ -60,10 +60,10 @@ impl StateDir {
         })
     }
 
-    /// Reads a file that must not be lost: one that cannot be read is an error, and stays. None if there is none.
+    /// Reads a file that must not be lost. If it cannot be read, it stays, and this fails. `None` if there is no file.
     ///
     /// # Errors
-    /// It cannot be read, or is not what is expected.
+    /// The file cannot be read, or is malformed.
     pub(crate) fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
         match std::fs::read(self.file(name)) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
@@ -75,7 +75,7 @@ impl StateDir {
     /// Removes a file, if there is one, durably.
     ///
     /// # Errors
-    /// It is still there, or may be after a power cut.
+    /// The file still exists, or may exist after a power cut.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         match std::fs::remove_file(self.file(name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -99,7 +99,7 @@ impl StateDir {
     }
 }
 
-/// Gives a file a name that no other file has.
+/// Renames a file to an unused name.
 fn put_aside(file: &Path) -> io::Result<PathBuf> {
     for number in 0..ASIDE_MAX {
         let aside = match number {
@@ -115,7 +115,7 @@ fn put_aside(file: &Path) -> io::Result<PathBuf> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
-/// Writes a file for the next start, which holds the old state or the new one.
+/// Replaces a file for the next start atomically.
 fn write_json(path: &Path, what: &impl Serialize) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
@@ -137,25 +137,25 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(from = "StoredPools")]
 pub(crate) struct Remembered {
-    /// By name.
+    /// The pools by name.
     pub(crate) pools: BTreeMap<String, KnownPool>,
 }
 
 /// A pool that was imported.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct KnownPool {
-    /// Absent in what an older program wrote, which knew pools by their names alone.
+    /// Absent in files of older programs, which knew pools only by name.
     pub(crate) guid: Option<u64>,
-    /// The guid that it is just getting instead.
+    /// The new guid, while the pool gets one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) becomes: Option<u64>,
     pub(crate) devices: Vec<KnownDevice>,
-    /// Whether it is not to be written to.
+    /// Whether it is imported read-only.
     pub(crate) read_only: bool,
-    /// What stands before the mountpoints.
+    /// The directory below which all mountpoints are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) altroot: Option<PathBuf>,
-    /// Why it could not be imported when the daemon started.
+    /// The reason why it could not be imported when the daemon started.
     #[serde(skip)]
     pub(crate) reason: Option<String>,
 }
@@ -164,11 +164,11 @@ pub(crate) struct KnownPool {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct KnownDevice {
     pub(crate) path: PathBuf,
-    /// Absent in what an older program wrote.
+    /// Absent in files of older programs.
     pub(crate) guid: Option<u64>,
 }
 
-/// As it is in the file: as it is written now, or as older programs wrote it.
+/// The contents of the file, in the present form or in that of older programs.
 #[derive(Deserialize)]
 struct StoredPools {
     pools: BTreeMap<String, StoredPool>,
@@ -213,7 +213,7 @@ impl Remembered {
         self.pools.insert(name, pool);
     }
 
-    /// Adds a device to a pool that is there, unless it has it.
+    /// Adds a device to a listed pool, unless the pool has it.
     pub(crate) fn insert_device(&mut self, pool: &str, device: &KnownDevice) {
         if let Some(pool) = self.pools.get_mut(pool)
             && !pool.devices.iter().any(|known| known.guid == device.guid)
@@ -238,7 +238,7 @@ impl KnownPool {
         self.devices.iter().map(|d| d.path.clone()).collect()
     }
 
-    /// Whether it is the pool with this guid, or is becoming that.
+    /// Whether the pool has this guid, or is getting it.
     pub(crate) fn is_of(&self, guid: u64) -> bool {
         [self.guid, self.becomes].contains(&Some(guid))
     }

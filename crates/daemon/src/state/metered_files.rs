@@ -10,16 +10,16 @@ use vfs::{
     RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Trust,
 };
 
-/// What was asked of a mount.
+/// The counts of the operations of a mount.
 #[derive(Debug, Default)]
 pub(crate) struct FilesMeter {
     operations: [Operation; NAMES.len()],
-    /// Answers that were an input/output error: the only ones that are never the prompt's doing.
+    /// The number of input/output errors. A caller can cause all other errors, but not these.
     io_errors: AtomicU64,
 }
 
 impl FilesMeter {
-    /// What was counted of each operation that was ever asked for.
+    /// The counts of each operation that was called at least once.
     pub(crate) fn totals(&self) -> Vec<(&'static str, Totals)> {
         let all = NAMES.iter().zip(&self.operations);
         all.map(|(name, operation)| (*name, operation.totals()))
@@ -60,17 +60,17 @@ pub(crate) struct MeteredFiles {
 }
 
 impl MeteredFiles {
-    /// Counts in `meter` what is asked of `fs` through this.
+    /// A file system that passes operations to `fs`, and counts them in `meter`.
     pub(crate) fn new(fs: Arc<dyn FileSystem>, meter: Arc<FilesMeter>) -> MeteredFiles {
         MeteredFiles { fs, meter }
     }
 }
 
-/// Rows of an operation, its name in metrics and its method.
-/// The closure says how many bytes an answer stands for.
+/// Each row has the name of an operation in metrics, and its method. The closure returns the number of bytes for an
+/// answer.
 macro_rules! counted {
     ($($op:ident $name:literal $method:ident($($arg:ident: $type:ty),*) -> $answer:ty $(, $bytes:expr)?;)*) => {
-        /// Names of operations, as metrics have them.
+        /// The names of operations in metrics.
         const NAMES: &[&str] = &[$($name),*];
 
         /// Operations, in the order of [`NAMES`].

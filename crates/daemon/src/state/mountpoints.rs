@@ -15,8 +15,8 @@ use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::properties::{self, Mountpoint};
 
-/// Where to mount: at `dir`, or where the property says. Directories that are missing are made. With
-/// `overlay` the last one may have something in it.
+/// Opens the directory of a mount: `dir`, or the place in the property. Makes missing directories. With `overlay` the
+/// last directory need not be empty.
 pub(crate) fn find(
     active: &ActivePool,
     entry: &Entry,
@@ -83,7 +83,7 @@ impl ActivePool {
         }
     }
 
-    /// Where these datasets mount by their properties, whether they are mounted or not.
+    /// The directories of these datasets by their properties, whether they are mounted or not.
     pub(crate) fn own_dirs(&self, ids: impl IntoIterator<Item = u64>) -> Vec<OwnDir> {
         let place = |id| self.own_place(id).map(|place| OwnDir { id, place });
         let mut dirs: Vec<OwnDir> = ids.into_iter().filter_map(place).collect();
@@ -91,13 +91,13 @@ impl ActivePool {
         dirs
     }
 
-    /// Where all datasets mount by their properties, whether they are mounted or not.
+    /// The directories of all datasets by their properties, whether they are mounted or not.
     pub(crate) fn all_own_dirs(&self) -> Vec<OwnDir> {
         let heads = self.all_heads().unwrap_or_default();
         self.own_dirs(heads.iter().map(|head| head.id))
     }
 
-    /// Removes the guarded directories of datasets that are gone, or mount elsewhere now.
+    /// Removes the guarded directories of datasets that were destroyed, or now mount elsewhere.
     pub(crate) fn remove_left_dirs(&self, dirs: Vec<OwnDir>) {
         let is_left = |dir: &OwnDir| {
             let now = self.own_place(dir.id).map(|place| place.path());

@@ -12,17 +12,17 @@ use crate::host::wakeup::Wakeup;
 use crate::state::active_pool::ActivePool;
 use crate::state::events::{Observed, changes};
 
-/// A transaction group stays open no longer than this.
+/// The longest time that a transaction group stays open.
 pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
-/// How long the thread of heartbeats sleeps without any; it is woken when that changes.
+/// The sleep of the heartbeat thread while there are no heartbeats. A change of the property wakes it.
 const IDLE: Duration = Duration::from_secs(3600);
-/// A scrub reads this much at a time.
+/// The bytes that a scrub reads at a time.
 const SCRUB_STEP: u64 = 32 << 20;
-/// A trim tells the devices of this much free space at a time.
+/// The bytes that a trim discards at a time.
 const TRIM_STEP: u64 = 128 << 20;
 
 impl ActivePool {
-    /// Starts the pool's thread.
+    /// Starts the worker and the heartbeat thread.
     pub(crate) fn start_worker(self: &Arc<Self>) {
         if self.pool.is_read_only() {
             return;
@@ -59,7 +59,7 @@ impl ActivePool {
         Ok(ClaimsInAccord(self))
     }
 
-    /// Writes the heartbeat that a change of the property asks for.
+    /// Applies a change of the property `multihost` to the heartbeats.
     pub(crate) fn follow_multihost<'a>(
         &self,
         mut changed: impl Iterator<Item = &'a str>,
@@ -73,12 +73,12 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Wakes the pool's thread, for work that it may not know of.
+    /// Wakes the worker, because there may be new work.
     pub(crate) fn wake(&self) {
         self.wakeup.wake();
     }
 
-    /// What is open for changes: in the rest nothing can be given back.
+    /// The open datasets that can be changed. Only in these can space be freed.
     fn open_files(&self) -> Vec<Arc<Dataset>> {
         let dataset = self
             .used_ids()
@@ -89,8 +89,7 @@ impl ActivePool {
             .collect()
     }
 
-    /// Does what has to be done from time to time: whether there is more to do at once, and what could not be
-    /// done. One thing that cannot be done holds up no other.
+    /// Does periodic work. Returns whether there is more work now, and a failure. A failure does not stop other work.
     fn tend(&self) -> (bool, pool::Result<()>) {
         let pool = &self.pool;
         if let Err(error) = pool.commit() {
@@ -121,7 +120,7 @@ impl ActivePool {
         (more, outcome)
     }
 
-    /// Empties what nothing refers to any more. True if more of that waits for the next commit.
+    /// Frees the space of deleted data. True if more waits for the next commit.
     fn give_space_back(&self) -> bool {
         let mut more = false;
         for dataset in self.open_files() {
@@ -137,7 +136,7 @@ impl ActivePool {
         more
     }
 
-    /// Tells what changed since the last look.
+    /// Adds the events since the last call.
     pub(crate) fn observe(&self) {
         // Held until the events are told, so that they are told once and in order.
         let mut before = self.observed.lock();
@@ -149,7 +148,7 @@ impl ActivePool {
         *before = now;
     }
 
-    /// Whether the pool's thread runs.
+    /// Whether the worker runs.
     #[cfg(test)]
     pub(crate) fn has_worker(&self) -> bool {
         self.worker
@@ -158,7 +157,7 @@ impl ActivePool {
             .is_some_and(|worker| !worker.is_finished())
     }
 
-    /// Ends the pool's thread, and waits for it.
+    /// Ends the worker and the heartbeat thread, and waits for them.
     pub(crate) fn stop_worker(&self) {
         self.leaving.store(true, Ordering::Release);
         self.wakeup.wake();
@@ -186,7 +185,8 @@ impl Drop for ClaimsInAccord<'_> {
     }
 }
 
-/// Writes heartbeats, and looks whether the devices are still reserved, if the pool is to have these. It waits for no other work on the pool.
+/// Writes heartbeats, and looks whether the devices are still reserved, if the pool is to have these. It waits for no
+/// other work on the pool.
 fn beat(active: &Weak<ActivePool>, wakeup: &Wakeup) {
     let mut woken = 0;
     let mut trouble = None;

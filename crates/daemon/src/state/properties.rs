@@ -27,8 +27,8 @@ pub(crate) fn record_size(value: &str) -> Option<u32> {
     (size.is_power_of_two() && (4 << 10..=1 << 20).contains(&size)).then_some(size)
 }
 
-/// A property as it is stored: sizes in bytes, record sizes in whole K or M, which older programs read too, and a
-/// size of none not at all.
+/// The stored form of a property: sizes in bytes, and record sizes in whole K or M, which older programs can read too.
+/// `None` for a size of `none`, which is not stored.
 pub(crate) fn stored(name: &str, value: &str) -> Option<String> {
     match name {
         _ if is_size(name) => sizes::positive(value).map(|bytes| bytes.to_string()),
@@ -68,10 +68,10 @@ fn secondary_cache(value: &str) -> Option<SecondaryCache> {
     })
 }
 
-/// The permission to set properties that users make up.
+/// The permission to set user properties.
 pub(crate) const OF_USERS: &str = "userprop";
 
-/// The permission that it takes to set a property.
+/// The permission to set a property.
 pub(crate) fn permission_for(property: &str) -> &str {
     match is_user_property(property) {
         true => OF_USERS,
@@ -82,13 +82,13 @@ pub(crate) fn permission_for(property: &str) -> &str {
     }
 }
 
-/// Whether a property is one that users make up: it has a colon in its name.
+/// Whether a property is a user property: its name has a colon.
 pub(crate) fn is_user_property(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ":-._".contains(c);
     name.contains(':') && name.len() <= 255 && name.chars().all(allowed)
 }
 
-/// The whole name of a property.
+/// The full name of a property.
 pub(crate) fn whole_name(name: &str) -> Result<String> {
     if let Some(property) = Property::find(name) {
         return Ok(property.name.into());
@@ -104,13 +104,13 @@ pub(crate) fn whole_name(name: &str) -> Result<String> {
     ))
 }
 
-/// Who sets or unsets a property that is not known asks for what makes no sense.
+/// The failure of setting or unsetting an unknown property: a usage error.
 pub(crate) fn unsettable(mut unknown: Failure) -> Failure {
     unknown.kind = FailureKind::Usage;
     unknown
 }
 
-/// Checks a property that is to be set.
+/// Checks a new value of a property.
 pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
     if is_user_property(name) {
         return Ok(());
@@ -175,12 +175,12 @@ fn is_valid(values: &Values, value: &str) -> bool {
     }
 }
 
-/// Whether a property is a size that may be none.
+/// Whether a property is a size that may be `none`.
 pub(crate) fn is_size(name: &str) -> bool {
     Property::settable(name).is_some_and(|property| property.values == Values::Size)
 }
 
-/// Whether a property is a number that may be none.
+/// Whether a property is a number that may be `none`.
 pub(crate) fn is_count(name: &str) -> bool {
     Property::settable(name).is_some_and(|property| property.values == Values::Count)
 }
@@ -191,7 +191,7 @@ fn count(value: &str) -> Option<u64> {
     value.parse().ok().filter(|_| is_number)
 }
 
-/// The value of a property that can be set, and where it comes from.
+/// The value of a settable property, and its source.
 pub(crate) fn effective(pool: &Pool, entry: &Entry, name: &str) -> Result<(String, Source)> {
     let property = Property::settable(name);
     if property.is_some_and(|property| !property.inherits) {
@@ -207,7 +207,7 @@ pub(crate) fn effective(pool: &Pool, entry: &Entry, name: &str) -> Result<(Strin
     })
 }
 
-/// What a dataset follows while it is open.
+/// The settings of an open dataset, from its properties.
 pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
     let value = |name| effective(pool, entry, name).map(|(value, _)| value);
     let defaults = Settings::default();
@@ -236,19 +236,18 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
     })
 }
 
-/// Where a dataset mounts by itself.
+/// The mountpoint of a dataset by its property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mountpoint {
     Path(Place),
-    /// Only where `mount` is given a directory.
+    /// Only at a directory that is given to `mount`.
     Legacy,
     None,
 }
 
-/// Where a dataset mounts by itself, and where that comes from. A path that is inherited gains the
-/// names below the dataset that sets it, which are directories in datasets, where others may make links.
-/// Where none is set, root's pools mount at `/name`;
-/// an ordinary user's do not mount by themselves.
+/// The mountpoint of a dataset by its property, and the source of the value. To an inherited path, the names below the
+/// dataset that sets it are appended. These are directories in datasets, where other users may make links. By default,
+/// pools of root mount at `/name`, and pools of an ordinary user do not mount by themselves.
 pub(crate) fn mountpoint(active: &ActivePool, entry: &Entry) -> Result<(Mountpoint, Source)> {
     let pool = &active.pool;
     let at_root = |path: &Path| match &active.altroot {

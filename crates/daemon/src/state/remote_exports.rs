@@ -9,19 +9,19 @@ use block::{Access, BlockDevice, Error};
 use nbd::{Remote, RemoteExport};
 use parking_lot::Mutex;
 
-/// Those that have a user, by name.
+/// The exports with a user, by name.
 #[derive(Default)]
 pub(crate) struct RemoteExports(Mutex<BTreeMap<String, InUse>>);
 
 struct InUse {
     user: String,
-    /// There once it is open.
+    /// The device, once it is open.
     device: Weak<RemoteExport>,
 }
 
 impl RemoteExports {
-    /// Opens an export for `user`. To look at one that is in use needs no connection of its own: a server may allow
-    /// one client only.
+    /// Opens an export for `user`. Reading an export in use needs no second connection, because a server may allow only
+    /// one client.
     pub(crate) fn open(
         self: &Arc<Self>,
         remote: Remote,
@@ -75,7 +75,7 @@ impl RemoteExports {
     }
 }
 
-/// The use of an export, which ends when this is dropped.
+/// The use of an export. It ends when this is dropped.
 struct Place {
     all: Arc<RemoteExports>,
     name: String,
@@ -98,7 +98,7 @@ impl BlockDevice for Used {
     block::delegate!(self => self.device; write_in_place flush drop_cached discard zero zero_fast status_at overwrite waits_on_write);
 }
 
-/// An export that is in use, to be read by others.
+/// A reader of an export that is in use.
 struct LookedAt(Arc<RemoteExport>);
 
 impl LookedAt {
@@ -111,7 +111,7 @@ impl LookedAt {
 impl BlockDevice for LookedAt {
     block::delegate!(self => self.0; size sector_sizes name read_at drop_cached status_at waits_on_write);
 
-    /// The user of the export connects again, not a reader.
+    /// Only the user of the export connects again, and not a reader.
     fn refresh_size(&self) -> block::Result<u64> {
         Ok(self.size())
     }

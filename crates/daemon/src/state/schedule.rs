@@ -5,18 +5,19 @@ use parking_lot::Mutex;
 /// A day, in seconds.
 pub(crate) const DAY: u64 = 24 * 60 * 60;
 
-/// Remembers when a clock that was set back was first seen. One for each thing that is done by a schedule.
+/// Remembers when a clock that was set back was first seen. Each kind of periodic work has one.
 #[derive(Default)]
 pub(crate) struct Schedule {
     seen: Mutex<Option<u64>>,
 }
 
 impl Schedule {
-    /// Whether it is time, `every` seconds after it was done last. Both times are seconds since 1970. What should
-    /// have been done while no daemon ran is due now, once.
+    /// Whether `every` seconds have passed since the work was last done. `last` and `now` are seconds since 1970. Work
+    /// that was due while no daemon ran is due now, once.
     ///
-    /// If `last` is in the future, the clock was set back since. Then `every` seconds pass from when this is seen
-    /// first: the same change of the clock makes nothing happen twice, and nothing waits for that future.
+    /// If `last` is in the future, the clock was set back. Then the work is due `every` seconds after this was first
+    /// seen. So one change of the clock does not cause the work twice, and the work does not wait until that future
+    /// time.
     pub(crate) fn is_due(&self, last: u64, every: u64, now: u64) -> bool {
         let mut seen = self.seen.lock();
         if last <= now {

@@ -12,13 +12,13 @@ use parking_lot::Mutex;
 /// The property.
 pub(crate) const PROPERTY: &str = "snapshot-schedule";
 
-/// No schedule keeps more of a kind.
+/// The largest number of snapshots of one kind.
 const MOST: u32 = 9999;
 
 /// The shortest period, in seconds.
 const HOUR: u64 = 3600;
 
-/// How often a snapshot is made.
+/// The frequency of snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Hourly,
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// The name of the snapshot of the period that a time is in, in seconds since 1970; `None` for a time of no
+    /// The name of the snapshot for the period with a time, in seconds since 1970. `None` for a time outside of the
     /// calendar.
     pub(crate) fn name_at(self, time: u64) -> Option<String> {
         let time = Timestamp::from_second(i64::try_from(time).ok()?).ok()?;
@@ -75,7 +75,7 @@ impl Kind {
         })
     }
 
-    /// Whether a snapshot of this name was made by a schedule, in this kind.
+    /// Whether a name is that of a scheduled snapshot of this kind.
     pub(crate) fn is_own(self, name: &str) -> bool {
         let rest = name.strip_prefix("auto-");
         let rest = rest.and_then(|rest| rest.strip_prefix(self.word()));
@@ -90,12 +90,12 @@ impl Kind {
     }
 }
 
-/// What a schedule keeps: kinds, and how many of each.
+/// The kinds of a schedule, and the number of snapshots that it keeps of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SnapshotSchedule(Vec<(Kind, u32)>);
 
 impl SnapshotSchedule {
-    /// Reads a value of the property. One that makes no sense is `None`.
+    /// Parses a value of the property. `None` if it is not valid.
     pub(crate) fn parse(value: &str) -> Option<SnapshotSchedule> {
         if value == "none" {
             return Some(SnapshotSchedule::default());
@@ -117,13 +117,14 @@ impl SnapshotSchedule {
         Some(SnapshotSchedule(all))
     }
 
-    /// How many snapshots of a kind are kept, if it makes some.
+    /// The number of snapshots of a kind that are kept, if the schedule has this kind.
     pub(crate) fn keeps(&self, kind: Kind) -> Option<usize> {
         let found = self.0.iter().find(|(known, _)| *known == kind);
         found.map(|(_, count)| *count as usize)
     }
 
-    /// Those snapshots that are more than the schedule keeps. They are given from the oldest to the newest, by name.
+    /// The snapshots that the schedule does not keep. The argument has snapshots from the oldest to the newest, with
+    /// names.
     pub(crate) fn excess<'a, T>(
         &self,
         snapshots: &'a [T],
@@ -142,7 +143,7 @@ impl SnapshotSchedule {
     }
 }
 
-/// When schedules were last looked at.
+/// The time when schedules were last checked.
 #[derive(Default)]
 pub(crate) struct LookedAt(Mutex<Option<u64>>);
 
@@ -152,12 +153,12 @@ impl LookedAt {
         *self.0.lock() != Some(now / HOUR)
     }
 
-    /// They were looked at.
+    /// Notes that schedules were checked.
     pub(crate) fn set(&self, now: u64) {
         *self.0.lock() = Some(now / HOUR);
     }
 
-    /// A schedule changed: they have to be looked at again.
+    /// Called when a schedule changes: schedules must be checked again.
     pub(crate) fn forget(&self) {
         *self.0.lock() = None;
     }

@@ -7,8 +7,8 @@ use dataset::Volume;
 use parking_lot::{RwLock, RwLockReadGuard};
 use protocol::device_name::DeviceName;
 
-/// A volume that is open, and may be taken away while something uses it. Whatever is asked of it then fails. The leases
-/// of its pool say who uses it.
+/// An open volume. It can be taken away while it is in use. Then all requests fail. The leases of its pool name its
+/// users.
 pub(crate) struct VolumeInUse {
     pub(crate) name: String,
     pub(crate) sector_sizes: SectorSizes,
@@ -24,7 +24,7 @@ impl VolumeInUse {
         }
     }
 
-    /// The volume, as long as it is there. It is not taken away while this is held.
+    /// The volume; `None` after it was taken away. It cannot be taken away while this is held.
     pub(crate) fn volume(&self) -> RwLockReadGuard<'_, Option<Volume>> {
         self.volume.read()
     }
@@ -47,7 +47,7 @@ impl VolumeInUse {
         }
     }
 
-    /// Ends what is under way, makes everything durable and closes the volume.
+    /// Waits for running requests, makes everything durable, and closes the volume.
     pub(crate) fn take_away(&self) {
         let Some(volume) = self.volume.write().take() else {
             return;

@@ -15,7 +15,7 @@ pub(crate) enum WrittenSince<'a> {
 }
 
 impl<'a> WrittenSince<'a> {
-    /// Reads the name of a property; none if it is another kind of property.
+    /// Parses the name of a property; `None` for another kind of property.
     pub(crate) fn parse(property: &'a str) -> Option<WrittenSince<'a>> {
         let since = property.strip_prefix("written")?;
         let since = match since.split_at_checked(1)? {
@@ -27,7 +27,7 @@ impl<'a> WrittenSince<'a> {
         (!name.is_empty()).then_some(since)
     }
 
-    /// The snapshot, if it is named whole: then it can be of the origin of a clone.
+    /// The snapshot, if its full name is given. Then it can be a snapshot of the origin of a clone.
     pub(crate) fn of_another(self) -> Option<&'a str> {
         match self {
             WrittenSince::Snapshot(name) if name.contains('@') => Some(name),
@@ -35,7 +35,7 @@ impl<'a> WrittenSince<'a> {
         }
     }
 
-    /// What is new in an entry, in bytes.
+    /// The bytes of an entry that are new since then.
     pub(crate) fn value(self, pool: &Pool, entry: &Entry) -> Result<Value> {
         let bytes = match self {
             WrittenSince::Snapshot(name) => pool.written_since(entry.id, name)?,

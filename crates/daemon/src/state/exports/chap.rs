@@ -16,31 +16,31 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, Result};
 use crate::state::channel::Channel;
 
-/// RFC 7143, section 9.2.1: no shorter secret where the wire is not encrypted.
+/// The shortest secret on a network without encryption (RFC 7143, section 9.2.1).
 const SECRET_MIN: usize = 12;
-/// A name has at most so many bytes.
+/// The largest number of bytes of a name.
 const NAME_MAX: usize = 255;
 
-/// What is remembered of the secrets of an export: never themselves.
+/// The places of the secrets of an export. The secrets themselves are never remembered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChapSources {
-    /// The users that initiators log in as, and where their secrets are.
+    /// The users with which initiators log in, and the places of their secrets.
     users: BTreeMap<String, Source>,
-    /// The name of the target, and where its own secret is.
+    /// The name of the target, and the place of its own secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own: Option<(String, Source)>,
 }
 
-/// Where a secret is.
+/// The place of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Source {
-    /// A person typed it.
+    /// The user types it.
     Prompt,
     File(PathBuf),
 }
 
-/// Secrets that a person typed, by the export and the name. They are kept until the daemon ends.
+/// Secrets that a user typed, by export and name. They are kept until the daemon ends.
 #[derive(Default)]
 pub(crate) struct Typed(Mutex<BTreeMap<String, Arc<Secrets>>>);
 
@@ -52,7 +52,7 @@ pub(crate) struct Secrets {
 }
 
 impl ChapSources {
-    /// Reads `USER=LOCATION` of each user, and of the target.
+    /// Parses `USER=LOCATION` of each user, and of the target.
     pub(crate) fn parse(users: &[String], own: Option<&str>) -> Result<Option<ChapSources>> {
         let mut sources = ChapSources::default();
         for text in users {
@@ -71,7 +71,7 @@ impl ChapSources {
         }
     }
 
-    /// Gets the secrets, from a person too.
+    /// Gets the secrets, also by asking the user.
     pub(crate) fn ask(&self, export: &str, channel: &mut dyn Channel) -> Result<Secrets> {
         self.gather(&mut |name, source| match source {
             Source::File(path) => Ok(keys::read_private(path)?),
@@ -138,7 +138,7 @@ impl ChapSources {
 }
 
 impl Typed {
-    /// Keeps the secrets of an export, if a person typed some of them.
+    /// Keeps the secrets of an export, if the user typed some of them.
     pub(crate) fn keep(&self, export: &str, sources: &ChapSources, secrets: Secrets) {
         let all = sources
             .users
@@ -153,7 +153,7 @@ impl Typed {
         self.0.lock().remove(export);
     }
 
-    /// The secrets of an export: those that are kept, or else those in files.
+    /// The secrets of an export: the kept ones, otherwise those in files.
     pub(crate) fn secrets(&self, export: &str, sources: &ChapSources) -> Result<Arc<Secrets>> {
         if let Some(kept) = self.0.lock().get(export) {
             return Ok(Arc::clone(kept));
@@ -162,7 +162,7 @@ impl Typed {
     }
 }
 
-/// `NAME=LOCATION`, of which the location is the prompt or a file.
+/// Parses `NAME=LOCATION`. The location is the prompt or a file.
 fn parse(text: &str) -> Result<(String, Source)> {
     let Some((name, location)) = text.split_once('=') else {
         // It may be a secret: it is not repeated.

@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, Result};
 use crate::state::device_name;
 
-/// A device of some kind, as it is named and remembered. A kind more is a variant here, and an arm in each of
-/// these functions.
+/// An exportable device, by its name. Another kind is another variant, and an arm in each of these functions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Exportable {
@@ -25,7 +24,7 @@ pub(crate) enum Exportable {
 }
 
 impl Exportable {
-    /// What a command calls a device.
+    /// Parses the name of a device in a command.
     pub(crate) fn parse(text: &str) -> Result<Exportable> {
         let text = match DeviceName::parse(text) {
             DeviceName::Luks(name) => return Ok(Exportable::Luks(name.into())),
@@ -46,7 +45,7 @@ impl Exportable {
         }
     }
 
-    /// The name that opens it.
+    /// Its name for opening.
     pub(crate) fn name(&self) -> DeviceName<'_> {
         match self {
             Exportable::File(path) => DeviceName::Path(path),

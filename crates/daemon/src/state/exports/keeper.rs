@@ -9,10 +9,10 @@ use iscsi::Keeper;
 use crate::state::active_pool::ActivePool;
 use crate::state::memory::StateDir;
 
-/// The property of a volume that has them. No user can set one with such a name.
+/// The property of a volume with the reservations. No user can set a property with such a name.
 const PROPERTY: &str = "@scsi";
 
-/// Keeps the reservations of a volume in its pool, with which they move.
+/// Keeps the reservations of a volume in its pool, so that they move with the pool.
 pub(crate) struct InPool {
     pool: Weak<ActivePool>,
     /// The volume.

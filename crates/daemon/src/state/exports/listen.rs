@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::host::listen::{Bound, bind};
 use crate::state::exports::offers::{Offers, Running};
 
-/// Where a server listens.
+/// The place where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Place {
@@ -26,11 +26,11 @@ pub(crate) enum Place {
     Tcp(String),
     /// `ADDRESS:PORT`, a portal of iSCSI.
     Iscsi(String),
-    /// `/dev/nbdN` of this kernel; which one is known once it is attached.
+    /// `/dev/nbdN` of this kernel. Its number is known once it is attached.
     Kernel(Option<u32>),
 }
 
-/// By what a place is spoken to.
+/// The protocol at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Nbd,
@@ -40,7 +40,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// The command that exports by it.
+    /// The command that exports by this protocol.
     pub(crate) fn command(self) -> &'static str {
         match self {
             Protocol::Nbd | Protocol::Kernel => "nbd",
@@ -48,7 +48,7 @@ impl Protocol {
         }
     }
 
-    /// The command that takes an export back.
+    /// The command that withdraws an export.
     pub(crate) fn taking_back(self, name: &str) -> String {
         match self {
             Protocol::Nbd | Protocol::Iscsi => {
@@ -59,7 +59,7 @@ impl Protocol {
     }
 }
 
-/// What has a socket exist.
+/// An open socket.
 struct Open {
     listener: Listener,
     /// The socket's file.
@@ -96,7 +96,7 @@ impl Place {
         }
     }
 
-    /// Starts a server there, which offers `offers`.
+    /// Starts a server there. Returns its list of offers.
     pub(crate) fn serve(&self, certificates: Option<&Path>) -> Result<(Offers, Running)> {
         if let Place::Iscsi(address) = self {
             let targets = Arc::new(iscsi::Targets::default());
@@ -135,7 +135,7 @@ impl Place {
         }
     }
 
-    /// How a client calls an export there.
+    /// The address of an export there, for clients.
     pub(crate) fn uri(&self, export: &str) -> String {
         let export = percent(export.as_bytes());
         match self {
@@ -186,7 +186,7 @@ fn is_host_and_port(text: &str) -> bool {
         .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
 
-/// Refuses to put a socket in the place of anything but a socket without a listener.
+/// Refuses to replace anything except a socket without a listener.
 fn check_replaceable(path: &Path) -> Result<()> {
     use std::os::unix::fs::FileTypeExt;
     let exists = |what: &str| {
@@ -204,8 +204,8 @@ fn check_replaceable(path: &Path) -> Result<()> {
     }
 }
 
-/// Where exports are offered if nothing else is said: `nbd.sock` beside `socket`, which gives it its name
-/// if it has not the usual one, since there may be several in one directory.
+/// The default socket of exports: `nbd.sock` beside `socket`. If the socket for commands has an unusual name, the name
+/// of this socket contains it, because one directory can have several.
 pub(crate) fn default_socket(socket: &Path) -> PathBuf {
     let name = socket.file_name().unwrap_or_default();
     let mut nbd = OsString::new();

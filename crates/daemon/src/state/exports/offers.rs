@@ -10,7 +10,7 @@ use protocol::api::ReservationRow;
 use crate::failure::Result;
 use crate::host::listen::Bound;
 
-/// A server, which runs until this is dropped.
+/// A running server. Dropping this stops it.
 pub(crate) enum Running {
     Nbd(
         #[expect(dead_code)] nbd::Server,
@@ -19,14 +19,14 @@ pub(crate) enum Running {
     Iscsi(#[expect(dead_code)] iscsi::Server),
 }
 
-/// What a server offers.
+/// All exports that a server offers.
 #[derive(Clone)]
 pub(crate) enum Offers {
     Nbd(Arc<nbd::Exports>),
     Iscsi(Arc<iscsi::Targets>),
 }
 
-/// One of them.
+/// One export of a server.
 #[derive(Clone)]
 pub(crate) enum Offered {
     Nbd(Arc<Export>),
@@ -36,7 +36,7 @@ pub(crate) enum Offered {
 }
 
 impl Offers {
-    /// Does not offer this one any more; another one may have its name. There may be nothing.
+    /// Withdraws an export. Leaves another export with the same name. Does nothing if it is not offered.
     pub(crate) fn remove(&self, offered: &Offered, force: bool) -> Result<()> {
         match (self, offered) {
             (Offers::Nbd(exports), Offered::Nbd(export)) => {
@@ -70,7 +70,7 @@ impl Offered {
         }
     }
 
-    /// How many connections use it.
+    /// The number of connections that use it.
     pub(crate) fn clients(&self) -> usize {
         match self {
             Offered::Nbd(export) => export.clients(),
@@ -79,7 +79,7 @@ impl Offered {
         }
     }
 
-    /// What is counted of its commands, by iSCSI.
+    /// The counts of its iSCSI commands.
     pub(crate) fn commands(&self) -> Option<Counts> {
         match self {
             Offered::Nbd(_) | Offered::Kernel(_) => None,
@@ -87,7 +87,7 @@ impl Offered {
         }
     }
 
-    /// Who has reserved it, by iSCSI.
+    /// Its iSCSI reservation.
     pub(crate) fn reservation(&self) -> Option<ReservationRow> {
         match self {
             Offered::Nbd(_) | Offered::Kernel(_) => None,

@@ -16,16 +16,16 @@ use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::Place;
 use crate::state::exports::offers::{Offered, Offers, Running};
 
-/// The exports there are.
+/// The table of exports.
 #[derive(Default)]
 pub(crate) struct Exported {
-    /// Commands that change anything here run one after the other; it is taken before anything of a pool.
+    /// Commands that change anything here run one after the other. It is taken before locks of a pool.
     pub(crate) changing: Mutex<()>,
-    /// By name; short.
+    /// The exports by name. Held briefly.
     pub(crate) all: Mutex<BTreeMap<String, Entry>>,
-    /// Who offers them, by where; short.
+    /// The servers by place. Held briefly.
     pub(crate) servers: Mutex<BTreeMap<Place, Offering>>,
-    /// What was typed for them.
+    /// The secrets that users typed.
     pub(crate) typed: Typed,
 }
 
@@ -41,11 +41,11 @@ pub(crate) enum State {
     /// It is being opened.
     Opening,
     Open(Offered, Arc<DeviceMeter>),
-    /// It could not be opened, and why.
+    /// The reason why it could not be opened.
     Failed(String),
 }
 
-/// What is remembered of an export.
+/// The definition of an export, in the state directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Definition {
     pub(crate) device: Exportable,
@@ -57,16 +57,17 @@ pub(crate) struct Definition {
     pub(crate) more: Vec<Place>,
     /// The directory with the certificates.
     pub(crate) certificates: Option<PathBuf>,
-    /// Which volume it is. Absent for other devices, and in what an older program wrote.
+    /// The guids of the volume. Absent for other devices, and in files of older programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) volume: Option<VolumeGuid>,
-    /// The initiators that may use it, by iSCSI; all if there are none.
+    /// The iSCSI initiators that may use it; all if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) initiators: Vec<String>,
-    /// The secrets that they prove, by iSCSI.
+    /// The places of their CHAP secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chap: Option<ChapSources>,
-    /// Whether the last daemon left it to the next one, and the kernel's requests wait. All that was written is durable.
+    /// Whether the last daemon left it to the next one, so that requests of the kernel wait. All earlier writes are
+    /// durable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) waits: bool,
     /// The contents of the volume below it when the last daemon left it. Absent if there is no volume below it.
@@ -75,18 +76,18 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// Where it is offered.
+    /// The places where it is offered.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
         std::iter::once(&self.listen).chain(&self.more)
     }
 
-    /// The same for people.
+    /// The places as text.
     pub(crate) fn shown_places(&self) -> String {
         let places: Vec<String> = self.places().map(ToString::to_string).collect();
         places.join(",")
     }
 
-    /// What tells the unit from others. A volume keeps it under another name, and elsewhere.
+    /// The number of the unit. A volume keeps it after a rename and on another host.
     pub(crate) fn unit_number(&self) -> u64 {
         match self.volume {
             Some(guid) => guid.number(),
@@ -102,7 +103,7 @@ impl Definition {
     }
 }
 
-/// A volume or snapshot of one, whatever its name is.
+/// A volume or snapshot of one, by guid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VolumeGuid {
     pub(crate) pool: u64,
@@ -110,7 +111,7 @@ pub(crate) struct VolumeGuid {
 }
 
 impl VolumeGuid {
-    /// What tells the unit of the volume from others.
+    /// The number of the volume's unit.
     pub(crate) fn number(self) -> u64 {
         self.pool.rotate_left(32) ^ self.dataset
     }
@@ -123,19 +124,19 @@ impl VolumeGuid {
     }
 }
 
-/// A server, and what it offers.
+/// A server and its exports.
 pub(crate) struct Offering {
     pub(crate) offers: Offers,
     pub(crate) certificates: Option<PathBuf>,
     pub(crate) _running: Running,
 }
 
-/// An export at one moment, for metrics.
+/// The state of an export at one moment, for metrics.
 pub(crate) struct ExportNow {
     pub(crate) name: String,
     pub(crate) clients: usize,
     pub(crate) meter: Arc<DeviceMeter>,
-    /// Of a target of iSCSI.
+    /// The counts of commands of an iSCSI target.
     pub(crate) commands: Option<iscsi::Counts>,
 }
 
@@ -147,14 +148,14 @@ impl Exported {
         places.any(|place| matches!(place, Place::Unix(path) if device_name::is_same(path, socket)))
     }
 
-    /// All of them as they are now. To ask a device or a target can take long, which nothing waits for.
+    /// A copy of all entries. Requests to a device or a target can take long, and the lock must not be held for them.
     pub(crate) fn entries(&self) -> Vec<(String, Entry)> {
         let all = self.all.lock();
         let all = all.iter().map(|(name, it)| (name.clone(), it.clone()));
         all.collect()
     }
 
-    /// What is offered under a name.
+    /// The offered export with a name.
     pub(crate) fn offered(&self, name: &str) -> Option<Offered> {
         match &self.all.lock().get(name)?.state {
             State::Open(offered, _) => Some(offered.clone()),
@@ -166,12 +167,12 @@ impl Exported {
         self.all.lock().insert(name.into(), Entry { is, state });
     }
 
-    /// The exports offered at a place of this one. A server listens there from now on.
+    /// The offers at a place of this export. Starts a server there if none listens.
     pub(crate) fn serve(&self, is: &Definition, place: &Place) -> Result<Offers> {
         self.serve_at(place, is.certificates.as_deref())
     }
 
-    /// What is offered at a place. A server listens there from now on.
+    /// The offers at a place. Starts a server there if none listens.
     pub(crate) fn serve_at(&self, place: &Place, certificates: Option<&Path>) -> Result<Offers> {
         let mut servers = self.servers.lock();
         if let Some(offering) = servers.get(place) {

@@ -18,23 +18,23 @@ use crate::state::leases::without_names;
 
 use crate::state::zones::rules;
 
-/// What stands for everything above the root.
+/// The name for everything above the root.
 pub(crate) const GLOBAL_ZONE: &str = "$globalzone";
 
-/// A zone, as one command sees it.
+/// A zone in the view of one command.
 pub(crate) struct View {
     pub(crate) active: Arc<ActivePool>,
     pub(crate) root: Arc<Entry>,
-    /// The pool, and what the root is called in it.
+    /// The name of the pool. `root` is the root in it.
     pub(crate) pool: String,
     pub(crate) name: String,
-    /// What it is called in the zone.
+    /// The name of the root in the zone.
     pub(crate) alias: String,
     pub(crate) immutable: bool,
 }
 
 impl View {
-    /// What the daemon calls something that the tenant names.
+    /// Translates a name of the tenant into the daemon's.
     pub(crate) fn inward(&self, name: &str) -> Result<String> {
         let rest = name.strip_prefix(self.alias.as_str());
         let is_name = |rest: &&str| rest.is_empty() || rest.starts_with(['/', '@', '#']);
@@ -44,7 +44,7 @@ impl View {
         }
     }
 
-    /// There is no such thing, or it is not in the zone: that is the same.
+    /// The failure for a missing dataset. It is the same for a dataset outside of the zone.
     pub(crate) fn absent(&self, name: &str) -> Failure {
         Failure::new(
             FailureKind::NotFound,
@@ -55,7 +55,7 @@ impl View {
         )
     }
 
-    /// What the tenant calls something; `None` if it is outside.
+    /// Translates a name of the daemon into the tenant's; `None` if it is outside.
     pub(crate) fn outward(&self, name: &str) -> Option<String> {
         let rest = name.strip_prefix(self.name.as_str())?;
         let is_name = rest.is_empty() || rest.starts_with(['/', '@', '#']);
@@ -71,13 +71,13 @@ impl View {
         self.outward(name).unwrap_or_else(|| GLOBAL_ZONE.into())
     }
 
-    /// A question, as the tenant calls what it is about.
+    /// Translates the names in a question.
     pub(crate) fn ask(&self, ask: Ask) -> Ask {
         let dataset = self.or_global(&ask.dataset);
         Ask { dataset, ..ask }
     }
 
-    /// Text for a person, with names as the tenant calls them.
+    /// Translates the names in a text for the user.
     pub(crate) fn text(&self, text: &str) -> String {
         let hidden = || "a dataset outside this zone prevents it".into();
         self.translate(text).unwrap_or_else(hidden)
@@ -94,8 +94,8 @@ impl View {
         Failure::new(failure.kind, message)
     }
 
-    /// Text with the names in it as the tenant calls them; `None` if it names something outside. Names begin
-    /// where no other name, and no path, goes on.
+    /// Translates the names in a text; `None` if it names something outside. A name begins where no other name and no
+    /// path continues.
     fn translate(&self, text: &str) -> Option<String> {
         let in_name = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%".contains(c);
         let mut out = String::new();
@@ -137,7 +137,7 @@ impl View {
         Some(out)
     }
 
-    /// What a command returned, without what is outside.
+    /// Translates a reply, and removes everything outside of the zone.
     pub(crate) fn reply(&self, reply: Reply) -> Result<Reply> {
         Ok(match reply {
             Reply::Nothing => Reply::Nothing,

@@ -16,10 +16,10 @@ use crate::host::stops::{STOPPED, Stops};
 use crate::host::users::Peer;
 use crate::state::connections::Connections;
 
-/// A tenant may have so many commands run at the same time.
+/// The number of commands of a tenant that may run at the same time.
 const COMMANDS_MAX: usize = 64;
 
-/// The zones there are, by name.
+/// The table of zones.
 #[derive(Default)]
 pub(crate) struct Zones {
     pub(crate) all: Mutex<BTreeMap<String, Arc<Zone>>>,
@@ -34,18 +34,18 @@ pub(crate) struct Zone {
     pub(crate) callers: Connections,
     /// See [`Zone::guard_names`].
     pub(crate) names: RwLock<()>,
-    /// Where it listens; `None` if that failed.
+    /// Its socket; `None` if listening failed.
     pub(crate) listening: Mutex<Option<ZoneListener>>,
 }
 
-/// What keeps the names in a zone as they are.
+/// Locks the names in a zone.
 pub(crate) enum NameGuard<'a> {
     AsItIs,
     Shared(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'a, ()>),
     Alone(#[expect(dead_code, reason = "it is held")] RwLockWriteGuard<'a, ()>),
 }
 
-/// What is remembered of a zone.
+/// The definition of a zone, in the state directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Definition {
     /// The guid of the pool.
@@ -53,7 +53,7 @@ pub(crate) struct Definition {
     /// The id and the guid of the dataset.
     pub(crate) dataset: u64,
     pub(crate) guid: u64,
-    /// What the dataset is called in the zone.
+    /// The name of the dataset in the zone.
     pub(crate) alias: String,
     /// Whether the tenant cannot change the root itself.
     pub(crate) immutable: bool,
