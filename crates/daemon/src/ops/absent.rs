@@ -10,7 +10,7 @@ use crate::state::daemon::Daemon;
 use crate::state::memory::KnownPool;
 
 impl Daemon {
-    /// What there is to say of those of these names; of all if none is named.
+    /// The reports on the absent pools with these names; on all absent pools if `names` is empty.
     pub(crate) fn absent_reports(&self, names: &[String]) -> Vec<PoolReport> {
         let absent = self.absent();
         let wanted = |name: &String| names.is_empty() || names.contains(name);
@@ -18,8 +18,8 @@ impl Daemon {
         wanted.map(|(name, known)| report(name, known)).collect()
     }
 
-    /// Refuses a pool that answers to the name of one that this machine used, and is another. It can be
-    /// imported by its guid, or under a new name.
+    /// Refuses a pool that has the name of an absent pool but another guid. It can be imported by its guid, or under
+    /// a new name.
     pub(crate) fn refuse_impostor(
         &self,
         name: &str,

@@ -11,7 +11,7 @@ use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
 impl Daemon {
-    /// The anchors of datasets and everything below them; of all if none is named.
+    /// The anchors of these datasets and of all datasets below them; of all datasets if `names` is empty.
     pub(crate) fn anchors(&self, names: &[String]) -> Result<Vec<Anchor>> {
         let mut of = Vec::new();
         for name in names {
@@ -34,7 +34,7 @@ impl Daemon {
         Ok(anchors)
     }
 
-    /// What became of anchored datasets.
+    /// Compares anchors with the datasets as they are now.
     pub(crate) fn check_anchors(&self, anchors: &[Anchor]) -> Result<Vec<AnchorRow>> {
         anchors.iter().map(|anchor| self.check(anchor)).collect()
     }
@@ -106,7 +106,7 @@ fn outcome(
     }
 }
 
-/// Whether the seal of a dataset is the key holder's; `None` if that cannot be known now.
+/// Whether a holder of the key made the seal of a dataset; `None` if that cannot be known now.
 fn verify(active: &Arc<ActivePool>, entry: &Entry) -> Result<Option<bool>> {
     let keys = match active.data_keys(entry) {
         Ok(Some(keys)) => keys,

@@ -5,18 +5,18 @@ use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 
-/// Work of one kind, for messages.
+/// The words for one kind of background work in messages.
 pub(crate) struct Work {
-    /// As in `a scrub`.
+    /// Its name with an article: `a scrub`.
     pub(crate) noun: &'static str,
     /// The command that ends it.
     pub(crate) end: &'static str,
-    /// What it is when it was ended.
+    /// The participle for its end: `stopped`.
     pub(crate) ended: &'static str,
 }
 
 impl Work {
-    /// Refuses to begin, stop or pause what is in the wrong phase for it.
+    /// Refuses to begin, stop or pause the work if its phase does not allow that.
     pub(crate) fn check(
         &self,
         phase: ScrubPhase,

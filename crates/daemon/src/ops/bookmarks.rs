@@ -20,14 +20,14 @@ impl Daemon {
         Ok(active.pool.destroy_bookmark(name, &context.origin())?)
     }
 
-    /// What is listed of a bookmark that is named.
+    /// The row for the bookmark with this name.
     pub(crate) fn row_of_bookmark(&self, name: &str, props: &[String]) -> Result<DatasetRow> {
         let active = self.pool_of(dataset_of(name))?;
         Ok(row(&active.pool.find_bookmark(name)?, props))
     }
 }
 
-/// What is listed of a bookmark; all that it has, if no properties are named.
+/// The row for a bookmark, with all its properties if `props` is empty.
 pub(crate) fn row(marked: &Marked, props: &[String]) -> DatasetRow {
     let all = ["type", "creation", "guid", "createtxg"].map(str::to_owned);
     let props = match props {

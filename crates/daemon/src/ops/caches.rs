@@ -12,7 +12,7 @@ use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
 impl ActivePool {
-    /// Uses the cache devices that are where they were last. The pool needs none of them.
+    /// Opens the cache devices at the paths where they were last. The pool works without them.
     pub(crate) fn open_caches(&self, daemon: &Daemon, context: &mut Context<'_>) {
         if self.pool.is_read_only() {
             return;
@@ -32,7 +32,7 @@ impl ActivePool {
         Ok(self.pool.online_cache(cache.guid, &opened)?)
     }
 
-    /// Carries out a command on a cache device; `None` if what it names is none.
+    /// Carries out a command on a cache device; `None` if the command names another device.
     pub(crate) fn change_cache(
         &self,
         daemon: &Daemon,
@@ -73,7 +73,7 @@ impl ActivePool {
         })
     }
 
-    /// Its label goes if it can be reached, so that it can be used for something else.
+    /// Removes a cache device. If it can be opened, its label is wiped, so that it can be used for something else.
     fn remove_cache(
         &self,
         daemon: &Daemon,
@@ -86,7 +86,7 @@ impl ActivePool {
         Ok(self.pool.remove_cache(cache.guid, &context.origin())?)
     }
 
-    /// Gives those that failed another chance.
+    /// Opens the failed cache devices again.
     pub(crate) fn clear_caches(&self, daemon: &Daemon) -> Vec<Failure> {
         let mut caches = self.pool.caches();
         caches.retain(|cache| cache.state == CacheState::Faulted);

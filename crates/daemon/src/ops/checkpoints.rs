@@ -40,7 +40,7 @@ impl ActivePool {
     }
 }
 
-/// What an import does with the checkpoint.
+/// The engine's value for what an import does with the checkpoint.
 pub(crate) fn at_checkpoint(wanted: CheckpointUse) -> AtCheckpoint {
     match wanted {
         CheckpointUse::Keep => AtCheckpoint::Keep,
@@ -49,12 +49,13 @@ pub(crate) fn at_checkpoint(wanted: CheckpointUse) -> AtCheckpoint {
     }
 }
 
-/// Whether the next start of the daemon does not import it. An earlier state, read-only, is there for this time only.
+/// Whether the next start of the daemon does not import the pool again. An earlier state, read-only, is imported
+/// only until then.
 pub(crate) fn is_temporary(import: &command::PoolImport) -> bool {
     import.temporary || import.read_only && import.checkpoint == CheckpointUse::Rewind
 }
 
-/// Refuses what makes no sense with the checkpoint of a pool.
+/// Refuses a use of the checkpoint that is not possible with this pool.
 pub(crate) fn refuse_use_of_checkpoint(
     superblock: &Superblock,
     import: &command::PoolImport,

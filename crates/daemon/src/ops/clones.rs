@@ -21,8 +21,8 @@ use crate::state::keyring::{OwnKey, has_generation, material, new_wrapping};
 use crate::state::properties;
 
 impl Daemon {
-    /// Makes a clone. It is encrypted if its origin is; its key is the one of the dataset above, or its
-    /// own if that has none or `keysource` is given.
+    /// Makes a clone. It is encrypted if its origin is. Its key is that of the dataset above. It has a key of its own
+    /// if the dataset above has none, or if `keysource` is given.
     pub(crate) fn clone_snapshot(
         self: &Arc<Self>,
         clone: &command::Clone,
@@ -146,7 +146,7 @@ impl Daemon {
         first_of(failures.into_iter().map(created).collect(), context)
     }
 
-    /// Has a clone own what it shares with its origin.
+    /// Gives a clone the snapshots that it shares with the dataset of its origin. That dataset becomes the clone.
     pub(crate) fn promote(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
         let (active, entry) = self.find(name)?;
         let _admin = active.lock()?;
@@ -170,8 +170,8 @@ impl Daemon {
 }
 
 impl ActivePool {
-    /// Whether the caller may have the data keys of an origin under the key of the dataset above the clone, or
-    /// under one of the clone's own.
+    /// Checks that the caller may wrap the data keys of an origin with the key of the dataset above the clone, or with
+    /// the clone's own key.
     fn may_clone_keys(
         &self,
         origin: &Entry,
@@ -186,8 +186,8 @@ impl ActivePool {
         context.may_hand(self, origin, inherited.as_ref())
     }
 
-    /// The properties that are off on a dataset since its files are not trusted, and that a dataset with the same
-    /// files has to have off as well: it would not follow `heir` in that, or `heir` allows more.
+    /// The properties that are off on a dataset because its files are not trusted, and that `heir` does not pass on as
+    /// off. A dataset with the same files must have them off as well.
     fn distrusted(&self, entry: &Entry, heir: &Entry) -> Result<Vec<&'static str>> {
         let mut found = Vec::new();
         for name in DANGEROUS.into_iter().filter(|_| entry.volume().is_none()) {
@@ -200,8 +200,8 @@ impl ActivePool {
         Ok(found)
     }
 
-    /// Has a clone, which takes over snapshots of `from`, allow no more than that. A value that was set on the
-    /// clone itself stays.
+    /// A clone that takes over snapshots of `from` must not allow more than `from`. A value that was set on the clone
+    /// itself stays.
     fn pass_on_distrust(&self, from: &Entry, clone: &Entry, origin: &Origin) -> Result<()> {
         let mut off = Vec::new();
         for name in self.distrusted(from, clone)? {
@@ -225,8 +225,8 @@ impl ActivePool {
         self.apply_settings().map(drop)
     }
 
-    /// What makes the seal over a dataset that is taken back to a snapshot, if its key is loaded and the seal of the
-    /// snapshot is too old for a dataset. The caller accepts that state by naming it.
+    /// Makes the new seal of a dataset that is rolled back to a snapshot, if the key is loaded and the seal of the
+    /// snapshot is too old for a dataset. The caller accepts the state of the snapshot by naming it.
     pub(crate) fn accepts(&self, snapshot: &Entry) -> Option<Reseal> {
         let keys = self.data_keys(snapshot).ok().flatten()?;
         let resealer = Resealer::new(snapshot.family, keys).ok()?;
@@ -244,7 +244,7 @@ impl ActivePool {
         }))
     }
 
-    /// What makes the keyring of a clone, and its first seal.
+    /// Makes the keyring of a clone, and its first seal.
     fn clone_keys(
         &self,
         origin: &Entry,
@@ -292,8 +292,8 @@ impl ActivePool {
         Ok((keyring, reseal))
     }
 
-    /// What makes the seals of the snapshots that a clone takes over, with its keys. Refuses if it lacks
-    /// some that these need.
+    /// Makes the seals of the snapshots that a clone takes over, with the keys of the clone. Refuses if the clone lacks
+    /// keys of these snapshots.
     fn reseal_for(&self, clone: &Entry, moving: &[Arc<Entry>], _: Handed) -> Result<Reseal> {
         let newest = &moving[0];
         let owner = self.pool.entry(newest.parent)?;
@@ -325,7 +325,7 @@ impl ActivePool {
     }
 }
 
-/// Why a snapshot is not taken over.
+/// The message for a snapshot that cannot be taken over.
 fn not_of_one_moment(snapshot: &Entry) -> String {
     format!(
         "the seal of the snapshot '@{}' does not match it: its parts are not of the same moment",

@@ -15,19 +15,19 @@ use crate::state::channel::Channel;
 use crate::state::keyring::{NewKey, OwnKey, material, new_keyring, new_wrapping};
 use crate::state::properties;
 
-/// What a new dataset is to be.
+/// The properties and the key of a new dataset, as decided from a command.
 pub(crate) struct DatasetSpec {
     props: BTreeMap<String, String>,
     suite: Option<Suite>,
     /// Its own key, if it does not inherit one.
     own: Option<OwnKey>,
-    /// The suite of the dataset above, which the rest was decided by.
+    /// The suite of the dataset above. The other fields depend on it.
     suite_above: u8,
     volume: Option<VolumeShape>,
 }
 
 impl DatasetSpec {
-    /// Decides, and asks for a key if the dataset is to have one of its own. `suite_above` is 0 for
+    /// Decides from a command, and asks for a key if the dataset is to have a key of its own. `suite_above` is 0 for
     /// the root dataset of a pool.
     pub(crate) fn new(
         suite_above: u8,
@@ -44,7 +44,7 @@ impl DatasetSpec {
         Ok(spec)
     }
 
-    /// Decides as [`DatasetSpec::new`], and says where its own key is to come from, if it is to have one.
+    /// Decides as [`DatasetSpec::new`], but returns the source of the dataset's own key instead of reading the key.
     pub(crate) fn without_key(
         suite_above: u8,
         name: &str,
@@ -88,17 +88,18 @@ impl DatasetSpec {
         Ok((spec, source))
     }
 
-    /// Whether its keys are wrapped by the key of the dataset above, if [`DatasetSpec::without_key`] names no source.
+    /// Whether it is encrypted. If [`DatasetSpec::without_key`] returned no source, the key of the dataset above wraps its
+    /// keys.
     pub(crate) fn is_sealed(&self) -> bool {
         self.suite.is_some()
     }
 
-    /// This dataset as a volume, if there is a shape.
+    /// Makes it a volume, if `volume` is given.
     pub(crate) fn of_volume(self, volume: Option<VolumeShape>) -> DatasetSpec {
         DatasetSpec { volume, ..self }
     }
 
-    /// Makes its keys. `above`: its pool and its parent, if it is not a pool's root.
+    /// Makes its keys. `above` is its pool and its parent; `None` for the root dataset of a pool.
     pub(crate) fn carry_out(
         self,
         above: Option<(&ActivePool, &Entry)>,
@@ -129,7 +130,7 @@ impl DatasetSpec {
         Ok((new, keys.own))
     }
 
-    /// Makes the keys of a dataset of this family, if it is to have any, and gives back its properties.
+    /// Makes the keys of a dataset of this family, if it is encrypted, and returns its properties.
     pub(crate) fn keys(
         self,
         above: Option<(&ActivePool, &Entry)>,
@@ -170,7 +171,7 @@ pub(crate) struct NewKeys {
     pub(crate) own: Option<WrappingKey>,
 }
 
-/// The properties that are given, if they may be.
+/// The given properties, after a check that a command may set them.
 pub(crate) fn checked(given: &Props) -> Result<BTreeMap<String, String>> {
     let mut props = BTreeMap::new();
     for (key, value) in given {

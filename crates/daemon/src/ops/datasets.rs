@@ -18,11 +18,11 @@ use crate::state::daemon::Daemon;
 use crate::state::front_end::Going;
 use crate::state::properties::{self, Mountpoint};
 
-/// What a command works on: pools, and of each the entries that it names.
+/// The pools that a command works on, each with the entries that the command names.
 type Selection = Vec<(Arc<ActivePool>, Vec<Arc<Entry>>)>;
 
 impl Daemon {
-    /// Makes a dataset, or says what would be made. Returns the names.
+    /// Makes a dataset. With `dry_run` it makes nothing. Returns the names of what it makes or would make.
     pub(crate) fn create(
         self: &Arc<Self>,
         new: &command::Create,
@@ -89,7 +89,7 @@ impl Daemon {
         Ok(names)
     }
 
-    /// Destroys, and says what went.
+    /// Destroys datasets and snapshots, and returns their names.
     pub(crate) fn destroy(
         self: &Arc<Self>,
         name: &str,
@@ -267,7 +267,7 @@ impl Daemon {
         Ok(selection)
     }
 
-    /// Sets or unsets properties; in each pool of all or of none.
+    /// Sets or unsets properties. In each pool this is done for all entries or for none.
     fn change_props(
         self: &Arc<Self>,
         selection: Selection,
@@ -325,8 +325,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Sets properties of which one says where to mount. What follows it moves, and what could not
-    /// be mounted for it before is mounted.
+    /// Sets properties, one of which decides the mount point. Mounts that follow from it move. A dataset that could not
+    /// be mounted because of the old value is mounted.
     fn move_mountpoints(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
@@ -393,7 +393,7 @@ impl Daemon {
         first_of(failures, context)
     }
 
-    /// Sets properties back to what they were when `entries` were found, and mounts what was mounted then.
+    /// Sets the properties back to the values in `entries`, and mounts again what was mounted then.
     fn move_back(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
@@ -423,7 +423,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Unmounts by the name of a dataset or the path of a directory; everything if nothing is named.
+    /// Unmounts by the names of datasets or the paths of directories; everything if nothing is named.
     pub(crate) fn unmount(
         &self,
         target: Option<&str>,
@@ -460,7 +460,7 @@ impl Daemon {
     }
 }
 
-/// A property of pools is set on their roots.
+/// The refusal of a property of pools on a dataset that is not a root.
 fn not_the_root(active: &ActivePool, property: &str, name: &str) -> Failure {
     let pool = active.pool.name();
     Failure::usage(format!(
@@ -468,7 +468,7 @@ fn not_the_root(active: &ActivePool, property: &str, name: &str) -> Failure {
     ))
 }
 
-/// What would be made for a dataset. It asks for no key, and does not look for free space.
+/// The names of the datasets that a command would make. It asks for no key, and does not check the free space.
 fn would_create(
     active: &ActivePool,
     name: &str,
@@ -495,7 +495,7 @@ fn would_create(
     Ok(names)
 }
 
-/// Makes datasets, each below the one before, all or none.
+/// Makes datasets, each below the one before. It makes all of them or none.
 fn create_all(
     active: &Arc<ActivePool>,
     specs: Vec<(String, DatasetSpec)>,

@@ -57,15 +57,15 @@ pub(crate) const PERMISSIONS: &[&str] = &[
     "volsize",
 ];
 
-/// Whom something is allowed to.
+/// The user or users who have a permission.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     User(u32),
     Group(u32),
     Everyone,
-    /// The user who makes a dataset below: it is allowed to this user there.
+    /// The user who makes a dataset below has the permission on that dataset.
     Creator,
-    /// No user yet: a name for these permissions.
+    /// No user: a set of permissions with a name.
     Set(String),
 }
 
@@ -100,13 +100,13 @@ impl Who {
         }
     }
 
-    /// Whether it stands for users, and not for a set or for creators.
+    /// Whether it is a user or a group or everyone, and not a set or the creators.
     fn is_named(&self) -> bool {
         !matches!(self, Who::Creator | Who::Set(_))
     }
 }
 
-/// Whether users have permissions where a dataset lies, and so perhaps decide what is there under its name.
+/// Whether users have permissions on a dataset above this one. They may decide what has its name.
 pub(crate) fn is_delegated(active: &ActivePool, entry: &Entry) -> bool {
     let mut above = active.pool.entry(entry.parent).ok();
     while let Some(parent) = above {
@@ -123,14 +123,14 @@ pub(crate) fn is_delegated(active: &ActivePool, entry: &Entry) -> bool {
     false
 }
 
-/// What a user may do to a dataset, and to datasets below it.
+/// The permissions on a dataset, and on the datasets below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Granted {
     local: BTreeSet<String>,
     below: BTreeSet<String>,
 }
 
-/// What a dataset itself says of who may do what.
+/// The permissions that are set on one dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Grants(BTreeMap<Who, Granted>);
 
@@ -174,7 +174,7 @@ impl Grants {
         lines.join("\n")
     }
 
-    /// What a user may do to the dataset, or to datasets below it: permissions and sets of them.
+    /// The permissions and sets that a user has on the dataset, or on the datasets below it.
     fn granted(&self, peer: &Peer, is_below: bool) -> impl Iterator<Item = &String> {
         let is_for_peer = self.0.iter().filter(|(who, _)| who.is(peer));
         is_for_peer.flat_map(move |(_, granted)| match is_below {
@@ -183,7 +183,7 @@ impl Grants {
         })
     }
 
-    /// What this dataset says of a set, or of users who create datasets below.
+    /// The permissions of a set, or of the creators of datasets below, as they are set on this dataset.
     fn defined(&self, who: &Who) -> impl Iterator<Item = &String> {
         self.0
             .get(who)
@@ -197,7 +197,7 @@ impl Grants {
     }
 }
 
-/// Reads what a pool says of who may do what, and asks it.
+/// Reads the permissions that are stored in a pool, and queries them.
 #[cfg(fuzzing)]
 pub fn read_grants(text: &str) {
     let grants = Grants::parse(text);
@@ -217,11 +217,11 @@ pub fn read_grants(text: &str) {
     lineage.for_creator();
 }
 
-/// What a dataset says, then what those above it say, one after the other.
+/// The permissions that are set on a dataset, then those on each dataset above it.
 struct Lineage(Vec<Grants>);
 
 impl Lineage {
-    /// Whether a user may do something to the first.
+    /// Whether a user has a permission on the first dataset.
     fn allows(&self, peer: &Peer, permission: &str) -> bool {
         (0..self.0.len()).any(|level| {
             let mut granted = self.0[level].granted(peer, level > 0);
@@ -231,14 +231,14 @@ impl Lineage {
         })
     }
 
-    /// Whether a user may do anything to the first.
+    /// Whether a user has any permission on the first dataset.
     fn allows_something(&self, peer: &Peer) -> bool {
         let mut levels = self.0.iter().enumerate();
         levels.any(|(level, grants)| grants.granted(peer, level > 0).next().is_some())
     }
 
-    /// What a set has where it was used: as it is defined there and above. Sets may name others. Nothing, if
-    /// it is no set.
+    /// The permissions of a set that is used on the dataset at `level`, as it is defined there and above. Sets may name
+    /// other sets. The result is empty if there is no set with this name.
     fn expand(&self, level: usize, set: &str) -> BTreeSet<&str> {
         let mut all = BTreeSet::new();
         let mut waiting = vec![set];
@@ -261,7 +261,7 @@ impl Lineage {
         all
     }
 
-    /// What the creator of a dataset just below the first may do to it.
+    /// The permissions of a user on a dataset that this user creates directly below the first dataset.
     fn for_creator(&self) -> BTreeSet<String> {
         let levels = self.0.iter();
         let granted = levels.flat_map(|grants| grants.defined(&Who::Creator));
@@ -270,18 +270,18 @@ impl Lineage {
 }
 
 impl ActivePool {
-    /// Whether a user may do something to a dataset.
+    /// Whether a user has a permission on a dataset.
     pub(crate) fn allows(&self, entry: &Entry, peer: &Peer, permission: &str) -> Result<bool> {
         Ok(self.lineage(entry)?.allows(peer, permission))
     }
 
-    /// Whether a user may do anything to a dataset.
+    /// Whether a user has any permission on a dataset.
     pub(crate) fn allows_something(&self, entry: &Entry, peer: &Peer) -> Result<bool> {
         Ok(self.lineage(entry)?.allows_something(peer))
     }
 
-    /// The property of a dataset below `above` that says what its maker, with this uid, may do to it; `None`
-    /// if nothing was said of that.
+    /// The property that gives the user with this uid the permissions of a creator on a new dataset below `above`;
+    /// `None` if creators get no permissions there.
     pub(crate) fn grants_for_creator(
         &self,
         above: &Entry,
@@ -313,7 +313,7 @@ impl ActivePool {
 }
 
 impl Daemon {
-    /// Whether a user may do anything, anywhere.
+    /// Whether a user has a permission on any dataset.
     pub(crate) fn knows(&self, peer: &Peer) -> bool {
         self.any_grants(|grants| grants.concerns(peer))
     }
@@ -329,7 +329,7 @@ impl Daemon {
         heads.any(|head| is_so(&Grants::of(&head)))
     }
 
-    /// Allows something, or allows it no longer.
+    /// Gives or takes away permissions.
     pub(crate) fn change_permissions(
         &self,
         change: &command::ChangePermissions,
@@ -380,7 +380,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What is allowed on a dataset, its own first, then what those above it say.
+    /// The permissions that are set on a dataset, then those on the datasets above it.
     pub(crate) fn permissions(&self, name: &str) -> Result<Vec<PermissionRow>> {
         let (active, entry) = self.find(name)?;
         let mut rows = Vec::new();
@@ -449,7 +449,7 @@ fn is_set_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(allowed)
 }
 
-/// Refuses what is neither a permission nor the name of a property, nor a set.
+/// Refuses a word that is not a permission, the name of a property or a set.
 fn check_known(permission: &str) -> Result<()> {
     let is_set = permission.strip_prefix('@').is_some_and(is_set_name);
     let is_known = PERMISSIONS.contains(&permission) || Property::settable(permission).is_some();
@@ -463,7 +463,7 @@ fn check_known(permission: &str) -> Result<()> {
     }
 }
 
-/// Whom a name stands for: a user, or if there is none, a group; or a number.
+/// The user with this name, or the group if there is no such user; or the id, if it is a number.
 fn resolve(kind: Option<WhoKind>, name: &str) -> Result<Who> {
     let user = || accounts::uid_of(name).map(Who::User);
     let group = || accounts::gid_of(name).map(Who::Group);
@@ -528,7 +528,7 @@ mod tests {
         assert!(grants.concerns(&peer(8, &[])));
     }
 
-    /// From a dataset up.
+    /// The lineage of a dataset, from these texts.
     fn lineage(texts: &[&str]) -> Lineage {
         Lineage(texts.iter().map(|text| Grants::parse(text)).collect())
     }

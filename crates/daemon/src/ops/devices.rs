@@ -14,7 +14,7 @@ use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
-/// So much is copied at once of a group that is removed.
+/// The bytes of a group under removal that are copied at a time.
 const REMOVAL_STEP: u64 = 32 << 20;
 
 impl Daemon {
@@ -41,7 +41,7 @@ impl Daemon {
     }
 }
 
-/// What has to be said of a device that left without being overwritten.
+/// The warning for a device that left the pool and was not overwritten.
 pub(crate) fn keeps_keys(device: &DeviceInfo) -> String {
     format!(
         "{} could not be reached and was not overwritten: it still has the label of the pool and wrapped \
@@ -128,7 +128,7 @@ impl ActivePool {
         }
     }
 
-    /// Goes on with the removal of a group until that is done.
+    /// Continues the removal of a group until it is done.
     fn end_removal(&self) -> Result<()> {
         while self.pool.removal_step(REMOVAL_STEP)? {}
         let status = self.pool.removal_status();
@@ -204,8 +204,8 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Has the pool use a device that it does without, if it can be opened, so that it is overwritten
-    /// when it leaves. False if that cannot be.
+    /// Opens a device that is missing in the pool, so that it is overwritten when it leaves. False if it cannot be
+    /// opened.
     pub(crate) fn reach(
         &self,
         daemon: &Daemon,
@@ -222,7 +222,7 @@ impl ActivePool {
         }
     }
 
-    /// Uses all of the devices that became larger, if the property says so and no command works on the pool.
+    /// Uses the new space of devices that became larger, if `autoexpand` is on and no command works on the pool.
     pub(crate) fn expand_by_itself(&self) -> pool::Result<()> {
         let pool = &self.pool;
         let is_wanted = pool
@@ -255,7 +255,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// A device that is to join.
+    /// Prepares a device that joins the pool.
     fn new_member(&self, daemon: &Daemon, path: &Path, force: bool) -> Result<NewMember> {
         Ok(NewMember {
             device: self.open_device(daemon, path)?,
@@ -271,7 +271,7 @@ impl ActivePool {
         Ok(self.pool.online_device(device.guid, opened, origin)?)
     }
 
-    /// Looks again for the devices that are missing. What is still missing is told.
+    /// Looks again for the missing devices, and reports those that are still missing.
     fn reopen(&self, daemon: &Daemon, context: &mut Context<'_>) -> Result<()> {
         let devices = self.pool.devices().into_iter();
         let missing = devices.filter(|device| device.state == DeviceState::Missing);
@@ -286,7 +286,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Has a pool that is suspended go on, and forgets failures; what was faulted gets another chance.
+    /// Resumes a suspended pool, clears the error counts, and uses faulted devices again.
     fn clear(
         &self,
         daemon: &Daemon,
@@ -327,7 +327,7 @@ pub(crate) fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
     same.ok_or_else(|| Failure::new(FailureKind::NotFound, error.to_string()))
 }
 
-/// A spare of a pool that waits.
+/// A spare of a pool that replaces no device.
 fn find_spare(pool: &Pool, path: &Path) -> Option<DeviceInfo> {
     let found = find(pool, path.to_str()?).ok();
     found.filter(|device| device.state == DeviceState::Spare)
@@ -341,7 +341,7 @@ pub(crate) fn is_named(name: &str, path: &str, guid: u64) -> bool {
         || canonical(name).is_some_and(|name| canonical(path) == Some(name))
 }
 
-/// The group that is meant, if it is no spare: by its only device, or by its name if it has several.
+/// The group with this name, if it is no spare. A group of one device has the name of this device.
 fn find_group(pool: &Pool, name: &str) -> Result<Option<(u16, Purpose)>> {
     let devices = pool.devices();
     let is_path = DeviceName::parse(name).is_path();
@@ -377,7 +377,7 @@ fn find_group(pool: &Pool, name: &str) -> Result<Option<(u16, Purpose)>> {
     }))
 }
 
-/// The number of a group in the name that `pool status` gives it.
+/// The number of a group, from the name that `pool status` shows.
 fn number_of(name: &str) -> Option<u16> {
     let kinds = ["mirror-", "raidz1-", "raidz2-", "raidz3-"];
     let number = kinds.iter().find_map(|kind| name.strip_prefix(kind))?;
@@ -405,7 +405,7 @@ pub(crate) fn redundancy(group: &DeviceGroup) -> Redundancy {
     (group.devices.len(), group.parity)
 }
 
-/// Those of the groups of a pool.
+/// The redundancies of the groups of a pool.
 fn redundancies(pool: &Pool) -> Vec<Redundancy> {
     let mut groups = std::collections::BTreeMap::new();
     for device in pool.devices() {
@@ -418,7 +418,7 @@ fn redundancies(pool: &Pool) -> Vec<Redundancy> {
     groups.into_values().collect()
 }
 
-/// A pool is as safe as its least safe group: different ones are mostly a mistake.
+/// Refuses groups of different redundancy: a pool is only as safe as its least safe group.
 pub(crate) fn refuse_mixed(mut groups: impl Iterator<Item = Redundancy>) -> Result<()> {
     let Some(first) = groups.next() else {
         return Ok(());

@@ -15,7 +15,7 @@ use crate::ops::volumes::refuse_volume;
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
-/// A dataset that is in use may let go of what is being compared; then it is looked at anew, so often.
+/// How often a comparison starts again because a dataset in use has freed a record that was being compared.
 const TRIES: usize = 10;
 
 impl Daemon {
@@ -122,7 +122,7 @@ fn row(found: &Difference, dir: &[u8]) -> DiffRow {
     }
 }
 
-/// As `zfs diff` writes it: whatever is not printable, or a space, or a backslash, in octal.
+/// A path as `zfs diff` writes it: spaces, backslashes and bytes that are not printable are in octal.
 fn escaped(path: &[u8]) -> String {
     let mut text = String::new();
     for byte in path {
