@@ -88,8 +88,8 @@ impl DatasetSpec {
         Ok((spec, source))
     }
 
-    /// Whether it is encrypted. If [`DatasetSpec::without_key`] returned no source, the key of the dataset above wraps its
-    /// keys.
+    /// Whether it is encrypted. If [`DatasetSpec::without_key`] returned no source, the key of the dataset above wraps
+    /// its keys.
     pub(crate) fn is_sealed(&self) -> bool {
         self.suite.is_some()
     }

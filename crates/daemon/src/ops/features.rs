@@ -11,7 +11,7 @@ pub fn known_features() -> Vec<FeatureRow> {
     features.map(|feature| row(feature, false)).collect()
 }
 
-/// A feature of a pool that has it or has not.
+/// The row for a feature; `active` says whether the pool has it.
 pub(crate) fn row(feature: &pool::Feature, active: bool) -> FeatureRow {
     FeatureRow {
         name: feature.name.into(),

@@ -7,13 +7,13 @@ use protocol::api::DeviceRow;
 
 use crate::state::events::state_name;
 
-/// Whether a member of a group is not what it should be.
+/// Whether a member of a group is not online.
 pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {
     let mut members = devices.iter().filter(|device| device.group.is_some());
     members.any(|device| device.state != DeviceState::Online)
 }
 
-/// What to do about a pool that is suspended.
+/// The advice for a suspended pool.
 pub(crate) fn end_of_suspension(pool: &Pool) -> String {
     let name = pool.name();
     match pool.suspended_until() {
@@ -24,7 +24,7 @@ pub(crate) fn end_of_suspension(pool: &Pool) -> String {
     }
 }
 
-/// A device that lacks something, although the resilver ended.
+/// A device that lacks data although the resilver has ended.
 pub(crate) fn incomplete<'a>(
     devices: &'a [DeviceInfo],
     resilver: &ResilverStatus,
@@ -33,7 +33,7 @@ pub(crate) fn incomplete<'a>(
     devices.find(|device| device.state == DeviceState::Resilvering)
 }
 
-/// The problem of data that has no good copy, and what to do.
+/// The message for data without a good copy, and the advice.
 pub(crate) fn advice_on_data(
     pool: &str,
     devices: &[DeviceInfo],
@@ -82,7 +82,7 @@ pub(crate) fn advice_on_data(
     }
 }
 
-/// The problem, and what to do.
+/// The message for the worst problem of a pool, and the advice.
 pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Option<String>) {
     let some = |state| {
         let mut members = devices.iter().filter(|device| device.group.is_some());
@@ -138,7 +138,7 @@ pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Opt
     }
 }
 
-/// What there is to gain, if nothing is wrong.
+/// The message about space that the pool could gain from larger devices, if it has no problem.
 pub(crate) fn growth(
     pool: &str,
     devices: &[DeviceInfo],
@@ -162,7 +162,7 @@ pub(crate) fn growth(
     (Some(what), Some(action))
 }
 
-/// The devices for a report.
+/// The rows of the devices for a report.
 pub(crate) fn rows(
     devices: &[DeviceInfo],
     expandable: &[Expandable],

@@ -22,24 +22,24 @@ const SCAN: &str = "a command that looks for pools";
 pub(crate) struct FoundPool {
     pub(crate) guid: u64,
     pub(crate) paths: Vec<PathBuf>,
-    /// What its newest superblock says, or why it cannot be read.
+    /// Its newest superblock, or why it cannot be read.
     pub(crate) superblock: std::result::Result<Superblock, Failure>,
-    /// Whether devices are missing, or not up to date, that it can do without.
+    /// Whether devices are missing or not up to date, and the pool can be imported without them.
     pub(crate) is_degraded: bool,
-    /// Where missing devices were last.
+    /// The last paths of missing devices.
     pub(crate) missing: Vec<String>,
     /// Whether its devices are reserved before anything is read.
     pub(crate) wants_claims: bool,
 }
 
-/// What was found, and why some of what was named could not be looked at.
+/// The pools that were found, and the failures for named places that could not be read.
 pub(crate) struct ImportScan {
     pub(crate) pools: Vec<FoundPool>,
     pub(crate) failures: Vec<Failure>,
 }
 
 impl Daemon {
-    /// Pools by the devices found in some places; in the usual ones if none is named.
+    /// Finds pools on the devices in these places; in the usual places if `search` is empty.
     pub(crate) fn scan_for_pools(&self, search: &[PathBuf]) -> ImportScan {
         let mut failures = Vec::new();
         let mut all = Vec::new();
@@ -63,7 +63,7 @@ impl Daemon {
         }
     }
 
-    /// Groups devices by pools. What a device says of the guid of a pool counts only if it belongs to the pool.
+    /// Groups devices by their pools. It drops a device that names a pool and does not belong to it.
     fn group(&self, mut all: Vec<(PathBuf, store::Found)>) -> BTreeMap<u64, Vec<PathBuf>> {
         loop {
             let pools = store::by_pool(all.clone());
@@ -88,15 +88,15 @@ impl Daemon {
         }
     }
 
-    /// Which pool a device says it belongs to.
+    /// Reads from a device which pool it belongs to.
     pub(crate) fn probe(&self, path: &Path) -> Result<store::Found> {
         let name = DeviceName::parse(path);
         let device = self.open(name, Access::ReadOnly, SCAN)?;
         Ok(store::probe(&device)?)
     }
 
-    /// Which pools several devices say they belong to. Those that may not answer, as on other hosts, are asked at the
-    /// same time: one that does not answer is waited for until its time is over.
+    /// Reads from devices which pools they belong to. Devices that may not answer, as on other hosts, are read at the
+    /// same time: each is waited for until a timeout.
     fn probe_all(&self, paths: &[&Path]) -> Vec<Result<store::Found>> {
         let may_wait = |path: &Path| DeviceName::parse(path).kind().may_wait;
         std::thread::scope(|scope| {
@@ -115,7 +115,7 @@ impl Daemon {
         })
     }
 
-    /// The devices to look at, and whether each was named in person.
+    /// The devices to read, and whether the user named each one itself.
     fn places(&self, search: &[PathBuf], failures: &mut Vec<Failure>) -> BTreeMap<PathBuf, bool> {
         let mut places = BTreeMap::new();
         let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -162,8 +162,8 @@ impl Daemon {
 }
 
 impl Daemon {
-    /// A pool that was imported before: its devices where they were, or elsewhere in `places`, where devices of
-    /// any remembered pool were. What answers there and is no device of this pool is left alone.
+    /// A pool that was imported before. Its devices are looked for at their last paths, and at the other paths in
+    /// `places`, where devices of any remembered pool were. A device of another pool is ignored.
     pub(crate) fn known_candidate(
         &self,
         name: &str,
@@ -231,7 +231,7 @@ impl Daemon {
         })
     }
 
-    /// What is on the devices of a pool, as far as it can be opened.
+    /// Reads the superblock of a pool from those of its devices that can be opened.
     fn read_found(&self, guid: u64, paths: Vec<PathBuf>) -> FoundPool {
         let read = || {
             let store = Arc::new(self.open_store(&paths, Access::ReadOnly, SCAN)?);
@@ -270,8 +270,8 @@ impl Daemon {
         }
     }
 
-    /// A store on devices by their paths. One that cannot be opened is passed over as long as another can
-    /// be, but not one that is in use: another host or process has the pool.
+    /// Opens a store on the devices with these paths. It skips devices that cannot be opened, if another one can be. A
+    /// device in use is an error: another host or process has the pool.
     pub(crate) fn open_store(
         &self,
         paths: &[PathBuf],
@@ -281,7 +281,7 @@ impl Daemon {
         self.open_store_with(paths, access, user, Store::open)
     }
 
-    /// The same for changes, with the devices reserved before anything is read, if they are to be.
+    /// As `open_store`, for changes. It reserves the devices before it reads them, if that is asked for.
     pub(crate) fn open_claimed(
         &self,
         paths: &[PathBuf],
@@ -322,7 +322,7 @@ impl Daemon {
     }
 }
 
-/// Why a device that is where one of a pool was is not taken for that.
+/// Why the device at the path of a device of a pool is not that device.
 fn explain_foreign(path: &Path, found: &store::Found, guid: u64) -> String {
     let path = path.display();
     match found.pool_guid == guid {
@@ -337,7 +337,7 @@ fn explain_foreign(path: &Path, found: &store::Found, guid: u64) -> String {
     }
 }
 
-/// Which devices of a pool are there, where others are missing: of those nothing is known.
+/// Adds to a failure the devices of the pool that are there. Of the missing ones nothing is known.
 fn name_found(mut failure: Failure, paths: &[PathBuf]) -> Failure {
     let found: Vec<String> = paths
         .iter()
@@ -347,7 +347,7 @@ fn name_found(mut failure: Failure, paths: &[PathBuf]) -> Failure {
     failure
 }
 
-/// The pools to import: the one that is wanted, or all. `search` is where they were looked for, if that was said.
+/// The pools to import: the wanted one, or all. `search` has the places that the user named.
 pub(crate) fn choose(
     found: Vec<FoundPool>,
     wanted: Option<&str>,

@@ -18,7 +18,7 @@ use crate::failure::Result;
 use crate::host::system::System;
 use crate::state::daemon::Daemon;
 
-/// With the most detail, this many records of each array are shown.
+/// The records of each array that are shown with the most detail.
 const RECORDS_SHOWN: usize = 64;
 
 impl Daemon {
@@ -131,7 +131,7 @@ fn dataset(pool: &Pool, name: String, entry: &Entry, detail: u8) -> Result<Inspe
     })
 }
 
-/// From two on, with entries from four on.
+/// The log, from detail 2 on; with its entries from detail 4 on.
 fn log(pool: &Pool, entry: &Entry, detail: u8) -> Result<Option<LogRow>> {
     if detail < 2 {
         return Ok(None);
@@ -231,7 +231,7 @@ fn place(addr: &pool::Addr) -> String {
     )
 }
 
-/// Nonce and tag.
+/// The nonce and the tag of a record, as text.
 fn identity(identity: &pool::Identity) -> String {
     format!("{} {}", hex(identity.nonce()), hex(identity.tag()))
 }

@@ -13,8 +13,8 @@ use crate::state::daemon::Daemon;
 use crate::state::front_end::Going;
 
 impl Daemon {
-    /// Overwrites the labels on a device, with the superblocks and wrapped keys beside them. Refuses what is in
-    /// use. With `force` the pool that it belongs to may be one that was exported, or that another host uses.
+    /// Overwrites the labels on a device, with the superblocks and wrapped keys beside them. Refuses a device in use.
+    /// With `force` its pool may be exported, or another host may use it.
     pub(crate) fn clear_label(&self, path: &Path, force: bool) -> Result<()> {
         self.may_go(&Going::Devices(&[path.to_owned()]))?;
         let user = "a command that clears its label";

@@ -39,7 +39,7 @@ pub(crate) fn refuse_other_host(
 }
 
 impl Daemon {
-    /// Opens the devices of a pool that is to be imported for changes, once no other host uses it.
+    /// Opens the devices of a pool for an import with write access, when no other host uses it.
     pub(crate) fn open_for_import(
         &self,
         candidate: &FoundPool,
@@ -75,8 +75,8 @@ impl Daemon {
     }
 }
 
-/// Waits until it is known that no other host uses a pool with heartbeats. Nothing is written if that host has the devices
-/// reserved.
+/// Waits until it is certain that no other host uses a pool with heartbeats. If that host has the devices reserved,
+/// this writes nothing.
 fn await_no_other(store: &Store, is_reserved: bool, context: &mut Context<'_>) -> Result<()> {
     let mut tell = |host: &Host, time: Duration| {
         let (host, secs) = (shown(host), time.as_secs());
@@ -103,7 +103,7 @@ fn await_no_other(store: &Store, is_reserved: bool, context: &mut Context<'_>) -
     })
 }
 
-/// Whether two machines are the same one. Copies of a machine may have one number, and different machines one name.
+/// Whether two hosts are the same machine. Copies of a machine can share a hostid, and different machines a name.
 fn is_same(one: &Host, other: &Host) -> bool {
     one.name == other.name && (one.id == other.id || one.id == 0 || other.id == 0)
 }
@@ -115,7 +115,7 @@ fn shown(host: &Host) -> String {
     }
 }
 
-/// A time that no calendar has is shown as its number.
+/// A time as UTC; the number of seconds if it is outside the calendar.
 fn utc(seconds: u64) -> String {
     let time = i64::try_from(seconds).ok();
     match time.and_then(|seconds| Timestamp::from_second(seconds).ok()) {

@@ -26,11 +26,11 @@ use crate::state::daemon::Daemon;
 use crate::state::properties::{self, Mountpoint};
 use crate::state::written_property::WrittenSince;
 
-/// What was found, once each.
+/// The rows that were found, each once.
 #[derive(Default)]
 struct Rows {
     all: Vec<DatasetRow>,
-    /// The names of those.
+    /// The names of the rows.
     seen: HashSet<String>,
 }
 
@@ -64,7 +64,7 @@ impl Daemon {
         Ok(rows.all)
     }
 
-    /// A dataset that is not there yet, and of which a part was received, has one property: how to go on.
+    /// The row for a dataset that was received in part and does not exist yet. Its only property is the resume token.
     fn row_of_partial(&self, name: &str, props: &[String]) -> Result<Option<DatasetRow>> {
         let property = "receive_resume_token";
         if props != [property] || name.contains('@') || self.find(name).is_ok() {
@@ -223,12 +223,12 @@ impl Daemon {
     }
 }
 
-/// Whether a property is counted when datasets are listed. For some snapshots that reads devices.
+/// Whether the value of a property is counted for each listing. For some snapshots this reads devices.
 fn needs_counts(property: &str) -> bool {
     property.starts_with("used") || property == "written"
 }
 
-/// Lists the bookmarks of a dataset, if these are wanted.
+/// Lists the bookmarks of a dataset, if the command wants bookmarks.
 fn bookmarks_of(
     active: &ActivePool,
     head: &Listed,
@@ -318,7 +318,7 @@ fn settable(active: &ActivePool, listed: &Listed, name: &str) -> Result<(Value, 
     Ok((value, source))
 }
 
-/// The suite that a dataset has; it came with the nearest dataset above that was made with one.
+/// The suite of a dataset. Its source is the nearest dataset above that was made with `encryption`.
 fn encryption(active: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
     let (_, source) = properties::effective(&active.pool, &listed.entry, "encryption")?;
     let suite = Suite::from_id(listed.entry.suite).map_or("off", |suite| suite.name());
@@ -421,7 +421,7 @@ fn computed(active: &ActivePool, listed: &Listed, name: &str) -> Result<Value> {
     })
 }
 
-/// Bytes before compression to bytes on disk, in hundredths, and never below one.
+/// The ratio of bytes before compression to bytes on disk, in hundredths, at least 1.00.
 fn ratio(logical: u64, on_disk: u64) -> u64 {
     match on_disk {
         0 => 100,
@@ -449,7 +449,7 @@ fn key_row(active: &ActivePool, entry: &pool::Entry) -> Result<Option<KeyRow>> {
     }))
 }
 
-/// What there is to say of a pool.
+/// The report on a pool.
 pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
     let pool = &active.pool;
     let space = pool.space();
@@ -528,7 +528,7 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
     })
 }
 
-/// What the groups would gain together.
+/// The space that all groups would gain together.
 fn gain(devices: &[DeviceInfo], expandable: &[Expandable]) -> u64 {
     let groups = expandable.iter().filter_map(|found| {
         let device = devices.iter().find(|device| device.guid == found.guid)?;
@@ -576,7 +576,7 @@ fn removal_row(removal: RemovalStatus) -> RemovalRow {
     }
 }
 
-/// Where damage is, by name as far as that is known without a key.
+/// The place of damage, by names as far as they are known without a key.
 fn describe(active: &ActivePool, damage: &pool::Damage) -> String {
     let Some(array) = damage.array else {
         return match damage.in_checkpoint {

@@ -14,12 +14,12 @@ use crate::state::exports::offers::Offered;
 use crate::state::exports::registry::{Definition, Entry, State, VolumeGuid};
 use crate::state::front_end::{FrontEnd, Going, Held};
 
-/// The exports, as a front end.
+/// The front end of the exports.
 pub(crate) struct Exports;
 
 impl FrontEnd<Daemon> for Exports {
-    /// A device of the kernel that the last daemon did not leave ends now, whether or not its volume can be opened later:
-    /// requests that it had sent would wait for ever.
+    /// Ends devices of the kernel that the last daemon did not leave on purpose, even if their volumes cannot be opened
+    /// later: their requests would wait for ever.
     fn prepare(&self, daemon: &Daemon) {
         let _changing = daemon.exported.changing.lock();
         let all = daemon.recall_exports().into_iter();
@@ -35,7 +35,7 @@ impl FrontEnd<Daemon> for Exports {
         self.restore(daemon);
     }
 
-    /// Opens what is not open, also of what there was when the daemon last ran.
+    /// Opens all exports that are not open, those from the last run of the daemon included.
     fn restore(&self, daemon: &Daemon) {
         let _changing = daemon.exported.changing.lock();
         let closed: Vec<(String, Definition)> = {
@@ -169,7 +169,7 @@ impl FrontEnd<Daemon> for Exports {
     }
 }
 
-/// The exports, which only one thread changes.
+/// The exports while this thread alone may change them.
 struct HeldExports<'a> {
     daemon: &'a Daemon,
     _changing: MutexGuard<'a, ()>,

@@ -58,7 +58,7 @@ impl Daemon {
         row.ok_or_else(|| not_attached(&name))
     }
 
-    /// Ends a device of the kernel, which is named by itself or by what is attached to it.
+    /// Detaches a device of the kernel. `named` is the device, or the volume that is attached to it.
     pub(crate) fn detach_device(&self, named: &str, force: bool) -> Result<()> {
         let kernel = KernelDevice::parse(named).map(|device| Place::Kernel(Some(device.0)));
         let device = Exportable::parse(named)?;
@@ -70,7 +70,7 @@ impl Daemon {
         self.unexport(Protocol::Kernel, &name, force)
     }
 
-    /// Attaches an export: takes up what the last daemon left, or begins anew.
+    /// Attaches an export: takes over the device that the last daemon left, or attaches a new one.
     pub(super) fn attach_to_kernel(
         &self,
         name: &str,
@@ -114,7 +114,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Ends what the kernel has of an export that is not open: it waits for a daemon.
+    /// Ends the kernel's device of an export that is not open. The device waits for a daemon.
     pub(super) fn end_waiting(&self, is: &Definition, force: bool) -> Result<()> {
         let Some(device) = known_device(is) else {
             return Ok(());
@@ -126,7 +126,7 @@ impl Daemon {
         Ok(device.end(&identity)?)
     }
 
-    /// Detaches a device, or leaves it to the next daemon if it is mounted: then it waits.
+    /// Detaches a device. A mounted one is left to the next daemon: its requests wait until then.
     pub(super) fn leave_to_next(
         &self,
         name: &str,
@@ -157,8 +157,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// What tells the contents of the volume below a device from others; `None` if there is no volume. All that was
-    /// written, or is in the log of the volume, is part of it.
+    /// Identifies the contents of the volume below a device; `None` if there is no volume. The contents include all
+    /// writes, those in the log of the volume too.
     fn contents_below(&self, device: &DeviceName<'_>) -> Result<Option<String>> {
         match device {
             DeviceName::Volume(name) => {
@@ -204,7 +204,7 @@ impl Daemon {
     }
 }
 
-/// By what the kernel's device is known as ours.
+/// The name by which a later daemon recognizes the kernel's device of this export.
 fn identity(is: &Definition) -> String {
     format!("strongroom-{:016x}", is.unit_number())
 }
@@ -232,7 +232,7 @@ fn not_attached(name: &str) -> Failure {
     )
 }
 
-/// A refusal of `nbd unexport`.
+/// The refusal of `nbd unexport` for an attached device.
 pub(super) fn is_attached(name: &str) -> Failure {
     let end = Protocol::Kernel.taking_back(name);
     Failure::usage(format!("'{name}' is attached to the kernel; use {end}"))

@@ -27,7 +27,7 @@ use crate::state::exports::registry::{Definition, Entry, ExportNow, State, Volum
 
 pub(crate) use front_end::Exports;
 
-/// Where they are remembered.
+/// The file that remembers the exports.
 const MEMORY: &str = "exports.json";
 
 impl Daemon {
@@ -143,7 +143,7 @@ impl Daemon {
         made
     }
 
-    /// Takes an export back; with `force` also from those who use it.
+    /// Ends an export; with `force` also while clients use it.
     pub(crate) fn unexport(&self, protocol: Protocol, name: &str, force: bool) -> Result<()> {
         let _changing = self.exported.changing.lock();
         let found = self.exported.all.lock().get(name).map(|e| e.is.clone());
@@ -165,7 +165,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What exports there are, by a protocol; by NBD also what is attached to the kernel.
+    /// The exports by a protocol. Those by NBD include the devices that are attached to the kernel.
     pub(crate) fn export_rows(&self, protocol: Protocol) -> Vec<ExportRow> {
         let rows = self.exported.entries().into_iter();
         let rows =
@@ -173,7 +173,7 @@ impl Daemon {
         rows.map(|(name, entry)| export_row(name, &entry)).collect()
     }
 
-    /// Those that are open.
+    /// The exports that are open.
     pub(crate) fn exports_now(&self) -> Vec<ExportNow> {
         let all = self.exported.entries().into_iter();
         let open = all.filter_map(|(name, entry)| match entry.state {
@@ -188,7 +188,7 @@ impl Daemon {
         open.collect()
     }
 
-    /// Those of volumes, by the name and, if it is known, the guid of each.
+    /// The exports of volumes, by the name of each volume and, if it is known, its guid.
     fn exports_of(
         &self,
         is_one: impl Fn(&str, Option<VolumeGuid>) -> bool,
@@ -204,7 +204,7 @@ impl Daemon {
             .collect()
     }
 
-    /// Follows a volume that was renamed, and refuses another one that has its name now.
+    /// Follows a volume that was renamed, and refuses another volume that has its name now.
     fn identify(&self, export: &str, is: &Definition) -> Result<Definition> {
         let Exportable::Volume(name) = &is.device else {
             return Ok(is.clone());
@@ -312,7 +312,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Where the reservations of a device are kept. Those of a volume go with its pool.
+    /// The keeper of the reservations of a device. The reservations of a volume are kept in its pool.
     fn keeper(&self, is: &Definition) -> Result<Arc<dyn Keeper>> {
         if let Exportable::Volume(name) = &is.device {
             let (active, entry) = self.find(name)?;
@@ -336,7 +336,7 @@ impl Daemon {
         })
     }
 
-    /// Offers it no longer, and lets go of its device.
+    /// Ends the offer of an export, and closes its device.
     fn end_offer(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
         let offered = self.exported.offered(name);
         let _failing = { force.then_some(&is.device) }.map(|device| self.fail_suspended(device));
@@ -380,7 +380,7 @@ impl Daemon {
         self.remember_in(MEMORY, &all)
     }
 
-    /// Opens a device for an export, which has it until it drops it.
+    /// Opens a device for an export, which uses it until it is dropped.
     fn open_exportable(&self, export: &str, is: &Definition) -> Result<Arc<dyn BlockDevice>> {
         let device = &is.device;
         let end = is.listen.protocol().taking_back(export);
@@ -419,7 +419,7 @@ fn export_row(name: String, entry: &Entry) -> ExportRow {
     }
 }
 
-/// The first portal, and further ones: each once.
+/// The first portal and the others, each once.
 fn portals(new: &command::IscsiExport) -> Result<(Place, Vec<Place>)> {
     let first = Place::portal(new.portal.as_deref().unwrap_or("127.0.0.1:3260"))?;
     let mut more: Vec<Place> = Vec::new();

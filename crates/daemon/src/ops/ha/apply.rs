@@ -29,7 +29,7 @@ use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, Serving};
 type Secrets = BTreeMap<String, Arc<dyn Chap>>;
 
 impl Daemon {
-    /// Serves what the file of a pool says; with `update` only if the pool is served already.
+    /// Serves the targets in the file of a pool; with `update` only if the pool is served already.
     pub(crate) fn start_ha(
         &self,
         name: &str,
@@ -76,7 +76,7 @@ impl Daemon {
         applied
     }
 
-    /// Looks whether the file of a pool can be followed.
+    /// Checks the file of a pool, and changes nothing.
     pub(crate) fn verify_ha(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
         let active = self.pool(name)?;
         let (plan, _) = self.ha_plan(&active)?;
@@ -96,7 +96,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Serves nothing of a pool any more. Sessions end.
+    /// Ends all targets of a pool, with their sessions.
     pub(crate) fn stop_ha(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
         let guid = self.pool(name)?.pool.guid();
         let _changing = self.exported.changing.lock();
@@ -106,7 +106,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What a pool serves.
+    /// The report on the targets that a pool serves.
     pub(crate) fn ha_report(&self, name: &str) -> Result<HaReport> {
         let active = self.pool(name)?;
         let mut report = HaReport {
@@ -303,7 +303,7 @@ impl Daemon {
         )?)
     }
 
-    /// Opens the units of all pools that could not be opened so far.
+    /// Tries again to open the units that could not be opened, of all pools.
     pub(super) fn restore_ha(&self) {
         let _changing = self.exported.changing.lock();
         for active in self.pools() {
@@ -331,7 +331,7 @@ impl Daemon {
         }
     }
 
-    /// Ends all that a pool serves. Returns what did not end in time.
+    /// Ends all targets of a pool. Returns failures for those that did not end in time.
     pub(super) fn end_ha(&self, guid: u64) -> Vec<Failure> {
         let Some(serving) = self.served.0.lock().remove(&guid) else {
             return Vec::new();
@@ -345,7 +345,7 @@ impl Daemon {
         close_units(serving.units)
     }
 
-    /// Takes a target from all its portals. Its sessions end.
+    /// Removes a target from all its portals. Its sessions end.
     fn take_back(&self, target: &Arc<Target>) {
         let servers = self.exported.servers.lock();
         let all = servers.values().filter_map(|it| match &it.offers {
@@ -361,7 +361,7 @@ impl Daemon {
         }
     }
 
-    /// No export and no other pool has a target of these names.
+    /// Refuses a plan with the name of a target that an export or another pool has.
     fn refuse_taken(&self, guid: u64, plan: &Plan) -> Result<()> {
         let exported: BTreeSet<String> = self.exported.all.lock().keys().cloned().collect();
         let served = self.served.0.lock();
@@ -383,7 +383,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// No pool has a target of the name of an export.
+    /// Refuses an export with the name of a target that a pool serves.
     pub(crate) fn refuse_served(&self, name: &str, is: &Definition) -> Result<()> {
         let is_iscsi = is.listen.protocol() == Protocol::Iscsi;
         if is_iscsi && self.ha_targets().contains_key(name) {
@@ -397,7 +397,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Takes a target from one portal. Sessions that came through it stay.
+    /// Removes a target from one portal. Sessions through this portal continue.
     fn leave_portal(&self, place: &Place, target: &Arc<Target>) {
         let servers = self.exported.servers.lock();
         if let Some(Offers::Iscsi(targets)) = servers.get(place).map(|it| &it.offers) {
@@ -411,7 +411,7 @@ impl Daemon {
     }
 }
 
-/// Keeps the numbers of units that are served, in the pool. By id: another volume may have the name by now.
+/// Stores the numbers of the served units in the pool. Volumes are found by id: another one may have the name by now.
 fn remember_luns(active: &ActivePool, plan: &Plan) -> Result<()> {
     let is_new = |unit: &&PlannedUnit| unit.is_new && unit.refused.is_none();
     for unit in plan.units.values().filter(is_new) {
@@ -425,7 +425,7 @@ fn remember_luns(active: &ActivePool, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// A line of a file that cannot be followed.
+/// The failure for a line of a file that is refused.
 fn refused_file(active: &ActivePool, file: &str, refused: &Refused) -> Failure {
     Failure::usage(format!("{file} of '{}', {refused}", active.pool.name()))
 }
@@ -439,7 +439,7 @@ impl Plan {
 }
 
 impl Serving {
-    /// Shows the units that are open.
+    /// Makes initiators see the units that are open.
     pub(super) fn show(&self) {
         for (name, target) in &self.targets {
             let planned = &self.plan.targets[name];
@@ -450,7 +450,7 @@ impl Serving {
         }
     }
 
-    /// Shows some units no longer, until they can be opened again.
+    /// Hides units from initiators until they can be opened again.
     pub(super) fn suspend(&mut self, is_one: impl Fn(&str) -> bool, why: &str) -> Vec<Failure> {
         let plan = &self.plan;
         let (gone, stay) = std::mem::take(&mut self.units)
@@ -465,13 +465,13 @@ impl Serving {
     }
 }
 
-/// What tells the unit of a volume from others.
+/// The number that identifies the unit of a volume.
 fn number(active: &ActivePool, dataset: u64) -> u64 {
     let pool = active.pool.guid();
     VolumeGuid { pool, dataset }.number()
 }
 
-/// What a target shows, of units that are open.
+/// The views of a target on units that are open.
 fn views<'a>(
     plan: &Plan,
     target: &PlannedTarget,
@@ -508,7 +508,7 @@ fn offer(
     Ok(())
 }
 
-/// Waits until nothing uses units that are not shown any more. Returns what did not end.
+/// Waits until nothing uses units that are hidden. Returns failures for those still in use.
 fn close_units(units: BTreeMap<u64, LogicalUnit>) -> Vec<Failure> {
     let closed = units.into_values().map(LogicalUnit::close);
     closed

@@ -13,7 +13,7 @@ use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
-/// The file of a pool, and what it is called.
+/// The file of a pool, and its name in messages.
 pub(super) struct Found {
     pub(super) name: &'static str,
     pub(super) file: HaFile,
@@ -91,7 +91,7 @@ fn find(dataset: &Dataset, pool: &str) -> Result<Found> {
 }
 
 impl Daemon {
-    /// Says that a pool describes targets, which an import does not start.
+    /// Tells the user that a pool has a file with targets, and that an import does not start them.
     pub(crate) fn tell_of_ha(&self, active: &ActivePool, context: &mut Context<'_>) -> Result<()> {
         let top = active.pool.top()?;
         let mounted = active
@@ -132,7 +132,7 @@ fn read(dataset: &Dataset, pool: &str, name: &str) -> Result<Option<Vec<u8>>> {
     contents.map(Some)
 }
 
-/// Other users do not decide who reads the volumes.
+/// Refuses a file that other users can change: they would decide who reads the volumes.
 fn check(attr: &Attr, pool: &str, name: &str) -> Result<()> {
     let name = format!("{name} of '{pool}'");
     let what = match attr {
@@ -146,7 +146,7 @@ fn check(attr: &Attr, pool: &str, name: &str) -> Result<()> {
     ))
 }
 
-/// Refuses what other users can change.
+/// Refuses a file or directory that other users can change.
 fn refuse_others(attr: &Attr, name: &str) -> Result<()> {
     let own = rustix::process::geteuid().as_raw();
     let what = match attr {

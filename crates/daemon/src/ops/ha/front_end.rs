@@ -83,7 +83,7 @@ impl FrontEnd<Daemon> for HaTargets {
 }
 
 impl Daemon {
-    /// A pool is not here any more.
+    /// Forgets the targets of a pool that is not imported any more.
     pub(crate) fn forget_ha(&self, active: &ActivePool) {
         let _changing = self.exported.changing.lock();
         for failure in self.end_ha(active.pool.guid()) {
@@ -93,7 +93,7 @@ impl Daemon {
     }
 }
 
-/// Targets that only one thread changes.
+/// The targets of pools while this thread alone may change them.
 struct HeldTargets<'a>(&'a Daemon);
 
 impl Held for HeldTargets<'_> {

@@ -8,11 +8,11 @@ use crate::state::exports::chap::ChapSources;
 use crate::state::exports::listen::Place;
 use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, PlannedView};
 
-/// The property of a volume that has the number of its unit. No user can set one with such a name.
+/// The property of a volume that stores the number of its unit. Users cannot set a property with this name.
 pub(super) const LUN_PROPERTY: &str = "@lun";
 /// The highest number of a unit.
 const LUN_MAX: u16 = 0x3fff;
-/// A unit is shown so often at most, to all initiators and at all targets together.
+/// The most views of units that a plan can have, over all targets and initiators.
 const VIEWS_MAX: usize = 100_000;
 /// All addresses of a host, at the port of iSCSI.
 const ANYWHERE: &str = "[::]:3260";
@@ -28,7 +28,7 @@ pub(super) struct Volume {
     pub(super) is_own: bool,
 }
 
-/// What a pool of this name is to serve.
+/// Decides what the pool with this name serves.
 pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan, Refused> {
     let (chosen, missing) = choose(file, volumes);
     let mut plan = number(&chosen);
@@ -59,7 +59,7 @@ pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan
     Ok(plan)
 }
 
-/// The volumes that a file chooses, and what it lists that is none.
+/// The volumes that a file chooses, and the names in it that are no volumes.
 fn choose<'a>(file: &HaFile, volumes: &'a [Volume]) -> (Vec<&'a Volume>, Vec<Refused>) {
     let Some(listed) = &file.logical_units else {
         return (volumes.iter().collect(), Vec::new());
@@ -78,7 +78,7 @@ fn choose<'a>(file: &HaFile, volumes: &'a [Volume]) -> (Vec<&'a Volume>, Vec<Ref
     (chosen, missing)
 }
 
-/// Gives each unit its number: that in its name, or that it has had, or the lowest that is free.
+/// Gives each unit a number: the one in its name, or the one that it had before, or the lowest free one.
 fn number(volumes: &[&Volume]) -> Plan {
     let mut plan = Plan::default();
     let mut taken = BTreeSet::new();
@@ -141,7 +141,7 @@ fn places(target: &HaTarget, group: &PortalGroup) -> Result<BTreeSet<Place>, Ref
     places.collect()
 }
 
-/// No one is there to type a secret.
+/// The secrets of a target. A prompt is refused: nobody is there to type.
 fn chap(target: &HaTarget) -> Result<Option<ChapSources>, Refused> {
     let noun = format!("{}_chap", target.name.as_deref().unwrap_or_default());
     let refused = |what: String| Refused::new(target.line, &noun, what);
@@ -155,7 +155,7 @@ fn chap(target: &HaTarget) -> Result<Option<ChapSources>, Refused> {
     sources.map_err(|failure| refused(failure.message.clone()))
 }
 
-/// What a target shows; `left` says how many views there may be still.
+/// The views of a target; `left` says how many more views there may be.
 fn views(
     target: &HaTarget,
     views: &[HaView],
@@ -251,7 +251,7 @@ fn owner(clash: &BTreeSet<u64>, units: &BTreeMap<u64, PlannedUnit>) -> Option<u6
     (left.len() == 1 || !unit.is_own).then_some(**guid)
 }
 
-/// Sets of units that one initiator would see under one number.
+/// The sets of units that one initiator would see under the same number.
 fn clashes(views: &[&PlannedView]) -> BTreeSet<BTreeSet<u64>> {
     let mut seen: BTreeMap<Option<&String>, BTreeSet<u64>> = BTreeMap::new();
     for view in views {
@@ -267,7 +267,7 @@ fn clashes(views: &[&PlannedView]) -> BTreeSet<BTreeSet<u64>> {
     sets.filter(|units| units.len() > 1).collect()
 }
 
-/// What an administrator should look at, in one line each.
+/// Warnings for the administrator, one line each.
 pub(super) fn warnings(plan: &Plan) -> Vec<String> {
     let is_open = |target: &PlannedTarget| {
         target.chap.is_none() && target.views.iter().any(|view| view.hosts.is_none())

@@ -18,18 +18,17 @@ use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
-/// So many key sources are asked at the same time.
+/// The number of key sources that are read at the same time.
 const AT_ONCE: usize = 8;
 
-/// What came of loading a key.
+/// The result of loading a key.
 struct Loaded {
     result: Result<()>,
     notices: Vec<String>,
 }
 
 impl Daemon {
-    /// Loads the keys of a pool that can be had without asking a person, until this time if one is given.
-    /// What went wrong is told.
+    /// Loads the keys of a pool that need no prompt, until this time if one is given. It reports failures.
     pub(crate) fn load_keys_of(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
@@ -69,7 +68,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Mounts what late keys open, and opens exports that waited for them.
+    /// Mounts the datasets whose keys arrive late, and opens the exports that waited for these keys.
     fn load_late(self: &Arc<Self>, active: &Arc<ActivePool>, late: Receiver<Loaded>) -> Result<()> {
         let (daemon, active) = (Arc::clone(self), Arc::clone(active));
         let name = active.pool.name();
@@ -97,7 +96,7 @@ impl Daemon {
     }
 }
 
-/// Has threads load these keys, and gives what comes of each.
+/// Loads these keys on threads, and returns the results as they arrive.
 fn load_on_threads(
     active: &Arc<ActivePool>,
     roots: VecDeque<Arc<Entry>>,

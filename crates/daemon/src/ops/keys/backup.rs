@@ -20,8 +20,7 @@ use crate::state::channel::Channel;
 use crate::state::keyring::{changed_meanwhile, keyring_of, material};
 
 impl ActivePool {
-    /// Copies the keyring of a dataset, and those of the datasets that have their key from it. No key
-    /// is needed.
+    /// Copies the keyring of a dataset, and those of the datasets that inherit its key. No key is needed.
     pub(crate) fn backup_keys(&self, entry: &Entry) -> Result<Vec<u8>> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
@@ -48,10 +47,10 @@ impl ActivePool {
         Ok(backup.encode()?)
     }
 
-    /// Puts the keyrings of a backup in the place of those of a dataset and of the datasets that have
-    /// their key from it, as far as both are there, and returns the names of these. `keysource` says
-    /// where the key that opens the backup comes from, if not from where it did. Takes the right to
-    /// change the pool, but not while a user is asked.
+    /// Replaces the keyrings of a dataset, and of the datasets that inherit its key, by those of a backup. Keyrings
+    /// that the backup lacks stay. Returns the names of the changed datasets. `keysource` is given if the key that
+    /// opens the backup comes from another place than before. Takes the lock of the pool, but not while a user is
+    /// asked.
     pub(crate) fn restore_keys(
         &self,
         entry: &Entry,
@@ -97,8 +96,8 @@ impl ActivePool {
         )))
     }
 
-    /// The wrapping key that opens the copies for a dataset; none if what they replace is lost, and
-    /// they need not be opened.
+    /// The wrapping key that opens the copies for a dataset. `None` if the keyring of the dataset is lost: then
+    /// the copies need not be opened.
     fn key_of_copy(
         &self,
         entry: &Entry,
@@ -140,7 +139,7 @@ impl ActivePool {
         }
     }
 
-    /// What becomes of a dataset and of those that have their key from it.
+    /// The new keyrings of a dataset and of the datasets that inherit its key.
     fn copies_for(
         &self,
         entry: &Entry,
@@ -158,7 +157,7 @@ impl ActivePool {
         Ok(changes)
     }
 
-    /// What a copy of its keyring makes of a dataset.
+    /// The new keyring of a dataset, from the copy in a backup.
     fn restored(
         &self,
         entry: &Entry,
@@ -195,7 +194,7 @@ impl ActivePool {
         })
     }
 
-    /// Refuses a copy that does not open, or not to the keys by which the dataset is sealed.
+    /// Refuses a copy that does not open, or that lacks the keys by which the dataset is sealed.
     fn check_opens(
         &self,
         entry: &Entry,
@@ -212,7 +211,7 @@ impl ActivePool {
         }
     }
 
-    /// Refuses a copy that lacks keys which records are sealed with. What does not open is none.
+    /// Refuses a copy that lacks keys by which records are sealed. A key that does not open counts as missing.
     fn check_generations(
         &self,
         entry: &Entry,
@@ -248,7 +247,7 @@ impl ActivePool {
         }
     }
 
-    /// The generations that records of a dataset and of its snapshots name. Reads every node.
+    /// The generations of keys that the records of a dataset and its snapshots use. Reads every node.
     fn generations_in_use(&self, entry: &Entry) -> Result<BTreeSet<u32>> {
         let mut used = BTreeSet::new();
         let mut trees = self.pool.snapshots(entry.id)?;

@@ -21,10 +21,10 @@ use crate::state::channel::Channel;
 use crate::state::context::Context;
 use crate::state::keyring::{changed_meanwhile, cost, keyring_of, material, new_wrapping, numbers};
 
-/// What is said of the history of a keyring.
+/// The text in the history for a keyring that was wrapped with another key.
 const REWRAPPED: &str = "keyring rewrapped";
 
-/// What a rotation made.
+/// The results of a rotation.
 struct Rotated {
     /// For the dataset, if it is open.
     new: NewGeneration,
@@ -42,8 +42,8 @@ impl Rotated {
 }
 
 impl ActivePool {
-    /// Puts another key in the place of a dataset's, or gives a key of its own to one that inherits.
-    /// Takes the right to change the pool, but not while a user is asked.
+    /// Replaces the key of a dataset, or gives a dataset that inherits its key a key of its own. Takes the lock of the
+    /// pool, but not while a user is asked.
     pub(crate) fn change_key(
         &self,
         entry: &Entry,
@@ -91,7 +91,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// With several slots the user has to say what becomes of the others.
+    /// Checks the choice of a slot: a dataset with several slots needs one, and a chosen slot must exist.
     fn check_choice_of_slot(
         &self,
         entry: &Entry,
@@ -113,7 +113,7 @@ impl ActivePool {
         }
     }
 
-    /// Puts another key into a slot. The wrapping key stays, and so do the other slots.
+    /// Replaces the key of one slot. The wrapping key and the other slots stay.
     fn change_slot(
         &self,
         entry: &Entry,
@@ -148,7 +148,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Has a dataset use the key of the one above it again.
+    /// Makes a dataset inherit the key of the dataset above it again.
     fn inherit_key(&self, entry: &Entry, name: &str, context: &Context<'_>) -> Result<()> {
         let _admin = self.lock()?;
         let now = self.again(entry, name)?;
@@ -179,8 +179,8 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Gives a dataset new data keys, which everything written from now on is sealed with, and the seal over its
-    /// present state. Takes as long as a commit, however large the dataset is.
+    /// Gives a dataset new data keys, and seals its present state with them. All later writes use the new keys. This
+    /// takes as long as a commit, for a dataset of any size.
     pub(crate) fn rotate_key(&self, entry: &Entry, origin: &Origin) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
@@ -224,8 +224,8 @@ impl ActivePool {
         }?)
     }
 
-    /// The keyrings of a dataset and of those below that have their key from the same key root, for
-    /// another wrapping key, whose slots `key_root` has. Snapshots have no keyrings of their own.
+    /// The keyrings of a dataset and of those below it with the same key root, wrapped with another wrapping key.
+    /// `key_root` has the slots of that key. Snapshots have no keyrings of their own.
     fn rewrapped(
         &self,
         entry: &Entry,
@@ -262,14 +262,14 @@ impl ActivePool {
         Ok(changes)
     }
 
-    /// Replaces keyrings, all or none, unless a key would be left that nothing unwraps.
+    /// Replaces all these keyrings or none. Refuses changes that leave a key which no slot unwraps.
     pub(crate) fn replace_keyrings(&self, changes: &[NewKeyring], origin: &Origin) -> Result<()> {
         self.check_unwrapped(changes)?;
         Ok(self.pool.replace_keyrings(changes, origin)?)
     }
 
-    /// Checks that after these changes each keyring that they concern names the wrapping key that its
-    /// key root has slots for.
+    /// Checks the keyrings after these changes: the key root of each must have slots for the wrapping key that the
+    /// keyring names.
     fn check_unwrapped(&self, changes: &[NewKeyring]) -> Result<()> {
         let mut changed = BTreeMap::new();
         let mut roots = BTreeSet::new();
@@ -307,13 +307,13 @@ impl ActivePool {
     }
 }
 
-/// What a change of slots is called, and which properties go with it.
+/// The text for a change of slots in the history, and the properties that change with it.
 pub(crate) struct SlotChange {
     pub(crate) done: String,
     pub(crate) props: Vec<(String, Option<String>)>,
 }
 
-/// Refuses what has no keyring of its own.
+/// Refuses an entry without a keyring of its own.
 pub(crate) fn check_has_keyring(entry: &Entry, name: &str) -> Result<()> {
     if entry.suite == 0 {
         return Err(Failure::other(format!("'{name}' is not encrypted")));
@@ -326,7 +326,7 @@ pub(crate) fn check_has_keyring(entry: &Entry, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what would leave `keysource` without a slot that it opens.
+/// Refuses slots of which the source in `keysource` opens none.
 pub(crate) fn still_opens(
     wrapping: &Wrapping,
     source: &KeySource,

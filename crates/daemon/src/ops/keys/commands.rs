@@ -12,11 +12,11 @@ use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
 use crate::state::leases::Thing;
 
-/// Datasets of one pool whose keys a command is about.
+/// The datasets of one pool whose keys a command works on.
 type KeyTargets = (Arc<ActivePool>, Vec<Arc<Entry>>);
 
 impl Daemon {
-    /// Gives a dataset new data keys, or changes how its re-encryption goes on.
+    /// Gives a dataset new data keys, or starts or pauses its re-encryption.
     pub(crate) fn key_rotate(
         &self,
         name: &str,
@@ -76,7 +76,7 @@ impl Daemon {
         first_of(failures, context)
     }
 
-    /// Accepts where keys come from as the properties say now.
+    /// Accepts the present values of `keysource` as sources of keys.
     pub(crate) fn key_accept(
         &self,
         names: &[String],
@@ -143,7 +143,7 @@ impl Daemon {
         first_of(failures, context)
     }
 
-    /// Forgets a key. What is offered with it is withdrawn first.
+    /// Forgets a key. Mounts and exports that need it end first.
     fn unload_key(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
@@ -187,7 +187,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The datasets whose keys a command is about, by pool; all if it names none.
+    /// The datasets whose keys a command works on, by pool; all datasets if it names none.
     fn key_targets(&self, names: &[String], recursive: bool) -> Result<Vec<KeyTargets>> {
         if names.is_empty() {
             let all = self.pools().into_iter().map(|active| {
@@ -210,7 +210,7 @@ impl Daemon {
 }
 
 impl ActivePool {
-    /// Ends the commands that still have data keys below a key that is unloaded.
+    /// Ends the commands that still use data keys below a key that is unloaded.
     fn end_uses(&self, root: &Entry) -> Result<()> {
         if self.key_uses.end(root.id) {
             return Ok(());
@@ -225,8 +225,8 @@ impl ActivePool {
     }
 }
 
-/// The dataset that must have a key of its own: the one that was named, which is the first of these. A clear
-/// dataset needs none if one below it has one.
+/// The dataset that must have a key of its own: the first one, if the command names datasets. An unencrypted dataset
+/// is passed over if a dataset below it has a key of its own.
 fn meant(entries: &[Arc<Entry>], names: &[String]) -> Option<u64> {
     let named = entries.first().filter(|_| !names.is_empty())?;
     let has_own = |entry: &Arc<Entry>| entry.suite != 0 && entry.key_root == entry.id;
@@ -254,8 +254,8 @@ fn volumes_below(
     Ok(volumes)
 }
 
-/// The key root that a command means by a dataset: itself. Where a dataset was named that inherits
-/// its key, that is an error; where it was not, it is passed over.
+/// The dataset itself, if it is a key root. A dataset that inherits its key is an error if the command named it, and
+/// else is passed over.
 fn key_root(
     active: &ActivePool,
     entry: &Arc<Entry>,

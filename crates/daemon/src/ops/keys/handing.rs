@@ -23,22 +23,22 @@ use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::keyring::has_generation;
 
-/// The permissions that it takes.
+/// The permissions that this needs.
 pub(crate) const NEEDED: [&str; 2] = ["key", "keychange"];
 
-/// Permissions that a command takes on datasets with the same data keys, and what it does with these.
+/// The permissions that a command needs on datasets with the same data keys, and what it does with the keys.
 struct Needed<'a> {
     permissions: &'a [&'a str],
     what: &'a str,
 }
 
-/// The caller may have the data keys of a dataset under the wrapping key that is named with it.
+/// Proof of a check: the caller may wrap the data keys of a dataset with a given wrapping key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handed(());
 
 impl Context<'_> {
-    /// Refuses to put the data keys of a dataset or snapshot under a wrapping key, if the caller may not have that
-    /// done. `to` is the wrapping key if it is there already; a new one is the caller's.
+    /// Refuses a caller who may not have the data keys of a dataset or snapshot wrapped with another wrapping key. `to`
+    /// is that key if it exists already; `None` if the caller brings a new one.
     pub(crate) fn may_hand(
         &self,
         active: &ActivePool,
@@ -70,8 +70,8 @@ impl Context<'_> {
         Ok(Handed(()))
     }
 
-    /// Refuses to have the daemon read the key of a key root from a place that the caller named or accepts, if
-    /// the data keys come from where the caller may load no key. Root may name any place.
+    /// Refuses a caller who names or accepts the place from which the daemon reads the key of a key root, if the data
+    /// keys come from a dataset whose key the caller may not load. Root may name any place.
     pub(crate) fn may_have_read(
         &self,
         active: &ActivePool,
@@ -116,8 +116,8 @@ impl Context<'_> {
         Ok(handed)
     }
 
-    /// Refuses a delegate who lacks permissions on `source`, which has data keys of `copy`. A dataset on which
-    /// nothing is allowed to the delegate is not named.
+    /// Refuses a delegate who lacks permissions on `source`, which has data keys of `copy`. The message does not name a
+    /// dataset on which the delegate has no permission.
     fn need_for_keys(
         &self,
         needed: &Needed<'_>,
@@ -147,8 +147,8 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// The datasets of all pools that were there before this one and have some of the same data keys, or the same
-    /// wrapping key. A keyring that cannot be read is taken to have them.
+    /// The datasets of all pools that are older than this one and share a data key or the wrapping key with it. A
+    /// dataset whose keyring cannot be read counts as one of them.
     fn older_with_its_keys(
         &self,
         active: &ActivePool,

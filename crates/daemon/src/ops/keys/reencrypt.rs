@@ -20,18 +20,18 @@ use crate::state::keyring::numbers;
 use crate::state::pool_worker::COMMIT_INTERVAL;
 
 const PROPERTY: &str = "@reencrypt";
-/// So many bytes are sealed anew before a commit.
+/// The bytes that are encrypted again before a commit.
 const STEP: u64 = 32 << 20;
 
-/// Why a re-encryption waits that would otherwise fill the pool.
+/// The reason why a re-encryption waits before it fills the pool.
 const TOO_LITTLE_SPACE: &str = "too little space is free in the pool";
 
-/// What is to be done with a dataset.
+/// What remains to be done for a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Running,
     Paused,
-    /// Only these snapshots, by their ids, are sealed with older keys.
+    /// Only the snapshots with these ids are sealed with older keys.
     Pinned(BTreeSet<u64>),
 }
 
@@ -62,7 +62,7 @@ impl State {
 }
 
 impl ActivePool {
-    /// Begins, or goes on after a pause.
+    /// Starts a re-encryption, or resumes one after a pause.
     pub(crate) fn start_reencryption(&self, entry: &Entry, origin: &Origin) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
@@ -73,7 +73,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Has it wait until it is told to go on.
+    /// Pauses a re-encryption until a command resumes it.
     pub(crate) fn pause_reencryption(&self, entry: &Entry, origin: &Origin) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
@@ -92,7 +92,7 @@ impl ActivePool {
         Ok(self.pool.set_props(&[name], &[change], origin)?)
     }
 
-    /// What there is to say of it; `None` if there is nothing.
+    /// The state of a re-encryption as text; `None` if there is none.
     pub(crate) fn reencryption(&self, entry: &Entry) -> Option<String> {
         let state = State::of(entry)?;
         let done = || {
@@ -115,7 +115,7 @@ impl ActivePool {
         })
     }
 
-    /// Does a piece of it, for all datasets that are mounted. True if there is more to do at once.
+    /// Does a piece of the re-encryption of each mounted dataset. True if there is more to do at once.
     pub(crate) fn tend_reencryption(&self, all: &[Arc<Dataset>]) -> bool {
         let mut more = false;
         let is_open = |id: &u64| all.iter().any(|dataset| dataset.id() == *id);
@@ -146,7 +146,7 @@ impl ActivePool {
         more
     }
 
-    /// Which re-encryptions wait, and what to do, for the report on the pool.
+    /// For the report on the pool: which re-encryptions wait, and the advice.
     pub(crate) fn advice_on_reencryption(&self) -> (Option<String>, Option<String>) {
         let known = self.reencryption_waits.lock();
         let mut waits = known.iter().filter_map(|(id, reason)| {
@@ -167,7 +167,7 @@ impl ActivePool {
         (Some(trouble), Some(action.into()))
     }
 
-    /// Logs what a re-encryption waits for, once for each reason.
+    /// Logs why a re-encryption waits, once for each reason.
     fn note_wait(&self, dataset: &Dataset, reason: Option<String>) {
         let mut known = self.reencryption_waits.lock();
         let name = dataset.name();
@@ -183,7 +183,7 @@ impl ActivePool {
         }
     }
 
-    /// A piece of one dataset.
+    /// Does a piece of the re-encryption of one dataset.
     fn reencrypt(&self, dataset: &Arc<Dataset>, entry: &Entry) -> Result<bool> {
         let progress = dataset.reencrypt_step(STEP)?;
         self.pool.commit()?;
@@ -193,8 +193,8 @@ impl ActivePool {
         Ok(!progress.is_done && !progress.waits)
     }
 
-    /// Destroys the generations of keys that neither the dataset nor a snapshot of it needs: the keyring
-    /// is replaced by one without them, and the old one overwritten.
+    /// Destroys the generations of keys that neither the dataset nor one of its snapshots needs. A keyring without them
+    /// replaces the old one, which is overwritten.
     fn destroy_unused(&self, dataset: &Arc<Dataset>, entry: &Entry) -> Result<()> {
         // Nothing in the log is sealed with older keys then.
         self.pool.commit()?;
@@ -253,7 +253,7 @@ impl ActivePool {
         self.set_state(now.id, state.as_ref(), &origin)
     }
 
-    /// The generations that a dataset and each of its snapshots need, by their ids.
+    /// The generations that a dataset and each of its snapshots need, by the id of the dataset or snapshot.
     fn uses(&self, dataset: &Dataset, entry: &Entry) -> Result<BTreeMap<u64, BTreeSet<u32>>> {
         let mut trees = vec![entry.id];
         trees.extend(self.pool.snapshots(entry.id)?.iter().map(|s| s.id));
@@ -283,7 +283,7 @@ impl ActivePool {
         Ok(uses)
     }
 
-    /// How many records a dataset or snapshot has of each generation, and their bytes on disk.
+    /// The number of records of each generation in a dataset or snapshot, and their bytes on disk.
     pub(crate) fn records_by_generation(
         &self,
         id: u64,
@@ -301,7 +301,7 @@ impl ActivePool {
         Ok(found)
     }
 
-    /// The generations of a dataset's keys, and what needs them. No key is needed; every node is read.
+    /// The generations of a dataset's keys, and what needs them. It needs no key, and reads every node.
     pub(crate) fn generation_rows(&self, entry: &Entry) -> Result<Vec<GenerationRow>> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;

@@ -14,8 +14,8 @@ use crate::state::context::Context;
 use crate::state::keyring::{changed_meanwhile, cost, material};
 
 impl ActivePool {
-    /// Adds a slot that a new key opens, and returns its number. Takes the right to change the pool,
-    /// but not while a user is asked.
+    /// Adds a slot that a new key opens, and returns its number. Takes the lock of the pool, but not while a user is
+    /// asked.
     pub(crate) fn add_slot(
         &self,
         entry: &Entry,
@@ -46,8 +46,7 @@ impl ActivePool {
         Ok(number)
     }
 
-    /// Removes a slot. What the property `keysource` says from then on has to open another one, unless
-    /// `force` is given.
+    /// Removes a slot. The new value of `keysource` must open one of the remaining slots, unless `force` is given.
     pub(crate) fn remove_slot(
         &self,
         entry: &Entry,
