@@ -89,7 +89,7 @@ pub use ops::holds::Hold as SnapshotHold;
 pub use ops::import::{AtCheckpoint, strangers};
 pub use ops::info::{Listed, SpaceInfo, Superblock};
 pub use ops::log::{ShownEntry, ShownLog};
-pub use ops::multihost::{INTERVAL as HEARTBEAT_INTERVAL, await_no_other, watch_other};
+pub use ops::multihost::{INTERVAL as HEARTBEAT_INTERVAL, Passing, await_no_other, watch_other};
 pub use ops::pool::Pool;
 pub use ops::prune::DatasetWith;
 pub use ops::receive::{

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::BlockDevice;
-use block::fault::{FaultClock, FaultDevice};
+use block::fault::{FaultClock, FaultDevice, Survival};
 use common::*;
-use pool::{Env, Error, HEARTBEAT_INTERVAL, Host, Pool, Until, await_no_other};
+use pool::{Env, Error, HEARTBEAT_INTERVAL, Host, Passing, Pool, Until, await_no_other};
 use store::{CreateOptions, Store};
 
 /// A machine with a clock of its own, which only tests move.
@@ -47,13 +47,18 @@ impl Machine {
     fn look(&self, store: &Store, meanwhile: &mut dyn FnMut(Duration)) -> pool::Result<Duration> {
         let mut waited = Duration::ZERO;
         let mut told = None;
-        let mut tell = |host: &Host, time| told = Some((host.clone(), time));
-        let mut wait = |time| {
-            waited += time;
-            self.pass(time);
-            meanwhile(time);
+        let mut pass = |passing: Passing<'_>| {
+            match passing {
+                Passing::Begin(host, time) => told = Some((host.clone(), time)),
+                Passing::Step(time) => {
+                    waited += time;
+                    self.pass(time);
+                    meanwhile(time);
+                }
+            }
+            true
         };
-        await_no_other(store, &self.host, self, &mut tell, &mut wait)?;
+        await_no_other(store, &self.host, self, &mut pass)?;
         assert_eq!(told.map_or(Duration::ZERO, |it| it.1), waited);
         Ok(waited)
     }
@@ -312,4 +317,114 @@ fn torn_heartbeats_do_not_hide_a_host() {
         tear(at);
     }
     assert_eq!(b.look(&shared.store(), &mut |_| ()).unwrap(), DEAD);
+}
+
+/// An import that is interrupted leaves the pool to anybody: also to the host that it was interrupted on.
+#[test]
+fn a_wait_can_be_interrupted_at_any_step() {
+    let a = Machine::new(1, "a");
+    let (shared, pool) = Shared::new(&a);
+    set(&pool, "on");
+    drop(pool);
+    for steps in 0..=22 {
+        let b = Machine::new(2, "b");
+        let mut left = steps;
+        let mut pass = |passing: Passing<'_>| match passing {
+            Passing::Begin(..) => true,
+            Passing::Step(_) if left == 0 => false,
+            Passing::Step(time) => {
+                b.pass(time);
+                left -= 1;
+                true
+            }
+        };
+        let copies: Vec<_> = shared.0.iter().map(|device| copy_of(device)).collect();
+        let copied = Shared(copies);
+        let found = await_no_other(&copied.store(), &b.host, b.as_ref(), &mut pass);
+        match steps {
+            22 => found.unwrap(),
+            _ => {
+                let error = found.unwrap_err().to_string();
+                assert!(error.contains("interrupted"), "{steps}: {error}");
+            }
+        }
+        // Another host still waits before it uses the pool.
+        let c = Machine::new(3, "c");
+        assert_eq!(
+            c.look(&copied.store(), &mut |_| ()).unwrap(),
+            DEAD,
+            "{steps}"
+        );
+        assert_clean(&c.import(copied.store()));
+    }
+}
+
+/// A power cut at any write of the first heartbeats, of those that follow, and of the claim of another host: no host that
+/// imports the pool afterwards does it without waiting, if the pool has said that it has heartbeats.
+#[test]
+fn a_power_cut_at_any_write_of_heartbeats() {
+    let a = Machine::new(1, "a");
+    let (shared, pool) = Shared::new(&a);
+    let take = || -> Vec<_> {
+        shared
+            .0
+            .iter()
+            .map(|device| device.take_journal())
+            .collect()
+    };
+    take();
+    let times = |journals: &[block::fault::Journal]| -> Vec<u64> {
+        let mut all: Vec<u64> = journals
+            .iter()
+            .flat_map(|journal| journal.times())
+            .collect();
+        all.sort_unstable();
+        all
+    };
+    set(&pool, "on");
+    let begin = take();
+    for _ in 0..3 {
+        a.pass(HEARTBEAT_INTERVAL);
+        pool.beat().unwrap();
+    }
+    let beats = take();
+    drop(pool);
+    let b = Machine::new(2, "b");
+    assert_eq!(b.look(&shared.store(), &mut |_| ()).unwrap(), DEAD);
+    let claim = take();
+    let mut waited = [0; 3];
+    for (phase, journals) in [begin, beats, claim].iter().enumerate() {
+        let times = times(journals);
+        let (first, last) = (times[0], times[times.len() - 1]);
+        for cut in first..=last + 1 {
+            for survival in [Survival::None, Survival::All, Survival::Seeded(cut)] {
+                let clock = FaultClock::new();
+                let images = journals.iter().map(|journal| journal.image(cut, survival));
+                let images = images.map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)));
+                let shared = Shared(images.collect());
+                let when = format!("phase {phase}, cut {cut} of {first} to {last}, {survival:?}");
+                let c = Machine::new(3, "c");
+                let looked = c.look(&shared.store(), &mut |_| ());
+                let looked = looked.unwrap_or_else(|error| panic!("{when}: {error}"));
+                assert!(
+                    looked == DEAD || phase == 0 && looked == Duration::ZERO,
+                    "{when}"
+                );
+                waited[phase] += usize::from(looked == DEAD);
+                let pool = c.import(shared.store());
+                assert_clean(&pool);
+                if pool.is_multihost().unwrap() {
+                    pool.beat().unwrap();
+                    drop(pool);
+                    let b = Machine::new(2, "b");
+                    assert_eq!(
+                        b.look(&shared.store(), &mut |_| ()).unwrap(),
+                        DEAD,
+                        "{when}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(waited.iter().all(|times| *times > 0), "{waited:?}");
 }

@@ -1,10 +1,8 @@
 //! The host that used a pool last.
 
-use std::time::Duration;
-
 use block::Claimant;
 use jiff::Timestamp;
-use pool::{Host, PoolState, Superblock};
+use pool::{Host, Passing, PoolState, Superblock};
 use protocol::api::{FailureKind, command};
 use store::Store;
 
@@ -78,16 +76,20 @@ impl Daemon {
 /// Waits until it is certain that no other host uses a pool with heartbeats. If that host has the devices reserved,
 /// this writes nothing.
 fn await_no_other(store: &Store, is_reserved: bool, context: &mut Context<'_>) -> Result<()> {
-    let mut tell = |host: &Host, time: Duration| {
-        let (host, secs) = (shown(host), time.as_secs());
-        context.channel.notice(format!(
-            "the pool was not exported by host {host}: waiting {secs} s to see whether that host uses it"
-        ));
+    let mut pass = |passing: Passing<'_>| match passing {
+        Passing::Begin(host, time) => {
+            let (host, secs) = (shown(host), time.as_secs());
+            context.channel.notice(format!(
+                "the pool was not exported by host {host}: waiting {secs} s to see whether that host uses it"
+            ));
+            true
+        }
+        Passing::Step(time) => context.channel.pause(time),
     };
-    let (own, mut wait) = (this_host(), std::thread::sleep);
+    let own = this_host();
     let watched = match is_reserved {
-        true => pool::watch_other(store, &own, &mut tell, &mut wait),
-        false => pool::await_no_other(store, &own, &System, &mut tell, &mut wait),
+        true => pool::watch_other(store, &own, &mut pass),
+        false => pool::await_no_other(store, &own, &System, &mut pass),
     };
     watched.map_err(|error| match error {
         pool::Error::OtherHost { pool, host, id, time } => Failure::new(

@@ -1,6 +1,7 @@
 //! Runs requests of any protocol.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::api::{Ask, Command, FailureKind, Reply, Request};
 use secret::Secret;
@@ -38,6 +39,10 @@ impl Channel for Seen<'_> {
             Some(view) => view.text(&text),
             None => text,
         });
+    }
+
+    fn pause(&mut self, time: Duration) -> bool {
+        self.channel.pause(time)
     }
 
     fn data(&self) -> Result<Arc<dyn Data>> {

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use protocol::api::{API_VERSION, Answer, Ask, AskFormat, FailureKind, Reply, Request};
 use protocol::wire::{self, DataReader, DataWriter};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
@@ -42,6 +44,21 @@ impl Channel for Connected {
     fn notice(&mut self, text: String) {
         // A client that has gone needs no answer.
         let _ = wire::send(&mut &*self.0, &Answer::Notice(text));
+    }
+
+    fn pause(&mut self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).ok();
+            // Without events to wait for, this is told only of the end of the connection.
+            let mut ends = [PollFd::new(&*self.0, PollFlags::empty())];
+            match poll(&mut ends, timeout.as_ref()) {
+                Ok(0) => return true,
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => return false,
+            }
+        }
     }
 
     fn data(&self) -> Result<Arc<dyn Data>> {
@@ -215,6 +232,15 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+
+    #[test]
+    fn a_caller_that_goes_away_ends_a_pause() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let mut caller = Connected(Arc::new(here));
+        assert!(caller.pause(Duration::from_millis(1)));
+        drop(there);
+        assert!(!caller.pause(Duration::from_secs(3600)));
+    }
 
     #[test]
     fn a_request_that_comes_in_drops_is_not_waited_for() {

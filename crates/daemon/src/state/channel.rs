@@ -4,6 +4,7 @@
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::api::Ask;
 use secret::Secret;
@@ -17,6 +18,12 @@ pub(crate) trait Channel {
 
     /// Tells the user something.
     fn notice(&mut self, text: String);
+
+    /// Lets time pass. Returns false, and earlier, if the caller has gone: then the command ends.
+    fn pause(&mut self, time: Duration) -> bool {
+        std::thread::sleep(time);
+        true
+    }
 
     /// The data connection of the command. The daemon itself and callers without a connection have none.
     fn data(&self) -> Result<Arc<dyn Data>> {

@@ -140,20 +140,28 @@ impl Pool {
     }
 }
 
-/// Waits until it is known that no other host uses a pool whose last host shows that by heartbeats. `wait` lets time
-/// pass. `tell` is told of which host, and for how long, before anything is waited for.
+/// What an import waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Passing<'a> {
+    /// It is about to wait for so long, to see whether this host uses the pool.
+    Begin(&'a Host, Duration),
+    /// This time has to pass now.
+    Step(Duration),
+}
+
+/// Waits until it is known that no other host uses a pool whose last host shows that by heartbeats. `pass` lets time pass,
+/// and says whether the import goes on.
 ///
 /// # Errors
-/// [`Error::OtherHost`] if another one uses it; the failure of a device.
+/// [`Error::OtherHost`] if another one uses it; [`Error::Refused`] if the import does not go on: then nothing but a heartbeat
+/// was written. The failure of a device.
 pub fn await_no_other(
     store: &Store,
     own: &Host,
     env: &dyn Env,
-    tell: &mut dyn FnMut(&Host, Duration),
-    wait: &mut dyn FnMut(Duration),
+    pass: &mut dyn FnMut(Passing<'_>) -> bool,
 ) -> Result<()> {
-    let mut tell = |host: &Host, time, interval| tell(host, time + CLAIM_STEPS * interval);
-    let Some(watched) = Watched::watch(store, own, &mut tell, wait)? else {
+    let Some(watched) = Watched::watch(store, own, CLAIM_STEPS, pass)? else {
         return Ok(());
     };
     let Watched {
@@ -176,7 +184,7 @@ pub fn await_no_other(
         return Err(taken(&pool, claimed.newest().unwrap_or(&last)));
     }
     for _ in 0..CLAIM_STEPS {
-        wait(interval);
+        go_on(pass(Passing::Step(interval)), &pool)?;
         claimed.refuse_change(store, &pool, &last)?;
     }
     Ok(())
@@ -190,11 +198,16 @@ pub fn await_no_other(
 pub fn watch_other(
     store: &Store,
     own: &Host,
-    tell: &mut dyn FnMut(&Host, Duration),
-    wait: &mut dyn FnMut(Duration),
+    pass: &mut dyn FnMut(Passing<'_>) -> bool,
 ) -> Result<()> {
-    let mut tell = |host: &Host, time, _| tell(host, time);
-    Watched::watch(store, own, &mut tell, wait).map(drop)
+    Watched::watch(store, own, 0, pass).map(drop)
+}
+
+fn go_on(goes_on: bool, pool: &str) -> Result<()> {
+    match goes_on {
+        true => Ok(()),
+        false => Err(Error::refused(pool, "the import was interrupted")),
+    }
 }
 
 /// A pool whose heartbeats did not change for long enough.
@@ -206,12 +219,13 @@ struct Watched {
 }
 
 impl Watched {
-    /// Waits for that. `None` if no heartbeats of another host are to be expected.
+    /// Waits for that. `None` if no heartbeats of another host are to be expected. The caller waits for so many `more`
+    /// intervals.
     fn watch(
         store: &Store,
         own: &Host,
-        tell: &mut dyn FnMut(&Host, Duration, Duration),
-        wait: &mut dyn FnMut(Duration),
+        more: u32,
+        pass: &mut dyn FnMut(Passing<'_>) -> bool,
     ) -> Result<Option<Watched>> {
         let root = newest(store)?.1;
         if root.state() != Some(PoolState::Active) {
@@ -225,10 +239,11 @@ impl Watched {
         };
         let interval = Duration::from_millis(last.interval.clamp(100, 60_000).into());
         let steps = last.fails.clamp(1, 100) * SAFETY;
-        tell(&last.host, interval * steps, interval);
         let pool = root.name();
+        let all = interval * (steps + more);
+        go_on(pass(Passing::Begin(&last.host, all)), &pool)?;
         for _ in 0..steps {
-            wait(interval);
+            go_on(pass(Passing::Step(interval)), &pool)?;
             before.refuse_change(store, &pool, &last)?;
         }
         Ok(Some(Watched {
