@@ -10,7 +10,7 @@
 //!
 //! Layers, lowest first: `error`; `device` (the trait), with the claims of `reservation`; `file`, `memory`, `metered` and
 //! [`fault`] (the devices, which do not know each other); `shared` (a disk that several machines of a test reach);
-//! `holder` (the process that has opened a file).
+//! `holder` (the process that has opened a file); `flusher`.
 
 #[macro_use]
 mod delegate;
@@ -18,6 +18,7 @@ mod device;
 mod error;
 pub mod fault;
 mod file;
+mod flusher;
 mod holder;
 mod lock;
 mod memory;
@@ -30,6 +31,7 @@ pub use device::{BlockDevice, SectorSizes, Status};
 pub(crate) use device::{check_range, total};
 pub use error::{Error, Result};
 pub use file::{Access, FileDevice};
+pub use flusher::{be_flusher, need_flushers};
 pub use memory::MemoryDevice;
 pub use metered::{DeviceMeter, Metered};
 pub use owner::FileLock;

@@ -53,6 +53,19 @@ mkfs.ext4 -q /dev/nbd0
 mount -t ext4 -o discard /dev/nbd0 /mnt
 head -c 8388608 /dev/urandom > /mnt/file
 sync
+# The kernel does not wait for threads that wait for the kernel (PF_MEMALLOC_NOIO, PF_LOCAL_THROTTLE).
+flushers() { # NAME
+    for task in /proc/$(daemon)/task/*; do
+        set -- "$1" $(cat $task/stat)
+        case $3 in "($1"*) [ $(($10 & 0x180000)) = $((0x180000)) ] || echo "no: $3"; echo "flusher: $3";; esac
+    done > /run/flushers
+    cat /run/flushers
+    grep -q "flusher: ($1" /run/flushers
+}
+flushers nbd
+flushers pool-worker
+fails 1 grep no: /run/flushers
+flushers seal-
 sum=$(md5sum < /mnt/file)
 rm -f /mnt/none
 fails 5 strongroom nbd detach /dev/nbd0

@@ -397,32 +397,35 @@ fn a_power_cut_at_any_write_of_heartbeats() {
         let times = times(journals);
         let (first, last) = (times[0], times[times.len() - 1]);
         for cut in first..=last + 1 {
-            for survival in [Survival::None, Survival::All, Survival::Seeded(cut)] {
-                let clock = FaultClock::new();
-                let images = journals.iter().map(|journal| journal.image(cut, survival));
-                let images = images.map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)));
-                let shared = Shared(images.collect());
-                let when = format!("phase {phase}, cut {cut} of {first} to {last}, {survival:?}");
-                let c = Machine::new(3, "c");
-                let looked = c.look(&shared.store(), &mut |_| ());
-                let looked = looked.unwrap_or_else(|error| panic!("{when}: {error}"));
-                assert!(
-                    looked == DEAD || phase == 0 && looked == Duration::ZERO,
+            let survival = match cut % 3 {
+                0 => Survival::None,
+                1 => Survival::All,
+                _ => Survival::Seeded(cut),
+            };
+            let clock = FaultClock::new();
+            let images = journals.iter().map(|journal| journal.image(cut, survival));
+            let images = images.map(|image| Arc::new(FaultDevice::from_bytes(image, &clock)));
+            let shared = Shared(images.collect());
+            let when = format!("phase {phase}, cut {cut} of {first} to {last}, {survival:?}");
+            let c = Machine::new(3, "c");
+            let looked = c.look(&shared.store(), &mut |_| ());
+            let looked = looked.unwrap_or_else(|error| panic!("{when}: {error}"));
+            assert!(
+                looked == DEAD || phase == 0 && looked == Duration::ZERO,
+                "{when}"
+            );
+            waited[phase] += usize::from(looked == DEAD);
+            let pool = c.import(shared.store());
+            assert_clean(&pool);
+            if pool.is_multihost().unwrap() {
+                pool.beat().unwrap();
+                drop(pool);
+                let b = Machine::new(2, "b");
+                assert_eq!(
+                    b.look(&shared.store(), &mut |_| ()).unwrap(),
+                    DEAD,
                     "{when}"
                 );
-                waited[phase] += usize::from(looked == DEAD);
-                let pool = c.import(shared.store());
-                assert_clean(&pool);
-                if pool.is_multihost().unwrap() {
-                    pool.beat().unwrap();
-                    drop(pool);
-                    let b = Machine::new(2, "b");
-                    assert_eq!(
-                        b.look(&shared.store(), &mut |_| ()).unwrap(),
-                        DEAD,
-                        "{when}"
-                    );
-                }
             }
         }
     }

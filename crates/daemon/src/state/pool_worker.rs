@@ -230,6 +230,8 @@ fn run(active: &Weak<ActivePool>, wakeup: &Wakeup) {
             None => return,
             Some(active) if active.leaving.load(Ordering::Acquire) => return,
             Some(active) => {
+                // Where it may not, the thread of the device has said so.
+                let _ = block::be_flusher();
                 let (more, outcome) = active.tend();
                 active.observe();
                 let error = outcome.err().map(|error| error.to_string());

@@ -291,7 +291,16 @@ fn serve(
         reads_whole: true,
     };
     let name = export.name().to_owned();
+    block::need_flushers();
     let serve = move || {
+        // Helpers are started by this thread.
+        if let Err(error) = block::be_flusher() {
+            tracing::warn!(
+                export = name,
+                %error,
+                "while memory is short, the kernel may wait for this process without an end: it may not set PR_SET_IO_FLUSHER                  (CAP_SYS_RESOURCE)"
+            );
+        }
         let helpers = Helpers::new(HELPERS_MAX);
         let connection = Connection::new(link, session, Input::new(), &helpers);
         let served = catch_unwind(AssertUnwindSafe(|| connection.serve()));

@@ -55,7 +55,11 @@ impl Shared {
         let mut queues = self.queues.lock();
         loop {
             match queues.next() {
-                Some(job) => MutexGuard::unlocked(&mut queues, job),
+                Some(job) => MutexGuard::unlocked(&mut queues, || {
+                    // Where it may not, the thread of the device has said so.
+                    let _ = block::be_flusher();
+                    job();
+                }),
                 None if queues.is_over => return,
                 None => self.has_more.wait(&mut queues),
             }
