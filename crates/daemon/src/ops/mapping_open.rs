@@ -64,8 +64,8 @@ pub(super) fn open_luks(
     Ok(opened(&container, mapping, file, slot, key.len(), new))
 }
 
-/// Opens a container whose re-encryption was interrupted. The lock on it is kept: cryptsetup shall not go on
-/// with the re-encryption under the mapping.
+/// Opens a container whose re-encryption was interrupted. It keeps the lock on the container: cryptsetup must not
+/// continue the re-encryption below the mapping.
 fn open_in_reencryption(
     mut container: Container,
     data: Arc<dyn BlockDevice>,
@@ -96,7 +96,7 @@ fn open_in_reencryption(
     Ok(open)
 }
 
-/// How far a re-encryption is that does not go on now.
+/// The progress of a re-encryption that is paused.
 pub(super) fn paused(
     container: &Container,
     data: &dyn BlockDevice,
@@ -207,7 +207,7 @@ fn persistent(serving: &MappingChange) -> Vec<Flag> {
     given.map(|(flag, _)| flag).collect()
 }
 
-/// Changes what is said of how a mapping is served.
+/// Changes the flags that say how a mapping is served.
 pub(super) fn serve_as(flags: &mut Flags, change: &MappingChange) {
     let set = |flag: &mut bool, to: Option<bool>| *flag = to.unwrap_or(*flag);
     set(&mut flags.read_workqueue, change.read_workqueue);
@@ -216,7 +216,7 @@ pub(super) fn serve_as(flags: &mut Flags, change: &MappingChange) {
 }
 
 impl Daemon {
-    /// A device for a new mapping; and the file, if the mapping owns one.
+    /// Opens the device of a new mapping. It also returns the file behind it, if the mapping locks one.
     fn device(&self, path: &Path, new: &command::LuksOpen) -> Result<MappingDevice> {
         let access = match new.read_only {
             true => Access::ReadOnly,
@@ -234,8 +234,8 @@ impl Daemon {
 /// A device, and the file behind it, which is locked.
 type MappingDevice = (Arc<dyn BlockDevice>, Option<Arc<FileDevice>>);
 
-/// What is in the key file, all of it, or what a person types. The caller reads the file: it may be a pipe,
-/// or one that the caller may not read.
+/// The whole content of the key file, or the passphrase that a person types. The client reads the file: so the
+/// file may be a pipe, and a user cannot have the daemon read a file that the user may not read.
 fn passphrase(new: &command::LuksOpen, channel: &mut dyn Channel) -> Result<Secret> {
     passphrase_of(
         &new.device.display().to_string(),
@@ -244,7 +244,7 @@ fn passphrase(new: &command::LuksOpen, channel: &mut dyn Channel) -> Result<Secr
     )
 }
 
-/// As [`passphrase`], of this device.
+/// As [`passphrase`], for this device.
 pub(crate) fn passphrase_of(
     device: &str,
     with_key_file: bool,

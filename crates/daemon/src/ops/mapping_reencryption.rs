@@ -19,31 +19,31 @@ use crate::state::daemon::Daemon;
 use crate::state::leases::Lease;
 use crate::state::mapping_table::{Entry, Open, Used, Worker};
 
-/// So long another program may have the file of the header locked, or another command may change it.
+/// How long to wait for another program that has the file of the header locked, or a command that changes the header.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often it looks whether that is over.
+/// The time between two tries meanwhile.
 const STEP: Duration = Duration::from_millis(20);
 
-/// The answer of a command is no longer, in bytes.
+/// The longest answer of a command, in bytes.
 const ANSWER_MAX: u32 = 64;
 
-/// A container whose re-encryption goes on.
+/// A container that is being re-encrypted.
 struct Work {
     name: String,
     mapping: Arc<Mapping>,
     header: Arc<dyn BlockDevice>,
     file: Option<Arc<FileDevice>>,
-    /// Other programs do not look at the file meanwhile, nor afterwards if it is still under way then.
+    /// Keeps other programs from the file. It stays locked afterwards if the re-encryption is not complete.
     lock: Option<FileLock>,
     is_under_way: bool,
-    /// Other commands do not change the header meanwhile.
+    /// Keeps other commands from changing the header meanwhile.
     _lease: Lease<Used>,
-    /// The last one: when that is over, nothing here has the mapping or its file.
+    /// Must be the last field: when it is dropped, this holds neither the mapping nor its file.
     worker: Ending,
 }
 
-/// A worker that is over when this is dropped.
+/// A worker that ends when this is dropped.
 struct Ending(Arc<Worker>);
 
 impl Drop for Ending {
@@ -52,7 +52,7 @@ impl Drop for Ending {
     }
 }
 
-/// How fast it goes on.
+/// Limits the speed of the re-encryption.
 struct Pacer {
     begun: Instant,
     first: Option<u64>,
@@ -82,7 +82,7 @@ impl Pacer {
 }
 
 impl Daemon {
-    /// Goes on with the re-encryption of an open container, to the end or until it is to pause.
+    /// Continues the re-encryption of an open container until it is complete or a command pauses it.
     pub(crate) fn reencrypt_mapping(
         &self,
         what: &command::LuksReencrypt,
@@ -213,7 +213,7 @@ impl Daemon {
         });
     }
 
-    /// The re-encryption is over, or pauses. While it pauses, other programs do not go on with it.
+    /// Ends or pauses the re-encryption. While it is paused, the lock keeps other programs from continuing it.
     fn end_work(&self, mut work: Work) {
         let lock = work.lock.take().filter(|_| work.is_under_way);
         let _ = self.open_entry(&work.name, |open| {
@@ -229,7 +229,7 @@ impl Daemon {
         }
     }
 
-    /// Lets the re-encryption of a mapping pause, and waits for that.
+    /// Pauses the re-encryption of a mapping, and waits until it is paused.
     ///
     /// # Errors
     /// [`FailureKind::Busy`] if it does not pause.
@@ -247,7 +247,7 @@ impl Daemon {
     }
 }
 
-/// Tells the command how far it is. One that is gone wants nothing.
+/// Reports the progress to the command, and asks whether to continue. A command that is gone means no.
 fn wants_more(mut caller: &mut dyn Dialogue, row: MappingReencryption) -> bool {
     let told = wire::send(&mut caller, &Answer::Progress(row));
     let answer = told.and_then(|()| wire::receive_up_to::<bool>(&mut caller, ANSWER_MAX));

@@ -16,10 +16,10 @@ use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
 use crate::state::mapping_table::{Entry, HeaderLoan, Used};
 
-/// So long another program may have the file of the header locked.
+/// How long to wait for another program that has the file of the header locked.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The container of a mapping, which nobody changes meanwhile.
+/// The container of a mapping. Nobody changes it while this exists.
 struct Held {
     container: Container,
     _lock: Option<FileLock>,
@@ -79,7 +79,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// An open mapping, and what it is on.
+    /// An open mapping, and its device.
     fn mapping_of_container(&self, name: &str) -> Result<(Arc<Mapping>, String)> {
         match self.mappings.all.lock().get(name) {
             Some(Entry::Open(open)) if open.on.is_none() => Err(Failure::usage(format!(
@@ -90,7 +90,7 @@ impl Daemon {
         }
     }
 
-    /// The container that is open on a device. It is not closed meanwhile.
+    /// Takes the container that is open on a device. It cannot be closed while the result exists.
     fn hold_container(&self, device: &str) -> Result<Held> {
         let loan = self.header_loan(Path::new(device), Borrowing::ChangeHeader)?;
         let loan = loan.ok_or_else(|| {
@@ -107,8 +107,8 @@ impl Daemon {
         })
     }
 
-    /// Lets the requests for a suspended mapping fail while its only user is taken away by force: it would wait for a
-    /// key.
+    /// Makes the requests for a suspended mapping fail while its only user is ended by force. Otherwise the
+    /// end would wait for a key.
     pub(super) fn fail_suspended(&self, device: &Exportable) -> Option<Failing> {
         let Exportable::Luks(name) = device else {
             return None;
@@ -140,14 +140,14 @@ impl Daemon {
         Ok(())
     }
 
-    /// Lets all requests for suspended mappings fail from now on: the daemon ends.
+    /// Makes all requests for suspended mappings fail from now on, because the daemon ends.
     pub(crate) fn give_up_suspended(&self) {
         for (name, entry) in &*self.mappings.all.lock() {
             if let Entry::Open(open) = entry {
                 if open.mapping.is_suspended() {
                     tracing::warn!(mapping = name, "it is suspended; requests that wait fail");
                 }
-                // One may be suspended while the daemon ends.
+                // A mapping may be suspended while the daemon ends.
                 std::mem::forget(open.mapping.fail_while_suspended());
             }
         }

@@ -18,20 +18,20 @@ use crate::state::daemon::Daemon;
 use crate::state::device_name;
 use crate::state::mapping_table::{Entry, HeaderLoan, LentMapping, Open, Used};
 
-/// The user of a mapping or a borrowed volume, in messages.
+/// The name in messages for the user of a mapping or a borrowed volume.
 pub(crate) const USER: &str = "a command about LUKS";
 
-/// So long a command waits for another one that changes the same header.
+/// How long a command waits for another command that changes the same header.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often it looks whether that is done.
+/// The time between two tries meanwhile.
 const STEP: Duration = Duration::from_millis(20);
 
-/// A header that is asked for.
+/// The result of one try to borrow a header.
 enum Found {
-    /// If it is one of an open container.
+    /// The loan, if an open container has the header.
     Lent(Option<HeaderLoan>),
-    /// Another command has it.
+    /// Another command changes it.
     Changing,
 }
 
@@ -82,7 +82,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Closes a mapping: what was written is durable, and its key is gone.
+    /// Closes a mapping. Its writes are durable then, and its key is wiped.
     pub(crate) fn close_mapping(&self, name: &str) -> Result<()> {
         let used = Used::Mapping(name.into());
         let leases = &self.mappings.leases;
@@ -99,7 +99,7 @@ impl Daemon {
         Ok(flushed?)
     }
 
-    /// Takes a mapping that is to be closed out of the table. Its name stays taken.
+    /// Removes a mapping from the table to close it. Its name stays in use.
     fn take_mapping(&self, name: &str) -> Result<Box<Open>> {
         let mut all = self.mappings.all.lock();
         let used = Used::Mapping(name.into());
@@ -120,7 +120,7 @@ impl Daemon {
         }
     }
 
-    /// What an open mapping is on.
+    /// The device of an open mapping.
     pub(crate) fn mapping_device(&self, name: &str) -> Result<String> {
         match self.mappings.all.lock().get(name) {
             Some(Entry::Open(open)) => Ok(open.device.clone()),
@@ -139,7 +139,7 @@ impl Daemon {
         }
     }
 
-    /// Opens a mapping as a device for `user`. It cannot be closed meanwhile.
+    /// Opens a mapping as a device for `user`. The mapping cannot be closed while the device is open.
     pub(crate) fn open_mapped(
         &self,
         name: &str,
@@ -156,8 +156,8 @@ impl Daemon {
         }
     }
 
-    /// Lends the header of the container that is open on this device; nothing if none is. Commands that change
-    /// it wait for each other.
+    /// Lends the header of the container that is open on this device; `None` if none is open. Commands that change
+    /// the header wait for each other.
     ///
     /// # Errors
     /// [`FailureKind::Busy`] if another command changes the header for long, or `how` needs the device alone.
@@ -211,9 +211,9 @@ impl Daemon {
         })))
     }
 
-    /// A command had the header of the container that is open on this device. What the status of the mapping repeats
-    /// of it may have been changed. If it says now that a re-encryption is under way, or what it says is not known,
-    /// the lock on it is kept: no other program is to go on with that under the mapping.
+    /// Reads the header of the container that is open on this device again, because a command may have changed it. The
+    /// status of the mapping is updated. If the header says that a re-encryption is not complete, or cannot be read,
+    /// the lock is kept: no other program may continue the re-encryption below the mapping.
     pub(crate) fn read_header_again(&self, device: &Path, mut locked: Option<FileLock>) {
         let on_device = {
             let all = self.mappings.all.lock();
@@ -252,14 +252,14 @@ impl Daemon {
         Ok(())
     }
 
-    /// Makes a mapping as large as this, or as its device is now.
+    /// Gives a mapping this size, or the present size of its device.
     pub(crate) fn resize_mapping(&self, name: &str, size: Option<u64>) -> Result<()> {
         let lent = self.lend_mapping(name, USER)?;
         lent.mapping.resize(size)?;
         Ok(())
     }
 
-    /// These mappings, or all.
+    /// The rows for these mappings; for all if `names` is empty.
     pub(crate) fn mapping_rows(&self, names: &[String]) -> Result<Vec<MappingRow>> {
         let all = self.mappings.all.lock();
         if let Some(missing) = names
@@ -281,7 +281,7 @@ impl Daemon {
         Ok(rows.collect())
     }
 
-    /// What was done to each, for metrics.
+    /// The meter of each mapping, for metrics.
     pub(crate) fn mapping_meters(&self) -> Vec<(String, Arc<MappingMeter>)> {
         let all = self.mappings.all.lock();
         let open = all.iter().filter_map(|(name, entry)| match entry {
@@ -291,7 +291,7 @@ impl Daemon {
         open.collect()
     }
 
-    /// Makes what was written to any mapping durable: the daemon is ending.
+    /// Makes the writes to all mappings durable, before the daemon ends.
     pub(crate) fn flush_mappings(&self) {
         let open: Vec<_> = {
             let all = self.mappings.all.lock();
@@ -324,7 +324,7 @@ impl Open {
     }
 }
 
-/// Makes what was written to a mapping durable.
+/// Makes the writes to a mapping durable.
 fn flush(mapping: &Mapping) -> block::Result<()> {
     // One that is suspended has nothing left to write.
     match mapping.flags().read_only || mapping.is_suspended() {

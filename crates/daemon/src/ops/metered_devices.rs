@@ -21,15 +21,15 @@ use crate::state::daemon::Daemon;
 /// The meter of an open device.
 pub(crate) struct OpenDevice {
     pub(crate) meter: Arc<DeviceMeter>,
-    /// Counts since then.
+    /// The time since which the meter counts.
     pub(crate) since: Instant,
 }
 
-/// Every device of this process that is metered, by its name.
+/// All metered devices of this process, by name.
 static OPEN: Mutex<BTreeMap<String, (Weak<DeviceMeter>, Instant)>> = Mutex::new(BTreeMap::new());
 
 impl Daemon {
-    /// Opens a device that is to belong to an imported pool. `user` is the pool, or what looks for one.
+    /// Opens a device of an imported pool. `user` is the pool, or the command that looks for pools.
     pub(crate) fn open_device(
         &self,
         path: &Path,
@@ -46,20 +46,20 @@ impl Daemon {
     }
 }
 
-/// A pool as the user of its devices.
+/// The name in messages for a pool as the user of its devices.
 pub(crate) fn pool_user(name: &str) -> String {
     format!("the pool '{name}'")
 }
 
 impl ActivePool {
-    /// Opens a device that is to belong to this pool.
+    /// Opens a device for this pool.
     pub(crate) fn open_device(&self, daemon: &Daemon, path: &Path) -> Result<Arc<dyn BlockDevice>> {
         daemon.open_device(path, Access::Exclusive, &pool_user(&self.pool.name()))
     }
 }
 
-/// Counts what is done to a device. One that is open already, as a pool's while a command looks for pools, keeps
-/// its meter.
+/// Counts the operations of a device. If the device is open already, it keeps its meter: a command may look for pools
+/// on a device that a pool uses.
 pub(crate) fn metered(device: impl BlockDevice + 'static) -> Arc<dyn BlockDevice> {
     let mut open = OPEN.lock();
     open.retain(|_, (meter, _)| meter.strong_count() > 0);
@@ -75,7 +75,7 @@ pub(crate) fn metered(device: impl BlockDevice + 'static) -> Arc<dyn BlockDevice
     Arc::new(Metered::new(device, meter))
 }
 
-/// The meter of the device of that name, while it is open.
+/// The meter of the device with this name, while it is open.
 pub(crate) fn meter(name: &str) -> Option<OpenDevice> {
     let open = OPEN.lock();
     let (meter, since) = open.get(name)?;
@@ -86,7 +86,7 @@ pub(crate) fn meter(name: &str) -> Option<OpenDevice> {
 }
 
 impl Daemon {
-    /// What the devices of pools did; of all if none is named.
+    /// The counters of the devices of these pools; of all pools if `names` is empty.
     pub(crate) fn pool_io(&self, names: &[String]) -> Result<Vec<PoolIo>> {
         let pools = self.pools_named(names)?;
         Ok(pools.iter().map(|active| pool_io(active)).collect())

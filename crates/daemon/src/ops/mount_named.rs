@@ -43,8 +43,8 @@ impl Daemon {
         self.mount(&active, &entry, &how)
     }
 
-    /// Who owns the root of a dataset that is mounted for the first time. To mount it is not to own it: a delegate
-    /// does who may make datasets there.
+    /// The owner of the root directory of a dataset that is mounted for the first time. A delegate owns it only with
+    /// the permission to make datasets there.
     fn owner_of_root(&self, name: &str, context: &Context<'_>) -> Result<Caller> {
         let (active, entry) = self.find(name)?;
         let may_make = match active.pool.entry(entry.parent) {

@@ -11,7 +11,7 @@ use crate::state::active_pool::ActivePool;
 use crate::state::properties;
 
 impl ActivePool {
-    /// What a mount does not allow, by what its command said and else by its properties.
+    /// The restrictions of a mount: those in the command, otherwise those in the properties.
     pub(crate) fn restrictions(
         &self,
         entry: &Entry,
@@ -37,7 +37,7 @@ impl ActivePool {
         })
     }
 
-    /// What the files of a mount follow.
+    /// The settings for the files of a mount.
     pub(crate) fn settings_of(
         &self,
         entry: &Entry,
@@ -55,8 +55,8 @@ impl ActivePool {
         Ok(settings)
     }
 
-    /// Has open datasets follow what was made beside them: what is reserved for it is kept from all others.
-    /// Nothing else of it concerns them, and there can be thousands.
+    /// Updates open datasets after new datasets with reservations were made: this space is not free for the others.
+    /// Without reservations nothing is updated, because there can be thousands of open datasets.
     pub(crate) fn apply_reservations(&self, made: &[Arc<Entry>]) -> Result<Vec<Failure>> {
         match made.iter().any(|entry| entry.reserves()) {
             true => self.apply_settings(),
@@ -64,7 +64,7 @@ impl ActivePool {
         }
     }
 
-    /// Has open datasets follow their properties as they are now. Returns what could not be reached.
+    /// Makes open datasets follow their present properties. Returns failures for those that could not be updated.
     pub(crate) fn apply_settings(&self) -> Result<Vec<Failure>> {
         let mut failures = Vec::new();
         for (id, device) in self.volumes.lock().iter() {

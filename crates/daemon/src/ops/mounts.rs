@@ -21,20 +21,20 @@ use crate::state::metered_files::{FilesMeter, MeteredFiles};
 use crate::state::mountpoints;
 use crate::state::properties::{self, Mountpoint};
 
-/// What the daemon does with a dataset that is not used any more ends within this time.
+/// How long to wait until the daemon itself no longer uses a dataset.
 const CLOSING_MAX: Duration = Duration::from_secs(5);
 
-/// How to mount.
+/// The options of a mount.
 #[derive(Clone)]
 pub(crate) struct HowToMount {
-    /// Where, instead of where the property says.
+    /// The directory, if it is not that of the property.
     pub(crate) dir: Option<PathBuf>,
     pub(crate) read_only: bool,
-    /// Over a directory that is not empty.
+    /// Whether to mount over a directory that is not empty.
     pub(crate) overlay: bool,
-    /// What it allows, where that is not as the properties say.
+    /// What the mount allows, where that differs from the properties.
     pub(crate) allowed: Allowed,
-    /// Owns the root directory of a new dataset.
+    /// The owner of the root directory of a new dataset.
     pub(crate) owner: Caller,
 }
 
@@ -218,7 +218,7 @@ impl Daemon {
     }
 }
 
-/// Makes what was mounted durable, and lets it go.
+/// Makes the writes to a mount durable, and closes its files.
 fn close(state: MountState) {
     let MountState {
         mount,
@@ -239,7 +239,7 @@ fn close(state: MountState) {
 }
 
 impl ActivePool {
-    /// Lets go of what another process has unmounted. It may have been mounted again since.
+    /// Closes the files of a mount that another process has unmounted. The dataset may have been mounted again since.
     fn clean_up(&self, id: u64) {
         let mut mounts = self.mounts.lock();
         let is_gone = mounts
@@ -252,7 +252,7 @@ impl ActivePool {
         }
     }
 
-    /// Waits until what another process has just unmounted is free to be mounted again.
+    /// Waits until a mount that another process has just ended is closed, so that the dataset can be mounted again.
     fn let_end(&self, id: u64) -> Result<()> {
         let mut mounts = self.mounts.lock();
         let is_leaving = mounts
@@ -293,8 +293,8 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Waits until the daemon itself has nothing to do with these datasets any more: the pool's thread may look at
-    /// one, and what another process unmounted is closed a moment later. What a stream is made of is not waited for.
+    /// Waits until the daemon itself no longer uses these datasets: the pool worker may use one, and a mount that
+    /// another process ended is closed a moment later. It does not wait for streams.
     pub(crate) fn await_closed(&self, ids: &[u64]) -> Result<()> {
         let mut heads = Vec::new();
         for id in ids {
@@ -305,7 +305,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// How these datasets are mounted, those that are.
+    /// The mounts of those of these datasets that are mounted.
     fn mounted(self: &Arc<Self>, ids: &[u64]) -> Vec<Unmounted> {
         let mounts = self.mounts.lock();
         let found = ids
@@ -329,7 +329,7 @@ impl ActivePool {
         self.mounts.lock().keys().copied().collect()
     }
 
-    /// What a dataset has open that is mounted, or a volume in use.
+    /// The open dataset, if it is mounted or is a volume in use.
     pub(crate) fn files_of(&self, id: u64) -> Option<Arc<Dataset>> {
         if let Some(state) = self.mounts.lock().get(&id) {
             return Some(Arc::clone(&state.dataset));
@@ -339,7 +339,7 @@ impl ActivePool {
         volume.as_ref().map(|volume| Arc::clone(volume.dataset()))
     }
 
-    /// Closes snapshots that programs may be looking into, so that they can be destroyed.
+    /// Closes snapshots that programs may be reading, so that they can be destroyed.
     pub(crate) fn close_snapshots(&self, ids: &[u64]) {
         for state in self.mounts.lock().values() {
             if let Some(mounted) = &state.mounted {
@@ -348,7 +348,7 @@ impl ActivePool {
         }
     }
 
-    /// What is mounted at a directory.
+    /// The dataset that is mounted at a directory.
     pub(crate) fn mounted_at(&self, dir: &Path) -> Option<u64> {
         let mounts = self.mounts.lock();
         mounts
@@ -357,7 +357,7 @@ impl ActivePool {
             .map(|(id, _)| *id)
     }
 
-    /// What is mounted, for people.
+    /// The rows of all mounts, for a listing.
     pub(crate) fn mount_rows(&self) -> Result<Vec<MountRow>> {
         let mounts = self.mounts.lock();
         mounts
@@ -383,7 +383,7 @@ fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
     mounted
 }
 
-/// Something that was mounted, and how.
+/// A mount that was ended, with its options.
 #[derive(Clone)]
 pub(crate) struct Unmounted {
     active: Arc<ActivePool>,
@@ -401,7 +401,7 @@ impl Unmounted {
         daemon.pool(&self.active.pool.name()).is_ok()
     }
 
-    /// Removes the directory, if it was the dataset's own and nothing is in it.
+    /// Removes the directory, if the daemon made it for the dataset and it is empty.
     pub(crate) fn remove_dir(&self) {
         if self.by_property {
             let _ = self.place.remove();
@@ -410,8 +410,8 @@ impl Unmounted {
 }
 
 impl Daemon {
-    /// Unmounts those of these datasets that are mounted, and returns them as they were, to be
-    /// mounted again. If one cannot be unmounted, all stay as they are.
+    /// Unmounts those of these datasets that are mounted, and returns their mounts, so that they can be mounted again.
+    /// If one cannot be unmounted, all stay mounted.
     pub(crate) fn unmount_all(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
@@ -423,7 +423,7 @@ impl Daemon {
         Ok(unmounted)
     }
 
-    /// As [`Daemon::unmount_all`], of several pools: the directories of one may be in another.
+    /// As [`Daemon::unmount_all`], for several pools: a mount of one pool may be inside a mount of another.
     pub(crate) fn unmount_from(
         self: &Arc<Self>,
         wanted: &[InPool<'_>],
@@ -443,7 +443,7 @@ impl Daemon {
         Ok(done)
     }
 
-    /// Unmounts what can be, the deepest first, and says what cannot.
+    /// Unmounts all datasets that it can, the deepest first, and returns failures for the others.
     pub(crate) fn unmount_what_can(wanted: &[InPool<'_>], force: bool) -> Vec<Failure> {
         let mounted = all_mounted(wanted);
         let mounted = mounted.iter().rev();
@@ -451,8 +451,8 @@ impl Daemon {
         failed.collect()
     }
 
-    /// Mounts again what was unmounted for something else to be done, parents first, as it was.
-    /// Returns what went wrong, but goes on.
+    /// Mounts again, with the same options and parents first, what was unmounted for other work. It continues after a
+    /// failure, and returns all failures.
     pub(crate) fn mount_again(self: &Arc<Self>, unmounted: Vec<Unmounted>) -> Vec<Failure> {
         let mut failures = Vec::new();
         for was in unmounted {
@@ -472,8 +472,8 @@ impl Daemon {
         failures
     }
 
-    /// Mounts those of these datasets that mount by themselves and are not mounted, parents first.
-    /// Returns what went wrong, but goes on.
+    /// Mounts those of these datasets that mount automatically and are not mounted, parents first. It continues after a
+    /// failure, and returns all failures.
     pub(crate) fn mount_automatic(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,

@@ -14,7 +14,7 @@ use crate::ops::dataset_spec::checked;
 use crate::ops::metered_devices;
 use crate::state::daemon::Daemon;
 
-/// Files that were made for a pool; they go again unless the pool comes to be.
+/// The files that were made for a new pool. They are removed again if the pool cannot be made.
 #[derive(Default)]
 pub(crate) struct MadeFiles(parking_lot::Mutex<Vec<PathBuf>>);
 
@@ -33,7 +33,7 @@ impl Drop for MadeFiles {
 }
 
 impl Daemon {
-    /// Says whether a pool could be made so. Nothing is written, and no key is asked for.
+    /// Checks whether a pool can be made with these options. It writes nothing, and asks for no key.
     pub(crate) fn try_create(&self, new: &command::PoolCreate) -> Result<()> {
         if new.size.is_some() {
             return Err(Failure::usage(
