@@ -11,12 +11,12 @@ use crate::state::daemon::Daemon;
 use crate::state::front_end::{Going, Held, InPool, Withdrawn};
 
 impl Daemon {
-    /// Offers what could not be offered so far.
+    /// Tries again to offer what could not be offered before.
     pub(crate) fn restore_offers(&self) {
         self.front_ends.iter().for_each(|each| each.restore(self));
     }
 
-    /// Offers those of these datasets that are offered without a command. Returns what could not be.
+    /// Offers those of these datasets that are offered without a command. Returns failures for the others.
     pub(crate) fn offer_datasets(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
@@ -28,8 +28,8 @@ impl Daemon {
             .collect()
     }
 
-    /// Takes datasets and volumes out of use, to change them or take them away. If one cannot be, all front ends offer what
-    /// they did.
+    /// Ends the use of datasets and volumes, to change or remove them. If the use of one cannot be ended, all front
+    /// ends offer again what they offered.
     pub(crate) fn withdraw(
         self: &Arc<Self>,
         wanted: &[InPool<'_>],
@@ -56,7 +56,8 @@ impl Daemon {
         Ok(done)
     }
 
-    /// As [`Daemon::withdraw`] by force, for good. Returns what could not be withdrawn.
+    /// As [`Daemon::withdraw`], by force, and nothing is offered again later. Returns failures for what could not be
+    /// withdrawn.
     pub(crate) fn withdraw_what_can(&self, wanted: &[InPool<'_>]) -> Vec<Failure> {
         let volumes = wanted.iter().flat_map(each);
         let in_use = volumes.filter_map(|(active, id)| active.close_volume(*id, true).err());
@@ -66,13 +67,14 @@ impl Daemon {
         failures
     }
 
-    /// Refuses to take away what a front end offers.
+    /// Refuses to remove what a front end offers.
     pub(crate) fn may_go(&self, going: &Going<'_>) -> Result<()> {
         let mut all = self.front_ends.iter();
         all.try_for_each(|each| each.may_go(self, going))
     }
 
-    /// Nothing is offered again until this is dropped. It comes before the lock of a pool.
+    /// Takes the locks of all front ends: nothing is offered again until the result is dropped. They come before the
+    /// lock of a pool.
     fn hold_offers(&self) -> HeldOffers<'_> {
         HeldOffers(
             self.front_ends
@@ -82,8 +84,8 @@ impl Daemon {
         )
     }
 
-    /// Does something that takes a pool away. With `force` what is offered of its volumes ends first, until the
-    /// pool is there again.
+    /// Does work that removes a pool. With `force` the offers of its volumes end first, until the pool is imported
+    /// again.
     pub(crate) fn without_offers<T>(
         &self,
         active: &ActivePool,
@@ -98,8 +100,8 @@ impl Daemon {
         self.without_offers_of(in_use, force, why, work)
     }
 
-    /// Does something that takes volumes away. With `force` what is offered of them ends first; nothing is
-    /// offered again until the work is done. If any of it fails, what can still be offered is offered again.
+    /// Does work that removes volumes. With `force` their offers end first, and nothing is offered again until the work
+    /// is done. If a part of it fails, the volumes that remain are offered again.
     pub(crate) fn without_offers_of<T>(
         &self,
         volumes: impl FnOnce() -> Result<Vec<String>>,
@@ -120,7 +122,7 @@ impl Daemon {
         result
     }
 
-    /// Forgets what is offered of volumes of a pool that are gone.
+    /// Forgets the offers of volumes of a pool that do not exist any more.
     pub(crate) fn forget_offers(
         &self,
         active: &ActivePool,
@@ -131,7 +133,7 @@ impl Daemon {
         all.try_for_each(|each| each.forget(self, pool, &is_gone))
     }
 
-    /// Lets go of all devices that are offered.
+    /// Closes all devices that are offered.
     pub(crate) fn close_offers(&self, force: bool) -> Result<()> {
         let all = self.front_ends.iter();
         // With force the failure of one keeps no other.
@@ -148,7 +150,7 @@ fn each<'a>((active, ids): &'a InPool<'a>) -> impl Iterator<Item = (&'a Arc<Acti
     ids.iter().map(move |id| (*active, id))
 }
 
-/// What all front ends offered of datasets that were withdrawn.
+/// The offers of all front ends that were withdrawn.
 #[derive(Default)]
 pub(crate) struct WithdrawnOffers(Vec<Box<dyn Withdrawn<Daemon>>>);
 
@@ -166,7 +168,7 @@ impl WithdrawnOffers {
     }
 }
 
-/// All front ends, each of which only one thread changes.
+/// All front ends while this thread alone may change them.
 struct HeldOffers<'a>(Vec<Box<dyn Held + 'a>>);
 
 impl HeldOffers<'_> {
@@ -187,7 +189,7 @@ mod tests {
     use crate::state::front_end::FrontEnd;
     use crate::tests::{command, create, create_pool};
 
-    /// What the front end `Notes` did.
+    /// The calls of the front end `Notes`.
     static DONE: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
     struct Notes;
@@ -236,7 +238,7 @@ mod tests {
         }
     }
 
-    /// Commands ask all front ends. If one cannot let go, the others offer again what they offered.
+    /// Commands ask all front ends. If one cannot withdraw, the others offer again what they offered.
     #[test]
     fn all_front_ends_withdraw_or_none() {
         let dir = tempfile::tempdir().unwrap();

@@ -2,15 +2,15 @@
 
 use pool::{Entry, Marked, Position};
 
-/// One stream.
+/// One stream of a send.
 pub(crate) struct Piece {
-    /// The snapshot that it brings.
+    /// The snapshot that it sends.
     pub(crate) to: u64,
-    /// The one that it goes on from.
+    /// The snapshot that an incremental stream starts from.
     pub(crate) from: Option<u64>,
-    /// The bookmark that it goes on from.
+    /// The bookmark that an incremental stream starts from.
     pub(crate) mark: Option<Marked>,
-    /// Where it begins, if a part of it was received already.
+    /// Where it starts, if a part of it was received already.
     pub(crate) start: Position,
 }
 

@@ -122,7 +122,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The pools on the devices in some places that are not imported here.
+    /// The pools on the devices in these places that are not imported here.
     pub(crate) fn importable(&self, search: &[PathBuf]) -> Result<Vec<ImportablePool>> {
         let mut all = Vec::new();
         let ImportScan { pools, failures } = self.scan_for_pools(search);
@@ -171,8 +171,7 @@ impl Daemon {
         Ok(all)
     }
 
-    /// Imports pools, and returns their names. Keys are waited for until `keys_until`; as long as each takes if
-    /// that is `None`.
+    /// Imports pools, and returns their names. It waits for keys until `keys_until`; without a limit if that is `None`.
     pub(crate) fn import_pools(
         self: &Arc<Self>,
         import: &command::PoolImport,
@@ -300,7 +299,7 @@ impl Daemon {
         Ok(active.pool.name())
     }
 
-    /// Adds a pool to those that are imported; if that cannot be, exports it again.
+    /// Adds a pool to the imported pools. If this fails, it exports the pool again.
     fn take_in(&self, active: &Arc<ActivePool>) -> Result<()> {
         let added = self.add(Arc::clone(active));
         if added.is_err() {
@@ -311,7 +310,7 @@ impl Daemon {
         added
     }
 
-    /// Imports again what was imported when the daemon last ran.
+    /// Imports again the pools that were imported when the daemon last ran.
     pub(crate) fn import_remembered(self: &Arc<Self>, keys_until: Instant) {
         let remembered = self.recall();
         let places = remembered.paths();
@@ -462,8 +461,8 @@ impl Daemon {
         destroyed.and(forgotten)
     }
 
-    /// Returns the devices that keep their keys, and whether the rest of the end succeeded. An error where the
-    /// pool stays.
+    /// Returns the devices that keep their keys, and whether the rest of the destruction succeeded. An error means that
+    /// the pool stays.
     fn destroy_in_whole(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
@@ -495,7 +494,7 @@ impl Daemon {
     }
 }
 
-/// Waits until a pool that was let go has closed its devices, so that they can be used again.
+/// Waits until a pool that is not used any more has closed its devices, so that they can be used again.
 fn close(active: Arc<ActivePool>, context: &mut Context<'_>) {
     let notifier = active.close_notifier();
     drop(active);
@@ -515,7 +514,7 @@ pub(crate) struct NonInteractive {
 }
 
 impl NonInteractive {
-    /// Logs what a person would have been told.
+    /// Logs the notices that a person would have seen.
     pub(crate) fn log(&self) {
         for notice in &self.notices {
             tracing::warn!(notice, "at start");
@@ -533,7 +532,7 @@ impl Channel for NonInteractive {
     }
 }
 
-/// Opens a pool without what its missing log devices hold, and says what that is.
+/// Opens a pool without the records on its missing log devices, and reports what is lost.
 fn open_without_logs(
     store: Arc<Store>,
     import: &command::PoolImport,

@@ -28,17 +28,17 @@ struct Session<'a> {
     active: &'a Arc<ActivePool>,
     it: &'a command::Receive,
     data: &'a Arc<dyn Data>,
-    /// The key that the dataset which is received now is sealed with.
+    /// The key of the dataset that is being received.
     key: &'a KeyNow,
     dry_run: DryRun,
-    /// What was received so far.
+    /// The names of the snapshots that were received so far.
     names: Vec<String>,
-    /// What could not be mounted again.
+    /// The failures to mount datasets again.
     failures: Vec<Failure>,
 }
 
 impl Daemon {
-    /// Receives. Returns the names of the snapshots that were received, or would be.
+    /// Receives streams. Returns the names of the snapshots that were received or, with `dry_run`, would be.
     pub(crate) fn receive(
         self: &Arc<Self>,
         it: &command::Receive,
@@ -110,7 +110,7 @@ impl Daemon {
 }
 
 impl Session<'_> {
-    /// Receives one stream after the other. Of a failure it also returns the dataset.
+    /// Receives one stream after the other. With a failure it returns the dataset too.
     fn receive_all(
         &mut self,
         input: &mut WhileLoaded<'_, Box<dyn std::io::Read + '_>>,
@@ -151,7 +151,7 @@ impl Session<'_> {
         }
     }
 
-    /// Decides about a dataset that a stream names, and makes those above it.
+    /// Decides whether to receive into the dataset that a stream names, and makes the datasets above it.
     fn choose(
         &mut self,
         target: &str,
@@ -178,8 +178,7 @@ impl Session<'_> {
         Ok((at, chosen))
     }
 
-    /// Destroys and renames the snapshots of a dataset that the sender has destroyed and renamed. Only with -F, and
-    /// only for root.
+    /// Destroys and renames snapshots of a dataset as the sender has done. Only with -F, and only for root.
     fn follow(
         &self,
         package: &Package,
@@ -242,7 +241,7 @@ impl Session<'_> {
         self.daemon.create(&new, context).map(drop)
     }
 
-    /// Receives the streams of one dataset. Returns the beginning of the one behind them.
+    /// Receives the streams of one dataset. Returns the header of the stream after them.
     fn receive_into(
         &mut self,
         target: &str,
@@ -320,7 +319,7 @@ fn dataset_of(name: &str) -> &str {
     name.split_once('@').map_or(name, |(dataset, _)| dataset)
 }
 
-/// What a stream is received into: as the command says, or by the name that it has at the sender.
+/// The name of the dataset to receive into: from the command, or from the name at the sender.
 fn named(it: &command::Receive, begin: &Begin, package: Option<&Package>) -> Result<String> {
     let sent = dataset_of(&begin.sender.name);
     let below_root = match package.map(|package| package.below_root(sent)) {
@@ -367,7 +366,7 @@ fn chosen(
     Chosen::new(active, dataset, &it.props, it.exclude.clone(), context)
 }
 
-/// Checks the dataset below which streams go by their names.
+/// Checks the dataset below which streams are received by their names.
 fn check_base(active: &ActivePool, target: &str) -> Result<()> {
     if target.contains('@') {
         return Err(Failure::usage(format!(
@@ -378,15 +377,15 @@ fn check_base(active: &ActivePool, target: &str) -> Result<()> {
     Ok(())
 }
 
-/// The first dataset above a name, from the top, that does not exist.
+/// The topmost dataset above a name that does not exist.
 fn missing_above(active: &ActivePool, name: &str) -> Option<String> {
     let ends = name.match_indices('/').map(|(end, _)| &name[..end]);
     let mut missing = ends.filter(|above| active.pool.find(above).is_err());
     missing.next().map(str::to_owned)
 }
 
-/// The key root whose keys seal what is received into a dataset, if they are loaded: its own, or that of the
-/// dataset above a new one.
+/// The key root whose keys seal the data that is received into a dataset, if they are loaded. For a new dataset this
+/// is the key root of the dataset above it.
 fn receiving_root(active: &ActivePool, dataset: &str) -> Result<Option<u64>> {
     let above = dataset.rsplit_once('/').map_or(dataset, |(above, _)| above);
     let found = active.pool.find(dataset);
@@ -395,7 +394,7 @@ fn receiving_root(active: &ActivePool, dataset: &str) -> Result<Option<u64>> {
     Ok(Some(root).filter(|root| *root != 0 && active.has_key(*root)))
 }
 
-/// The caller sends a stream already, and cannot be asked any more.
+/// A prompt that always fails: the caller is sending a stream, and cannot be asked.
 struct Silent;
 
 impl Channel for Silent {

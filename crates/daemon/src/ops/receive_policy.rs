@@ -21,10 +21,10 @@ use crate::state::daemon::Daemon;
 use crate::state::keyring::keyring_of;
 use crate::state::properties;
 
-/// The property by which snapshots are made and pruned.
+/// The property for the schedule of snapshots.
 const SCHEDULE: &str = "snapshot-schedule";
 
-/// What was received in part cannot be sealed further.
+/// The failure for a partial receive that cannot continue with these keys.
 fn otherwise() -> Failure {
     Failure::usage(
         "the part that was received has keys of another encryption, or of a key above that was changed; receive it with the \
@@ -32,29 +32,29 @@ fn otherwise() -> Failure {
     )
 }
 
-/// Properties that say how a dataset is encrypted.
+/// The properties for the encryption of a dataset.
 const OF_KEYS: [&str; 2] = ["encryption", "keysource"];
 
-/// What the caller of a receive has chosen.
+/// The choices of the caller of a receive.
 pub(crate) struct Chosen {
-    /// In the place of properties that come.
+    /// Replace properties in the stream.
     props: BTreeMap<String, String>,
     exclude: Vec<String>,
-    /// How a new dataset is encrypted, if what comes is in the clear.
+    /// How a new dataset is encrypted, if the stream is not raw.
     spec: Option<DatasetSpec>,
     /// Whether the caller chose that, instead of the dataset above.
     says_how: bool,
-    /// Properties that the caller may not set, and so no stream for this caller.
+    /// Properties that the caller may not set. A stream that this caller receives may not set them either.
     forbidden: BTreeSet<&'static str>,
-    /// Whether what comes may be a clone of any snapshot of the pool: the caller may do everything there.
+    /// Whether a received dataset may be a clone of any snapshot of the pool: the caller may do everything there.
     may_clone: bool,
 }
 
-/// These properties say whether a file can give its user more rights. They are off on what came from elsewhere.
+/// The properties that allow files to give their users more rights. They are off on received datasets.
 pub(crate) const DANGEROUS: [&str; 2] = ["devices", "setuid"];
 
 impl Chosen {
-    /// Checks it, and asks for a key if the dataset is to have one of its own.
+    /// Checks the choices, and asks for a key if the dataset is to have its own key.
     pub(crate) fn new(
         active: &ActivePool,
         dataset: &str,
@@ -106,8 +106,8 @@ impl Chosen {
     }
 }
 
-/// The properties that the caller may not set there. A file that is received may be owned by root and change
-/// who runs it: so either the caller may set that, or the dataset does without.
+/// The properties that the caller may not set there. A received file may be owned by root and set-user-ID. So these
+/// properties stay off, unless the caller may set them.
 fn forbidden(
     active: &ActivePool,
     dataset: &str,
@@ -132,18 +132,18 @@ fn forbidden(
     }
 }
 
-/// What becomes of the keys and properties that come with a stream.
+/// Decides how the keys and properties in a stream are used.
 pub(crate) struct Rules<'a> {
     daemon: &'a Arc<Daemon>,
     active: &'a Arc<ActivePool>,
     dataset: &'a str,
-    /// Whether files that are open in the dataset give errors afterwards, rather than hold up the end.
+    /// Whether the receive ends even if files of the dataset are open. These files return errors then.
     force: bool,
-    /// Whether what comes is kept after an interruption.
+    /// Whether the received part is kept after an interruption.
     resumable: bool,
-    /// Whether what was mounted stays unmounted afterwards.
+    /// Whether datasets that were mounted stay unmounted afterwards.
     no_mount: bool,
-    /// The wrapping key of the dataset, if it is there and that is loaded.
+    /// The wrapping key of the dataset, if the dataset exists and its key is loaded.
     key: Option<WrappingKey>,
     props: BTreeMap<String, String>,
     exclude: Vec<String>,
@@ -154,29 +154,29 @@ pub(crate) struct Rules<'a> {
     new: Mutex<New>,
     /// Whether a stream was refused because a key is not loaded.
     no_key: Mutex<bool>,
-    /// What was received so far.
+    /// The names of the snapshots that were received so far.
     received: Mutex<Vec<String>>,
-    /// What could not be mounted again.
+    /// The failures to mount datasets again.
     failures: Mutex<Vec<Failure>>,
 }
 
-/// What a dataset is to be that comes in the clear.
+/// The keys and properties of a new dataset whose stream is not raw.
 #[derive(Default)]
 struct New {
-    /// Properties that say how it is encrypted.
+    /// Its properties for the encryption.
     props: BTreeMap<String, String>,
     /// Its own wrapping key.
     key: Option<WrappingKey>,
-    /// What its records are sealed by, to be compared in the end.
+    /// The keys that seal its records. They are compared at the end.
     sealed_by: Option<SealedBy>,
 }
 
-/// The keys that records are sealed with as they come.
+/// The keys that seal records while they are received.
 #[derive(Clone)]
 enum SealedBy {
-    /// A new keyring, whose wrapping key is that of the dataset above.
+    /// A new keyring that is wrapped with the key of the dataset above.
     Above([u8; 16]),
-    /// A generation of the keyring that is there.
+    /// A generation of the existing keyring.
     Generation(u32),
 }
 
@@ -211,12 +211,12 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// The names of what was received, and why something could not be mounted again.
+    /// The names of the received snapshots, and the failures to mount datasets again.
     pub(crate) fn into_received(self) -> (Vec<String>, Vec<Failure>) {
         (self.received.into_inner(), self.failures.into_inner())
     }
 
-    /// A failure of a receive, with the kind that tells that a key has to be loaded.
+    /// The failure of a receive, with the kind for a missing key if that was the cause.
     pub(crate) fn explained(&self, mut failure: Failure) -> Failure {
         if *self.no_key.lock() {
             failure.kind = FailureKind::NoKey;
@@ -224,13 +224,13 @@ impl<'a> Rules<'a> {
         failure
     }
 
-    /// Whether the dataset is mounted. It stays so until the end of each stream.
+    /// Whether the dataset is mounted. It stays mounted until the end of each stream.
     pub(crate) fn is_mounted(&self) -> bool {
         let head = self.active.pool.find(self.dataset);
         head.is_ok_and(|head| self.active.mounts.lock().contains_key(&head.id))
     }
 
-    /// What has to be unmounted for the dataset to change: the dataset, and what is mounted in it.
+    /// The mounts that must end before the dataset can change: its own, and those inside it.
     fn mounted_in(&self) -> Vec<u64> {
         let Ok(head) = self.active.pool.find(self.dataset) else {
             return Vec::new();
@@ -245,7 +245,7 @@ impl<'a> Rules<'a> {
         inside.map(|(id, _)| *id).collect()
     }
 
-    /// Where the key is said to come from. A user who may not choose what the daemon reads or runs gets the
+    /// The `keysource` of the received dataset. A user who may not choose what the daemon reads or runs gets the
     /// prompt; a raw key can be typed as digits.
     fn keysource(&self, sent: Option<String>) -> String {
         let sent = sent.and_then(|sent| sent.parse::<KeySource>().ok());
@@ -264,7 +264,7 @@ impl<'a> Rules<'a> {
         Ok(self.active.pool.find(above)?)
     }
 
-    /// How records are sealed for a dataset that is there.
+    /// How records are sealed for an existing dataset.
     fn seal_for(&self, head: &Entry) -> Result<Sealing> {
         let keys = self.active.data_keys(head)?;
         let newest = keys.as_ref().and_then(|keys| keys.last());
@@ -361,7 +361,7 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Refuses the end of a receive whose keys were changed meanwhile.
+    /// Refuses to finish a receive if the keys were changed meanwhile.
     fn check_keys(&self) -> Result<()> {
         let sealed_by = self.new.lock().sealed_by.clone();
         let is_same = match sealed_by {
@@ -529,12 +529,12 @@ impl ReceivePolicy for Rules<'_> {
     }
 }
 
-/// No generation has a higher number. Rotations do not get there in practice, and later ones have numbers
-/// left.
+/// The highest number of a generation that is accepted from a stream. Rotations never reach it in practice, and numbers
+/// above it remain for later rotations.
 const NUMBER_MAX: u32 = 1 << 31;
 
-/// A keyring with the generations that another one of the same dataset has besides; `None` if it has none.
-/// Slots and the wrapping key stay what they are.
+/// Adds to a keyring the generations that only the other keyring of the same dataset has; `None` if there are none.
+/// The slots and the wrapping key stay.
 fn merge(own: &Keyring, sent: &Keyring) -> std::result::Result<Option<Keyring>, String> {
     let mut new = Vec::new();
     for generation in sent.generations() {

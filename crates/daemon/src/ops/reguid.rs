@@ -18,8 +18,8 @@ use crate::state::front_end::Going;
 use crate::state::memory::KnownPool;
 
 impl Daemon {
-    /// Gives a pool another guid. It is exported and imported for that: all that the daemon knows of a pool, it knows
-    /// by its guid.
+    /// Gives a pool another guid. The pool is exported and imported for this, because all tables of the daemon use the
+    /// guid.
     pub(crate) fn renumber_pool(
         self: &Arc<Self>,
         name: &str,
@@ -87,7 +87,7 @@ impl Daemon {
         imported.map(drop)
     }
 
-    /// Refuses a pool with a spare that could not be opened again. No state says so.
+    /// Refuses a pool with a spare that cannot be opened. The states of devices do not show this.
     fn refuse_missing_spares(&self, active: &ActivePool) -> Result<()> {
         let devices = active.pool.devices().into_iter();
         for spare in devices.filter(|device| device.state == DeviceState::Spare) {
@@ -112,7 +112,7 @@ impl Daemon {
     }
 }
 
-/// Refuses a pool of which a device would keep the guid from before.
+/// Refuses a pool if one of its devices would keep the old guid.
 fn refuse_unready(active: &ActivePool) -> Result<()> {
     let pool = &active.pool;
     let name = pool.name();

@@ -18,18 +18,18 @@ use crate::state::channel::{Data, Dialogue};
 use crate::state::daemon::Daemon;
 use crate::state::mapping_table::HeaderLoan;
 
-/// So long another program may have the file of a header locked that is to be changed.
+/// How long a change of a header waits for another program that has its file locked.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// No request is longer, in bytes.
+/// The longest request, in bytes.
 const REQUEST_MAX: u32 = 256;
 
-/// A device, and what of it may be changed.
+/// A lent device, and the part of it that may be changed.
 struct Loan {
     device: Arc<dyn BlockDevice>,
-    /// Only what lies before.
+    /// Writes must end before this offset.
     writable: u64,
-    /// Of a container that is open.
+    /// The loan of the header, if the container on the device is open.
     header: Option<HeaderLoan>,
 }
 
@@ -83,7 +83,7 @@ impl Daemon {
 }
 
 impl Loan {
-    /// Does what is asked for until the other end has had enough, or is gone.
+    /// Serves requests until the other end says that it is done, or is gone.
     fn serve(&self, mut caller: &mut dyn Dialogue) -> std::io::Result<()> {
         let sectors = self.device.sector_sizes();
         let device = BorrowedDevice {

@@ -13,7 +13,7 @@ impl Daemon {
     /// Opens the export with this address for `user`.
     ///
     /// # Errors
-    /// The address is wrong, the server is not there or refuses, or something else here uses the export.
+    /// The address is wrong, the server does not answer or refuses, or something else on this machine uses the export.
     pub(crate) fn open_remote_export(
         &self,
         text: &str,

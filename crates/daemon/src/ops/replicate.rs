@@ -10,27 +10,27 @@ use crate::failure::{Failure, Result};
 use crate::ops::piece::Piece;
 use crate::state::active_pool::ActivePool;
 
-/// Which snapshots of each dataset are sent.
+/// The snapshots of each dataset that are sent.
 pub(crate) struct Wanted<'a> {
-    /// Up to the one with this name.
+    /// The name of the last snapshot.
     pub(crate) to: &'a str,
-    /// Only what is new since the one with this name, where a dataset has it.
+    /// The name of the snapshot that incremental streams start from, in the datasets that have it.
     pub(crate) from: Option<&'a str>,
-    /// The snapshots between the two as well.
+    /// Whether the snapshots between the two are sent as well.
     pub(crate) all: bool,
 }
 
-/// What is sent of a dataset and of those below it.
+/// The streams of a dataset and of the datasets below it.
 pub(crate) struct Replicated {
-    /// The streams, each after those that it needs.
+    /// The streams, each after the streams that it needs.
     pub(crate) pieces: Vec<Piece>,
-    /// What is said before them.
+    /// The package that is sent before them.
     pub(crate) package: Package,
-    /// The datasets that are left out, because they have no snapshot of the name.
+    /// The datasets that are left out, because they have no snapshot with this name.
     pub(crate) left_out: Vec<String>,
 }
 
-/// Decides what is sent of a dataset and of those below it.
+/// Decides which streams to send of a dataset and of the datasets below it.
 pub(crate) fn replicate(
     active: &ActivePool,
     root: &Arc<Entry>,
@@ -78,7 +78,7 @@ pub(crate) fn replicate(
     }
 }
 
-/// The streams of one dataset, of which these are the snapshots, the oldest first.
+/// The streams of one dataset with these snapshots, the oldest first.
 fn streams_of(
     active: &ActivePool,
     snapshots: &[Arc<Entry>],
@@ -108,8 +108,8 @@ fn streams_of(
     Ok(pieces)
 }
 
-/// Datasets in an order in which each comes after the one above it, and a clone after its origin, with whether it does.
-/// Where both cannot be, a dataset comes before its origin.
+/// Orders datasets: each after the dataset above it, and a clone after its origin. If both are not possible, the clone
+/// comes before its origin. The `bool` is true for a clone that comes after its origin.
 fn in_order(active: &ActivePool, heads: &[Arc<Entry>]) -> Result<Vec<(Arc<Entry>, bool)>> {
     let origin_of = |head: &Arc<Entry>| match head.origin {
         0 => Ok(None),

@@ -14,11 +14,11 @@ use crate::state::daemon::Daemon;
 use crate::state::front_end::{FrontEnd, InPool, Withdrawn};
 use crate::state::properties::{self, Mountpoint};
 
-/// What is mounted, as a front end.
+/// The front end of the mounts.
 pub(crate) struct Mounts;
 
 impl FrontEnd<Daemon> for Mounts {
-    /// Takes away the mounts that a daemon of this user left of its pools when it was killed.
+    /// Removes the mounts that a killed daemon of this user left.
     fn prepare(&self, daemon: &Daemon) {
         let remembered = daemon.recall();
         let is_ours = |source: &str| {
@@ -28,7 +28,7 @@ impl FrontEnd<Daemon> for Mounts {
         *daemon.dead_mounts.lock() = fuse::clear_dead(&fuse::Options::default().subtype, is_ours);
     }
 
-    /// Mounts again what was mounted where a command said. The rest mounts by its properties.
+    /// Mounts again the datasets that a command mounted at a directory. The others mount by their properties.
     fn start(&self, daemon: &Arc<Daemon>) {
         let dead = std::mem::take(&mut *daemon.dead_mounts.lock());
         // They were cleared in the order in which they go; directories of one may be in another.
@@ -112,7 +112,7 @@ impl Daemon {
         self.mount(&active, &entry, &how)
     }
 
-    /// What would be mounted or exported if its key were loaded, or was mounted before a crash.
+    /// The datasets that would be mounted or exported if their keys were loaded, or were mounted before a crash.
     pub(crate) fn waiting_for_keys(&self, active: &ActivePool) -> Result<Vec<String>> {
         let again = active.not_mounted_again.lock().clone();
         // Snapshots too: all that wait to be mounted again.

@@ -8,7 +8,7 @@ use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::schedule::DAY;
 
-/// Without a schedule, this is too long ago.
+/// Without a schedule, a scrub is late after this time.
 const LATE_WITHOUT: u64 = 90 * DAY;
 
 const SCRUB: Work = Work {
@@ -37,7 +37,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Starts a scrub, if the property says so and it is time. One that is paused goes on then.
+    /// Starts a scrub if it is due by the property. A paused scrub continues then.
     pub(crate) fn scrub_by_schedule(&self) -> pool::Result<()> {
         let pool = &self.pool;
         let Some((word, every)) = period(pool)? else {
@@ -59,7 +59,7 @@ impl ActivePool {
     }
 }
 
-/// What the property says, with its period in seconds.
+/// The value of the property, and its period in seconds.
 fn period(pool: &Pool) -> pool::Result<Option<(&'static str, u64)>> {
     let top = pool.top()?;
     Ok(match top.props.get("scrub-schedule").map(String::as_str) {
@@ -69,7 +69,7 @@ fn period(pool: &Pool) -> pool::Result<Option<(&'static str, u64)>> {
     })
 }
 
-/// When the last scrub began. Before the first one, this is when the pool was made.
+/// When the last scrub began; before the first scrub, when the pool was made.
 fn last(pool: &Pool) -> u64 {
     match pool.scrub_status() {
         scrub if scrub.phase == ScrubPhase::None => pool.superblock().created,
@@ -77,7 +77,7 @@ fn last(pool: &Pool) -> u64 {
     }
 }
 
-/// What there is to say of a scrub that is late.
+/// The message about a scrub that is late.
 pub(crate) fn late(pool: &Pool) -> Option<String> {
     let limit = match period(pool).ok()? {
         Some((_, every)) => 2 * every,

@@ -11,7 +11,7 @@ use crate::state::exports::offers::Offered;
 use crate::state::exports::registry::State;
 
 impl Daemon {
-    /// The sessions that initiators have.
+    /// The sessions of initiators.
     pub(crate) fn session_rows(&self) -> Vec<SessionRow> {
         let mut rows = Vec::new();
         for (name, entry) in self.exported.entries() {

@@ -27,7 +27,7 @@ use crate::state::keyring::has_generation;
 const NOWHERE: &str = "raw,file:///dev/random";
 
 impl Daemon {
-    /// Destroys datasets and their keys. With `dry_run` only says what would go, and what would stay
+    /// Destroys datasets and their keys. With `dry_run` it only reports what would be destroyed, and what would stay
     /// readable.
     pub(crate) fn shred(
         self: &Arc<Self>,
@@ -92,7 +92,7 @@ impl Daemon {
 }
 
 impl ActivePool {
-    /// The datasets among these, all of which have keys to destroy.
+    /// The datasets among these. All of them must have keys to destroy.
     fn shreddable(&self, doomed: &[Arc<Entry>]) -> Result<Vec<Arc<Entry>>> {
         let heads = doomed.iter().filter(|entry| !entry.is_snapshot());
         let heads: Vec<Arc<Entry>> = heads.cloned().collect();
@@ -120,7 +120,7 @@ impl ActivePool {
         }
     }
 
-    /// The devices of the pool, none of which is away: it would keep the keys.
+    /// The devices of the pool. None may be missing: it would keep the keys.
     fn all_devices(&self) -> Result<Vec<DeviceInfo>> {
         let devices = self.pool.devices();
         match devices.iter().find(|device| is_away(device)) {
@@ -137,8 +137,8 @@ impl ActivePool {
         }
     }
 
-    /// The datasets that stay and have some of the data keys of those that go. Refuses if one has the
-    /// newest: then nothing separates what each of them wrote.
+    /// The datasets that stay and have some of the data keys of the destroyed ones. Refuses if one of them has the
+    /// newest data key: then nothing separates what the two wrote.
     fn survivors(&self, heads: &[Arc<Entry>]) -> Result<Vec<Survivor>> {
         let doomed: BTreeSet<u64> = heads.iter().map(|head| head.id).collect();
         let mut survivors = Vec::new();
@@ -154,7 +154,7 @@ impl ActivePool {
         Ok(survivors)
     }
 
-    /// What of a dataset stays readable with the keys of another one.
+    /// The part of a dataset that stays readable with the keys of another one.
     fn survivor(&self, head: &Arc<Entry>, other: &Arc<Entry>) -> Result<Option<Survivor>> {
         let (name, kept_by) = (self.pool.name_of(head.id)?, self.pool.name_of(other.id)?);
         let ((own, _), (theirs, _)) = (self.opened_keyring(head)?, self.opened_keyring(other)?);
@@ -187,8 +187,8 @@ impl ActivePool {
         }))
     }
 
-    /// Wraps keyrings by random keys that are then discarded, as far as the keys that open them are
-    /// loaded. What wrapped them before is overwritten.
+    /// Wraps keyrings with random keys and discards these keys, as far as the keys that open the keyrings are loaded.
+    /// The old wrapped keys are overwritten.
     fn forget_keys(
         &self,
         heads: &[Arc<Entry>],
@@ -236,7 +236,7 @@ impl ActivePool {
         Ok(blocks)
     }
 
-    /// Reads from every device that nothing of the keyrings is left.
+    /// Reads every device to prove that nothing of the keyrings is left.
     fn prove(&self, blocks: &BTreeSet<u32>) -> Result<()> {
         let unproved = |why: String| {
             Failure::new(
@@ -268,7 +268,7 @@ fn is_away(device: &DeviceInfo) -> bool {
     )
 }
 
-/// A wrapping key whose only slot is opened by a key that is gone when this returns.
+/// A wrapping key with one slot. The key that opens it is forgotten when this returns.
 fn random_wrapping() -> Result<(Wrapping, WrappingKey)> {
     let material = KeyMaterial::Key(keys::random_key(&SystemRandom)?);
     Ok(Wrapping::create(
@@ -286,8 +286,8 @@ mod tests {
     use super::*;
     use crate::tests::{command, create, create_pool, daemon, encrypted, key_file};
 
-    /// The keys are gone before the dataset is: if it cannot be destroyed, or the power fails between the two, what
-    /// is left opens with no key that exists.
+    /// The keys are destroyed before the dataset. If the dataset cannot be destroyed, or the power fails between the
+    /// two, no existing key opens what is left.
     #[test]
     fn what_is_forgotten_opens_with_no_key_that_there_was() {
         let dir = tempfile::tempdir().unwrap();

@@ -60,7 +60,7 @@ impl Daemon {
         Ok(rows)
     }
 
-    /// Names of snapshots, or what stands for several, by pool.
+    /// Names of snapshots, or patterns for several, by pool.
     fn by_pool(&self, names: &[String]) -> Result<Vec<(Arc<ActivePool>, Vec<String>)>> {
         let mut all: Vec<(Arc<ActivePool>, Vec<String>)> = Vec::new();
         for name in names {

@@ -14,8 +14,8 @@ use crate::state::context::Context;
 use crate::state::daemon::{Daemon, already_imported};
 
 impl Daemon {
-    /// Splits a pool, and returns the devices of the new one. That is imported where a directory for its mountpoints
-    /// is named, and exported otherwise.
+    /// Splits a pool, and returns the devices of the new pool. The new pool is imported if a directory for its mount
+    /// points is named, and exported otherwise.
     pub(crate) fn split_pool(
         self: &Arc<Self>,
         split: &command::PoolSplit,
@@ -72,7 +72,7 @@ impl Daemon {
         Ok(devices)
     }
 
-    /// Imports the new pool, which makes its devices ones of that pool only.
+    /// Imports the new pool. After this its devices belong to that pool only.
     fn import_split(
         self: &Arc<Self>,
         split: &command::PoolSplit,

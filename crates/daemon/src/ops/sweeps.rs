@@ -20,7 +20,7 @@ const INITIALIZATION: Work = Work {
     ended: "ended",
 };
 
-/// What a request names.
+/// The kind of sweep that a request names.
 pub(crate) fn kind(what: protocol::api::Sweep) -> Sweep {
     match what {
         protocol::api::Sweep::Trim => Sweep::Trim,
@@ -75,7 +75,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// A sweep for a report; none if there was none since the import.
+    /// The row for a sweep; `None` if there was none since the import.
     pub(crate) fn sweep_row(&self, what: Sweep) -> Option<SweepRow> {
         let sweep = self.pool.sweep_status(what);
         let state = match sweep.phase {

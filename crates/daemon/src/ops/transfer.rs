@@ -18,11 +18,11 @@ use crate::state::daemon::Daemon;
 use crate::state::keyuses::{KeyNow, WhileLoaded};
 use crate::state::properties;
 
-/// Records are read ahead by so many threads.
+/// The number of threads that read records ahead.
 const READERS: usize = 4;
 
 impl Daemon {
-    /// Sends.
+    /// Sends streams.
     pub(crate) fn send(
         &self,
         it: &command::Send,
@@ -47,7 +47,7 @@ impl Daemon {
         })
     }
 
-    /// Tells what [`Daemon::send`] would send.
+    /// Estimates what [`Daemon::send`] would send.
     pub(crate) fn estimate(
         &self,
         it: &command::Send,
@@ -71,7 +71,7 @@ impl Daemon {
         prepared.pieces.iter().map(row).collect()
     }
 
-    /// Decides what is sent.
+    /// Decides which streams to send, and how.
     fn prepare(&self, it: &command::Send, context: &mut Context<'_>) -> Result<Prepared> {
         let (active, pieces, package) = match &it.what {
             SendWhat::Snapshot {
@@ -111,7 +111,7 @@ impl Daemon {
         Ok(prepared)
     }
 
-    /// The streams of a dataset and of those below it.
+    /// The streams of a dataset and of the datasets below it.
     fn replicated(
         &self,
         name: &str,
@@ -150,7 +150,7 @@ impl Daemon {
         Ok((active, replicated))
     }
 
-    /// What is to be sent, one stream behind the other.
+    /// The streams to send, in order.
     fn pieces(&self, what: &SendWhat) -> Result<(Arc<ActivePool>, Vec<Piece>)> {
         let (name, from, all) = match what {
             SendWhat::Snapshot {
@@ -229,7 +229,7 @@ impl Daemon {
     }
 }
 
-/// Whether records are sent as they are sealed. The token of an interrupted receive says how it began.
+/// Whether records are sent sealed, as on disk. A resume token says how the interrupted send began.
 fn is_raw(it: &command::Send) -> Result<bool> {
     let token = match &it.what {
         SendWhat::Rest { token } => ResumeToken::parse(token),
@@ -250,7 +250,7 @@ fn not_a_snapshot(name: &str) -> Failure {
     ))
 }
 
-/// What is sent.
+/// A send that is decided.
 struct Prepared {
     active: Arc<ActivePool>,
     package: Option<Package>,
@@ -304,7 +304,7 @@ impl Prepared {
     }
 }
 
-/// The stream of a snapshot that goes on from a bookmark.
+/// The stream of a snapshot that starts from a bookmark.
 fn since_bookmark(
     active: &ActivePool,
     name: &str,
@@ -329,7 +329,7 @@ fn since_bookmark(
 }
 
 impl ActivePool {
-    /// What goes into a stream.
+    /// The contents of a stream.
     fn send_of(&self, piece: &Piece, raw: bool, props: bool) -> Result<SendOf> {
         let to = self.pool.entry(piece.to)?;
         let head = self.pool.entry(to.parent)?;
@@ -376,7 +376,7 @@ impl ActivePool {
         })
     }
 
-    /// What opens the records of a snapshot. Its key has to be loaded.
+    /// The opener of the records of a snapshot. Its key must be loaded.
     fn opener(&self, to: &Entry, from: Option<u64>) -> Result<RecordOpener> {
         let keys = self.data_keys(to).map_err(|mut failure| {
             if failure.kind == FailureKind::NoKey {

@@ -38,7 +38,7 @@ impl AccountProperty<'_> {
         }
     }
 
-    /// Its value and where that comes from. Nothing is known while the dataset is not mounted, or has never counted.
+    /// Its value and the source of that. It is unknown while the dataset is not mounted, or if it was never counted.
     pub(crate) fn value(&self, active: &ActivePool, entry: &Entry) -> Result<(Value, Source)> {
         let owner = self.owner()?;
         let Some(dataset) = files_of(active, entry) else {
@@ -61,7 +61,7 @@ impl AccountProperty<'_> {
 }
 
 impl Daemon {
-    /// Sets quotas of users and groups, if that is what the properties are; false if they are others.
+    /// Sets quotas of users and groups. False if the properties are others.
     pub(crate) fn set_account_quotas(
         &self,
         names: &[String],
@@ -107,8 +107,8 @@ impl Daemon {
         Ok(true)
     }
 
-    /// What the users or groups of a dataset have and may have. With `check` it is counted anew first, and
-    /// differences are a failure.
+    /// The usage and the quotas of the users or groups of a dataset. With `check` the usage is counted again first, and
+    /// a difference is a failure.
     pub(crate) fn userspace(
         &self,
         name: &str,

@@ -25,10 +25,10 @@ use crate::state::leases::{Lease, Thing};
 use crate::state::properties;
 use crate::state::volume_state::VolumeInUse;
 
-/// Bytes of a block, unless something else is asked for.
+/// The default block size, in bytes.
 const BLOCK_SIZE: u32 = 16 << 10;
 
-/// Whether a property means anything for a dataset or snapshot.
+/// Whether a property applies to a dataset or snapshot.
 pub(crate) fn applies(entry: &Entry, property: &str) -> bool {
     match Property::find(property).map(|property| property.applies) {
         Some(Applies::Pools) => entry.parent == 0,
@@ -38,8 +38,8 @@ pub(crate) fn applies(entry: &Entry, property: &str) -> bool {
     }
 }
 
-/// What a new volume is to be, by its size and properties, of which those are taken out that are not stored as
-/// such. Unless it is sparse its space is reserved.
+/// Decides the shape of a new volume from its size and properties. It removes from `props` the ones that are not stored
+/// as properties. The space of a volume that is not sparse is reserved.
 pub(crate) fn shape(new: &NewVolume, props: &mut Props) -> Result<VolumeShape> {
     let mut block_size = BLOCK_SIZE;
     for (name, value) in props.iter() {
@@ -75,7 +75,7 @@ fn no_such_size(block_size: u32) -> Failure {
     ))
 }
 
-/// Refuses to do with a volume what is done with files.
+/// Refuses an operation on a volume that is only possible with files.
 pub(crate) fn refuse_volume(entry: &Entry, name: &str, done: &str) -> Result<()> {
     match entry.volume() {
         None => Ok(()),
@@ -86,7 +86,8 @@ pub(crate) fn refuse_volume(entry: &Entry, name: &str, done: &str) -> Result<()>
     }
 }
 
-/// Pools by how many others they lie on, one on a volume of the other: first those that lie on none.
+/// Pools in layers. A pool in one layer has devices on volumes of pools in earlier layers; those in the first layer do
+/// not.
 pub(crate) fn layers(pools: Vec<Arc<ActivePool>>) -> Vec<Vec<Arc<ActivePool>>> {
     let below = |active: &Arc<ActivePool>| -> Vec<String> {
         let devices = active.pool.devices();
@@ -95,14 +96,14 @@ pub(crate) fn layers(pools: Vec<Arc<ActivePool>>) -> Vec<Vec<Arc<ActivePool>>> {
     by_layer(pools, |active| active.pool.name(), below)
 }
 
-/// The pools that lie below devices with these paths, by name.
+/// The names of the pools whose volumes are below devices with these paths.
 pub(crate) fn pools_below<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
     let volumes = paths.filter_map(|path| DeviceName::parse(path).volume());
     let pools = volumes.filter_map(|volume| volume.split(['/', '@']).next());
     pools.map(str::to_owned).collect()
 }
 
-/// Pools by how many others they lie on, from their names and the names of those below.
+/// As [`layers`], from the name of each pool and the names of the pools below it.
 pub(crate) fn by_layer<T>(
     pools: Vec<T>,
     name: impl Fn(&T) -> String,
@@ -131,7 +132,7 @@ pub(crate) struct LentVolume {
     device: Arc<VolumeInUse>,
     pool: Weak<ActivePool>,
     id: u64,
-    /// There until this is dropped.
+    /// `None` only while this is dropped.
     lease: Option<Lease<Thing>>,
 }
 
@@ -276,7 +277,7 @@ impl Daemon {
         })
     }
 
-    /// Gives volumes another size, if that is what the properties say; false if they are others.
+    /// Gives volumes another size. False if the properties are others.
     pub(crate) fn set_volsize(
         &self,
         names: &[String],
@@ -359,7 +360,7 @@ impl ActivePool {
         }
     }
 
-    /// Takes a volume out of use; if something uses it, with `force` only.
+    /// Closes a volume. If something uses it, this needs `force`.
     pub(crate) fn close_volume(&self, id: u64, force: bool) -> Result<()> {
         let mut volumes = self.volumes.lock();
         if !volumes.contains_key(&id) {

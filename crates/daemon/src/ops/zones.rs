@@ -18,13 +18,13 @@ impl Daemon {
         zone.is_root(zone.is.pool, &root).then_some((active, root))
     }
 
-    /// Whether there are zones for others than root.
+    /// Whether there are zones of users other than root.
     fn has_tenants(&self) -> bool {
         let zones = self.zones.all.lock();
         zones.values().any(|zone| zone.is.owner.is_some())
     }
 
-    /// Opens the sockets to those who are not root and have something to do there.
+    /// Opens the sockets to users other than root, if one of them has a permission or a zone.
     pub(crate) fn open_to_delegates(&self) {
         let has_delegates = self.has_delegates();
         let passes = has_delegates || self.has_tenants();

@@ -13,15 +13,15 @@ use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::snapshot_schedule::{Kind, PROPERTY, SnapshotSchedule};
 
-/// A dataset with the schedule that it has.
+/// A dataset and its schedule.
 struct Scheduled {
     dataset: DatasetWith,
     schedule: SnapshotSchedule,
 }
 
 impl ActivePool {
-    /// Makes the snapshots that are due and prunes the others, if a period may have begun. A command that works on
-    /// the pool goes first.
+    /// Makes the snapshots that are due and prunes old ones, if a period may have begun. A command on the pool has
+    /// priority.
     pub(crate) fn snapshots_by_schedule(&self) -> pool::Result<()> {
         let now = self.pool.now();
         if !self.snapshots_looked_at.is_due(now) {
@@ -40,7 +40,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Has the pool's thread look at the schedules, if one of these properties that were set is one.
+    /// Wakes the pool worker to read the schedules, if one of these changed properties is a schedule.
     pub(crate) fn follow_schedule<'p>(&self, mut props: impl Iterator<Item = &'p str>) {
         if props.any(|property| property == PROPERTY) {
             self.snapshots_looked_at.forget();
@@ -97,7 +97,7 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Says in the log and in the history that a snapshot was not made.
+    /// Writes to the log and the history that a snapshot was not made.
     fn say_failed(&self, name: &str, error: &Error) {
         tracing::warn!(%error, name, "a snapshot by schedule was not made");
         let origin = own_origin(format!("snapshot {name} failed: {error}"));
@@ -106,7 +106,7 @@ impl ActivePool {
         }
     }
 
-    /// What of these datasets is more than their schedules keep, and kept by nothing else.
+    /// The snapshots of these datasets that their schedules do not keep, and that nothing else keeps.
     fn excess(&self, scheduled: &[Scheduled]) -> pool::Result<Vec<Arc<Entry>>> {
         let mut excess = Vec::new();
         for one in scheduled {
@@ -133,7 +133,7 @@ impl ActivePool {
     }
 }
 
-/// The daemon does it by itself.
+/// The origin of work that the daemon does without a command.
 fn own_origin(text: String) -> Origin {
     Origin {
         who: "strongroom".into(),
@@ -142,7 +142,7 @@ fn own_origin(text: String) -> Origin {
 }
 
 impl Daemon {
-    /// Prunes the snapshots of datasets by their schedules, or says what would go. Returns the names.
+    /// Prunes the snapshots of datasets by their schedules; with `dry_run` it destroys none. Returns the names.
     pub(crate) fn prune(
         &self,
         names: &[String],
