@@ -26,7 +26,7 @@ impl ActivePool {
     }
 
     fn online_cache(&self, daemon: &Daemon, cache: &CacheInfo) -> Result<()> {
-        // Or it would be locked by ourselves.
+        // Closed first: otherwise the pool's own lock would keep it from being opened.
         self.pool.offline_cache(cache.guid);
         let opened = self.open_device(daemon, Path::new(&cache.path))?;
         Ok(self.pool.online_cache(cache.guid, &opened)?)

@@ -68,7 +68,7 @@ impl Daemon {
         let parent = active.pool.find(above)?;
         let head = active.pool.entry(origin.parent)?;
         if parent.suite != origin.suite {
-            // It is not inherited.
+            // The encryption differs from that of the dataset above, so it is stored here.
             let suite = Suite::from_id(origin.suite).map_or("off", |suite| suite.name());
             props.insert("encryption".into(), suite.into());
         }
@@ -233,7 +233,7 @@ impl ActivePool {
         let guid = self.pool.entry(snapshot.parent).ok()?.guid;
         let was = SealInput::of(snapshot, guid);
         let is_right = resealer.seals_head(&was, &snapshot.seal);
-        // What no keys of the dataset sealed stays as it is, and is refused when it is opened.
+        // A snapshot that no key of the dataset has sealed keeps its seal, and is refused when it is opened.
         if is_right || resealer.reseal_head(&was, &snapshot.seal, &was).is_none() {
             return None;
         }
@@ -265,7 +265,7 @@ impl ActivePool {
         let until = origin.keys_txg();
         let make = move |txg, old: &WrappingKey, new: &WrappingKey| -> keys::Result<_> {
             let mut ring = ring.for_clone(until, old, wrapping, new, &SystemRandom)?;
-            // Of a snapshot from before a rotation there is no generation that seals what it becomes.
+            // The keys of a snapshot from before a rotation may not seal the present state of a dataset.
             if rekey || ring.seals_no_heads() {
                 let suite = ring.newest().suite();
                 ring.rotate(new, txg, suite, now_secs(), &SystemRandom)?;

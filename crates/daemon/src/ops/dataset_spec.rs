@@ -53,7 +53,7 @@ impl DatasetSpec {
         let mut props = checked(given)?;
         let suite = match props.get("encryption").map(String::as_str) {
             None if suite_above == 0 => None,
-            // What is below something encrypted is never clear by mistake.
+            // Below an encrypted dataset, only an explicit 'off' makes a dataset without encryption.
             None => Some(Suite::from_id(suite_above).ok_or_else(|| {
                 let text = format!("the cipher of the dataset above '{name}' is not known");
                 Failure::new(FailureKind::TooNew, text)

@@ -69,7 +69,7 @@ impl Daemon {
         }
         let mut specs = Vec::new();
         for missing in missing_above(&active, name, parents)? {
-            // Without properties of its own it asks for nothing.
+            // Without given properties this never asks for a key.
             let above = suite_above(&active, &missing)?;
             let spec = DatasetSpec::new(above, &missing, &Vec::new(), context.channel)?;
             specs.push((missing, spec));
@@ -98,11 +98,11 @@ impl Daemon {
         dry_run: bool,
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
-        // It may stand for several snapshots.
+        // The name may be a pattern for several snapshots.
         let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
         let active = self.pool_of(dataset)?;
         if !dry_run {
-            // Before anything is unmounted.
+            // Checked before anything is unmounted.
             active.pool.check_writable()?;
         }
         let gone = self.without_offers_of(
@@ -178,7 +178,7 @@ impl Daemon {
             return Ok(active.pool.rename(from, to, &context.origin())?);
         }
         active.pool.check_writable()?;
-        // Its name is in the table of mounts, and where it mounts may follow its name.
+        // The kernel's table of mounts has the name, and the mount point may depend on the name.
         let moving = active.heads_below(&entry)?;
         self.may_go(&Going::Datasets(&active, &moving))?;
         let ids: Vec<u64> = moving.iter().map(|entry| entry.id).collect();

@@ -356,7 +356,7 @@ impl Daemon {
         for who in named {
             let is_named = who.is_named();
             let granted = grants.0.entry(who).or_default();
-            // Where a set and what makers may do hold is no question.
+            // Sets and the permissions of creators are always stored as local.
             let sets = [
                 (change.local || !is_named, &mut granted.local),
                 (change.below && is_named, &mut granted.below),

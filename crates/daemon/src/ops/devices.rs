@@ -29,7 +29,7 @@ impl Daemon {
             let _admin = active.lock()?;
             let done = active.change_devices(self, change, context);
             active.wake();
-            // Where the devices are is wanted at the next start.
+            // The next start needs the paths of the devices.
             self.remember_joined(pool);
             done?;
         }
@@ -81,7 +81,7 @@ impl ActivePool {
                 }
                 let new = match new {
                     Some(new) => self.new_member(daemon, new, *force)?,
-                    // Another device where the old one was.
+                    // Without a new path, the new device is at the path of the old one.
                     None => {
                         refuse_working(&old)?;
                         pool.release_device(old.guid)?;

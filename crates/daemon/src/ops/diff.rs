@@ -128,7 +128,7 @@ fn escaped(path: &[u8]) -> String {
     for byte in path {
         match byte {
             b'!'..=b'~' if *byte != b'\\' => text.push(char::from(*byte)),
-            // Into a string, which takes everything.
+            // Writes to a string do not fail.
             _ => write!(text, "\\{byte:04o}").expect("into memory"),
         }
     }

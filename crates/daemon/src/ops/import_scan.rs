@@ -49,7 +49,7 @@ impl Daemon {
         for ((path, is_named), probed) in places.into_iter().zip(probed) {
             match probed {
                 Ok(found) => all.push((path, found)),
-                // What was named in person is not passed over in silence.
+                // A device that the user named is not skipped in silence.
                 Err(failure) if is_named => failures.push(failure),
                 Err(_) => {}
             }
@@ -128,7 +128,7 @@ impl Daemon {
         for place in search {
             let name = DeviceName::parse(place);
             if !name.is_path() {
-                // What is wrong with the name is found when it is opened.
+                // A wrong name is reported when it is opened.
                 let name = name
                     .canonical()
                     .map_or_else(|_| place.clone(), PathBuf::from);
@@ -174,7 +174,7 @@ impl Daemon {
         let mut members: BTreeMap<u64, PathBuf> = BTreeMap::new();
         let (mut foreign, mut away) = (Vec::new(), Vec::new());
         let own = known.paths();
-        // A pool of files and disks is not to wait for the servers of other pools.
+        // A pool of files and disks must not wait for the servers of other pools.
         let elsewhere = places
             .iter()
             .filter(|path| !own.contains(path) && DeviceName::parse(path).is_path());
@@ -193,7 +193,7 @@ impl Daemon {
             let found = match found {
                 Ok(found) => found,
                 Err(failure) => {
-                    // Of a file that is missing nothing is to be said; a server may say why it gives no export.
+                    // A missing file needs no reason. A server may give one.
                     away.extend((!DeviceName::parse(path).is_path()).then_some(failure.0.message));
                     continue;
                 }
@@ -375,7 +375,7 @@ pub(crate) fn choose(
     match chosen.len() {
         1 => Ok(chosen),
         0 => Err(match unreadable {
-            // It may be the one that is wanted.
+            // This pool may be the wanted one.
             Some(failure) => failure.context(format_args!(
                 "no pool '{wanted}' was found, but a pool that cannot be read"
             )),

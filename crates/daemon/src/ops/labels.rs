@@ -21,7 +21,7 @@ impl Daemon {
         let device = self.open_device(path, Access::Exclusive, user)?;
         match store::probe(device.as_ref()) {
             Ok(found) => self.refuse_needed(path, &device, &found, force)?,
-            // Of a cache device nothing is lost. Without any label there is nothing to do, which is told below.
+            // A cache device holds nothing that can be lost. A device without a label fails below.
             Err(store::Error::NotAPool { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -51,7 +51,7 @@ impl Daemon {
                      detach {name} {path}, or strongroom pool remove {name} {path}"
                 ));
             }
-            // It left that pool while it could not be reached.
+            // The device left that pool while it could not be reached.
             return Ok(());
         }
         if force {

@@ -97,7 +97,7 @@ impl Daemon {
         };
         let base = all.first().map_or(0, |first| depth_of(&first.name));
         for (at, listed) in all.iter().enumerate() {
-            // Behind the snapshots of the dataset before.
+            // The bookmarks of a dataset come after its snapshots.
             let before = all[..at].iter().rev();
             if let Some(head) = before.clone().find(|before| !before.entry.is_snapshot())
                 && !listed.entry.is_snapshot()
@@ -172,7 +172,7 @@ impl Daemon {
             let known = active.pool.features().into_iter();
             PoolFeatures {
                 name: active.pool.name(),
-                // Whatever is imported: there has only been one.
+                // The same for every pool: there has been only one format.
                 format: FORMAT_VERSION,
                 features: known
                     .map(|(feature, active)| features::row(feature, active))
@@ -585,7 +585,7 @@ fn describe(active: &ActivePool, damage: &pool::Damage) -> String {
         };
     };
     let dataset = match &damage.in_checkpoint {
-        // By the name that it had: there may be another one with this name, or none.
+        // The name at the time of the checkpoint. It may now belong to another dataset, or to none.
         Some(name) => format!("{name} in the checkpoint"),
         None => {
             let name = active.pool.name_of(damage.dataset);

@@ -87,9 +87,9 @@ fn open_in_reencryption(
     let mapping = Mapping::open_in_reencryption(&mut container, on, &keys, flags, &SystemRandom)?;
     let (slot, key_len) = (keys.slot, keys.key_len());
     let mut open = opened(&container, mapping, file.clone(), slot, key_len, new);
-    // To open it may have ended it.
+    // Opening may have completed the re-encryption.
     if container.is_in_reencryption() {
-        // It has the lock already, which is given back when this is dropped.
+        // The file is locked already. The lock ends when this `FileLock` is dropped.
         open.lock = file.map(|file| file.lock(Duration::ZERO)).transpose()?;
         open.reencryption = Some(paused(&container, &*data)?);
     }

@@ -122,7 +122,7 @@ impl Daemon {
         if let (None, Some(file)) = (&work.lock, &work.file) {
             work.lock = Some(file.lock(PATIENCE)?);
         }
-        // Until the header was read, it may be.
+        // Assumed until the header is read.
         work.is_under_way = true;
         let mut container = Container::open(Arc::clone(&work.header), &SystemRandom)?;
         work.is_under_way = container.is_in_reencryption();

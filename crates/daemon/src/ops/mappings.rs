@@ -77,7 +77,7 @@ impl Daemon {
         if let Some(failure) = failed {
             return Err(failure);
         }
-        // It may have been exported before, and waited for since.
+        // Exports of this mapping may have waited for it.
         self.restore_offers();
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Daemon {
         leases.may_go(&used, &format!("the mapping '{name}'"))?;
         self.pause_reencryption(name)?;
         let open = self.take_mapping(name)?;
-        // Where this fails the mapping stays, with what waits to be written.
+        // If this fails, the mapping stays open, with the data that is not written yet.
         let flushed = flush(&open.mapping);
         let mut all = self.mappings.all.lock();
         match flushed {
@@ -205,7 +205,7 @@ impl Daemon {
         Ok(Found::Lent(Some(HeaderLoan {
             device: Arc::clone(on),
             len: *len,
-            // One in re-encryption is locked all the time.
+            // During a re-encryption the file is locked already.
             file: open.file.clone().filter(|_| changes && open.lock.is_none()),
             _leases: used.map(|used| leases.take(used, USER)).collect(),
         })))
@@ -326,7 +326,7 @@ impl Open {
 
 /// Makes the writes to a mapping durable.
 fn flush(mapping: &Mapping) -> block::Result<()> {
-    // One that is suspended has nothing left to write.
+    // A suspended mapping has nothing left to write.
     match mapping.flags().read_only || mapping.is_suspended() {
         true => Ok(()),
         false => mapping.flush(),

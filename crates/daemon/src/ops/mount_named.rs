@@ -70,7 +70,7 @@ impl Daemon {
                     failures.extend(active.ensure_key(root, context.channel).err());
                 }
             }
-            // One that was exported meanwhile has nothing to mount.
+            // A pool that was exported meanwhile has nothing to mount.
             let Ok(_admin) = active.lock() else {
                 continue;
             };

@@ -202,7 +202,7 @@ impl Daemon {
             let Some(active) = weak.upgrade() else {
                 return;
             };
-            // Not on the thread that tells of it: that is still part of the mount.
+            // Not on the thread that reports the end: that thread is still part of the mount.
             let cleanup = move || {
                 if let Ok(_admin) = active.lock() {
                     active.clean_up(id);
@@ -456,7 +456,7 @@ impl Daemon {
     pub(crate) fn mount_again(self: &Arc<Self>, unmounted: Vec<Unmounted>) -> Vec<Failure> {
         let mut failures = Vec::new();
         for was in unmounted {
-            // What was destroyed meanwhile stays away.
+            // The dataset may have been destroyed meanwhile.
             let Ok(entry) = was.active.pool.entry(was.id) else {
                 continue;
             };

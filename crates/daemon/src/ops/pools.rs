@@ -182,7 +182,7 @@ impl Daemon {
         let chosen = choose(pools, import.pool.as_deref(), &import.search, &failures)?;
         context.tell(failures);
         let names = self.import_all(&chosen, import, keys_until, context);
-        // Where one pool failed, others are imported, or it is without its keys.
+        // Even after a failure: other pools are imported, or the pool is there without its keys.
         if !import.no_mount {
             self.restore_offers();
         }
@@ -314,7 +314,7 @@ impl Daemon {
     pub(crate) fn import_remembered(self: &Arc<Self>, keys_until: Instant) {
         let remembered = self.recall();
         let places = remembered.paths();
-        // Those on volumes of others come after these.
+        // Pools on volumes come after the pools of these volumes.
         let layers = volumes::by_layer(
             remembered.pools.into_iter().collect(),
             |(name, _)| name.clone(),
@@ -322,7 +322,7 @@ impl Daemon {
                 volumes::pools_below(known.devices.iter().map(|device| device.path.as_path()))
             },
         );
-        // Pools of this host do not wait for the servers of others.
+        // Pools on local devices do not wait for servers that other pools need.
         let is_remote = |known: &KnownPool| {
             let mut devices = known.devices.iter();
             devices.any(|device| DeviceName::parse(&device.path).kind().may_wait)
@@ -371,7 +371,7 @@ impl Daemon {
             no_mount: false,
             load_keys: true,
             without_logs: false,
-            // An older program imported it, and read its keys from where it said.
+            // An older program imported it. It read the keys from the places in the properties.
             accept: known.guid.is_none(),
             altroot: known.altroot.clone(),
             checkpoint: CheckpointUse::Keep,
@@ -394,7 +394,7 @@ impl Daemon {
     ) -> Result<()> {
         let active = match self.pool(name) {
             Ok(active) => active,
-            // One that could not be imported at the start is not to be tried again.
+            // If the pool could not be imported at the start, this ends the attempts.
             Err(_) if self.remove(name) => return Ok(()),
             Err(failure) => return Err(failure),
         };

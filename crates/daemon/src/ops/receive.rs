@@ -48,7 +48,7 @@ impl Daemon {
     ) -> Result<Vec<String>> {
         let dataset = dataset_of(&it.target);
         let active = self.pool_of(dataset)?;
-        // Whatever is asked is asked now.
+        // The user is asked now: later the stream occupies the connection.
         let chosen = match it.naming {
             ReceiveName::Exact => Some(chosen(&active, dataset, it, context)?),
             ReceiveName::Path | ReceiveName::Last => {
@@ -164,12 +164,12 @@ impl Session<'_> {
         let mut at = target.to_owned();
         if let Some(first) = missing_above(self.active, target) {
             match self.it.dry_run {
-                // It stands for what would be made in it.
+                // It stands for the datasets that would be made below it.
                 true => at = first,
                 false => self.make_above(target, context)?,
             }
         }
-        // What is below the dataset that the command names inherits from it.
+        // Datasets below the one that the command names inherit its properties.
         let is_below = self.it.naming == ReceiveName::Exact && target != self.it.target;
         let none = Props::new();
         let props = if is_below { &none } else { &self.it.props };
@@ -206,7 +206,7 @@ impl Session<'_> {
             .into_iter()
             .partition(|here| known.contains_key(&here.guid));
         if kept.is_empty() {
-            // It is another dataset.
+            // With no snapshot in common it is another dataset.
             return Ok(());
         }
         for here in gone {

@@ -405,7 +405,7 @@ impl ReceivePolicy for Rules<'_> {
             .as_ref()
             .filter(|key| key.id() == own.wrapping().id());
         let own = match key {
-            // Another receive may have brought what does not open.
+            // Another receive may have brought generations that do not open.
             Some(key) => own.opened_by(key).map_err(bad)?.0,
             None => own,
         };
@@ -457,7 +457,7 @@ impl ReceivePolicy for Rules<'_> {
                 props.insert(name.into(), value.into());
             }
         }
-        // Snapshots that come have the names of the sender's schedule: one of this pool would prune them.
+        // Received snapshots have the names of the sender's schedule. A schedule of this pool would prune them.
         if !self.exclude.iter().any(|left| left == SCHEDULE) || self.forbidden.contains(SCHEDULE) {
             props.insert(SCHEDULE.into(), "none".into());
         }

@@ -41,7 +41,7 @@ impl Daemon {
         let devices = known.devices.iter().filter_map(|device| device.guid);
         let devices: Vec<u64> = devices.collect();
         if is_remembered {
-            // Also the next start imports it, wherever this one ends.
+            // The next start imports the pool too, even if this process stops at any point from here on.
             let known = KnownPool {
                 becomes: Some(new),
                 ..known.clone()
@@ -65,7 +65,7 @@ impl Daemon {
                 }
             }
         }
-        // Also after a failure: the import completes what was begun on one device.
+        // After a failure too: the import completes the change if one device has it.
         let import = command::PoolImport {
             search: paths,
             pool: None,

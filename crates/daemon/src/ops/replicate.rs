@@ -96,7 +96,7 @@ fn streams_of(
         ),
     };
     let new = match base {
-        // Only the last of them.
+        // Without -I only the last snapshot is sent.
         Some(_) if !wanted.all => &new[new.len().saturating_sub(1)..],
         _ => new,
     };
@@ -135,7 +135,7 @@ fn in_order(active: &ActivePool, heads: &[Arc<Entry>]) -> Result<Vec<(Arc<Entry>
         }
         rest = later;
         if rest.len() == before {
-            // Each waits for another: the first whose place is there goes without its origin.
+            // Each waits for another one. The first whose parent is placed comes before its origin.
             let first = rest
                 .iter()
                 .position(|(head, _)| !waiting.contains(&head.parent));

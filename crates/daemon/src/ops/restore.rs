@@ -31,7 +31,7 @@ impl FrontEnd<Daemon> for Mounts {
     /// Mounts again the datasets that a command mounted at a directory. The others mount by their properties.
     fn start(&self, daemon: &Arc<Daemon>) {
         let dead = std::mem::take(&mut *daemon.dead_mounts.lock());
-        // They were cleared in the order in which they go; directories of one may be in another.
+        // The mounts were cleared from the deepest one up. They are mounted again in the opposite order.
         for dead in dead.into_iter().rev() {
             if let Err(failure) = daemon.mount_one_as_before(&dead) {
                 tracing::error!(
@@ -115,7 +115,7 @@ impl Daemon {
     /// The datasets that would be mounted or exported if their keys were loaded, or were mounted before a crash.
     pub(crate) fn waiting_for_keys(&self, active: &ActivePool) -> Result<Vec<String>> {
         let again = active.not_mounted_again.lock().clone();
-        // Snapshots too: all that wait to be mounted again.
+        // Snapshots that wait to be mounted again are included.
         let again = again.iter().filter_map(|id| active.pool.entry(*id).ok());
         let mut waiting = Vec::new();
         for entry in active.all_heads()?.into_iter().chain(again) {

@@ -221,7 +221,7 @@ impl ActivePool {
         }
         report.rewrapped = changes.len();
         self.replace_keyrings(&changes, origin)?;
-        // If they cannot be destroyed now, the command can be given again.
+        // With the new keys loaded, the command can run again if the datasets cannot be destroyed now.
         self.keys.lock().extend(new_keys);
         Ok(())
     }

@@ -39,7 +39,7 @@ impl Daemon {
             if split.dry_run {
                 return Ok(devices);
             }
-            // Its datasets have their keys from the same places.
+            // The datasets of the new pool have the same sources of keys.
             self.accepted.carry_over(pool.guid(), guid)?;
             let new = NewPool {
                 guid,

@@ -55,7 +55,7 @@ impl Daemon {
     ) -> Result<Vec<StreamRow>> {
         let prepared = self.prepare(it, context)?;
         let pool = &prepared.active.pool;
-        // It goes with the first.
+        // The package counts for the first stream.
         let mut before = prepared.package.as_ref().map_or(0, Package::size);
         let row = |piece: &Piece| {
             let from = match (&piece.mark, piece.from) {
@@ -100,11 +100,11 @@ impl Daemon {
             pieces,
             package,
         };
-        // Whatever is wrong with one of them is said before anything is sent.
+        // All streams are checked before the first one is sent.
         for piece in &prepared.pieces {
             prepared.send_of(piece)?;
         }
-        // Now that it is known which keyrings go with it.
+        // Checked here, because the keyrings in the streams are known now.
         if let Some(view) = context.view {
             view.may_send(&prepared.active, &prepared.pieces)?;
         }
@@ -297,7 +297,7 @@ impl Prepared {
                 *out.key.borrow_mut() = root.map(using);
                 last = root;
             }
-            // It takes the data keys, if the wrapping key is still loaded.
+            // `sending` takes the data keys, if the wrapping key is still loaded.
             self.sending(piece)?.write(out)?;
         }
         Ok(())

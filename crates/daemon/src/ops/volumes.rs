@@ -146,7 +146,7 @@ impl Drop for LentVolume {
         let end = move || pool.return_volume(id, &device, lease);
         match std::thread::panicking() {
             false => end(),
-            // A commit that runs while something unwinds would be taken for what panicked.
+            // Not on a thread that panics: a commit on it would count as the cause of the panic.
             true => drop(std::thread::spawn(end)),
         }
     }
@@ -352,7 +352,7 @@ impl ActivePool {
         let mut volumes = self.volumes.lock();
         drop(lease);
         let is_there = volumes.get(&id).is_some_and(|is| Arc::ptr_eq(is, device));
-        // It may have been taken away, and opened again for others.
+        // The volume may have been closed by force, and opened again for other users.
         if is_there && self.leases.users(&Thing::Dataset(id)).is_empty() {
             // The next user waits until it is closed.
             volumes.remove(&id);
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn pools_on_volumes_of_others_come_after_these() {
-        // Each lies on the one after it, so their names are in the wrong order.
+        // Each pool is on a volume of the next one, so the order of the names is the wrong one.
         let pools = vec![
             ("a", "volume:b/disk"),
             ("b", "volume:c/deep/disk@snapshot"),

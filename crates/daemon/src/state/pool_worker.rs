@@ -185,8 +185,8 @@ impl Drop for ClaimsInAccord<'_> {
     }
 }
 
-/// Writes heartbeats, and looks whether the devices are still reserved, if the pool is to have these. It waits for no
-/// other work on the pool.
+/// Writes heartbeats, and checks the reservations of the devices, if the properties of the pool ask for these. It waits
+/// for no other work on the pool.
 fn beat(active: &Weak<ActivePool>, wakeup: &Wakeup) {
     let mut woken = 0;
     let mut trouble = None;

@@ -79,7 +79,7 @@ impl FrontEnd<Daemon> for Exports {
             Going::Devices(paths) => {
                 !matches!(entry.state, State::Failed(_)) && entry.is.device.is_at(paths)
             }
-            // Leases say who uses volumes and mappings.
+            // The leases of volumes and mappings check this.
             Going::Datasets(..) => false,
             Going::Guid(active) => {
                 let volume = entry.is.volume;
@@ -151,7 +151,7 @@ impl FrontEnd<Daemon> for Exports {
                 _ if force && is.waits => Ok(()),
                 _ => daemon.end_offer(&name, &is, force),
             };
-            // With force the failure of one keeps no other.
+            // With force the others end even if one fails.
             if !force {
                 ended?;
             } else {
@@ -161,7 +161,7 @@ impl FrontEnd<Daemon> for Exports {
             let waits = is.waits;
             daemon.exported.set(&name, is, State::Failed(why));
             if waits {
-                // Whatever comes now, the next daemon takes it up.
+                // Stored at once, so that the next daemon takes it over even after a crash.
                 result = result.and(daemon.remember_exports());
             }
         }

@@ -88,7 +88,7 @@ impl Daemon {
         let left = device.filter(|device| is.waits && device.is_of(&identity));
         let left = left.filter(|_| is_same());
         if is.waits {
-            // If this daemon is killed, the next one must not take it up.
+            // If this daemon is killed, the next one must not take over the device.
             (is.waits, is.contents) = (false, None);
             self.exported.set(name, is.clone(), State::Opening);
             self.remember_exports()?;

@@ -135,7 +135,7 @@ impl Daemon {
         self.exported.set(name, is.clone(), State::Opening);
         let made = self.offer(name, &is).and_then(|()| self.remember_exports());
         if made.is_err() {
-            // Initiators that found it in this moment lose it again.
+            // Initiators that have logged in since then lose it again.
             let _ = self.end_offer(name, &is, true);
             self.exported.all.lock().remove(name);
             self.exported.typed.forget(name);

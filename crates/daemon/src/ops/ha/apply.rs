@@ -46,7 +46,7 @@ impl Daemon {
             ));
         }
         let (plan, secrets) = self.ha_plan(&active)?;
-        // What is served stays as it is: the name may be misspelled.
+        // The present units are still served: the name in the file may be misspelled.
         let is_served = self.served.0.lock().contains_key(&guid);
         if let (true, Some(missing)) = (is_served, plan.missing.first()) {
             return Err(refused_file(&active, plan.file, missing));
@@ -121,7 +121,7 @@ impl Daemon {
         };
         let (plan, waiting) = (serving.plan.clone(), serving.waiting.clone());
         let targets = serving.targets.clone();
-        // Targets may wait for their units.
+        // Dropped here, because the next calls may wait for units.
         drop(all);
         report.file = Some(plan.file.to_owned());
         for (name, planned) in &plan.targets {
@@ -190,7 +190,7 @@ impl Daemon {
         secrets: &Secrets,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        // What can fail: nothing of `serving` changes.
+        // First the steps that can fail. They do not change `serving`.
         let mut waiting = BTreeMap::new();
         let mut opened = BTreeMap::new();
         for (guid, planned) in &plan.units {
@@ -201,7 +201,7 @@ impl Daemon {
             if serving.units.contains_key(guid) {
                 continue;
             }
-            // One that cannot be served keeps back no other.
+            // If a unit cannot be opened, the others are served all the same.
             match self.open_unit(active, *guid, planned) {
                 Ok(unit) => drop(opened.insert(*guid, unit)),
                 Err(failure) => drop(waiting.insert(*guid, failure.0.message)),
@@ -236,7 +236,7 @@ impl Daemon {
                 return Err(failure);
             }
         }
-        // What cannot.
+        // Then the steps that cannot fail.
         for (name, target) in &serving.targets {
             let Some(planned) = plan.targets.get(name) else {
                 self.take_back(target);
@@ -417,7 +417,7 @@ fn remember_luns(active: &ActivePool, plan: &Plan) -> Result<()> {
     for unit in plan.units.values().filter(is_new) {
         let lun = Some(unit.lun.to_string());
         let kept = active.pool.keep_prop(unit.id, LUN_PROPERTY, lun);
-        // One that waits may be gone by now.
+        // A volume whose unit is not open may have been destroyed by now.
         if active.pool.entry(unit.id).is_ok() {
             kept?;
         }

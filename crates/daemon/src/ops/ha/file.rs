@@ -22,7 +22,7 @@ pub(super) struct Found {
 impl Daemon {
     /// The file of a pool.
     pub(super) fn ha_file(&self, active: &ActivePool) -> Result<Found> {
-        // It is not mounted meanwhile.
+        // With this lock no command mounts the dataset meanwhile.
         let _admin = active.lock()?;
         let pool = active.pool.name();
         let top = active.pool.top()?;

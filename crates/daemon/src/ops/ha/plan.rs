@@ -33,7 +33,7 @@ pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan
     let (chosen, missing) = choose(file, volumes);
     let mut plan = number(&chosen);
     if !missing.is_empty() {
-        // The number of a volume that is missing is not known, and must not become that of another one.
+        // The number of a missing volume is not known. No other volume may get it.
         let new = plan.units.values_mut().filter(|unit| unit.is_new);
         new.filter(|unit| in_name(&unit.name).is_none())
             .for_each(|unit| {
@@ -199,7 +199,7 @@ fn refuse_ambiguous(
 ) -> Result<(), Refused> {
     let mut by_lun: BTreeMap<u16, Vec<&PlannedView>> = BTreeMap::new();
     for view in &target.views {
-        // Where there is no number for a volume, there is no unit.
+        // A volume without a number has no unit.
         if let Some(unit) = units.get(&view.unit) {
             by_lun.entry(unit.lun).or_default().push(view);
         }
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(seen, [(1, false)]);
         assert_eq!(target.initiators().unwrap().len(), 1);
         assert_eq!(warnings(&plan), ["no view shows tank/b:5, tank/ab"]);
-        // Initiators that differ may see two units under one number.
+        // Different initiators may see different units under one number.
         let names = [("tank/a/x:5", None), ("tank/b/y:5", None)];
         let plan = planned(TWO_HOSTS, &names).unwrap();
         assert_eq!(plan.targets[TANK].views.len(), 2);

@@ -111,7 +111,7 @@ fn load_on_threads(
                 let mut nobody = NonInteractive::default();
                 let result = active.load_key(&root, None, false, &mut nobody);
                 let notices = nobody.notices;
-                // It fails only if the pool is not to be imported any more.
+                // This fails only if the import has ended.
                 if sender.send(Loaded { result, notices }).is_err() {
                     return;
                 }

@@ -76,7 +76,7 @@ impl ActivePool {
             ));
         }
         self.replace_keyrings(&changes, origin)?;
-        // It may be another wrapping key.
+        // The backup may have another wrapping key.
         ids.iter().for_each(|id| {
             self.keys.lock().remove(id);
         });
@@ -205,7 +205,7 @@ impl ActivePool {
         let key = key.ok_or_else(|| changed_meanwhile(name))?;
         let (copy, _) = copy.opened_by(key)?;
         match dataset::verify_seal(&self.pool, entry, copy.open(key)?) {
-            // A state that has to be accepted: that takes the key.
+            // A command must accept this state, and needs the key for that. So the copy may be restored.
             Err(dataset::Error::OldSeal { .. } | dataset::Error::KeyringCut { .. }) => Ok(()),
             checked => Ok(checked?),
         }
@@ -239,7 +239,7 @@ impl ActivePool {
                 None => Ok(()),
             };
         }
-        // The keyring is lost; what the records name is not.
+        // The keyring is lost. The records still name the generations that they need.
         let used = self.generations_in_use(entry)?;
         match used.iter().find(|n| copy.generation(**n).is_none()) {
             Some(number) => Err(lacks(*number)),

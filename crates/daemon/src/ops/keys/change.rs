@@ -123,7 +123,7 @@ impl ActivePool {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let cost = cost(material)?;
-        // What the property says may be meant to open another slot, and does it still then.
+        // `keysource` may be for another slot, and opens that one still.
         let name = self.pool.name_of(entry.id)?;
         let mut others = self.keyring(entry)?.wrapping().clone();
         let are_others = others
@@ -188,7 +188,7 @@ impl ActivePool {
         let now = self.again(entry, &name)?;
         let key = self.loaded_key(now.key_root)?;
         let (mut keyring, _) = self.opened_keyring(&now)?;
-        // A rotation accepts nothing: it seals anew only what is sealed as it has to be.
+        // A rotation seals the state again only if the present seal is valid: it must not accept another state.
         dataset::verify_seal(&self.pool, &now, keyring.open(&key)?)?;
         let before = Resealer::new(keyring.family(), keyring.open(&key)?)?;
         let made: Arc<Mutex<Option<Rotated>>> = Arc::default();
@@ -289,7 +289,7 @@ impl ActivePool {
             if !changed.contains_key(&entry.id) && !roots.contains(&entry.key_root) {
                 continue;
             }
-            // One that was damaged before is not what this is about.
+            // A keyring that was damaged before is not checked.
             let Ok((root, keyring)) = after(&entry) else {
                 continue;
             };

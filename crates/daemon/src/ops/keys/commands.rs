@@ -29,7 +29,7 @@ impl Daemon {
             Rotation::New => active.rotate_key(&entry, &origin),
             Rotation::Reencrypt => {
                 active.rotate_key(&entry, &origin)?;
-                // What was typed is in the history already.
+                // The history has the command already, from the rotation.
                 let text = format!("re-encryption of {name} begins");
                 active.start_reencryption(&entry, &Origin { text, ..origin })
             }
@@ -51,7 +51,7 @@ impl Daemon {
                 let mut load_one = || {
                     let root = key_root(&active, entry, meant)?;
                     let Some(root) = root else { return Ok(()) };
-                    // Of several, those that are loaded need nothing.
+                    // Of several keys, only those that are not loaded are loaded.
                     let is_one_of_several = names.is_empty() || load.recursive;
                     if !dry_run && is_one_of_several && active.has_key(root.id) {
                         return Ok(());
@@ -133,7 +133,7 @@ impl Daemon {
             let volumes = || volumes_below(&active, &entries, meant);
             let done = self.without_offers_of(volumes, force, "its key was unloaded", unload_all);
             failures.extend(done.err());
-            // What has data keys may have waited for the lock of the pool.
+            // Commands that use data keys may have waited for the lock of the pool.
             failures.extend(
                 unloaded
                     .iter()

@@ -91,7 +91,7 @@ impl Context<'_> {
             }
             for (pool, older) in self.older_with_its_keys(active, &head)? {
                 let is_here = pool.pool.guid() == active.pool.guid();
-                // What has its key from this key root is opened with it anyway.
+                // A dataset with the same key root is opened by the same key anyway.
                 if !is_here || older.key_root != key_root.id {
                     self.need_for_keys(&needed, (active, &head), (&pool, &older))?;
                 }

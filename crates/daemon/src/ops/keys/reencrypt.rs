@@ -196,7 +196,7 @@ impl ActivePool {
     /// Destroys the generations of keys that neither the dataset nor one of its snapshots needs. A keyring without them
     /// replaces the old one, which is overwritten.
     fn destroy_unused(&self, dataset: &Arc<Dataset>, entry: &Entry) -> Result<()> {
-        // Nothing in the log is sealed with older keys then.
+        // After a commit no record in the log is sealed with older keys.
         self.pool.commit()?;
         let uses = self.uses(dataset, entry)?;
         let Some(_admin) = self.try_lock() else {
@@ -210,7 +210,7 @@ impl ActivePool {
         let snapshots = self.pool.snapshots(now.id)?;
         let is_new = |snapshot: &Arc<Entry>| !uses.contains_key(&snapshot.id);
         if !is_open || snapshots.iter().any(is_new) {
-            // What was looked at is not what is there. The next time comes soon.
+            // The dataset has changed since it was read. The next try comes soon.
             return Ok(());
         }
         let (mut keyring, foreign) = self.opened_keyring(&now)?;
@@ -224,7 +224,7 @@ impl ActivePool {
         for number in &unused {
             keyring.retire(*number)?;
         }
-        // They are not needed any more.
+        // Generations that do not open are not needed any more.
         unused.extend(foreign);
         let pinning = snapshots.iter().filter(|snapshot| {
             let uses = uses.get(&snapshot.id);
@@ -258,7 +258,7 @@ impl ActivePool {
         let mut trees = vec![entry.id];
         trees.extend(self.pool.snapshots(entry.id)?.iter().map(|s| s.id));
         let mut uses = BTreeMap::new();
-        // Committed from time to time meanwhile.
+        // Commits from time to time, because this can take long.
         let mut last = Instant::now();
         let mut between = || {
             if last.elapsed() < COMMIT_INTERVAL {

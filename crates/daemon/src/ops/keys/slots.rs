@@ -64,7 +64,7 @@ impl ActivePool {
             None if force => self.keysource(entry)?,
             None => self.accepted_source(entry)?,
         };
-        // Tried without the right to change the pool: the key may be far away.
+        // Tried before the lock of the pool is taken: the source of the key may be slow.
         let mut tried = self.keyring(entry)?.wrapping().clone();
         let before = tried.clone();
         tried.remove_slot(number, &key)?;

@@ -80,7 +80,7 @@ impl ActivePool {
             }
             Err(_) => {}
         }
-        // One that cannot be made holds up no other.
+        // If one snapshot cannot be made, the others are made all the same.
         for name in due {
             let origin = own_origin(format!("snapshot {name}"));
             match self
@@ -115,7 +115,7 @@ impl ActivePool {
             excess.extend(over.into_iter().cloned());
         }
         let ids: Vec<u64> = excess.iter().map(|snapshot| snapshot.id).collect();
-        // A listing of `.snapshot` that is over keeps nothing.
+        // A finished listing of `.snapshot` must not keep a snapshot.
         self.close_snapshots(&ids);
         Ok(self.pool.prunable(&excess))
     }
