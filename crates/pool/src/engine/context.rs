@@ -121,7 +121,7 @@ impl Context {
     }
 
     fn end_changes(&self, error: Error, until: Until) -> Error {
-        // Where another host has a device, the failures that follow from it are for good too.
+        // If another host has a device, failures that follow from it suspend the pool until the next import too.
         let until = match self.disk.store.check_lost() {
             Ok(()) => until,
             Err(_) => Until::Imported,
@@ -150,8 +150,8 @@ impl Context {
         self.suspension.check()
     }
 
-    /// Suspends the pool for good if its last heartbeat is too old, or a device is reserved by another host: that one
-    /// may use the pool now.
+    /// Suspends the pool until the next import if its last heartbeat is too old, or if another host has reserved a
+    /// device: another host may use the pool now.
     pub(crate) fn check_lease(&self) -> Result<()> {
         if let Err(error) = self.disk.store.check_lost() {
             return Err(self.suspend_for_good(error.into()));

@@ -1,7 +1,7 @@
-//! What deadlists add up to, kept in memory.
+//! The sums of deadlists, kept in memory.
 //!
-//! Nothing on the devices counts a deadlist by its snapshots: its sublists do. There can be thousands, and a commit
-//! replaces few of them. So each sublist is read once, and again when it has changed.
+//! The bytes in a deadlist, by snapshots, are stored only in its sublists. There can be thousands of sublists, and a
+//! commit replaces few of them. So each sublist is read once, and again after it has changed.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,28 +17,28 @@ use crate::format::pointer::{Addr, RecordPtr};
 use crate::storage::array::walk::{self, Visit};
 use crate::storage::reader::PoolReader;
 
-/// So many sublists stay in memory: about 16 MiB.
+/// The sublists whose sums stay in memory: about 16 MiB.
 const KEPT_MAX: usize = 1 << 18;
 
 /// The sums of a sublist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// The snapshot that is the oldest to have the records.
+    /// The oldest snapshot that has the records.
     pub(crate) snapshot: u64,
-    /// On disk.
+    /// The bytes on disk.
     pub(crate) bytes: u64,
-    /// Before compression; none if they were not counted.
+    /// The bytes before compression; `None` if they were not counted.
     pub(crate) logical: Option<u64>,
-    /// Where the sublist is, and since when.
+    /// The address of the sublist, and its birth.
     place: (Addr, u64),
 }
 
 /// The sums of a deadlist.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
-    /// By snapshots.
+    /// The sums of the sublists, sorted by snapshots.
     parts: Vec<Part>,
-    /// The root of the deadlist, once all of it was read.
+    /// The root of the deadlist, if all of it was read.
     root: Option<RecordPtr>,
 }
 
@@ -47,8 +47,8 @@ impl Sums {
         self.root == Some(entry.deadlist)
     }
 
-    /// The sums of a deadlist, of which these are an earlier state. Reads `left` sublists at most; what is left then is
-    /// read the next time.
+    /// The sums of a deadlist, from the sums of an earlier state of it. Reads at most `left` sublists. The next call
+    /// reads the rest.
     fn update(&self, disk: &PoolReader, root: &RecordPtr, left: &mut usize) -> Result<Sums> {
         let mut parts = Vec::new();
         let stopped = walk::visit(disk, root, 0, 0, &mut |visit| {
@@ -87,7 +87,8 @@ impl Sums {
 pub(crate) struct Known(BTreeMap<u64, Arc<Sums>>);
 
 impl Known {
-    /// Reads what is missing of the deadlists of these entries, `left` sublists at most. Returns whether all is known.
+    /// Reads the missing sublists of the deadlists of these entries, at most `left` of them. Returns whether all sums
+    /// are known then.
     pub(crate) fn read(
         &mut self,
         disk: &PoolReader,
@@ -110,21 +111,23 @@ impl Known {
         Ok(true)
     }
 
-    /// The sublists of the deadlist of an entry, which was read.
+    /// The sums of the deadlist of an entry. The deadlist must have been read.
     fn parts(&self, entry: &Entry) -> &[Part] {
         let sums = self.0.get(&entry.id).filter(|sums| sums.is_of(entry));
         debug_assert!(sums.is_some() || entry.deadlist.is_empty());
         sums.map_or(&[], |sums| &sums.parts)
     }
 
-    /// The bytes before compression in the deadlist of an entry whose oldest snapshot this is; none if they were not counted.
+    /// The bytes before compression of the records in the deadlist of an entry whose oldest snapshot is `snapshot`;
+    /// `None` if they were not counted.
     pub(crate) fn logical_of(&self, entry: &Entry, snapshot: u64) -> Option<u64> {
         let mut parts = self.parts(entry).iter();
         let part = parts.find(|part| part.snapshot == snapshot);
         part.map_or(Some(0), |part| part.logical)
     }
 
-    /// The bytes before compression of an entry that no earlier snapshot of its line has; none if they were not counted.
+    /// The bytes before compression of an entry that no earlier snapshot of its line has; `None` if they were not
+    /// counted.
     pub(crate) fn own_logical(&self, state: &DatasetTable, entry: &Entry) -> Option<u64> {
         let Some(before) = state.before(entry) else {
             return Some(entry.logical);
@@ -138,21 +141,21 @@ impl Known {
     }
 }
 
-/// What an entry has, and snapshots of its line do not, in one state of the pool.
+/// The bytes that an entry has and snapshots of its line do not have, in one state of the pool.
 pub(crate) struct Since {
-    /// The state.
+    /// The transaction group of the state.
     pub(crate) txg: u64,
-    /// The entry.
+    /// The id of the entry.
     pub(crate) id: u64,
     /// Bytes on disk, by the ids of the snapshots.
     pub(crate) written: BTreeMap<u64, u64>,
 }
 
 impl Since {
-    /// Of an entry and the newest snapshots of its line. The deadlists of all but the last of them are known.
+    /// Counts for an entry and the newest snapshots of its line. The deadlists of all but the last one must be known.
     pub(crate) fn of(txg: u64, entry: &Entry, line: &[Arc<Entry>], known: &Known) -> Since {
         let places: BTreeMap<u64, usize> = (line.iter().map(|older| older.id)).zip(0..).collect();
-        // A record in the deadlist at one place counts for the snapshots from there to the oldest that has it.
+        // A record in the deadlist at index `from` counts for the snapshots from `from` to the oldest one that has it.
         let mut steps = vec![(0_u64, 0_u64); line.len() + 1];
         let newer = [entry].into_iter().chain(line.iter().map(Arc::as_ref));
         for (from, newer) in newer.take(line.len()).enumerate() {
@@ -179,7 +182,7 @@ impl Since {
     }
 }
 
-/// What is kept in memory for the next question.
+/// The sums that are kept in memory for later calls.
 #[derive(Default)]
 pub(crate) struct DeadSums {
     known: Mutex<BTreeMap<u64, Arc<Sums>>>,
@@ -191,7 +194,7 @@ impl DeadSums {
         self.known.lock().get(&id).cloned().unwrap_or_default()
     }
 
-    /// Keeps what was read, and forgets what is gone.
+    /// Keeps sums that were read, and drops those of destroyed datasets and snapshots.
     pub(crate) fn keep(&self, state: &DatasetTable, read: &Known) {
         let mut known = self.known.lock();
         known.extend(read.0.iter().map(|(id, sums)| (*id, Arc::clone(sums))));

@@ -39,7 +39,7 @@ pub(crate) struct Engine {
     pub(crate) commits: Histogram,
     /// The unused part of reservations, and the transaction group in which it was computed.
     pub(crate) slacks: Mutex<Option<(u64, Arc<Slacks>)>>,
-    /// What deadlists add up to.
+    /// The sums of deadlists.
     pub(crate) dead_sums: DeadSums,
     /// The running removal of a group.
     pub(crate) removal: Mutex<Removal>,

@@ -368,8 +368,8 @@ fn assignment(config: &Config, present: &[MemberInfo]) -> Vec<Assigned> {
         .collect()
 }
 
-/// One bit for each device that missed a part of the commit that is about to become durable: all whose state in the store is
-/// not one of those that get it.
+/// One bit for each device that misses a part of the commit that is about to become durable: each device whose state in
+/// the store is not in `get_it`.
 pub(crate) fn missed(
     config: &Config,
     store: &Store,

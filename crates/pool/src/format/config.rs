@@ -206,11 +206,11 @@ pub(crate) struct Config {
     /// Devices of the second-level cache. They stand at the end of the record: programs that do not know of
     /// them do without.
     pub(crate) caches: Vec<ConfigCache>,
-    /// The pools that were split off, the last ones.
+    /// The guids of the pools that were split off last.
     pub(crate) splits: Vec<u64>,
 }
 
-/// So many pools that were split off are known.
+/// The most pools in [`Config::splits`].
 pub(crate) const SPLITS_MAX: usize = 64;
 
 impl Config {

@@ -99,7 +99,8 @@ pub(crate) struct PoolRoot {
     host_len: U32,
     name: [u8; 256],
     host: [u8; 256],
-    /// Which import this commit belongs to; 0 without [`FEATURE_REDUNDANT`](crate::format::features::FEATURE_REDUNDANT).
+    /// Which import this commit belongs to; 0 without
+    /// [`FEATURE_REDUNDANT`](crate::format::features::FEATURE_REDUNDANT).
     pub(crate) epoch: U64,
     /// A bit for each device in the configuration: it did not get all of this commit.
     pub(crate) missed: [u8; DEVICES_MAX / 8],
@@ -115,7 +116,7 @@ pub(crate) struct PoolRoot {
     /// The beginning of the hash of `host`. If it is another one, a program that does not know of numbers has changed
     /// the name, and `host_id` is of an earlier host.
     host_mark: U32,
-    /// 1: the checkpoint is given up, and its space is used again. 0 otherwise.
+    /// 1: the checkpoint is abandoned, and its space may be used again. 0 otherwise.
     checkpoint_ends: U32,
     reserved: [u8; 132],
 }
@@ -168,12 +169,12 @@ impl PoolRoot {
         self.features_required.get() & FEATURE_CHECKPOINT != 0
     }
 
-    /// Whether only the record is left of the checkpoint: its space may have been used again.
+    /// Whether the checkpoint is abandoned. Then only its record is left, and its space may have been used again.
     pub(crate) fn ends_checkpoint(&self) -> bool {
         self.has_checkpoint() && self.checkpoint_ends.get() != 0
     }
 
-    /// Gives the checkpoint up, of which only the record stays until the next commit.
+    /// Abandons the checkpoint. Its record stays until the next commit.
     pub(crate) fn end_checkpoint(&mut self) {
         self.checkpoint_ends = 1.into();
     }

@@ -71,7 +71,8 @@ pub struct Damage {
     pub level: u8,
     /// Whether a device failed to read a copy, which may be good.
     pub is_unreadable: bool,
-    /// The name of the dataset there, if it is damage of what only the checkpoint has. Empty for the checkpoint's own records.
+    /// If only the checkpoint has the damaged data, the name of the dataset at that time. Empty for the checkpoint's
+    /// own records.
     pub in_checkpoint: Option<String>,
 }
 

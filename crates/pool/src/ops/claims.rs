@@ -1,7 +1,7 @@
 //! Reservations of the devices (`reservations=on`): the devices themselves refuse the writes of other hosts.
 //!
-//! The store has them reserved. Where it is known that another host has taken a device, the pool is suspended until the
-//! next import, whatever else it could do without that device: the other host has the pool, or is about to.
+//! The store makes the reservations. If another host has taken a device, the pool is suspended until the next import,
+//! even if it could work without that device: the other host has the pool, or will have it soon.
 
 use store::Claimant;
 
@@ -12,7 +12,7 @@ use crate::ops::pool::Pool;
 const PROPERTY: &str = "reservations";
 
 impl Pool {
-    /// Whether the devices are to be reserved for the host that has the pool imported.
+    /// Whether the property asks for reservations.
     ///
     /// # Errors
     /// As [`Pool::top`].
@@ -25,20 +25,20 @@ impl Pool {
         self.engine.disk.store.is_claimed()
     }
 
-    /// Reserves the devices, and those that join later.
+    /// Reserves the devices, and later the devices that join.
     ///
     /// # Errors
-    /// [`crate::Error::Store`] of a device that cannot be reserved: then none is.
+    /// [`crate::Error::Store`] for a device that cannot be reserved. Then no device is reserved.
     pub fn claim_devices(&self, by: &Claimant) -> Result<()> {
         Ok(self.engine.disk.store.claim(by)?)
     }
 
-    /// Ends the reservations, after everything was written.
+    /// Ends the reservations. All writes must be durable.
     pub fn release_devices(&self) {
         self.engine.disk.store.release();
     }
 
-    /// Asks the devices whether this host still has them. To be called from time to time.
+    /// Asks the devices whether this host still has them. The daemon calls it from time to time.
     ///
     /// # Errors
     /// The pool is suspended: another host has taken a device.

@@ -303,9 +303,9 @@ pub(super) fn newest_root(store: &Store) -> Result<(u64, Vec<u8>, PoolRoot)> {
     Ok((txg, payload, root))
 }
 
-/// The devices that are none of the pool, and whose labels say that it was split or got another guid. Only what its own
-/// devices say of that is true: those that the configuration lists, and that have a superblock of the pool, unless they
-/// are spares.
+/// The devices that do not belong to the pool, although their labels say that it was split or got another guid. Only
+/// its own devices are believed. The configuration lists these, and each has a superblock of the pool, unless it is a
+/// spare.
 pub fn strangers(store: &Arc<Store>) -> Vec<MemberInfo> {
     let mut changing = store.changing();
     let listed = || -> Result<(PoolRoot, Config)> {

@@ -20,11 +20,11 @@ use crate::ops::pool::Pool;
 const PROPERTY: &str = "multihost";
 /// From one heartbeat to the next.
 pub const INTERVAL: Duration = Duration::from_secs(1);
-/// So many intervals without a heartbeat suspend the pool.
+/// The intervals without a heartbeat that suspend the pool.
 const FAILS: u32 = 10;
 /// An importing host waits this many times longer.
 const SAFETY: u32 = 2;
-/// So many intervals it waits after a heartbeat of its own.
+/// The intervals that an importing host waits after its own heartbeat.
 const CLAIM_STEPS: u32 = 2;
 
 impl Pool {
@@ -149,12 +149,12 @@ pub enum Passing<'a> {
     Step(Duration),
 }
 
-/// Waits until it is known that no other host uses a pool whose last host shows that by heartbeats. `pass` lets time pass,
-/// and says whether the import goes on.
+/// Waits until it is known that no other host uses a pool whose last host shows that by heartbeats. `pass` lets time
+/// pass, and says whether the import goes on.
 ///
 /// # Errors
-/// [`Error::OtherHost`] if another one uses it; [`Error::Refused`] if the import does not go on: then nothing but a heartbeat
-/// was written. The failure of a device.
+/// [`Error::OtherHost`] if another one uses it; [`Error::Refused`] if the import does not go on: then nothing but a
+/// heartbeat was written. The failure of a device.
 pub fn await_no_other(
     store: &Store,
     own: &Host,
@@ -190,8 +190,8 @@ pub fn await_no_other(
     Ok(())
 }
 
-/// As [`await_no_other`], and writes nothing: for devices that the other host has reserved, and that decide between two
-/// hosts that wait at the same time.
+/// As [`await_no_other`], but writes nothing. It is for devices with reservations: these decide between two hosts that
+/// wait at the same time.
 ///
 /// # Errors
 /// As [`await_no_other`].
@@ -232,7 +232,7 @@ impl Watched {
             return Ok(None);
         }
         let before = Look::at(store)?;
-        // The lock of the devices tells that no other process of this host uses them.
+        // The locks of the devices prove that no other process of this host uses them.
         let is_own = |beat: &Heartbeat| beat.host == *own && own.id != 0;
         let Some(last) = before.watched(&root).filter(|beat| !is_own(beat)) else {
             return Ok(None);

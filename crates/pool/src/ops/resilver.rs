@@ -4,8 +4,8 @@
 //! first, and then the dataset itself, so that what two of them share is visited once. When a
 //! snapshot is destroyed, what the next one inherits from it comes later in this order; one that is
 //! made while the dataset is visited takes its place. So nothing is passed over, whatever happens
-//! meanwhile. Then come the pool's own records. New writes go to the member from the start. Last comes what only the
-//! checkpoint has, if a member was away when that was written.
+//! meanwhile. Then come the pool's own records. New writes go to the member from the start. Last come the records that
+//! only the checkpoint has, if a member was away when they were written.
 
 use std::ops::ControlFlow;
 
@@ -19,10 +19,10 @@ use crate::ops::pool::Pool;
 use crate::ops::removal::RETRY_SECS;
 use crate::ops::scrub::{Filling, Step, Task};
 
-/// Positions in the datasets of the checkpoint have this added to the id.
+/// Added to the ids in positions in the datasets of the checkpoint.
 const KEPT: u64 = 1 << 62;
 
-/// Commits wait for one step in the checkpoint, so it is short.
+/// The bytes of one step in the checkpoint. It is short, because commits wait for it.
 const KEPT_STEP: u64 = 4 << 20;
 
 impl Pool {
@@ -158,7 +158,7 @@ impl Step<'_> {
         }
     }
 
-    /// Goes on with the current state.
+    /// Continues with the current state.
     fn tree(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
         match self.datasets_since(at, members)? {
             Progress::Done => self.end_of_tree(),
@@ -166,15 +166,15 @@ impl Step<'_> {
         }
     }
 
-    /// Whether a member was away before the checkpoint was made. It was complete in that commit: then it lost what it had
-    /// written, or an earlier state of it came back.
+    /// Whether a member is older than the checkpoint. When the checkpoint was made the member was complete. So it has
+    /// lost writes since, or an earlier copy of the device came back.
     fn lacks_checkpoint(&self, members: &[(u64, u64)]) -> bool {
         let state = self.pool.engine.state.read();
         let kept = state.checkpoint.as_ref();
         kept.is_some_and(|kept| members.iter().any(|(_, from)| *from < kept.txg))
     }
 
-    /// Goes on with what only the checkpoint has, which does not change.
+    /// Continues with the records that only the checkpoint has. They do not change.
     fn checkpoint(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
         let pool = self.pool;
         let committing = pool.engine.lock_commits();
@@ -217,7 +217,7 @@ impl Step<'_> {
         outcome
     }
 
-    /// Visits the datasets and snapshots from the position on.
+    /// Visits datasets and snapshots, starting at the position.
     fn datasets_since(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
         let oldest = members.iter().map(|(_, from)| *from).min().unwrap_or(0);
         let oldest = match self.moved_till() > oldest {
@@ -243,7 +243,7 @@ impl Step<'_> {
         Ok(Progress::More)
     }
 
-    /// Then come the pool's own records, once nothing of what is destroyed needs to be read any more.
+    /// Continues with the pool's own records, after the records of destroyed datasets are freed.
     fn end_of_tree(&mut self) -> Result<Progress> {
         match self.pool.end_frees()? {
             Frees::Done => {}

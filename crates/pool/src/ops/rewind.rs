@@ -1,4 +1,4 @@
-//! Imports that end a checkpoint: one goes back to it, the other gives it up.
+//! Imports that end a checkpoint: one returns to its state, the other abandons it.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
 
 impl Pool {
-    /// Imports the state of the checkpoint. Unless it is read-only, the first commit gives up everything later. Until it
-    /// is durable, the later state stays whole, as far as it is. Where it is damaged, the way back stays: nothing of the
-    /// later state is needed besides its configuration and the record of the checkpoint.
+    /// Imports the state of the checkpoint. Unless the import is read-only, its first commit abandons the later state.
+    /// Until this commit is durable, the space of the later state is kept. If the later state is damaged, only its
+    /// configuration and the record of the checkpoint are kept: from these another import can go back again.
     pub(super) fn rewind(store: Arc<Store>, env: Arc<dyn Env>, read_only: bool) -> Result<Pool> {
         let store = without_strangers(store)?;
         let (txg, superblock, mut root) = newest_root(store.as_ref())?;
@@ -45,7 +45,7 @@ impl Pool {
             let claims = Claims::default();
             return Ok(assemble((disk, space, env), state, claims, read_only));
         }
-        // By a reader of its own, because addresses may be looked up elsewhere.
+        // With a reader of its own, because the later state may map removed groups in another way.
         let other = PoolReader::new(Arc::clone(&disk.store), 0, CacheHash(env.guid()));
         let mut way_back = Vec::new();
         let (given_up, claims) = match keep_later(&other, &space, (&root, txg, &config)) {
@@ -76,8 +76,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Makes durable that the checkpoint is given up, before anything is written to its space. This writes a superblock
-    /// and nothing else: what the checkpoint has need not be known, and can be damaged.
+    /// Makes the end of the checkpoint durable, before anything is written to its space. This writes only a superblock:
+    /// the checkpoint need not be read, and can be damaged.
     pub(super) fn end_checkpoint(&self, txg: u64, mut root: PoolRoot) -> Result<()> {
         self.engine.check_lease()?;
         let store = &self.engine.disk.store;
@@ -85,7 +85,7 @@ impl Pool {
         {
             let state = self.engine.state.read();
             if state.config.is_redundant {
-                // One that is being resilvered does not get it: the configuration may still call it complete.
+                // A member in a resilver does not get it: the configuration may still list the member as complete.
                 let get_it = [MemberState::Online];
                 root.missed = membership::missed(&state.config, store.as_ref(), &get_it);
             }
@@ -94,7 +94,7 @@ impl Pool {
     }
 }
 
-/// Keeps the space of the state that is to be given up, and of what only its logs point to.
+/// Keeps the space of the abandoned state, and of the records that only its logs point to.
 fn keep_later(
     disk: &PoolReader,
     space: &Space,
@@ -106,7 +106,7 @@ fn keep_later(
     Ok((later, claims))
 }
 
-/// Keeps what an import needs to go back once more: the records of the configuration and of the checkpoint.
+/// Keeps the records that an import needs to go back again: those of the configuration and of the checkpoint.
 fn keep_way_back(space: &Space, root: &PoolRoot) -> Result<Vec<Extent>> {
     let mut kept = Vec::new();
     for record in [root.config, root.checkpoint] {

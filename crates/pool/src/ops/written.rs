@@ -17,19 +17,20 @@ use crate::ops::info::PIECE;
 use crate::ops::pool::Pool;
 use crate::storage::array::walk::{self, Visit};
 
-/// So many sublists of deadlists are read before a commit may come in between.
+/// The sublists of deadlists that are read while commits wait.
 const SUBLISTS: usize = 256;
 
 impl Pool {
-    /// Bytes on disk of what an entry has and an earlier snapshot of its line does not. The snapshot is named by its last
-    /// part, if it is of the same dataset, or whole. None if there is no such snapshot. Commits can happen meanwhile; the
-    /// answer is true at the end.
+    /// The bytes on disk that an entry has and an earlier snapshot of its line does not have. `snapshot` is a full
+    /// name, or the part after the `@` for a snapshot of the same dataset. `None` if there is no such snapshot. Commits
+    /// can happen meanwhile. The answer is for the state at the end.
     ///
     /// # Errors
     /// As [`Pool::entry`]; [`Error::Damaged`](crate::Error::Damaged) if a deadlist cannot be read.
     pub fn written_since(&self, id: u64, snapshot: &str) -> Result<Option<u64>> {
         let sums = &self.engine.dead_sums;
-        // Of the same state: then other snapshots of the line are asked for too, and all are counted at once.
+        // Set on a second call for the same state. Then more calls are likely, and all snapshots of the line are
+        // counted.
         let mut is_again = false;
         {
             let state = self.engine.state.read();
@@ -54,7 +55,7 @@ impl Pool {
                 is_again = true;
             }
         }
-        // The entry, and its line to the snapshot, or to its end. None if the snapshot is not in the line.
+        // The entry, and its line to the snapshot or to its end. Empty if the snapshot is not in the line.
         let line = |state: &DatasetTable| -> Result<Vec<Arc<Entry>>> {
             let entry = state.entry(id)?;
             let mut all = vec![Arc::clone(entry)];
@@ -89,9 +90,9 @@ impl Pool {
         })
     }
 
-    /// Bytes before compression of a dataset, its snapshots and everything below it; of a snapshot, of what only it has. None
-    /// if a part was not counted, because an older program wrote it. Commits can happen meanwhile; the answer is true at
-    /// the end.
+    /// The bytes before compression of a dataset, its snapshots and the datasets below it. For a snapshot these are the
+    /// bytes that only it has. `None` if a part was not counted, because an older program wrote it. Commits can happen
+    /// meanwhile. The answer is for the state at the end.
     ///
     /// # Errors
     /// As [`Pool::list`].
@@ -117,8 +118,8 @@ impl Pool {
         })
     }
 
-    /// Reads the deadlists of some entries, as long as it takes until all of one state are known, and answers from them.
-    /// Commits wait for a piece of the reading, and nothing else waits for it.
+    /// Reads the deadlists of some entries until all deadlists of one state are known, and computes the answer. Commits
+    /// wait for one piece of the reading at a time. Nothing else waits for it.
     fn with_deadlists<R>(
         &self,
         wanted: impl Fn(&DatasetTable) -> Result<Vec<Arc<Entry>>>,
@@ -133,7 +134,7 @@ impl Pool {
             }
         }
         loop {
-            // Without a commit, nothing of a deadlist is freed and used again.
+            // While no commit happens, the space of a deadlist is not used again.
             let committing = self.engine.lock_commits();
             let entries = wanted(&self.engine.state.read())?;
             if known.read(disk, sums, &entries, SUBLISTS)? {
