@@ -57,11 +57,11 @@ pub trait BlockDevice: Send + Sync {
     /// A name for messages: the path, or what the device is.
     fn name(&self) -> String;
 
-    /// Keeps other machines from writing to the device, as long as the claim lives. Other processes of this machine are
-    /// kept out by opening it.
+    /// Keeps other machines from writing to the device until the claim is dropped. Opening the device keeps out other
+    /// processes of this machine.
     ///
     /// # Errors
-    /// [`Error::Reserved`] if another machine does so; [`Error::NoReservations`].
+    /// [`Error::Reserved`] if another machine has reserved it. [`Error::NoReservations`] if it cannot be reserved.
     fn claim(&self, by: &Claimant) -> Result<Claim> {
         let _ = by;
         Err(Error::NoReservations {

@@ -30,10 +30,10 @@ pub enum Error {
     Reserved {
         /// The device's name.
         device: String,
-        /// Who has the reservation, as far as is known.
+        /// Who has the reservation, if that is known.
         holder: String,
     },
-    /// No reservation keeps other machines from the device.
+    /// The device cannot be reserved.
     #[error("{device} cannot be reserved: {reason}")]
     NoReservations {
         /// The device's name.
@@ -41,7 +41,7 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// This machine had reserved the disk, and has it no more.
+    /// This machine has lost its reservation of the disk.
     #[error("another machine has taken the reservation of {device}, and may write to it now")]
     ClaimLost {
         /// The device's name.

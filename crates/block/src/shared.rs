@@ -33,7 +33,7 @@ pub struct View {
 }
 
 impl SharedDisk {
-    /// A disk that tells who is registered, or does not.
+    /// A disk. `tells` says whether machines can ask who is registered.
     pub fn new(size: usize, tells: bool) -> SharedDisk {
         SharedDisk(Arc::new(Inner {
             memory: MemoryDevice::new(size),
@@ -42,7 +42,7 @@ impl SharedDisk {
         }))
     }
 
-    /// How a machine sees it.
+    /// The disk as this machine sees it.
     pub fn seen_by(&self, machine: u32) -> View {
         let disk = self.clone();
         View { disk, machine }
@@ -66,7 +66,7 @@ impl View {
         self.disk.0.state.lock().expect("no test panics with it")
     }
 
-    /// Does something for a machine that has registered this key.
+    /// Carries out `act` for a machine that has registered this key.
     fn with_key(&self, own: u64, act: impl FnOnce(&mut State) -> Answer) -> io::Result<Answer> {
         let mut state = self.state();
         Ok(match state.key(self.machine) {
@@ -75,7 +75,7 @@ impl View {
         })
     }
 
-    /// As the kernel refuses a write that the disk refuses.
+    /// Fails like the kernel if the disk refuses a write of this machine.
     fn check(&self, operation: &'static str, offset: u64, len: u64) -> Result<()> {
         let state = self.state();
         if state.holder.is_none() || state.key(self.machine) != 0 {

@@ -68,7 +68,7 @@ impl Member {
     }
 }
 
-/// Takes a change that a power cut interrupted as done on all devices, where it is on one that is no spare.
+/// Treats a change that a power cut interrupted as done on all devices, if a device that is no spare has it.
 pub(crate) fn complete_changes(members: &mut [Arc<Member>]) {
     let changed: Vec<Label> = members
         .iter()

@@ -1,4 +1,4 @@
-//! Claims: no other machine writes to the devices of the store, as long as they are reserved.
+//! Claims: while the devices of the store are reserved, no other machine writes to them.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use crate::member::Member;
 use crate::{Error, Result};
 
 impl Store {
-    /// Puts the devices of one pool together as [`Store::open`] does, each of them reserved before anything is read.
+    /// As [`Store::open`], but reserves all devices before it reads anything.
     ///
     /// # Errors
-    /// As [`Store::open`]. [`block::Error::Reserved`] and [`block::Error::NoReservations`] of any device: then none is
+    /// As [`Store::open`]. [`block::Error::Reserved`] and [`block::Error::NoReservations`] for any device. Then none is
     /// reserved.
     pub fn open_claimed(devices: Vec<Arc<dyn BlockDevice>>, by: &Claimant) -> Result<Store> {
         let claims = devices.iter().map(|device| device.claim(by));
         let claims: Vec<_> = claims.collect::<block::Result<_>>()?;
-        // What this machine read before, another one may have changed.
+        // Another machine may have changed data that this one has read and cached.
         devices.iter().try_for_each(|device| device.drop_cached())?;
         let store = Store::open(devices.clone())?;
         *store.claimant.lock() = Some(*by);
         let layout = store.groups.now();
         for (device, claim) in devices.iter().zip(claims) {
-            // The claim of a device that is passed over ends here.
+            // The claim of a device that is not used ends here.
             let member = layout.all().find(|it| Arc::ptr_eq(&it.device, device));
             if let Some(member) = member {
                 *member.claim().lock() = Some(claim);
@@ -32,7 +32,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Reserves all devices, and those that join later.
+    /// Reserves all devices, and later those that join.
     ///
     /// # Errors
     /// As [`Store::open_claimed`].
@@ -48,7 +48,7 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the reservations. Everything is durable.
+    /// Ends the reservations. All writes must be durable.
     pub fn release(&self) {
         *self.claimant.lock() = None;
         self.groups.now().all().for_each(|it| it.release());
@@ -62,13 +62,13 @@ impl Store {
     /// Asks all devices whether this machine still has them.
     ///
     /// # Errors
-    /// [`block::Error::ClaimLost`]: another machine may use the pool now, and nothing may be acknowledged any more.
+    /// [`block::Error::ClaimLost`]: another machine may use the pool now, and no more writes may be acknowledged.
     pub fn check_claims(&self) -> Result<()> {
         let layout = self.groups.now();
         layout.all().try_for_each(|it| self.groups.check_claim(it))
     }
 
-    /// What was last known of that.
+    /// Fails if a device is known to be lost. It does not ask the devices.
     ///
     /// # Errors
     /// As [`Store::check_claims`].

@@ -64,8 +64,8 @@ impl Found {
             || self.change == Change::Renumbered && self.other_guid == pool_guid
     }
 
-    /// Whether it belongs to the pool of another device, since a power cut kept it from having a label like that one's. A
-    /// spare, which has nothing of the pool but its label, says so of no other device.
+    /// Whether it belongs to the pool of `other`, and only a power cut kept it from getting a label like that of
+    /// `other`. A spare has nothing of the pool but its label, so it proves nothing for other devices.
     pub fn changes_with(&self, other: &Found) -> bool {
         match (self.change, other.change) {
             (Change::Splitting, Change::SplitOff) => other.pool_guid == self.other_guid,
@@ -156,7 +156,7 @@ impl Store {
         Store::create_by(groups, spares, options, None)
     }
 
-    /// As [`Store::create_groups`], with the devices reserved before anything is written, if they are to be.
+    /// As [`Store::create_groups`]. If `by` is given, the devices are reserved before anything is written.
     ///
     /// # Errors
     /// As [`Store::create_groups`] and [`Store::claim`].

@@ -374,7 +374,7 @@ impl Layout {
 pub(crate) struct Groups {
     layout: RwLock<Arc<Layout>>,
     faults: Mutex<Vec<Fault>>,
-    /// A device that another machine has taken, and with it the pool.
+    /// The name of a device that another machine has taken. The pool is lost with it.
     lost: OnceLock<String>,
 }
 
@@ -424,8 +424,8 @@ impl Groups {
         })
     }
 
-    /// A member failed. That is no failure as long as the others of its group hold everything. If another machine has
-    /// taken it, it is.
+    /// Handles the failure of a member. It returns no error if the other members of the group hold all data, unless
+    /// another machine has taken the member.
     pub(crate) fn failed(&self, layout: &Layout, member: &Member, error: Error) -> Result<()> {
         self.check_claim(member)?;
         // One at a time, so that of two that fail at once one is the last.

@@ -189,7 +189,7 @@ impl Store {
         let joins = Joins::Group { group, column };
         let member = self.template().member(&new, joins, holds)?;
         member.set_state(MemberState::Resilvering);
-        // The claim of the same device as a spare goes to it.
+        // The member takes over the claim that the device has as a spare.
         *member.claim().lock() = spare.claim().lock().take();
         member.write_labels()?;
         self.groups.try_change(|layout| {

@@ -80,9 +80,9 @@ impl Store {
         done
     }
 
-    /// Completes splits that a power cut interrupted, and undoes those that did not come to be. The pool has told which
-    /// devices belong to it, and `done` are the pools that its commits have split off. Returns why devices did not take
-    /// their labels: a member is faulted then, and another device stays as it is.
+    /// After a power cut, completes the splits that a commit has made, and undoes the others. `done` are the guids of
+    /// the pools that commits have split off. Returns the failures of devices to take their labels: a member is faulted
+    /// then, and another device stays as it is.
     ///
     /// # Errors
     /// The failure of a device that the pool cannot do without.
@@ -138,9 +138,9 @@ impl Store {
         Store::open(left.map(|member| Arc::clone(&member.device)).collect())
     }
 
-    /// Writes the labels that name another pool too: of a change that a power cut interrupted, some devices may not have
-    /// theirs. What is written as this pool counts only where the label names it, so this comes before all other writes.
-    /// Durable when this returns. A device that does not take its label is faulted; returns why.
+    /// Writes the labels that name another pool too: of a change that a power cut interrupted, some devices may not
+    /// have theirs. What is written as this pool counts only where the label names it, so this comes before all other
+    /// writes. Durable when this returns. A device that does not take its label is faulted; returns why.
     ///
     /// # Errors
     /// The failure of a device that the pool cannot do without.
@@ -185,8 +185,8 @@ impl Store {
     /// returns; the next import completes it.
     ///
     /// # Errors
-    /// `Error::NoSuchMember` if one of them is missing, and nothing is written. The failure of a device: some may have the
-    /// label then, and the next import labels the others so.
+    /// `Error::NoSuchMember` if one of them is missing, and nothing is written. The failure of a device: some may have
+    /// the label then, and the next import labels the others so.
     pub fn renumber(&self, pool_guid: u64, devices: &[u64]) -> Result<()> {
         let layout = self.groups.now();
         devices
@@ -197,7 +197,7 @@ impl Store {
                 reason: "they are getting another guid already; import the pool first".into(),
             });
         }
-        // The label of a spare says nothing of other devices, so it comes after theirs.
+        // The label of a spare proves nothing for other devices, so it is written after theirs.
         let is_spare = |guid: &u64| layout.member(*guid).is_ok_and(|m| m.label.is_spare());
         let (spares, members): (Vec<u64>, Vec<u64>) = devices.iter().copied().partition(is_spare);
         self.relabel(&[members, spares].concat(), |label| {

@@ -6,21 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::registrar::{Answer, Registrar};
 use crate::{Error, Result};
 
-/// What begins each key: "SR".
+/// The first two bytes of each key: "SR".
 const TAG: u64 = 0x5352 << 48;
-/// The tag, and the number of the machine.
+/// The bits of a key with the tag and the number of the machine.
 const HOST: u64 = 0xffff_ffff_ff00_0000;
 
 /// A machine that takes the devices of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimant {
-    /// Two bytes `SR`, three for the machine, three for its boot and the pool.
+    /// Two bytes `SR`, three bytes for the machine, and three for its boot and the pool.
     key: u64,
     by_force: bool,
 }
 
 impl Claimant {
-    /// A machine by its number and name, since it was booted, for a pool. It takes only what no other machine has.
+    /// A machine with this hostid and name, since this boot, for a pool. It takes only disks that no other machine has
+    /// reserved.
     pub fn new(host: (u32, &str), boot: &str, pool_guid: u64) -> Claimant {
         let low = |pieces: [&[u8]; 2]| hash(pieces) & 0xff_ffff;
         let of_host = low([&host.0.to_le_bytes(), host.1.as_bytes()]);
@@ -31,7 +32,7 @@ impl Claimant {
         }
     }
 
-    /// The same one, which takes what other machines have too.
+    /// The same machine, which also takes disks that other machines have reserved.
     pub fn by_force(self) -> Claimant {
         Claimant {
             by_force: true,
@@ -39,18 +40,18 @@ impl Claimant {
         }
     }
 
-    /// What it registers with a disk.
+    /// The key that it registers with a disk.
     pub fn key(&self) -> u64 {
         self.key
     }
 
-    /// Whether a key is of the same machine, perhaps before it was booted or by another path.
+    /// Whether a key is from the same machine. It may be from an earlier boot, or for another pool.
     pub fn is_self(&self, key: u64) -> bool {
         key & HOST == self.key & HOST
     }
 }
 
-/// FNV-1a. Other programs and versions have to come to the same keys.
+/// FNV-1a. All versions of this program must compute the same keys.
 fn hash(pieces: [&[u8]; 2]) -> u64 {
     let bytes = pieces.into_iter().flatten();
     let all = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
@@ -68,7 +69,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes a disk. After success the writes of other machines that are under way have ended, and new ones fail.
+    /// Takes a disk. After success no write of another machine is in progress, and new ones fail.
     ///
     /// # Errors
     /// [`Error::Reserved`], [`Error::NoReservations`].
@@ -80,7 +81,7 @@ impl Claim {
             key: by.key,
             is_lost: AtomicBool::new(false),
         };
-        // If it cannot be had, the registration ends with the claim.
+        // If the disk cannot be taken, the registration ends when the claim is dropped.
         claim.obtain(by)?;
         Ok(claim)
     }
@@ -88,7 +89,7 @@ impl Claim {
     /// Asks the disk whether this machine still has it.
     ///
     /// # Errors
-    /// [`Error::ClaimLost`]. A disk that does not answer is not lost.
+    /// [`Error::ClaimLost`]. A disk that does not answer does not count as lost.
     pub fn check(&self) -> Result<()> {
         if !self.is_lost.load(Ordering::Acquire) {
             match self.disk.reserve(self.key) {
@@ -102,7 +103,7 @@ impl Claim {
         })
     }
 
-    /// Whether the reservation is of this machine, by another path.
+    /// Whether this machine has the reservation by another path.
     fn has_other_path(&self) -> bool {
         let registered = self.disk.registered();
         matches!(registered, Ok(Some(found)) if found.holder == Some(self.key))
@@ -112,7 +113,7 @@ impl Claim {
         if self.asked(self.disk.reserve(self.key))? == Answer::Conflict {
             self.take_over(by)?;
         }
-        // All that are registered may write.
+        // All registered machines may write, so their registrations end.
         let registered = self.disk.registered().ok().flatten();
         for key in registered.unwrap_or_default().keys {
             if key != self.key {
@@ -129,7 +130,7 @@ impl Claim {
         let disk = &self.disk;
         match disk.registered().ok().flatten() {
             Some(found) => match found.holder {
-                // It was released meanwhile.
+                // The reservation was released meanwhile.
                 None => {}
                 Some(holder) if by.by_force || by.is_self(holder) => {
                     self.asked(disk.preempt(self.key, holder))?;
@@ -152,8 +153,8 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // The reservation ends with the registration. A disk that does not answer keeps both: this machine takes them
-        // over when it comes back, and others by force.
+        // The reservation ends with the registration. If the disk does not answer, it keeps both. Later this machine
+        // can take them over, and another one can do it by force.
         if !self.is_lost.load(Ordering::Acquire) {
             let _ = self.disk.register(Some(self.key), 0);
         }
@@ -165,7 +166,7 @@ fn register(disk: &dyn Registrar, device: &str, by: &Claimant) -> Result<()> {
     if disk.register(Some(0), by.key).map_err(failed)? == Answer::Done {
         return Ok(());
     }
-    // There is another key for this machine: of ours, or of other programs, which count on it.
+    // This machine is registered with another key: one of ours, or one of another program that relies on it.
     if let Ok(Some(found)) = disk.registered()
         && !found.keys.iter().any(|key| by.is_self(*key))
     {

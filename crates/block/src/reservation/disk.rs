@@ -13,14 +13,14 @@ use super::registrar::{Answer, Registered, Registrar};
 const WRITE_EXCLUSIVE_REGISTRANTS_ONLY: u32 = 3;
 const IGNORE_KEY: u32 = 1;
 
-/// So often a request is made that the disk did not carry out for a passing reason, as after a reset.
+/// The tries of a request that the disk refuses for a temporary reason, for example after a reset.
 const TRIES: u32 = 5;
 
 const SG_IO: libc::c_ulong = 0x2285;
 const PERSISTENT_RESERVE_IN: u8 = 0x5e;
 const READ_KEYS: u8 = 0;
 const READ_RESERVATION: u8 = 1;
-/// Longer lists are cut off.
+/// The longest list that is read, in bytes.
 const LIST: u16 = 8192;
 
 #[repr(C)]
@@ -38,7 +38,7 @@ struct Reservation {
     flags: u32,
 }
 
-/// The kernel calls the two keys old and new. It gives them to SCSI and NVMe disks as these.
+/// The kernel calls the two keys old and new. These are their meanings for SCSI and NVMe disks.
 #[repr(C)]
 struct Preemption {
     own_key: u64,
@@ -212,7 +212,7 @@ impl Registrar for Disk {
         self.ask(205, &clearing)
     }
 
-    /// Of an NVMe disk nothing is known.
+    /// `None` for NVMe disks.
     fn registered(&self) -> io::Result<Option<Registered>> {
         let Ok(keys) = self.read(READ_KEYS) else {
             return Ok(None);
@@ -224,7 +224,7 @@ impl Registrar for Disk {
     }
 }
 
-/// What a status of the kernel stands for: of SCSI RESERVATION CONFLICT, of NVMe Reservation Conflict.
+/// The answer for a status from the kernel. A conflict is RESERVATION CONFLICT of SCSI or Reservation Conflict of NVMe.
 fn answer(status: i32) -> Option<Answer> {
     match status & 0xff {
         _ if status == 0 => Some(Answer::Done),
@@ -233,7 +233,7 @@ fn answer(status: i32) -> Option<Answer> {
     }
 }
 
-/// The keys after the head of a list. That of a reservation has one, with other fields behind it.
+/// The keys after the header of a list. The list of a reservation has one key, and other fields after it.
 fn keys_in(list: &[u8]) -> Vec<u64> {
     let (words, _) = list.as_chunks::<8>();
     let Some((head, rest)) = words.split_first() else {

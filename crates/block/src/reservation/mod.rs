@@ -1,7 +1,7 @@
 //! Persistent reservations: a disk that several machines reach refuses the writes of all but one.
 //!
-//! Layers, lowest first: `registrar` (what a disk can be asked for), `claim` (how a machine takes a disk with that) and
-//! `disk` (the kernel's interface).
+//! Layers, lowest first: `registrar` (the requests that a disk accepts), `claim` (how a machine takes a disk with them)
+//! and `disk` (the kernel's interface).
 
 mod claim;
 mod disk;

@@ -1,11 +1,12 @@
-//! What a disk with persistent reservations can be asked for (SPC-4, 5.13; NVM Express, 8.8).
+//! The requests to a disk with persistent reservations (SPC-4, 5.13; NVM Express, 8.8).
 //!
-//! The reservation is always of the type *write exclusive, registrants only*: all may read, and the registered ones may
-//! write. A machine with several paths to a disk registers with one key on all of them, so that each path can write.
+//! The reservation is always of the type *write exclusive, registrants only*: all machines may read, and registered
+//! ones may write. A machine with several paths to a disk registers the same key on all of them, so that each path can
+//! write.
 
 use std::io;
 
-/// What comes of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It is done.
@@ -19,16 +20,16 @@ pub enum Answer {
 pub struct Registered {
     /// The keys, one for each path.
     pub keys: Vec<u64>,
-    /// The key with the reservation; 0 if all registered ones have it.
+    /// The key that has the reservation; 0 if all registered keys have it.
     pub holder: Option<u64>,
 }
 
 /// A disk, as one machine sees it. Key 0 stands for no registration.
 pub trait Registrar: Send + Sync {
-    /// Registers a key in place of `old`, or of whatever key this machine has.
+    /// Registers a key in place of `old`; if that is `None`, in place of any key of this machine.
     ///
     /// # Errors
-    /// The disk has no reservations, or does not answer; so for all methods.
+    /// The disk has no reservations, or does not answer. This holds for all methods.
     fn register(&self, old: Option<u64>, new: u64) -> io::Result<Answer>;
 
     /// Takes the reservation, if nobody has it. Nothing changes if this machine has it.
@@ -37,7 +38,7 @@ pub trait Registrar: Send + Sync {
     /// See [`Registrar::register`].
     fn reserve(&self, own: u64) -> io::Result<Answer>;
 
-    /// Ends the registrations with a key, aborts what these machines have under way, and takes their reservation.
+    /// Ends the registrations with a key, aborts the commands of these machines, and takes their reservation.
     ///
     /// # Errors
     /// See [`Registrar::register`].
