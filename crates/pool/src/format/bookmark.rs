@@ -1,4 +1,4 @@
-//! What is remembered of a snapshot so that a stream can go on from it when it is gone.
+//! A bookmark: the data about a snapshot that an incremental stream needs after the snapshot is destroyed.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -99,8 +99,8 @@ impl Entry {
         self.props.remove(&key(name)).is_some()
     }
 
-    /// Takes away the bookmarks of states that the dataset no longer goes on from: it was taken back to one that was made
-    /// in `txg`.
+    /// Takes away the bookmarks of states that the dataset no longer goes on from: it was taken back to one that was
+    /// made in `txg`.
     pub(crate) fn forget_bookmarks_after(&mut self, txg: u64) {
         self.props.retain(|key, value| {
             !key.starts_with(PREFIX)

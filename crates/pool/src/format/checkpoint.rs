@@ -1,4 +1,4 @@
-//! A checkpoint, as it lies in the pool: the root of the state that is kept, and its key blocks.
+//! A checkpoint, as it is stored in the pool: the root of the kept state, and its key blocks.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Reading and writing the clear structures of a pool. Reading is total: whatever the bytes say, it
-//! returns them or `None`, and never allocates more than they are.
+//! Reads and writes the unencrypted structures of a pool. Reading handles all input: it returns a value or `None`, and
+//! never allocates more than the size of the input.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 

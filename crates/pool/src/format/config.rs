@@ -1,5 +1,5 @@
-//! What the pool keeps about itself: which devices it is made of, what became of them, the scrub and
-//! the resilver, and the key blocks that a crash may have left to wipe.
+//! The configuration of a pool: its devices and their states, the scrub and the resilver, and the key blocks that have
+//! to be wiped after a crash.
 
 mod record;
 

@@ -1,5 +1,5 @@
-//! What an entry says of itself among its properties, under names that no property can have: that it was
-//! received, and how large a volume is.
+//! Flags of an entry that are stored among its properties, under names that no property can have: that it was received,
+//! and the size of a volume.
 
 use crate::format::entry::{DatasetKind, Entry};
 use crate::format::stream::{self, Begin, Lineage};

@@ -1,4 +1,4 @@
-//! Runs of units, and what they are for.
+//! Runs of units, and their purposes.
 
 use store::{SegmentId, UNIT};
 

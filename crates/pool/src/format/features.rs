@@ -1,6 +1,6 @@
-//! What pools can have that not every program knows. A feature is switched on by its first use, in the
-//! commit that uses it first, and never taken back, but for checkpoints; so a pool is open to every program that knows what is
-//! in it, and no feature has to be enabled by hand.
+//! Features of pools that older programs may not know. The commit that first uses a feature switches it on. Except for
+//! checkpoints, it is never switched off. So every program that knows the features in use can open the pool, and nobody
+//! has to enable a feature by hand.
 
 /// Records of the pool may lie in pieces. Set with the first that does, and never taken back.
 pub(crate) const FEATURE_SCATTERED: u64 = 1;
@@ -66,8 +66,8 @@ pub(crate) const FEATURE_MULTIHOST: u64 = 1 << 26;
 /// Pointers to nodes may say what the records below take. Set with the first that does, and never taken back.
 pub(crate) const FEATURE_STORED_SUMS: u64 = 1 << 27;
 
-/// An earlier state of the pool is kept, and its space must not be used. Set with a checkpoint, and taken back when it is
-/// discarded: then nothing is left of it.
+/// An earlier state of the pool is kept, and its space must not be used. Set with a checkpoint, and taken back when it
+/// is discarded: then nothing is left of it.
 pub(crate) const FEATURE_CHECKPOINT: u64 = 1 << 28;
 
 /// Groups may have triple parity. Set with the first that has, and never taken back.
@@ -81,8 +81,8 @@ pub(crate) const FEATURE_CACHES: u64 = 1;
 /// of the optional ones.
 pub(crate) const FEATURE_HOST_IDS: u64 = 2;
 
-/// The lists of what snapshots alone keep may have sums of bytes before compression. A program that does not know of them
-/// writes sums that are not known: this is a bit of the optional ones.
+/// The lists of what snapshots alone keep may have sums of bytes before compression. A program that does not know of
+/// them writes sums that are not known: this is a bit of the optional ones.
 pub(crate) const FEATURE_LOGICAL_SUMS: u64 = 1 << 29;
 
 /// Something that a program has to know to import a pool which has it.

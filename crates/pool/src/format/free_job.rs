@@ -1,4 +1,4 @@
-//! What destroyed datasets and snapshots still have to give back, as it lies in the pool.
+//! The space that destroyed datasets and snapshots have not freed yet, as it is stored in the pool.
 
 use crate::format::codec::{Reader, Writer};
 use crate::format::pointer::RecordPtr;

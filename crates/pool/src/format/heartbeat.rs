@@ -1,4 +1,4 @@
-//! A heartbeat: which host uses the pool, and how often it says so.
+//! A heartbeat: which host uses the pool, and the interval of its heartbeats.
 
 use crate::format::root::Host;
 

@@ -1,5 +1,5 @@
-//! One entry of a log: a clear header, the places of records that it points to, if there are any, and
-//! the sealed payload behind them.
+//! One entry of a log: a clear header, the places of records that it points to, if there are any, and the sealed
+//! payload.
 
 use twox_hash::XxHash3_128;
 use zerocopy::little_endian::{U32, U64};

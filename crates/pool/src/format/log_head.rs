@@ -1,4 +1,4 @@
-//! Where the log of a dataset begins.
+//! The start of the log of a dataset.
 
 use store::{Shape, UNIT};
 use zerocopy::little_endian::{U32, U64};

@@ -1,4 +1,4 @@
-//! The bytes of a pool, and the types that they stand for. Nothing here reads a device.
+//! The stored formats of a pool, and their types. Nothing here reads a device.
 
 pub(crate) mod array_kind;
 pub(crate) mod bookmark;

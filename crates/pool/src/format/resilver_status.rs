@@ -1,4 +1,4 @@
-//! How far a resilver is, and how that lies in the configuration.
+//! The progress of a resilver, and its encoding in the configuration.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The root of a pool: what its superblock holds.
+//! The root of a pool: the content of its superblock.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};

@@ -1,4 +1,4 @@
-//! How far a scrub is, and how that lies in the configuration.
+//! The progress of a scrub, and its encoding in the configuration.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

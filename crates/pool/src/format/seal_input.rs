@@ -1,4 +1,4 @@
-//! What the seal of a dataset is made over.
+//! The input of the seal of a dataset.
 
 use crate::format::entry::Entry;
 use crate::format::pointer::Identity;

@@ -1,4 +1,4 @@
-//! How large a volume and its blocks are.
+//! The sizes of a volume and of its blocks.
 
 use crate::format::codec::{Reader, Writer};
 use crate::format::node::{FANOUT, NODE_BYTES};
@@ -67,7 +67,8 @@ impl VolumeShape {
             .saturating_add(on_its_way)
     }
 
-    /// What a [`NewDataset`](crate::NewDataset) of the kind [`DatasetKind::Volume`](crate::DatasetKind::Volume) has among its properties.
+    /// What a [`NewDataset`](crate::NewDataset) of the kind [`DatasetKind::Volume`](crate::DatasetKind::Volume) has
+    /// among its properties.
     pub fn mark(&self) -> (String, String) {
         (VOLUME.into(), format!("{} {}", self.size, self.block_size))
     }

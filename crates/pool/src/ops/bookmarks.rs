@@ -1,9 +1,9 @@
-//! Bookmarks: what is left of a snapshot when it is destroyed, as much as a stream needs to go on from it.
+//! Bookmarks: the part of a snapshot that an incremental stream needs to start from it. They stay when the snapshot is
+//! destroyed.
 //!
-//! They lie among the properties of a dataset, under names that no property can have. Every record of a later snapshot
-//! that was born after the bookmark's transaction group is new since then, because the later snapshot is in a line that
-//! goes through the bookmark's state. So a bookmark goes with the line: a dataset that is taken back to an earlier state
-//! loses it.
+//! They are stored among the properties of a dataset, under names that no property can have. A later snapshot is in a
+//! line through the state of the bookmark. So each of its records that was born after the transaction group of the
+//! bookmark is new since then. A rollback to an earlier state destroys the bookmarks of later states.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Pool {
     /// Makes a bookmark of a snapshot, or of a bookmark, of the same dataset.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`] and [`Error::BadName`]; [`Error::Exists`]; [`Error::Refused`] for another dataset, or one
-    /// with too many bookmarks; [`Error::NoSpace`]; as [`Pool::commit`].
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`]; [`Error::Exists`]; [`Error::Refused`] for another dataset, or
+    /// one with too many bookmarks; [`Error::NoSpace`]; as [`Pool::commit`].
     pub fn bookmark(&self, of: &str, name: &str, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
             let (dataset, mark) = split(name)?;

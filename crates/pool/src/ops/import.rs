@@ -1,4 +1,4 @@
-//! Making, importing, exporting and destroying pools.
+//! Makes, imports, exports and destroys pools.
 
 use std::sync::{Arc, Weak};
 

@@ -1,4 +1,4 @@
-//! What a pool says about itself, for people and for properties.
+//! Information about a pool, for commands and properties.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -377,8 +377,8 @@ impl Pool {
         self.engine.note_owners();
     }
 
-    /// Says that files in a dataset have flags that forbid changes: the pool needs programs that obey them, from the next
-    /// commit on.
+    /// Says that files in a dataset have flags that forbid changes: the pool needs programs that obey them, from the
+    /// next commit on.
     pub fn note_file_flags(&self) {
         self.engine.note_file_flags();
     }

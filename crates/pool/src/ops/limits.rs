@@ -1,4 +1,4 @@
-//! What datasets may take: quotas, reservations, and turns to free.
+//! The limits of datasets: quotas, reservations, and turns to free.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What can be read of a log without a key, and giving up logs.
+//! The parts of a log that can be read without a key, and the end of logs.
 
 use std::sync::Weak;
 

@@ -1,4 +1,4 @@
-//! What can be done with a pool: each file adds one kind of request to [`Pool`](crate::Pool).
+//! The operations on a pool: each file adds one kind to [`Pool`](crate::Pool).
 
 pub(crate) mod bookmarks;
 pub(crate) mod check;

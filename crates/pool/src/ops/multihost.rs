@@ -1,8 +1,9 @@
-//! Watches whether another host uses a pool, as MMP of ZFS does (`multihost=on`). It detects; it fences nobody.
+//! Watches whether another host uses a pool, as MMP of ZFS does (`multihost=on`). It detects another host, but does not
+//! fence it.
 //!
-//! The host that has the pool writes a heartbeat each [`INTERVAL`]. If it could write none for [`FAILS`] intervals it
-//! suspends the pool until the next import. A host that imports a pool which another one has not exported waits for
-//! twice as long, and gives up if anything changes meanwhile.
+//! The host that has imported the pool writes a heartbeat each [`INTERVAL`]. If it cannot write one for [`FAILS`]
+//! intervals, it suspends the pool until the next import. A host that imports a pool which another host has not
+//! exported waits twice as long, and refuses the import if anything changes meanwhile.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which snapshots a name stands for.
+//! The snapshots that a name or a pattern stands for.
 
 use std::sync::Arc;
 

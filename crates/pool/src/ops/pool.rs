@@ -1,4 +1,4 @@
-//! An imported pool, and its transaction groups as those see them who use it.
+//! An imported pool, and its transaction groups for its users.
 
 use std::sync::Arc;
 

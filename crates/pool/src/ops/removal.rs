@@ -1,10 +1,10 @@
-//! Removing a group of devices that holds data: what lies there is copied to the others, a piece with each
-//! commit, and then the group is not there any more. Needs no key.
+//! Removes a group of devices that holds data. Its records are copied to other groups, a part with each commit. Then
+//! the group leaves the pool. This needs no key.
 //!
-//! The group keeps all that it has until the end ([`mod@crate::storage::remap`]), so a power cut, a device that
-//! fails or a change of mind costs nothing but the copies. Nothing new is placed there. A walk over the
-//! pool finds what is to be copied; that this is all is known from the bitmaps: the group goes when every
-//! unit that is taken in it has a copy, and not before.
+//! The group keeps all its data until the end ([`mod@crate::storage::remap`]). So a power cut, the failure of a device
+//! or a stopped removal wastes only the copies. Nothing new is allocated in the group. A walk over the pool finds the
+//! records to copy, and the bitmaps show when it is complete: the group leaves when each of its allocated units has a
+//! copy.
 
 use store::MemberState;
 

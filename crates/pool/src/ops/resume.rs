@@ -1,10 +1,10 @@
-//! Resumes a suspended pool, once its devices work again.
+//! Resumes a suspended pool when its devices work again.
 //!
-//! What a pool that is suspended has in memory is ahead of its devices by the transaction group whose commit
-//! failed, if there is one, and by the open group. Writes that a device did not take are in memory too
-//! ([`store::Store::retry`]). So they are made now, and the commit goes on where it failed. If a flush has
-//! failed the system may have dropped writes that it had taken. Then all that was born since the last commit
-//! is read, on each member, and compared with its checksum.
+//! The memory of a suspended pool is newer than its devices: by the transaction group whose commit failed, if there is
+//! one, and by the open group. Writes that a device refused are in memory too ([`store::Store::retry`]). They are made
+//! now, and the commit continues where it failed. If a flush has failed, the system may have dropped writes that it had
+//! accepted. Then all records that were born since the last commit are read on each member, and compared with their
+//! checksums.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};

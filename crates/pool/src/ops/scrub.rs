@@ -1,9 +1,9 @@
-//! Scrub: reads everything, and repairs each record that has one good copy. Needs no key.
+//! Scrub: reads everything, and repairs each record that has one good copy. It needs no key.
 //!
-//! A scrub goes through the pool in steps, datasets in the order of their ids, each array in the
-//! order of its slots, and visits what two snapshots share once. It walks the tree of the last
-//! commit; what it finds damaged it looks up again, since a commit may have freed and reused it
-//! meanwhile. Its position is part of the configuration record, so that it goes on after an import.
+//! A scrub goes through the pool in steps: the datasets by their ids, and each array by its slots. It visits records
+//! that two snapshots share once. It walks the tree of the last commit. A commit may have freed and reused a place
+//! meanwhile, so the scrub looks up damaged records again. Its position is stored in the configuration record, so it
+//! continues after an import.
 
 mod evacuate;
 mod examine;

@@ -1,7 +1,7 @@
-//! Sending a snapshot: what is new in it as a stream, as it is stored and without any key, or in the clear.
+//! Sends a snapshot: the records that are new in it, as they are stored and without any key, or in the clear.
 //!
-//! The trees say what is new: what two snapshots have in common is not descended into. Records are read
-//! and verified by several threads ahead of the one that writes them in their order, or by that one.
+//! The trees show the new records: subtrees that two snapshots share are not visited. Several threads read and verify
+//! records ahead of the thread that writes them in order. With no such threads, the writing thread does it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -86,8 +86,8 @@ impl Pool {
     /// As [`Pool::send`]. The stream goes on from a bookmark, if there is one, and `what.from` is not looked at then.
     ///
     /// # Errors
-    /// As [`Pool::send`]; [`Error::Refused`] if the bookmark is not of an earlier state of `to`, or if records would be sent
-    /// in the clear that are sealed: whether all that is new is sent follows from births, which no seal is over.
+    /// As [`Pool::send`]; [`Error::Refused`] if the bookmark is not of an earlier state of `to`, or if records would be
+    /// sent in the clear that are sealed: whether all that is new is sent follows from births, which no seal is over.
     pub fn send_since(&self, what: SendOf, marked: Option<&Marked>) -> Result<Sending> {
         let mut open = vec![self.open_dataset(what.to)?];
         let to = self.entry(what.to)?;

@@ -1,5 +1,5 @@
-//! Snapshots: earlier states of a dataset, in a line from the oldest to the dataset itself. That of a clone
-//! goes on in the line of its origin.
+//! Snapshots: earlier states of a dataset, in a line from the oldest one to the dataset itself. The line of a clone
+//! continues in the line of its origin.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

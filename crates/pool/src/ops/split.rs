@@ -1,10 +1,10 @@
-//! Splits a member off each mirror: they become a pool of their own, in the state of one commit.
+//! Splits a member off each mirror. These members become a pool of their own, with the state of one commit.
 //!
-//! The commit before has everything on all members, and no log has entries that count. Then the members get labels that
-//! name both pools, and the next commit does not list them any more. That commit decides: before it they are members
-//! as ever, and from then on they are the new pool, whose import takes the state of the commit before. A power cut
-//! in between leaves labels, which the next import settles. Nothing but labels is written to them until they are
-//! imported. Needs no key.
+//! After that commit all members have all data, and no log has entries that count. Then the members get labels that
+//! name both pools, and the next commit removes them from the configuration. That commit decides: before it they are
+//! still members. After it they are the new pool, and its import uses the state of the commit before. A power cut in
+//! between leaves labels, which the next import completes or undoes. Until they are imported, only labels are written
+//! to them. This needs no key.
 
 use std::sync::Weak;
 
@@ -61,12 +61,12 @@ impl Pool {
         Ok(members)
     }
 
-    /// Makes these members a pool of their own, which is not imported. They are closed when this returns. Returns why one
-    /// of them does not say so yet: the next import of this pool, or of the new one, completes it.
+    /// Makes these members a pool of their own, which is not imported. They are closed when this returns. Returns why
+    /// one of them does not say so yet: the next import of this pool, or of the new one, completes it.
     ///
     /// # Errors
-    /// The pool was not split, unless it is suspended. As [`Pool::split_members`]; [`Error::BadName`], also for the name of
-    /// a dataset that gets too long; [`Error::Store`] if a device fails; as [`Pool::commit`].
+    /// The pool was not split, unless it is suspended. As [`Pool::split_members`]; [`Error::BadName`], also for the
+    /// name of a dataset that gets too long; [`Error::Store`] if a device fails; as [`Pool::commit`].
     pub fn split(
         &self,
         new: NewPool<'_>,

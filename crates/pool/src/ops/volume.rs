@@ -1,8 +1,8 @@
-//! Volumes: datasets that are one row of blocks, each in the slot of `data` that has its number.
+//! Volumes: datasets with an array of blocks. Each block is in the slot of `data` with its number.
 //!
-//! How large a volume and its blocks are is in the clear, among the properties of its entry under a name
-//! that no property can have, and in what its seal is made over. Snapshots keep it, so that they and what
-//! is rolled back to them are as large as the volume was.
+//! The sizes of a volume and its blocks are stored unencrypted: among the properties of its entry, under a name that no
+//! property can have. The seal covers them. Snapshots keep them, so a snapshot and a volume that is rolled back to it
+//! have the earlier size.
 
 use crate::engine::history::{Origin, log, log_internal};
 use crate::engine::reseal::{Reseal, seal_anew};

@@ -1,7 +1,8 @@
-//! How much of a dataset or snapshot is new since an earlier state.
+//! The amount of data that is new in a dataset or snapshot since an earlier state.
 //!
-//! Since a snapshot, counters say it: what the later state refers to, less what of the snapshot is still in it. What
-//! died on the way is in the deadlists between the two. Since a bookmark, the births in the trees say it.
+//! Since a snapshot, counters are enough: the bytes that the later state references, less those of the snapshot that it
+//! still has. The deadlists between the two tell which bytes of the snapshot it no longer has. Since a bookmark, the
+//! births in the trees are read.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

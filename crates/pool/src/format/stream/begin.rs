@@ -1,4 +1,4 @@
-//! The first frame of a stream: what is sent.
+//! The first frame of a stream: it describes the snapshot that is sent.
 
 use std::collections::BTreeMap;
 

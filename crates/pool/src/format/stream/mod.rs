@@ -1,11 +1,10 @@
-//! What a snapshot is sent as: frames, each of which says that it is whole and follows the one before.
+//! The format of a stream: frames. Each frame shows that it is complete and follows the one before.
 //!
-//! A stream holds what is new in a snapshot, or new since an earlier one: the identities of its records
-//! with their bytes, in the order of their slots, and which slots were emptied. Its first frame, the
-//! [`Begin`], says what must come out of that: the identities of the roots of both arrays. So the
-//! receiver can check, without a key, that it has what was sent. A stream *in the clear* holds what is in
-//! the records instead, opened with the key by the sender, and the receiver seals them anew.
-//! `docs/FORMAT.md` describes the bytes.
+//! A stream holds the records that are new in a snapshot, or new since an earlier one: their identities and bytes, in
+//! the order of their slots. It also names the slots that became empty. The first frame, the [`Begin`], has the
+//! identities of the roots of both arrays that must result. So the receiver can check, without a key, that it has
+//! received the snapshot. A stream *in the clear* holds the content of the records instead: the sender opens them with
+//! the key, and the receiver seals them again. `docs/FORMAT.md` describes the bytes.
 
 mod begin;
 mod frame;

@@ -1,4 +1,4 @@
-//! What is before the streams of a dataset and of those below it: which datasets and snapshots the sender has.
+//! The package that is sent before the streams of several datasets. It lists the datasets and snapshots of the sender.
 
 use crate::error::{Error, Result};
 use crate::format::codec::{Reader, Writer};
@@ -28,8 +28,8 @@ pub struct PackedDataset {
 }
 
 impl Package {
-    /// What a dataset of the sender is called, seen from the root: empty, or `/` and the rest. `None` if it is not of the
-    /// package.
+    /// What a dataset of the sender is called, seen from the root: empty, or `/` and the rest. `None` if it is not of
+    /// the package.
     pub fn below_root<'a>(&self, name: &'a str) -> Option<&'a str> {
         let rest = name.strip_prefix(self.root.as_str())?;
         (rest.is_empty() || rest.starts_with('/')).then_some(rest)

@@ -1,4 +1,4 @@
-//! How far a stream is.
+//! A position in a stream.
 
 use crate::format::array_kind::ArrayKind;
 use crate::format::pointer::SLOT_LIMIT;

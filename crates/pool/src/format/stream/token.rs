@@ -1,4 +1,4 @@
-//! What says from where a stream has to go on.
+//! Resume tokens: they name the position from which an interrupted stream continues.
 
 use std::fmt;
 

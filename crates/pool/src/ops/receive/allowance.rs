@@ -1,7 +1,7 @@
-//! Quotas while a stream comes: a stream that exceeds them fails as soon as that is certain.
+//! Quotas during a receive: a stream that exceeds them fails as soon as that is certain.
 //!
-//! What came counts as of the last commit, and besides the bytes that were placed since. Where that is too
-//! much, a commit tells what it really is.
+//! The received data counts as of the last commit, plus all bytes that were allocated since. If this sum is too large,
+//! a commit finds the exact size.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Receiving without any change: the same checks as at the beginning of a receive, and every frame is verified.
+//! Receives without any change: it makes the checks at the start of a receive, and verifies each frame.
 //!
-//! What only shows when records are placed is not checked: whether they make up the roots that the stream names, and
-//! whether quotas and the free space hold them.
+//! Two checks need the records to be stored, so they are not made: that the records result in the roots that the stream
+//! names, and that quotas and free space are sufficient.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +42,8 @@ struct State {
 }
 
 impl DryRun {
-    /// Checks the stream that begins with `begin`, the last that `incoming` gave, and that is for `dataset`. If datasets
-    /// above that one are missing, `into` names the first of them instead. Returns the name of the snapshot.
+    /// Checks the stream that begins with `begin`, the last that `incoming` gave, and that is for `dataset`. If
+    /// datasets above that one are missing, `into` names the first of them instead. Returns the name of the snapshot.
     ///
     /// # Errors
     /// As [`Pool::receive_stream`]; [`Error::Refused`] if there is more than can be remembered.

@@ -1,4 +1,4 @@
-//! The commit in which what was received becomes a snapshot.
+//! The commit that makes the received data a snapshot.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! What is kept of a stream in the clear that is interrupted: records that the receiver has sealed.
+//! Keeps the received part of an interrupted stream in the clear: records that the receiver has sealed.
 //!
-//! The keyring of a new dataset is stored with the first of them. Each commit seals the arrays, as those of a dataset,
-//! and over a guid that no dataset has: what came in part is never taken for a dataset. A receive goes on only with what
-//! has this seal, so nothing else is in the dataset in the end.
+//! The keyring of a new dataset is stored with the first records. Each commit seals the arrays like those of a dataset,
+//! but over a guid that no dataset has. So a partial receive is never taken for a dataset. A receive continues only
+//! from a part with this seal, so the finished dataset has nothing else in it.
 
 use std::sync::Arc;
 

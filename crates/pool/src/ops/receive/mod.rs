@@ -1,10 +1,9 @@
-//! Receiving a stream: without any key, unless the stream is in the clear and its records are sealed here.
+//! Receives a stream. This needs no key, unless the stream is in the clear and its records are sealed here.
 //!
-//! What comes is put into a hidden dataset, a new one or a clone of the snapshot that the stream
-//! goes on from, as it is: sealed. When all of it is there its roots must be what the stream said at the
-//! beginning; then one commit makes it a snapshot. What is interrupted before is thrown away, or kept to
-//! go on later; how far it came is in the arrays themselves, since records come in their order. What came in the clear is
-//! kept under a seal of the receiver's keys.
+//! Records are stored, sealed as they come, in a hidden dataset: a new one, or a clone of the snapshot that the stream
+//! starts from. At the end its roots must be those that the first frame names. Then one commit makes it a snapshot. The
+//! part that an interrupted receive leaves is destroyed, or kept to continue later. The arrays show how far it is,
+//! because records come in order. The part of a stream in the clear is kept under a seal by the receiver's keys.
 
 mod allowance;
 mod dry_run;

@@ -1,4 +1,4 @@
-//! Datasets that are being received, and are hidden.
+//! Hidden datasets that are being received.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

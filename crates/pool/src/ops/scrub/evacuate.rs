@@ -1,7 +1,7 @@
 //! Copies the records of a group of devices that is being removed. Needs no key.
 //!
-//! It goes the way of a scrub, and what is copied is verified as there. The copies are entered into the
-//! remap table afterwards, in a commit, if what they are copies of is still there.
+//! It walks the pool like a scrub, and verifies the records like a scrub. A later commit enters the copies into the
+//! remap table, if the originals still exist.
 
 use std::io::IoSlice;
 

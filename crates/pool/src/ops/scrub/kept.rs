@@ -1,4 +1,4 @@
-//! Scrub of the checkpoint: of what only that state has.
+//! Scrub of the checkpoint: visits the records that only that state has.
 
 use super::{Step, Task};
 use crate::error::Result;
