@@ -18,17 +18,17 @@ use crate::names::{DatasetName, NAME_MAX, is_part};
 use crate::ops::create::check_props;
 use crate::ops::pool::Pool;
 
-/// Bytes of a bookmark at most, besides its name.
+/// The most bytes of a bookmark, without its name.
 const TEXT: usize = 512;
 
-/// A bookmark, and where it is.
+/// A bookmark, with its name and dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
     /// Its whole name, `dataset#bookmark`.
     pub name: String,
     /// The dataset.
     pub dataset: u64,
-    /// What it says.
+    /// The bookmark itself.
     pub bookmark: Bookmark,
 }
 
@@ -162,7 +162,7 @@ fn find(state: &DatasetTable, dataset: &str, mark: &str) -> Result<Marked> {
     }
 }
 
-/// Checks that a snapshot goes on from the state of a bookmark: the line of the snapshot goes through it.
+/// Checks that the line of a snapshot goes through the state of a bookmark.
 pub(crate) fn check_before(state: &DatasetTable, marked: &Marked, to: &Arc<Entry>) -> Result<()> {
     let line: BTreeSet<u64> = state
         .line(state.entry(marked.dataset)?)
@@ -181,7 +181,7 @@ pub(crate) fn check_before(state: &DatasetTable, marked: &Marked, to: &Arc<Entry
     }
 }
 
-/// The bookmarks of states after one that was made in `txg`, for a message.
+/// The bookmarks of states after the transaction group `txg`, for a message.
 pub(crate) fn later(head: &Entry, txg: u64) -> Vec<String> {
     let later = head
         .bookmarks()

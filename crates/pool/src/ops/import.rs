@@ -29,23 +29,23 @@ pub enum AtCheckpoint {
     /// Nothing.
     #[default]
     Keep,
-    /// Goes back to it. What was changed later is lost.
+    /// Goes back to it. Later changes are lost.
     Rewind,
     /// Discards it, unread.
     Discard,
 }
 
-/// Transaction groups are numbered below this.
+/// The numbers of transaction groups are below this.
 const TXG_LIMIT: u64 = 1 << 62;
 
-/// An export makes at most so many commits to list what could not be freed.
+/// The most commits of an export to list the space that could not be freed.
 const LISTING_COMMITS: usize = 4;
 
 /// Nodes kept in memory: 64 MiB of them.
 pub(super) const CACHED_NODES: usize = 16_384;
 
 impl Pool {
-    /// Makes a pool with one dataset, its root. `entry` says what that is to be.
+    /// Makes a pool with one dataset, its root. `entry` describes this dataset.
     ///
     /// # Errors
     /// [`Error::BadName`]; as [`Pool::commit`].
@@ -78,7 +78,7 @@ impl Pool {
         Pool::open_at(store, env, read_only, AtCheckpoint::Keep)
     }
 
-    /// Imports the pool on a store, and does this with its checkpoint.
+    /// Imports the pool on a store. `at` says what to do with its checkpoint.
     ///
     /// # Errors
     /// As [`Pool::open`]; [`Error::Refused`] to go back to a checkpoint if there is none.
@@ -94,8 +94,8 @@ impl Pool {
         }
     }
 
-    /// Imports the pool on a store, gives up what waits in logs on devices that are not there, and says
-    /// what that was.
+    /// Imports the pool on a store without the entries in logs on missing devices. Returns a description of the lost
+    /// entries.
     ///
     /// # Errors
     /// As [`Pool::open`] without [`Error::LogsLost`]; as [`Pool::commit`].
@@ -118,12 +118,12 @@ impl Pool {
         let newest = root.clone();
         let given_up =
             newest.ends_checkpoint() || at == AtCheckpoint::Discard && newest.has_checkpoint();
-        // Read-only, one that is damaged does no harm.
+        // For a read-only import a damaged one does no harm.
         if given_up || read_only && load_checkpoint(&disk, &newest.checkpoint, txg).is_err() {
             root.set_checkpoint(RecordPtr::EMPTY);
         }
         let state = DatasetTable::load(&disk, root, txg, config)?;
-        // Read-only nothing is replayed, and nothing is lost by it.
+        // A read-only import replays nothing, so nothing is lost.
         if !read_only && !gives_up_logs {
             state.refuse_lost_logs()?;
         }
@@ -164,8 +164,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Has the labels name the pool, and all devices have its newest superblock, before anything is written where only
-    /// the state before has something.
+    /// Before the first write: makes all labels name the pool, and writes its newest superblock to all devices. Later
+    /// writes may overwrite space that only an earlier state uses.
     pub(super) fn begin_writing(&self, txg: u64, superblock: &[u8]) -> Result<()> {
         let store = &self.engine.disk.store;
         self.confirm_labels()?;
@@ -176,8 +176,8 @@ impl Pool {
         self.settle_splits()
     }
 
-    /// Makes the pool this host's, and has the next commit finish what a crash may have left of key
-    /// changes.
+    /// Marks the pool as imported by this host. The next commit then completes changes of keys that a crash
+    /// interrupted.
     pub(super) fn take_over(&self, was_active: bool) -> Result<()> {
         let store = self.engine.disk.store.as_ref();
         {
@@ -216,8 +216,7 @@ impl Pool {
         self.engine.dismiss_returned_spares()
     }
 
-    /// Commits what is left and marks the pool as free to be imported anywhere. Nothing in it may be
-    /// open.
+    /// Commits all changes, and marks the pool as exported. Nothing in it may be open.
     ///
     /// # Errors
     /// [`Error::Busy`] if a dataset is open; as [`Pool::commit`].
@@ -226,14 +225,14 @@ impl Pool {
         if self.engine.read_only {
             return Ok(());
         }
-        // What a commit could not free is in memory only until the next one lists it.
+        // Space that a commit could not free is only in memory, until the next commit lists it.
         for _ in 0..LISTING_COMMITS {
             self.commit()?;
             if !self.engine.has_unread() {
                 break;
             }
         }
-        // The last commit has time.
+        // The last commit may take long.
         self.beat()?;
         self.engine.commit_with(|_, state| {
             state.root.set_state(PoolState::Exported);
@@ -353,7 +352,7 @@ pub(super) fn without_strangers(mut store: Arc<Store>) -> Result<Arc<Store>> {
     }
 }
 
-/// The configuration of a pool with its devices as they are found, which the store uses from now on.
+/// The configuration of a pool, with its devices at their present paths. The store uses it from now on.
 pub(super) fn members_of(store: &Arc<Store>, root: &mut PoolRoot, txg: u64) -> Result<Config> {
     let found = Found {
         store: store.as_ref(),
@@ -393,7 +392,7 @@ fn first_config(store: &Store, env: &dyn Env) -> Config {
     config
 }
 
-/// What a power cut left while a device grew holds keys, and is overwritten.
+/// Overwrites headers that a power cut left while a device grew: they have keys.
 fn wipe_ends(store: &Store, config: &Config) {
     for member in store.members() {
         let listed = config.devices.iter().find(|d| d.guid == member.guid);
@@ -406,7 +405,7 @@ fn wipe_ends(store: &Store, config: &Config) {
     }
 }
 
-/// Where the devices are now.
+/// Stores the present paths and sizes of the devices in the configuration.
 fn name_devices(store: &Store, config: &mut Config) {
     for member in store.members() {
         if let Some(device) = config.device(member.guid) {

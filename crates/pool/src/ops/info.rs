@@ -19,10 +19,10 @@ use crate::ops::pool::Pool;
 use crate::storage::array::walk;
 use crate::storage::space::{Reservation, ReserveFor};
 
-/// So many records are shown before a commit may come in between.
+/// The records that are shown while commits wait.
 pub(crate) const PIECE: usize = 8192;
 
-/// A dataset or snapshot with what is counted of it.
+/// A dataset or snapshot, and its counters.
 #[derive(Clone, Debug)]
 pub struct Listed {
     /// Its whole name.
@@ -34,11 +34,11 @@ pub struct Listed {
     pub used: u64,
     /// Of these, the dataset's own.
     pub used_by_dataset: u64,
-    /// Of these, what only snapshots have.
+    /// Of these, the bytes that only snapshots have.
     pub used_by_snapshots: u64,
-    /// Of these, what is below it.
+    /// Of these, the bytes of the datasets below it.
     pub used_by_children: u64,
-    /// Of these, what its `refreservation` keeps for it.
+    /// Of these, the bytes that its `refreservation` keeps for it.
     pub used_by_refreservation: u64,
     /// Bytes of the data in it that the snapshot before it does not have.
     pub written: u64,
@@ -64,17 +64,17 @@ impl Listed {
 pub struct SpaceInfo {
     /// For records, in all.
     pub total: u64,
-    /// Not taken.
+    /// Free bytes.
     pub free: u64,
-    /// What an ordinary write may still use.
+    /// The bytes that an ordinary write may still use.
     pub available: u64,
-    /// What destroyed datasets still have to give back, in jobs that can go on now.
+    /// The bytes that jobs of destroyed datasets can free now.
     pub freeing: usize,
     /// Jobs that wait, because a device fails to read what they need.
     pub freeing_waits: usize,
 }
 
-/// What a superblock says.
+/// The contents of a superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Its transaction group.
@@ -83,7 +83,7 @@ pub struct Superblock {
     pub time: u64,
     /// When the pool was created.
     pub created: u64,
-    /// What became of the pool.
+    /// The state of the pool.
     pub state: PoolState,
     /// Its name.
     pub name: String,
@@ -194,7 +194,7 @@ impl Pool {
         Ok(state.subtree(state.top()?.id))
     }
 
-    /// As [`Pool::list`], with nothing counted. No device is read.
+    /// As [`Pool::list`], but without counters. It reads no device.
     ///
     /// # Errors
     /// As [`Pool::entry`].
@@ -366,7 +366,7 @@ impl Pool {
         }
     }
 
-    /// What dedup has saved, as of the last commit.
+    /// The savings of dedup, as of the last commit.
     pub fn dedup_info(&self) -> DedupInfo {
         self.engine.state.read().root.dedup_info()
     }
@@ -383,7 +383,7 @@ impl Pool {
         self.engine.note_file_flags();
     }
 
-    /// Sets bytes aside for something that is about to be written.
+    /// Reserves bytes for a write that comes soon.
     ///
     /// # Errors
     /// [`Error::NoSpace`](crate::Error::NoSpace) if fewer are free for this purpose.
@@ -435,12 +435,12 @@ impl Pool {
         self.engine.disk.node_cache()
     }
 
-    /// Why the pool takes no changes, if a device failed.
+    /// Why the pool accepts no changes, if a device failed.
     pub fn suspended(&self) -> Option<String> {
         self.engine.suspension.now().map(|(reason, _)| reason)
     }
 
-    /// What ends that.
+    /// What ends the suspension.
     pub fn suspended_until(&self) -> Option<Until> {
         self.engine.suspension.now().map(|(_, until)| until)
     }

@@ -15,7 +15,7 @@ pub struct ShownEntry {
     pub sequence: u64,
     /// Entries up to this one were durable when it was written.
     pub flushed: u64,
-    /// Where it is. With parity it takes more than its size.
+    /// Its place. With parity it takes more space than its size.
     pub place: Addr,
     /// How many records it points to.
     pub records: u32,
@@ -23,10 +23,10 @@ pub struct ShownEntry {
     pub identity: Identity,
 }
 
-/// A log, as far as it can be seen without a key.
+/// The parts of a log that can be read without a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownLog {
-    /// Where it begins.
+    /// Its start.
     pub head: LogHead,
     /// The first of its entries.
     pub entries: Vec<ShownEntry>,
@@ -67,7 +67,7 @@ impl Pool {
         Ok(Some(ShownLog { head, entries, end }))
     }
 
-    /// Has the next commit free the logs of all open datasets, whose holders may ask for new ones.
+    /// Makes the next commit free the logs of all open datasets. Their holders may ask for new ones.
     ///
     /// # Errors
     /// As [`Pool::enter`].

@@ -43,14 +43,14 @@ impl Pool {
         Ok(found)
     }
 
-    /// Those of these snapshots that nothing keeps: no hold, no clone, no user.
+    /// The snapshots in this list that nothing keeps: no hold, no clone and no user.
     pub fn prunable(&self, snapshots: &[Arc<Entry>]) -> Vec<Arc<Entry>> {
         let state = self.engine.state.read();
         self.unkept(&state, snapshots)
     }
 
     fn unkept(&self, state: &DatasetTable, snapshots: &[Arc<Entry>]) -> Vec<Arc<Entry>> {
-        // Also of what is being received.
+        // Clones that are being received count too.
         let heads = state.all().filter(|entry| !entry.is_snapshot());
         let origins: BTreeSet<u64> = heads.map(|entry| entry.origin).collect();
         let now = snapshots.iter().filter_map(|entry| state.get(entry.id));

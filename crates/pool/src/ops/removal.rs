@@ -23,16 +23,16 @@ use crate::storage::writer::txg::TxgWriter;
 
 use crate::format::removal_status::{RemovalPhase, RemovalStatus};
 
-/// So many pages of the remap table are changed in a commit that does nothing else.
+/// The pages of the remap table that are changed in a commit that does nothing else.
 const PAGES: usize = 512;
 
 const NO_SPACE: &str = "the rest of the pool has no free space for the remaining data";
 
-/// What could not be done is tried again after so many seconds.
+/// The seconds after which failed work is tried again.
 pub(crate) const RETRY_SECS: u64 = 60;
 
 impl Pool {
-    /// The removal of a group that held data that is under way, or the last one.
+    /// The present removal of a group with data, or the last one.
     pub fn removal_status(&self) -> Option<RemovalStatus> {
         let mut status = self.engine.state.read().config.removal.clone()?;
         if status.is_under_way() {
@@ -66,7 +66,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Why a group cannot be removed, if it cannot; else what to call it.
+    /// The name of a group, or why it cannot be removed.
     fn check_removable(&self, group: u16) -> Result<String> {
         let store = &self.engine.disk.store;
         let state = self.engine.state.read();
@@ -146,7 +146,7 @@ impl Pool {
             other => other,
         })?;
         self.leave_logs(group)?;
-        // What is placed there already is to be in a tree before the walk begins.
+        // Records that are in the group already must be in a tree before the walk begins.
         engine.in_flight.devices_changed();
         let now = engine.env.now();
         let total = space.taken_units(group) * u64::from(store::UNIT);
@@ -200,8 +200,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Copies about `budget` bytes more of the group that is being removed. False once nothing is left to do
-    /// now.
+    /// Copies about `budget` more bytes of the group that is being removed. False if nothing is left to do now.
     ///
     /// # Errors
     /// [`Error::Damaged`] and [`Error::Inconsistent`] if a
@@ -241,7 +240,7 @@ impl Pool {
         }
     }
 
-    /// Has the remap table of groups that were removed before leave the group. False if none of it is there.
+    /// Moves pages of the remap table of earlier removals out of the group. False if the group has none.
     fn move_table(&self) -> Result<bool> {
         self.engine.commit_with(|commit, state| {
             state.config_dirty = true;
@@ -249,7 +248,7 @@ impl Pool {
         })
     }
 
-    /// What is taken in the group and has no copy, in units.
+    /// The allocated units of the group that have no copy.
     fn left(&self, group: u16) -> Result<u64> {
         let _committing = self.engine.lock_commits();
         let copied: u64 = self
@@ -298,7 +297,7 @@ impl Pool {
         Ok(true)
     }
 
-    /// Enters copies into the remap table of what is there still.
+    /// Enters copies into the remap table, if their originals still exist.
     fn enter_copies(&self, evacuated: Evacuated) -> Result<()> {
         if evacuated.copies.is_empty() {
             return Ok(());
@@ -323,7 +322,7 @@ impl Pool {
         })
     }
 
-    /// Remembers why it cannot go on now.
+    /// Remembers why the removal cannot continue now.
     fn wait(&self, removal: &mut Removal, why: String) -> bool {
         tracing::warn!("the removal of a group of devices waits: {why}");
         removal.restart_walk();
@@ -331,8 +330,8 @@ impl Pool {
         false
     }
 
-    /// Everything was visited. What is being destroyed goes first; then the group does, if all that it has
-    /// has a copy.
+    /// Ends the removal after the walk. The free queue is emptied first. Then the group leaves, if all its units have
+    /// copies.
     fn end_removal(&self, status: &RemovalStatus, removal: &mut Removal) -> Result<bool> {
         let engine = &self.engine;
         match self.end_frees()? {
@@ -366,7 +365,7 @@ impl Pool {
         Ok(self.wait(removal, why))
     }
 
-    /// Makes the remap table count, and lets go of the devices. False if there is something without a copy.
+    /// Puts the remap table into use, and releases the devices. False if a unit has no copy.
     fn drop_group(&self, status: &RemovalStatus) -> Result<bool> {
         let engine = &self.engine;
         let now = engine.env.now();
@@ -404,7 +403,7 @@ impl Pool {
         Ok(true)
     }
 
-    /// Gives up a part of the copies. False once there are none, and the group is in use as before.
+    /// Frees a part of the copies. False if none is left, and the group is in use again.
     fn give_up_step(&self, removal: &mut Removal) -> Result<bool> {
         let engine = &self.engine;
         let now = engine.env.now();
@@ -417,7 +416,7 @@ impl Pool {
     }
 }
 
-/// The group that is in use again, once all copies are given up.
+/// Frees a part of the copies. When none is left, the group is in use again, and is returned.
 fn give_up(commit: &TxgWriter<'_>, state: &mut DatasetTable, now: u64) -> Result<Option<u16>> {
     if commit.core.disk.remap.give_up(commit, PAGES)? {
         return Ok(None);
@@ -446,7 +445,7 @@ fn unlist_group(state: &mut DatasetTable, group: u16) -> (Vec<u64>, Vec<u64>) {
     (devices, spares)
 }
 
-/// What people call a group: by its only device, or by what it is and its number.
+/// The name of a group in messages: its only device, or its kind and number.
 fn name_of(config: &Config, group: u16, first: &str) -> String {
     match (config.shape(group).parity(), config.group(group).count()) {
         (0, 1) => first.into(),

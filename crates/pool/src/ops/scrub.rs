@@ -34,12 +34,12 @@ use crate::format::scrub_status::{Damage, Position, ScrubPhase, ScrubStatus};
 const DAMAGE_MAX: usize = 256;
 
 impl Pool {
-    /// How far the scrub is, or how the last one ended.
+    /// The progress of the scrub, or the result of the last one.
     pub fn scrub_status(&self) -> ScrubStatus {
         self.engine.state.read().config.scrub.clone()
     }
 
-    /// Begins a scrub from the start; one that was paused goes on where it was.
+    /// Begins a scrub from the start. A paused scrub continues from its position.
     ///
     /// # Errors
     /// As [`Pool::commit`].
@@ -61,7 +61,7 @@ impl Pool {
         })
     }
 
-    /// Pauses the scrub. [`Pool::scrub_start`] goes on, also after an import.
+    /// Pauses the scrub. [`Pool::scrub_start`] continues it, even after an import.
     ///
     /// # Errors
     /// As [`Pool::commit`].
@@ -70,7 +70,7 @@ impl Pool {
         self.set_scrub(|status| {
             if status.phase == ScrubPhase::Running {
                 status.phase = ScrubPhase::Paused;
-                // Without a position, this is what tells it from one that was stopped.
+                // Without a position, only this distinguishes it from a stopped scrub.
                 let has_begun = status.position != Position::default();
                 status.ended = if has_begun { now } else { 0 };
             }
@@ -100,7 +100,7 @@ impl Pool {
         })
     }
 
-    /// Reads about `budget` bytes more. False once nothing is left to do.
+    /// Reads about `budget` more bytes. False if nothing is left to do.
     ///
     /// # Errors
     /// As [`Pool::commit`]. Damage is counted in the status, and is no error.
@@ -111,7 +111,7 @@ impl Pool {
             let goes_on = current.phase == ScrubPhase::Running;
             goes_on && current.started == started && current.position == position
         };
-        // It waits for a resilver, which matters more, unless that waits itself.
+        // A resilver is more important: the scrub waits for it, unless the resilver waits too.
         let resilver = self.resilver_status();
         let has_to_wait = resilver.is_running() && resilver.waits.is_none();
         if status.phase != ScrubPhase::Running || has_to_wait {
@@ -137,7 +137,7 @@ impl Pool {
                 }
             })?;
         } else {
-            // Where it is goes into the next commit that happens anyway.
+            // The next commit stores the position. None is made for it.
             let mut state = self.engine.state.write();
             if is_same(&state.config.scrub) {
                 state.config.scrub = status;
@@ -148,20 +148,20 @@ impl Pool {
     }
 }
 
-/// What is done with each record and node.
+/// The work on each record and node.
 pub(crate) enum Task {
     /// Read every copy, on every member that holds everything, and repair bad ones.
     Repair,
-    /// Members that lack it get it.
+    /// Write it to the members that lack it.
     Fill(Filling),
-    /// What lies in a group is copied to others.
+    /// Copy it to other groups if it is in this group.
     Evacuate(Evacuated),
 }
 
-/// What became of a record or node.
+/// The result for a record or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Examined {
-    /// What this step is for was done with it.
+    /// The work of this step is done.
     Good,
     /// Every copy was read, and none is good.
     Damaged,
@@ -170,7 +170,7 @@ pub(crate) enum Examined {
 }
 
 impl Examined {
-    /// What an error says of what could not be read.
+    /// The result for a record or node that could not be read with this error.
     pub(crate) fn of_loss(error: &Error) -> Examined {
         match error {
             Error::Unreadable { .. } => Examined::Unreadable,
@@ -181,11 +181,11 @@ impl Examined {
 
 /// The members that a resilver brings up to date.
 pub(crate) struct Filling {
-    /// Each may lack what was born after a transaction group.
+    /// The members, each with a transaction group: it may lack data that was born later.
     members: Vec<(u64, u64)>,
-    /// Those that lack something of which no good copy was found.
+    /// Members that lack data of which no good copy was found.
     pub(crate) lacking: BTreeSet<u64>,
-    /// Those that did not get what was examined last.
+    /// Members that did not get the last examined record or node.
     missed: Vec<u64>,
 }
 
@@ -198,7 +198,8 @@ impl Filling {
         }
     }
 
-    /// What was reported lately, members lack. Of what is below a node that is lost nobody knows who lacks it.
+    /// Notes that members lack the data that was reported last. It is unknown which members lack the data below a lost
+    /// node.
     fn note_missed(&mut self) {
         let missed = std::mem::take(&mut self.missed);
         match missed.is_empty() {
@@ -208,7 +209,7 @@ impl Filling {
     }
 }
 
-/// What was copied of a group, and is not in the remap table yet.
+/// The copies from a group that are not in the remap table yet.
 pub(crate) struct Evacuated {
     group: u16,
     pub(crate) copies: Vec<(Extent, Vec<Extent>)>,
@@ -234,7 +235,7 @@ pub(crate) struct Step<'a> {
     pub(crate) task: Task,
     /// Bytes to read before it ends.
     pub(crate) left: u64,
-    /// What this space has is passed over.
+    /// Records and nodes that this space has are skipped.
     pub(crate) in_use: Option<&'a Space>,
     pub(crate) status: &'a mut ScrubStatus,
 }
@@ -307,7 +308,7 @@ impl Step<'_> {
         state.all().map(|entry| entry.id).find(|id| *id > from)
     }
 
-    /// Works on what an array of a dataset has from a slot on that was born after `min_birth`. Breaks with
+    /// Works on the records and nodes of an array that were born after `min_birth`, from a slot on. Breaks with
     /// the slot where it is to go on.
     pub(crate) fn array(
         &mut self,
@@ -337,7 +338,7 @@ impl Step<'_> {
             Ok(ControlFlow::Continue(()))
         });
         match result {
-            // A node that cannot be read hides what is below it; go on behind it.
+            // The records below a node that cannot be read are unknown. Continue after it.
             Err(error) if error.is_loss() => {
                 let found = Examined::of_loss(&error);
                 Ok(self.skip_damage(found, (id, kind), root, last))
@@ -383,14 +384,14 @@ impl Step<'_> {
         }
     }
 
-    /// What was found is below a node: it is not known which members lack it.
+    /// Notes damage below a node: it is unknown which members lack the data.
     pub(crate) fn forget_missed(&mut self) {
         if let Task::Fill(filling) = &mut self.task {
             filling.missed.clear();
         }
     }
 
-    /// Counts a record or node of which no good copy was found: where it is, and its level.
+    /// Counts a record or node without a good copy, with its place and its level.
     pub(crate) fn report(
         &mut self,
         found: Examined,
@@ -449,7 +450,7 @@ pub(crate) fn is_current(
     ptr: &RecordPtr,
 ) -> Result<bool> {
     let disk = &pool.engine.disk;
-    // Its own first: a record that it had and has no more is mostly gone, but a snapshot may have it.
+    // Its own tree first. A record that the dataset no longer has is usually freed, but a snapshot may have it.
     let roots: Vec<RecordPtr> = {
         let state = pool.engine.state.read();
         let Some(entry) = state.get(id) else {

@@ -9,19 +9,19 @@ use crate::format::scrub_status::ScrubPhase;
 use crate::ops::pool::Pool;
 use crate::storage::space::UNITS_MIN;
 
-/// What an initialization writes, as ZFS does.
+/// The pattern of an initialization, as in ZFS.
 const PATTERN: [u8; 8] = 0xdead_beef_dead_beee_u64.to_le_bytes();
 
-/// A device that fails so often is left alone.
+/// The failures after which a device is skipped.
 const FAILURES_MAX: u64 = 16;
 
 impl Pool {
-    /// How far a sweep is, or how the last one since the import ended.
+    /// The progress of a sweep, or the result of the last one since the import.
     pub fn sweep_status(&self, what: Sweep) -> SweepStatus {
         self.engine.sweeps.of(what).lock().clone()
     }
 
-    /// Begins a sweep from the start, of all devices or of one; one that is paused goes on where it was.
+    /// Begins a sweep from the start, of all devices or of one. A paused sweep continues from its position.
     pub fn sweep_start(&self, what: Sweep, device: Option<u64>) {
         let total = self.engine.space.segments();
         let now = self.engine.env.now();
@@ -60,7 +60,7 @@ impl Pool {
         }
     }
 
-    /// Goes on with about `budget` bytes more. False once nothing is left to do.
+    /// Continues with about `budget` more bytes. False if nothing is left to do.
     ///
     /// # Errors
     /// [`Error::Inconsistent`] if a bitmap makes no sense. A device that fails is told by the status.
@@ -77,7 +77,7 @@ impl Pool {
             Sweep::Initialize => 1,
         };
         while left > 0 && sweep.phase == ScrubPhase::Running {
-            // What is free here may be in use for another host.
+            // Another host may use the space that is free here.
             engine.check_lease()?;
             if sweep.examined >= sweep.total {
                 sweep.phase = ScrubPhase::Finished;
@@ -94,7 +94,7 @@ impl Pool {
                 pieces => pieces?,
             };
             sweep.examined += 1;
-            // Looking at a segment is work too.
+            // The check of a segment counts as work too.
             left = left.saturating_sub(u64::from(store::UNIT));
             for piece in pieces {
                 let device = sweep.device;

@@ -19,11 +19,11 @@ struct Part {
     copy: usize,
     guid: u64,
     run: Run,
-    /// Whether it was read, and is not what it should be.
+    /// Whether it was read and is wrong.
     is_damaged: bool,
 }
 
-/// What the members hold of a run.
+/// The data of the members for a run.
 struct Found {
     copy: usize,
     run: Run,
@@ -34,9 +34,9 @@ struct Found {
 /// with numbers of their own.
 pub(super) struct Copies {
     list: Vec<(usize, Vec<Run>)>,
-    /// Whether some of it lies elsewhere than its pointer says.
+    /// Whether a part of it is not at the address in its pointer.
     is_moved: bool,
-    /// Of the remap table, when it was asked.
+    /// The version of the remap table at the look-up.
     generation: u64,
 }
 
@@ -77,13 +77,13 @@ impl Copies {
     }
 }
 
-/// A pointer has at most so many copies.
+/// The most copies of a pointer.
 const COPIES_MAX: usize = 2;
 
-/// Says whether something is still where it was.
+/// Says whether a record or node is still at its place.
 type Current<'a> = &'a dyn Fn() -> Result<bool>;
 
-/// Reads a good copy, from wherever there is one, or says why there is none.
+/// Reads a good copy from any place, or returns why there is none.
 pub(super) type Fetch<'a> = &'a dyn Fn(&PoolReader) -> std::result::Result<Vec<u8>, Examined>;
 
 impl From<Lost> for Examined {
@@ -96,13 +96,13 @@ impl From<Lost> for Examined {
 }
 
 impl Step<'_> {
-    /// Does what this step is for with the logs of all datasets, as far as they are not replayed or
-    /// committed, and with the records that they point to.
+    /// Does the work of this step on the logs of all datasets, as far as they are not replayed or committed, and on the
+    /// records that they point to.
     pub(crate) fn logs(&mut self) -> Result<()> {
         let pool = self.pool;
         let mut claims = Vec::new();
         {
-            // No commit happens meanwhile, so that no entry gives way to another.
+            // No commit happens meanwhile, so no entry is overwritten.
             let _committing = pool.engine.lock_commits();
             let state = pool.engine.state.read();
             let logs = state.all().filter(|entry| entry.log.exists());
@@ -118,7 +118,7 @@ impl Step<'_> {
             }
         }
         for (dataset, place) in claims {
-            // A commit puts it into an array, or gives it up.
+            // A commit puts it into an array, or frees it.
             let waits = || {
                 let state = pool.engine.state.read();
                 let entry = state.get(dataset.id);
@@ -139,7 +139,7 @@ impl Step<'_> {
         let mut log = LogReader::new(&disk, &dataset.log, dataset.guid);
         let mut entries = log.raw().peekable();
         while let Some(entry) = entries.next() {
-            // The last one may be on its way to the members still, which is no damage.
+            // The last entry may not have reached all members yet. This is no damage.
             if entries.peek().is_some() || matches!(self.task, Task::Fill(_)) {
                 self.log_entry(&entry)?;
                 places.extend(entry.claims(dataset.log.base));
@@ -187,11 +187,11 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Does what this step is for with a record or node, if what points to it is still `current`.
+    /// Does the work of this step on a record or node, if its pointer is still `current`.
     pub(crate) fn examine(&mut self, place: &Place, current: Current<'_>) -> Result<Examined> {
         self.forget_missed();
         if self.is_passed_over(place) {
-            // Looking at it is work too.
+            // The check counts as work too.
             self.left = self.left.saturating_sub(u64::from(UNIT));
             return Ok(Examined::Good);
         }
@@ -274,8 +274,8 @@ impl Step<'_> {
         }
     }
 
-    /// When something was last copied from a group that was being removed, so that it may be younger where it
-    /// is than its pointer.
+    /// When a record or node was last copied from a group under removal. At its present place it may be newer than its
+    /// pointer.
     pub(crate) fn moved_till(&self) -> u64 {
         let state = self.pool.engine.state.read();
         let removal = state.config.removal.as_ref();
@@ -306,7 +306,7 @@ impl Step<'_> {
             }));
         }
         if parts.is_empty() {
-            // Passing over something is work too.
+            // Skipping counts as work too.
             self.left = self.left.saturating_sub(u64::from(UNIT));
             return Ok(Some(Examined::Good));
         }
@@ -346,7 +346,7 @@ impl Step<'_> {
             let online = MemberState::Online;
             let parts = store.read_parts(run.segment, run.offset, run.bytes.len(), online);
             let Ok(parts) = parts else {
-                // There is no such place: what points there is damaged.
+                // The place does not exist: the pointer is damaged.
                 let is_same = copies.generation == disk.remap.generation();
                 return Ok(is_same.then_some(Examined::Damaged));
             };
@@ -357,7 +357,7 @@ impl Step<'_> {
         let good = match whole(&found, is_good).map_or_else(|| fetch(&disk), Ok) {
             Ok(good) => good,
             Err(why) => {
-                // The failed reads are counted. Of the rest it is not known what is bad.
+                // The failed reads are counted. It is unknown which of the other copies are bad.
                 if why == Examined::Damaged {
                     self.blame(&found, current)?;
                 }
@@ -408,7 +408,7 @@ impl Step<'_> {
         if engine.read_only {
             return Ok(Some(0));
         }
-        // What is in the tree of the last commit stays where it is until the next one is done.
+        // Records in the tree of the last commit keep their places until the next commit is durable.
         let _committing = engine.lock_commits();
         engine.check_lease()?;
         if !current()? {

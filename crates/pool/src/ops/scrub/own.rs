@@ -38,7 +38,7 @@ const ARRAYS: [Own; 7] = [
 ];
 
 impl Own {
-    /// Its root as the last commit left it; `None` if it is gone.
+    /// Its root after the last commit; `None` if it does not exist any more.
     fn root(self, pool: &Pool) -> Result<Option<RecordPtr>> {
         let state = pool.engine.state.read();
         let root = &state.root;
@@ -107,7 +107,7 @@ impl Step<'_> {
             found.retain(|(own, ..)| !own.moves_by_itself());
         }
         for (own, slot, ptr) in found {
-            // A commit may have freed it meanwhile. What cannot be looked up is damaged itself.
+            // A commit may have freed it meanwhile. If the look-up fails, it counts as damaged.
             let current = || own.has(pool, slot, &ptr).unwrap_or(true);
             let mendable = || Ok(own.has(pool, slot, &ptr).unwrap_or(false));
             let examined = self.examine(&ptr.place, &mendable)?;
