@@ -19,7 +19,7 @@ use crate::ops::pool::Pool;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
 
-/// Nodes of a kept state that stay in memory: 4 MiB of them.
+/// The nodes of a kept state that stay in memory: 4 MiB.
 const KEPT_NODES: usize = 1024;
 
 /// The earlier state that a pool keeps.
@@ -29,7 +29,7 @@ pub struct CheckpointInfo {
     pub txg: u64,
     /// When it was made, seconds since 1970.
     pub time: u64,
-    /// Bytes that nothing else has any more, parity included.
+    /// The bytes that only the checkpoint has, parity included.
     pub bytes: u64,
 }
 
@@ -44,11 +44,11 @@ impl Pool {
         })
     }
 
-    /// Keeps the state of now, with everything that was written before.
+    /// Keeps the present state, with all earlier writes.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is a checkpoint already, if a group is being removed, if a device lacks data, or if a
-    /// log waits to be replayed; [`Error::NoSpace`]; as [`Pool::commit`].
+    /// [`Error::Refused`] if there is a checkpoint already, if a group is being removed, if a device lacks data, or if
+    /// a log waits to be replayed; [`Error::NoSpace`]; as [`Pool::commit`].
     pub fn make_checkpoint(&self, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         let committing = engine.lock_commits();
@@ -123,8 +123,8 @@ impl Pool {
         }))
     }
 
-    /// The state that is kept, as a pool beside this one, to check and repair it. Nothing may commit in it. The caller
-    /// holds the commits of this pool: the checkpoint could be discarded.
+    /// The kept state as a pool beside this one, to check and repair it. It must not commit. The caller keeps this pool
+    /// from commits, because a commit could discard the checkpoint.
     pub(crate) fn kept_state(&self, _committing: &MutexGuard<'_, ()>) -> Result<Option<Pool>> {
         let (kept, root, config) = {
             let state = self.engine.state.read();

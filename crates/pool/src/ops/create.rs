@@ -316,8 +316,8 @@ impl Pool {
         })
     }
 
-    /// Sets or unsets a property of a dataset that the caller keeps for itself. The history does not tell of it: what
-    /// others cause many times must not push out what administrators did.
+    /// Sets or unsets a property of a dataset that the caller keeps for itself. It is not in the history: frequent
+    /// changes by others must not displace the lines about administrators.
     ///
     /// # Errors
     /// [`Error::Inconsistent`] if the id is unknown; otherwise as [`Pool::set_props`].

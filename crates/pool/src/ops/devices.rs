@@ -34,23 +34,23 @@ pub struct DeviceInfo {
     pub guid: u64,
     /// Its path, or where it was last.
     pub path: String,
-    /// Bytes.
+    /// Its size, in bytes.
     pub size: u64,
     /// The group it belongs to; a spare to none.
     pub group: Option<u16>,
     /// The role of its group.
     pub purpose: Purpose,
-    /// How its group lays out what it holds.
+    /// The layout of its group.
     pub shape: Shape,
-    /// Which column of such a group it holds.
+    /// Its column in a group with columns.
     pub column: u16,
     /// Its state.
     pub state: DeviceState,
     /// The device whose place it takes, or 0.
     pub replaces: u64,
-    /// Whether it was a spare before it stepped in.
+    /// Whether it was a spare before.
     pub was_spare: bool,
-    /// How often it failed.
+    /// The number of its failures.
     pub errors: ErrorCounts,
 }
 
@@ -192,7 +192,7 @@ impl Pool {
         self.add(devices, parity, Purpose::Data, origin)
     }
 
-    /// Says whether [`Pool::add_group`] would refuse these devices. Nothing is written.
+    /// Checks whether [`Pool::add_group`] would refuse these devices. It writes nothing.
     ///
     /// # Errors
     /// As [`Pool::add_group`].
@@ -202,7 +202,7 @@ impl Pool {
         Ok(store.check_group(devices, parity, u32::MAX)?)
     }
 
-    /// Says whether [`Pool::add_spare`] would refuse a device. Nothing is written.
+    /// Checks whether [`Pool::add_spare`] would refuse a device. It writes nothing.
     ///
     /// # Errors
     /// As [`Pool::add_spare`].
@@ -211,7 +211,7 @@ impl Pool {
         Ok(self.engine.disk.store.check_spare(new)?)
     }
 
-    /// Adds a group of devices, which is empty.
+    /// Adds an empty group of devices.
     pub(crate) fn add(
         &self,
         devices: &[NewMember],
@@ -317,8 +317,8 @@ impl Pool {
         engine.release(&[guid], returns)
     }
 
-    /// Takes a device out that is replaced by one to which a resilver could not copy everything. What only the old
-    /// device could still have is given up: reading it is an error from now on.
+    /// Removes a device whose replacement could not get all data by a resilver. Data that only the old device may have
+    /// is lost: reading it is an error from now on.
     ///
     /// # Errors
     /// [`Error::Device`] if no resilver ended that copied what could be copied; as [`Pool::commit`].
@@ -340,7 +340,7 @@ impl Pool {
             };
             let successor = config.devices.iter().find(takes_place);
             let is_over = !config.resilver.is_running();
-            // With the device also what it replaces itself would leave.
+            // A device that this one replaces would leave with it.
             let Some(successor) = successor.filter(|_| is_over && named.replaces == 0) else {
                 let reason = "no INCOMPLETE device is in its place for good; detach it without -f";
                 return Err(Error::of_device(&named.path, reason));
@@ -383,7 +383,7 @@ impl Pool {
     /// [`Error::Device`] if it is not a member, or no other device holds its part of the
     /// pool; as [`Pool::commit`].
     pub fn offline_device(&self, guid: u64, temporary: bool, origin: &Origin) -> Result<()> {
-        // What it gets still, it need not get again.
+        // A resilver need not repeat the writes that the member still gets.
         self.commit()?;
         let left = self.is_last_for_logs(guid);
         let left = left.map(|group| self.leave_group(group)).transpose()?;
@@ -432,7 +432,7 @@ impl Pool {
         }
     }
 
-    /// Uses a member again that was away or had failed. It is resilvered.
+    /// Uses a member again that was away or had failed, and starts its resilver.
     ///
     /// # Errors
     /// [`Error::Store`] if it is another device, or fails;
@@ -483,7 +483,7 @@ impl Pool {
         done
     }
 
-    /// Clears the error counts of all devices, or of one. If a resilver ended and members lack something still, it
+    /// Clears the error counts of all devices, or of one. If a resilver has ended and members still lack data, it
     /// begins again.
     ///
     /// # Errors
@@ -507,8 +507,8 @@ impl Pool {
         })
     }
 
-    /// Ends a resilver: the resilvered members are complete, but for those that lack something. True if the devices
-    /// have changed meanwhile, and there is more to do.
+    /// Ends a resilver: its members are complete, except those that lack data. True if the devices have changed
+    /// meanwhile, and there is more to do.
     pub(crate) fn finish_resilver(&self, mut status: ResilverStatus, round: u64) -> Result<bool> {
         let engine = &self.engine;
         status.progress.phase = ScrubPhase::Finished;
@@ -566,8 +566,8 @@ impl Engine {
         entered
     }
 
-    /// Spares that were away when they were let go have the labels, superblocks and keys still that they
-    /// had as members.
+    /// Erases spares that were missing when they were released: they still have the labels, superblocks and keys from
+    /// their time as members.
     pub(crate) fn dismiss_returned_spares(&self) -> Result<()> {
         let spares: Vec<u64> = {
             let state = self.state.read();
@@ -589,7 +589,7 @@ impl Engine {
                 false => store.let_go(*guid, true),
             };
             if let Err(error) = released {
-                // It is not the pool's any more, and may be out of reach.
+                // It does not belong to the pool any more, and may be missing.
                 tracing::warn!(%error, "a device that was taken out of the pool could not be erased");
             }
         }

@@ -3,19 +3,19 @@
 use crate::error::Result;
 use crate::ops::pool::Pool;
 
-/// How far the free queue is.
+/// The state of the free queue.
 pub(crate) enum Frees {
     /// Nothing is left to free.
     Done,
     /// There is more to do at once.
     More,
-    /// A device fails to read what is needed; it is tried again.
+    /// A device fails to read needed data. This is tried again.
     Wait(String),
 }
 
 impl Pool {
-    /// Frees more of what destroyed datasets had. What waits for a device that fails is given up after a while: the
-    /// caller has to come to its end.
+    /// Frees more space of destroyed datasets. Jobs that wait for a failing device are dropped after some time, because
+    /// the caller must be able to finish.
     pub(crate) fn end_frees(&self) -> Result<Frees> {
         let engine = &self.engine;
         let now = engine.env.now();

@@ -11,7 +11,7 @@ use crate::ops::pool::Pool;
 use crate::storage::space::{Reservation, ReserveFor, TurnToFree};
 
 impl Pool {
-    /// What a dataset has to keep to.
+    /// The limits of a dataset.
     ///
     /// # Errors
     /// As [`Pool::entry`].

@@ -17,7 +17,7 @@ use crate::format::scrub_status::ScrubStatus;
 use crate::ops::pool::Pool;
 use crate::ops::scrub::{Examined, Step, Task};
 
-/// How long what began before the failure may take to come to its end.
+/// The longest wait for work that began before the failure.
 const SETTLE_TRIES: usize = 3000;
 const SETTLE_PAUSE: Duration = Duration::from_millis(10);
 
@@ -25,11 +25,11 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(10);
 const ROUNDS: usize = 3;
 
 impl Pool {
-    /// Has a pool that is suspended go on, if its devices work: everything up to now is durable when this
-    /// returns. Nothing happens to one that is not suspended.
+    /// Resumes a suspended pool, if its devices work. All changes until now are durable when this returns. It does
+    /// nothing if the pool is not suspended.
     ///
     /// # Errors
-    /// A device fails still, or holds less than it was given. The pool stays suspended, and as it was.
+    /// A device still fails, or lacks data that was written to it. The pool stays suspended and unchanged.
     pub fn resume(&self, origin: &Origin) -> Result<()> {
         let engine = &self.engine;
         let _one = engine.resuming.lock();
@@ -71,8 +71,8 @@ impl Pool {
         open.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Waits for the commit under way, and for records that were written and have no slot yet: no slot can be
-    /// changed now, so that they are given up.
+    /// Waits for the present commit, and for writers of records that have no slot yet. No slot can be changed now, so
+    /// these records are dropped.
     fn settle(&self) -> Result<()> {
         let engine = &self.engine;
         drop(engine.lock_commits());
@@ -87,7 +87,7 @@ impl Pool {
         Err(Error::refused(self.name(), reason))
     }
 
-    /// Reads all data that was written since the last commit, and repairs it where another copy is good.
+    /// Reads all data that was written since the last commit, and repairs bad copies from good ones.
     fn verify_uncommitted(&self) -> Result<()> {
         let engine = &self.engine;
         for _ in 0..ROUNDS {
@@ -118,7 +118,7 @@ impl Pool {
 }
 
 impl Step<'_> {
-    /// Everything that was born since the last commit.
+    /// All records and nodes that were born since the last commit.
     fn uncommitted(&mut self) -> Result<()> {
         let pool = self.pool;
         let committed = pool.committed_txg();

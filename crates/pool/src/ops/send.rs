@@ -23,34 +23,34 @@ use crate::ops::pool::Pool;
 use crate::storage::array::diff::{Change, diff};
 use crate::storage::array::since::since;
 
-/// So many records are read ahead at most.
+/// The most records that are read ahead.
 const AHEAD: usize = 32;
 
 /// What to send.
 pub struct SendOf {
     /// The snapshot.
     pub to: u64,
-    /// The one that the receiver has, if any.
+    /// The snapshot that the receiver has, if any.
     pub from: Option<u64>,
-    /// Where to begin: before this the receiver has everything.
+    /// The start: the receiver has everything before it.
     pub start: Position,
     /// Wrapped keys for the receiver, with slots; empty if the records are clear.
     pub keyring: Vec<u8>,
-    /// Up to which transaction group the receiver needs generations of keys: [`Entry::keys_txg`] of the snapshot,
-    /// or that of a later generation that goes with it.
+    /// The transaction group up to which the receiver needs generations of keys: [`Entry::keys_txg`] of the snapshot,
+    /// or that of a later generation which is sent too.
     pub keys_txg: u64,
     /// Properties for the receiver.
     pub props: BTreeMap<String, String>,
-    /// Send what is in the records, opened by this.
+    /// Opens the records, to send their content.
     pub open: Option<Box<dyn OpenRecords>>,
-    /// Threads that read records ahead of the caller, which writes. With 0 the caller reads each in its turn:
-    /// devices are then read in one order, by one thread.
+    /// The threads that read records ahead of the caller, which writes. With 0 the caller reads each record itself: one
+    /// thread then reads the devices, in one order.
     pub readers: usize,
 }
 
 /// Opens the records of a snapshot, for a stream in the clear.
 pub trait OpenRecords: Send + Sync {
-    /// The plaintext of a record, whole units; `None` if these bytes are not what was sealed.
+    /// The plaintext of a record, in whole units; `None` if these bytes were not sealed as this record.
     fn open(&self, array: ArrayKind, ptr: &RecordPtr, sealed: &[u8]) -> Option<Vec<u8>>;
 }
 
@@ -65,11 +65,11 @@ pub struct Sending {
     _open: Vec<Arc<OpenDataset>>,
 }
 
-/// The state that a stream goes on from.
+/// The state that a stream starts from.
 enum Older {
-    /// It is there: these are its roots.
+    /// A state that exists, with these roots.
     Roots([RecordPtr; 2]),
-    /// It was there in this transaction group, with roots of these identities.
+    /// A state that existed in this transaction group, with roots of these identities.
     Gone(u64, [Identity; 2]),
 }
 
@@ -83,7 +83,7 @@ impl Pool {
         self.send_since(what, None)
     }
 
-    /// As [`Pool::send`]. The stream goes on from a bookmark, if there is one, and `what.from` is not looked at then.
+    /// As [`Pool::send`]. If there is a bookmark, the stream starts from it, and `what.from` is ignored.
     ///
     /// # Errors
     /// As [`Pool::send`]; [`Error::Refused`] if the bookmark is not of an earlier state of `to`, or if records would be
@@ -179,8 +179,7 @@ impl Pool {
         }
     }
 
-    /// The snapshots that a token means, if they are here: the one that is to come, and the one that the
-    /// stream goes on from.
+    /// The snapshots in a token, if this pool has them: the one that is sent, and the one that the stream starts from.
     pub fn snapshots_of(&self, token: &ResumeToken) -> Option<(u64, Option<u64>)> {
         let state = self.engine.state.read();
         let named = state.find(&token.name).ok().into_iter();
@@ -200,7 +199,7 @@ impl Pool {
         })
     }
 
-    /// As [`Pool::snapshots_of`], for a stream that goes on from a bookmark.
+    /// As [`Pool::snapshots_of`], for a stream that starts from a bookmark.
     pub fn bookmark_of(&self, token: &ResumeToken) -> Option<(u64, Marked)> {
         let named = self.find(&token.name).ok();
         let is_meant = |to: &Arc<Entry>| to.is_snapshot() && to.guid == token.to_guid;
@@ -234,7 +233,7 @@ impl Pool {
     }
 }
 
-/// What a thread that walks the trees tells the one that writes, in order.
+/// The messages from the thread that walks the trees to the thread that writes, in order.
 enum Item {
     Record(Job, Receiver<Result<Read>>),
     Empty(ArrayKind, u64, u64),
@@ -259,13 +258,12 @@ struct Job {
 type Asked = (Job, SyncSender<Result<Read>>);
 
 impl Sending {
-    /// What the stream begins with.
+    /// The first frame of the stream.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }
 
-    /// How many bytes [`Sending::write`] is going to write, found without a look at a record: the nodes that differ are
-    /// read.
+    /// The bytes that [`Sending::write`] is going to write. It reads the nodes that differ, and no records.
     ///
     /// # Errors
     /// [`Error::Damaged`] if a node cannot be read.
@@ -314,7 +312,7 @@ impl Sending {
         }
     }
 
-    /// Writes what other threads find and read.
+    /// Writes the records that other threads find and read.
     fn write_ahead(&self, frames: &mut FrameWriter<'_>) -> Result<()> {
         let (item_sender, items) = sync_channel(AHEAD);
         let (job_sender, jobs) = sync_channel(AHEAD);
@@ -340,7 +338,7 @@ impl Sending {
         })
     }
 
-    /// Shows what is new, in its order.
+    /// Visits the new records, in order.
     fn walk(&self, each: &mut dyn FnMut(ArrayKind, Change<'_>) -> Result<()>) -> Result<()> {
         for array in ArrayKind::ALL {
             let Some(from) = self.begin.start.slot_in(array) else {
@@ -357,7 +355,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Finds what is new, until the writer has ended.
+    /// Finds the new records, until the writer has ended.
     fn find(&self, items: &SyncSender<Item>, jobs: &SyncSender<Asked>) {
         let found = self.walk(&mut |array, change| {
             let item = match change {
@@ -393,7 +391,7 @@ impl Sending {
         }
     }
 
-    /// Reads a record, from whichever copy is whole.
+    /// Reads a record from any good copy.
     fn read_sealed(&self, Job { slot, ptr, .. }: &Job) -> Result<Read> {
         let (mut bytes, mut hash) = (Vec::new(), [0; 32]);
         let disk = &self.engine.disk;
@@ -404,7 +402,7 @@ impl Sending {
         Ok(Read { bytes, hash })
     }
 
-    /// Reads what is in a record, from whichever copy opens.
+    /// Reads the content of a record from any copy that opens.
     fn read_open(&self, Job { array, slot, ptr }: &Job, opener: &dyn OpenRecords) -> Result<Read> {
         let (mut sealed, mut plain) = (Vec::new(), None);
         let disk = &self.engine.disk;

@@ -30,7 +30,7 @@ pub struct NewPool<'a> {
 }
 
 impl Pool {
-    /// The members that a split would take: of each mirror the one that is named, or else the last one.
+    /// The members that a split would take: from each mirror the named one, otherwise the last one.
     ///
     /// # Errors
     /// [`Error::Device`] if a named device is no member of a mirror, or two of one mirror are named;
@@ -128,7 +128,7 @@ impl Pool {
             Ok(())
         });
         if done.is_err() && engine.suspension.now().is_none() {
-            // The commit came to be without the change. After a failed one the next import decides.
+            // A commit happened without the change. After a failed commit the next import decides.
             undo();
         }
         done?;
@@ -158,21 +158,22 @@ impl Pool {
         }
     }
 
-    /// What a power cut left of a split is completed, or undone.
+    /// Completes or undoes a split that a power cut interrupted.
     pub(crate) fn settle_splits(&self) -> Result<()> {
         let done = self.engine.state.read().config.splits.clone();
         tell(&self.engine.disk.store.settle_splits(&done)?);
         Ok(())
     }
 
-    /// Has the labels of all devices name this pool, and the one before too.
+    /// Makes the labels of all devices name this pool, and the pool before too.
     pub(crate) fn confirm_labels(&self) -> Result<()> {
         tell(&self.engine.disk.store.confirm_labels()?);
         Ok(())
     }
 
-    /// Has the devices name this pool only, after the first commit of a pool that was split off, or got another guid.
-    /// Waits while a device is missing or failed: it would not be known afterwards, or has nothing of this pool.
+    /// Makes the labels of the devices name this pool only, after its first commit as a pool that was split off or got
+    /// another guid. It waits while a device is missing or failed: that device would not be recognized later, or has
+    /// nothing of this pool.
     pub(crate) fn finish_change(&self) -> Result<()> {
         let engine = &self.engine;
         let store = &engine.disk.store;
@@ -212,7 +213,7 @@ fn tell(failures: &[String]) {
     }
 }
 
-/// The configuration of a pool that was split off, made of that of the pool before, with its own devices online.
+/// The configuration of a pool that was split off, from that of the pool before. Its own devices are online.
 pub(crate) fn become_own(config: &mut Config, root: &mut PoolRoot, name: &str) {
     config
         .devices
@@ -231,7 +232,7 @@ pub(crate) fn become_own(config: &mut Config, root: &mut PoolRoot, name: &str) {
     root.set_name(name);
 }
 
-/// Refuses members that cannot be split off, and a pool in which something is under way.
+/// Refuses members that cannot be split off, and a pool with background work.
 fn check(state: &DatasetTable, members: &[u64]) -> Result<()> {
     // It names the devices of the pool before.
     state.refuse_with_checkpoint()?;

@@ -11,9 +11,9 @@ use crate::format::volume_shape::VolumeShape;
 use crate::ops::pool::Pool;
 
 impl Pool {
-    /// Gives a volume another size, of whole blocks. What was reserved for all of it stays so. `reseal` makes
-    /// the seal over what it is then, if it is encrypted. What lies behind the new end stays in its slots until
-    /// the open volume empties them, or until the volume is opened next.
+    /// Gives a volume another size, in whole blocks. If its whole size was reserved, the new size is reserved. If it is
+    /// encrypted, `reseal` makes the seal over the new state. Blocks after the new end stay in their slots until the
+    /// open volume empties the slots, or until the volume is opened next.
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`];

@@ -32,7 +32,7 @@ pub struct CacheInfo {
     pub path: String,
     /// Bytes.
     pub size: u64,
-    /// How it does.
+    /// Its state.
     pub state: CacheState,
     /// Bytes that it holds.
     pub held: u64,
@@ -89,7 +89,7 @@ impl Pool {
         }
     }
 
-    /// Adds a cache device, which is empty. What it held is lost.
+    /// Adds a cache device. Its former content is lost.
     ///
     /// # Errors
     /// [`Error::Device`] if the pool has the maximum of cache devices;
@@ -168,7 +168,7 @@ impl Pool {
         let device = self.cache_range(guid);
         self.offline_cache(guid);
         if let Some(Err(error)) = device.map(|range| range.erase()) {
-            // It is not the pool's any more, and holds nothing that can be read without a key.
+            // It does not belong to the pool any more, and has nothing that can be read without a key.
             tracing::warn!(%error, "a cache device that was taken out of the pool could not be erased");
         }
         Ok(())

@@ -34,8 +34,8 @@ impl Pool {
         Ok(used)
     }
 
-    /// Has a spare take the place of a member, as a command says. In the place of one that is away it stands in:
-    /// it waits again when that one is back. One that works leaves the pool when the spare is resilvered.
+    /// Replaces a member by a spare, for a command. If the member is missing, the spare becomes a spare again when the
+    /// member is back. A member that works leaves the pool after the resilver of the spare.
     ///
     /// # Errors
     /// [`Error::Device`] if the one is no spare that is there, if the other is no member, if its place is taken
@@ -108,7 +108,7 @@ impl Pool {
     }
 }
 
-/// The spare is a member from now on, and is resilvered. With `stands_in` it waits again later.
+/// Makes the spare a member, and starts its resilver. With `stands_in` it becomes a spare again later.
 fn step_in(spare: &mut ConfigDevice, old: &ConfigDevice, stands_in: bool) {
     spare.group = old.group;
     spare.column = old.column;

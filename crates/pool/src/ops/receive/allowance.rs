@@ -12,20 +12,20 @@ use crate::format::stream::Begin;
 use crate::ops::pool::Pool;
 use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
 
-/// What may still come into a dataset that is being received.
+/// The bytes that may still be received into a dataset.
 pub(super) struct Allowance {
     partial: u64,
-    /// The dataset that it goes over into, if it only adds to it.
+    /// The dataset that the stream extends, if the stream only adds to it.
     head: Option<u64>,
-    /// Of a new dataset, by the properties that it is to have.
+    /// The quotas of a new dataset, from its properties.
     own: Vec<(QuotaKind, u64)>,
-    /// By the narrowest of all.
+    /// The bytes that the narrowest limit still allows.
     left: u64,
 }
 
 impl Allowance {
-    /// Of what a stream goes into. Where the dataset is taken back to a snapshot first, it is unknown how much
-    /// that frees, so the check is at the end.
+    /// The allowance for the target of a stream. If the dataset is rolled back to a snapshot first, the freed space is
+    /// unknown. Then the check is at the end.
     pub(super) fn new(
         pool: &Pool,
         partial: u64,
@@ -61,10 +61,10 @@ impl Allowance {
         Ok(Some(allowance))
     }
 
-    /// Counts bytes that were placed.
+    /// Counts bytes that were allocated.
     ///
     /// # Errors
-    /// [`Error::Limit`] if what came is more than a quota allows.
+    /// [`Error::Limit`] if the received data is larger than a quota allows.
     pub(super) fn charge(&mut self, pool: &Pool, bytes: u64) -> Result<()> {
         match self.left.checked_sub(bytes) {
             Some(left) => self.left = left,
@@ -76,18 +76,18 @@ impl Allowance {
         Ok(())
     }
 
-    /// Finds out what is left as of the last commit.
+    /// Computes the remaining bytes as of the last commit.
     fn look(&mut self, pool: &Pool) -> Result<()> {
         let state = pool.engine.state.read();
         let slacks = pool.slacks(&state);
         let partial = state.entry(self.partial)?;
         let of = self.head.unwrap_or(self.partial);
         let mut quotas = quota::of(&state, &slacks, of)?;
-        // What a file loses may come later than what another one gains.
+        // A file may shrink only after another one has grown.
         quotas.retain(|quota| quota.kind == QuotaKind::Below);
         self.left = u64::MAX;
         let above = quotas.iter().map(|quota| {
-            // What is being received counts below the dataset above.
+            // The hidden dataset counts below the dataset above.
             let is_counted = quota.holder != of || partial.parent == of;
             let besides = if is_counted { 0 } else { partial.used };
             let name = state.entry(quota.holder).map(|entry| state.name_of(entry));
@@ -116,7 +116,7 @@ impl Allowance {
     }
 }
 
-/// Whether a dataset is as its snapshot is that a stream goes on from.
+/// Whether a dataset is equal to its snapshot that a stream starts from.
 fn goes_straight_on(pool: &Pool, head: &Arc<Entry>, begin: &Begin) -> Result<bool> {
     let state = pool.engine.state.read();
     let newest = state.snapshots(head).into_iter().next();

@@ -17,22 +17,22 @@ use crate::ops::receive::streams::{Incoming, check_shares};
 /// Nothing is kept of what is sealed here, so the dataset can be of any family.
 const ANY_FAMILY: u64 = 1;
 
-/// What is remembered of the streams is bounded: so many of them, and so many bytes of their keyrings.
+/// The limits of the memory for checked streams: their number, and the bytes of their keyrings.
 const STREAMS_MAX: usize = 20_000;
 const KEYRINGS_MAX: usize = 64 << 20;
 
-/// What streams that were checked would have made, for those behind them.
+/// What the checked streams would have made, for the streams after them.
 #[derive(Default)]
 pub struct DryRun {
-    /// By guid: the states of the snapshots.
+    /// The states of the snapshots, by guid.
     states: BTreeMap<u64, State>,
-    /// By the name of the dataset: its last snapshot, and its keyring.
+    /// The last snapshot and the keyring of each dataset, by name.
     made: BTreeMap<String, (u64, Option<Vec<u8>>)>,
-    /// Bytes of all keyrings that came.
+    /// The bytes of all received keyrings.
     keyrings: usize,
 }
 
-/// A state that a stream can go on from.
+/// A state that an incremental stream can start from.
 #[derive(Clone, Copy)]
 struct State {
     family: u64,
@@ -112,7 +112,7 @@ impl DryRun {
             && pool.find(dataset).is_err()
     }
 
-    /// Checks that a stream goes on from the state that an earlier one would make.
+    /// Checks that a stream starts from the state that an earlier one would make.
     fn follows(&self, dataset: &str, begin: &Begin, last: u64) -> Result<()> {
         let same = self
             .states
@@ -134,7 +134,7 @@ impl DryRun {
     }
 }
 
-/// Makes the checks that a receive begins with. Returns the keyring that the dataset would have.
+/// Makes the checks at the start of a receive. Returns the keyring that the dataset would have.
 fn plan(
     pool: &Pool,
     begin: &Begin,
@@ -172,7 +172,7 @@ fn plan(
     Ok(keyring)
 }
 
-/// What is there of an interrupted receive, if the stream goes on with it.
+/// The part of an interrupted receive, if the stream continues it.
 fn partial(pool: &Pool, state: &DatasetTable, plan: &Plan, begin: &Begin) -> Result<Option<u64>> {
     let Some(partial) = state.partial_of(plan.parent, &plan.last) else {
         return Ok(None);
@@ -181,7 +181,7 @@ fn partial(pool: &Pool, state: &DatasetTable, plan: &Plan, begin: &Begin) -> Res
     Ok(goes_on.then_some(partial.id))
 }
 
-/// The keyring after a further stream.
+/// The keyring after another stream.
 fn next_keyring(
     dataset: &str,
     begin: &Begin,

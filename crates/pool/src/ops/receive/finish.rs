@@ -18,11 +18,11 @@ use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy, Sealing};
 use crate::ops::snapshot;
 use crate::storage::writer::txg::TxgWriter;
 
-/// Of a stream whose frames are whole, and whose records do not make up what it is to be.
+/// The error for a stream with complete frames whose records do not result in the expected roots.
 pub(super) const NOT_WHAT_WAS_SAID: &str = "does not hold what it says that it does";
 
 impl Pool {
-    /// Makes what was received a snapshot, all or nothing, and returns its name.
+    /// Makes the received data a snapshot, in one commit, and returns its name.
     pub(super) fn finish_receive(
         &self,
         id: u64,
@@ -85,8 +85,8 @@ impl Pool {
 }
 
 impl Plan {
-    /// Checks that what was received still goes where it was to go when the stream began. It shares the records
-    /// of the snapshot that it went on from then, and of no other one, even if that is equal.
+    /// Checks that the target of the receive is still the same as at its start. The received data shares records with
+    /// the snapshot from which the stream starts, and not with another one, even an equal one.
     fn check_is_same(&self, partial: &Entry) -> Result<()> {
         let base = self.base.as_ref().map_or(0, |base| base.id);
         let is_place = partial.parent == self.parent
@@ -100,7 +100,7 @@ impl Plan {
         }
     }
 
-    /// Makes what was received a dataset that can be seen.
+    /// Makes the hidden dataset visible.
     fn become_dataset(
         &self,
         state: &mut DatasetTable,
@@ -135,7 +135,7 @@ impl Plan {
         Ok(id)
     }
 
-    /// Gives the dataset that the stream goes on from what was received in the place of what it has.
+    /// Replaces the state of the dataset that the stream extends by the received state.
     fn go_over(
         &self,
         commit: &TxgWriter<'_>,
@@ -154,7 +154,7 @@ impl Plan {
             .ok_or_else(|| Error::inconsistent("dataset table", "what was received vanished"))?;
         let entry = state.edit(head)?;
         if let Some(base) = &self.base {
-            // What was received may have been born before these were made.
+            // The received data may be older than these.
             entry.forget_bookmarks_after(base.created_txg);
         }
         if !entry.deadlist.is_empty() {
@@ -180,7 +180,7 @@ impl Plan {
 fn enter_seal(state: &mut DatasetTable, head: u64, begin: &Begin, is_new: bool) -> Result<()> {
     let entry = state.edit(head)?;
     let past = entry.sequence.max(entry.sequence_past);
-    // Of a new dataset it counted the commits of the receive, which made no seals of the dataset.
+    // In a new dataset it counted the commits of the receive. They made no seals of the dataset.
     entry.sequence_past = if is_new { 0 } else { past };
     entry.sequence = begin.sequence;
     entry.seal = begin.seal;
@@ -194,7 +194,7 @@ fn enter_seal(state: &mut DatasetTable, head: u64, begin: &Begin, is_new: bool) 
     Ok(())
 }
 
-/// Gives a dataset that came in the clear the first seal over what it is now.
+/// Gives a dataset that was received in the clear its first seal, over its present state.
 fn make_seal(
     state: &mut DatasetTable,
     (head, is_new): (u64, bool),

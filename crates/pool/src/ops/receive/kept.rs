@@ -15,7 +15,7 @@ use crate::ops::pool::Pool;
 use crate::ops::receive::policy::{ReceiveInto, SealRecords, Sealing};
 use crate::storage::writer::txg::TxgWriter;
 
-/// Seals what came, as long as it is there.
+/// Seals the partial dataset while it exists.
 pub(super) struct Keeper(Arc<dyn SealRecords>);
 
 impl DatasetHooks for Keeper {
@@ -32,7 +32,7 @@ impl DatasetHooks for Keeper {
     fn synced(&self, _: u64) {}
 }
 
-/// The input of the seal of what came in part.
+/// The input of the seal of the partial dataset.
 fn in_part(input: SealInput) -> SealInput {
     SealInput {
         guid: !input.guid,
@@ -40,14 +40,14 @@ fn in_part(input: SealInput) -> SealInput {
     }
 }
 
-/// The keyring that was stored for what came in part.
+/// The keyring that was stored for the partial dataset.
 pub(super) fn keyring(pool: &Pool, partial: &Entry) -> Result<Option<Vec<u8>>> {
     let store = pool.engine.disk.store.as_ref();
     let read = |at| keyarea::read(store, partial.guid, at);
     partial.keyring.as_ref().map(read).transpose()
 }
 
-/// Checks the seal of what came before, and has each commit seal what comes.
+/// Checks the seal of the part from before, and makes each commit seal the partial dataset.
 pub(super) fn keep(
     pool: &Pool,
     dataset: &Arc<OpenDataset>,

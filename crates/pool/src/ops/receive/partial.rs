@@ -21,7 +21,7 @@ use crate::storage::array::diff;
 use crate::storage::writer::txg::TxgWriter;
 
 impl Pool {
-    /// Checks whether a stream can be received, and opens what it goes into.
+    /// Checks whether a stream can be received, and opens the hidden dataset for it.
     pub(super) fn begin_receive(
         &self,
         begin: &Begin,
@@ -54,7 +54,7 @@ impl Pool {
         }
     }
 
-    /// Whether a stream goes on with what was received before. False if that can be thrown away.
+    /// Whether a stream continues the part that was received before. False if that part can be destroyed.
     pub(super) fn goes_on(
         &self,
         state: &DatasetTable,
@@ -102,7 +102,7 @@ impl Pool {
         Ok(partial.origin == plan.base.as_ref().map_or(0, |base| base.id))
     }
 
-    /// What is to come next into a dataset that is being received.
+    /// The next position of a dataset that is being received.
     pub(super) fn next_to_receive(&self, partial: &Entry) -> Result<Position> {
         let _committing = self.engine.lock_commits();
         for array in [ArrayKind::Data, ArrayKind::Pages] {
@@ -115,7 +115,7 @@ impl Pool {
         Ok(Position::START)
     }
 
-    /// What says how to go on with a receive that was interrupted, if there is one.
+    /// The resume token of an interrupted receive, if there is one.
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`]; as
@@ -138,7 +138,7 @@ impl Pool {
         }))
     }
 
-    /// Throws away what an interrupted receive left.
+    /// Destroys the part that an interrupted receive left.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is none; [`Error::Busy`] if it
@@ -168,7 +168,7 @@ impl Pool {
     }
 }
 
-/// Throws away what receives left that cannot be resumed: their process is gone.
+/// Destroys the parts of receives that cannot be resumed. Their processes have ended.
 pub(crate) fn discard_broken(commit: &TxgWriter<'_>, state: &mut DatasetTable) -> Result<()> {
     let broken = state.all().filter(|entry| {
         entry.is_partial()
@@ -189,7 +189,7 @@ fn find_partial(state: &DatasetTable, target: &str) -> Result<Option<Arc<Entry>>
 }
 
 impl Plan {
-    /// Makes what a stream is received into: a new dataset, or a clone.
+    /// Makes the hidden dataset for a stream: a new dataset, or a clone.
     fn make_partial(
         &self,
         commit: &TxgWriter<'_>,

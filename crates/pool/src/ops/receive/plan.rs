@@ -18,18 +18,18 @@ use crate::ops::holds;
 use crate::ops::pool::Pool;
 use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
 
-/// When it is looked at what a stream is to become.
+/// When the plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
-    /// Before anything comes.
+    /// Before anything is received.
     Begin,
-    /// In the commit that makes it seen.
+    /// In the commit that makes the dataset visible.
     End,
 }
 
-/// What a stream becomes.
+/// The result of a stream.
 pub(super) struct Plan {
-    /// Below which dataset, and under which name.
+    /// The dataset above, and the last part of the name.
     pub(super) parent: u64,
     pub(super) last: String,
     /// The whole name.
@@ -42,12 +42,12 @@ pub(super) struct Plan {
     pub(super) base: Option<Arc<Entry>>,
     /// The snapshots after that one, which are destroyed.
     pub(super) later: Vec<Arc<Entry>>,
-    /// Whether the dataset has to be taken back to it.
+    /// Whether the dataset has to be rolled back to it.
     pub(super) rolls_back: bool,
 }
 
-/// Below which dataset something lies or is to lie, and the last part of its name. The root dataset counts
-/// as below itself, without a name.
+/// The dataset above an existing or new dataset, and the last part of its name. The root dataset counts as below
+/// itself, without a name.
 pub(super) fn place_of(state: &DatasetTable, dataset: &str) -> Result<(u64, String)> {
     DatasetName::parse(dataset)?;
     Ok(match dataset.rsplit_once('/') {
@@ -107,7 +107,7 @@ impl Plan {
         }
     }
 
-    /// Checks what a new dataset would be: a caller whose choice does not fit is told before anything comes.
+    /// Checks a new dataset, so that a wrong choice of the caller fails before anything is received.
     pub(super) fn check_new(&self, begin: &Begin, policy: &dyn ReceivePolicy) -> Result<()> {
         if self.head.is_some() {
             return Ok(());
@@ -122,7 +122,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Of a stream that goes on from a snapshot which is not here.
+    /// The error for a stream that starts from a snapshot which this pool does not have.
     pub(super) fn lacks_base(&self, begin: &Begin) -> Error {
         Error::refused(
             self.dataset.as_str(),
@@ -134,7 +134,7 @@ impl Plan {
         )
     }
 
-    /// Finds the snapshot of another dataset that the stream goes on from: what comes is to be a clone of it.
+    /// Finds the snapshot of another dataset that the stream starts from: the new dataset becomes its clone.
     fn share(&mut self, state: &DatasetTable, begin: &Begin) -> Result<()> {
         let fitting = state.all().filter(|entry| {
             let is_meant = entry.is_snapshot() && entry.guid == begin.from_guid;
@@ -162,7 +162,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Checks that a snapshot is in the state that the stream goes on from.
+    /// Checks that a snapshot has the state that the stream starts from.
     fn fits(&self, base: &Entry, begin: &Begin) -> Result<()> {
         let refused = |reason: String| Err(Error::refused(self.dataset.as_str(), reason));
         let blocks = |shape: Option<VolumeShape>| shape.map(|shape| shape.block_size());
@@ -193,7 +193,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Finds the snapshot that the stream goes on from.
+    /// Finds the snapshot that the stream starts from.
     fn go_on(
         &mut self,
         state: &DatasetTable,
@@ -253,7 +253,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The keyring that the dataset is to have, if another than it has.
+    /// The new keyring of the dataset, if it differs from the present one.
     pub(super) fn keyring(
         &self,
         pool: &Pool,
@@ -268,7 +268,7 @@ impl Plan {
         policy.keyring(begin, current.as_deref()).map_err(refused)
     }
 
-    /// The keyring that the dataset has.
+    /// The present keyring of the dataset.
     pub(super) fn current_keyring(&self, pool: &Pool) -> Result<Option<Vec<u8>>> {
         let store = pool.engine.disk.store.as_ref();
         let current = self.head.as_ref().and_then(|head| {

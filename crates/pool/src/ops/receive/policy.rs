@@ -10,22 +10,22 @@ use crate::format::pointer::Identity;
 use crate::format::seal_input::SealInput;
 use crate::format::stream::Begin;
 
-/// Where a stream goes.
+/// The target of a stream.
 pub struct ReceiveInto<'a> {
     /// A dataset, or `dataset@snapshot` to give the snapshot another name.
     pub target: &'a str,
-    /// Take the dataset back to the snapshot that the stream goes on from, if it went on since.
+    /// Whether to roll the dataset back to the snapshot that the stream starts from, if it has changed since.
     pub force: bool,
-    /// Keep what came, if it is interrupted.
+    /// Whether to keep the received part after an interruption.
     pub resumable: bool,
-    /// The dataset is open until [`ReceivePolicy::finish`] closes it. What was changed in it by then counts.
+    /// Whether the dataset is open until [`ReceivePolicy::finish`] closes it. Changes until then count.
     pub is_open: bool,
 }
 
-/// What the holder of keys and properties decides about a stream.
+/// The decisions of the holder of keys and properties about a stream.
 pub trait ReceivePolicy {
-    /// The keyring that the dataset is to have, of what the stream brings and what is there; `None` if it
-    /// keeps what it has. Refuses what would leave keys that cannot be unwrapped.
+    /// The new keyring of the dataset, from that in the stream and the present one; `None` if the present one stays.
+    /// Refuses a keyring that would leave keys which cannot be unwrapped.
     ///
     /// # Errors
     /// Why the stream is refused.
@@ -56,7 +56,7 @@ pub trait ReceivePolicy {
     /// Why the stream is refused.
     fn props(&self, begin: &Begin) -> std::result::Result<BTreeMap<String, String>, String>;
 
-    /// Whether a new dataset may be a clone of this snapshot, which another dataset has: a stream goes on from it.
+    /// Whether a new dataset may be a clone of this snapshot of another dataset. A stream starts from it.
     fn may_clone(&self, _base: &Entry) -> bool {
         true
     }
@@ -73,15 +73,15 @@ pub trait ReceivePolicy {
     fn received(&self, name: &str);
 }
 
-/// How a dataset seals what comes in the clear.
+/// How a dataset seals a stream in the clear.
 pub struct Sealing {
-    /// Seals its records, and the whole.
+    /// Seals its records, and the dataset itself.
     pub records: Arc<dyn SealRecords>,
     /// The suite of its records, 0 if they stay clear.
     pub suite: u8,
     /// The keyring of a new dataset.
     pub keyring: Option<Vec<u8>>,
-    /// Whether that has slots of its own.
+    /// Whether this keyring has its own slots.
     pub is_key_root: bool,
 }
 
@@ -102,7 +102,7 @@ pub trait SealRecords: Send + Sync {
 
 /// A record as it is stored.
 pub struct SealedRecord {
-    /// What its pointer says.
+    /// The identity in its pointer.
     pub identity: Identity,
     /// Whole units.
     pub bytes: Vec<u8>,

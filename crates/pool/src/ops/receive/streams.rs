@@ -18,10 +18,10 @@ use crate::storage::space::{Reservation, ReserveFor};
 use super::allowance::Allowance;
 use super::{finish, kept};
 
-/// So many slots are changed before a commit makes them durable, and their memory is free again.
+/// The changed slots after which a commit makes them durable and frees their memory.
 const CHANGES_MAX: usize = 32 << 10;
 
-/// Streams that come, one behind the other.
+/// The incoming streams, one after the other.
 pub struct Incoming<'a> {
     pub(super) frames: FrameReader<'a>,
     count: usize,
@@ -29,7 +29,7 @@ pub struct Incoming<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    /// Those that `input` holds.
+    /// The streams in `input`.
     pub fn new(input: &'a mut dyn Read) -> Incoming<'a> {
         Incoming {
             frames: FrameReader::new(input),
@@ -38,13 +38,13 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// What was said before the first stream, once that has begun.
+    /// The package before the first stream, after that stream has begun.
     pub fn package(&self) -> Option<&Package> {
         self.package.as_ref()
     }
 
-    /// What the next stream begins with; `None` after the last. The stream has to be received, or checked, before the
-    /// one behind it.
+    /// The first frame of the next stream; `None` after the last stream. A stream must be received or checked before
+    /// the next one is read.
     ///
     /// # Errors
     /// [`Error::Stream`] and [`Error::StreamIo`], also if there is no stream at all.
@@ -66,7 +66,7 @@ impl<'a> Incoming<'a> {
 }
 
 impl Pool {
-    /// Receives what comes into one dataset: one stream, or several that go on from each other.
+    /// Receives the streams for one dataset: one, or several in a sequence.
     ///
     /// # Errors
     /// As [`Incoming::next_begin`] and [`Pool::receive_stream`].
@@ -116,7 +116,7 @@ impl Pool {
     ) -> Result<String> {
         let (dataset, is_resumable) = self.begin_receive(begin, into, policy)?;
         let id = dataset.id();
-        // It seals what comes with each commit, also with the last one after a failure.
+        // It seals the received records with each commit, even with the last commit after a failure.
         let mut keeper = None;
         let sealing = self.sealing(id, begin, into, policy);
         let done = sealing.and_then(|sealing| {
@@ -155,7 +155,7 @@ impl Pool {
         Ok(Some(sealing))
     }
 
-    /// Puts what comes into a dataset.
+    /// Stores the incoming records in a dataset.
     fn fill(
         &self,
         dataset: &OpenDataset,
@@ -289,7 +289,7 @@ impl Pool {
         }
     }
 
-    /// After a failure: keeps what came, or throws it away.
+    /// After a failure, keeps the received part or destroys it.
     fn give_up(&self, dataset: Arc<OpenDataset>, keep: bool) {
         let id = dataset.id();
         let kept = match keep {
@@ -307,7 +307,7 @@ impl Pool {
     }
 }
 
-/// Refuses a dataset whose records and those that it shares would be sealed in two ways.
+/// Refuses a dataset whose own records and shared records would be sealed in two ways.
 pub(super) fn check_shares(
     state: &DatasetTable,
     base: &Entry,
@@ -327,7 +327,7 @@ pub(super) fn check_shares(
     }
 }
 
-/// Whether it makes no sense to go on after this.
+/// Whether a receive cannot continue after this error.
 fn is_final(error: &Error) -> bool {
     matches!(error, Error::Stream { reason } if reason == finish::NOT_WHAT_WAS_SAID)
 }
