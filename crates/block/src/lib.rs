@@ -8,9 +8,9 @@
 //! - A write that has not been flushed may survive a power cut completely, in part (some sectors) or not at
 //!   all, in any order. [`fault::FaultDevice`] produces each of these outcomes on demand.
 //!
-//! Layers, lowest first: `error`; `device` (the trait), with the claims of `reservation`; `file`, `memory`, `metered` and
-//! [`fault`] (the devices, which do not know each other); `shared` (a disk that several machines of a test reach);
-//! `holder` (the process that has opened a file); `flusher`.
+//! Layers, lowest first: `error`; `device` (the trait), with the claims of `reservation`; `file`, `memory`, `metered`
+//! and [`fault`] (the devices, which do not depend on each other); `shared` (a disk that several machines of a test
+//! reach); `holder` (the process that has opened a file); `flusher`.
 
 #[macro_use]
 mod delegate;

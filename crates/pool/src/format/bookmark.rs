@@ -9,7 +9,7 @@ use crate::format::stream::Lineage;
 /// The properties of a dataset that are bookmarks begin like this. The name follows.
 const PREFIX: &str = "@bookmark ";
 
-/// A snapshot, as a stream that goes on from it needs it.
+/// The data about a snapshot that a stream needs to start from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bookmark {
     /// The guid of the snapshot.
@@ -25,7 +25,7 @@ pub struct Bookmark {
 }
 
 impl Bookmark {
-    /// What is remembered of a snapshot.
+    /// The bookmark of a snapshot.
     pub(crate) fn of(snapshot: &Entry) -> Bookmark {
         Bookmark {
             guid: snapshot.guid,
@@ -76,7 +76,7 @@ fn identity(text: &str) -> Option<Identity> {
 }
 
 impl Entry {
-    /// Its bookmarks with their names, by name. What is no bookmark is left out.
+    /// Its bookmarks with their names, by name. Invalid values are left out.
     pub(crate) fn bookmarks(&self) -> impl Iterator<Item = (&str, Bookmark)> {
         self.props.iter().filter_map(|(key, value)| {
             let name = key.strip_prefix(PREFIX)?;
@@ -94,7 +94,7 @@ impl Entry {
         self.props.insert(key(name), bookmark.encode());
     }
 
-    /// Takes a bookmark away, readable or not. False if there is none.
+    /// Removes a bookmark, readable or not. False if there is none.
     pub(crate) fn remove_bookmark(&mut self, name: &str) -> bool {
         self.props.remove(&key(name)).is_some()
     }

@@ -20,11 +20,11 @@ pub(crate) const CACHES_MAX: usize = 64;
 /// The group of a device that is in none.
 pub(crate) const NO_GROUP: u16 = store::layout::NO_GROUP;
 
-/// What a device of a pool is.
+/// The state of a device of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DeviceState {
-    /// It holds everything that its group does.
+    /// It has all data of its group that it should have.
     #[default]
     Online = 0,
     /// It is being brought up to date.
@@ -108,7 +108,7 @@ impl ConfigDevice {
         self.state == DeviceState::Online || self.from_txg > 0
     }
 
-    /// The device whose place it has taken for good.
+    /// The device that it has replaced, if the resilver is complete.
     pub(crate) fn replaced(&self) -> Option<u64> {
         let is_done = self.state == DeviceState::Online && !self.was_spare;
         (is_done && self.replaces != 0).then_some(self.replaces)
@@ -120,7 +120,7 @@ impl ConfigDevice {
     }
 }
 
-/// What a group is there for.
+/// The role of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Purpose {
@@ -138,7 +138,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Whether the pool needs the devices of the group for what it holds.
+    /// Whether the pool needs the devices of the group for its data.
     pub fn holds_data(self) -> bool {
         matches!(self, Purpose::Data | Purpose::Leaving)
     }
@@ -228,13 +228,13 @@ impl Config {
         members.filter(move |device| device.group == group)
     }
 
-    /// How a group lays out what it holds.
+    /// The layout of a group.
     pub(crate) fn shape(&self, group: u16) -> Shape {
         let shape = self.shapes.get(usize::from(group));
         shape.copied().unwrap_or(Shape::WHOLE)
     }
 
-    /// What a group is there for.
+    /// The role of a group.
     pub(crate) fn purpose(&self, group: u16) -> Purpose {
         let role = self.roles.get(usize::from(group));
         role.map_or(Purpose::Data, |role| role.purpose)
@@ -254,7 +254,7 @@ impl Config {
         leaving.map(|(_, group)| group)
     }
 
-    /// What the groups are there for.
+    /// The roles of the groups.
     pub(crate) fn purposes(&self) -> impl Iterator<Item = Purpose> {
         let listed = self.roles.iter().map(|role| role.purpose);
         listed.chain(std::iter::repeat(Purpose::Data))
@@ -320,13 +320,13 @@ impl Config {
         self.roles[group] = role;
     }
 
-    /// How many segments groups have that hold no data.
+    /// The number of segments of groups without data.
     pub(crate) fn role_segments(&self) -> u32 {
         let segments = self.roles.iter().map(|role| role.segments);
         segments.fold(0, u32::saturating_add)
     }
 
-    /// Whether the devices of a group that are `whole` hold all of it together.
+    /// Whether the `whole` devices of a group together have all its data.
     pub(crate) fn is_complete(&self, group: u16, whole: impl Fn(&ConfigDevice) -> bool) -> bool {
         self.columns(group, whole) >= self.shape(group).needed()
     }

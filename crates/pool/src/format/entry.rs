@@ -14,7 +14,7 @@ const VERSION: u16 = 1;
 /// Values of a property are no longer than this.
 pub const PROPERTY_MAX: usize = 8192;
 
-/// What a dataset is.
+/// The kind of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DatasetKind {
@@ -50,9 +50,9 @@ pub struct Entry {
     pub parent: u64,
     /// The last part of its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DatasetKind,
-    /// The transaction group that made it. A snapshot holds what was born in it or before.
+    /// The transaction group that made it. A snapshot has the records that were born in it or before.
     pub created_txg: u64,
     /// When, in seconds since 1970.
     pub created: u64,

@@ -7,18 +7,18 @@ use crate::format::volume_shape::{VOLUME, VolumeShape};
 
 /// The dataset that the seal of this state is over, where it is another one.
 const SEALED: &str = "@sealed";
-/// The transaction group up to which its keyring was made, in the numbers of where that comes from.
+/// The transaction group up to which its keyring was made, in the numbers of the pool where the keyring comes from.
 const KEYS_TXG: &str = "@txg";
-/// The state that it holds, where it came in the clear and was sealed anew.
+/// The state that it has, if it was received in the clear and sealed again.
 const LINEAGE: &str = "@lineage";
 /// What is being received into it.
 const RECEIVING: &str = "@receiving";
 /// The state that it will be, as it is sealed at the sender.
 const RECEIVING_STATE: &str = "@receiving-state";
-/// The state that it will be, if it comes in the clear.
+/// The state that it will have, if it is received in the clear.
 const RECEIVING_PLAIN: &str = "@receiving-plain";
 
-/// What is reserved for a dataset itself, in bytes.
+/// The bytes that are reserved for a dataset itself.
 pub(crate) const REFRESERVATION: &str = "refreservation";
 
 /// A name that begins like this is that of a dataset which is being received.
@@ -107,7 +107,7 @@ impl Entry {
         format!("{}-{size}", blake3::Hash::from_bytes(roots).to_hex())
     }
 
-    /// Says which state a snapshot holds that came in the clear.
+    /// Stores the state of a snapshot that was received in the clear.
     pub(crate) fn set_lineage(&mut self, lineage: &Lineage) {
         let (key, mark) = state_mark(LINEAGE, lineage);
         self.props.insert(key, mark);
@@ -118,7 +118,7 @@ impl Entry {
         Some(*mark.as_bytes())
     }
 
-    /// Takes over from `other` what these marks say.
+    /// Copies these marks from `other`.
     pub(crate) fn copy_marks(&mut self, other: &Entry) {
         for key in [SEALED, KEYS_TXG, VOLUME] {
             match other.props.get(key) {
@@ -138,17 +138,17 @@ impl Entry {
         Receiving::decode(self.props.get(RECEIVING)?)
     }
 
-    /// The state that it will be when all has been received; programs did not always say so.
+    /// The state that it will have when all is received. Older programs did not always store it.
     pub(crate) fn receiving_state(&self) -> Option<Lineage> {
         self.state_mark(RECEIVING_STATE)
     }
 
-    /// The state that it will be, if it comes in the clear.
+    /// The state that it will have, if it is received in the clear.
     pub(crate) fn receiving_plain(&self) -> Option<Lineage> {
         self.state_mark(RECEIVING_PLAIN)
     }
 
-    /// The properties that say what is being received.
+    /// The properties about the data that is being received.
     pub(crate) fn receiving_marks(
         receiving: &Receiving,
         begin: &Begin,

@@ -4,7 +4,7 @@ use store::{SegmentId, UNIT};
 
 use crate::format::pointer::{Addr, Place};
 
-/// What a segment is used for. Records of a kind lie together.
+/// The use of a segment. A segment has records of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Class {

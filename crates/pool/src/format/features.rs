@@ -2,10 +2,10 @@
 //! checkpoints, it is never switched off. So every program that knows the features in use can open the pool, and nobody
 //! has to enable a feature by hand.
 
-/// Records of the pool may lie in pieces. Set with the first that does, and never taken back.
+/// Records of the pool may be in pieces. Set with the first such record, and never removed.
 pub(crate) const FEATURE_SCATTERED: u64 = 1;
 
-/// Datasets may have logs. Set with the first that has, and never taken back.
+/// Datasets may have logs. Set with the first log, and never removed.
 pub(crate) const FEATURE_LOG: u64 = 4;
 
 /// Entries of logs may have a quick checksum. Set with logs.
@@ -18,20 +18,20 @@ pub(crate) const FEATURE_LOG_PLACES: u64 = 1 << 15;
 /// back.
 pub(crate) const FEATURE_REDUNDANT: u64 = 8;
 
-/// Groups may have parity. Set with the first that has, and never taken back.
+/// Groups may have parity. Set with the first such group, and never removed.
 pub(crate) const FEATURE_PARITY: u64 = 16;
 
 /// Keyrings may have several generations, and seals may be of any of them. Set with the first rotation,
 /// and never taken back.
 pub(crate) const FEATURE_ROTATED: u64 = 32;
 
-/// Snapshots may have clones and holds. Set with the first, and never taken back.
+/// Snapshots may have clones and holds. Set with the first one, and never removed.
 pub(crate) const FEATURE_CLONES: u64 = 64;
 
-/// Groups may be for logs only, or gone. Set with the first such group, and never taken back.
+/// Groups may be for logs only, or removed. Set with the first such group, and never removed.
 pub(crate) const FEATURE_LOG_DEVICES: u64 = 256;
 
-/// Records may be shared, and there may be a dedup table. Set with the first, and never taken back.
+/// Records may be shared, and there may be a dedup table. Set with the first shared record, and never removed.
 pub(crate) const FEATURE_DEDUP: u64 = 512;
 
 /// Datasets may have been received, and be being received: seals may be over other datasets. Set with the
@@ -45,7 +45,7 @@ pub(crate) const FEATURE_REMOVED: u64 = 2048;
 /// Datasets may count what users and groups have in them, and a program that changes files there has to as well.
 pub(crate) const FEATURE_OWNERS: u64 = 8192;
 
-/// Datasets may be volumes. Set with the first, and never taken back.
+/// Datasets may be volumes. Set with the first volume, and never removed.
 pub(crate) const FEATURE_VOLUMES: u64 = 1 << 16;
 
 /// Groups may have more segments than the labels of their devices say. Set with the first that grows, and
@@ -60,17 +60,17 @@ pub(crate) const FEATURE_BOOKMARKS: u64 = 1 << 22;
 /// never taken back.
 pub(crate) const FEATURE_FILE_FLAGS: u64 = 1 << 24;
 
-/// The host that uses the pool may have to show it on the devices. Set when it first does, and never taken back.
+/// The host that uses the pool may have to write heartbeats to the devices. Set with the first one, and never removed.
 pub(crate) const FEATURE_MULTIHOST: u64 = 1 << 26;
 
-/// Pointers to nodes may say what the records below take. Set with the first that does, and never taken back.
+/// Pointers to nodes may have the space of the records below. Set with the first such pointer, and never removed.
 pub(crate) const FEATURE_STORED_SUMS: u64 = 1 << 27;
 
 /// An earlier state of the pool is kept, and its space must not be used. Set with a checkpoint, and taken back when it
 /// is discarded: then nothing is left of it.
 pub(crate) const FEATURE_CHECKPOINT: u64 = 1 << 28;
 
-/// Groups may have triple parity. Set with the first that has, and never taken back.
+/// Groups may have triple parity. Set with the first such group, and never removed.
 pub(crate) const FEATURE_TRIPLE_PARITY: u64 = 1 << 20;
 
 /// There may be cache devices. A program that does not know of them does without: this is a bit of the
@@ -88,13 +88,13 @@ pub(crate) const FEATURE_LOGICAL_SUMS: u64 = 1 << 29;
 /// Something that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Its bit in the superblock.
     pub(crate) bit: u64,
     /// The first version of this program that knows it.
     pub since: &'static str,
-    /// What a pool that has it may hold.
+    /// What a pool with this feature may have.
     pub what: &'static str,
     /// What switches it on.
     pub begins: &'static str,

@@ -15,7 +15,7 @@ pub(crate) struct FreeJob {
     pub(crate) cursor: u64,
 }
 
-/// What a job frees.
+/// The records that a job frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToFree {
     /// The part of a tree that was born after `min_birth`.

@@ -24,7 +24,7 @@ pub struct LogHead {
     pub chain: u64,
     /// The sequence of the first entry.
     pub sequence: u64,
-    /// The arrays hold everything up to this transaction group.
+    /// The arrays have all changes up to this transaction group.
     pub base: u64,
     /// Where in the first chunk the first entry is, or will be.
     pub(crate) offset: u32,
@@ -32,7 +32,7 @@ pub struct LogHead {
     pub(crate) chunks: Vec<Addr>,
 }
 
-/// A head as it lies in an entry of the dataset table.
+/// A head as it is stored in an entry of the dataset table.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct HeadRecord {
@@ -66,7 +66,7 @@ impl LogHead {
         self.exists() && self.chain == chain && place.birth() > self.base
     }
 
-    /// What a seal over the dataset was made over, without the log itself.
+    /// The part of a head that the seal of the dataset covers, without the log itself.
     pub(crate) fn without_chunks(&self) -> LogHead {
         LogHead {
             offset: 0,

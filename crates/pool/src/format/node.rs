@@ -38,8 +38,8 @@ impl Node {
         self.children.iter().all(RecordPtr::is_empty)
     }
 
-    /// Whether its children can be those of a node of this level. A hash does not bind places. So a child with an identity but
-    /// without a place is not a hole: someone without the key has removed the place.
+    /// Whether its children can be those of a node of this level. A hash does not bind places. So a child with an
+    /// identity but without a place is not a hole: someone without the key has removed the place.
     pub(crate) fn is_consistent(&self, level: u8) -> bool {
         self.children.iter().all(|child| match child.is_empty() {
             true => *child == RecordPtr::EMPTY,

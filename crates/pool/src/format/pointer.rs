@@ -85,8 +85,8 @@ pub struct Place {
     pub checksum: [u8; 16],
     /// [`SCATTERED`], [`SHARED`] or 0.
     form: u8,
-    /// The beginning of the map's checksum, or of a shared record's nonce; the [stored sum](Place::with_stored) of a node;
-    /// else zeros.
+    /// The beginning of the map's checksum, or of a shared record's nonce; the [stored sum](Place::with_stored) of a
+    /// node; else zeros.
     mark: [u8; 7],
 }
 
@@ -95,10 +95,10 @@ const SCATTERED: u8 = 1;
 /// The record is in the dedup table, which knows how many pointers there are to it.
 const SHARED: u8 = 2;
 
-/// What a place keeps of the checksum of its gang map.
+/// The part of the checksum of a gang map that a place stores.
 pub(crate) type GangMark = [u8; 7];
 
-/// What a place keeps of the nonce of a shared record.
+/// The part of the nonce of a shared record that a place stores.
 pub(crate) type ShareMark = [u8; 7];
 
 /// Where a shared record is found, by those who point to it.
@@ -110,7 +110,7 @@ pub(crate) struct Share {
     pub(crate) addr: Addr,
 }
 
-/// What a record is.
+/// The identity of a record or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Identity {
@@ -167,7 +167,7 @@ impl Place {
         }
     }
 
-    /// What a list keeps besides addresses and birth.
+    /// The data in a list besides addresses and birth.
     pub(crate) fn form(&self) -> (u8, [u8; 7]) {
         (self.form, self.mark)
     }
@@ -178,7 +178,7 @@ impl Place {
         self
     }
 
-    /// What the dedup table knows the record by, if it is shared.
+    /// The key of the record in the dedup table, if it is shared.
     pub(crate) fn share(&self) -> Option<Share> {
         (self.form == SHARED).then_some(Share {
             mark: self.mark,
@@ -212,8 +212,8 @@ impl Place {
         self.form == 0 && !ptr.is_empty() && ptr.is_consistent()
     }
 
-    /// The same place, of a node below which the records take so many units. `None`, or a number that does not fit: this is
-    /// not known.
+    /// The same place, for a node with records below that take `units`. With `None`, or a number that does not fit, the
+    /// sum is unknown.
     pub(crate) fn with_stored(mut self, units: Option<u64>) -> Place {
         let units = units.filter(|units| *units < 1 << 56).unwrap_or(0);
         self.mark.copy_from_slice(&units.to_le_bytes()[..7]);
@@ -266,7 +266,7 @@ impl Place {
 }
 
 impl Identity {
-    /// What the seal says of a record.
+    /// The identity of a record, from its seal.
     pub fn record(
         nonce: [u8; 24],
         tag: [u8; 16],
@@ -288,7 +288,7 @@ impl Identity {
         }
     }
 
-    /// What a node is: its level and the hash of its children's identities.
+    /// The identity of a node: its level and the hash of its children's identities.
     pub(crate) fn node(level: u8, hash: &[u8; 32]) -> Identity {
         let mut identity = Identity::new_zeroed();
         identity.level = level;
@@ -337,8 +337,8 @@ impl RecordPtr {
         self.identity.level
     }
 
-    /// The units that the record, or all records below the node, take on the devices, with all copies and gang maps. `None`:
-    /// the node is of a program that did not add them up.
+    /// The units that the record, or all records below the node, take on the devices, with all copies and gang maps.
+    /// `None` if an older program wrote the node without the sum.
     pub(crate) fn stored(&self) -> Option<u64> {
         if self.level() == 0 {
             return Some(self.place.allocated() / u64::from(store::UNIT));

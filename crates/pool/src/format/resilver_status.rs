@@ -13,7 +13,7 @@ pub struct ResilverStatus {
     /// Times, bytes and errors. `repaired` counts bytes of records that were copied; with parity the
     /// members got less than that.
     pub progress: ScrubStatus,
-    /// Why it does not go on at the moment.
+    /// Why it does not continue at the moment.
     pub waits: Option<String>,
     /// When it is tried again, in seconds since 1970.
     pub(crate) waits_till: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Position {
     pub(crate) stage: Stage,
     /// The dataset.
     pub(crate) head: u64,
-    /// What it and its snapshots have that was born by then is done.
+    /// Records of it and its snapshots that were born by then are done.
     pub(crate) done_txg: u64,
     /// The snapshot, or the dataset itself.
     pub(crate) entry: u64,
@@ -45,7 +45,7 @@ pub(crate) enum Stage {
     Datasets,
 }
 
-/// A status as it lies in the configuration record.
+/// A status as it is stored in the configuration record.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct ResilverRecord {
@@ -59,7 +59,7 @@ impl ResilverStatus {
         self.progress.phase == ScrubPhase::Running
     }
 
-    /// One that begins.
+    /// The status at the start.
     pub(crate) fn running() -> ResilverStatus {
         let mut status = ResilverStatus::default();
         status.progress.phase = ScrubPhase::Running;

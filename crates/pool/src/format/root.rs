@@ -11,7 +11,7 @@ use crate::format::pointer::{RecordPtr, SLOT_LIMIT};
 /// A pool that knows of several members has at most so many devices.
 pub(crate) const DEVICES_MAX: usize = 512;
 
-/// What became of a pool.
+/// The state of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum PoolState {
@@ -79,13 +79,13 @@ pub(crate) struct PoolRoot {
     pub(crate) bitmaps: RecordPtr,
     /// The history.
     pub(crate) history: RecordPtr,
-    /// What is being destroyed.
+    /// The queue of destroyed datasets that are being freed.
     pub(crate) async_free: RecordPtr,
     /// The devices, and the key blocks to wipe.
     pub(crate) config: RecordPtr,
     /// The checkpoint; empty if there is none.
     pub(crate) checkpoint: RecordPtr,
-    /// Space for the root of what a later version adds.
+    /// Space for a root that a later version adds.
     reserved_root: RecordPtr,
     /// The remap table.
     pub(crate) remap: RecordPtr,
@@ -189,8 +189,8 @@ impl PoolRoot {
         }
     }
 
-    /// This root with the state of the pool as it was at an earlier one. What says which pool it is, where it is used
-    /// and what it may have stays, and no id is used again.
+    /// This root with the state of the pool from an earlier root. The identity, the host and the features of the pool
+    /// stay, and no id is used again.
     pub(crate) fn rewound(&self, to: &PoolRoot) -> PoolRoot {
         let mut root = self.clone();
         root.next_id = self.next_id.get().max(to.next_id.get()).into();

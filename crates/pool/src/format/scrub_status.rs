@@ -15,9 +15,9 @@ pub enum ScrubPhase {
     Running,
     /// The last one reached the end.
     Finished,
-    /// The last one was stopped, and does not go on.
+    /// The last one was stopped, and does not continue.
     Stopped,
-    /// The last one waits, and goes on where it was.
+    /// The last one is paused, and can continue from its position.
     Paused,
 }
 
@@ -67,7 +67,7 @@ pub struct Damage {
     pub array: Option<ArrayKind>,
     /// The first slot that is lost.
     pub slot: u64,
-    /// The level of what is damaged: 0 a record, else a node.
+    /// The level of the damaged record (0) or node.
     pub level: u8,
     /// Whether a device failed to read a copy, which may be good.
     pub is_unreadable: bool,
@@ -84,7 +84,7 @@ pub(crate) struct Position {
     pub(crate) slot: u64,
 }
 
-/// A status as it lies in the configuration record.
+/// A status as it is stored in the configuration record.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct ScrubRecord {

@@ -52,8 +52,8 @@ impl VolumeShape {
         self.size / u64::from(self.block_size)
     }
 
-    /// What a `refreservation` has to be so that the volume can be written, and overwritten, whatever else
-    /// the pool holds: all blocks, not compressed, the nodes above them, and what is on its way.
+    /// The `refreservation` with which all of the volume can be written and overwritten, however full the pool is: all
+    /// blocks without compression, the nodes above them, and writes in progress.
     pub fn reservation(&self) -> u64 {
         let mut nodes = 0;
         let mut below = self.blocks();

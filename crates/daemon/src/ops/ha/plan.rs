@@ -236,8 +236,8 @@ fn refuse_all_but_one(
     Ok(())
 }
 
-/// Whose the number is, of units that would have the same one. None if administrators have given it twice. The name that
-/// another user gives a volume takes it from no volume of an administrator.
+/// The unit that gets the number, of units that would have the same number. `None` if administrators gave it twice. A
+/// volume of another user never takes the number from a volume of an administrator.
 fn owner(clash: &BTreeSet<u64>, units: &BTreeMap<u64, PlannedUnit>) -> Option<u64> {
     let mut left: Vec<(&u64, &PlannedUnit)> = clash.iter().map(|it| (it, &units[it])).collect();
     let keep = |left: &mut Vec<(&u64, &PlannedUnit)>, is_it: fn(&PlannedUnit) -> bool| {

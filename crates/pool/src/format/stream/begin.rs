@@ -26,7 +26,7 @@ pub(crate) const BEGIN_MAX: u32 = 8 << 20;
 /// Numbers that are counted up stay below this.
 const COUNT_LIMIT: u64 = 1 << 62;
 
-/// Where a stream comes from.
+/// The sender of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// The pool.
@@ -50,14 +50,14 @@ pub(crate) fn lineage<'a>(roots: impl Iterator<Item = &'a Identity>) -> Lineage 
     *hasher.finalize().as_bytes()
 }
 
-/// What a stream holds.
+/// The contents of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begin {
     /// Where it comes from; for people, and for a [`ResumeToken`](super::ResumeToken).
     pub sender: Sender,
     /// The snapshot.
     pub to_guid: u64,
-    /// The one that the stream begins at, 0 if it holds everything.
+    /// The snapshot that the stream starts from, 0 for a full stream.
     pub from_guid: u64,
     /// The identities of the roots there.
     pub from_roots: [Identity; 2],
@@ -84,7 +84,7 @@ pub struct Begin {
     pub seal: [u8; 32],
     /// Chain, sequence and base of the log that the seal is over.
     pub log: [u64; 3],
-    /// The identities of the roots: what must come out.
+    /// The identities of the roots that must result.
     pub roots: [Identity; 2],
     /// Properties of the dataset.
     pub props: BTreeMap<String, String>,
@@ -99,17 +99,17 @@ impl Begin {
         name.map_or("", |(_, snapshot)| snapshot)
     }
 
-    /// Whether it holds everything.
+    /// Whether it is a full stream.
     pub fn is_full(&self) -> bool {
         self.from_guid == 0
     }
 
-    /// The state that comes out, as it is sealed; `None` in the clear.
+    /// The resulting sealed state; `None` for a stream in the clear.
     pub(crate) fn sealed_state(&self) -> Option<Lineage> {
         self.plain.is_none().then(|| lineage(self.roots.iter()))
     }
 
-    /// The state that comes out of a stream in the clear.
+    /// The resulting state of a stream in the clear.
     pub(crate) fn plain_state(&self) -> Option<Lineage> {
         self.plain.map(|[_, to]| to)
     }
@@ -131,7 +131,7 @@ impl Begin {
         }
     }
 
-    /// What of the log's head the seal is over.
+    /// The part of the log's head that the seal covers.
     pub(crate) fn log_head(&self) -> LogHead {
         let [chain, sequence, base] = self.log;
         LogHead {

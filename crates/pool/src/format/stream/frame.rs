@@ -43,12 +43,12 @@ struct Head {
 
 const _: () = assert!(size_of::<Head>() == 160);
 
-/// Bytes of a frame before what it holds.
+/// The bytes of the header of a frame.
 pub(crate) const FRAME_HEAD: u64 = size_of::<Head>() as u64;
 
-/// What a frame says.
+/// The contents of a frame.
 pub(crate) enum Frame {
-    /// What the streams behind it are.
+    /// A description of the streams after it.
     Package(Box<Package>),
     /// What is sent.
     Begin(Box<Begin>),
@@ -61,7 +61,7 @@ pub(crate) enum Frame {
     },
     /// A record in the clear.
     Plain { array: ArrayKind, slot: u64 },
-    /// So many slots have no record.
+    /// This number of slots has no record.
     Empty {
         array: ArrayKind,
         slot: u64,
@@ -86,7 +86,7 @@ impl Head {
         *hasher.finalize().as_bytes()
     }
 
-    /// How long what follows may be.
+    /// The largest length of the data after the header.
     fn limit(&self) -> u32 {
         match self.kind {
             BEGIN | PACKAGE => BEGIN_MAX,

@@ -12,7 +12,7 @@ const VERSION: u16 = 1;
 pub struct Package {
     /// The dataset, as it is called at the sender.
     pub root: String,
-    /// Whether the streams go on from snapshots that the receiver has.
+    /// Whether the streams start from snapshots that the receiver has.
     pub is_incremental: bool,
     /// The datasets that have streams.
     pub datasets: Vec<PackedDataset>,
@@ -21,7 +21,7 @@ pub struct Package {
 /// A dataset of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedDataset {
-    /// What it is called at the sender.
+    /// Its name at the sender.
     pub name: String,
     /// All snapshots that it has there: guid, and last part of the name.
     pub snapshots: Vec<(u64, String)>,

@@ -22,7 +22,7 @@ pub struct ResumeToken {
     pub from_guid: u64,
     /// The name of the snapshot where it came from.
     pub name: String,
-    /// What is to come next.
+    /// The position of the next record.
     pub next: Position,
     /// Whether the stream is in the clear.
     pub plain: bool,
