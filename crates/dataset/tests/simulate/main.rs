@@ -16,6 +16,7 @@ mod commands;
 mod device;
 mod files;
 mod growth;
+mod guids;
 mod members;
 mod runner;
 mod secrets;

@@ -14,6 +14,7 @@ use store::{CreateOptions, NewGroup, Store};
 use crate::checkpoints::{Kept, is_refusal};
 use crate::common::*;
 use crate::device::{Power, SimDevice};
+use crate::guids::Guids;
 use crate::shapes::{SHAPES, Shape};
 use crate::volumes::AllInUse;
 use crate::world::{World, shape_of};
@@ -76,6 +77,7 @@ pub struct Sim {
     pub world: World,
     /// The checkpoint of the pool.
     pub kept: Kept,
+    pub guids: Guids,
     /// What may be instead, if the last command was cut short.
     maybe: Vec<World>,
     /// Something failed that no redundancy covers: this life is over.
@@ -116,6 +118,7 @@ impl Sim {
                 caches: BTreeSet::new(),
             },
             kept: Kept::default(),
+            guids: Guids::FIRST,
             maybe: Vec::new(),
             is_over: false,
             is_hostile: false,
@@ -140,7 +143,7 @@ impl Sim {
         };
         let groups: Vec<NewGroup> = shape.groups.iter().map(group).collect();
         let options = CreateOptions {
-            pool_guid: 1,
+            pool_guid: Guids::FIRST.now,
             device_guids: self.devices.iter().map(|device| device.guid).collect(),
             created: 1,
             force: false,
@@ -236,6 +239,10 @@ impl Sim {
             return;
         }
         self.say("export");
+        let devices = match self.dice.below(3) == 0 && self.may_be_renumbered() {
+            true => self.pool().devices(),
+            false => Vec::new(),
+        };
         for guid in self.mounted.keys().copied().collect::<Vec<_>>() {
             self.close(guid);
         }
@@ -247,6 +254,10 @@ impl Sim {
             self.keys.lock().unwrap().clear();
             self.count_caches();
             self.pool = None;
+            if !devices.is_empty() {
+                let devices: Vec<u64> = devices.iter().map(|device| device.guid).collect();
+                self.renumber(&devices);
+            }
         }
     }
 
@@ -392,6 +403,7 @@ impl Sim {
             self.say(format!("import without {absent:?}"));
             let there = self.devices.iter().filter(|d| absent != Some(d.guid));
             let there: Vec<_> = there.map(Arc::clone).collect();
+            let there = self.own(&there);
             let number = self.number();
             let seed = self.seed;
             let opened = Store::open(dynamic(&there))
@@ -402,6 +414,7 @@ impl Sim {
                 .and_then(|pool| pool.claim("here").map(|()| pool));
             match opened {
                 Ok(pool) => {
+                    self.find_guid(pool.guid());
                     self.pool = Some(pool);
                     break;
                 }
