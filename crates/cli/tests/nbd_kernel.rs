@@ -54,18 +54,15 @@ mount -t ext4 -o discard /dev/nbd0 /mnt
 head -c 8388608 /dev/urandom > /mnt/file
 sync
 # The kernel does not wait for threads that wait for the kernel (PF_MEMALLOC_NOIO, PF_LOCAL_THROTTLE).
-flushers() { # NAME
+flushers() { # PATTERN: how many threads with such names say so
     for task in /proc/$(daemon)/task/*; do
         set -- "$1" $(cat $task/stat)
-        case $3 in "($1"*) [ $(($10 & 0x180000)) = $((0x180000)) ] || echo "no: $3"; echo "flusher: $3";; esac
-    done > /run/flushers
-    cat /run/flushers
-    grep -q "flusher: ($1" /run/flushers
+        name=${3#(}; name=${name%)}
+        case $name in $1) [ $((${10} & 0x180000)) != 1572864 ] || echo "$name";; esac
+    done | wc -l
 }
-flushers nbd
-flushers pool-worker
-fails 1 grep no: /run/flushers
-flushers seal-
+until_so '[ $(flushers nbd) -ge 1 ]'
+until_so '[ $(flushers pool-worker) = 1 ]'
 sum=$(md5sum < /mnt/file)
 rm -f /mnt/none
 fails 5 strongroom nbd detach /dev/nbd0
