@@ -28,6 +28,7 @@ macro_rules! with_portable {
             Digest::Whirlpool => with_portable!(whirlpool::Whirlpool, $hash, $body),
             Digest::Blake2b512 => with_portable!(blake2::Blake2b512, $hash, $body),
             Digest::Blake2s256 => with_portable!(blake2::Blake2s256, $hash, $body),
+            Digest::Sm3 => with_portable!(sm3::Sm3, $hash, $body),
         }
     };
     ($type:ty, $hash:ident, $body:expr) => {{

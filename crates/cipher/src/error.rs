@@ -43,6 +43,9 @@ pub enum Error {
         /// The length of the output.
         output: usize,
     },
+    /// The coordinates are those of no point of the curve, or of its neutral one.
+    #[error("not a point of the curve")]
+    Point,
     /// The name is that of no sector cipher.
     #[error("no such sector cipher: {0}")]
     SectorName(&'static str),

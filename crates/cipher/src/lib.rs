@@ -43,6 +43,7 @@ mod algorithms;
 mod blocks;
 mod chap;
 mod digest;
+mod ecmr;
 mod error;
 mod ffi;
 mod hardware;
@@ -69,6 +70,7 @@ pub use algorithms::{
     SectorSpec, Suite,
 };
 pub use chap::ChapHash;
+pub use ecmr::{Curve, Point, Recovery};
 pub use error::{Error, Result};
 pub use hardware::{Hardware, hardware, hwcap_setting};
 pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac, siphash24};

@@ -34,6 +34,8 @@ pub enum Digest {
     Blake2b512,
     /// BLAKE2s (RFC 7693), 256 bits.
     Blake2s256,
+    /// SM3 (GB/T 32905).
+    Sm3,
 }
 
 /// The output of a hash, which may be a key: overwritten on drop.
@@ -45,7 +47,7 @@ pub struct Output {
 
 impl Digest {
     /// Every hash.
-    pub const ALL: [Digest; 13] = [
+    pub const ALL: [Digest; 14] = [
         Digest::Sha1,
         Digest::Sha224,
         Digest::Sha256,
@@ -59,6 +61,7 @@ impl Digest {
         Digest::Whirlpool,
         Digest::Blake2b512,
         Digest::Blake2s256,
+        Digest::Sm3,
     ];
 
     /// The length of the longest output, in bytes.
@@ -80,6 +83,7 @@ impl Digest {
             Digest::Whirlpool => "whirlpool",
             Digest::Blake2b512 => "blake2b-512",
             Digest::Blake2s256 => "blake2s-256",
+            Digest::Sm3 => "sm3",
         }
     }
 
@@ -93,7 +97,7 @@ impl Digest {
         match self {
             Digest::Sha1 | Digest::Ripemd160 => 20,
             Digest::Sha224 | Digest::Sha3_224 => 28,
-            Digest::Sha256 | Digest::Sha3_256 | Digest::Blake2s256 => 32,
+            Digest::Sha256 | Digest::Sha3_256 | Digest::Blake2s256 | Digest::Sm3 => 32,
             Digest::Sha384 | Digest::Sha3_384 => 48,
             Digest::Sha512 | Digest::Sha3_512 | Digest::Whirlpool | Digest::Blake2b512 => 64,
         }

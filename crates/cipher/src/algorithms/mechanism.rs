@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{AeadAlgorithm, BlockCipher, Digest, NameMode, Provider, SectorMode, Suite};
+use super::{
+    AeadAlgorithm, BlockCipher, Digest, NameMode, Provider, SectorMode, SectorSpec, Suite,
+};
 
 /// One thing that providers compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +37,7 @@ use Provider::{AwsLc, OpenSsl, Portable};
 
 impl Mechanism {
     /// How many there are.
-    pub const COUNT: usize = 57;
+    pub const COUNT: usize = 62;
 
     /// Every mechanism, by its number.
     pub fn all() -> impl Iterator<Item = Mechanism> {
@@ -62,16 +64,25 @@ impl Mechanism {
     pub(crate) const fn index(self) -> usize {
         match self {
             Mechanism::Record(suite) => suite as usize - 1,
-            Mechanism::Sector(cipher, mode) => 8 + 4 * cipher as usize + mode as usize,
-            Mechanism::Name(mode) => 24 + mode as usize,
-            Mechanism::Message(algorithm) => 29 + algorithm as usize,
-            Mechanism::Digest(digest) => 38 + digest as usize,
-            Mechanism::Blake3 => 51,
-            Mechanism::Argon2 => 52,
-            Mechanism::Scrypt => 53,
-            Mechanism::Cmac => 54,
-            Mechanism::KeyWrap => 55,
-            Mechanism::Vmac => 56,
+            Mechanism::Sector(cipher, mode) => 8 + 5 * cipher as usize + mode as usize,
+            Mechanism::Name(mode) => 28 + mode as usize,
+            Mechanism::Message(algorithm) => 33 + algorithm as usize,
+            Mechanism::Digest(digest) => 42 + digest as usize,
+            Mechanism::Blake3 => 56,
+            Mechanism::Argon2 => 57,
+            Mechanism::Scrypt => 58,
+            Mechanism::Cmac => 59,
+            Mechanism::KeyWrap => 60,
+            Mechanism::Vmac => 61,
+        }
+    }
+
+    /// What computes the sectors of a device: Adiantum is the one of names.
+    pub fn of_sectors(spec: SectorSpec) -> Mechanism {
+        match spec.mode() {
+            SectorMode::Adiantum12 => Mechanism::Name(NameMode::Adiantum),
+            SectorMode::Adiantum20 => Mechanism::Name(NameMode::AdiantumXChaCha20),
+            mode => Mechanism::Sector(spec.cipher(), mode),
         }
     }
 
@@ -90,8 +101,11 @@ impl Mechanism {
             | Mechanism::KeyWrap
             | Mechanism::Vmac => &[AwsLc],
             Mechanism::Blake3 | Mechanism::Argon2 => &[Portable],
+            Mechanism::Sector(BlockCipher::Aes, SectorMode::Lrw) => &[AwsLc, Portable],
             Mechanism::Sector(BlockCipher::Aes, _) => &[AwsLc, OpenSsl, Portable],
-            Mechanism::Sector(BlockCipher::Camellia, SectorMode::Xts) => &[Portable],
+            Mechanism::Sector(BlockCipher::Camellia, SectorMode::Xts | SectorMode::Lrw) => {
+                &[Portable]
+            }
             Mechanism::Sector(BlockCipher::Camellia, _) => &[OpenSsl, Portable],
             Mechanism::Sector(..) => &[Portable],
             Mechanism::Name(_) => &[AwsLc, Portable],
@@ -101,9 +115,9 @@ impl Mechanism {
             Mechanism::Message(Aead::Aes256Siv) => &[Portable],
             Mechanism::Message(_) => &[AwsLc, Portable],
             Mechanism::Digest(Digest::Ripemd160 | Digest::Whirlpool) => &[Portable],
-            Mechanism::Digest(Digest::Sha3_224 | Digest::Blake2b512 | Digest::Blake2s256) => {
-                &[OpenSsl, Portable]
-            }
+            Mechanism::Digest(
+                Digest::Sha3_224 | Digest::Blake2b512 | Digest::Blake2s256 | Digest::Sm3,
+            ) => &[OpenSsl, Portable],
             Mechanism::Digest(_) => &[AwsLc, OpenSsl, Portable],
         }
     }
@@ -123,6 +137,7 @@ impl Mechanism {
             Mechanism::Digest(Digest::Whirlpool) => "Whirlpool",
             Mechanism::Digest(Digest::Blake2b512) => "BLAKE2b-512",
             Mechanism::Digest(Digest::Blake2s256) => "BLAKE2s-256",
+            Mechanism::Digest(Digest::Sm3) => "SM3",
             Mechanism::Digest(digest) => digest.name(),
             Mechanism::Blake3 => "BLAKE3",
             Mechanism::Argon2 => "Argon2",
@@ -137,7 +152,9 @@ impl Mechanism {
     pub fn is_approved(self) -> bool {
         match self {
             Mechanism::Record(suite) => suite != Suite::XChaCha20Poly1305,
-            Mechanism::Sector(cipher, _) => cipher == BlockCipher::Aes,
+            Mechanism::Sector(cipher, mode) => {
+                cipher == BlockCipher::Aes && mode != SectorMode::Lrw
+            }
             Mechanism::Name(mode) => mode == NameMode::CbcCts,
             Mechanism::Message(algorithm) => !matches!(
                 algorithm,
@@ -147,7 +164,11 @@ impl Mechanism {
             ),
             Mechanism::Digest(digest) => !matches!(
                 digest,
-                Digest::Ripemd160 | Digest::Whirlpool | Digest::Blake2b512 | Digest::Blake2s256
+                Digest::Ripemd160
+                    | Digest::Whirlpool
+                    | Digest::Blake2b512
+                    | Digest::Blake2s256
+                    | Digest::Sm3
             ),
             Mechanism::Blake3 | Mechanism::Argon2 | Mechanism::Scrypt | Mechanism::Vmac => false,
             Mechanism::Cmac | Mechanism::KeyWrap => true,
@@ -165,12 +186,17 @@ fn message_name(name: &'static str) -> &'static str {
 }
 
 fn sector_name(cipher: BlockCipher, mode: SectorMode) -> &'static str {
-    use SectorMode::{Cbc, Ctr, Ecb, Xts};
+    use SectorMode::{Adiantum12, Adiantum20, Cbc, Ctr, Ecb, Lrw, Xts};
     match (cipher, mode) {
         (BlockCipher::Aes, Xts) => "AES in XTS mode",
         (BlockCipher::Aes, Cbc) => "AES in CBC mode",
         (BlockCipher::Aes, Ecb) => "AES in ECB mode",
         (BlockCipher::Aes, Ctr) => "AES in CTR mode",
+        (BlockCipher::Aes, Lrw) => "AES in LRW mode",
+        (BlockCipher::Camellia, Lrw) => "Camellia in LRW mode",
+        (BlockCipher::Serpent, Lrw) => "Serpent in LRW mode",
+        (BlockCipher::Twofish, Lrw) => "Twofish in LRW mode",
+        (_, Adiantum12 | Adiantum20) => "Adiantum",
         (BlockCipher::Camellia, Xts) => "Camellia in XTS mode",
         (BlockCipher::Camellia, Cbc) => "Camellia in CBC mode",
         (BlockCipher::Camellia, Ecb) => "Camellia in ECB mode",

@@ -29,6 +29,14 @@ pub enum SectorMode {
     /// NIST SP 800-38A, 6.5, with a 128-bit counter that starts at the IV. A sector that is written
     /// twice gives both plaintexts away.
     Ctr,
+    /// Liskov, Rivest and Wagner, "Tweakable Block Ciphers", 2002, as in drafts of IEEE 1619 before XTS: the number of a
+    /// block, which is the IV for the first one, times a second key of 128 bits. Equal blocks in the same place stay
+    /// equal, and a block that holds the second key gives it away.
+    Lrw,
+    /// Adiantum with XChaCha12 and AES-256. The cipher is always [`BlockCipher::Aes`].
+    Adiantum12,
+    /// Adiantum with XChaCha20 and AES-256.
+    Adiantum20,
 }
 
 /// How the IV of a sector comes from its number.
@@ -77,12 +85,13 @@ impl BlockCipher {
 }
 
 impl SectorMode {
-    /// Every mode.
-    pub const ALL: [SectorMode; 4] = [
+    /// Every mode of any block cipher.
+    pub const ALL: [SectorMode; 5] = [
         SectorMode::Xts,
         SectorMode::Cbc,
         SectorMode::Ecb,
         SectorMode::Ctr,
+        SectorMode::Lrw,
     ];
 
     /// The kernel's name for it.
@@ -92,7 +101,23 @@ impl SectorMode {
             SectorMode::Cbc => "cbc",
             SectorMode::Ecb => "ecb",
             SectorMode::Ctr => "ctr",
+            SectorMode::Lrw => "lrw",
+            SectorMode::Adiantum12 | SectorMode::Adiantum20 => "adiantum",
         }
+    }
+
+    /// The stream cipher of Adiantum.
+    const fn stream(self) -> Option<&'static str> {
+        match self {
+            SectorMode::Adiantum12 => Some("xchacha12"),
+            SectorMode::Adiantum20 => Some("xchacha20"),
+            _ => None,
+        }
+    }
+
+    fn adiantum(stream: &str) -> Option<SectorMode> {
+        let modes = [SectorMode::Adiantum12, SectorMode::Adiantum20];
+        modes.into_iter().find(|mode| mode.stream() == Some(stream))
     }
 }
 
@@ -108,10 +133,14 @@ impl SectorSpec {
     fn read_usual(name: &str) -> Result<SectorSpec, &'static str> {
         let mut parts = name.splitn(3, '-');
         let cipher = parts.next().unwrap_or_default();
+        let stream = cipher.strip_suffix(",aes");
+        if let Some(mode) = stream.and_then(SectorMode::adiantum) {
+            return SectorSpec::adiantum(mode, parts.next(), parts.next());
+        }
         let cipher = BlockCipher::ALL
             .into_iter()
             .find(|known| known.name() == cipher)
-            .ok_or("the cipher has to be aes, camellia, serpent or twofish")?;
+            .ok_or("the cipher has to be aes, camellia, serpent, twofish, or xchacha12,aes or xchacha20,aes for adiantum")?;
         let (mode, iv) = match (parts.next(), parts.next()) {
             (None | Some("plain"), None) => ("cbc", Some("plain")),
             (mode, iv) => (mode.unwrap_or_default(), iv),
@@ -119,13 +148,31 @@ impl SectorSpec {
         let mode = SectorMode::ALL
             .into_iter()
             .find(|known| known.name() == mode)
-            .ok_or("the mode has to be xts, cbc, ctr or ecb")?;
+            .ok_or("the mode has to be xts, cbc, ctr, ecb or lrw")?;
         let iv = match (mode, iv) {
             (SectorMode::Ecb, None) => IvMode::Null,
             (_, None) => return Err("the mode needs an IV, as -plain64"),
             (_, Some(iv)) => IvMode::read(iv)?,
         };
         Ok(SectorSpec { cipher, mode, iv })
+    }
+
+    /// The IV has 32 bytes: only those IVs are known that fill its beginning.
+    fn adiantum(
+        mode: SectorMode,
+        name: Option<&str>,
+        iv: Option<&str>,
+    ) -> Result<SectorSpec, &'static str> {
+        let iv = IvMode::read(iv.ok_or("the mode needs an IV, as -plain64")?)?;
+        match (name, iv) {
+            (Some("adiantum"), IvMode::Null | IvMode::Plain | IvMode::Plain64) => Ok(SectorSpec {
+                cipher: BlockCipher::Aes,
+                mode,
+                iv,
+            }),
+            (Some("adiantum"), _) => Err("adiantum takes the IVs null, plain and plain64"),
+            _ => Err("xchacha12,aes and xchacha20,aes are for the mode adiantum"),
+        }
     }
 
     /// Its block cipher.
@@ -147,7 +194,10 @@ impl SectorSpec {
     pub fn key_lens(self) -> &'static [usize] {
         match self.mode {
             SectorMode::Xts => &[32, 48, 64],
-            _ => &BLOCK_KEY_LENS,
+            // With the second key.
+            SectorMode::Lrw => &[32, 40, 48],
+            SectorMode::Adiantum12 | SectorMode::Adiantum20 => &[32],
+            SectorMode::Cbc | SectorMode::Ecb | SectorMode::Ctr => &BLOCK_KEY_LENS,
         }
     }
 }
@@ -228,7 +278,9 @@ impl fmt::Display for IvMode {
 
 impl fmt::Display for SectorSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.cipher.name(), self.mode.name())?;
+        let stream = self.mode.stream().map(|stream| format!("{stream},"));
+        let stream = stream.unwrap_or_default();
+        write!(f, "{stream}{}-{}", self.cipher.name(), self.mode.name())?;
         match (self.mode, self.iv) {
             (SectorMode::Ecb, IvMode::Null) => Ok(()),
             (_, iv) => write!(f, "-{iv}"),
@@ -252,6 +304,10 @@ mod tests {
             "aes-xts-benbi",
             "aes-ecb",
             "camellia-cbc-essiv:blake2s-256",
+            "aes-lrw-benbi",
+            "twofish-lrw-plain64",
+            "xchacha12,aes-adiantum-plain64",
+            "xchacha20,aes-adiantum-plain64",
         ] {
             assert_eq!(SectorSpec::read(name).expect(name).to_string(), name);
         }
@@ -271,6 +327,15 @@ mod tests {
                 "aes-cbc-essiv:blake2s-256",
             ),
             ("capi:ecb(aes)", "aes-ecb"),
+            ("capi:lrw(serpent)-benbi", "serpent-lrw-benbi"),
+            (
+                "capi:adiantum(xchacha12,aes)-plain64",
+                "xchacha12,aes-adiantum-plain64",
+            ),
+            (
+                "capi:adiantum(xchacha20,aes)-plain64",
+                "xchacha20,aes-adiantum-plain64",
+            ),
         ] {
             assert_eq!(SectorSpec::read(api).expect(api).to_string(), name);
         }
@@ -295,7 +360,14 @@ mod tests {
             "aes-xts-",
             "aes-xts-plain65",
             "AES-xts-plain64",
-            "aes-lrw-benbi",
+            "aes-lrw",
+            "aes-adiantum-plain64",
+            "xchacha12,aes-xts-plain64",
+            "xchacha20,aes-adiantum",
+            "xchacha20,aes-adiantum-benbi",
+            "xchacha20,aes-adiantum-essiv:sha256",
+            "xchacha20,twofish-adiantum-plain64",
+            "chacha20,aes-adiantum-plain64",
             "aes:64-cbc-lmk",
             "des-cbc-plain",
             "aes-cbc-essiv",
@@ -315,7 +387,7 @@ mod tests {
             "capi:essiv(cbc(aes),sha256)-plain",
             "capi:essiv(cbc(aes))-plain64",
             "capi:authenc(hmac(sha256),xts(aes))-random",
-            "capi:adiantum(xchacha12,aes)-plain64",
+            "capi:adiantum(xchacha12,aes,nhpoly1305)-plain64",
             "capi:capi:xts(aes)-plain64",
         ] {
             assert!(SectorSpec::read(name).is_err(), "{name}");

@@ -16,7 +16,7 @@ pub(super) fn engine(mode: SectorMode, key: &[u8]) -> Result<Box<dyn Engine>> {
             key: CbcKey::new(key)?,
         }),
         SectorMode::Xts if Xts::has(key) => Box::new(Xts::new(key)),
-        SectorMode::Xts | SectorMode::Ecb => modes::engine(mode, key, blocks::aws_lc)?,
+        _ => modes::engine(mode, key, blocks::aws_lc)?,
     })
 }
 

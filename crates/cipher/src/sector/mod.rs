@@ -11,7 +11,9 @@
 mod aes;
 mod engine;
 mod iv;
+mod lrw;
 mod modes;
+mod wide;
 
 use std::fmt;
 
@@ -66,7 +68,7 @@ impl SectorCipher {
     /// [`Error::NotApproved`] and [`Error::Disabled`] of the policy; [`Error::SectorKey`] unless the key has one
     /// of [`SectorSpec::key_lens`].
     pub fn new(spec: SectorSpec, key: &[u8]) -> Result<SectorCipher> {
-        let provider = policy::provider(Mechanism::Sector(spec.cipher(), spec.mode()))?;
+        let provider = policy::provider(Mechanism::of_sectors(spec))?;
         match SectorCipher::with_provider(provider, spec, key) {
             // OpenSSL lacks AES-192-XTS and keys of equal halves.
             Err(Error::Unsupported { .. }) => {
@@ -85,6 +87,17 @@ impl SectorCipher {
             return Err(Error::SectorKey {
                 spec,
                 got: key.len(),
+            });
+        }
+        if let name @ Mechanism::Name(mode) = Mechanism::of_sectors(spec) {
+            if !name.providers().contains(&provider) {
+                return Err(Error::Unsupported { provider });
+            }
+            return Ok(SectorCipher {
+                spec,
+                provider,
+                iv: IvGenerator::new(provider, spec, key)?,
+                engine: Box::new(wide::Wide::new(provider, mode, key)?),
             });
         }
         let engine: Box<dyn Engine> = match (provider, spec.cipher()) {

@@ -1,15 +1,16 @@
-//! XTS, CBC, ECB and CTR over any block cipher, many blocks at a time.
+//! XTS, LRW, CBC, ECB and CTR over any block cipher, many blocks at a time.
 //!
 //! For ciphers that AWS-LC does not have, for AES-128-XTS, which it has not either, and as the
 //! second implementation of everything.
 
 use super::engine::{Engine, Sectors};
+use super::lrw::Lrw;
 use crate::blocks::{Block, Blocks, double, xor, xor_all};
 use crate::ffi::Direction;
 use crate::{Result, SectorMode};
 
 /// How many blocks go to the cipher in one call: twice what its widest registers hold, and few enough for the stack.
-const BATCH: usize = 128;
+pub(super) const BATCH: usize = 128;
 
 /// `mode` with `key`; `expand` makes a block cipher of a key.
 pub(super) fn engine(
@@ -24,6 +25,10 @@ pub(super) fn engine(
                 data: expand(data)?,
                 tweak: expand(tweak)?,
             })
+        }
+        SectorMode::Lrw => {
+            let (data, tweak) = key.split_at(key.len() - 16);
+            Box::new(Lrw::new(expand(data)?, tweak))
         }
         _ => Box::new(Chained {
             mode,

@@ -29,6 +29,23 @@ fn hashes_of_cryptsetup() {
     assert_eq!(count, 49);
 }
 
+/// The two examples of GB/T 32905, A.1 and A.2.
+#[test]
+fn sm3_of_its_standard() {
+    for (data, hash) in [
+        (
+            "abc".to_owned(),
+            "66c7f0f462eeedd9d1f2d46bdc10e4e24167c4875cf2f7a2297da02b8f4ba8e0",
+        ),
+        (
+            "abcd".repeat(16),
+            "debe9ff92275b8a138604889c18e5a4d6fdb70e5387e5765293dcba39c0c5732",
+        ),
+    ] {
+        assert_eq!(digest("sm3").hash(&[data.as_bytes()])[..], hex(hash));
+    }
+}
+
 /// FIPS 202 has no examples of its own; these are NIST's "SHA3-*_Msg0" of the empty message, and of
 /// "abc" from the same page.
 #[test]

