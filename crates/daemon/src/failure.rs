@@ -204,6 +204,7 @@ impl From<keys::Error> for Failure {
             | E::KeyFileKind { .. }
             | E::KeyLate { .. }
             | E::KeyServer { .. }
+            | E::Clevis(_)
             | E::KeyProvider { .. }
             | E::Token { .. }
             | E::KeyLength { .. }

@@ -68,6 +68,9 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// What clevis sealed does not open.
+    #[error("the passphrase that clevis sealed cannot be recovered: {0}")]
+    Clevis(String),
     /// A program did not give a key.
     #[error("the key provider {path}: {reason}", path = .path.display())]
     KeyProvider {

@@ -91,7 +91,7 @@ fn connector(url: &KeyUrl) -> Result<TlsConnector> {
 }
 
 /// What went wrong, without anything that the server said.
-fn reason(error: &Failed) -> String {
+pub(crate) fn reason(error: &Failed) -> String {
     match error {
         Failed::Timeout(_) => timed_out(),
         Failed::HostNotFound => "there is no such host".into(),

@@ -25,12 +25,14 @@
 //! - `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
 //! - the parts of `token`, then `material`: the material that opens a slot;
 //! - `https` (over `tls`), `provider`, `token`, `keyfile`, `deadline`: sources of material;
+//! - `clevis`: passphrases that another program sealed to a server;
 //! - [`kernel`]: keys for encryption by the kernel, independent of the rest;
 //! - `wrapping_key`, `slot`, `wrapping`, `generation`, `keyring`, `backup`: the stored types.
 
 mod backup;
 mod budget;
 mod child;
+mod clevis;
 mod deadline;
 mod error;
 mod file;
@@ -59,6 +61,7 @@ mod wrapping_key;
 pub use backup::{Backup, BackupKeyring};
 pub use budget::{HashMemory, HashWork, allow_hash_memory, hash_for, hash_memory, set_hash_memory};
 pub use child::Talk;
+pub use clevis::clevis;
 pub use deadline::in_time;
 pub use error::{Error, Result};
 pub use format::{Format, PASSPHRASE_MAX, PASSPHRASE_MIN};

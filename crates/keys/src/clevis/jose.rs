@@ -1,0 +1,155 @@
+//! What of JOSE clevis uses: JSON Web Keys (RFC 7517), their thumbprints (RFC 7638), JSON Web Encryption (RFC 7516), and the
+//! key derivation of ECDH-ES (RFC 7518, 4.6).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cipher::{Curve, Digest, Point, TAG_LEN};
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use super::{SEALED_MAX, hash_of_len, unusable};
+use crate::Result;
+
+/// A sealed passphrase.
+pub(super) struct Sealed {
+    /// The header as it was sealed, which is authenticated.
+    pub(super) protected: String,
+    pub(super) header: Value,
+    pub(super) nonce: Vec<u8>,
+    pub(super) ciphertext: Vec<u8>,
+    pub(super) tag: [u8; TAG_LEN],
+}
+
+impl Sealed {
+    /// Reads the form of an object, or the compact one.
+    pub(super) fn read(jwe: &Value) -> Result<Sealed> {
+        let [protected, key, nonce, ciphertext, tag] = match jwe {
+            Value::String(compact) => {
+                let parts: Vec<&str> = compact.splitn(6, '.').collect();
+                <[&str; 5]>::try_from(parts).map_err(|_| unusable("it has not five parts"))?
+            }
+            _ => ["protected", "encrypted_key", "iv", "ciphertext", "tag"]
+                .map(|part| jwe[part].as_str().unwrap_or_default()),
+        };
+        if protected.is_empty() || !key.is_empty() {
+            return Err(unusable("it is not a passphrase that was sealed directly"));
+        }
+        if protected.len() + ciphertext.len() > SEALED_MAX {
+            return Err(unusable("it is too long"));
+        }
+        let header = serde_json::from_slice(&decode(protected)?);
+        let tag = decode(tag)?.try_into();
+        Ok(Sealed {
+            header: header.map_err(|_| unusable("its header is not JSON"))?,
+            protected: protected.into(),
+            nonce: decode(nonce)?,
+            ciphertext: decode(ciphertext)?,
+            tag: tag.map_err(|_| unusable("its tag does not have 16 bytes"))?,
+        })
+    }
+}
+
+fn decode(text: &str) -> Result<Vec<u8>> {
+    let decoded = URL_SAFE_NO_PAD.decode(text);
+    decoded.map_err(|_| unusable("a part of it is not base64url"))
+}
+
+/// The point that a key is.
+pub(super) fn point(key: &Value, curve: Curve) -> Result<Point> {
+    if (key["kty"].as_str(), key["crv"].as_str()) != (Some("EC"), Some(curve.name())) {
+        return Err(unusable("a key is not one of its curve"));
+    }
+    let coordinate = |name: &str| match key[name].as_str() {
+        Some(text) => decode(text),
+        None => Err(unusable("a key lacks a coordinate")),
+    };
+    Ok(Point {
+        x: coordinate("x")?,
+        y: coordinate("y")?,
+    })
+}
+
+/// The key that a point is.
+pub(super) fn key(curve: Curve, point: &Point) -> Value {
+    json!({
+        "alg": "ECMR",
+        "crv": curve.name(),
+        "kty": "EC",
+        "x": URL_SAFE_NO_PAD.encode(&point.x),
+        "y": URL_SAFE_NO_PAD.encode(&point.y),
+    })
+}
+
+/// The thumbprint of a key by the hash that `like` was made with.
+pub(super) fn thumbprint(key: &Value, like: &str) -> Option<String> {
+    let members = ["crv", "kty", "x", "y"].map(|name| key[name].as_str());
+    let [Some(crv), Some(kty), Some(x), Some(y)] = members else {
+        return None;
+    };
+    // In the order of their names, without spaces.
+    let text = json!({"crv": crv, "kty": kty, "x": x, "y": y}).to_string();
+    let hash = hash_of_len(like.len())?.hash(&[text.as_bytes()]);
+    Some(URL_SAFE_NO_PAD.encode(&*hash))
+}
+
+/// The key of A256GCM out of a shared secret.
+pub(super) fn derive(shared: &[u8], header: &Value) -> Result<Zeroizing<Vec<u8>>> {
+    let party = |name: &str| match header[name].as_str() {
+        Some(text) => decode(text),
+        None => Ok(Vec::new()),
+    };
+    let (one, other) = (party("apu")?, party("apv")?);
+    let len = |bytes: &[u8]| (bytes.len() as u32).to_be_bytes();
+    let name = b"A256GCM";
+    let hash = Digest::Sha256.hash(&[
+        &1_u32.to_be_bytes(),
+        shared,
+        &len(name),
+        name,
+        &len(&one),
+        &one,
+        &len(&other),
+        &other,
+        &256_u32.to_be_bytes(),
+    ]);
+    Ok(Zeroizing::new(hash.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7518, appendix C, but for the length and the name of the algorithm, which are A128GCM there.
+    #[test]
+    fn thumbprints_are_those_of_the_standard_form() {
+        // RFC 7638 orders members by their names: what is added does not count.
+        let key = json!({"y": "b", "x": "a", "kty": "EC", "crv": "P-256", "alg": "ECMR", "d": "c"});
+        let text = br#"{"crv":"P-256","kty":"EC","x":"a","y":"b"}"#;
+        let expected = URL_SAFE_NO_PAD.encode(&*Digest::Sha256.hash(&[text]));
+        assert_eq!(thumbprint(&key, &expected), Some(expected.clone()));
+        assert_eq!(thumbprint(&key, "short"), None);
+        assert_eq!(thumbprint(&json!({"x": 1}), &expected), None);
+    }
+
+    #[test]
+    fn what_is_not_sealed_so_is_refused() {
+        let part = URL_SAFE_NO_PAD.encode("{}");
+        let tag = URL_SAFE_NO_PAD.encode([0; 16]);
+        let whole = format!("{part}..AAAA.AAAA.{tag}");
+        assert!(Sealed::read(&json!(whole)).is_ok());
+        for wrong in [
+            json!(null),
+            json!({}),
+            json!(""),
+            json!("a.b.c.d"),
+            json!(format!("{whole}.x")),
+            json!(format!("{part}.AAAA.AAAA.AAAA.{tag}")),
+            json!(format!("{part}..AAAA.AAAA.AAAA")),
+            json!(format!("!!..AAAA.AAAA.{tag}")),
+            json!(format!("AAAA..AAAA.AAAA.{tag}")),
+            json!(format!("{part}..AAAA.{}.{tag}", "A".repeat(70_000))),
+        ] {
+            assert!(Sealed::read(&wrong).is_err(), "{wrong}");
+        }
+    }
+}
