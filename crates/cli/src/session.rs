@@ -35,6 +35,11 @@ impl Session {
         })
     }
 
+    /// Who asks for secrets.
+    pub(crate) fn prompter(&mut self) -> &mut Prompter {
+        &mut self.prompter
+    }
+
     /// Connects to the daemon, which is started at the usual socket if none runs.
     fn connect(&self) -> Result<Client, Failure> {
         let client = self.connect_plainly()?;

@@ -4,8 +4,6 @@ mod common;
 
 use common::*;
 
-const NO_SPACE: i32 = 11;
-
 fn value(place: &Place, property: &str, name: &str) -> String {
     let text = place.ok(&format!("get -Hp -o value {property} {name}"));
     text.trim().to_owned()

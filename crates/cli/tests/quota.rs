@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use common::*;
 
-const NO_SPACE: i32 = 11;
 const MIB: usize = 1 << 20;
 
 /// A pool `tank` whose datasets `a`, `a/b` and `c` are mounted below `mnt`; 8 MiB for `a`.

@@ -38,6 +38,18 @@ pub(crate) fn fits_material(cipher: &str, key_len: usize) -> bool {
         })
 }
 
+/// Refuses a cipher for key material that would show equal pieces, or that cryptsetup does not take there.
+pub(crate) fn check_material(cipher: &str, key_len: usize) -> Result<()> {
+    match fits_material(cipher, key_len) {
+        true => Ok(()),
+        false => Err(Error::Usage(format!(
+            "key material cannot be encrypted with {cipher} and a key of {} bits; use for example aes-xts-plain64 and \
+             512 bits",
+            key_len * 8
+        ))),
+    }
+}
+
 /// Bytes as headers write them.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     use base64::Engine;

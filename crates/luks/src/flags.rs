@@ -19,13 +19,16 @@ pub enum Flag {
     NoReadWorkqueue,
     /// Writes are served inline.
     NoWriteWorkqueue,
+    /// Sectors with tags are written without the journal.
+    NoJournal,
 }
 
 impl Flag {
-    const ALL: [Flag; 3] = [
+    const ALL: [Flag; 4] = [
         Flag::AllowDiscards,
         Flag::NoReadWorkqueue,
         Flag::NoWriteWorkqueue,
+        Flag::NoJournal,
     ];
 
     /// As headers have it.
@@ -34,6 +37,7 @@ impl Flag {
             Flag::AllowDiscards => "allow-discards",
             Flag::NoReadWorkqueue => "no-read-workqueue",
             Flag::NoWriteWorkqueue => "no-write-workqueue",
+            Flag::NoJournal => "no-journal",
         }
     }
 }
@@ -48,6 +52,7 @@ impl Container {
         };
         Flags {
             allow_discards: has(Flag::AllowDiscards),
+            no_journal: has(Flag::NoJournal),
             ..Flags::default()
         }
     }

@@ -18,13 +18,14 @@
 //! - `error`, `crypto`, `kdf`, `model`: algorithms by name, and the types that both versions share;
 //! - `keyslot`, [`luks1`], [`luks2`]: key material, and the two kinds of headers;
 //! - `integrity`: sectors with tags;
-//! - `container`: a header in use; `slots`, `token`, `unbound`, `dump`, `backup`, `convert`, `format` and `reencrypt`
-//!   work on one;
+//! - `container`: a header in use; `slots`, `change_key`, `token`, `unbound`, `dump`, `backup`, `convert`, `format` and
+//!   `reencrypt` work on one;
 //! - `mapping` and `plain`: the data; `flags`: how the header wants it to be served.
 
 #![forbid(unsafe_code)]
 
 mod backup;
+mod change_key;
 mod container;
 mod convert;
 mod crypto;

@@ -34,6 +34,15 @@ pub(crate) fn forget(json: &mut serde_json::Map<String, Value>, id: u32) {
     }
 }
 
+/// Puts something else in the place of a slot; its priority stays.
+pub(crate) fn replace(json: &mut serde_json::Map<String, Value>, id: u32, mut slot: Value) {
+    let there = &mut json["keyslots"][id.to_string()];
+    if let Some(priority) = there.get("priority") {
+        slot["priority"] = priority.clone();
+    }
+    *there = slot;
+}
+
 /// Exchanges what two slots are, but for their priorities; tokens go with the number.
 pub(crate) fn exchange(json: &mut serde_json::Map<String, Value>, one: u32, two: u32) {
     let Some(slots) = json["keyslots"].as_object_mut() else {

@@ -11,12 +11,12 @@ use cipher::Random;
 use secret::Secret;
 use serde_json::{Value, json};
 
-use crate::container::{Container, Unlocked};
+use crate::container::Container;
 use crate::header::Header;
 use crate::kdf::{Kdf, KdfChoice, KdfKind};
 use crate::luks2;
 use crate::model::{Keyslot, Priority, SALT_LEN, Version};
-use crate::slot_refs::{exchange, forget, push};
+use crate::slot_refs::{forget, push};
 use crate::{Error, Result, crypto, keyslot, luks1};
 
 /// How a LUKS2 header is written.
@@ -109,7 +109,22 @@ impl Container {
         choice: &SlotChoice,
         salt: [u8; SALT_LEN],
     ) -> Result<Keyslot> {
+        self.plan_slot_at(id, key_len, choice, salt, None)
+    }
+
+    /// A slot whose key material goes where it is said, or else where there is free space.
+    pub(crate) fn plan_slot_at(
+        &self,
+        id: u32,
+        key_len: usize,
+        choice: &SlotChoice,
+        salt: [u8; SALT_LEN],
+        area: Option<(u64, u64)>,
+    ) -> Result<Keyslot> {
         match &self.header {
+            Header::V1(_) if choice.cipher.is_some() => Err(Error::usage(
+                "LUKS1 encrypts key material as it does the data: there is no other cipher for it",
+            )),
             Header::V1(header) => {
                 let mut kdf = choice.kdf.clone();
                 kdf.hash = header.hash().into();
@@ -122,7 +137,11 @@ impl Container {
             }
             Header::V2(header) => {
                 let (cipher, cipher_key_len) = self.material_cipher(choice, key_len)?;
-                let len = keyslot::area_len(key_len, luks2::AREA_ALIGN);
+                let needed = keyslot::area_len(key_len, luks2::AREA_ALIGN);
+                let (offset, len) = match area.filter(|(_, len)| *len >= needed) {
+                    Some(area) => area,
+                    None => (find_gap(header, needed)?, needed),
+                };
                 Ok(Keyslot {
                     id,
                     key_len,
@@ -132,7 +151,7 @@ impl Container {
                     af_hash: choice.af_hash.clone(),
                     cipher,
                     cipher_key_len,
-                    offset: find_gap(header, len)?,
+                    offset,
                     len,
                 })
             }
@@ -140,8 +159,9 @@ impl Container {
     }
 
     fn material_cipher(&self, choice: &SlotChoice, key_len: usize) -> Result<(String, usize)> {
-        if let Some(chosen) = &choice.cipher {
-            return Ok(chosen.clone());
+        if let Some((cipher, key_len)) = &choice.cipher {
+            crypto::check_material(cipher, *key_len)?;
+            return Ok((cipher.clone(), *key_len));
         }
         let cipher = self.segment()?.cipher;
         Ok(match crypto::fits_material(&cipher, key_len) {
@@ -249,34 +269,6 @@ impl Container {
         Ok(())
     }
 
-    /// Exchanges the passphrase of a slot, and says which slot the new one has: in LUKS2 the same.
-    ///
-    /// The new one is complete before the old one goes. A power cut between leaves both.
-    ///
-    /// # Errors
-    /// As [`Container::add_key`]: one slot must be free.
-    pub fn change_key(
-        &mut self,
-        old: &Unlocked,
-        passphrase: &Secret,
-        choice: &SlotChoice,
-        random: &dyn Random,
-    ) -> Result<u32> {
-        let new = self.add_key(&old.key, passphrase, choice, None, random)?;
-        let gone = match &mut self.header {
-            Header::V1(_) => old.slot,
-            Header::V2(header) => {
-                let mut changed = header.clone();
-                changed.change(|json| exchange(json, old.slot, new))?;
-                changed.write(&*self.device, random)?;
-                *header = changed;
-                new
-            }
-        };
-        self.remove_slot(gone, false, random)?;
-        Ok(if gone == new { old.slot } else { new })
-    }
-
     /// Says when a slot is tried.
     ///
     /// # Errors
@@ -304,7 +296,7 @@ impl Container {
     }
 }
 
-fn iterations(kdf: &Kdf) -> u32 {
+pub(crate) fn iterations(kdf: &Kdf) -> u32 {
     match kdf {
         Kdf::Pbkdf2 { iterations, .. } => *iterations,
         Kdf::Argon2(..) => unreachable!("LUKS1 slots are planned with PBKDF2"),

@@ -24,6 +24,14 @@ impl Container {
         token.ok_or_else(|| self.no_token(id))
     }
 
+    /// The numbers of all tokens.
+    pub fn tokens(&self) -> Vec<u32> {
+        match &self.header {
+            Header::V1(_) => Vec::new(),
+            Header::V2(header) => header.view().tokens.keys().copied().collect(),
+        }
+    }
+
     /// Puts a token into the header, and says which number it got.
     ///
     /// # Errors

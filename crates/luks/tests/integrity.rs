@@ -208,3 +208,87 @@ fn what_makes_no_sense_is_not_made() {
     assert!(said.contains("are needed"), "{said}");
     assert!(luks::integrity_type("crc32").is_err());
 }
+
+/// Without the journal, sectors are written in place, and what others wrote through it stays.
+#[test]
+fn sectors_are_written_without_the_journal() {
+    let (container, key) = made();
+    luks::wipe(&container, &key, &mut |_, _| {}).unwrap();
+    let direct = Flags {
+        no_journal: true,
+        ..Flags::default()
+    };
+    for (n, flags) in [Flags::default(), direct, Flags::default(), direct]
+        .into_iter()
+        .enumerate()
+    {
+        let mapping = open(&container, &key, flags).unwrap();
+        assert_eq!(mapping.flags(), flags);
+        let bytes = [n as u8 + 1; 4096];
+        let (at, all) = (n as u64 * 4096, [IoSlice::new(&bytes)]);
+        mapping.write_at(at, &all).unwrap();
+        mapping.write_at(64 << 10, &all).unwrap();
+        mapping.flush().unwrap();
+    }
+    let mapping = open(&container, &key, Flags::default()).unwrap();
+    let mut sector = [0; 4096];
+    for n in 0..4 {
+        mapping.read_at(n * 4096, &mut sector).unwrap();
+        assert_eq!(sector, [n as u8 + 1; 4096]);
+    }
+    mapping.read_at(64 << 10, &mut sector).unwrap();
+    assert_eq!(sector, [4; 4096]);
+}
+
+/// With a damaged journal, what was complete before can be read, and nothing is written.
+#[test]
+fn a_damaged_journal_is_left_aside() {
+    let (container, key) = made();
+    luks::wipe(&container, &key, &mut |_, _| {}).unwrap();
+    let mapping = open(&container, &key, Flags::default()).unwrap();
+    mapping.write_at(8192, &[IoSlice::new(&[7; 4096])]).unwrap();
+    mapping.flush().unwrap();
+    drop(mapping);
+    // The journal begins behind the superblock.
+    let noise = [0x55; 4096];
+    let device = container.device();
+    device
+        .write_at(DATA_OFFSET + 4096, &[IoSlice::new(&noise)])
+        .unwrap();
+    let before = {
+        let mut bytes = vec![0; device.size() as usize];
+        device.read_at(0, &mut bytes).unwrap();
+        bytes
+    };
+    let recovery = Flags {
+        recovery: true,
+        ..Flags::default()
+    };
+    let read_only = Flags {
+        read_only: true,
+        ..recovery
+    };
+    for flags in [
+        Flags::default(),
+        Flags {
+            recovery: false,
+            ..read_only
+        },
+    ] {
+        let damaged = open(&container, &key, flags).map(drop);
+        assert!(
+            matches!(damaged, Err(Error::Integrity { .. })),
+            "{damaged:?}"
+        );
+    }
+    let refused = open(&container, &key, recovery).map(drop);
+    assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
+    let mapping = open(&container, &key, read_only).unwrap();
+    let mut sector = [0; 4096];
+    mapping.read_at(8192, &mut sector).unwrap();
+    assert_eq!(sector, [7; 4096]);
+    assert!(mapping.write_at(0, &[IoSlice::new(&sector)]).is_err());
+    let mut after = vec![0; device.size() as usize];
+    device.read_at(0, &mut after).unwrap();
+    assert!(before == after, "nothing was written");
+}

@@ -19,6 +19,8 @@ const QUEUED: Flags = Flags {
     allow_discards: false,
     read_workqueue: true,
     write_workqueue: true,
+    no_journal: false,
+    recovery: false,
 };
 
 fn made(sector_size: u32, device: Arc<dyn BlockDevice>) -> (Container, secret::Secret) {

@@ -18,6 +18,7 @@ mod tty;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use keys::{PASSPHRASE_MAX, PASSPHRASE_MIN};
 use protocol::api::{Ask, AskFormat, Failure, FailureKind};
@@ -47,6 +48,11 @@ pub(crate) fn input_is_data() {
 #[derive(Default)]
 pub(crate) struct Prompter {
     tty: Option<Tty>,
+    /// How often a person may type a secret that is wrong; as often as it is asked for if not said.
+    tries: Option<u32>,
+    wrong: u32,
+    /// How long a person may take for a line.
+    timeout: Option<Duration>,
 }
 
 impl Terminal for Prompter {
@@ -69,6 +75,11 @@ impl Terminal for Prompter {
 }
 
 impl Prompter {
+    /// Limits how often a wrong secret may be typed again, and how long typing may take.
+    pub(crate) fn limit(&mut self, tries: u32, timeout: Option<Duration>) {
+        (self.tries, self.timeout) = (Some(tries), timeout);
+    }
+
     fn ask_person(&mut self, ask: &Ask) -> Result<Option<Secret>, Failure> {
         let tty = match &mut self.tty {
             Some(tty) => tty,
@@ -83,11 +94,15 @@ impl Prompter {
         let what = noun(ask.format);
         let prompt = format!("Enter {what} for '{}': ", ask.dataset);
         if ask.again {
+            self.wrong += 1;
+            if self.tries.is_some_and(|tries| self.wrong >= tries) {
+                return Ok(None);
+            }
             tty.say(&format!("That {what} is wrong; try again.\n"));
         }
         let mut is_too_short = false;
         for _ in 0..TRIES {
-            let Some(secret) = tty.read(&prompt)? else {
+            let Some(secret) = tty.read(&prompt, self.timeout)? else {
                 return Ok(None);
             };
             if !ask.twice {
@@ -100,7 +115,7 @@ impl Prompter {
                 ));
                 continue;
             }
-            match tty.read(&format!("Re-enter {what}: "))? {
+            match tty.read(&format!("Re-enter {what}: "), self.timeout)? {
                 Some(again) if again == secret => return Ok(Some(secret)),
                 Some(_) => tty.say("They do not match.\n"),
                 None => return Ok(None),

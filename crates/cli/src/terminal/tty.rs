@@ -7,9 +7,10 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
-use protocol::api::Failure;
-use rustix::event::{PollFd, PollFlags, poll};
+use protocol::api::{Failure, FailureKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secret::Secret;
@@ -42,11 +43,15 @@ impl Tty {
     }
 
     /// Asks for a line and reads it without showing it. `None` if the person ended the input.
-    pub(super) fn read(&mut self, prompt: &str) -> Result<Option<Secret>, Failure> {
+    pub(super) fn read(
+        &mut self,
+        prompt: &str,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Secret>, Failure> {
         let prompt = crate::show::text::printable(prompt).into_owned();
         let mut line = Line::new()?;
         loop {
-            let ended = self.read_quietly(&prompt, &mut line);
+            let ended = self.read_quietly(&prompt, &mut line, timeout);
             if let Some(signal) = self.signals.take() {
                 // Ends the process, but for a signal to stop it: then this returns when it continues,
                 // and the person begins again.
@@ -58,13 +63,26 @@ impl Tty {
                 Ok(Step::Whole) => return Ok(Some(line.take())),
                 Ok(Step::End) => return Ok(None),
                 Ok(Step::More) => {}
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    self.say("\n");
+                    return Err(Failure {
+                        kind: FailureKind::NoKey,
+                        message: "nothing was typed in time".into(),
+                    });
+                }
                 Err(error) => return Err(other(format!("cannot read the terminal: {error}"))),
             }
         }
     }
 
     /// Reads until the line is whole or the input ends, or, with more to come, until a signal.
-    fn read_quietly(&mut self, prompt: &str, line: &mut Line) -> io::Result<Step> {
+    fn read_quietly(
+        &mut self,
+        prompt: &str,
+        line: &mut Line,
+        timeout: Option<Duration>,
+    ) -> io::Result<Step> {
+        let begun = Instant::now();
         line.clear();
         let _guarded = self.signals.guard();
         let _quiet = Quiet::new(&self.file)?;
@@ -74,7 +92,9 @@ impl Tty {
                 PollFd::new(&self.file, PollFlags::IN),
                 PollFd::new(self.signals.wakeup(), PollFlags::IN),
             ];
-            match poll(&mut wait, None) {
+            let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+            match poll(&mut wait, left.map(timespec).as_ref()) {
+                Ok(0) if left.is_some() => return Err(io::ErrorKind::TimedOut.into()),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -91,6 +111,14 @@ impl Tty {
             }
         }
     }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    // What is longer than the system can count is as good as no limit.
+    Timespec::try_from(time).unwrap_or(Timespec {
+        tv_sec: i64::MAX,
+        tv_nsec: 0,
+    })
 }
 
 /// Echo is off while this lives.

@@ -37,6 +37,7 @@ pub const WRONG_KEY: i32 = 7;
 pub const NO_KEY: i32 = 8;
 pub const DAMAGED: i32 = 9;
 pub const TOO_NEW: i32 = 10;
+pub const NO_SPACE: i32 = 11;
 pub const DEVICE: i32 = 12;
 pub const NO_DAEMON: i32 = 13;
 

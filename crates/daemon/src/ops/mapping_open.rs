@@ -44,17 +44,15 @@ pub(super) fn open_luks(
             new.device.display()
         )));
     }
-    let passphrase = passphrase(new, channel)?;
     if container.is_in_reencryption() {
-        return open_in_reencryption(container, data, header_file.clone(), &passphrase, new);
+        return open_in_reencryption(container, data, header_file.clone(), channel, new);
     }
-    let Unlocked { slot, key } = container.unlock(&passphrase, new.key_slot)?;
+    let open = |given: &Secret| container.unlock(given, new.key_slot);
+    let Unlocked { slot, key } = unlock(&shown(new), new.with_key_file, channel, open)?;
     if new.persistent {
-        container.set_flags(&persistent(&new.serving), &SystemRandom)?;
+        container.set_flags(&persistent(new), &SystemRandom)?;
     }
-    let mut flags = container.flags();
-    flags.read_only = new.read_only;
-    serve_as(&mut flags, &new.serving);
+    let flags = flags(&container, new);
     let mapping = Mapping::open(&container, Arc::clone(&data), &key, flags)?;
     // From now on cryptsetup may read the header.
     for file in [&data_file, header_file].into_iter().flatten() {
@@ -70,7 +68,7 @@ fn open_in_reencryption(
     mut container: Container,
     data: Arc<dyn BlockDevice>,
     file: Option<Arc<FileDevice>>,
-    passphrase: &Secret,
+    channel: &mut dyn Channel,
     new: &command::LuksOpen,
 ) -> Result<Open> {
     if new.key_slot.is_some() || new.persistent {
@@ -79,10 +77,9 @@ fn open_in_reencryption(
              not change; leave out --key-slot and --persistent",
         ));
     }
-    let keys = container.unlock_both(passphrase)?;
-    let mut flags = container.flags();
-    flags.read_only = new.read_only;
-    serve_as(&mut flags, &new.serving);
+    let open = |given: &Secret| container.unlock_both(given);
+    let keys = unlock(&shown(new), new.with_key_file, channel, open)?;
+    let flags = flags(&container, new);
     let on = Arc::clone(&data);
     let mapping = Mapping::open_in_reencryption(&mut container, on, &keys, flags, &SystemRandom)?;
     let (slot, key_len) = (keys.slot, keys.key_len());
@@ -150,7 +147,7 @@ pub(super) fn open_plain(
         ));
     }
     let (data, _) = daemon.device(&new.device, new)?;
-    let given = passphrase(new, channel)?;
+    let given = passphrase_of(&shown(new), new.with_key_file, channel)?;
     let key = match new.with_key_file {
         true if given.len() < plain.key_len => {
             return Err(Failure::new(
@@ -194,7 +191,8 @@ pub(super) fn open_plain(
 }
 
 /// The flags of a header that stand for these options.
-fn persistent(serving: &MappingChange) -> Vec<Flag> {
+fn persistent(new: &command::LuksOpen) -> Vec<Flag> {
+    let serving = &new.serving;
     let flags = [
         (Flag::AllowDiscards, serving.allow_discards == Some(true)),
         (Flag::NoReadWorkqueue, serving.read_workqueue == Some(false)),
@@ -202,9 +200,20 @@ fn persistent(serving: &MappingChange) -> Vec<Flag> {
             Flag::NoWriteWorkqueue,
             serving.write_workqueue == Some(false),
         ),
+        (Flag::NoJournal, new.no_journal),
     ];
     let given = flags.into_iter().filter(|(_, is_given)| *is_given);
     given.map(|(flag, _)| flag).collect()
+}
+
+/// How a mapping is to be opened: as the header says, and as is asked for.
+fn flags(container: &Container, new: &command::LuksOpen) -> Flags {
+    let mut flags = container.flags();
+    flags.read_only = new.read_only;
+    flags.recovery = new.recovery;
+    flags.no_journal |= new.no_journal;
+    serve_as(&mut flags, &new.serving);
+    flags
 }
 
 /// Changes the flags that say how a mapping is served.
@@ -234,23 +243,55 @@ impl Daemon {
 /// A device, and the file behind it, which is locked.
 type MappingDevice = (Arc<dyn BlockDevice>, Option<Arc<FileDevice>>);
 
-/// The whole content of the key file, or the passphrase that a person types. The client reads the file: so the
-/// file may be a pipe, and a user cannot have the daemon read a file that the user may not read.
-fn passphrase(new: &command::LuksOpen, channel: &mut dyn Channel) -> Result<Secret> {
-    passphrase_of(
-        &new.device.display().to_string(),
-        new.with_key_file,
-        channel,
-    )
+/// The device of a new mapping, for people.
+fn shown(new: &command::LuksOpen) -> String {
+    new.device.display().to_string()
 }
 
-/// As [`passphrase`], for this device.
+/// The whole content of the key file, or the passphrase that a person types. The client reads the file: so the
+/// file may be a pipe, and a user cannot have the daemon read a file that the user may not read.
 pub(crate) fn passphrase_of(
     device: &str,
     with_key_file: bool,
     channel: &mut dyn Channel,
 ) -> Result<Secret> {
-    let ask = Ask {
+    channel
+        .ask(question(device, with_key_file))?
+        .ok_or_else(|| {
+            Failure::new(
+                FailureKind::NoKey,
+                format!("the passphrase of {device} was not given"),
+            )
+        })
+}
+
+/// What `open` makes of a passphrase or key file. After a wrong passphrase the caller may give another one.
+pub(crate) fn unlock<T, E: Into<Failure>>(
+    device: &str,
+    with_key_file: bool,
+    channel: &mut dyn Channel,
+    open: impl Fn(&Secret) -> std::result::Result<T, E>,
+) -> Result<T> {
+    let mut given = passphrase_of(device, with_key_file, channel)?;
+    loop {
+        let failure = match open(&given).map_err(E::into) {
+            Ok(opened) => return Ok(opened),
+            Err(wrong) if wrong.kind == FailureKind::WrongKey && !with_key_file => wrong,
+            Err(other) => return Err(other),
+        };
+        let again = Ask {
+            again: true,
+            ..question(device, false)
+        };
+        given = match channel.ask(again)? {
+            Some(next) => next,
+            None => return Err(failure),
+        };
+    }
+}
+
+fn question(device: &str, with_key_file: bool) -> Ask {
+    Ask {
         dataset: device.into(),
         format: match with_key_file {
             true => AskFormat::KeyFile,
@@ -258,11 +299,5 @@ pub(crate) fn passphrase_of(
         },
         twice: false,
         again: false,
-    };
-    channel.ask(ask)?.ok_or_else(|| {
-        Failure::new(
-            FailureKind::NoKey,
-            format!("the passphrase of {device} was not given"),
-        )
-    })
+    }
 }

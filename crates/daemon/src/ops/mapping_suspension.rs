@@ -7,9 +7,10 @@ use std::time::Duration;
 use block::FileLock;
 use luks::{Container, Failing, Mapping};
 use protocol::api::{Borrowing, FailureKind, command};
+use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mapping_open::passphrase_of;
+use crate::ops::mapping_open::unlock;
 use crate::ops::mappings::no_such_mapping;
 use crate::state::channel::Channel;
 use crate::state::daemon::Daemon;
@@ -53,30 +54,30 @@ impl Daemon {
             )));
         }
         drop(mapping);
-        let given = passphrase_of(&device, what.with_key_file, channel)?;
-        let held = self.hold_container(&device)?;
-        // It may have been closed while the passphrase was asked for.
-        let (mapping, _) = self.mapping_of_container(name)?;
-        let container = &held.container;
-        let slot = match container.is_in_reencryption() {
-            true => {
-                let keys = container.unlock_both(&given)?;
-                mapping.resume_in_reencryption(container, &keys)?;
-                keys.slot
-            }
-            false => {
-                let unlocked = container.unlock(&given, what.key_slot)?;
-                mapping.resume(container, &unlocked.key)?;
-                unlocked.slot
-            }
-        };
-        drop((mapping, held));
+        let open = |given: &Secret| self.resume_with(what, &device, given);
+        let slot = unlock(&device, what.with_key_file, channel, open)?;
         if let Some(Entry::Open(open)) = self.mappings.all.lock().get_mut(name) {
             open.slot = Some(slot);
         }
         // What could not be offered while it was suspended.
         self.restore_offers();
         Ok(())
+    }
+
+    /// Says which key slot it was.
+    fn resume_with(&self, what: &command::LuksResume, device: &str, given: &Secret) -> Result<u32> {
+        let held = self.hold_container(device)?;
+        // It may have been closed while the passphrase was asked for.
+        let (mapping, _) = self.mapping_of_container(&what.name)?;
+        let container = &held.container;
+        if container.is_in_reencryption() {
+            let keys = container.unlock_both(given)?;
+            mapping.resume_in_reencryption(container, &keys)?;
+            return Ok(keys.slot);
+        }
+        let unlocked = container.unlock(given, what.key_slot)?;
+        mapping.resume(container, &unlocked.key)?;
+        Ok(unlocked.slot)
     }
 
     /// An open mapping, and its device.

@@ -352,6 +352,8 @@ fn row(name: &str, open: &Open, users: usize) -> MappingRow {
         allow_discards: flags.allow_discards,
         read_workqueue: flags.read_workqueue,
         write_workqueue: flags.write_workqueue,
+        no_journal: flags.no_journal,
+        recovery: flags.recovery,
         suspended: mapping.is_suspended(),
         reencryption: open.reencryption,
         users,

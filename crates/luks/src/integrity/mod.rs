@@ -30,7 +30,8 @@ use crate::model::{Integrity, SECTOR, Segment};
 use crate::{Container, Error, Result};
 use seal::Seal;
 pub(crate) use seal::SealSpec;
-use tagged::{Mode, Tagged};
+pub(crate) use tagged::Mode;
+use tagged::Tagged;
 
 /// How much is written at a time when everything is.
 const WIPE_PIECE: usize = 1 << 20;
@@ -67,7 +68,7 @@ pub fn wipe(container: &Container, key: &Secret, progress: &mut dyn FnMut(u64, u
     }
     let device = Arc::clone(container.device());
     // The device has no other user yet, and torn sectors stay unauthentic: there is nothing to keep.
-    let sealed = Sealed::new(&segment, integrity, device, key, Mode::Direct)?;
+    let sealed = Sealed::open(&segment, integrity, device, key, Mode::Direct)?;
     let len = sealed.data_len();
     let mut buffer = Vec::with_capacity(WIPE_PIECE);
     let mut done = 0;
@@ -123,20 +124,6 @@ impl Sealed {
     /// # Errors
     /// [`Error::Unsupported`]; [`Error::Integrity`]; [`Error::TooSmall`].
     pub(crate) fn open(
-        segment: &Segment,
-        integrity: &Integrity,
-        device: Arc<dyn BlockDevice>,
-        key: &Secret,
-        read_only: bool,
-    ) -> Result<Sealed> {
-        let mode = match read_only {
-            true => Mode::ReadOnly,
-            false => Mode::Journal,
-        };
-        Sealed::new(segment, integrity, device, key, mode)
-    }
-
-    fn new(
         segment: &Segment,
         integrity: &Integrity,
         device: Arc<dyn BlockDevice>,

@@ -25,9 +25,11 @@ const BATCH: usize = 1 << 20;
 
 /// How blocks are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     /// Not at all.
     ReadOnly,
+    /// Not at all, and the journal is not looked at: what it would complete may be torn from its tag.
+    Recovery,
     /// Through the journal.
     Journal,
     /// In place: a power cut may tear a block from its tag.
@@ -121,6 +123,9 @@ impl Tagged {
             return Err(Error::integrity(&*device, what));
         }
         let mut tagged = Tagged::new(device, layout, mode);
+        if mode == Mode::Recovery {
+            return Ok(tagged);
+        }
         let plan = tagged.survey()?;
         if mode == Mode::ReadOnly {
             return match plan.is_empty {
@@ -246,7 +251,7 @@ impl Tagged {
     pub(super) fn flush(&self) -> block::Result<()> {
         match self.mode {
             Mode::Journal => self.commit(&mut self.exclusive()),
-            Mode::Direct | Mode::ReadOnly => self.device.flush(),
+            Mode::Direct | Mode::ReadOnly | Mode::Recovery => self.device.flush(),
         }
     }
 

@@ -29,6 +29,7 @@ use cipher::Random;
 use parking_lot::Mutex;
 use secret::Secret;
 
+use crate::integrity::Mode;
 use crate::model::Segment;
 use crate::{BothKeys, Container, Error, Result};
 pub use meter::{MappingMeter, Served, ServedTotals};
@@ -50,6 +51,33 @@ pub struct Flags {
     pub read_workqueue: bool,
     /// Writes are queued.
     pub write_workqueue: bool,
+    /// Sectors with tags are written without the journal: a power cut may tear a sector from its tag.
+    pub no_journal: bool,
+    /// The journal of sectors with tags is not looked at. Only with `read_only`.
+    pub recovery: bool,
+}
+
+impl Flags {
+    /// How sectors with tags are written.
+    fn mode(self) -> Result<Mode> {
+        match self {
+            Flags {
+                recovery: true,
+                read_only: false,
+                ..
+            } => Err(Error::usage(
+                "a journal that is not looked at allows no writes: open it read-only",
+            )),
+            Flags { recovery: true, .. } => Ok(Mode::Recovery),
+            Flags {
+                read_only: true, ..
+            } => Ok(Mode::ReadOnly),
+            Flags {
+                no_journal: true, ..
+            } => Ok(Mode::Direct),
+            _ => Ok(Mode::Journal),
+        }
+    }
 }
 
 /// The decrypted data of a container.
@@ -63,6 +91,7 @@ pub struct Mapping {
     queue: OnceLock<Queue>,
     size: AtomicU64,
     read_only: bool,
+    mode: Mode,
     allow_discards: AtomicBool,
     read_workqueue: AtomicBool,
     write_workqueue: AtomicBool,
@@ -186,7 +215,7 @@ impl Mapping {
         key: &Secret,
         flags: Flags,
     ) -> Result<Mapping> {
-        let core = Core::new(segment, device, key, flags.read_only)?;
+        let core = Core::new(segment, device, key, flags.mode()?)?;
         let space = Space::of(&core);
         Mapping::of(Serving::All(core), space, segment.len, flags)
     }
@@ -201,6 +230,7 @@ impl Mapping {
             queue: OnceLock::new(),
             size: AtomicU64::new(size),
             read_only: flags.read_only,
+            mode: flags.mode()?,
             allow_discards: AtomicBool::new(false),
             read_workqueue: AtomicBool::new(false),
             write_workqueue: AtomicBool::new(false),
@@ -223,11 +253,13 @@ impl Mapping {
             allow_discards: self.allow_discards.load(Ordering::Relaxed),
             read_workqueue: self.read_workqueue.load(Ordering::Relaxed),
             write_workqueue: self.write_workqueue.load(Ordering::Relaxed),
+            no_journal: self.mode == Mode::Direct,
+            recovery: self.mode == Mode::Recovery,
         }
     }
 
     /// Changes how it is open, from the next request on; requests that run are not disturbed. Whether it
-    /// is read-only stays.
+    /// is read-only stays, and so does what is done with the journal.
     pub fn set_flags(&self, flags: Flags) {
         self.allow_discards
             .store(flags.allow_discards, Ordering::Relaxed);

@@ -94,7 +94,7 @@ impl Mapping {
         let core = match &keys.new {
             Some(key) => {
                 let segment = container.segment()?;
-                Core::new(&segment, device, key, false)?
+                Core::new(&segment, device, key, self.mode)?
             }
             None => Core::part(&Segment::linear(self.start, None), device, None)?,
         };

@@ -8,7 +8,7 @@ use block::BlockDevice;
 use cipher::{SectorCipher, SectorSpec};
 use secret::Secret;
 
-use crate::integrity::Sealed;
+use crate::integrity::{Mode, Sealed};
 use crate::model::{SECTOR, Segment};
 use crate::{Error, Result, crypto};
 
@@ -61,7 +61,7 @@ impl Core {
         segment: &Segment,
         device: Arc<dyn BlockDevice>,
         key: &Secret,
-        read_only: bool,
+        mode: Mode,
     ) -> Result<Core> {
         let (form, encryption) = match &segment.integrity {
             None => {
@@ -74,7 +74,7 @@ impl Core {
             }
             Some(integrity) => {
                 let device = Arc::clone(&device);
-                let sealed = Sealed::open(segment, integrity, device, key, read_only)?;
+                let sealed = Sealed::open(segment, integrity, device, key, mode)?;
                 let form = Form::Sealed(Box::new(sealed));
                 (form, format!("{} with {}", segment.cipher, integrity.kind))
             }
@@ -96,7 +96,7 @@ impl Core {
     ) -> Result<Core> {
         if !segment.is_linear() {
             let missing = || Error::usage("both keys of the container are needed");
-            return Core::new(segment, device, key.ok_or_else(missing)?, true);
+            return Core::new(segment, device, key.ok_or_else(missing)?, Mode::ReadOnly);
         }
         Ok(Core {
             device,

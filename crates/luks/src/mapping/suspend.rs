@@ -87,7 +87,7 @@ impl Mapping {
             return Err(other_header());
         }
         let device = Arc::clone(&self.device);
-        let core = Core::new(&own.segment, device, key, self.read_only)?;
+        let core = Core::new(&own.segment, device, key, self.mode)?;
         self.serving.replace(Serving::All(core));
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Mapping {
         container.check_proof(&state, keys)?;
         let old = keys.old.as_ref().ok_or_else(other_header)?;
         own.check(old)?;
-        let before = Core::new(&own.segment, Arc::clone(&self.device), old, self.read_only)?;
+        let before = Core::new(&own.segment, Arc::clone(&self.device), old, self.mode)?;
         let regions = Regions::new(&state, &self.device, keys)?;
         if !regions.is_all_like(&before)? {
             return Err(Error::usage(

@@ -16,6 +16,8 @@ pub(crate) const HERE: Flags = Flags {
     allow_discards: false,
     read_workqueue: false,
     write_workqueue: false,
+    no_journal: false,
+    recovery: false,
 };
 
 /// Bytes that say where they are.

@@ -146,6 +146,12 @@ pub struct LuksOpen {
     pub serving: MappingChange,
     /// Whether the header is to say so from now on.
     pub persistent: bool,
+    /// Whether sectors with tags are written without the journal.
+    #[serde(default)]
+    pub no_journal: bool,
+    /// Whether the journal of sectors with tags is not looked at.
+    #[serde(default)]
+    pub recovery: bool,
     /// What a header would say, if there is none.
     pub plain: Option<PlainMapping>,
 }

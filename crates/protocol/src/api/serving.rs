@@ -160,6 +160,12 @@ pub struct MappingRow {
     pub read_workqueue: bool,
     /// Whether writes are queued.
     pub write_workqueue: bool,
+    /// Whether sectors with tags are written without the journal.
+    #[serde(default)]
+    pub no_journal: bool,
+    /// Whether the journal of sectors with tags is not looked at.
+    #[serde(default)]
+    pub recovery: bool,
     /// Whether its key is gone, and requests wait.
     #[serde(default)]
     pub suspended: bool,

@@ -187,6 +187,8 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             read_only: true,
             serving: MappingChange::default(),
             persistent: false,
+            no_journal: false,
+            recovery: false,
             plain: None,
         }),
         Command::LuksClose(command::LuksClose {

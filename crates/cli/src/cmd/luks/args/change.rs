@@ -76,9 +76,12 @@ pub(crate) struct LuksAddKey {
 
 /// Change a passphrase
 ///
-/// The new slot is complete before the old one goes, so one slot must be free. After an interruption, one
-/// of the two passphrases opens the container. Prints the number of the slot: LUKS2 keeps it, LUKS1 uses
+/// The new slot is complete before the old one goes, so there must be space for one more. After an interruption,
+/// one of the two passphrases opens the container. Prints the number of the slot: LUKS2 keeps it, LUKS1 uses
 /// another one.
+///
+/// If there is no space, --in-place writes the new key material over the old one. If the power fails then, neither
+/// passphrase may open the container; other passphrases do. Make a backup of the header first.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -94,6 +97,9 @@ pub(crate) struct LuksChangeKey {
     /// Change only this slot
     #[arg(short = 'S', long, value_name = "SLOT")]
     pub(crate) key_slot: Option<u32>,
+    /// Overwrite the slot itself; another slot must remain
+    #[arg(long)]
+    pub(crate) in_place: bool,
     #[command(flatten)]
     pub(crate) new: LuksNewKey,
 }

@@ -21,7 +21,7 @@ pub(crate) use open::{
     LuksStatus, LuksSuspend,
 };
 pub(crate) use reencrypt::{LuksReencrypt, LuksResilience};
-pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey};
+pub(crate) use shared::{LuksContainer, LuksKdf, LuksKey, LuksTokenChoice};
 
 /// Create, open and change LUKS containers, as cryptsetup does
 ///

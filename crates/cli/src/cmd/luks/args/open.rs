@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::shared::{LuksContainer, LuksKey};
+use super::shared::{LuksContainer, LuksKey, LuksTokenChoice};
 use crate::cmd::values::{self, HashCost};
 
 /// What is opened.
@@ -22,12 +22,15 @@ pub(crate) enum LuksOpenType {
 /// The daemon serves a request on the calling thread (inline), which is fastest for small requests. With a
 /// workqueue, several threads serve it, as in the kernel, which is faster for large requests.
 ///
-/// The flags in a LUKS2 header are obeyed: `allow-discards`, `no-read-workqueue` and `no-write-workqueue`. An
+/// The flags in a LUKS2 header are obeyed: `allow-discards`, `no-read-workqueue`, `no-write-workqueue` and `no-journal`. An
 /// option that you give is stronger. --persistent replaces these flags by the options of this command, as
 /// with cryptsetup. Other flags are for the kernel only, and stay.
 ///
 /// A LUKS2 container whose re-encryption (a change of key or cipher) was begun or interrupted can be opened
 /// too. To continue the re-encryption, run `luks reencrypt --resume-only`.
+///
+/// --token-only opens a LUKS2 container without a question, by a token that `clevis luks bind` made with a Tang
+/// server: this command asks the server that the header names, and sends the daemon the passphrase.
 ///
 /// --type plain opens a device without a header. You give the cipher, key length and hash. A wrong
 /// passphrase is not detected and gives random data.
@@ -45,6 +48,9 @@ EXAMPLES
   Pass discards, now and the next times; test a passphrase:
     strongroom luks open --allow-discards --persistent secret.img secret
     strongroom luks open --test-passphrase secret.img
+
+  By a Tang server, without a passphrase:
+    strongroom luks open --token-only /dev/sdb data
 
   An old mapping without a header:
     strongroom luks open --type plain --cipher aes-cbc-essiv:sha256 --hash ripemd160 /dev/sdb old
@@ -68,6 +74,12 @@ pub(crate) struct LuksOpen {
     /// Write the options into the header, for the next times; without options, remove them
     #[arg(long, conflicts_with = "readonly")]
     pub(crate) persistent: bool,
+    /// Write sectors with tags in place, without the journal: faster, but a power cut can damage sectors
+    #[arg(long, conflicts_with_all = ["readonly", "integrity_recovery_mode"])]
+    pub(crate) integrity_no_journal: bool,
+    /// Do not look at a damaged integrity journal; sectors that it would complete cannot be read
+    #[arg(long, requires = "readonly")]
+    pub(crate) integrity_recovery_mode: bool,
     /// Only test the passphrase; without the daemon, and without a name
     #[arg(long, conflicts_with_all = ["persistent", "readonly"])]
     pub(crate) test_passphrase: bool,
@@ -81,6 +93,8 @@ pub(crate) struct LuksOpen {
     #[arg(value_name = "NAME", required_unless_present = "test_passphrase")]
     pub(crate) name: Option<String>,
     // Last: what follows would stand below its heading.
+    #[command(flatten)]
+    pub(crate) token: LuksTokenChoice,
     #[command(flatten)]
     pub(crate) plain: LuksPlain,
 }

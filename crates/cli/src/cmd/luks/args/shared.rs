@@ -34,6 +34,28 @@ pub(crate) struct LuksKey {
     /// Read only this many bytes of the key file
     #[arg(short = 'l', long, value_name = "BYTES", requires = "key_file")]
     pub(crate) keyfile_size: Option<usize>,
+    /// How often a passphrase may be typed at a terminal
+    #[arg(short = 'T', long, value_name = "NUMBER", default_value = "3",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tries: u32,
+    /// Give up if a passphrase is not typed within this time; 0 is no limit
+    #[arg(short = 't', long, value_name = "SECONDS", default_value = "0")]
+    pub(crate) timeout: u64,
+}
+
+/// Which tokens open the container.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Tokens")]
+pub(crate) struct LuksTokenChoice {
+    /// Open by a token of clevis with a Tang server, and ask for no passphrase
+    #[arg(long, conflicts_with = "key_file")]
+    pub(crate) token_only: bool,
+    /// Use only this token
+    #[arg(long, value_name = "TOKEN", requires = "token_only")]
+    pub(crate) token_id: Option<u32>,
+    /// Use only tokens of this type
+    #[arg(long, value_name = "TYPE", requires = "token_only")]
+    pub(crate) token_type: Option<String>,
 }
 
 /// Versions of the format.
@@ -74,6 +96,12 @@ pub(crate) struct LuksKdf {
     /// The hash for everything but the password
     #[arg(long, value_name = "HASH", default_value = "sha256")]
     pub(crate) hash: String,
+    /// The cipher of the key material; default: as the data, if that fits. LUKS2 only
+    #[arg(long, value_name = "CIPHER", requires = "keyslot_key_size")]
+    pub(crate) keyslot_cipher: Option<String>,
+    /// The length of the key for the key material, in bits
+    #[arg(long, value_name = "BITS", requires = "keyslot_cipher")]
+    pub(crate) keyslot_key_size: Option<usize>,
 }
 
 /// Password hashes.

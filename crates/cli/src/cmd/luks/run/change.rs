@@ -11,7 +11,7 @@ use secret::Secret;
 
 use super::device::{device, look, open};
 use super::format::key_len;
-use super::key::{Part, ask, passphrase, slot_choice};
+use super::key::{Part, ask_with, slot_choice, unlock};
 use crate::cmd::luks::args::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
     LuksKillSlot, LuksNewKey, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
@@ -35,7 +35,7 @@ pub(super) fn add_key(args: &LuksAddKey, session: &Session) -> Result {
         let key_len = key_len(bits)?;
         let mut container = open(&args.new.container, ChangeHeader, session)?;
         let new = new_passphrase(&args.new)?;
-        let choice = slot_choice(&args.new.kdf, container.version());
+        let choice = slot_choice(&args.new.kdf, container.version())?;
         let random = &SystemRandom;
         let slot = args.key_slot;
         return Ok(number(
@@ -52,7 +52,10 @@ pub(super) fn change_key(args: &LuksChangeKey, session: &Session) -> Result {
         &args.new,
         session,
         args.key_slot,
-        |container, old, new, choice| container.change_key(old, new, choice, &SystemRandom),
+        |container, old, new, choice| match args.in_place {
+            true => container.change_key_in_place(old, new, choice, &SystemRandom),
+            false => container.change_key(old, new, choice, &SystemRandom),
+        },
     )
 }
 
@@ -65,10 +68,10 @@ fn with_new_key(
     change: impl FnOnce(&mut Container, &Unlocked, &Secret, &SlotChoice) -> luks::Result<u32>,
 ) -> Result {
     let mut container = open(&args.container, ChangeHeader, session)?;
-    let old = passphrase(&args.key, &args.container)?;
-    let unlocked = container.unlock(&old, slot)?;
+    let unlock_slot = |given: &Secret| container.unlock(given, slot);
+    let (_, unlocked) = unlock(&args.key, &args.container, unlock_slot)?;
     let new = new_passphrase(args)?;
-    let choice = slot_choice(&args.kdf, container.version());
+    let choice = slot_choice(&args.kdf, container.version())?;
     Ok(number(change(&mut container, &unlocked, &new, &choice)?))
 }
 
@@ -76,14 +79,18 @@ fn with_new_key(
 fn new_passphrase(args: &LuksNewKey) -> Result<Secret> {
     match &args.new_keyfile {
         Some(path) => Part::new(args.new_keyfile_offset, args.new_keyfile_size).read(path),
-        None => ask(args.container.header_device(), true),
+        None => ask_with(
+            &mut args.key.prompter(),
+            args.container.header_device(),
+            true,
+        ),
     }
 }
 
 pub(super) fn remove_key(args: &LuksRemoveKey, session: &Session) -> Result {
     let mut container = open(&args.container, ChangeHeader, session)?;
-    let given = passphrase(&args.key, &args.container)?;
-    let slot = container.unlock(&given, None)?.slot;
+    let open = |given: &Secret| container.unlock(given, None);
+    let slot = unlock(&args.key, &args.container, open)?.1.slot;
     container.remove_slot(slot, args.batch_mode, &SystemRandom)?;
     Ok(Outcome::done())
 }

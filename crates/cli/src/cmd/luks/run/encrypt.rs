@@ -37,7 +37,7 @@ pub(super) fn encrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
             .unwrap_or_else(|| "aes-xts-plain64".into()),
         key_len: key_len(args.key_size.unwrap_or(512))?,
         sector_size: args.sector_size.unwrap_or(512),
-        slot: slot_choice(&args.kdf, Version::V2),
+        slot: slot_choice(&args.kdf, Version::V2)?,
         slot_id: args.key_slot,
         ..Format::new(Version::V2, new_uuid()?)
     };
@@ -168,7 +168,7 @@ pub(super) fn decrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
             container.unlock(&given, args.key_slot)?
         }
     };
-    let choice = slot_choice(&args.kdf, container.version());
+    let choice = slot_choice(&args.kdf, container.version())?;
     let (pace, random) = (pace(args), &SystemRandom);
     let keys = container.begin_decryption(&*data, &protection, pace, unlocked, &choice, random)?;
     Ok(Begun {

@@ -13,7 +13,7 @@ use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use super::device::device;
-use super::key::{ask, slot_choice};
+use super::key::{ask_with, slot_choice};
 use crate::cmd::luks::args::LuksFormat;
 use crate::cmd::sure::be_sure;
 use crate::outcome::{LocalResult as Result, Outcome};
@@ -35,7 +35,7 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
             .luks2_metadata_size
             .unwrap_or(luks::luks2::COPY_SIZES[0]),
         areas_len: args.luks2_keyslots_size,
-        slot: slot_choice(&args.kdf, version),
+        slot: slot_choice(&args.kdf, version)?,
         slot_id: args.key_slot,
         ..Format::new(version, uuid(args)?)
     };
@@ -43,7 +43,7 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     be_sure(args.batch_mode, &format!("What is on {what} will be lost"))?;
     let passphrase = match &args.key.key_file {
         Some(path) => args.key.part().read(path)?,
-        None => ask(&args.device, true)?,
+        None => ask_with(&mut args.key.prompter(), &args.device, true)?,
     };
     let (header, made) = match &args.header {
         Some(path) => header_file(path, &format, session)?,

@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 use daemon::Failure;
 use protocol::api::{Ask, AskFormat, FailureKind};
 use protocol::client::Terminal;
 use secret::Secret;
 
+use super::format::key_len;
 use crate::cmd::luks::args::{LuksContainer, LuksKdf, LuksKey};
 use crate::outcome::LocalResult as Result;
 use crate::terminal::{Prompter, input_is_data};
@@ -20,7 +22,38 @@ const KEY_FILE_MAX: usize = protocol::wire::KEY_FILE_MAX as usize;
 pub(super) fn passphrase(key: &LuksKey, container: &LuksContainer) -> Result<Secret> {
     match &key.key_file {
         Some(path) => key.part().read(path),
-        None => ask(container.header_device(), false),
+        None => ask_with(&mut key.prompter(), container.header_device(), false),
+    }
+}
+
+/// What opens the container, and what `open` makes of it. A person who typed a wrong passphrase is asked again.
+pub(super) fn unlock<T>(
+    key: &LuksKey,
+    container: &LuksContainer,
+    open: impl Fn(&Secret) -> luks::Result<T>,
+) -> Result<(Secret, T)> {
+    if let Some(path) = &key.key_file {
+        let given = key.part().read(path)?;
+        let opened = open(&given)?;
+        return Ok((given, opened));
+    }
+    let mut prompter = key.prompter();
+    let device = container.header_device();
+    let mut given = ask_with(&mut prompter, device, false)?;
+    loop {
+        let failure = match open(&given) {
+            Ok(opened) => return Ok((given, opened)),
+            Err(wrong @ luks::Error::WrongPassphrase { .. }) => wrong,
+            Err(other) => return Err(other.into()),
+        };
+        let ask = Ask {
+            again: true,
+            ..question(device, false)
+        };
+        given = match prompter.ask(&ask)? {
+            Some(next) => next,
+            None => return Err(failure.into()),
+        };
     }
 }
 
@@ -40,17 +73,37 @@ impl LuksKey {
     pub(super) fn part(&self) -> Part {
         Part::new(self.keyfile_offset, self.keyfile_size)
     }
+
+    /// Asks as often and as long as was said.
+    pub(super) fn prompter(&self) -> Prompter {
+        let mut prompter = Prompter::default();
+        self.limit(&mut prompter);
+        prompter
+    }
+
+    pub(super) fn limit(&self, prompter: &mut Prompter) {
+        let timeout = Some(self.timeout).filter(|seconds| *seconds > 0);
+        prompter.limit(self.tries, timeout.map(Duration::from_secs));
+    }
 }
 
 /// Asks for a passphrase, twice for a new one.
 pub(crate) fn ask(device: &Path, new: bool) -> Result<Secret> {
-    let ask = Ask {
+    ask_with(&mut Prompter::default(), device, new)
+}
+
+fn question(device: &Path, new: bool) -> Ask {
+    Ask {
         again: false,
         dataset: device.display().to_string(),
         format: AskFormat::Passphrase,
         twice: new,
-    };
-    Prompter::default().ask(&ask)?.ok_or_else(|| {
+    }
+}
+
+pub(super) fn ask_with(prompter: &mut Prompter, device: &Path, new: bool) -> Result<Secret> {
+    let ask = question(device, new);
+    prompter.ask(&ask)?.ok_or_else(|| {
         let message = format!("the passphrase of '{}' was not given", ask.dataset);
         Failure::new(FailureKind::NoKey, message)
     })
@@ -120,7 +173,7 @@ impl Part {
 }
 
 /// What a guess at a new passphrase costs.
-pub(super) fn slot_choice(kdf: &LuksKdf, version: luks::Version) -> luks::SlotChoice {
+pub(super) fn slot_choice(kdf: &LuksKdf, version: luks::Version) -> Result<luks::SlotChoice> {
     let mut choice = luks::SlotChoice::new(version);
     choice.af_hash = kdf.hash.clone();
     let cost = &mut choice.kdf;
@@ -129,8 +182,9 @@ pub(super) fn slot_choice(kdf: &LuksKdf, version: luks::Version) -> luks::SlotCh
     cost.force_iterations = kdf.pbkdf_force_iterations;
     cost.memory_kib = kdf.pbkdf_memory.unwrap_or(cost.memory_kib);
     cost.lanes = kdf.pbkdf_parallel;
-    cost.time = kdf
-        .iter_time
-        .map_or(cost.time, std::time::Duration::from_millis);
-    choice
+    cost.time = kdf.iter_time.map_or(cost.time, Duration::from_millis);
+    if let (Some(cipher), Some(bits)) = (&kdf.keyslot_cipher, kdf.keyslot_key_size) {
+        choice.cipher = Some((cipher.clone(), key_len(bits)?));
+    }
+    Ok(choice)
 }

@@ -11,7 +11,8 @@ use secret::Secret;
 
 use super::device::look;
 use super::format;
-use super::key::passphrase;
+use super::key::unlock;
+use super::token_open::{Found, open_by_token};
 use crate::cmd::luks::args::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksResume, LuksServing,
     LuksStatus, LuksSuspend,
@@ -26,28 +27,49 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
     }
     let name = args.name.ok_or_else(|| usage("a mapping needs a name"))?;
     session.hash_memory = args.cost.hash_memory;
+    args.key.limit(session.prompter());
     let plain = match args.kind {
         LuksOpenType::Luks => None,
         LuksOpenType::Plain => Some(plain(&args.plain)?),
     };
     let header = args.container.header.as_deref();
-    // A plain mapping takes the beginning of its key file, which may be endless.
-    let mut part = args.key.part();
-    part.at_most = plain.as_ref().map(|plain| plain.key_len);
-    let key_file = args.key.key_file.as_deref();
-    let key_file = key_file.map(|path| part.read(path));
-    let key_file = key_file.transpose()?;
     let command = command::LuksOpen {
         device: device_path(&args.container.device)?,
         header: header.map(device_path).transpose()?,
         name,
-        with_key_file: key_file.is_some(),
+        with_key_file: args.key.key_file.is_some(),
         key_slot: args.key_slot,
         read_only: args.readonly,
         serving: serving(&args.serving),
         persistent: args.persistent,
+        no_journal: args.integrity_no_journal,
+        recovery: args.integrity_recovery_mode,
         plain,
     };
+    if args.token.token_only {
+        if command.plain.is_some() {
+            return Err(usage("a device without a header has no tokens"));
+        }
+        let by_token = |found: Found, session: &mut Session| {
+            let command = command::LuksOpen {
+                with_key_file: true,
+                key_slot: command.key_slot.or(found.slot),
+                ..command.clone()
+            };
+            Ok(call_with_key(session, command, Some(found.passphrase))?)
+        };
+        return Ok(open_by_token(
+            &args.token,
+            &args.container,
+            session,
+            by_token,
+        )?);
+    }
+    // A plain mapping takes the beginning of its key file, which may be endless.
+    let mut part = args.key.part();
+    part.at_most = command.plain.as_ref().map(|plain| plain.key_len);
+    let key_file = args.key.key_file.as_deref();
+    let key_file = key_file.map(|path| part.read(path)).transpose()?;
     call_with_key(session, command, key_file)
 }
 
@@ -67,14 +89,22 @@ fn call_with_key(
 }
 
 /// Tries a passphrase, and no more: without the daemon.
-fn test_passphrase(args: &LuksOpen, session: &Session) -> LocalResult {
+fn test_passphrase(args: &LuksOpen, session: &mut Session) -> LocalResult {
     if args.kind == LuksOpenType::Plain {
         let why = "a device without a header has nothing to test a passphrase with";
         return Err(Failure::usage(why));
     }
+    if args.token.token_only {
+        let test = |found: Found, session: &mut Session| {
+            let slot = args.key_slot.or(found.slot);
+            look(&args.container, session)?.test(&found.passphrase, slot)?;
+            Ok(Outcome::done())
+        };
+        return open_by_token(&args.token, &args.container, session, test);
+    }
     let container = look(&args.container, session)?;
-    let given = passphrase(&args.key, &args.container)?;
-    container.test(&given, args.key_slot)?;
+    let open = |given: &Secret| container.test(given, args.key_slot);
+    unlock(&args.key, &args.container, open)?;
     Ok(Outcome::done())
 }
 
@@ -130,6 +160,7 @@ pub(super) fn suspend(args: LuksSuspend, session: &mut Session) -> Result {
 
 pub(super) fn resume(args: LuksResume, session: &mut Session) -> Result {
     session.hash_memory = args.cost.hash_memory;
+    args.key.limit(session.prompter());
     let key_file = args.key.key_file.as_deref();
     let key_file = key_file.map(|path| args.key.part().read(path));
     let key_file = key_file.transpose()?;
@@ -201,6 +232,8 @@ fn text(row: &MappingRow) -> String {
         (row.allow_discards, "discards"),
         (!row.read_workqueue, "no_read_workqueue"),
         (!row.write_workqueue, "no_write_workqueue"),
+        (row.no_journal, "no_journal"),
+        (row.recovery, "recovery"),
     ];
     let flags: Vec<_> = flags
         .iter()

@@ -7,10 +7,11 @@ use cipher::SystemRandom;
 use daemon::Failure;
 use luks::{BothKeys, Container, Reencrypted, Stage};
 use protocol::api::{Borrowing, FailureKind};
+use secret::Secret;
 
 use super::device::device;
 use super::encrypt::{Begun, decrypt, encrypt};
-use super::key::passphrase;
+use super::key::{passphrase, unlock};
 use super::progress::Reporter;
 use super::reencrypt_open;
 use super::reencrypt_options::{begins, kept, options, pace, paused, under_way};
@@ -93,7 +94,8 @@ fn resume(container: &Container, args: &LuksReencrypt) -> Result<BothKeys> {
     if begins(args) {
         return Err(under_way(args));
     }
-    Ok(container.unlock_both(&passphrase(&args.key, &args.container)?)?)
+    let open = |given: &Secret| container.unlock_both(given);
+    Ok(unlock(&args.key, &args.container, open)?.1)
 }
 
 fn begin(

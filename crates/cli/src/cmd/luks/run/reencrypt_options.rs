@@ -8,7 +8,7 @@ use protocol::api::FailureKind;
 use secret::Secret;
 
 use super::format::key_len;
-use super::key::{ask, passphrase, slot_choice};
+use super::key::{ask_with, slot_choice, unlock};
 use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
 use crate::outcome::LocalResult as Result;
 
@@ -65,7 +65,7 @@ pub(super) fn options(container: &Container, args: &LuksReencrypt) -> Result<Ree
         key_len: args.key_size.map(key_len).transpose()?,
         sector_size: args.sector_size,
         protection: protection(args)?,
-        slot: slot_choice(&args.kdf, container.version()),
+        slot: slot_choice(&args.kdf, container.version())?,
     })
 }
 
@@ -84,8 +84,8 @@ pub(super) fn kept(
                 slots.len()
             )));
         }
-        let given = passphrase(&args.key, &args.container)?;
-        let Unlocked { slot, key } = container.unlock(&given, args.key_slot)?;
+        let open = |given: &Secret| container.unlock(given, args.key_slot);
+        let (given, Unlocked { slot, key }) = unlock(&args.key, &args.container, open)?;
         return Ok((key, vec![(slot, given)]));
     }
     let mut found = None;
@@ -95,7 +95,7 @@ pub(super) fn kept(
             1 => name.to_string(),
             _ => format!("{name}, key slot {slot}"),
         };
-        let given = ask(Path::new(&of_slot), false)?;
+        let given = ask_with(&mut args.key.prompter(), Path::new(&of_slot), false)?;
         found = Some(container.unlock(&given, Some(slot))?.key);
         kept.push((slot, given));
     }

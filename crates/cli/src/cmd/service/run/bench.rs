@@ -31,6 +31,8 @@ const INLINE: Flags = Flags {
     allow_discards: false,
     read_workqueue: false,
     write_workqueue: false,
+    no_journal: false,
+    recovery: false,
 };
 
 const QUEUED: Flags = Flags {

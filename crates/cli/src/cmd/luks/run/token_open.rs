@@ -1,0 +1,88 @@
+//! Opening a container by a token: the passphrase comes from where the token says, and nobody is asked.
+
+use std::time::Duration;
+
+use cipher::SystemRandom;
+use daemon::Failure;
+use luks::Container;
+use protocol::api::FailureKind;
+use secret::Secret;
+use serde_json::Value;
+
+use super::device::look;
+use crate::cmd::luks::args::{LuksContainer, LuksTokenChoice};
+use crate::outcome::LocalResult as Result;
+use crate::session::Session;
+
+/// So long a server has to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A passphrase, and the only key slot that it is for, if there is one.
+pub(super) struct Found {
+    pub(super) passphrase: Secret,
+    pub(super) slot: Option<u32>,
+}
+
+/// Does something with the passphrase of each token that is meant, until that opens the container.
+pub(super) fn open_by_token<T>(
+    choice: &LuksTokenChoice,
+    container: &LuksContainer,
+    session: &mut Session,
+    open: impl Fn(Found, &mut Session) -> std::result::Result<T, Failure>,
+) -> Result<T> {
+    let header = look(container, session)?;
+    let mut last = None;
+    for id in wanted(choice, &header)? {
+        let opened = found(&header, id).and_then(|found| open(found, session));
+        match opened {
+            Ok(opened) => return Ok(opened),
+            Err(failure) => last = Some(failure.context(format_args!("token {id}"))),
+        }
+    }
+    Err(last.unwrap_or_else(|| {
+        let device = container.device.display();
+        Failure::new(
+            FailureKind::NotFound,
+            format!("{device} has no token that opens it here; 'luks dump' shows its tokens"),
+        )
+    }))
+}
+
+/// The numbers of the tokens to try.
+fn wanted(choice: &LuksTokenChoice, header: &Container) -> Result<Vec<u32>> {
+    if let Some(id) = choice.token_id {
+        header.token(id)?;
+        return Ok(vec![id]);
+    }
+    let mut wanted = Vec::new();
+    for id in header.tokens() {
+        let kind = header.token(id)?["type"].as_str().unwrap_or_default();
+        let is_meant = match &choice.token_type {
+            Some(given) => given == kind,
+            None => kind == "clevis",
+        };
+        wanted.extend(is_meant.then_some(id));
+    }
+    Ok(wanted)
+}
+
+fn found(header: &Container, id: u32) -> Result<Found> {
+    let token = header.token(id)?;
+    let passphrase = match token["type"].as_str() {
+        Some("clevis") => keys::clevis(token, &SystemRandom, PATIENCE)?,
+        other => {
+            let kind = other.unwrap_or_default();
+            return Err(Failure::new(
+                FailureKind::TooNew,
+                format!(
+                    "tokens of the type '{kind}' do not open containers here; only 'clevis' does"
+                ),
+            ));
+        }
+    };
+    let slot = match token["keyslots"].as_array().map(Vec::as_slice) {
+        Some([Value::String(slot)]) => slot.parse().ok(),
+        _ => None,
+    };
+    Ok(Found { passphrase, slot })
+}

@@ -1,0 +1,136 @@
+//! Options of `strongroom luks` that cryptsetup has too, with cryptsetup as the judge.
+
+mod common;
+
+use std::process::Command;
+
+use common::containers::*;
+use common::terminal::Terminal;
+use common::*;
+
+/// Whether cryptsetup ends well; `None` if there is none.
+fn cryptsetup(place: &Place, words: &str) -> Option<(bool, String)> {
+    if !is_installed("cryptsetup") {
+        eprintln!("skipped: there is no cryptsetup");
+        return None;
+    }
+    let mut command = Command::new("cryptsetup");
+    let done = command.args(place.words(words)).output().unwrap();
+    let out = String::from_utf8_lossy(&done.stdout).into_owned();
+    Some((done.status.success(), out))
+}
+
+/// A wrong passphrase at a terminal can be typed again, as often as is said.
+#[test]
+fn a_wrong_passphrase_is_typed_again() {
+    let place = Place::new();
+    format(&place, CHEAP);
+    let image = place.arg("image");
+    for words in [
+        &["luks", "open", &image, "x"][..],
+        &["luks", "open", "--test-passphrase", &image],
+    ] {
+        let mut terminal = Terminal::run(&place, words);
+        terminal.wait_for("Enter passphrase");
+        terminal.types("wrong horse\n");
+        terminal.wait_for("try again");
+        terminal.wait_for("Enter passphrase");
+        terminal.types(PASSPHRASE);
+        let (status, seen) = terminal.ends();
+        assert!(status.success(), "{seen}");
+    }
+    let mut terminal = Terminal::run(&place, &["luks", "open", "-T", "2", &image, "y"]);
+    for _ in 0..2 {
+        terminal.wait_for("Enter passphrase");
+        terminal.types("wrong horse\n");
+    }
+    let (status, seen) = terminal.ends();
+    assert_eq!(status.code(), Some(WRONG_KEY), "{seen}");
+    lacks(&place.ok("luks status"), "y is open");
+}
+
+#[test]
+fn a_passphrase_is_not_waited_for_without_end() {
+    let place = Place::without_daemon();
+    format(&place, CHEAP);
+    let image = place.arg("image");
+    let words = ["luks", "open", "--test-passphrase", "-t", "1", &image];
+    let (status, seen) = Terminal::run(&place, &words).ends();
+    assert_eq!(status.code(), Some(NO_KEY), "{seen}");
+    has(&seen, "nothing was typed in time");
+}
+
+#[test]
+fn key_material_has_its_own_cipher() {
+    let place = Place::without_daemon();
+    let slot = "--keyslot-cipher serpent-xts-plain64 --keyslot-key-size 512";
+    format(&place, &format!("{CHEAP} {slot}"));
+    has(
+        &ends(&place, 0, "dump {DIR}/image", "").out,
+        "serpent-xts-plain64",
+    );
+    std::fs::write(place.path("key"), "correct horse").unwrap();
+    let open = "open --test-passphrase -S 1 --key-file {DIR}/key {DIR}/image";
+    // The judge encrypts key material with the kernel, which may not have serpent.
+    let slot = "--keyslot-cipher aes-cbc-essiv:sha256 --keyslot-key-size 256";
+    let line = format!("add-key {CHEAP} {slot} {{DIR}}/image");
+    ends(&place, 0, &line, "correct horse\nanother one\n");
+    if let Some((_, dump)) = cryptsetup(&place, "luksDump {DIR}/image") {
+        has(&dump, "serpent-xts-plain64");
+        has(&dump, "aes-cbc-essiv:sha256");
+        std::fs::write(place.path("key"), "another one").unwrap();
+        assert!(cryptsetup(&place, open).is_some_and(|(ok, _)| ok));
+    }
+    let alone = "add-key --keyslot-cipher aes-xts-plain64 {DIR}/image";
+    ends(&place, USAGE, alone, PASSPHRASE);
+    format(&place, "--type luks1 --pbkdf-force-iterations 1000");
+    ends(&place, USAGE, &line, "correct horse\nanother one\n");
+}
+
+/// All eight slots of LUKS1 are in use.
+#[test]
+fn a_slot_is_changed_in_place() {
+    let place = Place::without_daemon();
+    let cost = "--pbkdf-force-iterations 1000";
+    format(&place, &format!("--type luks1 {cost}"));
+    for _ in 1..8 {
+        let line = format!("add-key {cost} {{DIR}}/image");
+        ends(&place, 0, &line, "correct horse\nanother one\n");
+    }
+    let change = format!("change-key {cost} {{DIR}}/image");
+    let input = "correct horse\nbattery staple\n";
+    has(&ends(&place, NO_SPACE, &change, input).err, "--in-place");
+    let changed = ends(&place, 0, &format!("{change} --in-place"), input);
+    assert_eq!(changed.out, "0\n");
+    let test = "open --test-passphrase {DIR}/image";
+    ends(&place, 0, test, "battery staple\n");
+    ends(&place, 0, test, "another one\n");
+    ends(&place, WRONG_KEY, test, PASSPHRASE);
+    std::fs::write(place.path("key"), "battery staple").unwrap();
+    let judge = "open --test-passphrase --key-file {DIR}/key {DIR}/image";
+    assert!(cryptsetup(&place, judge).is_none_or(|(ok, _)| ok));
+}
+
+/// Sectors with tags, without the journal: for once, and by the header, which cryptsetup reads.
+#[test]
+fn the_journal_is_left_out() {
+    let place = Place::new();
+    format(&place, &format!("{CHEAP} --integrity hmac-sha256"));
+    let open = "luks open --integrity-no-journal {DIR}/image x";
+    place.ok_with(open, PASSPHRASE);
+    has(&place.ok("luks status x"), "no_journal");
+    place.ok("luks close x");
+    place.ok_with(&open.replace("{DIR}", "--persistent {DIR}"), PASSPHRASE);
+    place.ok("luks close x");
+    if let Some((_, dump)) = cryptsetup(&place, "luksDump {DIR}/image") {
+        has(&dump, "no-journal");
+    }
+    place.ok_with("luks open {DIR}/image x", PASSPHRASE);
+    has(&place.ok("luks status x"), "no_journal");
+    place.ok("luks close x");
+    let recovery = "luks open --readonly --integrity-recovery-mode {DIR}/image x";
+    place.ok_with(recovery, PASSPHRASE);
+    has(&place.ok("luks status x"), "recovery");
+    let writable = "open --integrity-recovery-mode {DIR}/image y";
+    has(&ends(&place, USAGE, writable, "").err, "--readonly");
+}
