@@ -18,7 +18,7 @@ pub(crate) const KEPT_MAX: usize = 256 << 10;
 /// Space that a thread keeps for answers.
 const SPACE_MAX: usize = 1 << 20;
 /// An initiator that is asked to log out has so many seconds.
-pub(crate) const FAREWELL_SECONDS: u16 = 3;
+pub(crate) const FAREWELL_SECONDS: u16 = 1;
 
 /// Answers of a thread, without their numbers.
 pub(crate) struct Answers {

@@ -169,9 +169,9 @@ fn initiators_are_asked_to_log_out() {
     let targets = Arc::clone(&portal.targets);
     let ends = std::thread::spawn(move || targets.remove(TARGET, true).map(drop));
     let asked = a.hear();
-    // An asynchronous message: log out, within three seconds.
+    // An asynchronous message: log out, within one second.
     assert_eq!((asked.opcode(), asked.head[36]), (0x32, 1));
-    assert_eq!(asked.head[42..44], [0, 3]);
+    assert_eq!(asked.head[42..44], [0, 1]);
     a.log_out();
     ends.join().unwrap().unwrap();
 }
@@ -205,4 +205,48 @@ fn the_further_commands_do_what_the_standards_say() {
     assert_eq!(a.run(&log(0x0d), &[], 256).status, CHECK);
     let functions = [0xa3, 0x0d, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0];
     assert_eq!(a.run(&functions, &[], 16).data, [0xda, 0, 0, 0]);
+}
+
+#[test]
+fn initiators_are_told_once_when_space_runs_short() {
+    const SHORT: [u8; 3] = [6, 0x38, 7];
+    let kept = Arc::new(Kept::default());
+    let device = Arc::new(MemoryDevice::new(64 << 20));
+    let portal = Portal::new(device, Some(Arc::clone(&kept) as _));
+    let (mut a, mut b) = (portal.log_in("a"), portal.log_in("b"));
+    // The threshold is a tenth of the unit: 6 times 2048 blocks of 512 bytes. It is soft, enabled, and of the space left.
+    let sense = [0x5a, 0x08, 0x1c, 2, 0, 0, 0, 1, 0, 0];
+    let pages = a.run(&sense, &[], 256).data;
+    assert_eq!(pages[8..12], [0x5c, 2, 0, 20]);
+    assert_eq!(pages[24..], [0x82, 1, 0, 0, 0, 0, 0, 6]);
+    assert_eq!(
+        a.run(&[0x5a, 0x08, 0x1c, 3, 0, 0, 0, 1, 0, 0], &[], 256)
+            .status,
+        CHECK
+    );
+    let all = a
+        .run(&[0x5a, 0x08, 0x3f, 0xff, 0, 0, 0, 1, 0, 0], &[], 256)
+        .data;
+    assert!(all.ends_with(&pages[8..]));
+    let select = [0x55, 0x10, 0, 0, 0, 0, 0, 0, 32, 0];
+    let mut list = pages.clone();
+    list[..4].fill(0);
+    assert_eq!(a.run(&select, &list, 0).status, GOOD);
+    list[31] = 7;
+    assert_eq!(a.run(&select, &list, 0).status, CHECK);
+    // 4 MiB
+    let fill = [0x41, 0, 0, 0, 0, 0, 0, 0x20, 0, 0];
+    let mut fill_with = |space: u64| {
+        *kept.more.lock().unwrap() = space - (3 << 20);
+        assert_eq!(a.run(&fill, &[7; 512], 0).status, GOOD);
+        [a.attentions(), b.attentions()]
+    };
+    let none: [Vec<[u8; 3]>; 2] = Default::default();
+    let told = [vec![SHORT], vec![SHORT]];
+    assert_eq!(fill_with(6 << 20), none);
+    assert_eq!(fill_with(5 << 20), told);
+    assert_eq!(fill_with(3 << 20), none);
+    // There is space again, and then there is not.
+    assert_eq!(fill_with(60 << 20), none);
+    assert_eq!(fill_with(4 << 20), told);
 }

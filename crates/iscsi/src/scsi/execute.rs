@@ -133,7 +133,14 @@ impl Unit {
         }
         let held = self.held.read();
         may_go_on(&held, seat, begun, operation)?;
-        Ok(self.change_shared(operation, data)?)
+        self.change_shared(operation, data)?;
+        drop(held);
+        let len = match operation {
+            O::WriteSame { blocks, .. } => blocks.count * u64::from(self.block()),
+            _ => data.len() as u64,
+        };
+        self.look_for_shortage(len);
+        Ok(())
     }
 
     /// What may run beside other changes.

@@ -1,7 +1,7 @@
 //! INQUIRY: what the unit is, and its pages of vital product data.
 
-use super::log::THRESHOLD_EXPONENT;
 use super::sense::Sense;
+use super::shortage;
 use super::unit::{
     COMPARED_MAX, Identity, Port, RANGE_MAX, RANGES_MAX, SAME_MAX, TRANSFER_MAX, Unit,
 };
@@ -42,7 +42,7 @@ pub(super) fn vital(unit: &Unit, page: u8, port: &Port<'_>) -> Result<Vec<u8>, S
             body[1] = 1;
             body
         }
-        0xb2 => vec![THRESHOLD_EXPONENT, provisioning(unit), 2, 0],
+        0xb2 => vec![shortage::EXPONENT, provisioning(unit), 2, 0],
         _ => return Err(Sense::FIELD_IN_CDB),
     };
     let mut data = vec![0, page];

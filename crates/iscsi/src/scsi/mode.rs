@@ -1,4 +1,4 @@
-//! Mode pages: caching and control. None of their values can be changed.
+//! Mode pages: caching, control, and the threshold of space. None of their values can be changed.
 
 use super::sense::Sense;
 use super::unit::{Port, Unit};
@@ -12,7 +12,37 @@ const EXCEPTIONS: u8 = 0x1c;
 const CHANGEABLE: u8 = 1;
 const SAVED: u8 = 3;
 
-/// A page, as it is; what can be changed of it is nothing.
+/// The subpage of [`EXCEPTIONS`] about space.
+const PROVISIONING: u8 = 0x02;
+/// All subpages.
+const EACH: u8 = 0xff;
+
+/// The page about space of a unit whose space is known (SBC-3, 6.5.9).
+fn provisioning(unit: &Unit, which: u8) -> Option<Vec<u8>> {
+    /// A soft threshold that is enabled, and is armed while the space becomes less.
+    const SOFT: u8 = 0x80 | 0x02;
+    /// Of the space that is available.
+    const AVAILABLE: u8 = 0x01;
+    unit.available()?;
+    let mut page = vec![0; 24];
+    (page[0], page[1], page[3]) = (0x40 | EXCEPTIONS, PROVISIONING, 20);
+    if which != CHANGEABLE {
+        (page[16], page[17]) = (SOFT, AVAILABLE);
+        page[20..].copy_from_slice(&unit.threshold().to_be_bytes());
+    }
+    Some(page)
+}
+
+/// A page or subpage, as it is; what can be changed of it is nothing.
+fn find(unit: &Unit, code: u8, subpage: u8, which: u8) -> Option<Vec<u8>> {
+    match (code, subpage) {
+        (EXCEPTIONS, PROVISIONING) => provisioning(unit, which),
+        (_, 0) => page(code, which),
+        _ => None,
+    }
+}
+
+/// A page without subpages.
 fn page(code: u8, which: u8) -> Option<Vec<u8>> {
     let mut page = match code {
         CACHING => vec![0; 20],
@@ -44,16 +74,14 @@ pub(super) fn sense(
     if which == SAVED {
         return Err(Sense::NOT_SAVED);
     }
-    if subpage != 0 && (subpage != 0xff || code != ALL) {
-        return Err(Sense::FIELD_IN_CDB);
-    }
-    let pages: Vec<u8> = match code {
-        ALL => [CACHING, CONTROL, EXCEPTIONS]
-            .iter()
-            .filter_map(|code| page(*code, which))
-            .flatten()
-            .collect(),
-        code => page(code, which).ok_or(Sense::FIELD_IN_CDB)?,
+    let plain = || [CACHING, CONTROL, EXCEPTIONS].map(|code| page(code, which));
+    let pages: Vec<u8> = match (code, subpage) {
+        (ALL, 0) => plain().into_iter().flatten().flatten().collect(),
+        (ALL, EACH) => {
+            let all = plain().into_iter().chain([provisioning(unit, which)]);
+            all.flatten().flatten().collect()
+        }
+        _ => find(unit, code, subpage, which).ok_or(Sense::FIELD_IN_CDB)?,
     };
     let blocks = match no_blocks {
         true => Vec::new(),
@@ -105,7 +133,11 @@ pub(super) fn select(unit: &Unit, ten: bool, is_page: bool, list: &[u8]) -> Resu
         _ => return Err(Sense::FIELD_IN_LIST),
     }
     while !rest.is_empty() {
-        let own = page(rest[0] & 0x3f, 0).ok_or(Sense::FIELD_IN_LIST)?;
+        let subpage = match rest[0] & 0x40 {
+            0 => 0,
+            _ => *rest.get(1).ok_or(Sense::LIST_LENGTH)?,
+        };
+        let own = find(unit, rest[0] & 0x3f, subpage, 0).ok_or(Sense::FIELD_IN_LIST)?;
         let given = rest.get(..own.len()).ok_or(Sense::LIST_LENGTH)?;
         if given[1..] != own[1..] || given[0] != own[0] {
             return Err(Sense::FIELD_IN_LIST);

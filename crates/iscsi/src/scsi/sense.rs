@@ -59,6 +59,7 @@ impl Sense {
     pub(crate) const REGISTRATIONS_PREEMPTED: Sense = Sense::new(0x6, 0x2a, 0x05);
     pub(crate) const CLEARED: Sense = Sense::new(0x6, 0x2f, 0x00);
     pub(crate) const CAPACITY: Sense = Sense::new(0x6, 0x2a, 0x09);
+    pub(crate) const SHORT: Sense = Sense::new(0x6, 0x38, 0x07);
     pub(crate) const LUNS: Sense = Sense::new(0x6, 0x3f, 0x0e);
     pub(crate) const PROTECTED: Sense = Sense::new(0x7, 0x27, 0x00);
     pub(crate) const NO_SPACE: Sense = Sense::new(0x7, 0x27, 0x07);

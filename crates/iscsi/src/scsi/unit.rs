@@ -13,6 +13,7 @@ use super::cdb::{Blocks, Compared, Operation};
 use super::reserve::{LIST_LEN, Need, Reservations};
 use super::seat::Seat;
 use super::sense::Sense;
+use super::shortage::Shortage;
 
 /// One command reads or writes at most so many bytes.
 pub(crate) const TRANSFER_MAX: u64 = 1 << 20;
@@ -78,6 +79,7 @@ pub(crate) struct Unit {
     pub(super) held: RwLock<Reservations>,
     /// Where reservations are kept.
     pub(super) keeper: Option<Arc<dyn Keeper>>,
+    pub(super) shortage: Shortage,
     /// The initiators that use it.
     pub(super) seats: Mutex<Vec<Arc<Seat>>>,
     /// Dropped after the device.
@@ -111,6 +113,7 @@ impl Unit {
             sectors,
             held: RwLock::new(reservations),
             keeper,
+            shortage: Shortage::default(),
             seats: Mutex::default(),
             _end: end,
         };

@@ -52,6 +52,8 @@ impl Portal {
 pub struct Kept {
     pub text: Mutex<Option<String>>,
     pub fails: Mutex<bool>,
+    /// For how many bytes there is space besides 3 MiB.
+    pub more: Mutex<u64>,
 }
 
 impl Keeper for Kept {
@@ -68,6 +70,6 @@ impl Keeper for Kept {
     }
 
     fn room(&self) -> Option<u64> {
-        Some(3 << 20)
+        Some((3 << 20) + *self.more.lock().unwrap())
     }
 }
