@@ -137,8 +137,8 @@ pub enum Error {
         /// Its name.
         name: String,
     },
-    /// There is no such dataset or snapshot.
-    #[error("{name}: no such {kind}", kind = if name.contains('@') { "snapshot" } else { "dataset" })]
+    /// There is no such dataset, snapshot or bookmark.
+    #[error("{name}: no such {}", kind_of(name))]
     NoSuchDataset {
         /// The name asked for.
         name: String,
@@ -276,5 +276,14 @@ impl Error {
             what,
             detail: detail.into(),
         }
+    }
+}
+
+/// What a name is one of.
+fn kind_of(name: &str) -> &'static str {
+    match name.find(['@', '#']).map(|at| &name[at..=at]) {
+        None => "dataset",
+        Some("@") => "snapshot",
+        Some(_) => "bookmark",
     }
 }

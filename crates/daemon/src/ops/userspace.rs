@@ -185,6 +185,11 @@ fn mounted_files(active: &ActivePool, entry: &Entry, name: &str) -> Result<Arc<D
             "'{name}' is a snapshot; name a dataset"
         )));
     }
+    if entry.volume().is_some() {
+        return Err(Failure::usage(format!(
+            "'{name}' is a volume: it has no files, and so no users"
+        )));
+    }
     files_of(active, entry).ok_or_else(|| {
         Failure::new(
             FailureKind::NotFound,

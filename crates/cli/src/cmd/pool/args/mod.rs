@@ -373,6 +373,7 @@ pub(crate) enum PoolColumn {
     Guid,
     #[value(name = "readonly")]
     ReadOnly,
+    Altroot,
     Txg,
 }
 

@@ -1,5 +1,6 @@
 //! `pool add`, `attach` and so on: which devices a pool is made of.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use protocol::api::{
@@ -206,6 +207,7 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
     let mut devices = PoolDevices::default();
     let mut kind = Kind::Single;
     let mut are_logs = false;
+    let mut seen = BTreeSet::new();
     for word in words {
         let groups = match are_logs {
             true => &mut devices.logs,
@@ -245,6 +247,9 @@ pub(super) fn devices(words: &[PathBuf], are_new: bool) -> Result<PoolDevices> {
             (true, true) => device_path(word)?,
             (false, _) => device(word)?,
         };
+        if !seen.insert(path.clone()) {
+            return Err(usage(format!("{} is named twice", word.display())));
+        }
         match (&kind, groups.last_mut()) {
             (Kind::Cache, _) => devices.caches.push(path),
             (Kind::Spare, _) => devices.spares.push(path),

@@ -72,6 +72,7 @@ fn head(column: PoolColumn) -> Column {
         PoolColumn::Health => Column::left("HEALTH"),
         PoolColumn::Guid => Column::right("GUID"),
         PoolColumn::ReadOnly => Column::left("RDONLY"),
+        PoolColumn::Altroot => Column::left("ALTROOT"),
         PoolColumn::Txg => Column::right("TXG"),
     }
 }
@@ -104,6 +105,7 @@ fn cell(pool: &PoolReport, column: PoolColumn, exact: bool) -> String {
         PoolColumn::Health => pool.health.clone(),
         PoolColumn::Guid => pool.guid.to_string(),
         PoolColumn::ReadOnly => if pool.read_only { "on" } else { "off" }.into(),
+        PoolColumn::Altroot => pool.altroot.clone().unwrap_or_else(|| "-".into()),
         PoolColumn::Txg => pool.txg.to_string(),
     }
 }
