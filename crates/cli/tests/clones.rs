@@ -275,3 +275,109 @@ fn a_clone_with_keys_of_its_own_is_made_unreadable_alone() {
     bench.again();
     assert_eq!(bench.read("a", "later"), Some("later".into()));
 }
+
+#[test]
+fn a_rollback_destroys_the_clones_of_later_snapshots() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok("snapshot tank/a@2");
+    bench.write("a", "after", "after");
+    let (b, c) = (bench.key("b"), bench.key("c"));
+    bench.ok(&format!("clone -o {b} tank/a@2 tank/b"));
+    bench.ok("create tank/b/below");
+    bench.ok("snapshot -r tank/b@x");
+    bench.ok(&format!("clone -o {c} tank/b@x tank/c"));
+    let place = &bench.place;
+    let said = place.fails("rollback -r tank/a@1", BUSY);
+    has(&said, "tank/a@2 has clones: tank/b; use -R");
+    has(&place.fails("rollback tank/a@1", BUSY), "use -r");
+
+    // What is held, or in use, keeps all.
+    bench.ok("hold tag tank/b@x");
+    has(&place.fails("rollback -R tank/a@1", BUSY), "is held (tag)");
+    bench.ok("release tag tank/b@x");
+    let open = fs::File::open(bench.file("b/below", ".")).unwrap();
+    place.fails("rollback -R tank/a@1", BUSY);
+    drop(open);
+    assert!(bench.read("b", "later").is_some() && bench.read("c", "later").is_some());
+    assert!(bench.read("a", "after").is_some());
+
+    let open = fs::File::open(bench.file("c", "later")).unwrap();
+    bench.ok("rollback -R -f tank/a@1");
+    drop(open);
+    assert_eq!(
+        bench.ok("list -H -o name -t all -r tank"),
+        "tank\ntank/a\ntank/a@1\n"
+    );
+    bench.begins_as_the_snapshot("a");
+    for gone in ["b", "c"] {
+        assert!(!bench.place.path("mnt").join(gone).exists());
+    }
+    bench.again();
+    bench.begins_as_the_snapshot("a");
+}
+
+#[test]
+fn a_clone_in_use_elsewhere_stops_a_rollback() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok("create -V 1M tank/disk");
+    bench.ok("snapshot tank/disk@1");
+    bench.ok("snapshot tank/disk@2");
+    bench.ok("clone tank/disk@2 tank/copy");
+    bench.ok("nbd export tank/copy");
+    let said = bench.place.fails("rollback -R tank/disk@1", BUSY);
+    has(&said, "tank/copy");
+    has(&bench.ok("list -H -o name -t all tank/copy"), "tank/copy");
+    bench.ok("rollback -R -f tank/disk@1");
+    bench.place.fails("list tank/copy", NOT_FOUND);
+    lacks(&bench.ok("nbd list"), "copy");
+}
+
+#[test]
+fn a_snapshot_goes_with_its_last_hold_or_clone() {
+    let Some(bench) = Bench::new() else { return };
+    let place = &bench.place;
+    bench.ok("snapshot tank/a@2");
+    bench.ok("hold tag tank/a@1");
+    let b = bench.key("b");
+    bench.ok(&format!("clone -o {b} tank/a@1 tank/b"));
+    let deferred = || bench.ok("get -H -o value defer_destroy tank/a@1");
+    assert_eq!(
+        bench.ok("destroy -d -n tank/a@%"),
+        "would destroy tank/a@2\nwould destroy later tank/a@1\n"
+    );
+    assert_eq!(deferred(), "off\n");
+    has(&place.fails("destroy -d tank/a@1", USAGE), "use -f");
+    has(
+        &place.fails("destroy -d -f tank/a", USAGE),
+        "not a snapshot",
+    );
+    place.fails("destroy -d -f tank/a#1", USAGE);
+    place.fails("destroy -d -f tank/a@none", NOT_FOUND);
+    for option in ["-R", "--shred"] {
+        let done = place.run(&["destroy", "-d", "-f", option, "tank/a@1"]);
+        assert_eq!(done.code, USAGE);
+    }
+    let said = bench.ok("--json destroy -d -f tank/a@%");
+    has(&said, "\"destroyed\": [\n    \"tank/a@2\"\n  ]");
+    has(&said, "\"later\": [\n    \"tank/a@1\"\n  ]");
+    assert_eq!(deferred(), "on\n");
+    // What keeps it still does.
+    has(&place.fails("destroy -f tank/a@1", BUSY), "is held (tag)");
+    bench.ok("destroy -d -f tank/a@1");
+    bench.again();
+    assert_eq!(deferred(), "on\n");
+    // A program may look into it meanwhile.
+    let shown = bench.file("a", ".snapshot/1/shared");
+    assert!(fs::read(&shown).is_ok());
+    bench.ok("release tag tank/a@1");
+    assert_eq!(deferred(), "on\n");
+    assert_eq!(
+        bench.ok("destroy -f -v tank/b"),
+        "destroyed tank/b\ndestroyed tank/a@1\n"
+    );
+    assert!(fs::read(&shown).is_err());
+    place.fails("get name tank/a@1", NOT_FOUND);
+    has(&bench.ok("pool history -i tank"), "destroy tank/a@1 (id");
+    assert_eq!(bench.read("a", "later"), Some("later".into()));
+    bench.again();
+}

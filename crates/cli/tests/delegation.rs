@@ -71,6 +71,15 @@ fn datasets_of_ones_own() {
     may(&place, ANN, "promote tank/a/copy");
     may(&place, ANN, "hold tag tank/a/copy@1");
     may(&place, ANN, "release tag tank/a/copy@1");
+    may(&place, ANN, "snapshot -r tank/a@9");
+    may_not(&place, BOB, "rename -r tank/a@9 @10");
+    may(&place, ANN, "rename -r tank/a@9 @10");
+    may_not(&place, ANN, "rename -p tank/a/x tank/a/n/x");
+    may(&place, ANN, "hold tag tank/a@10");
+    may_not(&place, BOB, "destroy -d -f tank/a@10");
+    may(&place, ANN, "destroy -d -f tank/a@10");
+    may(&place, ANN, "release tag tank/a@10");
+    place.fails("get name tank/a@10", NOT_FOUND);
     may(&place, ANN, "destroy -r -f tank/a/x");
     // The clone would go with it, and that is not hers.
     place.ok("clone tank/a/copy@1 tank/b/clone");

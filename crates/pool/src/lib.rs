@@ -82,6 +82,7 @@ pub use ops::check::{CheckReport, Finding};
 pub use ops::checkpoint::CheckpointInfo;
 pub use ops::clones::NewClone;
 pub use ops::create::{MakeKeyring, NewDataset, NewKeyring, NewKeys};
+pub use ops::deferral::Deferral;
 pub use ops::destroy::Reach;
 pub use ops::devices::caches::{CacheInfo, CacheState};
 pub use ops::devices::{DeviceInfo, Expandable, Gained};

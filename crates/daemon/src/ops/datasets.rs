@@ -13,7 +13,7 @@ use crate::ops::dataset_spec::DatasetSpec;
 use crate::ops::mounts::Unmounted;
 use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
-use crate::state::context::{Context, all_done, first_of};
+use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
 use crate::state::front_end::Going;
 use crate::state::properties::{self, Mountpoint};
@@ -101,94 +101,57 @@ impl Daemon {
         // The name may be a pattern for several snapshots.
         let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
         let active = self.pool_of(dataset)?;
-        if !dry_run {
-            // Checked before anything is unmounted.
-            active.pool.check_writable()?;
+        let doomed = || Ok(active.pool.doomed(name, reach)?);
+        if dry_run {
+            return active.names_of(&doomed()?);
         }
-        let gone = self.without_offers_of(
-            || active.volumes_of(&active.pool.doomed(name, reach)?),
-            force && !dry_run,
-            "its volume was to be destroyed",
-            || self.destroy_in(&active, name, reach, force, dry_run, context),
-        )?;
-        if !dry_run {
-            self.forget_offers(&active, |volume| gone.iter().any(|name| name == volume))?;
-        }
-        Ok(gone)
+        self.take_away(&active, force, doomed, context, |context| {
+            Ok(active
+                .pool
+                .destroy_dataset(name, reach, &context.origin())?)
+        })
     }
 
-    fn destroy_in(
+    /// Takes datasets and snapshots out of use, to destroy them. Returns the names of what went.
+    pub(crate) fn take_away(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
-        name: &str,
-        reach: Reach,
         force: bool,
-        dry_run: bool,
+        doomed: impl Fn() -> Result<Vec<Arc<Entry>>>,
         context: &mut Context<'_>,
+        destroy: impl FnOnce(&mut Context<'_>) -> Result<Vec<String>>,
     ) -> Result<Vec<String>> {
-        let _admin = active.lock()?;
-        let doomed = active.pool.doomed(name, reach)?;
-        if dry_run {
-            return doomed
-                .iter()
-                .map(|entry| Ok(active.pool.name_of(entry.id)?))
-                .collect();
-        }
-        self.may_go(&Going::Datasets(active, &doomed))?;
-        let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
-        active.close_snapshots(&ids);
-        let own_dirs = active.own_dirs(ids.iter().copied());
-        let withdrawn = self.withdraw(&[(active, ids.clone())], force)?;
-        let destroyed = active.pool.destroy_dataset(name, reach, &context.origin());
-        let gone = match destroyed {
-            Ok(gone) => gone,
-            Err(error) => {
-                context.tell(withdrawn.offer_again(self));
-                return Err(error.into());
-            }
-        };
-        withdrawn.clear();
-        active.remove_left_dirs(own_dirs);
-        let mut keys = active.keys.lock();
-        ids.iter().for_each(|id| {
-            keys.remove(id);
-        });
-        active.wake();
-        Ok(gone)
-    }
-
-    pub(crate) fn rename(
-        self: &Arc<Self>,
-        from: &str,
-        to: &str,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        let active = self.pool_of(from)?;
-        let same_pool = to.starts_with('@')
-            || pool::DatasetName::parse(to)?.pool == pool::DatasetName::parse(from)?.pool;
-        if !same_pool {
-            return Err(Failure::usage(format!(
-                "'{to}' is in another pool, and a dataset stays in its pool; to rename a pool: 'pool export', then \
-                 'pool import OLDNAME NEWNAME'"
-            )));
-        }
-        let _admin = active.lock()?;
-        let entry = active.pool.find(from)?;
-        if entry.is_snapshot() {
-            return Ok(active.pool.rename(from, to, &context.origin())?);
-        }
+        // Checked before anything is unmounted.
         active.pool.check_writable()?;
-        // The kernel's table of mounts has the name, and the mount point may depend on the name.
-        let moving = active.heads_below(&entry)?;
-        self.may_go(&Going::Datasets(&active, &moving))?;
-        let ids: Vec<u64> = moving.iter().map(|entry| entry.id).collect();
-        let own_dirs = active.own_dirs(ids.iter().copied());
-        let withdrawn = self.withdraw(&[(&active, ids)], false)?;
-        withdrawn.clear();
-        let renamed = active.pool.rename(from, to, &context.origin());
-        active.remove_left_dirs(own_dirs);
-        let failures = withdrawn.offer_again(self);
-        all_done(renamed, failures, context)
+        let gone = self.without_offers_of(
+            || active.volumes_of(&doomed()?),
+            force,
+            "its volume was to be destroyed",
+            || {
+                let _admin = active.lock()?;
+                let doomed = doomed()?;
+                self.may_go(&Going::Datasets(active, &doomed))?;
+                let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
+                active.close_snapshots(&ids);
+                active.close_deferred();
+                let own_dirs = active.own_dirs(ids.iter().copied());
+                let withdrawn = self.withdraw(&[(active, ids.clone())], force)?;
+                let gone = match destroy(context) {
+                    Ok(gone) => gone,
+                    Err(failure) => {
+                        context.tell(withdrawn.offer_again(self));
+                        return Err(failure);
+                    }
+                };
+                withdrawn.clear();
+                active.remove_left_dirs(own_dirs);
+                active.drop_keys(&ids);
+                active.wake();
+                Ok(gone)
+            },
+        )?;
+        self.forget_offers(active, |volume| gone.iter().any(|name| name == volume))?;
+        Ok(gone)
     }
 
     pub(crate) fn set(

@@ -403,6 +403,8 @@ fn computed(active: &ActivePool, listed: &Listed, name: &str) -> Result<Value> {
         },
         "logicalreferenced" => Value::Bytes(entry.logical),
         "written" => Value::Bytes(listed.written),
+        "defer_destroy" if !is_snapshot => Value::None,
+        "defer_destroy" => Value::Text(if entry.is_deferred() { "on" } else { "off" }.into()),
         "userrefs" if !is_snapshot => Value::None,
         "userrefs" => {
             let holds = active

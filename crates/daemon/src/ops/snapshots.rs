@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use pool::Reach;
 use protocol::api::{FailureKind, HoldRow};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
-use crate::state::context::{Context, all_done};
+use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
 
 impl Daemon {
@@ -42,7 +43,9 @@ impl Daemon {
     ) -> Result<()> {
         for (active, names) in self.by_pool(names)? {
             let _admin = active.lock()?;
+            active.close_deferred();
             change(&active.pool, &names, &context.origin())?;
+            active.wake();
         }
         Ok(())
     }
@@ -100,60 +103,73 @@ impl Daemon {
         Ok(active.pool.snapshot(names, recursive, &context.origin())?)
     }
 
+    /// Takes a dataset back to a snapshot, and destroys what came later, within `reach`.
     pub(crate) fn rollback(
         self: &Arc<Self>,
         name: &str,
-        recursive: bool,
+        reach: Reach,
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
         let active = self.pool_of(name)?;
-        let _admin = active.lock()?;
-        let entry = active.pool.find(name)?;
-        if !entry.is_snapshot() {
-            return Err(Failure::usage(format!(
-                "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
-            )));
-        }
-        let later: Vec<u64> = active
-            .pool
-            .snapshots(entry.parent)?
-            .iter()
-            .filter(|snapshot| snapshot.created_txg > entry.created_txg)
-            .map(|snapshot| snapshot.id)
-            .collect();
-        if !later.is_empty() && !recursive {
-            return Err(Failure::new(
-                FailureKind::Busy,
-                format!("'{name}' is not the last snapshot; use -r to destroy the later ones"),
-            ));
-        }
-        let marks = active.pool.bookmarks(entry.parent)?;
-        let is_later = |mark: &pool::Marked| mark.bookmark.created_txg > entry.created_txg;
-        if !recursive && let Some(mark) = marks.iter().find(|mark| is_later(mark)) {
-            return Err(Failure::new(
-                FailureKind::Busy,
-                format!(
-                    "'{}' is a later bookmark; use -r to destroy the later ones",
-                    mark.name
-                ),
-            ));
-        }
-        active.pool.check_writable()?;
-        if !force {
-            let volume = active.pool.entry(entry.parent)?;
-            self.may_change_waiting(&active, Some(&volume))?;
-        }
-        active.close_snapshots(&later);
-        let concerned = [&[entry.parent][..], &later].concat();
-        let withdrawn = self.withdraw(&[(&active, concerned)], force)?;
-        let (pool, origin) = (&active.pool, context.origin());
-        let rolled_back = match active.accepts(&entry) {
-            None => pool.rollback(name, recursive, &origin),
-            Some(accept) => pool.rollback_and_accept(name, recursive, accept, &origin),
+        let doomed = || {
+            check_last(&active, name, reach)?;
+            Ok(active.pool.doomed_by_rollback(name, reach)?)
         };
-        let failures = withdrawn.offer_again(self);
-        active.wake();
-        all_done(rolled_back, failures, context)
+        let mut failures = Vec::new();
+        self.take_away(&active, force, doomed, context, |context| {
+            let entry = active.pool.find(name)?;
+            if !force {
+                let volume = active.pool.entry(entry.parent)?;
+                self.may_change_waiting(&active, Some(&volume))?;
+            }
+            let withdrawn = self.withdraw(&[(&active, vec![entry.parent])], force)?;
+            let (pool, origin) = (&active.pool, context.origin());
+            let rolled_back = match active.accepts(&entry) {
+                None => pool.rollback(name, reach, &origin),
+                Some(accept) => pool.rollback_and_accept(name, reach, accept, &origin),
+            };
+            failures = withdrawn.offer_again(self);
+            if rolled_back.is_err() {
+                context.tell(std::mem::take(&mut failures));
+            }
+            Ok(rolled_back?)
+        })?;
+        first_of(failures, context)
+    }
+}
+
+/// Refuses to go back beyond later snapshots and bookmarks, unless these are to be destroyed.
+fn check_last(active: &ActivePool, name: &str, reach: Reach) -> Result<()> {
+    let entry = active.pool.find(name)?;
+    if !entry.is_snapshot() {
+        return Err(Failure::usage(format!(
+            "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
+        )));
+    }
+    if reach != Reach::Named {
+        return Ok(());
+    }
+    let later = active.pool.snapshots(entry.parent)?;
+    if later
+        .iter()
+        .any(|other| other.created_txg > entry.created_txg)
+    {
+        return Err(Failure::new(
+            FailureKind::Busy,
+            format!("'{name}' is not the last snapshot; use -r to destroy the later ones"),
+        ));
+    }
+    let marks = active.pool.bookmarks(entry.parent)?;
+    let is_later = |mark: &&pool::Marked| mark.bookmark.created_txg > entry.created_txg;
+    match marks.iter().find(is_later) {
+        None => Ok(()),
+        Some(mark) => Err(Failure::new(
+            FailureKind::Busy,
+            format!(
+                "'{}' is a later bookmark; use -r to destroy the later ones",
+                mark.name
+            ),
+        )),
     }
 }

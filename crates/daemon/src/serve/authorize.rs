@@ -104,7 +104,7 @@ impl Check<'_> {
     /// Checks making a dataset with these properties.
     pub(super) fn make(&self, name: &str, props: &Props, parents: bool) -> Result<()> {
         if parents {
-            return Err(refused("make the datasets one by one, without -p"));
+            return Err(one_by_one());
         }
         let Some((above, _)) = name.rsplit_once('/') else {
             return Err(refused("only root makes pools"));
@@ -129,15 +129,29 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks destroying the snapshots after this one.
-    pub(super) fn destroy_later(&self, name: &str) -> Result<()> {
+    /// Checks destroying snapshots now, or as soon as nothing keeps them.
+    pub(super) fn defer(&self, name: &str, recursive: bool) -> Result<()> {
         self.need(name, &["destroy"])?;
-        let (active, entry) = self.daemon.find(name)?;
-        for later in active.pool.snapshots(active.head(&entry)?.id)? {
-            let clones = active.pool.clones(later.id).join(", ");
-            if later.created_txg > entry.created_txg && !clones.is_empty() {
-                return Err(self.has_clones(active.pool.name_of(later.id)?, &clones));
+        let active = self.daemon.pool_of(dataset_of(name))?;
+        let pool::Deferral { now, later } = active.pool.deferral(name, recursive)?;
+        for entry in now.iter().chain(&later) {
+            self.need_of(name, &active, entry, &["destroy", "mount"])?;
+        }
+        Ok(())
+    }
+
+    /// Checks destroying the snapshots after this one, and with [`Reach::Clones`] their clones.
+    pub(super) fn destroy_later(&self, name: &str, reach: Reach) -> Result<()> {
+        self.need(name, &["destroy"])?;
+        let (active, _) = self.daemon.find(name)?;
+        let doomed = match active.pool.doomed_by_rollback(name, reach) {
+            Err(pool::Error::HasClones { name, clones }) => {
+                return Err(self.has_clones(name, &clones));
             }
+            doomed => doomed?,
+        };
+        for entry in doomed {
+            self.need_of(name, &active, &entry, &["destroy", "mount"])?;
         }
         Ok(())
     }
@@ -322,6 +336,11 @@ pub(super) fn is_read(source: Option<&str>) -> Result<bool> {
     let parsed = source.map(str::parse::<KeySource>).transpose()?;
     let location = parsed.as_ref().map(KeySource::location);
     Ok(location.is_some_and(|location| *location != Location::Prompt))
+}
+
+/// Refuses a delegate who would make datasets above the one that is named.
+pub(super) fn one_by_one() -> Failure {
+    refused("make the datasets one by one, without -p")
 }
 
 pub(super) fn refused(why: &str) -> Failure {

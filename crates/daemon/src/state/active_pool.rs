@@ -11,7 +11,7 @@ use dataset::{Dataset, SnapshotDirFs};
 use fuse::Place;
 use keys::WrappingKey;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use pool::Pool;
+use pool::{Entry, Pool};
 use protocol::api::{Allowed, FailureKind};
 
 use crate::failure::{Failure, Result};
@@ -208,6 +208,18 @@ impl ActivePool {
                 Ok(())
             }
         }
+    }
+
+    /// The whole names of datasets and snapshots.
+    pub(crate) fn names_of(&self, entries: &[Arc<Entry>]) -> Result<Vec<String>> {
+        let names = entries.iter().map(|entry| self.pool.name_of(entry.id));
+        Ok(names.collect::<pool::Result<_>>()?)
+    }
+
+    /// Forgets the keys of datasets that are gone.
+    pub(crate) fn drop_keys(&self, ids: &[u64]) {
+        let mut keys = self.keys.lock();
+        ids.iter().for_each(|id| drop(keys.remove(id)));
     }
 
     /// Every dataset and snapshot in use, by id.

@@ -103,6 +103,7 @@ impl ActivePool {
             pool.heal().map(|_| false),
             self.expand_by_itself().map(|()| false),
             self.snapshots_by_schedule().map(|()| false),
+            pool.destroy_due().map(|()| false),
             self.scrub_by_schedule().map(|()| false),
             pool.resilver_step(SCRUB_STEP),
             pool.removal_step(SCRUB_STEP),

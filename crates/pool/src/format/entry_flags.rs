@@ -1,5 +1,5 @@
 //! Flags of an entry that are stored among its properties, under names that no property can have: that it was received,
-//! and the size of a volume.
+//! the size of a volume, and that a snapshot is to be destroyed.
 
 use crate::format::entry::{DatasetKind, Entry};
 use crate::format::stream::{self, Begin, Lineage};
@@ -17,6 +17,9 @@ const RECEIVING: &str = "@receiving";
 const RECEIVING_STATE: &str = "@receiving-state";
 /// The state that it will have, if it is received in the clear.
 const RECEIVING_PLAIN: &str = "@receiving-plain";
+
+/// A snapshot that is to be destroyed as soon as nothing keeps it.
+const DEFERRED: &str = "@deferred";
 
 /// The bytes that are reserved for a dataset itself.
 pub(crate) const REFRESERVATION: &str = "refreservation";
@@ -126,6 +129,16 @@ impl Entry {
                 None => self.props.remove(key),
             };
         }
+    }
+
+    /// Whether it is a snapshot that is to be destroyed as soon as nothing keeps it.
+    pub fn is_deferred(&self) -> bool {
+        self.is_snapshot() && self.props.contains_key(DEFERRED)
+    }
+
+    /// Has a snapshot destroyed as soon as nothing keeps it.
+    pub(crate) fn defer(&mut self) {
+        self.props.insert(DEFERRED.into(), "1".into());
     }
 
     /// Whether it is a dataset that is being received, and hidden.

@@ -85,6 +85,10 @@ pub(crate) const FEATURE_HOST_IDS: u64 = 2;
 /// them writes sums that are not known: this is a bit of the optional ones.
 pub(crate) const FEATURE_LOGICAL_SUMS: u64 = 1 << 29;
 
+/// Snapshots may be marked to be destroyed as soon as nothing keeps them. A program that does not know of it leaves them:
+/// this is a bit of the optional ones.
+pub(crate) const FEATURE_DEFERRED: u64 = 1 << 30;
+
 /// Something that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {

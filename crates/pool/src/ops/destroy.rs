@@ -66,30 +66,51 @@ impl Pool {
         self.engine.commit_with(|commit, state| {
             let doomed = doomed(state, name, reach)?;
             self.check_closed(state, &doomed)?;
-            let seen = doomed.iter().filter(|entry| !entry.is_partial());
-            let names = seen.map(|entry| state.name_of(entry)).collect();
             log(commit, state, origin, None);
-            for entry in &doomed {
-                log_internal(commit, state, origin, "destroy", entry);
-            }
-            for entry in &doomed {
-                if entry.is_snapshot() {
-                    snapshot::destroy(commit, state, entry.id)?;
-                } else {
-                    destroy_head(commit, state, entry.id)?;
-                }
-            }
+            let mut names = destroy_all(commit, state, &doomed, origin)?;
+            names.extend(holds::destroy_due(self, commit, state, origin)?);
             Ok(names)
         })
     }
 }
 
+/// Destroys what nothing needs any more, in this order. Returns the names.
+pub(crate) fn destroy_all(
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    doomed: &[Arc<Entry>],
+    origin: &Origin,
+) -> Result<Vec<String>> {
+    let seen = doomed.iter().filter(|entry| !entry.is_partial());
+    let names = seen.map(|entry| state.name_of(entry)).collect();
+    for entry in doomed {
+        log_internal(commit, state, origin, "destroy", entry);
+    }
+    for entry in doomed {
+        if entry.is_snapshot() {
+            snapshot::destroy(commit, state, entry.id)?;
+        } else {
+            destroy_head(commit, state, entry.id)?;
+        }
+    }
+    Ok(names)
+}
+
 /// Everything to destroy for a name, in order: clones before their origins, snapshots before their datasets.
 fn doomed(state: &DatasetTable, name: &str, reach: Reach) -> Result<Vec<Arc<Entry>>> {
-    let mut all = match name.contains('@') {
+    let all = match name.contains('@') {
         true => named::named(state, name, reach >= Reach::Below)?,
         false => with_dataset(state, name, reach)?,
     };
+    with_clones(state, all, reach)
+}
+
+/// What is to be destroyed, with [`Reach::Clones`] and its clones, in order. Refuses what something else needs.
+pub(crate) fn with_clones(
+    state: &DatasetTable,
+    mut all: Vec<Arc<Entry>>,
+    reach: Reach,
+) -> Result<Vec<Arc<Entry>>> {
     if reach == Reach::Clones {
         add_clones(state, &mut all)?;
     }

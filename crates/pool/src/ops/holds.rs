@@ -1,16 +1,17 @@
-//! Holds: tags on a snapshot. A snapshot with a tag cannot be destroyed.
+//! Holds: tags on a snapshot. A snapshot with a tag cannot be destroyed; one that is to go goes with its last tag.
 //!
 //! They are stored with the snapshot's properties, under names that no property can have.
 
 use std::sync::Arc;
 
-use crate::engine::history::{Origin, log};
+use crate::engine::history::{Origin, log, log_internal};
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
-use crate::format::features::FEATURE_CLONES;
-use crate::ops::named;
+use crate::format::features::{FEATURE_CLONES, FEATURE_DEFERRED};
 use crate::ops::pool::Pool;
+use crate::ops::{named, snapshot};
+use crate::storage::writer::txg::TxgWriter;
 
 /// The largest length of a tag.
 const TAG_MAX: usize = 200;
@@ -62,7 +63,7 @@ impl Pool {
         })
     }
 
-    /// Removes a tag from snapshots, from all or none.
+    /// Removes a tag from snapshots, from all or none. Destroys those that wait for it.
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`];
@@ -88,8 +89,30 @@ impl Pool {
                     });
                 }
             }
-            Ok(())
+            destroy_due(self, commit, state, origin).map(drop)
         })
+    }
+
+    /// The snapshots that are destroyed as soon as nothing keeps them.
+    pub fn deferred(&self) -> Vec<u64> {
+        let state = self.engine.state.read();
+        deferred(&state).map(|entry| entry.id).collect()
+    }
+
+    /// Destroys the snapshots that wait for it, and that nothing keeps any more.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`].
+    pub fn destroy_due(&self) -> Result<()> {
+        if due(self, &self.engine.state.read()).is_empty() {
+            return Ok(());
+        }
+        let origin = Origin {
+            who: "pool".into(),
+            text: String::new(),
+        };
+        self.engine
+            .commit_with(|commit, state| destroy_due(self, commit, state, &origin).map(drop))
     }
 
     /// The tags on snapshots, by snapshot and tag.
@@ -135,6 +158,45 @@ fn tags(snapshot: &Entry) -> impl Iterator<Item = (&str, u64)> {
         let tag = key.strip_prefix(PREFIX)?;
         Some((tag, value.parse().unwrap_or(0)))
     })
+}
+
+/// Whether a hold, a clone or a receive that goes on from it keeps a snapshot.
+pub(crate) fn is_kept(state: &DatasetTable, snapshot: &Entry) -> bool {
+    tags(snapshot).next().is_some() || state.clones(snapshot.id).next().is_some()
+}
+
+/// Destroys the snapshots that wait for it, and that nothing keeps any more. Those that are open wait for another time.
+/// Returns the names of what went.
+pub(crate) fn destroy_due(
+    pool: &Pool,
+    commit: &TxgWriter<'_>,
+    state: &mut DatasetTable,
+    origin: &Origin,
+) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in due(pool, state) {
+        names.push(state.name_of(&entry));
+        log_internal(commit, state, origin, "destroy", &entry);
+        snapshot::destroy(commit, state, entry.id)?;
+    }
+    Ok(names)
+}
+
+fn due(pool: &Pool, state: &DatasetTable) -> Vec<Arc<Entry>> {
+    let is_closed = |entry| {
+        pool.check_closed(state, std::slice::from_ref(entry))
+            .is_ok()
+    };
+    let due = deferred(state).filter(|entry| !is_kept(state, entry) && is_closed(*entry));
+    due.cloned().collect()
+}
+
+fn deferred(state: &DatasetTable) -> impl Iterator<Item = &Arc<Entry>> {
+    let has_some = state.root.features_optional.get() & FEATURE_DEFERRED != 0;
+    let all = has_some.then(|| state.all());
+    all.into_iter()
+        .flatten()
+        .filter(|entry| entry.is_deferred())
 }
 
 /// Refuses to destroy a snapshot that is held.

@@ -1,11 +1,9 @@
 //! Snapshots: earlier states of a dataset, in a line from the oldest one to the dataset itself. The line of a clone
 //! continues in the line of its origin.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::engine::history::{Origin, log, log_internal};
-use crate::engine::reseal::{Reseal, seal_again};
 use crate::engine::table::DatasetTable;
 use crate::engine::{async_free, deadlist};
 use crate::error::{Error, Result};
@@ -13,9 +11,8 @@ use crate::format::entry::{DatasetKind, Entry};
 use crate::format::free_job::{FreeJob, ToFree};
 use crate::format::pointer::RecordPtr;
 use crate::names::DatasetName;
-use crate::ops::clones::check_clones;
+use crate::ops::named;
 use crate::ops::pool::Pool;
-use crate::ops::{bookmarks, holds, named};
 use crate::storage::writer::txg::TxgWriter;
 
 impl Pool {
@@ -70,94 +67,25 @@ impl Pool {
         })
     }
 
-    /// Takes a dataset back to a snapshot. Later snapshots must not exist, or go with `recursive`.
-    /// The dataset must not be open. It has the seal of the snapshot then.
+    /// Renames a snapshot, and those of the same name in the datasets below, all or none.
     ///
     /// # Errors
-    /// [`Error::NoSuchDataset`] and [`Error::BadName`];
-    /// [`Error::Refused`] if it is not a snapshot, or later ones exist and `recursive` is
-    /// not set; [`Error::Held`] and [`Error::HasClones`] for later
-    /// ones; [`Error::Busy`] if the dataset or a later snapshot is open; as
-    /// [`Pool::commit`].
-    pub fn rollback(&self, name: &str, recursive: bool, origin: &Origin) -> Result<()> {
-        self.take_back(name, recursive, None, origin)
-    }
-
-    /// As [`Pool::rollback`], and the dataset gets a seal of its own over that state, made by `accept`.
-    ///
-    /// # Errors
-    /// As [`Pool::rollback`]; [`Error::Inconsistent`] if `accept` fails.
-    pub fn rollback_and_accept(
-        &self,
-        name: &str,
-        recursive: bool,
-        accept: Reseal,
-        origin: &Origin,
-    ) -> Result<()> {
-        self.take_back(name, recursive, Some(accept), origin)
-    }
-
-    fn take_back(
-        &self,
-        name: &str,
-        recursive: bool,
-        mut accept: Option<Reseal>,
-        origin: &Origin,
-    ) -> Result<()> {
+    /// [`Error::NoSuchDataset`]; [`Error::Exists`] and [`Error::BadName`] for one of the new names; [`Error::Refused`] if
+    /// it is not a snapshot, or would leave its dataset; [`Error::NoSpace`]; as [`Pool::commit`].
+    pub fn rename_snapshots(&self, from: &str, to: &str, origin: &Origin) -> Result<()> {
         self.engine.commit_with(|commit, state| {
-            let target = Arc::clone(state.find(name)?);
-            if !target.is_snapshot() {
-                return Err(Error::Refused {
-                    name: name.into(),
-                    reason: "it is not a snapshot".into(),
-                });
+            let entry = Arc::clone(state.find(from)?);
+            if !entry.is_snapshot() {
+                return Err(Error::refused(from, "it is not a snapshot"));
             }
-            let head = Arc::clone(state.entry(target.parent)?);
-            let later: Vec<Arc<Entry>> = state
-                .snapshots(&head)
-                .into_iter()
-                .take_while(|snapshot| snapshot.id != target.id)
-                .collect();
-            if !later.is_empty() && !recursive {
-                return Err(Error::Refused {
-                    name: name.into(),
-                    reason: format!(
-                        "later snapshots exist ({}); use -r to destroy them",
-                        later
-                            .iter()
-                            .map(|s| format!("@{}", s.name))
-                            .collect::<Vec<_>>()
-                            .join(", ")
-                    ),
-                });
+            let (_, last) = named::free_name(state, to, entry.parent)?;
+            let all = named::named(state, from, true)?;
+            let _reserved = commit.reserve_entries(all.len(), all.len() * last.len())?;
+            for snapshot in &all {
+                named::free_name(state, &format!("@{last}"), snapshot.parent)?;
+                state.rename(snapshot.id, snapshot.parent, &last)?;
             }
-            let marks = bookmarks::later(&head, target.created_txg);
-            if !marks.is_empty() && !recursive {
-                return Err(Error::Refused {
-                    name: name.into(),
-                    reason: format!(
-                        "later bookmarks exist ({}); use -r to destroy them",
-                        marks.join(", ")
-                    ),
-                });
-            }
-            for snapshot in &later {
-                holds::check(state, snapshot)?;
-            }
-            check_clones(state, &Vec::from_iter(&later), &BTreeSet::new())?;
-            let mut concerned = later.clone();
-            concerned.push(Arc::clone(&head));
-            self.check_closed(state, &concerned)?;
             log(commit, state, origin, None);
-            for snapshot in &later {
-                log_internal(commit, state, origin, "destroy", snapshot);
-                destroy(commit, state, snapshot.id)?;
-            }
-            roll_back(commit, state, head.id, &target)?;
-            if accept.is_some() {
-                seal_again(state.edit(head.id)?, &target, &mut accept)?;
-            }
-            log_internal(commit, state, origin, "rollback to", &target);
             Ok(())
         })
     }

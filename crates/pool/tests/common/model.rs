@@ -1,6 +1,6 @@
 //! A random workload on a pool, and what the pool should hold at any moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pool::{ArrayKind, DEDUP_SPACE, OpenDataset, Pool, Reach, ReserveFor};
@@ -18,6 +18,8 @@ pub struct Model {
     pub snapshots: BTreeMap<String, Vec<(String, Arrays)>>,
     /// The origin of each clone.
     pub origins: BTreeMap<String, String>,
+    /// The snapshots that go with their last clone.
+    pub deferred: BTreeSet<String>,
 }
 
 impl Model {
@@ -66,17 +68,37 @@ impl Model {
                 }
             }
         }
-        for snapshot in snapshots {
-            let (head, last) = snapshot.split_once('@').unwrap();
-            let of_head = self.snapshots.get_mut(head).unwrap();
-            of_head.retain(|(name, _)| name != last);
-        }
+        snapshots.iter().for_each(|snapshot| self.forget(snapshot));
         for head in heads {
             self.datasets.remove(&head);
             self.snapshots.remove(&head);
             self.origins.remove(&head);
         }
+        for snapshot in self.deferred.clone() {
+            if !self.origins.values().any(|origin| *origin == snapshot) {
+                self.forget(&snapshot);
+            }
+        }
         true
+    }
+
+    fn forget(&mut self, snapshot: &str) {
+        let (head, last) = snapshot.split_once('@').unwrap();
+        if let Some(of_head) = self.snapshots.get_mut(head) {
+            of_head.retain(|(name, _)| name != last);
+        }
+        self.deferred.remove(snapshot);
+    }
+
+    /// Names snapshots anew wherever they are named.
+    fn snapshots_renamed(&mut self, renamed: impl Fn(&str) -> Option<String>) {
+        for origin in self.origins.values_mut() {
+            *origin = renamed(origin).unwrap_or_else(|| origin.clone());
+        }
+        let deferred = std::mem::take(&mut self.deferred).into_iter();
+        self.deferred = deferred
+            .map(|name| renamed(&name).unwrap_or(name))
+            .collect();
     }
 
     fn promote(&mut self, clone: &str) {
@@ -96,11 +118,10 @@ impl Model {
             self.origins.insert(clone.into(), above);
         }
         self.origins.insert(owner.into(), origin.clone());
-        for value in self.origins.values_mut() {
-            if let Some((_, new)) = renamed.iter().find(|(old, _)| old == value) {
-                value.clone_from(new);
-            }
-        }
+        self.snapshots_renamed(|name| {
+            let found = renamed.iter().find(|(old, _)| old == name);
+            found.map(|(_, new)| new.clone())
+        });
     }
 
     fn rename(&mut self, old: &str, new: &str) {
@@ -113,11 +134,10 @@ impl Model {
             self.origins.insert(new.into(), origin);
         }
         let prefix = format!("{old}@");
-        for value in self.origins.values_mut() {
-            if let Some(last) = value.strip_prefix(&prefix) {
-                *value = format!("{new}@{last}");
-            }
-        }
+        self.snapshots_renamed(|name| {
+            let last = name.strip_prefix(&prefix)?;
+            Some(format!("{new}@{last}"))
+        });
     }
 }
 
@@ -180,6 +200,7 @@ impl Workload {
             31 => self.rename(&name),
             32..=33 => self.clone(&name),
             34 => self.promote(),
+            35 => self.defer(&name),
             _ => {
                 self.pool.commit().unwrap();
                 true
@@ -397,6 +418,22 @@ impl Workload {
         true
     }
 
+    /// Destroys a snapshot now, or with its last clone.
+    fn defer(&mut self, name: &str) -> bool {
+        let all = self.model.snapshots_of(name);
+        if all.is_empty() {
+            return false;
+        }
+        let picked = &all[self.dice.below(all.len() as u64) as usize];
+        if has_space(self.pool.destroy_or_defer(picked, false, &origin())) {
+            match self.model.origins.values().any(|origin| origin == picked) {
+                true => drop(self.model.deferred.insert(picked.clone())),
+                false => self.model.forget(picked),
+            }
+        }
+        true
+    }
+
     fn rollback(&mut self, name: &str) -> bool {
         let count = self.model.snapshots.get(name).map_or(0, Vec::len) as u64;
         if count == 0 {
@@ -404,14 +441,24 @@ impl Workload {
         }
         let keep = self.dice.below(count) as usize + 1;
         let all = self.model.snapshots_of(name);
-        let can_be = self.model.destroy(&[], &all[keep..], false);
+        let clones = self.dice.below(2) == 0;
+        let reach = match clones {
+            true => Reach::Clones,
+            false => Reach::Below,
+        };
+        // It may be destroyed afterwards.
+        let (_, arrays) = self.model.snapshots[name][keep - 1].clone();
+        let mut after = self.model.clone();
+        // A clone may have the dataset itself below it.
+        let can_be = after.destroy(&[], &all[keep..], clones) && after.datasets.contains_key(name);
         if can_be {
-            self.open.remove(name);
+            let stay = |other: &String| other != name && after.datasets.contains_key(other);
+            self.open.retain(|other, _| stay(other));
+            self.model = after;
         }
-        let result = self.pool.rollback(&all[keep - 1], true, &origin());
-        assert_eq!(result.is_ok(), can_be, "{name}: {result:?}");
+        let result = self.pool.rollback(&all[keep - 1], reach, &origin());
+        assert_eq!(result.is_ok(), can_be, "{name} {reach:?}: {result:?}");
         if can_be {
-            let (_, arrays) = self.model.snapshots[name].last().unwrap().clone();
             self.model.datasets.insert(name.into(), arrays);
         }
         true
@@ -483,7 +530,9 @@ pub fn read_pool(pool: &Pool) -> Model {
         }
     }
     for listed in pool.list(pool.top().unwrap().id).unwrap() {
-        if listed.entry.origin != 0 {
+        if listed.entry.is_deferred() {
+            model.deferred.insert(listed.name);
+        } else if listed.entry.origin != 0 {
             let origin = pool.name_of(listed.entry.origin).unwrap();
             model.origins.insert(listed.name, origin);
         }

@@ -191,6 +191,17 @@ commands! {
         /// Only say what would go.
         dry_run: bool,
     }
+    /// Destroy snapshots now or, where something keeps them, as soon as nothing does.
+    DestroyLater {
+        /// A snapshot, or what stands for several.
+        name: String,
+        /// Of the same names below, too.
+        recursive: bool,
+        /// Unmount what is in use.
+        force: bool,
+        /// Only say what would go.
+        dry_run: bool,
+    }
     /// Destroy datasets together with their keys, and prove it.
     Shred {
         /// The dataset.
@@ -309,6 +320,15 @@ commands! {
         from: String,
         /// The new name.
         to: String,
+        /// Of a snapshot: those of the same name below its dataset, too.
+        #[serde(default)]
+        recursive: bool,
+        /// Make the datasets above the new name too.
+        #[serde(default)]
+        parents: bool,
+        /// Unmount what is in use.
+        #[serde(default)]
+        force: bool,
     }
     /// Look at properties.
     Get {
@@ -396,6 +416,9 @@ commands! {
         name: String,
         /// Destroy later snapshots.
         recursive: bool,
+        /// Destroy their clones, too.
+        #[serde(default)]
+        clones: bool,
         /// Unmount what is in use.
         force: bool,
     }

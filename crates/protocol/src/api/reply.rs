@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccountRow, Anchor, AnchorRow, DaemonReport, DatasetRow, DiffReport, EventRow, ExportRow,
-    GenerationRow, HaReport, HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow, MappingRow,
-    MountRow, PermissionRow, PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow,
-    StreamRow, ZoneRow,
+    AccountRow, Anchor, AnchorRow, DaemonReport, DatasetRow, DeferredReport, DiffReport, EventRow,
+    ExportRow, GenerationRow, HaReport, HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow,
+    MappingRow, MountRow, PermissionRow, PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport,
+    SlotRow, StreamRow, ZoneRow,
 };
 
 /// What a command returns.
@@ -17,6 +17,8 @@ pub enum Reply {
     Nothing,
     /// Names of what was made or went.
     Names(Vec<String>),
+    /// Snapshots that were destroyed, or are to be.
+    Deferred(DeferredReport),
     /// What was destroyed with its keys.
     Shredded(ShredReport),
     /// Datasets with properties.

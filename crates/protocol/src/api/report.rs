@@ -216,6 +216,15 @@ pub struct DaemonReport {
     pub pools: Vec<String>,
 }
 
+/// Snapshots that were destroyed, or are to be.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DeferredReport {
+    /// The names of those that are gone.
+    pub destroyed: Vec<String>,
+    /// Of those that go as soon as nothing keeps them.
+    pub later: Vec<String>,
+}
+
 /// What became of datasets whose keys were destroyed with them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ShredReport {

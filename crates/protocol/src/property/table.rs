@@ -451,6 +451,10 @@ pub const PROPERTIES: &[Property] = &[
         "Space of the data that was written since the snapshot before.",
     ),
     counted("userrefs", "userrefs", "How many holds the snapshot has."),
+    computed(
+        "defer_destroy",
+        "Whether the snapshot goes as soon as nothing keeps it.",
+    ),
     counted(
         "guid",
         "guid",

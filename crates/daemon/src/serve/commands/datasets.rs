@@ -4,7 +4,7 @@ use protocol::api::{OwnerKind, Reply};
 
 use super::done;
 use super::line::{Line, property, size};
-use crate::serve::authorize::{below, dataset_of};
+use crate::serve::authorize::{below, dataset_of, one_by_one};
 use crate::serve::zones::Names;
 use crate::state::account_property::AccountProperty;
 use crate::state::context::reach;
@@ -72,12 +72,34 @@ destroys!(Destroy, false, destroy, Names);
 destroys!(Shred, true, shred, Shredded);
 
 serve!(
+    DestroyLater,
+    |_| Names::Alone,
+    |it| Line::new("destroy")
+        .flag("-d", true)
+        .flag("-f", it.force)
+        .flag("-n", it.dry_run)
+        .flag("-r", it.recursive)
+        .word(&it.name),
+    |it, check| check.defer(&it.name, it.recursive),
+    |it, view| view.destroy(&mut it.name, it.recursive.into()),
+    |it, daemon, context| daemon.destroy_later(it, context).map(Reply::Deferred)
+);
+
+serve!(
     Rename,
     |_| Names::Alone,
-    |it| Line::new("rename").word(&it.from).word(&it.to),
+    |it| Line::new("rename")
+        .flag("-f", it.force)
+        .flag("-p", it.parents)
+        .flag("-r", it.recursive)
+        .word(&it.from)
+        .word(&it.to),
     |it, check| {
         let (from, to) = (&it.from, &it.to);
-        check.need(from, &["rename"])?;
+        check.need_below(from, it.recursive, &["rename"])?;
+        if it.parents {
+            return Err(one_by_one());
+        }
         match to.rsplit_once('/').filter(|_| !from.contains('@')) {
             None => Ok(()),
             Some((above, _)) => {
@@ -86,8 +108,8 @@ serve!(
             }
         }
     },
-    |it, view| view.rename(&mut it.from, &mut it.to),
-    |it, daemon, context| daemon.rename(&it.from, &it.to, context).map(done)
+    |it, view| view.rename(&mut it.from, &mut it.to, it.parents),
+    |it, daemon, context| daemon.rename(it, context).map(done)
 );
 
 /// The name; for a bookmark, the name of its dataset.

@@ -1,11 +1,13 @@
 //! Snapshots, clones and holds.
 
+use pool::Reach;
 use protocol::api::Reply;
 
 use super::done;
 use super::line::Line;
 use crate::serve::authorize::{below, dataset_of};
 use crate::serve::zones::Names;
+use crate::state::context::reach;
 
 serve!(
     Snapshot,
@@ -40,17 +42,18 @@ serve!(
     |it| Line::new("rollback")
         .flag("-f", it.force)
         .flag("-r", it.recursive)
+        .flag("-R", it.clones)
         .word(&it.name),
     |it, check| {
         check.need(&it.name, &["rollback", "mount"])?;
-        match it.recursive {
-            true => check.destroy_later(&it.name),
-            false => Ok(()),
+        match reach(it.recursive, it.clones) {
+            Reach::Named => Ok(()),
+            reach => check.destroy_later(&it.name, reach),
         }
     },
-    |it, view| view.change(&mut it.name),
+    |it, view| view.rollback(&mut it.name, it.clones),
     |it, daemon, context| daemon
-        .rollback(&it.name, it.recursive, it.force, context)
+        .rollback(&it.name, reach(it.recursive, it.clones), it.force, context)
         .map(done)
 );
 

@@ -153,19 +153,21 @@ fn clones_of_others_are_not_named() {
             dry_run: false,
         })
     };
+    let rollback = |clones| {
+        Command::Rollback(command::Rollback {
+            name: "tank/web/fs/x@1".into(),
+            recursive: true,
+            clones,
+            force: false,
+        })
+    };
     let before = site.state();
     for (command, kind) in [
         (destroy("tank/web/fs/x@1", false), FailureKind::Busy),
         (destroy("tank/web/fs/x@1", true), FailureKind::Permission),
         (destroy("tank/web/fs/x", false), FailureKind::Busy),
-        (
-            Command::Rollback(command::Rollback {
-                name: "tank/web/fs/x@1".into(),
-                recursive: true,
-                force: false,
-            }),
-            FailureKind::Busy,
-        ),
+        (rollback(false), FailureKind::Busy),
+        (rollback(true), FailureKind::Permission),
     ] {
         let failure = site.ask_as(&of_x, &command).unwrap_err();
         assert_eq!(failure.kind, kind, "{failure:?}");

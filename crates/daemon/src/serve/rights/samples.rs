@@ -72,6 +72,12 @@ fn of_datasets(fs: &str) -> Vec<Command> {
         destroy(format!("{fs}/vol"), false),
         destroy(format!("{fs}/x"), true),
         destroy(format!("{fs}@2"), false),
+        Command::DestroyLater(command::DestroyLater {
+            name: format!("{fs}@2"),
+            recursive: true,
+            force: false,
+            dry_run: false,
+        }),
         Command::Shred(command::Shred {
             name: format!("{fs}/clone"),
             recursive: true,
@@ -79,18 +85,24 @@ fn of_datasets(fs: &str) -> Vec<Command> {
             force: false,
             dry_run: true,
         }),
-        Command::Rename(command::Rename {
-            from: format!("{fs}/vol"),
-            to: format!("{fs}/new"),
-        }),
-        Command::Rename(command::Rename {
-            from: format!("{fs}@2"),
-            to: "@3".into(),
-        }),
+        rename(format!("{fs}/vol"), format!("{fs}/new"), false, false),
+        rename(format!("{fs}/vol"), format!("{fs}/not/new"), false, true),
+        rename(format!("{fs}@2"), "@3".into(), false, false),
+        rename(format!("{fs}@2"), "@3".into(), true, false),
         Command::Promote(command::Promote {
             name: format!("{fs}/clone"),
         }),
     ]
+}
+
+fn rename(from: String, to: String, recursive: bool, parents: bool) -> Command {
+    Command::Rename(command::Rename {
+        from,
+        to,
+        recursive,
+        parents,
+        force: false,
+    })
 }
 
 fn destroy(name: String, clones: bool) -> Command {
@@ -150,10 +162,11 @@ fn of_properties(fs: &str) -> Vec<Command> {
 fn of_snapshots(fs: &str, to: &str) -> Vec<Command> {
     let names = || vec![format!("{fs}@2")];
     let tag = || "tag".to_owned();
-    let rollback = |at: &str, recursive| {
+    let rollback = |at: &str, recursive, clones| {
         Command::Rollback(command::Rollback {
             name: format!("{fs}{at}"),
             recursive,
+            clones,
             force: false,
         })
     };
@@ -177,8 +190,9 @@ fn of_snapshots(fs: &str, to: &str) -> Vec<Command> {
             recursive: false,
             dry_run: true,
         }),
-        rollback("@2", false),
-        rollback("@1", true),
+        rollback("@2", false, false),
+        rollback("@1", true, false),
+        rollback("@1", false, true),
         Command::Hold(command::Hold {
             names: names(),
             tag: tag(),

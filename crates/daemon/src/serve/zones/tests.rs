@@ -269,7 +269,14 @@ fn the_root_stays_while_there_is_a_zone() {
     let site = Site::new();
     site.zone(false);
     let daemon = &site.daemon;
-    let renamed = command(|context| daemon.rename("tank/web", "tank/gone", context));
+    let rename = protocol::api::command::Rename {
+        from: "tank/web".into(),
+        to: "tank/gone".into(),
+        recursive: false,
+        parents: false,
+        force: true,
+    };
+    let renamed = command(|context| daemon.rename(&rename, context));
     let refused = renamed.unwrap_err();
     assert_eq!(refused.kind, FailureKind::Busy);
     assert!(
@@ -281,7 +288,7 @@ fn the_root_stays_while_there_is_a_zone() {
     assert_eq!(gone.unwrap_err().kind, FailureKind::Busy);
     command(|context| daemon.destroy_zone("z", context)).unwrap();
     assert!(Client::connect(&daemon.zone_socket("z")).is_err());
-    command(|context| daemon.rename("tank/web", "tank/gone", context)).unwrap();
+    command(|context| daemon.rename(&rename, context)).unwrap();
 }
 
 #[test]

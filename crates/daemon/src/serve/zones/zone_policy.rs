@@ -195,6 +195,15 @@ impl View {
         }
     }
 
+    /// Checks a rollback: as [`View::destroy`], of the clones of later snapshots.
+    pub(in crate::serve) fn rollback(&self, name: &mut String, clones: bool) -> Result<()> {
+        self.change(name)?;
+        match clones {
+            true => Err(denied("destroy the clones one by one, without -R")),
+            false => Ok(()),
+        }
+    }
+
     /// Checks a clone. It has the data keys of its origin. If a key of the global zone wraps these, it must wrap those
     /// of the clone too.
     pub(in crate::serve) fn clone(
@@ -297,8 +306,16 @@ impl View {
         }
     }
 
-    pub(in crate::serve) fn rename(&self, from: &mut String, to: &mut String) -> Result<()> {
+    pub(in crate::serve) fn rename(
+        &self,
+        from: &mut String,
+        to: &mut String,
+        parents: bool,
+    ) -> Result<()> {
         self.change(from)?;
+        if parents {
+            return Err(denied("make the datasets one by one, without -p"));
+        }
         let is_snapshot = from.contains('@');
         if self.is_roots(from) && !is_snapshot {
             return Err(denied("the root of a zone keeps its name"));

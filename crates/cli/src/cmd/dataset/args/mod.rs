@@ -95,6 +95,9 @@ pub(crate) struct Create {
 /// too. DATASET@FIRST%LAST names several snapshots; either end may be left out, and commas separate names.
 /// The keys of encrypted data are overwritten. No key is needed.
 ///
+/// With -d, a snapshot that is held or has clones is not refused. It is marked, and destroyed with the last hold
+/// or clone. The property defer_destroy says so. A mark is not taken away again.
+///
 /// With --shred the destruction of the keys can be proven. Each keyring is wrapped by a random key that is not kept,
 /// and the old keyring is overwritten. Then the dataset is destroyed and its new keyring is overwritten too. At last
 /// the overwritten blocks are read back from every device. The command lists what stays readable with other keys. It
@@ -117,6 +120,9 @@ EXAMPLES
   A snapshot with its clones:
     strongroom destroy -R tank/home@1
 
+  As soon as the last hold is released and the last clone destroyed:
+    strongroom destroy -d tank/home@1
+
   In a script:
     strongroom destroy -r -f tank/home
 
@@ -125,7 +131,8 @@ EXAMPLES
     strongroom destroy --shred -r tank/secret
 
 JSON
-  With -n or -v, an array of names. With --shred {\"destroyed\": [NAME, ...], \"rewrapped\",
+  With -n or -v, an array of names. With -d {\"destroyed\": [NAME, ...], \"later\": [NAME, ...]}.
+  With --shred {\"destroyed\": [NAME, ...], \"rewrapped\",
   \"not_rewrapped\": [NAME, ...], \"key_blocks\", \"devices\", \"survivors\": [{\"dataset\",
   \"kept_by\", \"generations\": [N, ...], \"records\", \"bytes\"}, ...]}.
 
@@ -140,6 +147,9 @@ pub(crate) struct Destroy {
     /// As -r, and also all clones of what is destroyed
     #[arg(short = 'R')]
     pub(crate) clones: bool,
+    /// Destroy snapshots that are held or have clones later, with the last of these
+    #[arg(short, conflicts_with_all = ["clones", "shred"])]
+    pub(crate) defer: bool,
     /// Do not ask, and unmount datasets even if they are in use
     #[arg(short)]
     pub(crate) force: bool,
@@ -159,19 +169,36 @@ pub(crate) struct Destroy {
 
 /// Rename a dataset or a snapshot
 ///
-/// A dataset moves with all datasets below it and stays in its pool. Inherited mountpoints follow the name.
+/// A dataset moves with all datasets below it and stays in its pool. Inherited mountpoints follow the name. What is
+/// mounted is mounted again under the new name.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   A dataset:
     strongroom rename tank/home/ann tank/home/anna
 
+  To below datasets that do not exist yet:
+    strongroom rename -p tank/home/ann tank/old/2026/ann
+
   A snapshot; you can leave out the dataset in the new name:
     strongroom rename tank/home@monday @before-upgrade
 
+  The snapshots of one name of a dataset and of all datasets below it, all or none:
+    strongroom rename -r tank@monday @before-upgrade
+
 EXIT CODES
-  3 if there is no such dataset or snapshot; 4 if the new name is taken; 5 if it is in use.")]
+  3 if there is no such dataset or snapshot; 4 if the new name is taken, with -r that of any of the
+  snapshots; 5 if it is in use.")]
 pub(crate) struct Rename {
+    /// Unmount datasets even if they are in use
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// Create the datasets above the new name too
+    #[arg(short, conflicts_with = "recursive")]
+    pub(crate) parents: bool,
+    /// Of a snapshot: also snapshots of the same name in all datasets below
+    #[arg(short)]
+    pub(crate) recursive: bool,
     /// The old name
     #[arg(value_name = "OLD")]
     pub(crate) from: String,

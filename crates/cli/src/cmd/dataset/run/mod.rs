@@ -15,7 +15,7 @@ use crate::cmd::dataset::args::{Create, Destroy, Inherit, Rename, Set};
 use crate::cmd::sure::may_destroy;
 use crate::cmd::values::property;
 use crate::outcome::{Outcome, Result, call_names, call_quiet};
-use crate::session::{Session, usage};
+use crate::session::{Session, answer, usage};
 use crate::show::json;
 use crate::show::properties::canonical;
 
@@ -68,15 +68,18 @@ fn created(
 
 pub(crate) fn destroy(args: Destroy, session: &mut Session) -> Result {
     if args.name.contains('#') {
-        if args.shred || args.recursive || args.clones || args.dry_run {
+        if args.shred || args.recursive || args.clones || args.dry_run || args.defer {
             return Err(usage(
-                "a bookmark holds no data, and is destroyed alone: leave out -n, -r, -R and --shred",
+                "a bookmark holds no data, and is destroyed alone: leave out -d, -n, -r, -R and --shred",
             ));
         }
         return call_quiet(session, command::DestroyBookmark { name: args.name });
     }
     if args.shred {
         return shred::run(&args, session);
+    }
+    if args.defer {
+        return destroy_later(&args, session);
     }
     let ask = |dry_run| command::Destroy {
         name: args.name.clone(),
@@ -97,18 +100,60 @@ pub(crate) fn destroy(args: Destroy, session: &mut Session) -> Result {
     }
 }
 
+fn destroy_later(args: &Destroy, session: &mut Session) -> Result {
+    let ask = |session: &mut Session, dry_run| {
+        let command = command::DestroyLater {
+            name: args.name.clone(),
+            recursive: args.recursive,
+            force: args.force,
+            dry_run,
+        };
+        answer!(session.call(command)?, Deferred)
+    };
+    if !args.dry_run {
+        may_destroy(args, || {
+            let report = ask(session, true)?;
+            Ok([report.destroyed, report.later].concat())
+        })?;
+    }
+    let report = ask(session, args.dry_run)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&report)));
+    }
+    let (now, later) = match args.dry_run {
+        true => ("would destroy", "would destroy later"),
+        false => ("destroyed", "will destroy"),
+    };
+    let text = lines(&report.destroyed, now) + &lines(&report.later, later);
+    match args.dry_run || args.verbose {
+        true => Ok(Outcome::text(text)),
+        false => Ok(Outcome::done()),
+    }
+}
+
 fn report(names: &[String], what: &str, as_json: bool) -> Outcome {
     if as_json {
         return Outcome::text(json::show(&names));
     }
-    let lines = names.iter().map(|name| format!("{what} {name}\n"));
-    Outcome::text(lines.collect::<String>())
+    Outcome::text(lines(names, what))
+}
+
+fn lines(names: &[String], what: &str) -> String {
+    names
+        .iter()
+        .map(|name| format!("{what} {name}\n"))
+        .collect()
 }
 
 pub(crate) fn rename(args: Rename, session: &mut Session) -> Result {
-    let to = renamed(&args.from, args.to);
-    let from = args.from;
-    call_quiet(session, command::Rename { from, to })
+    let command = command::Rename {
+        to: renamed(&args.from, args.to),
+        from: args.from,
+        recursive: args.recursive,
+        parents: args.parents,
+        force: args.force,
+    };
+    call_quiet(session, command)
 }
 
 /// The new name in full: of a snapshot, the dataset may be left out.

@@ -93,6 +93,7 @@ pub(crate) struct Bookmark {
 /// Roll a dataset back to a snapshot
 ///
 /// All later writes are lost. Only the last snapshot is possible, unless -r destroys the later ones and later bookmarks.
+/// -R also destroys the clones of later snapshots, with everything below them.
 ///
 /// A snapshot from before a `key rotate` has a seal of the older keys. With the key loaded, rollback makes a new
 /// seal. Without the key, the dataset keeps the old seal and does not mount. Then roll back again with the key
@@ -106,18 +107,25 @@ EXAMPLES
   To an earlier one:
     strongroom rollback -r tank/home@sunday
 
+  With the clones of later snapshots; first see what these are:
+    strongroom get -t snapshot clones tank/home
+    strongroom rollback -R tank/home@sunday
+
   Accept what was received, or rolled back without the key:
     strongroom key load backup/home
     strongroom rollback backup/home@monday
 
 EXIT CODES
-  3 if there is no such snapshot; 5 if there are later snapshots and -r is not given, or the
-  dataset is in use.")]
+  3 if there is no such snapshot; 5 if there are later snapshots and -r is not given, or later ones
+  have holds, or clones and -R is not given, or the dataset is in use.")]
 pub(crate) struct Rollback {
     /// Destroy later snapshots and bookmarks
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// Unmount the dataset even if it is in use
+    /// As -r, and also all clones of later snapshots
+    #[arg(short = 'R')]
+    pub(crate) clones: bool,
+    /// Unmount the dataset, and clones to destroy, even if they are in use
     #[arg(short)]
     pub(crate) force: bool,
     /// The snapshot

@@ -54,6 +54,7 @@ pub(crate) fn rollback(args: Rollback, session: &mut Session) -> Result {
     let command = command::Rollback {
         name: args.name,
         recursive: args.recursive,
+        clones: args.clones,
         force: args.force,
     };
     call_quiet(session, command)

@@ -99,6 +99,10 @@ pub(super) fn own() -> Vec<(Json, Is)> {
             Done,
         ),
         (
+            json!({"destroy-later": {"name": "web/x@2", "recursive": false, "force": false, "dry_run": true}}),
+            Done,
+        ),
+        (
             json!({"release": {"names": ["web/x@2"], "tag": "t", "recursive": false}}),
             Done,
         ),
@@ -133,6 +137,18 @@ pub(super) fn own() -> Vec<(Json, Is)> {
             Done,
         ),
         (json!({"rename": {"from": "web/mine@2", "to": "@3"}}), Done),
+        (
+            json!({"rename": {"from": "web/mine@3", "to": "@4", "recursive": true}}),
+            Done,
+        ),
+        (
+            json!({"rename": {"from": "web/copy", "to": "web/not/copy", "parents": true}}),
+            Refused,
+        ),
+        (
+            json!({"rollback": {"name": "web/x@2", "recursive": false, "clones": true, "force": false}}),
+            Refused,
+        ),
         (json!({"rename": {"from": "web", "to": "web/x/y"}}), Refused),
         (
             json!({"rename": {"from": "web/copy", "to": "web"}}),
@@ -299,6 +315,7 @@ pub(super) fn elsewhere(name: &str) -> Vec<Json> {
         make(&below, json!([])),
         destroy(name, false),
         destroy(&snapshot, true),
+        json!({"destroy-later": {"name": snapshot, "recursive": true, "force": true, "dry_run": false}}),
         json!({"shred": {"name": name, "recursive": true, "clones": true, "force": true, "dry_run": true}}),
         clone(&snapshot, "web/y", json!([])),
         clone("web/site@1", &below, json!([])),
