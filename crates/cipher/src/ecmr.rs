@@ -7,18 +7,7 @@
 use zeroize::Zeroizing;
 
 use crate::ffi::{add_multiple, subtract_multiple};
-use crate::{Error, Random, Result};
-
-/// A curve of NIST.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Curve {
-    /// secp256r1.
-    P256,
-    /// secp384r1.
-    P384,
-    /// secp521r1.
-    P521,
-}
+use crate::{Curve, Error, Random, Result};
 
 /// A point, by its coordinates, big-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,32 +23,6 @@ pub struct Recovery {
     curve: Curve,
     /// e.
     secret: Zeroizing<Vec<u8>>,
-}
-
-impl Curve {
-    /// The name in JOSE.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Curve::P256 => "P-256",
-            Curve::P384 => "P-384",
-            Curve::P521 => "P-521",
-        }
-    }
-
-    /// The curve with this name.
-    pub fn from_name(name: &str) -> Option<Curve> {
-        let all = [Curve::P256, Curve::P384, Curve::P521];
-        all.into_iter().find(|curve| curve.name() == name)
-    }
-
-    /// How long a coordinate is, in bytes.
-    pub const fn coordinate_len(self) -> usize {
-        match self {
-            Curve::P256 => 32,
-            Curve::P384 => 48,
-            Curve::P521 => 66,
-        }
-    }
 }
 
 impl Recovery {

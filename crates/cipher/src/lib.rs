@@ -37,6 +37,7 @@
 //! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `chap`, `keywrap`, `vmac`, [`af`]: types for callers;
 //! - `hardware`, `selftest`, `kat`: processor features, and tests.
 
+mod adiantum;
 mod aead;
 pub mod af;
 mod algorithms;
@@ -62,15 +63,16 @@ mod record;
 mod sector;
 mod selftest;
 mod stealing;
+mod tweaked;
 mod vmac;
 
 pub use aead::AeadCipher;
 pub use algorithms::{
-    AeadAlgorithm, BlockCipher, Digest, IvMode, Mechanism, NameMode, Output, Provider, SectorMode,
-    SectorSpec, Suite,
+    AeadAlgorithm, BlockCipher, Curve, Digest, IvMode, Mechanism, NameMode, Output, Provider,
+    SectorMode, SectorSpec, Suite,
 };
 pub use chap::ChapHash;
-pub use ecmr::{Curve, Point, Recovery};
+pub use ecmr::{Point, Recovery};
 pub use error::{Error, Result};
 pub use hardware::{Hardware, hardware, hwcap_setting};
 pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac, siphash24};

@@ -1,6 +1,7 @@
 //! The names of algorithms: types without code of any provider.
 
 mod aead;
+mod curve;
 mod digest;
 mod mechanism;
 mod names;
@@ -10,6 +11,7 @@ mod suite;
 
 pub use aead::AeadAlgorithm;
 pub(crate) use aead::{LONG_NONCE_LEN, SHORT_NONCE_LEN};
+pub use curve::Curve;
 pub use digest::{Digest, Output};
 pub use mechanism::Mechanism;
 pub use names::NameMode;

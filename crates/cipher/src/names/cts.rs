@@ -1,7 +1,7 @@
 //! CBC with ciphertext stealing (CS3), over any AES in CBC.
 
-use super::engine::Engine;
 use crate::ffi::Direction;
+use crate::tweaked::Engine;
 use crate::{Error, Provider, Result, SectorCipher, SectorSpec};
 
 pub(super) struct Cts(SectorCipher);

@@ -5,9 +5,9 @@
 
 use zeroize::Zeroizing;
 
-use super::engine::Engine;
 use crate::blocks::{self, Block, Blocks, double, xor, xor_all};
 use crate::ffi::Direction;
+use crate::tweaked::Engine;
 use crate::{BlockCipher, Error, Provider, Result};
 
 /// How many blocks there may be: the masks of more would repeat (section 4 of the article).

@@ -8,9 +8,9 @@ use polyval::Polyval;
 use polyval::universal_hash::UniversalHash;
 use zeroize::Zeroizing;
 
-use super::engine::Engine;
 use crate::blocks::{self, Block, Blocks, xor};
 use crate::ffi::Direction;
+use crate::tweaked::Engine;
 use crate::{BlockCipher, Error, Provider, Result};
 
 /// How many blocks of the key stream are made in one call.

@@ -4,17 +4,15 @@
 //! and EME change all of the output with any bit of the input; CBC-CTS only what comes after it. None of them
 //! authenticates, and the same name under the same tweak is the same ciphertext.
 
-mod adiantum;
 mod cts;
 mod eme;
-mod engine;
 mod hctr2;
 
 use std::fmt;
 
 use crate::ffi::Direction;
-use crate::{Error, Mechanism, NameMode, Provider, Result, pieces, policy};
-use engine::Engine;
+use crate::tweaked::Engine;
+use crate::{Error, Mechanism, NameMode, Provider, Result, adiantum, pieces, policy};
 
 /// A key, ready to encrypt and decrypt names. Keys are overwritten on drop.
 pub struct NameCipher {

@@ -5,8 +5,7 @@
 
 use zeroize::Zeroizing;
 
-use super::engine::{Engine, Sectors};
-use super::modes::BATCH;
+use super::engine::{BATCH, Engine, Sectors};
 use crate::Result;
 use crate::blocks::{Block, Blocks, double, xor_all};
 use crate::ffi::Direction;

@@ -3,14 +3,11 @@
 //! For ciphers that AWS-LC does not have, for AES-128-XTS, which it has not either, and as the
 //! second implementation of everything.
 
-use super::engine::{Engine, Sectors};
+use super::engine::{BATCH, Engine, Sectors};
 use super::lrw::Lrw;
 use crate::blocks::{Block, Blocks, double, xor, xor_all};
 use crate::ffi::Direction;
 use crate::{Result, SectorMode};
-
-/// How many blocks go to the cipher in one call: twice what its widest registers hold, and few enough for the stack.
-pub(super) const BATCH: usize = 128;
 
 /// `mode` with `key`; `expand` makes a block cipher of a key.
 pub(super) fn engine(

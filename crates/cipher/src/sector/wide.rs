@@ -2,13 +2,17 @@
 
 use super::engine::{Engine, Sectors};
 use crate::ffi::Direction;
-use crate::{NameCipher, NameMode, Provider, Result};
+use crate::{Error, NameMode, Provider, Result, adiantum, tweaked};
 
-pub(super) struct Wide(NameCipher);
+pub(super) struct Wide(Box<dyn tweaked::Engine>);
 
 impl Wide {
     pub(super) fn new(provider: Provider, mode: NameMode, key: &[u8]) -> Result<Wide> {
-        Ok(Wide(NameCipher::with_provider(provider, mode, key)?))
+        Ok(Wide(match mode {
+            NameMode::Adiantum => adiantum::boxed::<chacha20::XChaCha12>(provider, key)?,
+            NameMode::AdiantumXChaCha20 => adiantum::boxed::<chacha20::XChaCha20>(provider, key)?,
+            _ => return Err(Error::Library),
+        }))
     }
 }
 
@@ -17,10 +21,7 @@ impl Engine for Wide {
         sectors.each(|iv, sector| {
             let mut tweak = [0; 32];
             tweak[..16].copy_from_slice(iv);
-            match direction {
-                Direction::Encrypt => self.0.encrypt(&tweak, sector),
-                Direction::Decrypt => self.0.decrypt(&tweak, sector),
-            }
+            self.0.run(direction, &tweak, sector)
         })
     }
 }

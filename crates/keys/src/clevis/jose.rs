@@ -7,8 +7,10 @@ use cipher::{Curve, Digest, Point, TAG_LEN};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::{SEALED_MAX, hash_of_len, unusable};
-use crate::Result;
+use crate::{Error, Result};
+
+/// What clevis sealed is no longer than this, in bytes.
+const SEALED_MAX: usize = 64 << 10;
 
 /// A sealed passphrase.
 pub(super) struct Sealed {
@@ -113,6 +115,22 @@ pub(super) fn derive(shared: &[u8], header: &Value) -> Result<Zeroizing<Vec<u8>>
         &256_u32.to_be_bytes(),
     ]);
     Ok(Zeroizing::new(hash.to_vec()))
+}
+
+pub(super) fn unusable(reason: impl Into<String>) -> Error {
+    Error::Clevis(reason.into())
+}
+
+/// The hash whose output has as many bytes as this, in base64url.
+fn hash_of_len(len: usize) -> Option<Digest> {
+    Some(match len {
+        27 => Digest::Sha1,
+        38 => Digest::Sha224,
+        43 => Digest::Sha256,
+        64 => Digest::Sha384,
+        86 => Digest::Sha512,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -9,15 +9,12 @@ mod server;
 
 use std::time::Duration;
 
-use cipher::{AeadAlgorithm, AeadCipher, Curve, Digest, Policy, Random, Recovery};
+use cipher::{AeadAlgorithm, AeadCipher, Curve, Policy, Random, Recovery};
 use secret::Secret;
 use serde_json::Value;
 
-use crate::{Error, Result};
-use jose::Sealed;
-
-/// What clevis sealed is no longer than this, in bytes.
-const SEALED_MAX: usize = 64 << 10;
+use crate::Result;
+use jose::{Sealed, unusable};
 
 /// The passphrase in the token of clevis, recovered within `time_max`.
 ///
@@ -85,20 +82,4 @@ fn recover(
     let answer = jose::point(&answer, curve)?;
     let shared = recovery.finish(&answer, &server);
     shared.map_err(|_| unusable("the answer of the server is no point of the curve"))
-}
-
-fn unusable(reason: impl Into<String>) -> Error {
-    Error::Clevis(reason.into())
-}
-
-/// The hash whose output has as many bytes as this, in base64url.
-fn hash_of_len(len: usize) -> Option<Digest> {
-    Some(match len {
-        27 => Digest::Sha1,
-        38 => Digest::Sha224,
-        43 => Digest::Sha256,
-        64 => Digest::Sha384,
-        86 => Digest::Sha512,
-        _ => return None,
-    })
 }

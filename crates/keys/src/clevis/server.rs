@@ -9,6 +9,7 @@ use ureq::Agent;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, TcpConnector};
 
+use super::jose::unusable;
 use crate::https::reason;
 use crate::tls::TlsConnector;
 use crate::{Error, Result};
@@ -47,7 +48,7 @@ pub(super) fn ask(url: &str, id: &str, point: &Value, time_max: Duration) -> Res
 /// The address of a server; `http` if that is not said, as with curl.
 fn address(url: &str) -> Result<String> {
     let refuse = || {
-        Err(super::unusable(
+        Err(unusable(
             "the address of its server is not one of http or https",
         ))
     };

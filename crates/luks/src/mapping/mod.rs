@@ -13,6 +13,7 @@
 //! caller that needs smaller units than [`SectorSizes::logical`] has to build them with its own locks.
 
 mod meter;
+mod own;
 mod queue;
 mod reencrypt;
 mod regions;
@@ -33,12 +34,12 @@ use crate::integrity::Mode;
 use crate::model::Segment;
 use crate::{BothKeys, Container, Error, Result};
 pub use meter::{MappingMeter, Served, ServedTotals};
+use own::Own;
 use queue::Queue;
 use regions::Regions;
 use sectors::{Core, Form};
 pub use serving::Failing;
 use serving::{Held, Place, Serving};
-use suspend::Own;
 
 /// How a mapping is opened, and what can be changed while it is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +83,7 @@ impl Flags {
 
 /// The decrypted data of a container.
 pub struct Mapping {
-    serving: Place,
+    serving: Arc<Place>,
     device: Arc<dyn BlockDevice>,
     /// Where data begins on it, in bytes.
     start: u64,
@@ -223,7 +224,7 @@ impl Mapping {
     fn of(serving: Serving, space: Space, len: Option<u64>, flags: Flags) -> Result<Mapping> {
         let size = space.size(len)?;
         let mapping = Mapping {
-            serving: Place::new(serving),
+            serving: Arc::new(Place::new(serving)),
             device: space.device,
             start: space.start,
             sector: space.sector,

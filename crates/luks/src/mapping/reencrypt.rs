@@ -5,10 +5,10 @@ use std::sync::Arc;
 use cipher::Random;
 
 use super::Mapping;
+use super::own::Own;
 use super::regions::Regions;
 use super::sectors::Core;
 use super::serving::Serving;
-use super::suspend::Own;
 use crate::model::Segment;
 use crate::{BothKeys, Container, Error, Pace, Progress, Reencrypted, Result};
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 
-use super::Mapping;
 use super::regions::{Entered, Regions};
 use super::sectors::{Core, Gather, PIECE, with_buffer};
 use crate::{Error, Result};
@@ -157,19 +156,19 @@ pub(super) type Held<'a> = MappedRwLockReadGuard<'a, Arc<Serving>>;
 
 /// While this exists, requests for a suspended mapping fail.
 #[must_use]
-pub struct Failing(Arc<Mapping>);
+pub struct Failing(Arc<Place>);
 
 impl Drop for Failing {
     fn drop(&mut self) {
-        self.0.serving.suspension.lock().failing -= 1;
+        self.0.suspension.lock().failing -= 1;
     }
 }
 
 impl Failing {
-    pub(super) fn begin(mapping: &Arc<Mapping>) -> Failing {
-        mapping.serving.suspension.lock().failing += 1;
-        mapping.serving.changed.notify_all();
-        Failing(Arc::clone(mapping))
+    pub(super) fn begin(place: &Arc<Place>) -> Failing {
+        place.suspension.lock().failing += 1;
+        place.changed.notify_all();
+        Failing(Arc::clone(place))
     }
 }
 

@@ -6,40 +6,11 @@ use std::sync::Arc;
 use secret::Secret;
 
 use super::Mapping;
+use super::own::other_header;
 use super::regions::Regions;
 use super::sectors::Core;
 use super::serving::{Failing, Serving};
-use crate::model::{Digest, Segment};
-use crate::{BothKeys, Container, Error, Result, keyslot};
-
-/// What a container says of its data and of its key. The key itself is not here.
-pub(super) struct Own {
-    segment: Segment,
-    digest: Digest,
-}
-
-impl Own {
-    pub(super) fn of(container: &Container) -> Result<Own> {
-        Ok(Own {
-            segment: container.segment()?,
-            digest: container.digest()?,
-        })
-    }
-
-    /// Whether this is the key of the data.
-    fn check(&self, key: &Secret) -> Result<()> {
-        match keyslot::is_key_of(&self.digest, key)? {
-            true => Ok(()),
-            false => Err(other_header()),
-        }
-    }
-}
-
-fn other_header() -> Error {
-    Error::usage(
-        "the header is not the one with which the mapping was opened: restore it, or close the mapping",
-    )
-}
+use crate::{BothKeys, Container, Error, Result};
 
 impl Mapping {
     /// Whether its key is gone, and requests wait.
@@ -117,8 +88,8 @@ impl Mapping {
     }
 
     /// While what this returns exists, requests do not wait for a key, but fail: who sent them is to go.
-    pub fn fail_while_suspended(self: &Arc<Mapping>) -> Failing {
-        Failing::begin(self)
+    pub fn fail_while_suspended(&self) -> Failing {
+        Failing::begin(&self.serving)
     }
 
     pub(super) fn given_up(&self) -> block::Error {

@@ -6,7 +6,7 @@ use cipher::{SectorCipher, SectorSpec};
 use luks::{Kdf, KdfChoice, KdfKind, Variant};
 use serde_json::json;
 
-use super::format;
+use super::key::key_len;
 use crate::cmd::luks::args::LuksBenchmark;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::session::other;
@@ -91,7 +91,7 @@ fn speed(name: &str, bits: usize, sector: usize) -> Result<Speed> {
     let failed = |error: cipher::Error| other(format!("{name} with {bits} bits: {error}"));
     let spec = SectorSpec::parse(name).map_err(failed)?;
     // XTS requires two keys that differ.
-    let key: Vec<u8> = (0..format::key_len(bits)?).map(|n| n as u8).collect();
+    let key: Vec<u8> = (0..key_len(bits)?).map(|n| n as u8).collect();
     let cipher = SectorCipher::new(spec, &key).map_err(failed)?;
     let mut data = vec![0x5a; BUFFER];
     let step = (sector / 512).max(1) as u64;

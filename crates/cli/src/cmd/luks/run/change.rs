@@ -10,8 +10,7 @@ use protocol::api::Borrowing::{ChangeHeader, Own};
 use secret::Secret;
 
 use super::device::{device, look, open};
-use super::format::key_len;
-use super::key::{Part, ask_with, slot_choice, unlock};
+use super::key::{Part, ask_with, key_len, slot_choice, unlock};
 use crate::cmd::luks::args::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
     LuksKillSlot, LuksNewKey, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,

@@ -12,8 +12,8 @@ use protocol::api::{Borrowing, FailureKind};
 use secret::Secret;
 
 use super::device::device;
-use super::format::{header_file, key_len, new_uuid};
-use super::key::{ask, passphrase, slot_choice};
+use super::format::{header_file, new_uuid};
+use super::key::{ask, key_len, passphrase, slot_choice};
 use super::reencrypt_options::{pace, protection, under_way};
 use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
 use crate::outcome::LocalResult as Result;

@@ -13,7 +13,7 @@ use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use super::device::device;
-use super::key::{ask_with, slot_choice};
+use super::key::{ask_with, key_len, slot_choice};
 use crate::cmd::luks::args::LuksFormat;
 use crate::cmd::sure::be_sure;
 use crate::outcome::{LocalResult as Result, Outcome};
@@ -83,16 +83,6 @@ fn wipe(container: &Container, key: &Secret) -> luks::Result<()> {
             bar.set_position(done);
         }
     })
-}
-
-/// The length of a key in bytes.
-pub(super) fn key_len(bits: usize) -> Result<usize> {
-    match bits.is_multiple_of(8) {
-        true => Ok(bits / 8),
-        false => Err(Failure::usage(
-            "the length of a key must be a multiple of 8 bits",
-        )),
-    }
 }
 
 /// As large as what the device writes as one, if it is made of such.

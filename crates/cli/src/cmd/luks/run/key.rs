@@ -10,7 +10,6 @@ use protocol::api::{Ask, AskFormat, FailureKind};
 use protocol::client::Terminal;
 use secret::Secret;
 
-use super::format::key_len;
 use crate::cmd::luks::args::{LuksContainer, LuksKdf, LuksKey};
 use crate::outcome::LocalResult as Result;
 use crate::terminal::{Prompter, input_is_data};
@@ -187,4 +186,14 @@ pub(super) fn slot_choice(kdf: &LuksKdf, version: luks::Version) -> Result<luks:
         choice.cipher = Some((cipher.clone(), key_len(bits)?));
     }
     Ok(choice)
+}
+
+/// The length of a key in bytes.
+pub(super) fn key_len(bits: usize) -> Result<usize> {
+    match bits.is_multiple_of(8) {
+        true => Ok(bits / 8),
+        false => Err(Failure::usage(
+            "the length of a key must be a multiple of 8 bits",
+        )),
+    }
 }

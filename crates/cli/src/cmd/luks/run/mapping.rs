@@ -10,8 +10,7 @@ use protocol::api::{
 use secret::Secret;
 
 use super::device::look;
-use super::format;
-use super::key::unlock;
+use super::key::{key_len, unlock};
 use super::token_open::{Found, open_by_token};
 use crate::cmd::luks::args::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksResume, LuksServing,
@@ -130,7 +129,7 @@ fn plain(args: &LuksPlain) -> Result<PlainMapping> {
     };
     Ok(PlainMapping {
         cipher: args.cipher.clone(),
-        key_len: format::key_len(args.key_size)?,
+        key_len: key_len(args.key_size)?,
         hash: args.hash.clone(),
         offset: bytes(args.offset)?,
         len: args.size.map(bytes).transpose()?,

@@ -7,8 +7,7 @@ use luks::{Container, Pace, Progress, Protection, Reencrypt, Unlocked};
 use protocol::api::FailureKind;
 use secret::Secret;
 
-use super::format::key_len;
-use super::key::{ask_with, slot_choice, unlock};
+use super::key::{ask_with, key_len, slot_choice, unlock};
 use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
 use crate::outcome::LocalResult as Result;
 

@@ -9,9 +9,9 @@ use poly1305::Poly1305;
 use poly1305::universal_hash::{KeyInit, UniversalHash};
 use zeroize::Zeroizing;
 
-use super::engine::Engine;
 use crate::blocks::{self, Blocks};
 use crate::ffi::Direction;
+use crate::tweaked::Engine;
 use crate::{BlockCipher, Error, Provider, Result};
 
 /// How much of the message NH hashes at once.
@@ -36,12 +36,12 @@ struct Adiantum<S> {
 }
 
 /// A stream cipher of the XChaCha family.
-pub(super) trait Stream: KeyIvInit<KeySize = U32, IvSize = U24> + StreamCipher {}
+pub(crate) trait Stream: KeyIvInit<KeySize = U32, IvSize = U24> + StreamCipher {}
 
 impl<S: KeyIvInit<KeySize = U32, IvSize = U24> + StreamCipher> Stream for S {}
 
 /// `key` has 32 bytes.
-pub(super) fn boxed<S: Stream + 'static>(
+pub(crate) fn boxed<S: Stream + 'static>(
     provider: Provider,
     key: &[u8],
 ) -> Result<Box<dyn Engine>> {
