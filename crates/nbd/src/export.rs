@@ -133,15 +133,21 @@ impl Export {
         })
     }
 
+    /// Takes no more clients and cuts the connections. A request that is carried out is not answered any more.
+    pub(crate) fn cut(&self) {
+        let mut clients = self.clients.lock();
+        clients.is_closed = true;
+        clients.links.values().for_each(|link| link.cut());
+    }
+
     /// Takes no more connections, if there are none, or `force` ends them. Those that have not ended
     /// after a while are what it fails with. A client that closed its end is waited for: its connection
     /// ends by itself.
     pub(crate) fn close(&self, force: bool) -> Result<()> {
-        let mut clients = self.clients.lock();
         if force {
-            clients.is_closed = true;
-            clients.links.values().for_each(|link| link.cut());
+            self.cut();
         }
+        let mut clients = self.clients.lock();
         let ends = |link: &Arc<dyn Link>| force || link.is_left();
         let are_ending =
             |clients: &mut Clients| !clients.links.is_empty() && clients.links.values().all(ends);

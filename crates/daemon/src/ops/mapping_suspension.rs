@@ -1,12 +1,13 @@
 //! Mappings without their key: suspended by one command, resumed by another that has the key.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use block::FileLock;
 use luks::{Container, Failing, Mapping};
 use protocol::api::{Borrowing, FailureKind, command};
+use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
@@ -23,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The container of a mapping. Nobody changes it while this exists.
 struct Held {
     container: Container,
-    _lock: Option<FileLock>,
+    lock: Option<FileLock>,
     _loan: HeaderLoan,
 }
 
@@ -36,6 +37,7 @@ impl Daemon {
                 "the mapping '{name}' is suspended already"
             )));
         }
+        self.check_no_heartbeats(name)?;
         let held = self.hold_container(&device)?;
         Ok(mapping.suspend(&held.container)?)
     }
@@ -66,13 +68,15 @@ impl Daemon {
 
     /// Says which key slot it was.
     fn resume_with(&self, what: &command::LuksResume, device: &str, given: &Secret) -> Result<u32> {
-        let held = self.hold_container(device)?;
+        let mut held = self.hold_container(device)?;
         // It may have been closed while the passphrase was asked for.
         let (mapping, _) = self.mapping_of_container(&what.name)?;
         let container = &held.container;
         if container.is_in_reencryption() {
             let keys = container.unlock_both(given)?;
             mapping.resume_in_reencryption(container, &keys)?;
+            // Other programs must not continue it below the mapping.
+            self.read_header_again(Path::new(device), held.lock.take());
             return Ok(keys.slot);
         }
         let unlocked = container.unlock(given, what.key_slot)?;
@@ -102,25 +106,55 @@ impl Daemon {
         })?;
         let lock = { loan.file.as_ref() }.map(|file| file.lock(PATIENCE));
         Ok(Held {
-            _lock: lock.transpose()?,
+            lock: lock.transpose()?,
             container: Container::look(Arc::clone(loan.device()))?,
             _loan: loan,
         })
     }
 
-    /// Makes the requests for a suspended mapping fail while its only user is ended by force. Otherwise the
-    /// end would wait for a key.
-    pub(super) fn fail_suspended(&self, device: &Exportable) -> Option<Failing> {
+    /// Makes the requests for a suspended mapping fail while this user, if it is the only one, is ended by force.
+    /// Otherwise the end would wait for a key.
+    pub(super) fn fail_suspended(&self, device: &Exportable, user: &str) -> Option<Failing> {
         let Exportable::Luks(name) = device else {
             return None;
         };
         let users = self.mappings.leases.users(&Used::Mapping(name.clone()));
         match self.mappings.all.lock().get(name) {
-            Some(Entry::Open(open)) if open.mapping.is_suspended() && users.len() == 1 => {
+            Some(Entry::Open(open)) if open.mapping.is_suspended() && users == [user] => {
                 Some(open.mapping.fail_while_suspended())
             }
             _ => None,
         }
+    }
+
+    /// Refuses to detach a device of the kernel from a suspended mapping: what the kernel has to write would wait.
+    pub(super) fn may_detach_suspended(&self, device: &Exportable) -> Result<()> {
+        let Exportable::Luks(name) = device else {
+            return Ok(());
+        };
+        match self.mappings.all.lock().get(name) {
+            Some(Entry::Open(open)) => Daemon::check_not_suspended(name, &open.mapping),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to suspend a mapping below a pool whose heartbeats another machine watches: they would stop.
+    fn check_no_heartbeats(&self, name: &str) -> Result<()> {
+        let path = PathBuf::from(DeviceName::Luks(name).to_string());
+        for active in self.pools() {
+            let devices = active.pool.devices();
+            if devices.iter().any(|it| it.path == path) && active.pool.is_multihost()? {
+                let pool = active.pool.name();
+                return Err(Failure::new(
+                    FailureKind::Busy,
+                    format!(
+                        "the pool '{pool}' on it has multihost=on, and its heartbeats would stop: export it first, \
+                         or set multihost=off"
+                    ),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses to end the daemon while a suspended mapping is in use: its users could not write what they have.
@@ -143,13 +177,14 @@ impl Daemon {
 
     /// Makes all requests for suspended mappings fail from now on, because the daemon ends.
     pub(crate) fn give_up_suspended(&self) {
+        self.cut_suspended_devices();
         for (name, entry) in &*self.mappings.all.lock() {
             if let Entry::Open(open) = entry {
                 if open.mapping.is_suspended() {
                     tracing::warn!(mapping = name, "it is suspended; requests that wait fail");
                 }
                 // A mapping may be suspended while the daemon ends.
-                std::mem::forget(open.mapping.fail_while_suspended());
+                open.mapping.give_up();
             }
         }
     }

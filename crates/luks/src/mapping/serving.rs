@@ -166,8 +166,7 @@ impl Drop for Failing {
 
 impl Failing {
     pub(super) fn begin(place: &Arc<Place>) -> Failing {
-        place.suspension.lock().failing += 1;
-        place.changed.notify_all();
+        place.give_up();
         Failing(Arc::clone(place))
     }
 }
@@ -197,6 +196,12 @@ impl Place {
                 self.changed.wait(&mut suspension);
             }
         }
+    }
+
+    /// Lets requests fail while the mapping is suspended.
+    pub(super) fn give_up(&self) {
+        self.suspension.lock().failing += 1;
+        self.changed.notify_all();
     }
 
     /// What serves; `None` while the mapping is suspended.
@@ -237,8 +242,9 @@ impl Place {
             return Err(Error::usage("the mapping is suspended already"));
         };
         may_go(serving)?;
-        self.suspension.lock().is_suspended = true;
+        // Its key is gone before the mapping is called suspended.
         *place = None;
+        self.suspension.lock().is_suspended = true;
         Ok(())
     }
 }

@@ -92,6 +92,11 @@ impl Mapping {
         Failing::begin(&self.serving)
     }
 
+    /// From now on requests do not wait for a key, but fail: the process ends.
+    pub fn give_up(&self) {
+        self.serving.give_up();
+    }
+
     pub(super) fn given_up(&self) -> block::Error {
         block::Error::Io {
             device: format!("the mapping of {}", self.device.name()),

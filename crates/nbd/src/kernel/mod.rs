@@ -248,6 +248,11 @@ impl Attachment {
         self.export.close(true)
     }
 
+    /// Cuts the connection to a device that will be left: the kernel keeps the requests that are not answered.
+    pub fn cut(&self) {
+        self.export.cut();
+    }
+
     /// Ends the connection and leaves the device to the next process: its requests wait. What was written is durable.
     ///
     /// # Errors
@@ -298,7 +303,8 @@ fn serve(
             tracing::warn!(
                 export = name,
                 %error,
-                "while memory is short, the kernel may wait for this process without an end: it may not set PR_SET_IO_FLUSHER                  (CAP_SYS_RESOURCE)"
+                "while memory is short, the kernel may wait for this process without an end: it may not set PR_SET_IO_FLUSHER \
+                 (CAP_SYS_RESOURCE)"
             );
         }
         let helpers = Helpers::new(HELPERS_MAX);

@@ -126,6 +126,17 @@ impl Daemon {
         Ok(device.end(&identity)?)
     }
 
+    /// Cuts the kernel's connections to suspended mappings. It keeps the requests that wait, and gets no errors for them.
+    pub(crate) fn cut_suspended_devices(&self) {
+        for (_, entry) in self.exported.entries() {
+            if let (State::Open(Offered::Kernel(attachment), _), Err(_)) =
+                (&entry.state, self.may_detach_suspended(&entry.is.device))
+            {
+                attachment.cut();
+            }
+        }
+    }
+
     /// Detaches a device. A mounted one is left to the next daemon: its requests wait until then.
     pub(super) fn leave_to_next(
         &self,
@@ -133,7 +144,14 @@ impl Daemon {
         is: &mut Definition,
         attachment: &Attachment,
     ) -> Result<()> {
-        match attachment.detach(false) {
+        let detached = match self.may_detach_suspended(&is.device) {
+            Ok(()) => attachment.detach(false),
+            // The connection is cut.
+            Err(_) => attachment
+                .may_detach()
+                .and_then(|()| attachment.detach(true)),
+        };
+        match detached {
             Err(nbd::Error::KernelDeviceInUse { .. }) => {}
             detached => return Ok(detached?),
         }

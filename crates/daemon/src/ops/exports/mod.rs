@@ -339,7 +339,11 @@ impl Daemon {
     /// Ends the offer of an export, and closes its device.
     fn end_offer(&self, name: &str, is: &Definition, force: bool) -> Result<()> {
         let offered = self.exported.offered(name);
-        let _failing = { force.then_some(&is.device) }.map(|device| self.fail_suspended(device));
+        let _failing = { force.then_some(&is.device) }
+            .map(|device| self.fail_suspended(device, &user_of(name, is)));
+        if let (Some(Offered::Kernel(_)), false) = (&offered, force) {
+            self.may_detach_suspended(&is.device)?;
+        }
         match (&offered, &is.listen) {
             (Some(Offered::Kernel(attachment)), _) => return Ok(attachment.detach(force)?),
             (_, Place::Kernel(_)) => return self.end_waiting(is, force),
@@ -383,8 +387,7 @@ impl Daemon {
     /// Opens a device for an export, which uses it until it is dropped.
     fn open_exportable(&self, export: &str, is: &Definition) -> Result<Arc<dyn BlockDevice>> {
         let device = &is.device;
-        let end = is.listen.protocol().taking_back(export);
-        let user = format!("the export '{export}' ({end})");
+        let user = user_of(export, is);
         let access = match is.read_only {
             true => Access::ReadOnly,
             false => Access::Exclusive,
@@ -481,4 +484,10 @@ pub(crate) fn no_such_export(protocol: Protocol, name: &str) -> Failure {
             protocol.command()
         ),
     )
+}
+
+/// What a device calls the export that uses it.
+fn user_of(export: &str, is: &Definition) -> String {
+    let end = is.listen.protocol().taking_back(export);
+    format!("the export '{export}' ({end})")
 }

@@ -216,12 +216,14 @@ pub(crate) struct LuksRefresh {
 ///
 /// For the time that a machine is left alone. The daemon ends the requests that are under way, makes writes
 /// durable, and wipes the key. Later requests wait until `luks resume` gives the key again, so that programs
-/// and file systems on the mapping stop and lose nothing. Decrypted data that they keep in memory stays there.
+/// and file systems on the mapping stop. Decrypted data that they keep in memory stays there. A client with a
+/// time limit of its own, as each initiator of iSCSI, reports errors after it: end such clients first.
 ///
 /// A suspended mapping can be closed if nothing uses it. `nbd unexport --force` and `iscsi unexport --force`
-/// end a user that waits: its requests fail. A signal that ends the daemon does so too.
+/// end the only user of a mapping: its requests fail. A signal that ends the daemon does so too, but a mounted
+/// /dev/nbdN waits for the next daemon.
 ///
-/// A container in re-encryption and a plain mapping are not suspended.
+/// A container in re-encryption, a plain mapping, and one below a pool with multihost=on are not suspended.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -230,8 +232,8 @@ EXAMPLES
     strongroom luks resume secret
 
 EXIT CODES
-  2 if it cannot be suspended; 3 if there is no such mapping; 5 if a request does not end, or
-  another command changes the header.")]
+  2 if it cannot be suspended; 3 if there is no such mapping; 5 if a request does not end, another
+  command changes the header, or a pool on it has multihost=on.")]
 pub(crate) struct LuksSuspend {
     /// The mapping
     #[arg(value_name = "NAME")]
