@@ -3,6 +3,7 @@
 pub(crate) mod authorize;
 pub(crate) mod commands;
 pub(crate) mod dispatch;
+pub(crate) mod hurried;
 pub(crate) mod metrics;
 #[cfg(test)]
 mod rights;

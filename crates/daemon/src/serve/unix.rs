@@ -16,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
 use crate::serve::commands::served;
 use crate::serve::dispatch::Outcome;
+use crate::serve::hurried::Hurried;
 use crate::state::channel::{Channel, Data, Dialogue, StreamWriter};
 use crate::state::daemon::Daemon;
 use crate::state::zones::zone::Zone;
@@ -89,24 +90,6 @@ impl Data for UnixStream {
 impl StreamWriter for DataWriter<&UnixStream> {
     fn end(self: Box<Self>) -> io::Result<()> {
         DataWriter::end(*self)
-    }
-}
-
-/// A connection with one time limit for all data, and not one for each piece.
-struct Hurried<'a> {
-    stream: &'a UnixStream,
-    until: Instant,
-}
-
-impl Read for Hurried<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        let mut stream = self.stream;
-        stream.read(buf)
     }
 }
 

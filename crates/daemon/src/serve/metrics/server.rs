@@ -4,26 +4,34 @@
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
+use crate::serve::hurried::Hurried;
 use crate::serve::metrics::text::CONTENT_TYPE;
 use crate::state::daemon::Daemon;
 use crate::state::guests::BACK_OFF;
 
 /// The largest request.
 const REQUEST_MAX: usize = 8 << 10;
-/// The time limit for a client to send its request, and again to read the answer.
+/// The time limit for a client to send its whole request.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(1);
+/// The time limit for a client to read a piece of the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// So many clients are served at a time: one that is slow does not keep the others out.
+const THREADS: usize = 4;
 
-/// Starts a thread that serves metrics.
+/// Starts the threads that serve metrics.
 pub(crate) fn serve(daemon: &Arc<Daemon>, listener: UnixListener) -> Result<()> {
-    let daemon = Arc::downgrade(daemon);
-    std::thread::Builder::new()
-        .name("metrics".into())
-        .spawn(move || accept(&daemon, &listener))
-        .map_err(|error| Failure::other(format!("metrics cannot be served: {error}")))?;
+    let listener = Arc::new(listener);
+    for _ in 0..THREADS {
+        let (daemon, listener) = (Arc::downgrade(daemon), Arc::clone(&listener));
+        std::thread::Builder::new()
+            .name("metrics".into())
+            .spawn(move || accept(&daemon, &listener))
+            .map_err(|error| Failure::other(format!("metrics cannot be served: {error}")))?;
+    }
     Ok(())
 }
 
@@ -48,11 +56,10 @@ fn accept(daemon: &Weak<Daemon>, listener: &UnixListener) {
 }
 
 fn answer(daemon: &Daemon, mut stream: UnixStream) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let (status, body) = match Peer::admin_of(&stream) {
         Err(failure) => ("403 Forbidden", failure.0.message + "\n"),
-        Ok(_) => match check_request(&mut stream)? {
+        Ok(_) => match check_request(&mut hurried(&stream))? {
             Err(status) => (status, format!("{status}\n")),
             Ok(()) => match daemon.metrics() {
                 Ok(text) => ("200 OK", text),
@@ -71,6 +78,11 @@ fn answer(daemon: &Daemon, mut stream: UnixStream) -> std::io::Result<()> {
     );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())
+}
+
+fn hurried(stream: &UnixStream) -> Hurried<'_> {
+    let until = Instant::now() + REQUEST_PATIENCE;
+    Hurried { stream, until }
 }
 
 /// Reads a request. An error is the status to answer with.
