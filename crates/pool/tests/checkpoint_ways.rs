@@ -5,10 +5,10 @@ mod common;
 
 use std::sync::Arc;
 
-use block::fault::{FaultClock, FaultDevice, Survival};
+use block::fault::{Fault, FaultClock, FaultDevice, Survival};
 use common::model::*;
 use common::*;
-use pool::{ArrayKind, AtCheckpoint, Pool};
+use pool::{ArrayKind, AtCheckpoint, DeviceState, Pool};
 use store::Store;
 
 const HEADER: u64 = (65 * 4096_u64).next_multiple_of(64 << 10);
@@ -25,17 +25,26 @@ fn rewind(devices: &[Arc<FaultDevice>]) -> Pool {
     open_at(devices, AtCheckpoint::Rewind).unwrap()
 }
 
-/// Changes a bit of both copies of the root of an array.
-fn damage(device: &FaultDevice, superblock: &[u8], root: usize) {
-    for addr in superblock[root..root + 32].chunks(16) {
+/// Where the copies of the root of an array are.
+fn copies(superblock: &[u8], root: usize) -> Vec<u64> {
+    let at = |addr: &[u8]| {
         let number = |at: usize, len: usize| {
             let mut bytes = [0; 8];
             bytes[..len].copy_from_slice(&addr[at..at + len]);
             u64::from_le_bytes(bytes)
         };
-        if number(12, 4) > 0 {
-            device.flip(HEADER + (number(0, 8) << 20) + number(8, 4) + 100, 1);
-        }
+        (number(12, 4) > 0).then(|| HEADER + (number(0, 8) << 20) + number(8, 4))
+    };
+    superblock[root..root + 32]
+        .chunks(16)
+        .filter_map(at)
+        .collect()
+}
+
+/// Changes a bit of both copies of the root of an array.
+fn damage(device: &FaultDevice, superblock: &[u8], root: usize) {
+    for at in copies(superblock, root) {
+        device.flip(at + 100, 1);
     }
 }
 
@@ -171,9 +180,9 @@ fn a_power_cut_while_an_import_discards_it_leaves_all_of_it_or_none() {
     assert!(kept_some > 0);
 }
 
-/// A mirror of which one side is from before the checkpoint, as after a device that lost what it had confirmed.
-#[test]
-fn a_device_that_is_older_than_it_gets_all_of_it() {
+/// A mirror of which one side is from before the checkpoint, as after a device that lost what it had confirmed. Also
+/// returns the superblock of the state in the checkpoint, and what that state has.
+fn with_older_device() -> (Vec<Arc<FaultDevice>>, Vec<u8>, Model) {
     let clock = FaultClock::new();
     let devices = fault_devices(2, &clock);
     let mut workload = Workload::new(create_groups(&devices, &[(2, 0)]), 4);
@@ -188,6 +197,8 @@ fn a_device_that_is_older_than_it_gets_all_of_it() {
         }
     }
     drop(dataset);
+    pool.commit().unwrap();
+    let superblock = newest(&devices);
     pool.make_checkpoint(&origin()).unwrap();
     let kept = read_pool(&pool);
     let dataset = pool.open_dataset(1).unwrap();
@@ -201,15 +212,69 @@ fn a_device_that_is_older_than_it_gets_all_of_it() {
     }
     settle(&pool);
     drop(pool);
+    (vec![Arc::clone(&devices[0]), older], superblock, kept)
+}
 
-    let both = [Arc::clone(&devices[0]), older];
-    let pool = open_on(&both).unwrap();
-    assert_eq!(states(&pool)[1], pool::DeviceState::Resilvering);
-    pool.claim("host").unwrap();
-    resilver(&pool);
-    assert_eq!(states(&pool)[1], pool::DeviceState::Online);
+/// The older device has all of the checkpoint, and nobody needs the other one.
+fn assert_has_all(pool: Pool, device: &FaultDevice, kept: &Model) {
+    assert_eq!(states(&pool)[1], DeviceState::Online);
+    assert_eq!(pool.resilver_status().progress.errors, 0);
     assert_eq!(scrub_all(&pool).repaired, 0, "it has all copies");
     export(pool);
-    let alone = [copy_of(&both[1])];
-    assert_eq!(read_pool(&rewind(&alone)), kept);
+    let alone = [copy_of(device)];
+    assert_eq!(read_pool(&rewind(&alone)), *kept);
+}
+
+#[test]
+fn a_device_that_is_older_than_it_gets_all_of_it() {
+    let (devices, _, kept) = with_older_device();
+    let pool = open_on(&devices).unwrap();
+    assert_eq!(states(&pool)[1], DeviceState::Resilvering);
+    pool.claim("host").unwrap();
+    resilver(&pool);
+    assert_has_all(pool, &devices[1], &kept);
+}
+
+/// A device that fails to read for a time.
+#[test]
+fn a_resilver_waits_while_it_cannot_be_read() {
+    let (devices, superblock, kept) = with_older_device();
+    let pool = open_on(&devices).unwrap();
+    pool.claim("host").unwrap();
+    for offset in copies(&superblock, ROOTS[0]) {
+        devices[0].inject(Fault::BadBytes { offset, len: 4096 });
+    }
+    resilver(&pool);
+    let status = pool.resilver_status();
+    assert!(status.is_running());
+    let why = status.waits.unwrap();
+    assert!(why.contains("checkpoint"), "{why}");
+    assert_eq!(states(&pool)[1], DeviceState::Resilvering);
+    devices[0].heal();
+    while pool.resilver_status().is_running() {
+        pool.resilver_step(256 << 10).unwrap();
+    }
+    assert_has_all(pool, &devices[1], &kept);
+}
+
+#[test]
+fn a_device_stays_incomplete_if_it_is_damaged() {
+    let (devices, superblock, _) = with_older_device();
+    damage(&devices[0], &superblock, ROOTS[0]);
+    let pool = open_on(&devices).unwrap();
+    pool.claim("host").unwrap();
+    resilver(&pool);
+    assert_eq!(states(&pool)[1], DeviceState::Resilvering);
+    let status = pool.resilver_status().progress;
+    assert_eq!((status.errors, status.unreadable), (1, 0));
+    let name = status.damage[0].in_checkpoint.as_deref();
+    assert_eq!(name, Some(""), "the checkpoint as a whole");
+    let status = scrub_all(&pool);
+    assert_eq!((status.errors, status.damage.len()), (1, 1));
+    // Without the checkpoint it lacks nothing.
+    pool.discard_checkpoint(&origin()).unwrap();
+    pool.clear_device_errors(None, &origin()).unwrap();
+    resilver(&pool);
+    assert_eq!(states(&pool)[1], DeviceState::Online);
+    assert_sound(&pool, "");
 }

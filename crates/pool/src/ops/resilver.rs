@@ -128,6 +128,14 @@ fn resilvering(state: &DatasetTable) -> Vec<(u64, u64)> {
         .collect()
 }
 
+/// Why a resilver waits for the checkpoint.
+fn unreadable(error: &Error) -> String {
+    format!(
+        "the checkpoint cannot be read now: {error}. It is tried again; without the checkpoint (pool checkpoint -d) the \
+         resilver ends"
+    )
+}
+
 /// How far a resilver came.
 enum Progress {
     Done,
@@ -182,8 +190,12 @@ impl Step<'_> {
         let kept = match pool.kept_state(&committing) {
             Ok(Some(kept)) => kept,
             Ok(None) => return Ok(Progress::Done),
+            Err(error) if error.may_pass() => return Ok(Progress::Waits(unreadable(&error))),
             Err(error) if error.is_loss() => {
-                tracing::error!(%error, "the checkpoint cannot be read, and not be gone back to");
+                // The members lack it. They stay incomplete, until it can be read or is discarded.
+                self.in_use = Some(&pool.engine.space);
+                self.report_checkpoint(&error);
+                self.in_use = None;
                 return Ok(Progress::Done);
             }
             Err(error) => return Err(error),

@@ -1,7 +1,7 @@
 //! Scrub of the checkpoint: visits the records that only that state has.
 
-use super::{Step, Task};
-use crate::error::Result;
+use super::{Examined, Step, Task};
+use crate::error::{Error, Result};
 use crate::format::pointer::Place;
 use crate::format::scrub_status::{Position, ScrubStatus};
 use crate::ops::pool::Pool;
@@ -22,8 +22,14 @@ impl Pool {
             Ok(Some(kept)) => kept,
             Ok(None) => return Ok(true),
             Err(error) if error.is_loss() => {
-                tracing::error!(%error, "the checkpoint cannot be read, and not be gone back to");
-                status.errors = status.errors.saturating_add(1);
+                let mut step = Step {
+                    pool: self,
+                    task: Task::Repair,
+                    left: 0,
+                    in_use: Some(&self.engine.space),
+                    status,
+                };
+                step.report_checkpoint(&error);
                 return Ok(true);
             }
             Err(error) => return Err(error),
@@ -51,6 +57,13 @@ impl Pool {
 }
 
 impl Step<'_> {
+    /// Counts a checkpoint that cannot be read. Then it is unknown which of its records are lost.
+    pub(crate) fn report_checkpoint(&mut self, error: &Error) {
+        tracing::error!(%error, "the checkpoint cannot be read, and not be gone back to");
+        self.forget_missed();
+        self.report(Examined::of_loss(error), 0, None, (0, 0));
+    }
+
     /// Whether the current state has a place too, which is done already.
     pub(super) fn is_passed_over(&self, place: &Place) -> bool {
         let Some(space) = self.in_use else {
