@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use block::fault::{Fault, FaultClock, FaultDevice, Survival};
 use common::model::*;
+use common::streams::*;
 use common::*;
 use pool::{ArrayKind, AtCheckpoint, DeviceState, Pool};
 use store::Store;
@@ -277,4 +278,45 @@ fn a_device_stays_incomplete_if_it_is_damaged() {
     resilver(&pool);
     assert_eq!(states(&pool)[1], DeviceState::Online);
     assert_sound(&pool, "");
+}
+
+/// No state after the way back has the number of one that was given up, also if that number came with a stream.
+#[test]
+fn sequences_go_on_after_those_that_were_received() {
+    let sender = other_pool();
+    sender
+        .create_dataset("tank/a", new_dataset(70), &origin())
+        .unwrap();
+    fill(&sender, "tank/a", ArrayKind::Data, &[(0, 1)]);
+    snapshot(&sender, "tank/a@one");
+    for n in 1..60 {
+        fill(&sender, "tank/a", ArrayKind::Data, &[(n, n)]);
+    }
+    snapshot(&sender, "tank/a@two");
+    for is_destroyed in [false, true] {
+        let devices = fault_devices(1, &FaultClock::new());
+        let pool = create_on(&devices);
+        receive(&pool, &stream(&sender, "tank/a@one", None), "tank/b").unwrap();
+        pool.make_checkpoint(&origin()).unwrap();
+        let more = stream(&sender, "tank/a@two", Some("tank/a@one"));
+        receive(&pool, &more, "tank/b").unwrap();
+        fill(&pool, "tank/b", ArrayKind::Data, &[(100, 1)]);
+        let given_up = pool.find("tank/b").unwrap().sequence;
+        assert!(given_up > 59, "{given_up}");
+        if is_destroyed {
+            pool.destroy_dataset("tank/b", true, &origin()).unwrap();
+        }
+        settle(&pool);
+        drop(pool);
+        if !is_destroyed {
+            damage(&devices[0], &newest(&devices), ROOTS[0]);
+        }
+        let pool = rewind(&devices);
+        let before = pool.find("tank/b").unwrap().sequence;
+        assert!(before < given_up, "{before}");
+        fill(&pool, "tank/b", ArrayKind::Data, &[(100, 2)]);
+        let after = pool.find("tank/b").unwrap().sequence;
+        assert!(after > given_up, "{is_destroyed}: {after} {given_up}");
+        assert!(after < 1000, "{after}");
+    }
 }

@@ -74,14 +74,16 @@ impl DatasetTable {
     }
 
     /// Completes a rewind to an earlier state, in the first commit after it. `given_up` is the abandoned state, if it can
-    /// be read. `since` is the transaction group of the earlier state.
+    /// be read. `since` is the transaction group of the earlier state, and `received` the highest sequence that came with
+    /// a stream since.
     ///
     /// The logs are dropped: they have only changes that were made after the earlier state. Sequences of datasets
     /// continue after those of the abandoned state, because no two states of a dataset may have the same sequence.
     pub(crate) fn settle_rewound(
         &mut self,
         commit: &TxgWriter<'_>,
-        (given_up, since): (Option<&DatasetTable>, u64),
+        given_up: Option<&DatasetTable>,
+        (since, received): (u64, u64),
     ) -> Result<()> {
         let commits = commit.txg.saturating_sub(since);
         let ids: Vec<u64> = self.all().map(|entry| entry.id).collect();
@@ -90,8 +92,11 @@ impl DatasetTable {
             let past = match given_up.and_then(|later| later.get(id)) {
                 Some(later) => later.sequence.max(later.sequence_past),
                 // The abandoned state does not have the dataset, or cannot be read. Each commit gave the dataset at
-                // most `SEALS_MAX` seals.
-                None => entry.sequence.max(entry.sequence_past) + SEALS_MAX * commits,
+                // most `SEALS_MAX` seals, after its own or after one that it received.
+                None => {
+                    let known = entry.sequence.max(entry.sequence_past).max(received);
+                    known.saturating_add(SEALS_MAX.saturating_mul(commits))
+                }
             };
             let is_head = head_id(entry) == id;
             let has_log = entry.log.exists();

@@ -11,6 +11,9 @@ use crate::format::pointer::{RecordPtr, SLOT_LIMIT};
 /// A pool that knows of several members has at most so many devices.
 pub(crate) const DEVICES_MAX: usize = 512;
 
+/// The highest sequence that is remembered for a rewind. It counts seals, so none gets there by counting.
+const RECEIVED_MAX: u64 = 1 << 61;
+
 /// The state of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -118,7 +121,9 @@ pub(crate) struct PoolRoot {
     host_mark: U32,
     /// 1: the checkpoint is abandoned, and its space may be used again. 0 otherwise.
     checkpoint_ends: U32,
-    reserved: [u8; 132],
+    /// The highest sequence that came with a stream since the checkpoint; 0 without a checkpoint.
+    received_sequence: U64,
+    reserved: [u8; 124],
 }
 
 const _: () = assert!(size_of::<PoolRoot>() == 2120);
@@ -183,10 +188,25 @@ impl PoolRoot {
     pub(crate) fn set_checkpoint(&mut self, checkpoint: RecordPtr) {
         self.checkpoint = checkpoint;
         self.checkpoint_ends = 0.into();
+        self.received_sequence = 0.into();
         self.features_required &= !FEATURE_CHECKPOINT;
         if !checkpoint.is_empty() {
             self.features_required |= FEATURE_CHECKPOINT;
         }
+    }
+
+    /// Remembers a sequence that came with a stream, for a rewind to the checkpoint. Such a number can be of an attacker,
+    /// and after the rewind all datasets can continue after it. So it does not come near the end of the numbers.
+    pub(crate) fn note_received(&mut self, sequence: u64) {
+        if self.has_checkpoint() {
+            let highest = self.received_sequence().max(sequence);
+            self.received_sequence = highest.min(RECEIVED_MAX).into();
+        }
+    }
+
+    /// The highest sequence that came with a stream since the checkpoint.
+    pub(crate) fn received_sequence(&self) -> u64 {
+        self.received_sequence.get().min(RECEIVED_MAX)
     }
 
     /// This root with the state of the pool from an earlier root. The identity, the host and the features of the pool

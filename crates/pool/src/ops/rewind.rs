@@ -35,7 +35,7 @@ impl Pool {
         let Some(checkpoint) = checkpoint else {
             return Err(Error::refused(root.name(), "it has no checkpoint"));
         };
-        let at = checkpoint.txg;
+        let (at, received) = (checkpoint.txg, root.received_sequence());
         let rewound = root.rewound(&checkpoint.root);
         let state = DatasetTable::load(&disk, rewound, txg, config.clone())?;
         let (table, bitmaps) = state.root.space();
@@ -63,7 +63,7 @@ impl Pool {
         // Keyrings that were made later belong to no dataset.
         pool.take_over(true)?;
         pool.engine.commit_with(|commit, state| {
-            state.settle_rewound(commit, (given_up.as_ref(), at))?;
+            state.settle_rewound(commit, given_up.as_ref(), (at, received))?;
             let unread = match given_up {
                 Some(_) => "",
                 None => "; what was later is damaged, and was given up unread",

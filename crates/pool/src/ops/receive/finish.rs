@@ -178,6 +178,7 @@ impl Plan {
 
 /// Gives a dataset the seal that came with the stream.
 fn enter_seal(state: &mut DatasetTable, head: u64, begin: &Begin, is_new: bool) -> Result<()> {
+    state.root.note_received(begin.sequence);
     let entry = state.edit(head)?;
     let past = entry.sequence.max(entry.sequence_past);
     // In a new dataset it counted the commits of the receive. They made no seals of the dataset.
