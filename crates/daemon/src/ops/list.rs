@@ -1,24 +1,20 @@
 //! Lists: properties, pools, keys, history.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use cipher::Suite;
-use pool::{
-    DeviceInfo, Expandable, Listed, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus, Sweep,
-};
+use pool::Listed;
 use protocol::api::{
-    DatasetRow, HistoryRow, KeyRow, MountRow, PoolFeatures, PoolReport, PropertyRow, RemovalRow,
-    ScrubRow, Source, Value, command,
+    DatasetRow, HistoryRow, KeyRow, MountRow, PoolFeatures, PoolReport, PropertyRow, Source, Value,
+    command,
 };
 use protocol::property::{PROPERTIES, Property};
 
 use crate::failure::{Failure, Result};
 use crate::ops::bookmarks;
-use crate::ops::caches;
 use crate::ops::features::{self, FORMAT_VERSION};
-use crate::ops::health;
-use crate::ops::scrubs;
+use crate::ops::pool_report::{ratio, report};
 use crate::ops::volumes;
 use crate::state::account_property::AccountProperty;
 use crate::state::active_pool::ActivePool;
@@ -423,14 +419,6 @@ fn computed(active: &ActivePool, listed: &Listed, name: &str) -> Result<Value> {
     })
 }
 
-/// The ratio of bytes before compression to bytes on disk, in hundredths, at least 1.00.
-fn ratio(logical: u64, on_disk: u64) -> u64 {
-    match on_disk {
-        0 => 100,
-        _ => ((u128::from(logical) * 100 / u128::from(on_disk)) as u64).max(100),
-    }
-}
-
 fn key_state(active: &ActivePool, key_root: u64) -> &'static str {
     match active.keys.lock().contains_key(&key_root) {
         true => "available",
@@ -449,160 +437,4 @@ fn key_row(active: &ActivePool, entry: &pool::Entry) -> Result<Option<KeyRow>> {
         status: key_state(active, root.id).into(),
         keysource: active.keysource(&root)?.to_string(),
     }))
-}
-
-/// The report on a pool.
-pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
-    let pool = &active.pool;
-    let space = pool.space();
-    let scrub = pool.scrub_status();
-    let suspended = pool.suspended();
-    let (devices, resilver) = (pool.devices(), pool.resilver_status());
-    let mut damage: Vec<String> = Vec::new();
-    let of_resilver = match health::incomplete(&devices, &resilver) {
-        Some(_) => &resilver.progress.damage[..],
-        None => &[],
-    };
-    for found in scrub.damage.iter().chain(of_resilver) {
-        let name = describe(active, found);
-        if !damage.contains(&name) {
-            damage.push(name);
-        }
-    }
-    let degraded = health::degraded(&devices);
-    let (trouble, action) = match &suspended {
-        Some(reason) => (
-            Some(format!("The pool accepts no changes: {reason}")),
-            Some(health::end_of_suspension(pool)),
-        ),
-        None => match health::advice_on_data(&pool.name(), &devices, &scrub, &resilver) {
-            (None, None) => match health::advice(&pool.name(), &devices) {
-                (None, None) => active.advice_on_reencryption(),
-                advice => advice,
-            },
-            advice => advice,
-        },
-    };
-    let shared = pool.dedup_info();
-    let expandable = match suspended {
-        Some(_) => Vec::new(),
-        None => pool.expandable(),
-    };
-    let (trouble, action) = match trouble {
-        None => health::growth(&pool.name(), &devices, &expandable),
-        trouble => (trouble, action),
-    };
-    let mut rows = health::rows(&devices, &expandable, &resilver);
-    rows.extend(caches::rows(pool));
-    Ok(PoolReport {
-        name: pool.name(),
-        guid: pool.guid(),
-        health: match (&suspended, degraded) {
-            (Some(_), _) => "SUSPENDED",
-            (None, true) => "DEGRADED",
-            (None, false) => "ONLINE",
-        }
-        .into(),
-        trouble,
-        action,
-        size: space.total,
-        allocated: space.total.saturating_sub(space.free),
-        free: space.available,
-        expandable: gain(&devices, &expandable),
-        dedupratio: ratio(shared.referenced, shared.stored) as f64 / 100.0,
-        freeing: space.freeing + space.freeing_waits > 0,
-        read_only: pool.is_read_only(),
-        txg: pool.committed_txg(),
-        devices: rows,
-        scrub: scan_row(&scrub, None),
-        scrub_late: scrubs::late(pool),
-        altroot: active
-            .altroot
-            .as_ref()
-            .map(|root| root.display().to_string()),
-        resilver: scan_row(&resilver.progress, resilver.waits),
-        removal: pool.removal_status().map(removal_row),
-        trim: active.sweep_row(Sweep::Trim),
-        initialize: active.sweep_row(Sweep::Initialize),
-        checkpoint: active.checkpoint_row(),
-        damage,
-        waiting: Vec::new(),
-    })
-}
-
-/// The space that all groups would gain together.
-fn gain(devices: &[DeviceInfo], expandable: &[Expandable]) -> u64 {
-    let groups = expandable.iter().filter_map(|found| {
-        let device = devices.iter().find(|device| device.guid == found.guid)?;
-        Some((device.group, found.gain))
-    });
-    groups.collect::<BTreeMap<_, _>>().into_values().sum()
-}
-
-fn scan_row(scan: &ScrubStatus, waits: Option<String>) -> ScrubRow {
-    ScrubRow {
-        state: match scan.phase {
-            ScrubPhase::None => "none",
-            ScrubPhase::Running => "running",
-            ScrubPhase::Finished => "finished",
-            ScrubPhase::Stopped => "stopped",
-            ScrubPhase::Paused => "paused",
-        }
-        .into(),
-        started: scan.started,
-        ended: scan.ended,
-        examined: scan.examined,
-        total: scan.total,
-        repaired: scan.repaired,
-        errors: scan.errors,
-        unreadable: scan.unreadable,
-        waits,
-    }
-}
-
-fn removal_row(removal: RemovalStatus) -> RemovalRow {
-    RemovalRow {
-        state: match removal.phase {
-            RemovalPhase::Running => "running",
-            RemovalPhase::Finished => "finished",
-            RemovalPhase::Stopped => "stopped",
-            RemovalPhase::Stopping => "stopping",
-        }
-        .into(),
-        name: removal.name,
-        started: removal.started,
-        ended: removal.ended,
-        total: removal.total,
-        left: removal.left,
-        waits: removal.waits,
-    }
-}
-
-/// The place of damage, by names as far as they are known without a key.
-fn describe(active: &ActivePool, damage: &pool::Damage) -> String {
-    let Some(array) = damage.array else {
-        return match damage.in_checkpoint {
-            Some(_) => "the checkpoint's own records".into(),
-            None => "the pool's own records".into(),
-        };
-    };
-    let dataset = match &damage.in_checkpoint {
-        // The name at the time of the checkpoint. It may now belong to another dataset, or to none.
-        Some(name) => format!("{name} in the checkpoint"),
-        None => {
-            let name = active.pool.name_of(damage.dataset);
-            name.unwrap_or_else(|_| format!("dataset {}", damage.dataset))
-        }
-    };
-    let what = match (array, damage.level) {
-        (pool::ArrayKind::Data, 0) => "a record of a file",
-        (pool::ArrayKind::Data, _) => "many records of files",
-        (pool::ArrayKind::Pages, 0) => "a page of metadata",
-        (pool::ArrayKind::Pages, _) => "many pages of metadata",
-    };
-    let why = match damage.is_unreadable {
-        true => ", which a device fails to read",
-        false => "",
-    };
-    format!("{dataset}: {what}, slot {}{why}", damage.slot)
 }

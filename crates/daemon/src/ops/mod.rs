@@ -35,6 +35,7 @@ pub(crate) mod mounts;
 mod new_pool;
 pub(crate) mod offers;
 pub(crate) mod piece;
+pub(crate) mod pool_report;
 pub(crate) mod pools;
 mod receive;
 pub(crate) mod receive_policy;

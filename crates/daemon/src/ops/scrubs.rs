@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
     use crate::host::wakeup::Wakeup;
-    use crate::ops::list::report;
+    use crate::ops::pool_report::report;
     use crate::state::acceptances::Acceptances;
     use crate::state::memory::StateDir;
     use crate::tests::command;

@@ -10,8 +10,8 @@ use meter::{CacheTotals, Times, Totals};
 use protocol::api::{DeviceRow, PoolReport};
 
 use crate::failure::Result;
-use crate::ops::list;
 use crate::ops::metered_devices;
+use crate::ops::pool_report;
 use crate::serve::metrics::text::{Labels, Page};
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
@@ -77,7 +77,7 @@ impl Daemon {
 }
 
 fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
-    let mut report = list::report(active)?;
+    let mut report = pool_report::report(active)?;
     let rows = std::mem::take(&mut report.devices);
     let devices = rows.into_iter().map(|row| DeviceNow {
         operations: metered_devices::meter(&row.path)
