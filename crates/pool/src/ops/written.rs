@@ -6,10 +6,12 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
-use crate::engine::dead_sums::{Known, Since};
+use crate::engine::dead_sums::{Known, Since, Wanted, sum};
+use crate::engine::deadlist;
 use crate::engine::table::{DatasetTable, head_id};
 use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
@@ -33,7 +35,7 @@ impl Pool {
         // Set on a second call for the same state. Then more calls are likely, and all snapshots of the line are
         // counted.
         let mut is_again = false;
-        {
+        let asked = {
             let state = self.engine.state.read();
             let entry = state.entry(id)?;
             let Some(since) = earlier(&state, entry, snapshot)? else {
@@ -53,17 +55,16 @@ impl Pool {
                 if let Some(written) = last.written.get(&since.id) {
                     return Ok(Some(*written));
                 }
-                is_again = true;
+                is_again = !last.is_single;
             }
-        }
+            since.id
+        };
         // The entry, and its line to the snapshot or to its end. Empty if the snapshot is not in the line.
         let line = |state: &DatasetTable| -> Result<Vec<Arc<Entry>>> {
             let entry = state.entry(id)?;
             let mut all = vec![Arc::clone(entry)];
             all.extend(state.line(entry));
-            let since = earlier(state, entry, snapshot)?;
-            let at = since.and_then(|since| all.iter().position(|older| older.id == since.id));
-            match at {
+            match all.iter().position(|older| older.id == asked) {
                 Some(at) if !is_again => all.truncate(at + 1),
                 Some(_) => {}
                 None => all.clear(),
@@ -76,16 +77,13 @@ impl Pool {
                 all
             })
         };
-        self.with_deadlists(newer, |state, known| {
+        self.with_deadlists(Wanted::Since(asked), newer, |state, known| {
             let all = line(state)?;
-            let (Some((entry, older)), Some(since)) = (
-                all.split_first(),
-                earlier(state, state.entry(id)?, snapshot)?,
-            ) else {
+            let Some((entry, older)) = all.split_first() else {
                 return Ok(None);
             };
             let counted = Since::of(state.txg, entry, older, known);
-            let written = counted.written.get(&since.id).copied();
+            let written = counted.written.get(&asked).copied();
             *sums.since.lock() = Some(Arc::new(counted));
             Ok(written)
         })
@@ -99,35 +97,44 @@ impl Pool {
     /// As [`Pool::list`].
     pub fn logical_used(&self, id: u64) -> Result<Option<u64>> {
         let all = |state: &DatasetTable| -> Result<Vec<Arc<Entry>>> {
-            let entry = state.entry(id)?;
-            if entry.is_snapshot() {
-                return Ok(vec![Arc::clone(state.entry(entry.next)?)]);
-            }
             let mut all = state.subtree(id);
             for at in 0..all.len() {
                 all.extend(state.snapshots(&all[at]));
             }
             Ok(all)
         };
-        self.with_deadlists(all, |state, known| {
+        if self.entry(id)?.is_snapshot() {
+            return self.logical_of_snapshot(id);
+        }
+        self.with_deadlists(Wanted::Logical, all, |state, known| {
             let listed = all(state)?;
-            if let (true, [next]) = (state.entry(id)?.is_snapshot(), listed.as_slice()) {
-                return Ok(known.logical_of(next, id));
-            }
             let own = listed.iter().map(|entry| known.own_logical(state, entry));
-            Ok(own.sum())
+            Ok(sum(own))
         })
+    }
+
+    /// The bytes before compression that only this snapshot has: one sublist has their sum.
+    fn logical_of_snapshot(&self, id: u64) -> Result<Option<u64>> {
+        let engine = &self.engine;
+        // While no commit happens, the space of a deadlist is not used again.
+        let _committing = engine.lock_commits();
+        let list = {
+            let state = engine.state.read();
+            state.entry(state.entry(id)?.next)?.deadlist
+        };
+        Ok(deadlist::sublist(&engine.disk, &list, id)?.logical())
     }
 
     /// Reads the deadlists of some entries until all deadlists of one state are known, and computes the answer. Commits
     /// wait for one piece of the reading at a time. Nothing else waits for it.
     fn with_deadlists<R>(
         &self,
+        question: Wanted,
         wanted: impl Fn(&DatasetTable) -> Result<Vec<Arc<Entry>>>,
         answer: impl FnOnce(&DatasetTable, &Known) -> Result<R>,
     ) -> Result<R> {
         let (disk, sums) = (&self.engine.disk, &self.engine.dead_sums);
-        let mut known = Known::default();
+        let mut known = Known::new(question);
         {
             let state = self.engine.state.read();
             if known.read(disk, sums, &wanted(&state)?, 0)? {
@@ -145,6 +152,13 @@ impl Pool {
             }
             MutexGuard::unlock_fair(committing);
         }
+    }
+
+    /// Holds the sums of at most so many sublists in memory, for tests.
+    #[doc(hidden)]
+    pub fn limit_sums(&self, sublists: usize) {
+        let max = &self.engine.dead_sums.max;
+        max.store(sublists, Ordering::Relaxed);
     }
 
     /// As [`Pool::written_since`], for a bookmark of the same dataset. It reads the nodes of what is new; commits can
