@@ -132,6 +132,20 @@ fn datasets_of_ones_own() {
     assert_ne!(code, 0);
 }
 
+/// By force, datasets below are unmounted from who uses them.
+#[test]
+fn renaming_by_force_takes_rights_on_all_below() {
+    let Some(place) = tank() else { return };
+    place.ok("create tank/a/x");
+    place.ok("create tank/a/x/y");
+    place.ok("allow -l 12345 create,mount tank/a");
+    place.ok("allow -l 12345 mount,rename tank/a/x");
+    let said = may_not(&place, ANN, "rename -f tank/a/x tank/a/z");
+    lacks(&said, "tank/a/x/y");
+    place.ok("allow -l 12345 mount tank/a/x/y");
+    may(&place, ANN, "rename -f tank/a/x tank/a/z");
+}
+
 #[test]
 fn loading_keys_and_changing_them_are_different() {
     let Some(place) = tank() else { return };

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pool::Reach;
 use protocol::api::{Props, command};
 
 use crate::failure::{Failure, Result};
@@ -32,17 +31,9 @@ impl Daemon {
         if !wanted.parents {
             return self.rename_in(&active, wanted, context);
         }
-        let made = self.make_above(&active, from, to, context)?;
-        let renamed = self.rename_in(&active, wanted, context);
-        if renamed.is_err() {
-            let undone = made.iter().rev().filter_map(|name| {
-                let gone = self.destroy(name, Reach::Named, false, false, context);
-                gone.err()
-            });
-            let undone = undone.collect();
-            context.tell(undone);
-        }
-        renamed
+        // They stay if the rename fails: someone may have written into them meanwhile.
+        self.make_above(&active, from, to, context)?;
+        self.rename_in(&active, wanted, context)
     }
 
     fn rename_in(
@@ -67,6 +58,10 @@ impl Daemon {
         let moving = active.heads_below(&entry)?;
         self.may_go(&Going::Datasets(active, &moving))?;
         let ids: Vec<u64> = moving.iter().map(|entry| entry.id).collect();
+        // Also with force: what uses a volume would not get it back.
+        for id in &ids {
+            active.close_volume(*id, false)?;
+        }
         let own_dirs = active.own_dirs(ids.iter().copied());
         let withdrawn = self.withdraw(&[(active, ids)], wanted.force)?;
         withdrawn.clear();
@@ -76,14 +71,14 @@ impl Daemon {
         all_done(renamed, failures, context)
     }
 
-    /// Makes the datasets above a new name, and returns the names of those that were not there.
+    /// Makes the datasets above a new name.
     fn make_above(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         from: &str,
         to: &str,
         context: &mut Context<'_>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<()> {
         // What cannot be done is refused before anything is made.
         active.pool.find(from)?;
         if active.pool.find(to).is_ok() {
@@ -98,9 +93,9 @@ impl Daemon {
             )));
         }
         let Some((above, _)) = to.rsplit_once('/') else {
-            return Ok(Vec::new());
+            return Ok(());
         };
-        let above = command::Create {
+        let new = command::Create {
             name: above.into(),
             props: Props::new(),
             parents: true,
@@ -108,7 +103,12 @@ impl Daemon {
             volume: None,
             dry_run: false,
         };
-        self.create(&above, context)
+        match self.create(&new, context) {
+            // One that could not be mounted is there.
+            Err(failure) if active.pool.find(above).is_ok() => context.tell(vec![failure]),
+            made => drop(made?),
+        }
+        Ok(())
     }
 }
 

@@ -103,7 +103,8 @@ serve!(
         match to.rsplit_once('/').filter(|_| !from.contains('@')) {
             None => Ok(()),
             Some((above, _)) => {
-                check.need(from, &["mount"])?;
+                // By force, all below are unmounted from who uses them.
+                check.need_below(from, it.force, &["mount"])?;
                 check.need(above, &["create", "mount"])
             }
         }

@@ -170,7 +170,8 @@ pub(crate) struct Destroy {
 /// Rename a dataset or a snapshot
 ///
 /// A dataset moves with all datasets below it and stays in its pool. Inherited mountpoints follow the name. What is
-/// mounted is mounted again under the new name.
+/// mounted is mounted again under the new name. A volume that is exported, attached or used by a pool is not renamed,
+/// also not with -f. What -p created stays, also if the rename then fails.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
