@@ -22,6 +22,9 @@ macro_rules! delegate {
     (@ $self:ident $to:expr, claim) => {
         $crate::delegate!(@@ $self $to, claim(by: &$crate::Claimant) -> $crate::Result<$crate::Claim>);
     };
+    (@ $self:ident $to:expr, check_unreserved) => {
+        $crate::delegate!(@@ $self $to, check_unreserved() -> $crate::Result<()>);
+    };
     (@ $self:ident $to:expr, read_at) => {
         $crate::delegate!(@@ $self $to, read_at(at: u64, buf: &mut [u8]) -> $crate::Result<()>);
     };

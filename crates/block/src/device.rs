@@ -70,6 +70,14 @@ pub trait BlockDevice: Send + Sync {
         })
     }
 
+    /// Fails if a machine has reserved the device for a pool. A device that cannot be asked counts as not reserved.
+    ///
+    /// # Errors
+    /// [`Error::Reserved`], also if it is this machine that did not end its reservation.
+    fn check_unreserved(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Fills `buf` from `offset`. A device that ends before is an error, not a short read.
     ///
     /// # Errors
@@ -177,7 +185,7 @@ pub trait BlockDevice: Send + Sync {
 /// A device that several have.
 impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     delegate!(self => **self;
-        size refresh_size sector_sizes name claim read_at write_at write_durably_at write_in_place flush
+        size refresh_size sector_sizes name claim check_unreserved read_at write_at write_durably_at write_in_place flush
         drop_cached discard zero zero_fast status_at overwrite waits_on_write);
 }
 

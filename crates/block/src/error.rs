@@ -1,9 +1,29 @@
 //! The errors of devices.
 
-use std::io;
+use std::{fmt, io};
 
 /// The result of a device operation.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// How this machine lost the reservation of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Another machine or program has the disk, or ended the registration.
+    Taken,
+    /// No machine is registered with the disk any more.
+    Forgotten,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Loss::Taken => "another machine has taken it, and may write to the disk now",
+            Loss::Forgotten => {
+                "the disk has forgotten it, or a program has cleared it; another machine may write to the disk now"
+            }
+        })
+    }
+}
 
 /// Why a device operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -42,10 +62,12 @@ pub enum Error {
         reason: String,
     },
     /// This machine has lost its reservation of the disk.
-    #[error("another machine has taken the reservation of {device}, and may write to it now")]
+    #[error("the reservation of {device} is lost: {loss}")]
     ClaimLost {
         /// The device's name.
         device: String,
+        /// How it was lost.
+        loss: Loss,
     },
     /// The path is neither a regular file nor a block device.
     #[error("{path} is {what}, not a regular file or a block device")]

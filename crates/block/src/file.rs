@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::reservation::Disk;
+use crate::reservation::{Disk, left_over};
 use crate::{
     BlockDevice, Claim, Claimant, Error, Result, SectorSizes, Status, check_range, holder, lock,
     total,
@@ -157,6 +157,26 @@ impl FileDevice {
             }),
         }
     }
+
+    /// The requests for reservations of the disk.
+    fn disk(&self) -> Result<Disk> {
+        let refused = |reason: String| Error::NoReservations {
+            device: self.name(),
+            reason,
+        };
+        let metadata = self.file.metadata();
+        let metadata = metadata.map_err(|error| refused(error.to_string()))?;
+        if !metadata.file_type().is_block_device() {
+            return Err(refused("it is a file, not a disk".into()));
+        }
+        if is_partition(metadata.rdev()) {
+            return Err(refused(
+                "it is a partition, and reservations are of whole disks".into(),
+            ));
+        }
+        let file = self.file.try_clone();
+        Ok(Disk(file.map_err(|error| refused(error.to_string()))?))
+    }
 }
 
 fn sync_parent(path: &Path) -> io::Result<()> {
@@ -218,23 +238,13 @@ impl BlockDevice for FileDevice {
     }
 
     fn claim(&self, by: &Claimant) -> Result<Claim> {
-        let refused = |reason: String| Error::NoReservations {
-            device: self.name(),
-            reason,
-        };
-        let metadata = self.file.metadata();
-        let metadata = metadata.map_err(|error| refused(error.to_string()))?;
-        if !metadata.file_type().is_block_device() {
-            return Err(refused("it is a file, not a disk".into()));
-        }
-        if is_partition(metadata.rdev()) {
-            return Err(refused(
-                "it is a partition, and reservations are of whole disks".into(),
-            ));
-        }
-        let file = self.file.try_clone();
-        let disk = Disk(file.map_err(|error| refused(error.to_string()))?);
-        Claim::take(Box::new(disk), self.name(), by)
+        Claim::take(Box::new(self.disk()?), self.name(), by)
+    }
+
+    fn check_unreserved(&self) -> Result<()> {
+        // A file or a partition is not reserved for a pool.
+        self.disk()
+            .map_or(Ok(()), |disk| left_over(&disk, &self.name()))
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {

@@ -29,7 +29,7 @@ mod shared;
 
 pub use device::{BlockDevice, SectorSizes, Status};
 pub(crate) use device::{check_range, total};
-pub use error::{Error, Result};
+pub use error::{Error, Loss, Result};
 pub use file::{Access, FileDevice};
 pub use flusher::{be_flusher, need_flushers};
 pub use memory::MemoryDevice;

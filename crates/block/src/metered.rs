@@ -45,7 +45,7 @@ fn counted<T>(operation: &Operation, bytes: u64, act: impl FnOnce() -> Result<T>
 }
 
 impl<D: BlockDevice> BlockDevice for Metered<D> {
-    delegate!(self => self.device; size refresh_size sector_sizes name claim status_at waits_on_write);
+    delegate!(self => self.device; size refresh_size sector_sizes name claim check_unreserved status_at waits_on_write);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let len = buf.len() as u64;

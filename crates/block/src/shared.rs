@@ -1,8 +1,10 @@
 //! A disk in memory that several machines reach, with persistent reservations.
 
 use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::reservation::left_over;
 use crate::{
     Answer, BlockDevice, Claim, Claimant, Error, MemoryDevice, Registered, Registrar, Result,
 };
@@ -13,8 +15,9 @@ pub struct SharedDisk(Arc<Inner>);
 
 struct Inner {
     memory: MemoryDevice,
-    /// Whether machines can ask who is registered, as with SCSI.
-    tells: bool,
+    /// Whether it refuses to say who is registered.
+    is_silent: AtomicBool,
+    is_read_only: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -30,22 +33,60 @@ struct State {
 pub struct View {
     disk: SharedDisk,
     machine: u32,
+    /// Whether it is a multipath device: if a path has the key already, all registrations of the machine end.
+    is_multipath: bool,
 }
 
 impl SharedDisk {
-    /// A disk. `tells` says whether machines can ask who is registered.
-    pub fn new(size: usize, tells: bool) -> SharedDisk {
+    /// A disk.
+    pub fn new(size: usize) -> SharedDisk {
         SharedDisk(Arc::new(Inner {
             memory: MemoryDevice::new(size),
-            tells,
+            is_silent: AtomicBool::new(false),
+            is_read_only: AtomicBool::new(false),
             state: Mutex::default(),
         }))
     }
 
     /// The disk as this machine sees it.
     pub fn seen_by(&self, machine: u32) -> View {
-        let disk = self.clone();
-        View { disk, machine }
+        View {
+            disk: self.clone(),
+            machine,
+            is_multipath: false,
+        }
+    }
+
+    /// The disk as this machine sees it through the kernel's multipath device.
+    pub fn seen_by_paths_of(&self, machine: u32) -> View {
+        View {
+            is_multipath: true,
+            ..self.seen_by(machine)
+        }
+    }
+
+    /// Says whether from now on the disk refuses to say who is registered, and ends no registration, as an NVMe disk of
+    /// the kernel does.
+    pub fn set_silent(&self, is_silent: bool) {
+        self.0.is_silent.store(is_silent, Ordering::Release);
+    }
+
+    fn is_silent(&self) -> bool {
+        self.0.is_silent.load(Ordering::Acquire)
+    }
+
+    /// Says whether from now on all writes fail.
+    pub fn set_read_only(&self, is_read_only: bool) {
+        self.0.is_read_only.store(is_read_only, Ordering::Release);
+    }
+
+    /// Ends all registrations without a machine, as a target does that lost its memory.
+    pub fn forget_registrations(&self) {
+        *self.state() = State::default();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().expect("no test panics with it")
     }
 }
 
@@ -63,7 +104,7 @@ impl State {
 
 impl View {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.disk.0.state.lock().expect("no test panics with it")
+        self.disk.state()
     }
 
     /// Carries out `act` for a machine that has registered this key.
@@ -75,18 +116,22 @@ impl View {
         })
     }
 
-    /// Fails like the kernel if the disk refuses a write of this machine.
+    /// Fails as in the kernel if the disk refuses a write of this machine.
     fn check(&self, operation: &'static str, offset: u64, len: u64) -> Result<()> {
         let state = self.state();
-        if state.holder.is_none() || state.key(self.machine) != 0 {
+        let code = if self.disk.0.is_read_only.load(Ordering::Acquire) {
+            libc::EROFS
+        } else if state.holder.is_none() || state.key(self.machine) != 0 {
             return Ok(());
-        }
+        } else {
+            libc::EBADE
+        };
         Err(Error::Io {
             device: self.name(),
             operation,
             offset,
             len,
-            source: io::Error::from_raw_os_error(libc::EBADE),
+            source: io::Error::from_raw_os_error(code),
         })
     }
 }
@@ -94,8 +139,15 @@ impl View {
 impl Registrar for View {
     fn register(&self, old: Option<u64>, new: u64) -> io::Result<Answer> {
         let mut state = self.state();
-        if old.is_some_and(|old| old != state.key(self.machine)) {
+        let current = state.key(self.machine);
+        if old.is_some_and(|old| old != current) {
+            if self.is_multipath && new == current {
+                state.remove(|it| it.0 == self.machine);
+            }
             return Ok(Answer::Conflict);
+        }
+        if new == 0 && self.disk.is_silent() {
+            return Ok(Answer::Done);
         }
         let holder = state.holder;
         state.registered.retain(|it| it.0 != self.machine);
@@ -131,19 +183,15 @@ impl Registrar for View {
         })
     }
 
-    fn clear(&self, own: u64) -> io::Result<Answer> {
-        self.with_key(own, |state| {
-            state.remove(|_| true);
-            Answer::Done
-        })
-    }
-
-    fn registered(&self) -> io::Result<Option<Registered>> {
+    fn registered(&self) -> io::Result<Registered> {
+        if self.disk.is_silent() {
+            return Err(io::Error::other("it does not tell"));
+        }
         let state = self.state();
-        Ok(self.disk.0.tells.then(|| Registered {
+        Ok(Registered {
             keys: state.registered.iter().map(|it| it.1).collect(),
             holder: state.holder.map(|it| state.key(it)),
-        }))
+        })
     }
 }
 
@@ -170,6 +218,10 @@ impl BlockDevice for View {
 
     fn claim(&self, by: &Claimant) -> Result<Claim> {
         Claim::take(Box::new(self.clone()), self.name(), by)
+    }
+
+    fn check_unreserved(&self) -> Result<()> {
+        left_over(self, &self.name())
     }
 }
 

@@ -53,8 +53,8 @@ as a set test:x=1 tank
 # It is taken by force. The machine that had it notices, though it writes nothing, and acknowledges nothing more.
 as b pool import -f -d /dev/sdb tank
 until_so "as a pool list -H -o health tank | grep -q SUSPENDED"
-fails 12 'taken the reservation' a set test:x=2 tank
-fails 12 'taken the reservation' a pool clear tank
+fails 12 'another machine has taken it' a set test:x=2 tank
+fails 12 'another machine has taken it' a pool clear tank
 [ "$(as b get -H -o value test:x tank)" = 1 ]
 as b set test:x=3 tank
 
@@ -94,6 +94,52 @@ as a pool set reservations=on tank
 reserved /dev/sdb
 as a pool scrub -w tank
 as a pool status -x
+
+# A copy in a file cannot be reserved. It is imported if that is asked for.
+as a pool export tank
+dd if=/dev/sda of=/run/copy.img bs=1M 2>/dev/null
+fails 2 'reservations=off imports' a pool import -d /run/copy.img tank
+as a pool import -o reservations=off -d /run/copy.img tank
+[ "$(as a pool get -H -o value reservations tank)" = off ]
+as a pool export tank
+as a pool import -d /run/copy.img tank
+as a pool destroy -f tank
+rm /run/copy.img
+
+# The checkpoint says whether a pool that goes back to it is reserved.
+as a pool import -d /dev/sda tank
+as a pool checkpoint tank
+as a pool set reservations=off tank
+as a pool export tank
+as a pool import --rewind-to-checkpoint -d /dev/sda tank
+[ "$(as a pool get -H -o value reservations tank)" = on ]
+reserved /dev/sdb
+as a pool set reservations=off tank
+as a pool checkpoint tank
+as a pool set reservations=on tank
+as a pool export tank
+as a pool import --rewind-to-checkpoint -d /dev/sda tank
+[ "$(as a pool get -H -o value reservations tank)" = off ]
+if reserved /dev/sdb; then echo "it is still reserved"; exit 1; fi
+
+# The power failed after a reservation and before the commit of the property.
+as a pool export tank
+sg_persist --out --register --param-sark=5352000001000001 /dev/sda
+sg_persist --out --reserve --param-rk=5352000001000001 --prout-type=5 /dev/sda
+fails 5 'reserved by another machine (key 0x5352000001000001)' b pool import -d /dev/sdb tank
+as b pool import -f -d /dev/sdb tank
+if reserved /dev/sda; then echo "it is still reserved"; exit 1; fi
+as b pool export tank
+
+# A target that forgets the reservation.
+as a pool import -d /dev/sda tank
+as a pool set reservations=on tank
+sg_persist --out --register --param-sark=77 /dev/sdb
+sg_persist --out --clear --param-rk=77 /dev/sdb
+until_so "as a pool list -H -o health tank | grep -q SUSPENDED"
+fails 12 'has forgotten it' a set test:x=2 tank
+as a pool export -f tank
+as a pool import -f -d /dev/sda tank
 as a pool destroy -f tank
 if reserved /dev/sdb; then echo "it is still reserved"; exit 1; fi
 echo all done

@@ -15,6 +15,7 @@ use common::*;
 
 const README: &str = include_str!("../../../README.md");
 const GUIDE: &str = include_str!("../../../docs/GUIDE.md");
+const FAILOVER: &str = include_str!("../../../docs/FAILOVER.md");
 const PROVIDERS: &str = include_str!("../../../docs/KEY-PROVIDERS.md");
 
 /// What a feature needs of a unit, as words between spaces.
@@ -109,6 +110,15 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
         README,
         "on files or disks",
         &[Without(NO_DEVICES), Calls("ioctl fallocate")],
+    ),
+    (
+        FAILOVER,
+        "strongroom pool set reservations=on",
+        &[
+            Capabilities("CAP_SYS_ADMIN CAP_SYS_RAWIO"),
+            Without(NO_DEVICES),
+            Calls("ioctl"),
+        ],
     ),
     (
         GUIDE,

@@ -186,6 +186,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
         no_mount: false,
         load_keys: true,
         without_logs: false,
+        without_reservations: false,
         accept: false,
         altroot: None,
         checkpoint: Default::default(),

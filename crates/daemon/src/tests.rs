@@ -340,6 +340,7 @@ fn the_host_that_used_a_pool_last_is_named() {
             no_mount: true,
             load_keys: false,
             without_logs: false,
+            without_reservations: false,
             accept: false,
             altroot: None,
             checkpoint: Default::default(),
@@ -380,6 +381,7 @@ fn what_was_not_to_be_written_comes_back_so() {
         no_mount: true,
         load_keys: false,
         without_logs: false,
+        without_reservations: false,
         accept: false,
         altroot: None,
         checkpoint: Default::default(),
@@ -410,6 +412,7 @@ fn a_pool_that_is_not_remembered_does_not_come_back() {
         no_mount: true,
         load_keys: false,
         without_logs: false,
+        without_reservations: false,
         accept: false,
         checkpoint: Default::default(),
     };

@@ -2,27 +2,44 @@
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Claimant};
+use block::{BlockDevice, Claim, Claimant};
 
+use crate::Result;
 use crate::devices::Store;
 use crate::member::Member;
-use crate::{Error, Result};
 
 impl Store {
-    /// As [`Store::open`], but reserves all devices before it reads anything.
+    /// As [`Store::open`], but reserves all devices before it reads anything. It passes over devices that cannot be
+    /// reserved, as long as one can.
     ///
     /// # Errors
-    /// As [`Store::open`]. [`block::Error::Reserved`] and [`block::Error::NoReservations`] for any device. Then none is
-    /// reserved.
+    /// As [`Store::open`]. [`block::Error::Reserved`] for any device, [`block::Error::NoReservations`] if it is so for
+    /// all. Then none is reserved.
     pub fn open_claimed(devices: Vec<Arc<dyn BlockDevice>>, by: &Claimant) -> Result<Store> {
-        let claims = devices.iter().map(|device| device.claim(by));
-        let claims: Vec<_> = claims.collect::<block::Result<_>>()?;
+        let (mut reserved, mut claims, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        for device in devices {
+            match device.claim(by) {
+                Ok(claim) => {
+                    reserved.push(device);
+                    claims.push(claim);
+                }
+                Err(error @ block::Error::NoReservations { .. }) => failures.push(error),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if let (true, Some(_)) = (reserved.is_empty(), failures.first()) {
+            return Err(failures.swap_remove(0).into());
+        }
         // Another machine may have changed data that this one has read and cached.
-        devices.iter().try_for_each(|device| device.drop_cached())?;
-        let store = Store::open(devices.clone())?;
+        reserved
+            .iter()
+            .try_for_each(|device| device.drop_cached())?;
+        let mut store = Store::open(reserved.clone())?;
+        let failures = failures.iter().map(block::Error::to_string);
+        store.passed_over.extend(failures);
         *store.claimant.lock() = Some(*by);
         let layout = store.groups.now();
-        for (device, claim) in devices.iter().zip(claims) {
+        for (device, claim) in reserved.iter().zip(claims) {
             // The claim of a device that is not used ends here.
             let member = layout.all().find(|it| Arc::ptr_eq(&it.device, device));
             if let Some(member) = member {
@@ -30,6 +47,28 @@ impl Store {
             }
         }
         Ok(store)
+    }
+
+    /// Fails if a machine has reserved a device for a pool, also if it is this machine. It changes nothing.
+    ///
+    /// # Errors
+    /// [`block::Error::Reserved`]
+    pub fn check_unreserved(&self) -> Result<()> {
+        let layout = self.groups.now();
+        let mut checked = layout.all().map(|member| member.device.check_unreserved());
+        Ok(checked.try_for_each(|it| it)?)
+    }
+
+    /// Takes over the claims of another store on the same devices.
+    pub(crate) fn inherit_claims(&self, other: &Store) {
+        *self.claimant.lock() = *other.claimant.lock();
+        let before = other.groups.now();
+        for member in self.groups.now().all() {
+            let old = before
+                .all()
+                .find(|it| Arc::ptr_eq(&it.device, &member.device));
+            *member.claim().lock() = old.and_then(|old| old.claim().lock().take());
+        }
     }
 
     /// Reserves all devices, and later those that join.
@@ -59,13 +98,14 @@ impl Store {
         self.claimant.lock().is_some()
     }
 
-    /// Asks all devices whether this machine still has them.
+    /// Asks the devices in use whether this machine still has them. A device may take long to answer.
     ///
     /// # Errors
     /// [`block::Error::ClaimLost`]: another machine may use the pool now, and no more writes may be acknowledged.
     pub fn check_claims(&self) -> Result<()> {
         let layout = self.groups.now();
-        layout.all().try_for_each(|it| self.groups.check_claim(it))
+        let mut active = layout.active();
+        active.try_for_each(|it| self.groups.check_claim(it))
     }
 
     /// Fails if a device is known to be lost. It does not ask the devices.
@@ -75,7 +115,7 @@ impl Store {
     pub fn check_lost(&self) -> Result<()> {
         match self.groups.lost() {
             None => Ok(()),
-            Some(device) => Err(block::Error::ClaimLost { device }.into()),
+            Some((device, loss)) => Err(block::Error::ClaimLost { device, loss }.into()),
         }
     }
 
@@ -104,9 +144,9 @@ impl Member {
     ///
     /// # Errors
     /// [`block::Error::ClaimLost`]
-    pub(crate) fn check_claim(&self) -> Result<()> {
+    pub(crate) fn check_claim(&self) -> block::Result<()> {
         let claim = self.claim().lock();
         let claim = claim.as_ref();
-        claim.map_or(Ok(()), |claim| claim.check().map_err(Error::from))
+        claim.map_or(Ok(()), Claim::check)
     }
 }

@@ -111,7 +111,7 @@ pub struct Store {
     pub(crate) segment_size: u32,
     pub(crate) key_blocks: u32,
     pub(crate) groups: Groups,
-    passed_over: Vec<String>,
+    pub(crate) passed_over: Vec<String>,
     /// Who has the devices reserved.
     pub(crate) claimant: Mutex<Option<Claimant>>,
     /// Devices that do not belong to the pool any more, and whose labels say that they are being split off.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::{Arc, OnceLock};
 
+use block::Loss;
 use parking_lot::{Mutex, RwLock};
 
 use crate::member::Member;
@@ -374,8 +375,8 @@ impl Layout {
 pub(crate) struct Groups {
     layout: RwLock<Arc<Layout>>,
     faults: Mutex<Vec<Fault>>,
-    /// The name of a device that another machine has taken. The pool is lost with it.
-    lost: OnceLock<String>,
+    /// A device that this machine has lost, and how. The pool is lost with it.
+    lost: OnceLock<(String, Loss)>,
 }
 
 impl Groups {
@@ -412,16 +413,18 @@ impl Groups {
         std::mem::take(&mut *self.faults.lock())
     }
 
-    /// The name of a device that another machine has taken.
-    pub(crate) fn lost(&self) -> Option<String> {
+    /// The name of a device that this machine has lost, and how.
+    pub(crate) fn lost(&self) -> Option<(String, Loss)> {
         self.lost.get().cloned()
     }
 
     /// Asks a member whether another machine has taken it.
     pub(crate) fn check_claim(&self, member: &Member) -> Result<()> {
-        member.check_claim().inspect_err(|_| {
-            self.lost.get_or_init(|| member.device.name());
-        })
+        let checked = member.check_claim();
+        if let Err(block::Error::ClaimLost { device, loss }) = &checked {
+            self.lost.get_or_init(|| (device.clone(), *loss));
+        }
+        Ok(checked?)
     }
 
     /// Handles the failure of a member. It returns no error if the other members of the group hold all data, unless

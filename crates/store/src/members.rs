@@ -189,13 +189,14 @@ impl Store {
         let joins = Joins::Group { group, column };
         let member = self.template().member(&new, joins, holds)?;
         member.set_state(MemberState::Resilvering);
-        // The member takes over the claim that the device has as a spare.
-        *member.claim().lock() = spare.claim().lock().take();
         member.write_labels()?;
         self.groups.try_change(|layout| {
             layout.remove(guid);
-            layout.groups[usize::from(group)].take_in(member)
-        })
+            layout.groups[usize::from(group)].take_in(Arc::clone(&member))
+        })?;
+        // The member takes over the claim that the device has as a spare.
+        *member.claim().lock() = spare.claim().lock().take();
+        Ok(())
     }
 
     /// Makes a member a spare again.
@@ -240,6 +241,10 @@ impl Store {
             return Err(Error::Mismatch {
                 reason: format!("{} is another device", member.device.name()),
             });
+        }
+        // If the old claim of the same disk ended later, it would end the new one too.
+        if let Some(old) = layout.find(guid) {
+            old.release();
         }
         self.claim_new(&member)?;
         if changed.is_some() {

@@ -128,14 +128,17 @@ impl Store {
         all.map(|member| member.info()).collect()
     }
 
-    /// Puts the devices together again, but for these: their labels count no longer for those of others.
+    /// Puts the devices together again, but for these: their labels count no longer for those of others. The
+    /// reservations of the other devices go on, in the new store.
     ///
     /// # Errors
     /// As [`Store::open`].
     pub fn without(&self, guids: &[u64]) -> Result<Store> {
         let layout = self.groups.now();
         let left = layout.all().filter(|m| !guids.contains(&m.guid()));
-        Store::open(left.map(|member| Arc::clone(&member.device)).collect())
+        let store = Store::open(left.map(|member| Arc::clone(&member.device)).collect())?;
+        store.inherit_claims(self);
+        Ok(store)
     }
 
     /// Writes the labels that name another pool too: of a change that a power cut interrupted, some devices may not

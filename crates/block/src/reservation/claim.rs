@@ -1,10 +1,10 @@
 //! How a machine takes a disk, and learns that another one has taken it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use super::registrar::{Answer, Registrar};
-use crate::{Error, Result};
+use crate::{Error, Loss, Result};
 
 /// The first two bytes of each key: "SR".
 const TAG: u64 = 0x5352 << 48;
@@ -65,7 +65,7 @@ pub struct Claim {
     disk: Box<dyn Registrar>,
     device: String,
     key: u64,
-    is_lost: AtomicBool,
+    lost: OnceLock<Loss>,
 }
 
 impl Claim {
@@ -74,12 +74,15 @@ impl Claim {
     /// # Errors
     /// [`Error::Reserved`], [`Error::NoReservations`].
     pub fn take(disk: Box<dyn Registrar>, device: String, by: &Claimant) -> Result<Claim> {
+        // A disk whose registrations cannot be read is left as it is.
+        disk.registered()
+            .map_err(|source| no_reservations(&device, &source))?;
         register(disk.as_ref(), &device, by)?;
         let claim = Claim {
             disk,
             device,
             key: by.key,
-            is_lost: AtomicBool::new(false),
+            lost: OnceLock::new(),
         };
         // If the disk cannot be taken, the registration ends when the claim is dropped.
         claim.obtain(by)?;
@@ -91,22 +94,27 @@ impl Claim {
     /// # Errors
     /// [`Error::ClaimLost`]. A disk that does not answer does not count as lost.
     pub fn check(&self) -> Result<()> {
-        if !self.is_lost.load(Ordering::Acquire) {
-            match self.disk.reserve(self.key) {
-                Ok(Answer::Conflict) if !self.has_other_path() => {}
-                _ => return Ok(()),
-            }
-        }
-        self.is_lost.store(true, Ordering::Release);
-        Err(Error::ClaimLost {
-            device: self.device.clone(),
+        let lost = self.lost.get().copied().or_else(|| self.look());
+        lost.map_or(Ok(()), |loss| {
+            Err(Error::ClaimLost {
+                device: self.device.clone(),
+                loss: *self.lost.get_or_init(|| loss),
+            })
         })
     }
 
-    /// Whether this machine has the reservation by another path.
-    fn has_other_path(&self) -> bool {
-        let registered = self.disk.registered();
-        matches!(registered, Ok(Some(found)) if found.holder == Some(self.key))
+    /// How the claim was lost, if the disk says so.
+    fn look(&self) -> Option<Loss> {
+        let Ok(Answer::Conflict) = self.disk.reserve(self.key) else {
+            return None;
+        };
+        match self.disk.registered() {
+            Err(_) => None,
+            // This machine has the reservation by another path.
+            Ok(found) if found.holder == Some(self.key) => None,
+            Ok(found) if found.keys.is_empty() => Some(Loss::Forgotten),
+            Ok(_) => Some(Loss::Taken),
+        }
     }
 
     fn obtain(&self, by: &Claimant) -> Result<()> {
@@ -114,8 +122,7 @@ impl Claim {
             self.take_over(by)?;
         }
         // All registered machines may write, so their registrations end.
-        let registered = self.disk.registered().ok().flatten();
-        for key in registered.unwrap_or_default().keys {
+        for key in self.asked(self.disk.registered())?.keys {
             if key != self.key {
                 self.asked(self.disk.preempt(self.key, key))?;
             }
@@ -128,54 +135,71 @@ impl Claim {
 
     fn take_over(&self, by: &Claimant) -> Result<()> {
         let disk = &self.disk;
-        match disk.registered().ok().flatten() {
-            Some(found) => match found.holder {
-                // The reservation was released meanwhile.
-                None => {}
-                Some(holder) if by.by_force || by.is_self(holder) => {
-                    self.asked(disk.preempt(self.key, holder))?;
-                }
-                Some(holder) => return Err(reserved(&self.device, Some(holder))),
-            },
-            None if by.by_force => {
-                self.asked(disk.clear(self.key))?;
-                self.asked(disk.register(Some(0), self.key))?;
+        match self.asked(disk.registered())?.holder {
+            // The reservation was released meanwhile.
+            None => {}
+            Some(holder) if by.by_force || by.is_self(holder) => {
+                self.asked(disk.preempt(self.key, holder))?;
             }
-            None => return Err(reserved(&self.device, None)),
+            Some(holder) => return Err(reserved(&self.device, Some(holder))),
         }
         self.asked(disk.reserve(self.key)).map(drop)
     }
 
-    fn asked(&self, answer: io::Result<Answer>) -> Result<Answer> {
+    fn asked<T>(&self, answer: io::Result<T>) -> Result<T> {
         answer.map_err(|source| no_reservations(&self.device, &source))
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        if self.lost.get().is_some() {
+            return;
+        }
         // The reservation ends with the registration. If the disk does not answer, it keeps both. Later this machine
         // can take them over, and another one can do it by force.
-        if !self.is_lost.load(Ordering::Acquire) {
-            let _ = self.disk.register(Some(self.key), 0);
-        }
+        let error = match self.disk.register(Some(self.key), 0) {
+            Ok(Answer::Done) => return,
+            Ok(Answer::Conflict) => "this machine is not registered with that key".into(),
+            Err(error) => error.to_string(),
+        };
+        let (device, key) = (&self.device, format_args!("{:#018x}", self.key));
+        tracing::warn!(device, %key, error, "the reservation of a disk could not be ended");
     }
 }
 
 fn register(disk: &dyn Registrar, device: &str, by: &Claimant) -> Result<()> {
     let failed = |source: io::Error| no_reservations(device, &source);
-    if disk.register(Some(0), by.key).map_err(failed)? == Answer::Done {
-        return Ok(());
+    // If some paths of a multipath device have the key already, the kernel ends the registrations of all. The second
+    // try succeeds then.
+    for _ in 0..2 {
+        if disk.register(Some(0), by.key).map_err(failed)? == Answer::Done {
+            return Ok(());
+        }
     }
     // This machine is registered with another key: one of ours, or one of another program that relies on it.
-    if let Ok(Some(found)) = disk.registered()
-        && !found.keys.iter().any(|key| by.is_self(*key))
-    {
+    let found = disk.registered().map_err(failed)?;
+    if !found.keys.iter().any(|key| by.is_self(*key)) {
         return Err(reserved(device, found.keys.first().copied()));
     }
     match disk.register(None, by.key).map_err(failed)? {
         Answer::Done => Ok(()),
         Answer::Conflict => Err(reserved(device, None)),
     }
+}
+
+/// The refusal of a disk that another machine has reserved for a pool, or that this machine has not released. Nothing
+/// is changed, and a disk that cannot be asked counts as not reserved.
+pub(crate) fn left_over(disk: &dyn Registrar, device: &str) -> Result<()> {
+    let holder = disk.registered().ok().and_then(|found| found.holder);
+    match holder.filter(|key| is_ours(*key)) {
+        Some(key) => Err(reserved(device, Some(key))),
+        None => Ok(()),
+    }
+}
+
+fn is_ours(key: u64) -> bool {
+    key >> 48 == TAG >> 48
 }
 
 fn no_reservations(device: &str, source: &io::Error) -> Error {
@@ -187,7 +211,7 @@ fn no_reservations(device: &str, source: &io::Error) -> Error {
 
 fn reserved(device: &str, key: Option<u64>) -> Error {
     let holder = match key {
-        Some(key) if key >> 48 == TAG >> 48 => format!("another machine (key {key:#018x})"),
+        Some(key) if is_ours(key) => format!("another machine (key {key:#018x})"),
         Some(key) => format!("another program (key {key:#018x})"),
         None => "another machine".into(),
     };

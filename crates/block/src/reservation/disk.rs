@@ -1,4 +1,4 @@
-//! Persistent reservations of SCSI and NVMe disks, by the kernel (`linux/pr.h`, `scsi/sg.h`).
+//! Persistent reservations of SCSI disks, by the kernel (`linux/pr.h`, `scsi/sg.h`).
 
 // The standard library and rustix have no such requests.
 #![allow(unsafe_code)]
@@ -38,7 +38,7 @@ struct Reservation {
     flags: u32,
 }
 
-/// The kernel calls the two keys old and new. These are their meanings for SCSI and NVMe disks.
+/// The kernel calls the two keys old and new. These are their meanings for SCSI disks.
 #[repr(C)]
 struct Preemption {
     own_key: u64,
@@ -47,15 +47,8 @@ struct Preemption {
     flags: u32,
 }
 
-#[repr(C)]
-struct Clearing {
-    key: u64,
-    flags: u32,
-    pad: u32,
-}
-
 const _: () = assert!(size_of::<Registration>() == 24 && size_of::<Reservation>() == 16);
-const _: () = assert!(size_of::<Preemption>() == 24 && size_of::<Clearing>() == 16);
+const _: () = assert!(size_of::<Preemption>() == 24);
 
 /// `sg_io_hdr`
 #[repr(C)]
@@ -163,13 +156,15 @@ impl Disk {
             // SAFETY: the descriptor is open. The pointers of the request are of buffers with the lengths that it says,
             // which live as long as the call.
             if unsafe { libc::ioctl(self.0.as_raw_fd(), SG_IO as _, &raw mut request) } < 0 {
-                return Err(io::Error::last_os_error());
+                return Err(not_read(io::Error::last_os_error()));
             }
             if (request.status, request.host_status, request.driver_status) == (0, 0, 0) {
                 return Ok(data);
             }
         }
-        Err(io::Error::other("PERSISTENT RESERVE IN failed"))
+        Err(io::Error::other(
+            "its reservation cannot be read (PERSISTENT RESERVE IN failed)",
+        ))
     }
 }
 
@@ -203,32 +198,36 @@ impl Registrar for Disk {
         self.ask(204, &preemption)
     }
 
-    fn clear(&self, own: u64) -> io::Result<Answer> {
-        let clearing = Clearing {
-            key: own,
-            flags: 0,
-            pad: 0,
-        };
-        self.ask(205, &clearing)
-    }
-
-    /// `None` for NVMe disks.
-    fn registered(&self) -> io::Result<Option<Registered>> {
-        let Ok(keys) = self.read(READ_KEYS) else {
-            return Ok(None);
-        };
-        Ok(Some(Registered {
-            keys: keys_in(&keys),
+    fn registered(&self) -> io::Result<Registered> {
+        Ok(Registered {
+            keys: keys_in(&self.read(READ_KEYS)?),
             holder: keys_in(&self.read(READ_RESERVATION)?).first().copied(),
-        }))
+        })
     }
 }
 
-/// The answer for a status from the kernel. A conflict is RESERVATION CONFLICT of SCSI or Reservation Conflict of NVMe.
+/// Why the kernel did not pass PERSISTENT RESERVE IN to the disk.
+fn not_read(error: io::Error) -> io::Error {
+    let (kind, reason) = match error.raw_os_error() {
+        // The registrations of an NVMe disk cannot be read this way, and the kernel has no request that ends one.
+        Some(libc::ENOTTY | libc::EOPNOTSUPP | libc::EINVAL) => (
+            io::ErrorKind::Unsupported,
+            "it is not a SCSI disk, and reservations of other disks (also NVMe) are not supported yet",
+        ),
+        Some(libc::EPERM | libc::EACCES) => (
+            io::ErrorKind::PermissionDenied,
+            "its reservation cannot be read: the daemon needs CAP_SYS_RAWIO for that",
+        ),
+        _ => return error,
+    };
+    io::Error::new(kind, reason)
+}
+
+/// The answer for a status from the kernel. A conflict is RESERVATION CONFLICT of SCSI.
 fn answer(status: i32) -> Option<Answer> {
     match status & 0xff {
         _ if status == 0 => Some(Answer::Done),
-        0x18 | 0x83 => Some(Answer::Conflict),
+        0x18 => Some(Answer::Conflict),
         _ => None,
     }
 }
@@ -254,13 +253,12 @@ mod tests {
         assert_eq!(request::<Registration>(200), 0x4018_70c8);
         assert_eq!(request::<Reservation>(201), 0x4010_70c9);
         assert_eq!(request::<Preemption>(204), 0x4018_70cc);
-        assert_eq!(request::<Clearing>(205), 0x4010_70cd);
     }
 
     #[test]
     fn a_status_is_a_conflict_or_nothing_known() {
         assert_eq!(answer(0), Some(Answer::Done));
-        for conflict in [0x18, 0x11_0018, 0x83, 0x4083] {
+        for conflict in [0x18, 0x11_0018] {
             assert_eq!(answer(conflict), Some(Answer::Conflict));
         }
         for other in [2, 0x0800_0002, 0x000e_0000] {
@@ -283,10 +281,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_no_reservations() {
+    fn a_disk_that_cannot_be_asked_is_an_error_with_the_reason() {
         let disk = Disk(tempfile::tempfile().unwrap());
         let error = disk.register(Some(0), 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
-        assert_eq!(disk.registered().unwrap(), None);
+        let error = disk.registered().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(error.to_string().contains("NVMe"), "{error}");
+        let error = not_read(io::Error::from_raw_os_error(libc::EPERM));
+        assert!(error.to_string().contains("CAP_SYS_RAWIO"), "{error}");
+        let error = not_read(io::Error::from_raw_os_error(libc::EIO));
+        assert_eq!(error.raw_os_error(), Some(libc::EIO));
     }
 }

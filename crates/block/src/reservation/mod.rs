@@ -7,6 +7,7 @@ mod claim;
 mod disk;
 mod registrar;
 
+pub(crate) use claim::left_over;
 pub use claim::{Claim, Claimant};
 pub(crate) use disk::Disk;
 pub use registrar::{Answer, Registered, Registrar};

@@ -1,4 +1,4 @@
-//! The requests to a disk with persistent reservations (SPC-4, 5.13; NVM Express, 8.8).
+//! The requests to a disk with persistent reservations (SPC-4, 5.13).
 //!
 //! The reservation is always of the type *write exclusive, registrants only*: all machines may read, and registered
 //! ones may write. A machine with several paths to a disk registers the same key on all of them, so that each path can
@@ -44,15 +44,9 @@ pub trait Registrar: Send + Sync {
     /// See [`Registrar::register`].
     fn preempt(&self, own: u64, other: u64) -> io::Result<Answer>;
 
-    /// Ends all registrations, and the reservation.
+    /// Who is registered.
     ///
     /// # Errors
     /// See [`Registrar::register`].
-    fn clear(&self, own: u64) -> io::Result<Answer>;
-
-    /// Who is registered. `None` if the disk cannot be asked.
-    ///
-    /// # Errors
-    /// See [`Registrar::register`].
-    fn registered(&self) -> io::Result<Option<Registered>>;
+    fn registered(&self) -> io::Result<Registered>;
 }

@@ -16,7 +16,7 @@ use crate::state::daemon::Daemon;
 use crate::state::memory::KnownPool;
 
 /// The user of devices that are looked at, in messages.
-const SCAN: &str = "a command that looks for pools";
+pub(crate) const SCAN: &str = "a command that looks for pools";
 
 /// The devices that say they belong to one pool.
 pub(crate) struct FoundPool {
@@ -28,8 +28,8 @@ pub(crate) struct FoundPool {
     pub(crate) is_degraded: bool,
     /// The last paths of missing devices.
     pub(crate) missing: Vec<String>,
-    /// Whether its devices are reserved before anything is read.
-    pub(crate) wants_claims: bool,
+    /// Whether its present state asks for reservations of the devices. `None` if that cannot be read.
+    pub(crate) wants_claims: Option<bool>,
 }
 
 /// The pools that were found, and the failures for named places that could not be read.
@@ -247,13 +247,13 @@ impl Daemon {
                     error @ (pool::Error::Store(store::Error::MissingDevices { .. })
                     | pool::Error::OtherHistory { .. }),
                 ) => Err(name_found(error.into(), &paths)),
-                Err(_) => Ok((superblock, Vec::new(), false)),
-                Ok(pool) => Ok((superblock, pool.devices(), pool.wants_claims()?)),
+                Err(_) => Ok((superblock, Vec::new(), None)),
+                Ok(pool) => Ok((superblock, pool.devices(), pool.wants_claims().ok())),
             }
         };
         let (superblock, devices, wants_claims) = match read() {
             Ok((superblock, devices, wants)) => (Ok(superblock), devices, wants),
-            Err(failure) => (Err(failure), Vec::new(), false),
+            Err(failure) => (Err(failure), Vec::new(), None),
         };
         let missing = devices
             .iter()

@@ -1,18 +1,14 @@
 //! The host that used a pool last.
 
-use block::Claimant;
 use jiff::Timestamp;
 use pool::{Host, Passing, PoolState, Superblock};
 use protocol::api::{FailureKind, command};
 use store::Store;
 
 use crate::failure::{Failure, Result};
-use crate::host::identity::{this_claimant, this_host};
+use crate::host::identity::this_host;
 use crate::host::system::System;
-use crate::ops::import_scan::FoundPool;
-use crate::ops::metered_devices::pool_user;
 use crate::state::context::Context;
-use crate::state::daemon::Daemon;
 
 /// Refuses a pool that another host may be using.
 pub(crate) fn refuse_other_host(
@@ -36,46 +32,13 @@ pub(crate) fn refuse_other_host(
     ))
 }
 
-impl Daemon {
-    /// Opens the devices of a pool for an import with write access, when no other host uses it.
-    pub(crate) fn open_for_import(
-        &self,
-        candidate: &FoundPool,
-        import: &command::PoolImport,
-        name: &str,
-        context: &mut Context<'_>,
-    ) -> Result<Store> {
-        let open = |by: Option<Claimant>| {
-            self.open_claimed(&candidate.paths, by.as_ref(), &pool_user(name))
-        };
-        if !candidate.wants_claims {
-            let store = open(None)?;
-            await_no_other(&store, false, context)?;
-            return Ok(store);
-        }
-        let by = this_claimant(candidate.guid);
-        match open(Some(by)) {
-            Ok(store) => {
-                await_no_other(&store, false, context)?;
-                Ok(store)
-            }
-            Err(failure) if failure.kind != FailureKind::Busy => Err(failure),
-            Err(mut failure) if !import.force => {
-                failure.message +=
-                    ". If that machine does not use the pool any more, import with -f";
-                Err(failure)
-            }
-            Err(_) => {
-                await_no_other(&open(None)?, true, context)?;
-                open(Some(by.by_force()))
-            }
-        }
-    }
-}
-
 /// Waits until it is certain that no other host uses a pool with heartbeats. If that host has the devices reserved,
 /// this writes nothing.
-fn await_no_other(store: &Store, is_reserved: bool, context: &mut Context<'_>) -> Result<()> {
+pub(crate) fn await_no_other(
+    store: &Store,
+    is_reserved: bool,
+    context: &mut Context<'_>,
+) -> Result<()> {
     let mut pass = |passing: Passing<'_>| match passing {
         Passing::Begin(host, time) => {
             let (host, secs) = (shown(host), time.as_secs());

@@ -18,6 +18,7 @@ pub(crate) mod exports;
 pub(crate) mod features;
 pub(crate) mod ha;
 pub(crate) mod health;
+pub(crate) mod import_claims;
 pub(crate) mod import_scan;
 pub(crate) mod inspect;
 pub(crate) mod keys;

@@ -20,6 +20,7 @@ use crate::ops::checkpoints::{at_checkpoint, is_temporary, refuse_use_of_checkpo
 use crate::ops::dataset_spec::DatasetSpec;
 use crate::ops::devices::keeps_keys;
 use crate::ops::devices::{redundancy, refuse_mixed};
+use crate::ops::import_claims::{claim_late, explain_unreserved, release_unwanted};
 use crate::ops::import_scan::{FoundPool, ImportScan, choose};
 use crate::ops::last_host::refuse_other_host;
 use crate::ops::metered_devices::pool_user;
@@ -244,20 +245,20 @@ impl Daemon {
             false => self.open_for_import(candidate, import, name, context)?,
         };
         let store = Arc::new(store);
+        let unreserved = match store.is_claimed() {
+            true => store.passed_over().to_vec(),
+            false => Vec::new(),
+        };
         let pool = match import.without_logs {
-            true => open_without_logs(store, import, context)?,
+            true => open_without_logs(store, import, context),
             false => {
                 let at = at_checkpoint(import.checkpoint);
-                Pool::open_at(store, Arc::new(System), import.read_only, at)?
+                Pool::open_at(store, Arc::new(System), import.read_only, at).map_err(Failure::from)
             }
         };
+        let pool = pool.map_err(|failure| explain_unreserved(failure, &unreserved))?;
         if !import.read_only {
-            if pool.wants_claims()? != pool.is_claimed() {
-                return Err(Failure::new(
-                    FailureKind::Busy,
-                    format!("pool '{name}' changed while it was imported; try again"),
-                ));
-            }
+            claim_late(&pool, import, context)?;
             pool.claim(this_host())?;
             pool.beat()?;
             if import.new_name.is_some() && !import.temporary_name {
@@ -265,6 +266,7 @@ impl Daemon {
             } else {
                 pool.record(&context.origin())?;
             }
+            release_unwanted(&pool, import, context)?;
         }
         if import.temporary_name {
             pool.name_temporarily(name)?;
@@ -371,6 +373,7 @@ impl Daemon {
             no_mount: false,
             load_keys: true,
             without_logs: false,
+            without_reservations: false,
             // An older program imported it. It read the keys from the places in the properties.
             accept: known.guid.is_none(),
             altroot: known.altroot.clone(),

@@ -77,6 +77,7 @@ impl Daemon {
             no_mount: false,
             load_keys,
             without_logs: false,
+            without_reservations: false,
             accept: false,
             altroot: known.altroot,
             checkpoint: CheckpointUse::Keep,

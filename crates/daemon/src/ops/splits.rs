@@ -92,6 +92,7 @@ impl Daemon {
             no_mount: !stays,
             load_keys: split.load_keys,
             without_logs: false,
+            without_reservations: false,
             accept: false,
             altroot: split.altroot.clone(),
             checkpoint: CheckpointUse::Keep,

@@ -66,7 +66,7 @@ pub(crate) struct ActivePool {
     pub(super) leaving: AtomicBool,
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
     /// The thread that writes heartbeats.
-    pub(super) heart: Mutex<Option<JoinHandle<()>>>,
+    pub(super) watchers: Mutex<Vec<JoinHandle<()>>>,
     /// The last field, so that it is dropped after the devices are closed.
     open: Open,
 }
@@ -167,7 +167,7 @@ impl ActivePool {
             wakeup: Arc::clone(wakeup),
             leaving: AtomicBool::new(false),
             worker: Mutex::default(),
-            heart: Mutex::default(),
+            watchers: Mutex::default(),
             open: Open::default(),
         });
         *active.observed.lock() = Observed::of(&active.pool, []);

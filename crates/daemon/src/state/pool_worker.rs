@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use dataset::Dataset;
-use pool::Sweep;
+use pool::{Pool, Sweep};
 
 use crate::host::identity::this_claimant;
 use crate::host::wakeup::Wakeup;
@@ -14,7 +14,8 @@ use crate::state::events::{Observed, changes};
 
 /// The longest time that a transaction group stays open.
 pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
-/// The sleep of the heartbeat thread while there are no heartbeats. A change of the property wakes it.
+/// The sleep of the thread for heartbeats while there are none, and of the one for reservations. A change of the
+/// property wakes them.
 const IDLE: Duration = Duration::from_secs(3600);
 /// The bytes that a scrub reads at a time.
 const SCRUB_STEP: u64 = 32 << 20;
@@ -22,7 +23,7 @@ const SCRUB_STEP: u64 = 32 << 20;
 const TRIM_STEP: u64 = 128 << 20;
 
 impl ActivePool {
-    /// Starts the worker and the heartbeat thread.
+    /// Starts the worker, and the threads for heartbeats and reservations.
     pub(crate) fn start_worker(self: &Arc<Self>) {
         if self.pool.is_read_only() {
             return;
@@ -35,13 +36,15 @@ impl ActivePool {
             .spawn(move || run(&weak, &wakeup))
             .expect("threads can be started");
         *self.worker.lock() = Some(worker);
-        let weak = Arc::downgrade(self);
-        let wakeup = Arc::clone(&self.wakeup);
-        let heart = std::thread::Builder::new()
-            .name("pool-heartbeat".into())
-            .spawn(move || beat(&weak, &wakeup))
-            .expect("threads can be started");
-        *self.heart.lock() = Some(heart);
+        for watch in [&HEARTBEATS, &RESERVATIONS] {
+            let weak = Arc::downgrade(self);
+            let wakeup = Arc::clone(&self.wakeup);
+            let thread = std::thread::Builder::new()
+                .name(watch.thread.into())
+                .spawn(move || watch.run(&weak, &wakeup))
+                .expect("threads can be started");
+            self.watchers.lock().push(thread);
+        }
     }
 
     /// Reserves the devices before a property says that they are.
@@ -158,12 +161,13 @@ impl ActivePool {
             .is_some_and(|worker| !worker.is_finished())
     }
 
-    /// Ends the worker and the heartbeat thread, and waits for them.
+    /// Ends the threads of the pool, and waits for them.
     pub(crate) fn stop_worker(&self) {
         self.leaving.store(true, Ordering::Release);
         self.wakeup.wake();
-        let threads = [self.worker.lock().take(), self.heart.lock().take()];
-        for thread in threads.into_iter().flatten() {
+        let worker = self.worker.lock().take();
+        let watchers = std::mem::take(&mut *self.watchers.lock());
+        for thread in worker.into_iter().chain(watchers) {
             if thread.join().is_err() {
                 tracing::error!(
                     pool = self.pool.name(),
@@ -186,35 +190,55 @@ impl Drop for ClaimsInAccord<'_> {
     }
 }
 
-/// Writes heartbeats, and checks the reservations of the devices, if the properties of the pool ask for these. It waits
-/// for no other work on the pool.
-fn beat(active: &Weak<ActivePool>, wakeup: &Wakeup) {
-    let mut woken = 0;
-    let mut trouble = None;
-    loop {
-        let time = match active.upgrade() {
-            None => return,
-            Some(active) if active.leaving.load(Ordering::Acquire) => return,
-            Some(active) => {
-                let pool = &active.pool;
-                let error = pool.check_claims().and_then(|()| pool.beat()).err();
-                let error = error.map(|error| error.to_string());
-                if let Some(error) = error.as_ref().filter(|it| trouble.as_ref() != Some(*it)) {
-                    let pool = active.pool.name();
-                    tracing::error!(
-                        pool,
-                        error,
-                        "this host cannot show that the pool is its own"
-                    );
+/// A thread that shows, or makes sure, that the pool is this host's own. It waits for no other work on the pool, and one
+/// such thread does not wait for another: a disk may take long to answer.
+struct Watch {
+    thread: &'static str,
+    step: fn(&Pool) -> pool::Result<()>,
+    /// Whether the properties of the pool ask for it.
+    is_wanted: fn(&Pool) -> bool,
+}
+
+const HEARTBEATS: Watch = Watch {
+    thread: "pool-heartbeat",
+    step: Pool::beat,
+    is_wanted: |pool| pool.is_multihost().unwrap_or(false),
+};
+
+const RESERVATIONS: Watch = Watch {
+    thread: "pool-claims",
+    step: Pool::check_claims,
+    is_wanted: Pool::is_claimed,
+};
+
+impl Watch {
+    fn run(&self, active: &Weak<ActivePool>, wakeup: &Wakeup) {
+        let mut woken = 0;
+        let mut trouble = None;
+        loop {
+            let time = match active.upgrade() {
+                None => return,
+                Some(active) if active.leaving.load(Ordering::Acquire) => return,
+                Some(active) => {
+                    let error = (self.step)(&active.pool).err();
+                    let error = error.map(|error| error.to_string());
+                    if let Some(error) = error.as_ref().filter(|it| trouble.as_ref() != Some(*it)) {
+                        let pool = active.pool.name();
+                        tracing::error!(
+                            pool,
+                            error,
+                            "this host cannot show that the pool is its own"
+                        );
+                    }
+                    trouble = error;
+                    match (self.is_wanted)(&active.pool) {
+                        true => pool::HEARTBEAT_INTERVAL,
+                        false => IDLE,
+                    }
                 }
-                trouble = error;
-                match active.pool.is_claimed() || active.pool.is_multihost().unwrap_or(false) {
-                    true => pool::HEARTBEAT_INTERVAL,
-                    false => IDLE,
-                }
-            }
-        };
-        woken = wakeup.wait(woken, time);
+            };
+            woken = wakeup.wait(woken, time);
+        }
     }
 }
 
@@ -256,7 +280,7 @@ fn run(active: &Weak<ActivePool>, wakeup: &Wakeup) {
 #[cfg(test)]
 mod tests {
     use block::MemoryDevice;
-    use pool::{DatasetKind, Host, NewDataset, Origin, Pool};
+    use pool::{DatasetKind, Host, NewDataset, Origin};
     use store::{CreateOptions, Store};
 
     use super::*;

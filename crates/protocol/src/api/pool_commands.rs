@@ -64,6 +64,9 @@ pub struct PoolImport {
     pub load_keys: bool,
     /// Give up what waits in logs on devices that are not there.
     pub without_logs: bool,
+    /// Reserve no devices, and switch the property `reservations` off.
+    #[serde(default)]
+    pub without_reservations: bool,
     /// Read keys from where the pool says, now and later.
     #[serde(default)]
     pub accept: bool,

@@ -51,6 +51,7 @@ root_only!(
             it.checkpoint == CheckpointUse::Discard
         )
         .option("-o", it.read_only.then_some("readonly=on"))
+        .option("-o", it.without_reservations.then_some("reservations=off"))
         .option("-R", it.altroot.as_ref().map(|root| root.to_string_lossy()))
         .search(&it.search)
         .words(&it.pool)

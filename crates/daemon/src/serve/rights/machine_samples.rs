@@ -44,6 +44,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             no_mount: false,
             load_keys: false,
             without_logs: false,
+            without_reservations: false,
             accept: false,
             altroot: None,
             checkpoint: CheckpointUse::Keep,

@@ -244,7 +244,8 @@ pub(crate) struct PoolImport {
     /// Put this directory before all mountpoints. Also after a restart of the daemon, until an export
     #[arg(short = 'R', value_name = "ROOT")]
     pub(crate) altroot: Option<PathBuf>,
-    /// `readonly=on`: change nothing on the devices; `cachefile=none`: the next start of the daemon does not import it
+    /// `readonly=on`: change nothing on the devices; `cachefile=none`: the next start of the daemon does not import it;
+    /// `reservations=off`: reserve no disks, and set this property
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = import_option)]
     pub(crate) options: Vec<ImportOption>,
     /// Use NEWNAME until the export only, and do not write it to the devices. A restart of the daemon does not import
@@ -264,6 +265,7 @@ pub(crate) struct PoolImport {
 pub(crate) enum ImportOption {
     ReadOnly(bool),
     Temporary,
+    WithoutReservations,
 }
 
 fn import_option(text: &str) -> Result<ImportOption, String> {
@@ -271,7 +273,10 @@ fn import_option(text: &str) -> Result<ImportOption, String> {
         "readonly=on" => Ok(ImportOption::ReadOnly(true)),
         "readonly=off" => Ok(ImportOption::ReadOnly(false)),
         "cachefile=none" => Ok(ImportOption::Temporary),
-        _ => Err("the options are readonly=on, readonly=off and cachefile=none".into()),
+        "reservations=off" => Ok(ImportOption::WithoutReservations),
+        _ => Err(
+            "the options are readonly=on, readonly=off, cachefile=none and reservations=off".into(),
+        ),
     }
 }
 

@@ -57,9 +57,9 @@ pub(crate) struct PoolGet {
 /// waits 22 s, and is refused if that machine lives; `-f` does not skip this. A machine that cannot show it for 10 s
 /// suspends the pool until the next import.
 ///
-/// With `reservations=on` the disks refuse the writes of other machines (SCSI and NVMe persistent reservations). An import
-/// on another machine with `-f` takes the disks over; the pool is suspended then where it was. All devices have to be
-/// whole disks that support this.
+/// With `reservations=on` the disks refuse the writes of other machines (SCSI persistent reservations). An import on
+/// another machine with `-f` takes the disks over; the pool is suspended then where it was. All devices have to be whole
+/// SCSI disks that support this; NVMe disks are not supported yet.
 ///
 /// The other properties are counted or fixed. Properties of datasets are set by `strongroom set`.
 #[derive(Args, Debug)]

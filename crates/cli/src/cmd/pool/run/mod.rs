@@ -188,6 +188,7 @@ fn import(args: PoolImport, session: &mut Session) -> Result {
         no_mount: args.no_mount,
         load_keys: args.load_keys,
         without_logs: args.without_logs,
+        without_reservations: has(ImportOption::WithoutReservations),
         accept: args.accept,
         altroot: absolute(args.altroot)?,
         checkpoint: match (args.rewind_to_checkpoint, args.discard_checkpoint) {
