@@ -236,6 +236,28 @@ fn a_device_that_is_older_than_it_gets_all_of_it() {
     assert_has_all(pool, &devices[1], &kept);
 }
 
+/// Commits wait for one step in the checkpoint. Steps of one record do the same as long ones.
+#[test]
+fn short_steps_pass_over_nothing() {
+    let (devices, _, kept) = with_older_device();
+    let pool = open_on(&devices).unwrap();
+    pool.claim("host").unwrap();
+    while pool.resilver_step(1).unwrap() {}
+    let mut examined = Vec::new();
+    for budget in [1, 20 << 10, u64::MAX] {
+        pool.scrub_start().unwrap();
+        while pool.scrub_step(budget).unwrap() {}
+        let status = pool.scrub_status();
+        assert_eq!((status.errors, status.repaired), (0, 0), "{budget}");
+        examined.push(status.examined);
+    }
+    assert_eq!(examined, [examined[0]; 3]);
+    assert_has_all(pool, &devices[1], &kept);
+    let alone = rewind(&[copy_of(&devices[1])]);
+    assert_sound(&alone, "alone");
+    assert_clean(&alone);
+}
+
 /// A device that fails to read for a time.
 #[test]
 fn a_resilver_waits_while_it_cannot_be_read() {

@@ -56,6 +56,8 @@ pub struct ScrubStatus {
     /// The first of the errors, since the pool was imported.
     pub damage: Vec<Damage>,
     pub(crate) position: Position,
+    /// Where it is in a sublist of the checkpoint. Not stored: after an import it begins the sublist again.
+    pub(crate) within: u64,
 }
 
 /// A record or node of which no good copy was found.
@@ -147,6 +149,7 @@ impl ScrubStatus {
                     .filter(|array| *array < 2)?,
                 slot,
             },
+            within: 0,
         })
     }
 }

@@ -17,13 +17,9 @@ use crate::format::resilver_status::{Position, ResilverStatus, Stage};
 use crate::ops::freeing::Frees;
 use crate::ops::pool::Pool;
 use crate::ops::removal::RETRY_SECS;
+use crate::ops::scrub::kept::{KEPT, KEPT_OWN, KEPT_STEP};
+use crate::ops::scrub::own::KeptAt;
 use crate::ops::scrub::{Filling, Step, Task};
-
-/// Added to the ids in positions in the datasets of the checkpoint.
-const KEPT: u64 = 1 << 62;
-
-/// The bytes of one step in the checkpoint. It is short, because commits wait for it.
-const KEPT_STEP: u64 = 4 << 20;
 
 impl Pool {
     /// How far the resilver is, or how the last one ended.
@@ -212,13 +208,7 @@ impl Step<'_> {
             head: at.head - KEPT,
             ..*at
         };
-        let outcome = step.datasets_since(&mut within, members);
-        let outcome = outcome.and_then(|progress| {
-            if let Progress::Done = progress {
-                step.pool_arrays()?;
-            }
-            Ok(progress)
-        });
+        let outcome = step.kept_since(&mut within, members);
         let left = step.left;
         self.task = step.task;
         self.left -= budget - left;
@@ -227,6 +217,31 @@ impl Step<'_> {
             ..within
         };
         outcome
+    }
+
+    /// Goes on with the datasets of the checkpoint, and then with its own records.
+    fn kept_since(&mut self, at: &mut Position, members: &[(u64, u64)]) -> Result<Progress> {
+        if at.head < KEPT_OWN {
+            if let Progress::Done = self.datasets_since(at, members)? {
+                *at = Position {
+                    stage: at.stage,
+                    head: KEPT_OWN,
+                    ..Position::default()
+                };
+            }
+            return Ok(Progress::More);
+        }
+        let mut own = KeptAt {
+            owner: at.head - KEPT_OWN,
+            snapshot: at.entry,
+            slot: at.slot,
+        };
+        let done = self.kept_arrays(&mut own)?;
+        (at.head, at.entry, at.slot) = (KEPT_OWN + own.owner, own.snapshot, own.slot);
+        Ok(match done {
+            true => Progress::Done,
+            false => Progress::More,
+        })
     }
 
     /// Visits datasets and snapshots, starting at the position.

@@ -8,8 +8,8 @@
 mod evacuate;
 mod examine;
 mod heal;
-mod kept;
-mod own;
+pub(crate) mod kept;
+pub(crate) mod own;
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -124,7 +124,9 @@ impl Pool {
             in_use: None,
             status: &mut status,
         };
-        let done = step.run()? && self.scrub_kept(&mut status)?;
+        let is_through = step.run()?;
+        let left = step.left;
+        let done = is_through && self.scrub_kept(left, &mut status)?;
         if done {
             status.phase = ScrubPhase::Finished;
             status.ended = self.engine.env.now();

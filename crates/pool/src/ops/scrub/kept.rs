@@ -1,5 +1,6 @@
 //! Scrub of the checkpoint: visits the records that only that state has.
 
+use super::own::KeptAt;
 use super::{Examined, Step, Task};
 use crate::error::{Error, Result};
 use crate::format::pointer::Place;
@@ -7,14 +8,18 @@ use crate::format::scrub_status::{Position, ScrubStatus};
 use crate::ops::pool::Pool;
 
 /// Positions in the datasets of the checkpoint have this added to the id.
-const KEPT: u64 = 1 << 62;
+pub(crate) const KEPT: u64 = 1 << 62;
 
-/// Commits wait for one step, so it is short.
-const STEP: u64 = 4 << 20;
+/// Positions in the checkpoint's own records, which come after its datasets, have this added to the number of an array,
+/// and [`KEPT`].
+pub(crate) const KEPT_OWN: u64 = 1 << 61;
+
+/// The bytes of one step in the checkpoint. It is short, because commits wait for it.
+pub(crate) const KEPT_STEP: u64 = 4 << 20;
 
 impl Pool {
     /// Goes on with the checkpoint, after the current state. True at its end, or if there is none.
-    pub(super) fn scrub_kept(&self, status: &mut ScrubStatus) -> Result<bool> {
+    pub(super) fn scrub_kept(&self, left: u64, status: &mut ScrubStatus) -> Result<bool> {
         // What is repaired stays where it is until the checkpoint is discarded.
         let committing = self.engine.lock_commits();
         self.engine.check_lease()?;
@@ -42,21 +47,36 @@ impl Pool {
         let mut step = Step {
             pool: &kept,
             task: Task::Repair,
-            left: STEP,
+            left: left.min(KEPT_STEP),
             in_use: Some(&self.engine.space),
             status,
         };
-        if step.status.position == Position::default() {
-            step.pool_arrays()?;
-            step.go_to(1, 0, 0);
-        }
-        let done = step.datasets()?;
+        let done = step.kept()?;
         status.position.dataset |= KEPT;
         Ok(done)
     }
 }
 
 impl Step<'_> {
+    /// Goes on with the datasets of the checkpoint, and then with its own records. True at the end.
+    fn kept(&mut self) -> Result<bool> {
+        let position = self.status.position;
+        if position.dataset < KEPT_OWN {
+            if self.datasets()? {
+                self.status.within = 0;
+                self.go_to(KEPT_OWN, 0, 0);
+            }
+            return Ok(false);
+        }
+        let owner = position.dataset - KEPT_OWN;
+        let mut at = KeptAt::of_scrub(owner, position.slot, self.status.within);
+        let done = self.kept_arrays(&mut at)?;
+        let (slot, within) = at.to_scrub();
+        self.status.within = within;
+        self.go_to(KEPT_OWN + at.owner, 0, slot);
+        Ok(done)
+    }
+
     /// Counts a checkpoint that cannot be read. Then it is unknown which of its records are lost.
     pub(crate) fn report_checkpoint(&mut self, error: &Error) {
         tracing::error!(%error, "the checkpoint cannot be read, and not be gone back to");
