@@ -127,7 +127,7 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
     ),
     (
         GUIDE,
-        "reports when it has imported the pools and mounted the datasets",
+        "tells it when the pools are imported and the datasets are mounted",
         &[Is("Type", "notify"), Is("TimeoutStartSec", "infinity")],
     ),
     (
