@@ -332,6 +332,48 @@ fn a_clone_in_use_elsewhere_stops_a_rollback() {
     lacks(&bench.ok("nbd list"), "copy");
 }
 
+/// Without the key the dataset keeps a seal that only this snapshot can renew.
+#[test]
+fn no_rollback_without_the_key_to_a_snapshot_that_goes() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok("hold tag tank/a@1");
+    bench.ok("destroy -d -f tank/a@1");
+    bench.ok("unmount tank/a");
+    bench.ok("key unload tank/a");
+    let said = bench.place.fails("rollback tank/a@1", BUSY);
+    has(&said, "load the key");
+    bench.ok("key load tank/a");
+    bench.ok("rollback tank/a@1");
+    bench.ok("release tag tank/a@1");
+    bench.again();
+    bench.begins_as_the_snapshot("a");
+}
+
+/// Nobody else's command ends reading.
+#[test]
+fn a_marked_snapshot_is_read_until_it_goes() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok("create tank/other");
+    bench.ok("snapshot tank/other@1");
+    bench.ok("hold tag tank/a@1");
+    bench.ok("destroy -d -f tank/a@1");
+    let mut open = fs::File::open(bench.file("a", ".snapshot/1/shared")).unwrap();
+    let mut byte = [0];
+    for line in [
+        "hold tag tank/other@1",
+        "hold another tank/a@1",
+        "release tag tank/a@1",
+        "release tag tank/other@1",
+        "rollback tank/other@1",
+        "destroy -f tank/other@1",
+    ] {
+        bench.ok(line);
+        std::io::Read::read_exact(&mut open, &mut byte).expect(line);
+    }
+    bench.ok("release another tank/a@1");
+    bench.place.fails("get name tank/a@1", NOT_FOUND);
+}
+
 #[test]
 fn a_snapshot_goes_with_its_last_hold_or_clone() {
     let Some(bench) = Bench::new() else { return };

@@ -80,6 +80,27 @@ fn datasets_of_ones_own() {
     may(&place, ANN, "destroy -d -f tank/a@10");
     may(&place, ANN, "release tag tank/a@10");
     place.fails("get name tank/a@10", NOT_FOUND);
+    // What goes with her clone, and is not hers, is not named to her.
+    place.ok("snapshot tank/b@1");
+    place.ok("clone tank/b@1 tank/a/of-b");
+    place.ok("destroy -d -f tank/b@1");
+    let said = may(&place, ANN, "destroy -f -v tank/a/of-b");
+    assert_eq!(said, "destroyed tank/a/of-b\n");
+    place.fails("get name tank/b@1", NOT_FOUND);
+    // Nor a hold on a clone of others.
+    place.ok("clone tank/a/copy@1 tank/b/held");
+    place.ok("snapshot tank/b/held@1");
+    place.ok("hold secret tank/b/held@1");
+    lacks(
+        &may_not(&place, ANN, "destroy -R -f tank/a/copy@1"),
+        "secret",
+    );
+    has(
+        &may_not(&place, ANN, "rollback -R tank/a/copy@1"),
+        "one by one",
+    );
+    place.ok("release secret tank/b/held@1");
+    place.ok("destroy -r -f tank/b/held");
     may(&place, ANN, "destroy -r -f tank/a/x");
     // The clone would go with it, and that is not hers.
     place.ok("clone tank/a/copy@1 tank/b/clone");

@@ -72,9 +72,11 @@ fn the_last_hold_or_clone_takes_it_along() {
     // A clone keeps it as well.
     release(&pool, "tank/a@1");
     assert!(is_there(&pool, "tank/a@1"));
-    // The snapshot moves to the clone, and the other dataset is a clone of it then.
+    // The snapshot moves to the clone, and the other dataset is a clone of it then. Whoever had it destroyed does not
+    // have it any more.
     pool.promote("tank/b", None, &origin()).unwrap();
-    assert!(pool.find("tank/b@1").unwrap().is_deferred());
+    assert!(!pool.find("tank/b@1").unwrap().is_deferred());
+    defer(&pool, "tank/b@1");
     pool.rename("tank/b@1", "@first", &origin()).unwrap();
 
     // It is not forgotten by an import.
@@ -118,6 +120,42 @@ fn what_is_open_goes_later() {
     assert!(is_there(&pool, "tank/a@3"));
     drop(open);
     assert_clean(&pool);
+}
+
+/// A command takes only what it has freed itself.
+#[test]
+fn each_takes_its_own() {
+    let (_devices, pool) = pool();
+    for name in ["tank/a@1", "tank/a@2", "tank/a@3"] {
+        hold(&pool, name);
+        defer(&pool, name);
+    }
+    // It was read while its hold was released.
+    let id = |name: &str| pool.find(name).unwrap().id;
+    let open = pool.open_dataset(id("tank/a@1")).unwrap();
+    release(&pool, "tank/a@1");
+    drop(open);
+    create(&pool, "tank/b", 101);
+    let gone = pool.destroy_dataset("tank/b", false, &origin()).unwrap();
+    assert_eq!(gone, ["tank/b"]);
+    let freed = |tag: &str| {
+        let names = ["tank/a@2".to_owned()];
+        pool.freed_by_release(&names, tag, false).unwrap()
+    };
+    assert_eq!(freed("tag"), [id("tank/a@2")]);
+    assert!(freed("other").is_empty());
+    clone(&pool, "tank/a@2", "tank/c", 102);
+    assert!(freed("tag").is_empty());
+    let head = || vec![pool.find("tank/c").unwrap()];
+    assert!(pool.freed_by(&head()).is_empty());
+    release(&pool, "tank/a@2");
+    assert!(is_there(&pool, "tank/a@1"));
+    assert_eq!(pool.freed_by(&head()), [id("tank/a@2")]);
+    clone(&pool, "tank/a@2", "tank/d", 103);
+    assert!(pool.freed_by(&head()).is_empty());
+    pool.destroy_due().unwrap();
+    assert!(!is_there(&pool, "tank/a@1"));
+    assert!(is_there(&pool, "tank/a@2") && is_there(&pool, "tank/a@3"));
 }
 
 #[test]

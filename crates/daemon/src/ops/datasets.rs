@@ -101,7 +101,15 @@ impl Daemon {
         // The name may be a pattern for several snapshots.
         let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
         let active = self.pool_of(dataset)?;
-        let doomed = || Ok(active.pool.doomed(name, reach)?);
+        let delegate = context.creator().map(|_| context.peer.clone());
+        let doomed = || {
+            let doomed = active.pool.doomed(name, reach)?;
+            // A clone may have come to be since the rights were checked.
+            if let Some(peer) = &delegate {
+                active.may_destroy(&doomed, peer)?;
+            }
+            Ok(doomed)
+        };
         if dry_run {
             return active.names_of(&doomed()?);
         }
@@ -123,7 +131,7 @@ impl Daemon {
     ) -> Result<Vec<String>> {
         // Checked before anything is unmounted.
         active.pool.check_writable()?;
-        let gone = self.without_offers_of(
+        let mut gone = self.without_offers_of(
             || active.volumes_of(&doomed()?),
             force,
             "its volume was to be destroyed",
@@ -133,7 +141,7 @@ impl Daemon {
                 self.may_go(&Going::Datasets(active, &doomed))?;
                 let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
                 active.close_snapshots(&ids);
-                active.close_deferred();
+                active.close_snapshots(&active.pool.freed_by(&doomed));
                 let own_dirs = active.own_dirs(ids.iter().copied());
                 let withdrawn = self.withdraw(&[(active, ids.clone())], force)?;
                 let gone = match destroy(context) {
@@ -151,6 +159,8 @@ impl Daemon {
             },
         )?;
         self.forget_offers(active, |volume| gone.iter().any(|name| name == volume))?;
+        // An origin that went with its last clone may be of others.
+        gone.retain(|name| context.may_see(active, name));
         Ok(gone)
     }
 

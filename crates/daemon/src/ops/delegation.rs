@@ -280,6 +280,18 @@ impl ActivePool {
         Ok(self.lineage(entry)?.allows_something(peer))
     }
 
+    /// Refuses a delegate who may not destroy all of these. The command has checked that; a clone may have come since.
+    pub(crate) fn may_destroy(&self, doomed: &[Arc<Entry>], peer: &Peer) -> Result<()> {
+        for entry in doomed {
+            if !self.allows(entry, peer, "destroy")? || !self.allows(entry, peer, "mount")? {
+                let why =
+                    "meanwhile a clone was made that you may not destroy; nothing is destroyed";
+                return Err(Failure::new(FailureKind::Permission, why));
+            }
+        }
+        Ok(())
+    }
+
     /// The property that gives the user with this uid the permissions of a creator on a new dataset below `above`;
     /// `None` if creators get no permissions there.
     pub(crate) fn grants_for_creator(

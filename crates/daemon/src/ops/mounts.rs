@@ -348,11 +348,6 @@ impl ActivePool {
         }
     }
 
-    /// Closes those that are to be destroyed as soon as nothing keeps them.
-    pub(crate) fn close_deferred(&self) {
-        self.close_snapshots(&self.pool.deferred());
-    }
-
     /// The dataset that is mounted at a directory.
     pub(crate) fn mounted_at(&self, dir: &Path) -> Option<u64> {
         let mounts = self.mounts.lock();

@@ -42,18 +42,22 @@ impl Daemon {
         for front_end in self.front_ends {
             match front_end.withdraw(self, wanted, force) {
                 Ok(withdrawn) => done.0.extend(withdrawn),
-                Err(failure) => {
-                    for failure in done.offer_again(self) {
-                        tracing::error!(reason = failure.message, "could not be offered again");
-                    }
-                    return Err(failure);
-                }
+                Err(failure) => return Err(self.back_again(done, failure)),
             }
         }
-        for (active, ids) in wanted {
-            active.await_closed(ids)?;
+        let mut wanted = wanted.iter();
+        match wanted.try_for_each(|(active, ids)| active.await_closed(ids)) {
+            Ok(()) => Ok(done),
+            Err(failure) => Err(self.back_again(done, failure)),
         }
-        Ok(done)
+    }
+
+    /// Offers again what was withdrawn in vain.
+    fn back_again(self: &Arc<Self>, done: WithdrawnOffers, why: Failure) -> Failure {
+        for failure in done.offer_again(self) {
+            tracing::error!(reason = failure.message, "could not be offered again");
+        }
+        why
     }
 
     /// As [`Daemon::withdraw`], by force, and nothing is offered again later. Returns failures for what could not be

@@ -45,6 +45,9 @@ impl Daemon {
         let active = self.pool_of(name)?;
         let _admin = active.lock()?;
         let doomed = active.pool.doomed(name, reach)?;
+        if context.creator().is_some() {
+            active.may_destroy(&doomed, &context.peer)?;
+        }
         let heads = active.shreddable(&doomed)?;
         let devices = active.all_devices()?;
         let mut report = ShredReport {

@@ -18,9 +18,13 @@ impl Daemon {
         recursive: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        self.change_holds(names, context, |pool, names, origin| {
-            pool.hold(names, tag, recursive, origin)
-        })
+        for (active, names) in self.by_pool(names)? {
+            let _admin = active.lock()?;
+            active
+                .pool
+                .hold(&names, tag, recursive, &context.origin())?;
+        }
+        Ok(())
     }
 
     pub(crate) fn release(
@@ -30,21 +34,11 @@ impl Daemon {
         recursive: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        self.change_holds(names, context, |pool, names, origin| {
-            pool.release(names, tag, recursive, origin)
-        })
-    }
-
-    fn change_holds(
-        &self,
-        names: &[String],
-        context: &mut Context<'_>,
-        change: impl Fn(&pool::Pool, &[String], &pool::Origin) -> pool::Result<()>,
-    ) -> Result<()> {
         for (active, names) in self.by_pool(names)? {
             let _admin = active.lock()?;
-            active.close_deferred();
-            change(&active.pool, &names, &context.origin())?;
+            let pool = &active.pool;
+            active.close_snapshots(&pool.freed_by_release(&names, tag, recursive)?);
+            pool.release(&names, tag, recursive, &context.origin())?;
             active.wake();
         }
         Ok(())
@@ -139,13 +133,23 @@ impl Daemon {
     }
 }
 
-/// Refuses to go back beyond later snapshots and bookmarks, unless these are to be destroyed.
+/// Refuses to go back beyond later snapshots and bookmarks, unless these are to be destroyed, and without the key to a
+/// snapshot that is to be destroyed itself.
 fn check_last(active: &ActivePool, name: &str, reach: Reach) -> Result<()> {
     let entry = active.pool.find(name)?;
     if !entry.is_snapshot() {
         return Err(Failure::usage(format!(
             "'{name}' is not a snapshot; write DATASET@SNAPSHOT"
         )));
+    }
+    if entry.is_deferred() && entry.suite != 0 && !active.has_key(active.key_root(&entry)?) {
+        // The dataset would keep a seal that only this snapshot can renew.
+        return Err(Failure::new(
+            FailureKind::Busy,
+            format!(
+                "'{name}' is to be destroyed (destroy -d), so load the key of its dataset first"
+            ),
+        ));
     }
     if reach != Reach::Named {
         return Ok(());

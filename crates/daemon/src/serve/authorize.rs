@@ -121,6 +121,12 @@ impl Check<'_> {
             Err(pool::Error::HasClones { name, clones }) => {
                 return Err(self.has_clones(name, &clones));
             }
+            // Of a clone, it may be on a snapshot that the caller must not see.
+            Err(pool::Error::Held { name: held, .. })
+                if self.something_of(dataset_of(&held)).is_err() =>
+            {
+                return Err(self.also_of_others(name));
+            }
             doomed => doomed?,
         };
         for entry in doomed {
@@ -140,11 +146,11 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks destroying the snapshots after this one, and with [`Reach::Clones`] their clones.
-    pub(super) fn destroy_later(&self, name: &str, reach: Reach) -> Result<()> {
+    /// Checks destroying the snapshots after this one.
+    pub(super) fn destroy_later(&self, name: &str) -> Result<()> {
         self.need(name, &["destroy"])?;
         let (active, _) = self.daemon.find(name)?;
-        let doomed = match active.pool.doomed_by_rollback(name, reach) {
+        let doomed = match active.pool.doomed_by_rollback(name, Reach::Below) {
             Err(pool::Error::HasClones { name, clones }) => {
                 return Err(self.has_clones(name, &clones));
             }
@@ -299,11 +305,15 @@ impl Check<'_> {
         let name = active.pool.name_of(entry.id)?;
         Err(match dataset_of(&name) == dataset_of(named) {
             true => self.may_not(named, NOTHING),
-            false => self.may_not(
-                named,
-                "the command also concerns a dataset on which you have no permission",
-            ),
+            false => self.also_of_others(named),
         })
+    }
+
+    fn also_of_others(&self, named: &str) -> Failure {
+        self.may_not(
+            named,
+            "the command also concerns a dataset on which you have no permission",
+        )
     }
 
     fn may_not(&self, name: &str, why: &str) -> Failure {

@@ -111,6 +111,19 @@ impl<'a> Context<'a> {
         (!self.peer.is_admin && self.view.is_none()).then_some(self.peer.uid)
     }
 
+    /// Whether the caller, if it is a delegate, has a permission on a dataset or on that of a snapshot. One that is gone
+    /// counts, because only who may destroys it.
+    pub(crate) fn may_see(&self, active: &ActivePool, name: &str) -> bool {
+        let dataset = name.split_once('@').map_or(name, |(dataset, _)| dataset);
+        let Ok(entry) = active.pool.find(dataset) else {
+            return true;
+        };
+        self.creator().is_none()
+            || active
+                .allows_something(&entry, &self.peer)
+                .unwrap_or_default()
+    }
+
     /// Reports failures that do not make the command fail.
     pub(crate) fn tell(&mut self, failures: Vec<Failure>) {
         for failure in failures {

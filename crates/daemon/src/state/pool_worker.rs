@@ -106,7 +106,7 @@ impl ActivePool {
             pool.heal().map(|_| false),
             self.expand_by_itself().map(|()| false),
             self.snapshots_by_schedule().map(|()| false),
-            pool.destroy_due().map(|()| false),
+            self.destroy_due().map(|()| false),
             self.scrub_by_schedule().map(|()| false),
             pool.resilver_step(SCRUB_STEP),
             pool.removal_step(SCRUB_STEP),
@@ -122,6 +122,15 @@ impl ActivePool {
             }
         }
         (more, outcome)
+    }
+
+    /// Destroys the snapshots that wait for it, unless a command works on the pool. That one wakes the worker again, or it
+    /// comes again by itself.
+    fn destroy_due(&self) -> pool::Result<()> {
+        match self.try_lock() {
+            None => Ok(()),
+            Some(_admin) => self.pool.destroy_due(),
+        }
     }
 
     /// Frees the space of deleted data. True if more waits for the next commit.

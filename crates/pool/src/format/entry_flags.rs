@@ -141,6 +141,11 @@ impl Entry {
         self.props.insert(DEFERRED.into(), "1".into());
     }
 
+    /// Leaves it to its new dataset when the snapshot is destroyed.
+    pub(crate) fn undefer(&mut self) {
+        self.props.remove(DEFERRED);
+    }
+
     /// Whether it is a dataset that is being received, and hidden.
     pub fn is_partial(&self) -> bool {
         self.props.contains_key(RECEIVING)

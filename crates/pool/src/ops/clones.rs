@@ -59,7 +59,7 @@ impl Pool {
     }
 
     /// Promotes a clone: its origin and the earlier snapshots move to the clone, and the other dataset becomes a
-    /// clone of the origin. `reseal` makes new seals for encrypted snapshots that move, because a seal covers the
+    /// clone of the origin. Those that move are no longer to be destroyed by themselves. `reseal` makes new seals for encrypted snapshots that move, because a seal covers the
     /// guid of the dataset.
     ///
     /// # Errors
@@ -209,6 +209,7 @@ fn promote(
         state.rename(snapshot.id, clone.id, &snapshot.name)?;
         let entry = state.edit(snapshot.id)?;
         entry.set_sealed_guid(None);
+        entry.undefer();
         seal_anew(entry, snapshot, clone.guid, &mut reseal)?;
     }
     state.edit(origin.id)?.next = first_of_clone.id;

@@ -67,8 +67,9 @@ impl Pool {
             let doomed = doomed(state, name, reach)?;
             self.check_closed(state, &doomed)?;
             log(commit, state, origin, None);
+            let freed = holds::freed_by(state, &doomed);
             let mut names = destroy_all(commit, state, &doomed, origin)?;
-            names.extend(holds::destroy_due(self, commit, state, origin)?);
+            names.extend(holds::destroy_due(self, commit, state, &freed, origin)?);
             Ok(names)
         })
     }

@@ -2,6 +2,7 @@
 //!
 //! They are stored with the snapshot's properties, under names that no property can have.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::engine::history::{Origin, log, log_internal};
@@ -80,6 +81,7 @@ impl Pool {
             let snapshots = all_named(state, names, recursive)?;
             let _reserved = commit.reserve_entries(snapshots.len(), 0)?;
             log(commit, state, origin, None);
+            let freed: Vec<u64> = snapshots.iter().map(|snapshot| snapshot.id).collect();
             for snapshot in snapshots {
                 let key = format!("{PREFIX}{tag}");
                 if state.edit(snapshot.id)?.props.remove(&key).is_none() {
@@ -89,30 +91,68 @@ impl Pool {
                     });
                 }
             }
-            destroy_due(self, commit, state, origin).map(drop)
+            destroy_due(self, commit, state, &freed, origin).map(drop)
         })
+    }
+
+    /// The snapshots that go with a tag, if [`Pool::release`] removes it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`] and [`Error::BadName`].
+    pub fn freed_by_release(
+        &self,
+        names: &[String],
+        tag: &str,
+        recursive: bool,
+    ) -> Result<Vec<u64>> {
+        let state = self.engine.state.read();
+        let mut named = all_named(&state, names, recursive)?;
+        let has_it = |snapshot: &Arc<Entry>| tags(snapshot).any(|(its, _)| its == tag);
+        if !named.iter().all(has_it) {
+            return Ok(Vec::new());
+        }
+        named.retain(|snapshot| {
+            let is_last = tags(snapshot).count() == 1 && state.clones(snapshot.id).next().is_none();
+            snapshot.is_deferred() && is_last
+        });
+        Ok(named.iter().map(|snapshot| snapshot.id).collect())
+    }
+
+    /// The snapshots that go with their last clones, if these are destroyed.
+    pub fn freed_by(&self, doomed: &[Arc<Entry>]) -> Vec<u64> {
+        freed_by(&self.engine.state.read(), doomed)
     }
 
     /// The snapshots that are destroyed as soon as nothing keeps them.
     pub fn deferred(&self) -> Vec<u64> {
         let state = self.engine.state.read();
-        deferred(&state).map(|entry| entry.id).collect()
+        let has_some = state.root.features_optional.get() & FEATURE_DEFERRED != 0;
+        let all = has_some.then(|| state.all());
+        let deferred = all.into_iter().flatten().filter(|it| it.is_deferred());
+        deferred.map(|entry| entry.id).collect()
     }
 
-    /// Destroys the snapshots that wait for it, and that nothing keeps any more.
+    /// Destroys the snapshots that wait for it, and that nothing keeps any more. One that cannot be destroyed keeps no
+    /// other.
     ///
     /// # Errors
-    /// As [`Pool::commit`].
+    /// The first one of those as [`Pool::commit`] has them.
     pub fn destroy_due(&self) -> Result<()> {
-        if due(self, &self.engine.state.read()).is_empty() {
-            return Ok(());
-        }
+        let mut waiting = self.deferred();
+        let state = self.engine.state.read();
+        waiting.retain(|id| due(self, &state, *id).is_some());
+        drop(state);
         let origin = Origin {
             who: "pool".into(),
             text: String::new(),
         };
-        self.engine
-            .commit_with(|commit, state| destroy_due(self, commit, state, &origin).map(drop))
+        let destroy = |id| {
+            self.engine.commit_with(|commit, state| {
+                destroy_due(self, commit, state, &[id], &origin).map(drop)
+            })
+        };
+        let outcomes = waiting.into_iter().map(destroy);
+        outcomes.fold(Ok(()), Result::and)
     }
 
     /// The tags on snapshots, by snapshot and tag.
@@ -165,16 +205,33 @@ pub(crate) fn is_kept(state: &DatasetTable, snapshot: &Entry) -> bool {
     tags(snapshot).next().is_some() || state.clones(snapshot.id).next().is_some()
 }
 
-/// Destroys the snapshots that wait for it, and that nothing keeps any more. Those that are open wait for another time.
-/// Returns the names of what went.
+/// The snapshots that wait to be destroyed, and that only clones among these keep.
+pub(crate) fn freed_by(state: &DatasetTable, doomed: &[Arc<Entry>]) -> Vec<u64> {
+    let ids: BTreeSet<u64> = doomed.iter().map(|entry| entry.id).collect();
+    let heads = doomed.iter().filter(|entry| !entry.is_snapshot());
+    let origins: BTreeSet<u64> = heads.map(|head| head.origin).collect();
+    let mut freed: Vec<u64> = origins.difference(&ids).copied().collect();
+    freed.retain(|id| {
+        let waits = |it: &&Arc<Entry>| it.is_deferred() && tags(it).next().is_none();
+        state.get(*id).filter(waits).is_some() && state.clones(*id).all(|it| ids.contains(&it.id))
+    });
+    freed
+}
+
+/// Destroys those of these snapshots that wait for it, and that nothing keeps any more. Those that are open wait for
+/// another time. Returns the names of what went.
 pub(crate) fn destroy_due(
     pool: &Pool,
     commit: &TxgWriter<'_>,
     state: &mut DatasetTable,
+    ids: &[u64],
     origin: &Origin,
 ) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in due(pool, state) {
+    for id in ids {
+        let Some(entry) = due(pool, state, *id) else {
+            continue;
+        };
         names.push(state.name_of(&entry));
         log_internal(commit, state, origin, "destroy", &entry);
         snapshot::destroy(commit, state, entry.id)?;
@@ -182,21 +239,15 @@ pub(crate) fn destroy_due(
     Ok(names)
 }
 
-fn due(pool: &Pool, state: &DatasetTable) -> Vec<Arc<Entry>> {
-    let is_closed = |entry| {
+/// A snapshot, if it waits to be destroyed, and nothing keeps it any more.
+fn due(pool: &Pool, state: &DatasetTable, id: u64) -> Option<Arc<Entry>> {
+    let entry = state.get(id)?;
+    let is_due = entry.is_deferred() && !is_kept(state, entry);
+    let is_closed = || {
         pool.check_closed(state, std::slice::from_ref(entry))
             .is_ok()
     };
-    let due = deferred(state).filter(|entry| !is_kept(state, entry) && is_closed(*entry));
-    due.cloned().collect()
-}
-
-fn deferred(state: &DatasetTable) -> impl Iterator<Item = &Arc<Entry>> {
-    let has_some = state.root.features_optional.get() & FEATURE_DEFERRED != 0;
-    let all = has_some.then(|| state.all());
-    all.into_iter()
-        .flatten()
-        .filter(|entry| entry.is_deferred())
+    (is_due && is_closed()).then(|| Arc::clone(entry))
 }
 
 /// Refuses to destroy a snapshot that is held.

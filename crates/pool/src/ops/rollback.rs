@@ -75,6 +75,7 @@ impl Pool {
             self.check_closed(state, &doomed)?;
             self.check_closed(state, std::slice::from_ref(&head))?;
             log(commit, state, origin, None);
+            let freed = holds::freed_by(state, &doomed);
             let mut names = destroy_all(commit, state, &doomed, origin)?;
             roll_back(commit, state, head.id, &target)?;
             if accept.is_some() {
@@ -82,7 +83,7 @@ impl Pool {
             }
             log_internal(commit, state, origin, "rollback to", &target);
             // Not before: the target may be among them.
-            names.extend(holds::destroy_due(self, commit, state, origin)?);
+            names.extend(holds::destroy_due(self, commit, state, &freed, origin)?);
             Ok(names)
         })
     }

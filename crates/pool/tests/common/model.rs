@@ -118,6 +118,8 @@ impl Model {
             self.origins.insert(clone.into(), above);
         }
         self.origins.insert(owner.into(), origin.clone());
+        self.deferred
+            .retain(|name| renamed.iter().all(|(old, _)| old != name));
         self.snapshots_renamed(|name| {
             let found = renamed.iter().find(|(old, _)| old == name);
             found.map(|(_, new)| new.clone())

@@ -5,7 +5,7 @@ use protocol::api::Reply;
 
 use super::done;
 use super::line::Line;
-use crate::serve::authorize::{below, dataset_of};
+use crate::serve::authorize::{below, dataset_of, refused};
 use crate::serve::zones::Names;
 use crate::state::context::reach;
 
@@ -48,7 +48,9 @@ serve!(
         check.need(&it.name, &["rollback", "mount"])?;
         match reach(it.recursive, it.clones) {
             Reach::Named => Ok(()),
-            reach => check.destroy_later(&it.name, reach),
+            Reach::Below => check.destroy_later(&it.name),
+            // As in a zone: another clone could come to be before this is carried out.
+            Reach::Clones => Err(refused("destroy the clones one by one, without -R")),
         }
     },
     |it, view| view.rollback(&mut it.name, it.clones),

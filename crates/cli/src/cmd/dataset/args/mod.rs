@@ -96,7 +96,8 @@ pub(crate) struct Create {
 /// The keys of encrypted data are overwritten. No key is needed.
 ///
 /// With -d, a snapshot that is held or has clones is not refused. It is marked, and destroyed with the last hold
-/// or clone. The property defer_destroy says so. A mark is not taken away again.
+/// or clone. The property defer_destroy says so. Only 'promote' takes a mark away, from snapshots that move to another
+/// dataset.
 ///
 /// With --shred the destruction of the keys can be proven. Each keyring is wrapped by a random key that is not kept,
 /// and the old keyring is overwritten. Then the dataset is destroyed and its new keyring is overwritten too. At last

@@ -93,7 +93,11 @@ pub(crate) struct Bookmark {
 /// Roll a dataset back to a snapshot
 ///
 /// All later writes are lost. Only the last snapshot is possible, unless -r destroys the later ones and later bookmarks.
-/// -R also destroys the clones of later snapshots, with everything below them.
+/// -R also destroys the clones of later snapshots, with everything below them. It is not for tenants, and not for users
+/// to whom root gave permissions: they destroy the clones one by one.
+///
+/// To a snapshot that is to be destroyed (destroy -d), an encrypted dataset goes back only with its key loaded: the
+/// snapshot may be gone when the key comes.
 ///
 /// A snapshot from before a `key rotate` has a seal of the older keys. With the key loaded, rollback makes a new
 /// seal. Without the key, the dataset keeps the old seal and does not mount. Then roll back again with the key
@@ -117,7 +121,8 @@ EXAMPLES
 
 EXIT CODES
   3 if there is no such snapshot; 5 if there are later snapshots and -r is not given, or later ones
-  have holds, or clones and -R is not given, or the dataset is in use.")]
+  have holds, or clones and -R is not given, or the dataset is in use; 5 also if the snapshot is to
+  be destroyed and the key of the dataset is not loaded.")]
 pub(crate) struct Rollback {
     /// Destroy later snapshots and bookmarks
     #[arg(short)]
