@@ -283,6 +283,11 @@ fn keyrings() {
 }
 
 fn texts() {
+    put(
+        "clevis_token",
+        "tang",
+        &[br#"{"jwe":{"protected":"eyJhbGciOiJFQ0RILUVTIiwiZW5jIjoiQTI1NkdDTSIsImNsZXZpcyI6eyJwaW4iOiJ0YW5nIn19","encrypted_key":"","iv":"AAAA","ciphertext":"AAAA","tag":"AAAAAAAAAAAAAAAAAAAAAA"}}"#],
+    );
     put("key_text", "raw", &[&[0], &[7; 32]]);
     put("key_text", "hex", &[&[1], &[b'a'; 64], b"\n"]);
     put("key_text", "passphrase", &[&[2], b"correct horse\n"]);
@@ -452,7 +457,11 @@ fn iscsi_initiators() {
         [1, 2, 5, 2, 0, 0, 0, 0],
         [1, 3, 0, 2, 0, 0, 0, 0],
     ];
-    put("iscsi_reservations", "orders", &[text.as_bytes(), &orders.concat()]);
+    put(
+        "iscsi_reservations",
+        "orders",
+        &[text.as_bytes(), &orders.concat()],
+    );
 }
 
 /// A client that asks for everything, and one request of each kind.

@@ -1,4 +1,4 @@
-//! What reads key files, without a file, for `fuzz/`.
+//! What reads key files and tokens, without a file or a server, for `fuzz/`.
 
 use secret::Secret;
 
@@ -7,4 +7,9 @@ use crate::{Format, KeyMaterial, Result};
 /// Reads what would be in a key file.
 pub fn key_file(format: Format, contents: &[u8]) -> Result<KeyMaterial> {
     crate::material::material(format, Secret::from_slice(contents)?, "the fuzzer", None)
+}
+
+/// Reads a token of clevis.
+pub fn clevis_token(token: &serde_json::Value) -> Result<()> {
+    crate::clevis::look(token)
 }

@@ -1,5 +1,7 @@
 //! Changing the passphrase of a key slot.
 
+use std::sync::Arc;
+
 use cipher::Random;
 use secret::Secret;
 
@@ -64,8 +66,9 @@ impl Container {
             Error::NoSpace { what } => no_space(&what),
             other => other,
         })?;
+        let changed = self.header_with(&planned)?;
         keyslot::write(&*self.device, &planned, &old.key, passphrase, random)?;
-        self.enter_anew(&planned, random)?;
+        self.write_header(changed, random)?;
         keyslot::wipe(&*self.device, offset, len, random)?;
         Ok(old.slot)
     }
@@ -93,15 +96,16 @@ impl Container {
         let planned = self.plan_anew(old, choice, Some((offset, len)), random)?;
         let mut before = vec![0; len as usize];
         self.device.read_at(offset, &mut before)?;
-        let written = keyslot::write(&*self.device, &planned, &old.key, passphrase, random);
-        if let Err(error) = written {
+        // All that can be refused is refused before the old material is gone.
+        let changed = self.header_with(&planned)?;
+        let written = keyslot::write(&*self.device, &planned, &old.key, passphrase, random)
+            .and_then(|()| self.write_header(changed, random));
+        if written.is_err() && !self.is_stored(&planned) {
             // What the device refuses now stays lost; the first failure says why.
             let pieces = [std::io::IoSlice::new(&before)];
             let _ = self.device.write_durably_at(offset, &pieces);
-            return Err(error);
         }
-        self.enter_anew(&planned, random)?;
-        Ok(old.slot)
+        written.map(|()| old.slot)
     }
 
     fn check_change(&self, old: &Unlocked) -> Result<()> {
@@ -125,23 +129,38 @@ impl Container {
         self.plan_slot_at(old.slot, old.key.len(), choice, salt, area)
     }
 
-    /// Writes a header that says of a slot what is planned. Its number, priority and users stay.
-    fn enter_anew(&mut self, slot: &Keyslot, random: &dyn Random) -> Result<()> {
-        match &mut self.header {
+    /// A header that says of a slot what is planned. Its number, priority and users stay.
+    fn header_with(&self, slot: &Keyslot) -> Result<Header> {
+        Ok(match &self.header {
             Header::V1(header) => {
                 let mut changed = header.clone();
                 changed.enable(slot.id, iterations(&slot.kdf), slot.salt);
-                changed.write_growing(&*self.device)?;
-                *header = changed;
+                Header::V1(changed)
             }
             Header::V2(header) => {
                 let mut changed = header.clone();
                 changed.change(|json| replace(json, slot.id, slot_json(slot)))?;
-                changed.write(&*self.device, random)?;
-                *header = changed;
+                Header::V2(changed)
             }
+        })
+    }
+
+    fn write_header(&mut self, mut changed: Header, random: &dyn Random) -> Result<()> {
+        match &mut changed {
+            Header::V1(header) => header.write_growing(&*self.device)?,
+            Header::V2(header) => header.write(&*self.device, random)?,
         }
+        self.header = changed;
         Ok(())
+    }
+
+    /// Whether the header on the device says this of the slot.
+    fn is_stored(&self, slot: &Keyslot) -> bool {
+        let stored = Container::look(Arc::clone(&self.device));
+        stored.is_ok_and(|stored| {
+            let mut slots = stored.slots().into_iter();
+            slots.any(|stored| stored.id == slot.id && stored.salt == slot.salt)
+        })
     }
 }
 

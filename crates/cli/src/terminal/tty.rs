@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use protocol::api::{Failure, FailureKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
+};
 use secret::Secret;
 
 use super::line::{Line, Step, other};
@@ -94,7 +96,11 @@ impl Tty {
             ];
             let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
             match poll(&mut wait, left.map(timespec).as_ref()) {
-                Ok(0) if left.is_some() => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(0) if left.is_some() => {
+                    // The shell must not get what was typed of a secret.
+                    let _ = tcflush(&self.file, QueueSelector::IFlush);
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }

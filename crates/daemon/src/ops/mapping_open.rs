@@ -49,11 +49,12 @@ pub(super) fn open_luks(
     }
     let open = |given: &Secret| container.unlock(given, new.key_slot);
     let Unlocked { slot, key } = unlock(&shown(new), new.with_key_file, channel, open)?;
+    let flags = flags(&container, new);
+    let mapping = Mapping::open(&container, Arc::clone(&data), &key, flags)?;
+    // Only what was opened so is opened so later.
     if new.persistent {
         container.set_flags(&persistent(new), &SystemRandom)?;
     }
-    let flags = flags(&container, new);
-    let mapping = Mapping::open(&container, Arc::clone(&data), &key, flags)?;
     // From now on cryptsetup may read the header.
     for file in [&data_file, header_file].into_iter().flatten() {
         file.let_others_lock();
@@ -208,7 +209,11 @@ fn persistent(new: &command::LuksOpen) -> Vec<Flag> {
 
 /// How a mapping is to be opened: as the header says, and as is asked for.
 fn flags(container: &Container, new: &command::LuksOpen) -> Flags {
-    let mut flags = container.flags();
+    let mut flags = match new.persistent {
+        // What is given replaces what the header says.
+        true => Flags::default(),
+        false => container.flags(),
+    };
     flags.read_only = new.read_only;
     flags.recovery = new.recovery;
     flags.no_journal |= new.no_journal;

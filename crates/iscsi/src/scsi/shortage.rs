@@ -1,15 +1,11 @@
-//! Tells initiators that the space for a unit runs short, before writes fail (SBC-3, 4.7.3.7). The threshold is a part of the
-//! unit's size, and cannot be changed.
+//! Whether the space for a unit runs short, of which initiators are told before writes fail (SBC-3, 4.7.3.7).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::sense::Sense;
-use super::unit::Unit;
-
 /// Blocks are counted by 2 to the power of this.
 pub(super) const EXPONENT: u8 = 11;
-/// Space for less than this part of the unit is short.
-const PART: u64 = 10;
+/// Space for less than this part of the unit is short. This threshold cannot be changed.
+pub(super) const PART: u64 = 10;
 /// After so many bytes the space is looked at again.
 const STEP: u64 = 4 << 20;
 
@@ -20,42 +16,36 @@ pub(super) struct Shortage {
     is_short: AtomicBool,
 }
 
-impl Unit {
-    /// How much can still be stored, in the unit of thresholds; none if that is not known.
-    pub(super) fn available(&self) -> Option<u32> {
-        let room = self.keeper.as_ref()?.room()?;
-        Some(self.counted(room))
-    }
-
-    /// Below what space is short.
-    pub(super) fn threshold(&self) -> u32 {
-        self.counted(self.device.size() / PART)
-    }
-
-    fn counted(&self, bytes: u64) -> u32 {
-        let count = (bytes / u64::from(self.block())) >> EXPONENT;
-        u32::try_from(count).unwrap_or(u32::MAX)
-    }
-
-    /// Tells all initiators once that space has become short, after so many bytes were written.
-    pub(super) fn look_for_shortage(&self, len: u64) {
-        let shortage = &self.shortage;
-        let before = shortage.written.fetch_add(len, Ordering::Relaxed);
+impl Shortage {
+    /// Whether space has become short, after so many bytes were written. `space` is what is available, and the threshold.
+    pub(super) fn begins(&self, len: u64, space: impl FnOnce() -> Option<(u32, u32)>) -> bool {
+        let before = self.written.fetch_add(len, Ordering::Relaxed);
         if before / STEP == before.wrapping_add(len) / STEP {
-            return;
+            return false;
         }
-        let Some(available) = self.available() else {
-            return;
+        let Some((available, threshold)) = space() else {
+            return false;
         };
-        let is_short = available < self.threshold();
-        if is_short && !shortage.is_short.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                unit = self.identity.name,
-                "the space for the unit runs short: initiators are told"
-            );
-            let seats = self.seats.lock();
-            seats.iter().for_each(|seat| seat.tell(Sense::SHORT));
+        // Space swings with each commit: it has to rise well above the threshold before initiators are told again.
+        if available > threshold.saturating_add(threshold / 4) {
+            self.is_short.store(false, Ordering::Relaxed);
         }
-        shortage.is_short.store(is_short, Ordering::Relaxed);
+        available < threshold && !self.is_short.swap(true, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn initiators_are_told_once_until_there_is_much_space_again() {
+        let shortage = Shortage::default();
+        let begins = |available| shortage.begins(STEP, || Some((available, 100)));
+        assert!(!begins(100) && begins(99));
+        assert!(!begins(50) && !begins(110) && !begins(99), "told already");
+        assert!(!begins(126) && begins(99));
+        assert!(!shortage.begins(1, || panic!("too little was written")));
+        assert!(!shortage.begins(STEP, || None));
     }
 }

@@ -13,7 +13,7 @@ use super::cdb::{Blocks, Compared, Operation};
 use super::reserve::{LIST_LEN, Need, Reservations};
 use super::seat::Seat;
 use super::sense::Sense;
-use super::shortage::Shortage;
+use super::shortage::{EXPONENT, PART, Shortage};
 
 /// One command reads or writes at most so many bytes.
 pub(crate) const TRANSFER_MAX: u64 = 1 << 20;
@@ -96,6 +96,35 @@ pub(crate) enum Answer {
 }
 
 impl Unit {
+    /// How much can still be stored, in the unit of thresholds; none if that is not known.
+    pub(super) fn available(&self) -> Option<u32> {
+        let room = self.keeper.as_ref()?.room()?;
+        Some(self.counted(room))
+    }
+
+    /// Below what space is short.
+    pub(super) fn threshold(&self) -> u32 {
+        self.counted(self.device.size() / PART)
+    }
+
+    fn counted(&self, bytes: u64) -> u32 {
+        let count = (bytes / u64::from(self.block())) >> EXPONENT;
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Tells all initiators once that space has become short, after so many bytes were written.
+    pub(super) fn look_for_shortage(&self, len: u64) {
+        let space = || Some((self.available()?, self.threshold()));
+        if self.shortage.begins(len, space) {
+            tracing::warn!(
+                unit = self.identity.name,
+                "the space for the unit runs short: initiators are told"
+            );
+            let seats = self.seats.lock();
+            seats.iter().for_each(|seat| seat.tell(Sense::SHORT));
+        }
+    }
+
     /// A unit, and what tells that nothing uses it any more, by being disconnected.
     pub(crate) fn new(
         device: Arc<dyn BlockDevice>,

@@ -9,7 +9,7 @@ mod server;
 
 use std::time::Duration;
 
-use cipher::{AeadAlgorithm, AeadCipher, Curve, Policy, Random, Recovery};
+use cipher::{AeadAlgorithm, AeadCipher, Curve, Point, Policy, Random, Recovery};
 use secret::Secret;
 use serde_json::Value;
 
@@ -25,6 +25,34 @@ pub fn clevis(token: &Value, random: &dyn Random, time_max: Duration) -> Result<
     if Policy::current().is_fips() {
         return Err(unusable("its key exchange is not approved in FIPS mode"));
     }
+    let (sealed, helper) = read(token)?;
+    let shared = recover(&helper, random, time_max)?;
+    let key = jose::derive(&shared, &sealed.header)?;
+    let cipher = AeadCipher::new(AeadAlgorithm::Aes256Gcm, &key)?;
+    let mut passphrase = Secret::from_slice(&sealed.ciphertext)?;
+    let opened = cipher.open(
+        &sealed.nonce,
+        sealed.protected.as_bytes(),
+        passphrase.expose_mut(),
+        &sealed.tag,
+    );
+    opened.map_err(|_| unusable("what the server answered does not open it"))?;
+    Ok(passphrase)
+}
+
+/// The server that helps, and its part.
+struct Helper {
+    url: String,
+    curve: Curve,
+    /// The name of its key.
+    id: String,
+    key: Point,
+    /// The point that clevis kept.
+    kept: Point,
+}
+
+/// Reads a token, which anybody may have written.
+fn read(token: &Value) -> Result<(Sealed, Helper)> {
     let sealed = Sealed::read(&token["jwe"])?;
     let header = &sealed.header;
     match header["clevis"]["pin"].as_str() {
@@ -41,31 +69,21 @@ pub fn clevis(token: &Value, random: &dyn Random, time_max: Duration) -> Result<
     if algorithms != (Some("ECDH-ES"), Some("A256GCM")) {
         return Err(unusable("it is not sealed with ECDH-ES and A256GCM"));
     }
-    let shared = recover(header, random, time_max)?;
-    let key = jose::derive(&shared, header)?;
-    let cipher = AeadCipher::new(AeadAlgorithm::Aes256Gcm, &key)?;
-    let mut passphrase = Secret::from_slice(&sealed.ciphertext)?;
-    let opened = cipher.open(
-        &sealed.nonce,
-        sealed.protected.as_bytes(),
-        passphrase.expose_mut(),
-        &sealed.tag,
-    );
-    opened.map_err(|_| unusable("what the server answered does not open it"))?;
-    Ok(passphrase)
+    let helper = helper(header)?;
+    Ok((sealed, helper))
 }
 
-/// The shared secret, with the help of the server.
-fn recover(
-    header: &Value,
-    random: &dyn Random,
-    time_max: Duration,
-) -> Result<zeroize::Zeroizing<Vec<u8>>> {
+/// Reads a token, and asks nobody.
+#[cfg(fuzzing)]
+pub(crate) fn look(token: &Value) -> Result<()> {
+    read(token).map(drop)
+}
+
+fn helper(header: &Value) -> Result<Helper> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let missing = |what: &str| unusable(format!("its header has no {what}"));
     let curve = header["epk"]["crv"].as_str().and_then(Curve::from_name);
     let curve = curve.ok_or_else(|| missing("known curve"))?;
-    let kept = jose::point(&header["epk"], curve)?;
     let id = text(&header["kid"]).ok_or_else(|| missing("name of the key"))?;
     let tang = &header["clevis"]["tang"];
     let url = text(&tang["url"]).ok_or_else(|| missing("address of the server"))?;
@@ -73,13 +91,29 @@ fn recover(
     let keys = keys.ok_or_else(|| missing("keys of the server"))?;
     let is_named = |key: &&Value| jose::thumbprint(key, &id).is_some_and(|print| print == id);
     let named = keys.iter().find(is_named);
-    let server = jose::point(named.ok_or_else(|| missing("key of that name"))?, curve)?;
+    let key = jose::point(named.ok_or_else(|| missing("key of that name"))?, curve)?;
+    let kept = jose::point(&header["epk"], curve)?;
+    Ok(Helper {
+        url,
+        curve,
+        id,
+        key,
+        kept,
+    })
+}
 
-    let begun = Recovery::begin(curve, &kept, random);
+/// The shared secret, with the help of the server.
+fn recover(
+    helper: &Helper,
+    random: &dyn Random,
+    time_max: Duration,
+) -> Result<zeroize::Zeroizing<Vec<u8>>> {
+    let curve = helper.curve;
+    let begun = Recovery::begin(curve, &helper.kept, random);
     let (recovery, blinded) = begun.map_err(|_| unusable("its key is no point of the curve"))?;
     let asked = jose::key(curve, &blinded);
-    let answer = server::ask(&url, &id, &asked, time_max)?;
+    let answer = server::ask(&helper.url, &helper.id, &asked, time_max)?;
     let answer = jose::point(&answer, curve)?;
-    let shared = recovery.finish(&answer, &server);
+    let shared = recovery.finish(&answer, &helper.key);
     shared.map_err(|_| unusable("the answer of the server is no point of the curve"))
 }

@@ -10,7 +10,7 @@
 //! - `aead` with AES-GCM or AES-CCM (RFC 4309: three more bytes of key begin each nonce, and the IV is
 //!   not authenticated for itself), and `poly1305` with ChaCha20 (RFC 8439).
 
-use cipher::{AeadAlgorithm, AeadCipher, Digest, IvMode, SectorCipher, SectorSpec};
+use cipher::{AeadAlgorithm, AeadCipher, Digest, IvMode, SectorCipher, SectorMode, SectorSpec};
 use secret::Secret;
 
 use crate::model::Integrity;
@@ -88,6 +88,9 @@ impl SealSpec {
                 None => (encryption.to_owned(), false),
             };
             let spec = crypto::spec(&name, device)?;
+            if matches!(spec.mode(), SectorMode::Adiantum12 | SectorMode::Adiantum20) {
+                return Err(unknown("its IV has 32 bytes"));
+            }
             let iv = match (is_random, spec.iv()) {
                 (true, _) => Iv::Random,
                 (_, IvMode::Benbi) => return Err(unknown("there is no benbi with integrity")),
@@ -433,7 +436,7 @@ mod tests {
             ("aes-xts-plain64", "hmac(md5)", "hash"),
             ("aes-gcm-plain", "aead", "IV"),
             ("aes-xts-benbi", "hmac(sha256)", "benbi"),
-            ("aes-lrw-plain64", "hmac(sha256)", "aes-lrw-plain64"),
+            ("xchacha20,aes-adiantum-plain64", "hmac(sha256)", "32 bytes"),
             ("aes-gcm-random", "none", "aes-gcm-random"),
             ("", "", "together"),
         ] {

@@ -28,7 +28,7 @@ const BATCH: usize = 1 << 20;
 pub(crate) enum Mode {
     /// Not at all.
     ReadOnly,
-    /// Not at all, and the journal is not looked at: what it would complete may be torn from its tag.
+    /// Not at all, and the journal is not looked at: what it would complete is old, or torn from its tag.
     Recovery,
     /// Through the journal.
     Journal,

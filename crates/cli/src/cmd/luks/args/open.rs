@@ -77,7 +77,7 @@ pub(crate) struct LuksOpen {
     /// Write sectors with tags in place, without the journal: faster, but a power cut can damage sectors
     #[arg(long, conflicts_with_all = ["readonly", "integrity_recovery_mode"])]
     pub(crate) integrity_no_journal: bool,
-    /// Do not look at a damaged integrity journal; sectors that it would complete cannot be read
+    /// Do not look at a damaged integrity journal; sectors that it would complete are old, or cannot be read
     #[arg(long, requires = "readonly")]
     pub(crate) integrity_recovery_mode: bool,
     /// Only test the passphrase; without the daemon, and without a name

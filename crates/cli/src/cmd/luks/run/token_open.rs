@@ -67,6 +67,7 @@ fn wanted(choice: &LuksTokenChoice, header: &Container) -> Result<Vec<u32>> {
 }
 
 fn found(header: &Container, id: u32) -> Result<Found> {
+    secret::harden_process().map_err(|error| Failure::other(error.to_string()))?;
     let token = header.token(id)?;
     let passphrase = match token["type"].as_str() {
         Some("clevis") => keys::clevis(token, &SystemRandom, PATIENCE)?,
