@@ -19,8 +19,9 @@ use jose::{Sealed, unusable};
 /// The passphrase in the token of clevis, recovered within `time_max`.
 ///
 /// # Errors
-/// [`Error::Clevis`] for what clevis does not make, or makes with other servers or hardware, and in FIPS mode;
-/// [`Error::KeyServer`] if the server does not help.
+/// [`Error::Clevis`](crate::Error::Clevis) for what clevis does not make, or makes with other servers or hardware, and
+/// in FIPS mode;
+/// [`Error::KeyServer`](crate::Error::KeyServer) if the server does not help.
 pub fn clevis(token: &Value, random: &dyn Random, time_max: Duration) -> Result<Secret> {
     if Policy::current().is_fips() {
         return Err(unusable("its key exchange is not approved in FIPS mode"));
