@@ -57,9 +57,9 @@ fn idle_mounts_take_little_and_give_it_back() {
     }
     let place = Place::new();
     let (pool, dir) = (place.path("tank.pool"), place.path("tank"));
-    // Besides, commands have threads for a moment.
+    // Besides, a pool has threads, and commands have some for a moment.
     let (fresh, threads) = taken(&place);
-    let threads = threads + 4;
+    let threads = threads + 5;
     place.ok_with(
         &format!(
             "pool create -s 256M -O encryption=on -m {} tank {}",

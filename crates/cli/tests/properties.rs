@@ -45,6 +45,11 @@ fn set_takes_what_the_reference_says_and_nothing_else() {
                     .filter(|word| is_words && *word != "a path" && !word.starts_with("KIND:"));
                 let default = Some(word(property, "default")).filter(|default| *default != "-");
                 for value in allowed.chain(default) {
+                    // Files cannot be reserved.
+                    if (name, value) == ("reservations", "on") {
+                        place.fails(&format!("set {name}={value} {dataset}"), USAGE);
+                        continue;
+                    }
                     place.ok(&format!("set {name}={value} {dataset}"));
                     let line = format!("get -Hp -o value,source {name} {dataset}");
                     if !values.contains("a size") && !values.contains("a number") {
