@@ -116,7 +116,7 @@ fn above_in_a_place_that_is_taken() {
     has(&done.err, "'tank/x' was created, but not mounted");
 }
 
-/// Whoever uses a volume would not get it back under its new name.
+/// A rename takes no volume from its user, who would not find it under the new name.
 #[test]
 fn a_volume_in_use_keeps_its_name() {
     let Some(place) = tank() else { return };

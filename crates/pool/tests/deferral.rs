@@ -72,8 +72,8 @@ fn the_last_hold_or_clone_takes_it_along() {
     // A clone keeps it as well.
     release(&pool, "tank/a@1");
     assert!(is_there(&pool, "tank/a@1"));
-    // The snapshot moves to the clone, and the other dataset is a clone of it then. Whoever had it destroyed does not
-    // have it any more.
+    // The snapshot moves to the clone. The owner of the other dataset, who asked for its destruction, does not own it any
+    // more, so the request ends.
     pool.promote("tank/b", None, &origin()).unwrap();
     assert!(!pool.find("tank/b@1").unwrap().is_deferred());
     defer(&pool, "tank/b@1");

@@ -23,7 +23,7 @@ fn devices(pool: &str) -> Vec<Arc<dyn BlockDevice>> {
 }
 
 #[test]
-#[ignore = "it is for `make labels`, which makes the devices"]
+#[ignore = "`golden_pools/features/make labels` runs it, on devices that it makes"]
 fn labels_of_golden_pools() {
     let pool = open_devices(devices("split")).unwrap();
     pool.claim("golden").unwrap();

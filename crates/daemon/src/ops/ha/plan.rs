@@ -425,7 +425,7 @@ mod tests {
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
         };
-        // Whoever was first.
+        // The order does not matter.
         let (db, x) = (("tank/db:7", None), ("tank/users/x:7", None));
         assert_eq!(case(&[x, db]), ["tank/users/x:7"]);
         assert_eq!(case(&[db, x]), ["tank/users/x:7"]);
