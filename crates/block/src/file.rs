@@ -38,6 +38,14 @@ pub struct FileDevice {
     refuses_holes: std::sync::Mutex<Option<rustix::io::Errno>>,
 }
 
+impl Drop for FileDevice {
+    fn drop(&mut self) {
+        if self.access == Access::Exclusive {
+            lock::disown(&self.file);
+        }
+    }
+}
+
 impl FileDevice {
     /// Opens an existing file or disk.
     ///

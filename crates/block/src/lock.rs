@@ -51,6 +51,13 @@ pub(crate) fn unlock(file: &File) {
     let _ = rustix::fs::flock(file, FlockOperation::Unlock);
 }
 
+/// Gives both locks back. To close the file is not enough: a process that another thread is just starting has
+/// a copy of the descriptor until it runs its own program, and the locks with it.
+pub(crate) fn disown(file: &File) {
+    unlock(file);
+    let _ = set_ownership(file, libc::F_UNLCK);
+}
+
 /// Why it cannot be locked: another process has it.
 fn busy(file: &File, path: &Path) -> Error {
     let holder = file.metadata().map(|metadata| holder::of_file(&metadata));
@@ -65,21 +72,44 @@ fn busy(file: &File, path: &Path) -> Error {
 /// # Errors
 /// [`io::ErrorKind::WouldBlock`] if another open file has it.
 fn take_ownership(file: &File) -> io::Result<bool> {
+    let Err(error) = set_ownership(file, libc::F_WRLCK) else {
+        return Ok(true);
+    };
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Err(io::ErrorKind::WouldBlock.into()),
+        _ => Ok(false),
+    }
+}
+
+/// Takes the lock of owners, or gives it back.
+fn set_ownership(file: &File, kind: libc::c_int) -> io::Result<()> {
     let lock = libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
+        l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: BYTE,
         l_len: 1,
         l_pid: 0,
     };
     // SAFETY: the descriptor is open, and the kernel reads one `flock`, which lives as long as the call.
-    let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
-    if done == 0 {
-        return Ok(true);
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Err(io::ErrorKind::WouldBlock.into()),
-        _ => Ok(false),
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Access, FileDevice};
+
+    #[test]
+    fn a_copy_of_the_descriptor_keeps_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let device = FileDevice::create(&path, 4096).unwrap();
+        // As a process has it that was started meanwhile.
+        let copy = device.file.try_clone().unwrap();
+        drop(device);
+        FileDevice::open(&path, Access::Exclusive).unwrap();
+        drop(copy);
     }
 }

@@ -1,12 +1,13 @@
-//! A dataset that the kernel's NFS server exports, in a virtual machine: file handles of clients hold when the dataset is
-//! mounted again and when the daemon restarts.
+//! The kernel's NFS in a virtual machine: a dataset that its server exports, whose file handles hold when the dataset is
+//! mounted again and when the daemon restarts; and stacked directories of two clients over what it exports.
 
 mod common;
 
 use common::has;
 use common::machine::run_in_machine;
 
-const JOB: &str = r#"
+/// What the server needs. The export is `/export`.
+const SERVER: &str = r#"
 set -e
 export STRONGROOM_SOCKET=/run/s/socket XDG_STATE_HOME=/run/state HOME=/run TZ=UTC
 ifconfig lo 127.0.0.1 up
@@ -18,20 +19,26 @@ echo "hosts: files" > /etc/nsswitch.conf
 touch /var/lib/nfs/etab /var/lib/nfs/rmtab
 mount -t nfsd nfsd /proc/fs/nfsd
 mount -t rpc_pipefs r /var/lib/nfs/rpc_pipefs
+serve() {
+    echo "/export *(rw,fsid=0,no_root_squash,no_subtree_check,insecure,sync)" > /etc/exports
+    exportfs -ra
+    rpc.mountd -N 2 -N 3
+    echo 10 > /proc/fs/nfsd/nfsv4leasetime
+    echo 10 > /proc/fs/nfsd/nfsv4gracetime
+    rpc.nfsd -N 3 -H 127.0.0.1 --no-udp 4
+}
+"#;
+
+const DATASET: &str = r#"
 strongroom pool create -s 96M -m /tank tank /run/pool.img
-strongroom create tank/work
-echo "/tank/work *(rw,fsid=0,no_root_squash,no_subtree_check,insecure,sync)" > /etc/exports
-exportfs -ra
-rpc.mountd -N 2 -N 3
-echo 10 > /proc/fs/nfsd/nfsv4leasetime
-echo 10 > /proc/fs/nfsd/nfsv4gracetime
-rpc.nfsd -N 3 -H 127.0.0.1 --no-udp 4
+strongroom create -o mountpoint=/export tank/work
+serve
 mount.nfs4 127.0.0.1:/ /nfs -o vers=4.2,hard
 
 cd /nfs
 head -c 3000000 /dev/urandom > first
 sum=$(md5sum < first)
-[ "$(md5sum < /tank/work/first)" = "$sum" ]
+[ "$(md5sum < /export/first)" = "$sum" ]
 mkdir d
 mv first d/file
 ln d/file link
@@ -54,7 +61,7 @@ echo two >&6
 if sync d/log 2>/dev/null; then echo "a lost write is not told"; exit 1; fi
 exec 6>&-
 echo three >> d/log
-[ "$(cat /tank/work/d/log)" = "one
+[ "$(cat /export/d/log)" = "one
 three" ]
 mv d/file d/other
 
@@ -67,18 +74,75 @@ exportfs -f
 [ "$(md5sum < d/other)" = "$sum" ]
 [ "$(ls d | wc -l)" = 102 ]
 echo four > d/four
-[ "$(cat /tank/work/d/four)" = four ]
+[ "$(cat /export/d/four)" = four ]
 rm d/f1
-[ ! -e /tank/work/d/f1 ]
+[ ! -e /export/d/f1 ]
+echo all done
+"#;
+
+/// Two clients, each with caches of its own.
+const STACKED: &str = r#"
+mkdir -p /export /nfs/a /nfs/b /m/a /m/b
+truncate -s 64M /run/disk
+mke2fs -q -t ext4 /run/disk
+mount -o loop /run/disk /export
+serve
+for client in a b; do mount.nfs4 127.0.0.1:/ /nfs/$client -o vers=4.2,hard,nosharecache; done
+echo a passphrase > /run/pass
+
+each() {
+    format=$1
+    shift
+    mkdir /export/$format
+    strongroom stack init --format $format --passfile /run/pass /nfs/a/$format "$@"
+    for client in a b; do strongroom stack mount --passfile /run/pass /nfs/$client/$format /m/$client; done
+    head -c 3000000 /dev/urandom > /m/a/first
+    sum=$(md5sum < /m/a/first)
+    [ "$(md5sum < /m/b/first)" = "$sum" ]
+    mkdir /m/b/d
+    mv /m/b/first /m/b/d/file
+    [ "$(md5sum < /m/a/d/file)" = "$sum" ]
+    # The file of one client grows and shrinks by the other one.
+    echo one > /m/a/log
+    for n in 2 3 4; do echo $n >> /m/b/log; echo $n >> /m/a/log; done
+    [ "$(tr '\n' ' ' < /m/b/log)" = "one 2 2 3 3 4 4 " ]
+    truncate -s 3 /m/a/log
+    [ "$(cat /m/b/log)" = one ]
+    ln -s d/file /m/b/symbolic
+    [ "$(md5sum < /m/a/symbolic)" = "$sum" ]
+    for i in $(seq 50); do echo $i > /m/a/d/f$i; done
+    [ "$(ls /m/b/d | wc -l)" = 51 ]
+    rm /m/b/d/f*
+    [ "$(ls /m/a/d)" = file ]
+    # What the server has is not plain.
+    [ ! -e /export/$format/log ] && ! grep -r passphrase /export/$format
+    for client in a b; do umount /m/$client; done
+    echo $format done
+}
+each gocryptfs
+each fscrypt
 echo all done
 "#;
 
 #[test]
 fn clients_of_nfs_go_on_after_a_remount_and_a_restart() {
-    let programs = ["exportfs", "rpc.nfsd", "rpc.mountd", "mount.nfs4"];
+    run(DATASET, &[], &[]);
+}
+
+#[test]
+fn two_clients_of_nfs_share_stacked_directories() {
+    run(STACKED, &["mke2fs"], &["ext4", "loop"]);
+}
+
+fn run(job: &str, programs: &[&str], modules: &[&str]) {
+    let programs = [
+        &["exportfs", "rpc.nfsd", "rpc.mountd", "mount.nfs4"],
+        programs,
+    ]
+    .concat();
     let files = ["/etc/netconfig", "/etc/services", "/etc/protocols"];
-    let modules = ["nfsd", "nfsv4", "fuse"];
-    if let Some(told) = run_in_machine(JOB, &programs, &files, &modules) {
+    let modules = [&["nfsd", "nfsv4", "fuse"], modules].concat();
+    if let Some(told) = run_in_machine(&format!("{SERVER}{job}"), &programs, &files, &modules) {
         has(&told, "all done");
     }
 }

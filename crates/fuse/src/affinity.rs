@@ -7,9 +7,11 @@
 //! served one thread for a while, and nothing large, stays on that thread's processor, and looks from
 //! time to time where that is.
 //!
-//! Where requests follow each other closely and a processor has nothing else to do, the worker is free
-//! instead, and looks for the next request for a moment before it sleeps. The scheduler puts the two
-//! apart then, since neither waits for the other's processor, and no thread has to be woken.
+//! That helps only while the other processors have work: the scheduler wakes the program on an idle one if
+//! there is any. So where a processor has nothing else to do, the worker is free, and looks for the next
+//! request for a moment before it sleeps: then only the program has to be woken. Whether requests come so soon
+//! cannot be known before that is tried, since to wake the worker may take longer than the moment. So it is
+//! tried, and more and more rarely where most of them do not.
 //!
 //! This is a matter of speed only: what fails is left alone.
 
@@ -34,7 +36,10 @@ const SYNC_WORK: u32 = 16;
 const LARGE: usize = 32 << 10;
 
 /// For so long a worker looks for the next request, where more than half of them come so soon.
-const SOON: Duration = Duration::from_micros(20);
+const SOON: Duration = Duration::from_micros(60);
+
+/// At most so many intervals pass before a worker tries again whether to look is worth it.
+const LONGEST_PAUSE: u32 = 256;
 
 /// One worker, and the thread whose processor it shares.
 #[derive(Default)]
@@ -49,10 +54,14 @@ pub(crate) struct Affinity {
     since_sync: u32,
     /// When the last request was answered.
     answered: Option<Instant>,
-    /// How many of those counted came soon after the one before.
-    soon: u32,
     /// Whether the worker looks for the next request before it sleeps.
     looks: bool,
+    /// How many of those counted it saw when it looked.
+    seen: u32,
+    /// For how many intervals it does not try to look.
+    pause: u32,
+    /// How long the last pause was.
+    last_pause: u32,
     kept: Option<Kept>,
 }
 
@@ -73,12 +82,16 @@ impl Affinity {
     }
 
     /// Looks for the next request for a moment, if that is worth it.
-    pub(crate) fn look(&self, device: BorrowedFd<'_>) {
-        while self.looks && self.is_soon() && !requests_lie(&device) {}
-    }
-
-    fn is_soon(&self) -> bool {
-        self.answered.is_some_and(|since| since.elapsed() < SOON)
+    pub(crate) fn look(&mut self, device: BorrowedFd<'_>) {
+        let Some(answered) = self.answered.filter(|_| self.looks) else {
+            return;
+        };
+        while answered.elapsed() < SOON {
+            if requests_lie(&device) {
+                self.seen += 1;
+                return;
+            }
+        }
     }
 
     /// The request that was seen is answered.
@@ -116,26 +129,29 @@ impl Affinity {
         }
         if asker != self.asker {
             self.let_go();
+            (self.pause, self.last_pause) = (0, 0);
             self.asker = asker;
         }
         self.count += 1;
-        self.soon += u32::from(self.is_soon());
         if self.count >= INTERVAL {
-            let are_soon = self.soon > INTERVAL / 2;
-            (self.count, self.soon) = (0, 0);
-            self.place(asker, are_soon && self.has_idle_processor());
+            let most_were_seen = std::mem::take(&mut self.seen) > INTERVAL / 2;
+            self.count = 0;
+            self.place(asker, most_were_seen);
         }
     }
 
-    /// Whether there is a processor that only this worker uses, and the program while it does not wait.
-    fn has_idle_processor(&self) -> bool {
-        tasks_running().is_some_and(|tasks| tasks < self.processors)
-    }
-
-    /// Lets the worker look for requests wherever it may run, or follow `asker`.
-    fn place(&mut self, asker: u32, looks: bool) {
-        if looks {
-            self.let_go();
+    /// Lets the worker look for requests wherever it may run, or follow `asker`, for the next interval.
+    fn place(&mut self, asker: u32, most_were_seen: bool) {
+        if self.looks && !most_were_seen {
+            self.last_pause = (self.last_pause * 2).clamp(1, LONGEST_PAUSE);
+            self.pause = self.last_pause;
+        } else if self.looks {
+            (self.pause, self.last_pause) = (0, 0);
+        } else {
+            self.pause = self.pause.saturating_sub(1);
+        }
+        if self.pause == 0 && has_idle_processor(self.processors) {
+            self.stay_nowhere();
             self.looks = true;
         } else if let Some(processor) = processor_of(asker) {
             self.looks = false;
@@ -153,7 +169,7 @@ impl Affinity {
             },
         };
         if processor >= CpuSet::MAX_CPU || !before.is_set(processor) {
-            return self.let_go();
+            return self.stay_nowhere();
         }
         let mut there = CpuSet::new();
         there.set(processor);
@@ -162,13 +178,23 @@ impl Affinity {
         }
     }
 
-    /// The worker may run wherever it might before, until one program has asked often enough again.
+    /// The worker is free, and sleeps at once, until one program has asked often enough again.
     fn let_go(&mut self) {
-        (self.count, self.soon, self.looks) = (0, 0, false);
+        (self.count, self.seen, self.looks) = (0, 0, false);
+        self.stay_nowhere();
+    }
+
+    /// The worker may run wherever it might before.
+    fn stay_nowhere(&mut self) {
         if let Some(kept) = self.kept.take() {
             let _ = sched_setaffinity(None, &kept.before);
         }
     }
+}
+
+/// Whether there is a processor that only this worker uses, and the program while it does not wait.
+fn has_idle_processor(processors: u32) -> bool {
+    tasks_running().is_some_and(|tasks| tasks < processors)
 }
 
 /// The processor that a thread has last run on.
@@ -236,33 +262,58 @@ mod tests {
     #[test]
     fn is_free_where_it_looks() {
         let before = sched_getaffinity(None).unwrap();
-        let mut affinity = Affinity::new();
+        // As if there were always an idle one.
+        let mut affinity = Affinity {
+            processors: u32::MAX,
+            pause: 2,
+            ..Affinity::default()
+        };
         affinity.place(myself(), false);
-        assert!(affinity.kept.is_some());
-        affinity.place(myself(), true);
+        assert!(affinity.kept.is_some() && !affinity.looks);
+        affinity.place(myself(), false);
         assert!(affinity.looks);
         assert_eq!(sched_getaffinity(None).unwrap(), before);
-        let (requests, kernel) = rustix::pipe::pipe().unwrap();
-        affinity.answered();
-        affinity.look(requests.as_fd());
-        assert!(!affinity.is_soon(), "gave up before it was time");
-        rustix::io::write(&kernel, b"request").unwrap();
-        affinity.answered = Some(Instant::now() + Duration::from_secs(3600));
-        affinity.look(requests.as_fd());
         affinity.note(myself() + 1);
         assert!(!affinity.looks);
     }
 
     #[test]
-    fn counts_what_comes_soon() {
-        let mut affinity = Affinity::default();
-        affinity.note(myself());
-        assert_eq!(affinity.soon, 0);
+    fn looks_for_a_moment() {
+        let (requests, kernel) = rustix::pipe::pipe().unwrap();
+        let mut affinity = Affinity {
+            looks: true,
+            ..Affinity::default()
+        };
+        affinity.answered();
+        affinity.look(requests.as_fd());
+        assert_eq!(affinity.seen, 0);
+        rustix::io::write(&kernel, b"request").unwrap();
         affinity.answered = Some(Instant::now() + Duration::from_secs(3600));
-        affinity.note(myself());
-        assert_eq!(affinity.soon, 1);
-        affinity.note(myself() + 1);
-        assert_eq!(affinity.soon, 1);
+        affinity.look(requests.as_fd());
+        assert_eq!(affinity.seen, 1);
+        affinity.looks = false;
+        affinity.look(requests.as_fd());
+        assert_eq!(affinity.seen, 1);
+    }
+
+    #[test]
+    fn tries_to_look_less_often_where_that_is_not_worth_it() {
+        let mut affinity = Affinity {
+            processors: u32::MAX,
+            ..Affinity::default()
+        };
+        let mut tries = 0;
+        for _ in 0..1000 {
+            affinity.place(myself(), false);
+            tries += u32::from(affinity.looks);
+        }
+        assert!((5..15).contains(&tries), "{tries}");
+        affinity.looks = true;
+        for _ in 0..10 {
+            affinity.place(myself(), true);
+            assert!(affinity.looks);
+        }
+        assert_eq!(affinity.last_pause, 0);
     }
 
     #[test]

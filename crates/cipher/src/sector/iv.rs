@@ -1,12 +1,17 @@
 //! IVs from the numbers of sectors.
 
 use crate::blocks::{self, Blocks};
-use crate::{BlockCipher, IvMode, Provider, Result, SectorSpec};
+use crate::{BlockCipher, IvMode, Provider, Result, SectorMode, SectorSpec};
 
 /// Makes the IVs of one device.
 pub(super) enum IvGenerator {
     /// The number alone decides.
     Plain(IvMode),
+    /// The number of the first block of the sector, big-endian, counted from 1.
+    Benbi {
+        /// How many bits a number of sectors has less than one of blocks.
+        shift: u32,
+    },
     /// The caller's.
     Given([u8; 16]),
     /// The number is encrypted.
@@ -16,14 +21,22 @@ pub(super) enum IvGenerator {
 impl IvGenerator {
     /// `key` is the whole key of the device.
     pub(super) fn new(provider: Provider, spec: SectorSpec, key: &[u8]) -> Result<IvGenerator> {
-        let IvMode::Essiv(digest) = spec.iv() else {
-            return Ok(IvGenerator::Plain(spec.iv()));
+        let digest = match spec.iv() {
+            IvMode::Essiv(digest) => digest,
+            IvMode::Benbi => return Ok(IvGenerator::benbi(spec.mode())),
+            iv => return Ok(IvGenerator::Plain(iv)),
         };
         let salt = digest.hash(&[key]);
         Ok(IvGenerator::Essiv(match (provider, spec.cipher()) {
             (Provider::AwsLc, BlockCipher::Aes) => blocks::aws_lc(&salt)?,
             (_, cipher) => blocks::portable(cipher, &salt)?,
         }))
+    }
+
+    /// As dm-crypt counts: in blocks of the mode, and that of a stream cipher is one byte for the kernel.
+    fn benbi(mode: SectorMode) -> IvGenerator {
+        let shift = if mode == SectorMode::Ctr { 9 } else { 5 };
+        IvGenerator::Benbi { shift }
     }
 
     #[inline]
@@ -38,12 +51,11 @@ impl IvGenerator {
             IvGenerator::Plain(IvMode::Plain64Be) => {
                 iv[8..].copy_from_slice(&number.to_be_bytes());
             }
-            IvGenerator::Plain(IvMode::Benbi) => {
-                // 32 blocks to the unit of 512 bytes.
-                let block = (number << 5).wrapping_add(1);
+            IvGenerator::Benbi { shift } => {
+                let block = (number << shift).wrapping_add(1);
                 iv[8..].copy_from_slice(&block.to_be_bytes());
             }
-            IvGenerator::Plain(IvMode::Plain64 | IvMode::Essiv(_)) => {
+            IvGenerator::Plain(IvMode::Plain64 | IvMode::Benbi | IvMode::Essiv(_)) => {
                 iv[..8].copy_from_slice(&number.to_le_bytes());
             }
             IvGenerator::Essiv(cipher) => {

@@ -93,6 +93,23 @@ fn lrw_of_the_drafts() {
     }
 }
 
+/// dm-crypt counts in blocks of the mode as the kernel's crypto API has it: 16 bytes, and one in counter mode.
+#[test]
+fn benbi_counts_blocks_of_the_mode() {
+    for (name, number) in [
+        ("aes-cbc-benbi", (5 << 5) + 1),
+        ("aes-ctr-benbi", (5_u128 << 9) + 1),
+    ] {
+        let cipher = cipher(Provider::Portable, name, &bytes(7, 32));
+        let (mut data, mut expected) = (bytes(8, 512), bytes(8, 512));
+        cipher.encrypt(5, 1, 512, &mut data).expect("encrypt");
+        cipher
+            .encrypt_with(&number.to_be_bytes(), &mut expected)
+            .expect("encrypt");
+        assert_eq!(data, expected, "{name}");
+    }
+}
+
 /// Each block of a sector is what it would be alone, under its own number, also where that overflows.
 #[test]
 fn lrw_numbers_each_block() {
