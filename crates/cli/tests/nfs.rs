@@ -121,6 +121,17 @@ each() {
 }
 each gocryptfs
 each fscrypt
+
+# Directories with keys of their own, made and used by way of NFS.
+mkdir /export/several
+strongroom stack init --by-directory /nfs/a/several
+strongroom stack mount /nfs/a/several /m/a
+mkdir /m/a/mine
+head -c 32 /dev/urandom > /run/key
+strongroom fscrypt encrypt --source=raw_key --name=one --key=/run/key /m/a/mine
+echo hidden > /m/a/mine/file
+[ ! -e /export/several/mine/file ]
+umount /m/a
 echo all done
 "#;
 

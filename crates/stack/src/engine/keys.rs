@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
-use rustix::fs::RenameFlags;
 use vfs::{Error, Ino, Result};
 
 use super::inode::Inode;
 use super::stacked::Stacked;
 use crate::formats::Format;
-use crate::lower::{Entry, posix};
+use crate::lower::{Entry, rename_free};
 
 impl<F: Format> Stacked<F> {
     /// The format, with its keys.
@@ -81,9 +80,7 @@ impl<F: Format> Stacked<F> {
         let _its_names = inode.io.write();
         let (node, lower) = make(&inode.node)?;
         let entry = dir.entry.entry(&found.lower.name)?;
-        let (from, to) = (&found.lower.name[..], &lower[..]);
-        rustix::fs::renameat_with(&dir.entry, from, &dir.entry, to, RenameFlags::NOREPLACE)
-            .map_err(posix)?;
+        rename_free(&dir.entry, &found.lower.name, &lower, || Ok(()))?;
         // To the front end it is the same directory.
         let made = inode.remade(entry, node, inode.generation);
         match self.inodes.replace(&inode, made) {

@@ -7,8 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, XattrFlags};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, XattrFlags};
 use vfs::{Attr, Caller, Error, Ino, Kind, NewNode, Result};
 
 use super::claim::Claim;
@@ -17,7 +16,7 @@ use super::own;
 use super::stacked::Stacked;
 use super::temporary;
 use crate::formats::{self, Format, LowerName, Sought};
-use crate::lower::{Entry, posix};
+use crate::lower::{Entry, posix, rename_free};
 
 const SGID: u16 = 0o2000;
 
@@ -190,7 +189,7 @@ impl<F: Format> Stacked<F> {
                     .add(own::write(&entry, file.as_bytes(), contents)?);
             }
             rights.give(&entry)?;
-            rename_new(dir, &temporary, name)?;
+            rename_free(dir, &temporary, name, || Claim::take(dir))?;
             Ok(entry)
         });
         if named.is_err() {
@@ -356,23 +355,6 @@ fn make_file<N>(
 /// Links what is at a path of `/proc/self/fd`.
 fn link(path: &str, dir: &Entry, name: &[u8]) -> Result<()> {
     rustix::fs::linkat(CWD, path, dir, name, AtFlags::SYMLINK_FOLLOW).map_err(posix)
-}
-
-/// Renames what was made to a name that is free.
-fn rename_new(dir: &Entry, from: &[u8], to: &[u8]) -> Result<()> {
-    match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
-        // The lower file system has no such rename, as most network file systems. A plain one would replace
-        // an empty directory that another client makes in this moment.
-        Err(Errno::INVAL | Errno::NOSYS) => {
-            let _claim = Claim::take(dir)?;
-            match dir.entry(to) {
-                Ok(_) => Err(Error::Exists),
-                Err(Error::NotFound) => rustix::fs::renameat(dir, from, dir, to).map_err(posix),
-                Err(error) => Err(error),
-            }
-        }
-        result => result.map_err(posix),
-    }
 }
 
 fn make_special(dir: &Entry, rights: &Rights, new: &NewNode, name: &[u8]) -> Result<()> {

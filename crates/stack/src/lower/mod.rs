@@ -3,9 +3,11 @@
 mod entry;
 mod errno;
 mod list;
+mod rename;
 mod replace;
 
 pub use entry::Entry;
 pub(crate) use errno::posix;
 pub(crate) use list::{Listed, kind, list, list_open};
+pub(crate) use rename::rename_free;
 pub(crate) use replace::{replace, sync};

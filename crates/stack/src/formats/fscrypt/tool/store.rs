@@ -13,7 +13,7 @@ use super::link::Link;
 use super::policy::ProtectedPolicy;
 use super::protector::{Descriptor, Protector, Source};
 use crate::formats::fscrypt::KeyName;
-use crate::lower::{Entry, list, posix, replace, sync};
+use crate::lower::{Entry, list, posix, rename_free, replace, sync};
 
 /// The name of the directory.
 pub const DIRECTORY_NAME: &str = ".fscrypt";
@@ -122,11 +122,13 @@ impl Store {
         let filled = make(&base, POLICIES, mode)
             .and_then(|_| make(&base, PROTECTORS, mode))
             .and_then(|_| {
-                let none = rustix::fs::RenameFlags::NOREPLACE;
-                let renamed =
-                    rustix::fs::renameat_with(&root, &temporary[..], &root, DIRECTORY_NAME, none);
-                renamed.map_err(|error| match posix(error) {
-                    Lower::Exists => Error::Exists(format!("metadata on {}", place.display())),
+                let (from, to) = (temporary.as_bytes(), DIRECTORY_NAME.as_bytes());
+                let renamed = rename_free(&root, from, to, || Ok(()));
+                renamed.map_err(|error| match error {
+                    // Another one that was just made is not empty.
+                    Lower::Exists | Lower::NotEmpty => {
+                        Error::Exists(format!("metadata on {}", place.display()))
+                    }
                     other => Error::Lower(other),
                 })
             });
