@@ -31,7 +31,7 @@ mod tests;
 
 pub use failure::Failure;
 pub use host::crypto;
-pub use host::listen::{Bound, listen_privately};
+pub use host::listen::{Bound, listen_beside, listen_privately};
 pub use host::tokens::{TOKEN_HELPER, token_modules};
 pub use ops::anchor_line;
 pub use ops::features::{FORMAT_VERSION, known_features};

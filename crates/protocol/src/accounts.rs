@@ -41,6 +41,15 @@ fn number_in(file: &str, name: &str) -> Option<u32> {
     by_name.or_else(|| name.parse().ok())
 }
 
+/// The first group of a user.
+pub fn first_group(name: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(USERS).unwrap_or_default();
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then(|| fields.nth(2)?.parse().ok())?
+    })
+}
+
 /// The groups that list a user as their member.
 pub fn groups_of(name: &str) -> Vec<u32> {
     let text = std::fs::read_to_string(GROUPS).unwrap_or_default();

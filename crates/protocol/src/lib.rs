@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `accounts`, `digits`, `property`, `sizes` | names of users and groups, properties of datasets, bytes and sizes as text |
 //! | `api` | commands, replies and failures |
+//! | `json` | replies as the command line and the HTTP API show them |
 //! | `nbd_uri`, `device_name` | addresses of exports, and all names of devices |
 //! | `ha_file` | the file `ha.toml`, which describes the targets of a pool |
 //! | `wire` | frames |
@@ -30,6 +31,7 @@ pub mod client;
 pub mod device_name;
 pub mod digits;
 pub mod ha_file;
+pub mod json;
 pub mod nbd_uri;
 pub mod property;
 pub mod sizes;

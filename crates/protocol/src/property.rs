@@ -4,11 +4,13 @@
 //! open dataset follows in `daemon::state::properties::settings`, a computed value in `daemon::ops::list`.
 
 mod find;
+mod known;
 mod row;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use find::{is_of_pools, of_pools};
+pub use known::Known;
 pub use row::{Applies, Property, Received, Settable, Tenant, Values};
 pub use table::PROPERTIES;

@@ -15,6 +15,8 @@ use crate::api::{API_VERSION, Command, Request};
 pub const JSON_MAX: u32 = 64 << 20;
 /// The longest secret that is typed.
 pub const SECRET_MAX: u32 = 4096;
+/// The longest token that a caller shows.
+pub const TOKEN_MAX: u32 = 128;
 /// The longest key file of a LUKS container: as cryptsetup has it.
 pub const KEY_FILE_MAX: u32 = 8 << 20;
 
@@ -241,16 +243,42 @@ fn understood<T: DeserializeOwned>(text: &[u8]) -> io::Result<T> {
 /// # Errors
 /// As [`receive_up_to`]. The inner error is the other version.
 pub fn receive_request(stream: &mut impl Read, max: u32) -> io::Result<Result<Request, u32>> {
+    let (kind, len) = receive_head(stream)?;
+    request_of(&receive_text(stream, kind, len, max)?)
+}
+
+/// The first frame of a connection.
+pub enum First {
+    /// A request, or the version that it is of.
+    Request(Result<Request, u32>),
+    /// A token: the request follows, and has the rights of the token's user.
+    Token(Secret),
+    /// A request, of a caller who may send none.
+    Unwelcome,
+}
+
+/// Receives the first frame of a connection. `max`: the longest request; `None` if only a token is welcome.
+///
+/// # Errors
+/// As [`receive_request`] and [`receive_secret`].
+pub fn receive_first(stream: &mut impl Read, max: Option<u32>) -> io::Result<First> {
+    let (kind, len) = receive_head(stream)?;
+    match max {
+        _ if kind == SECRET => secret_of(stream, len, TOKEN_MAX).map(First::Token),
+        None => Ok(First::Unwelcome),
+        Some(max) => request_of(&receive_text(stream, kind, len, max)?).map(First::Request),
+    }
+}
+
+fn request_of(text: &[u8]) -> io::Result<Result<Request, u32>> {
     /// What every version begins with.
     #[derive(Deserialize)]
     struct Version {
         version: u32,
     }
-    let (kind, len) = receive_head(stream)?;
-    let text = receive_text(stream, kind, len, max)?;
-    let request = understood::<Request>(&text);
+    let request = understood::<Request>(text);
     let ends = |request: &Request| matches!(request.command, Command::DaemonStop);
-    match understood::<Version>(&text) {
+    match understood::<Version>(text) {
         Ok(Version { version }) if version != API_VERSION && !request.as_ref().is_ok_and(ends) => {
             Ok(Err(version))
         }
@@ -279,13 +307,20 @@ pub fn receive_secret(stream: &mut impl Read, len_max: u32) -> io::Result<Option
     if kind == CANCEL && len == 0 {
         return Ok(None);
     }
-    if kind != SECRET || len > len_max {
+    if kind != SECRET {
         return Err(bad("a frame with a secret was expected"));
+    }
+    secret_of(stream, len, len_max).map(Some)
+}
+
+fn secret_of(stream: &mut impl Read, len: u32, len_max: u32) -> io::Result<Secret> {
+    if len > len_max {
+        return Err(bad("a secret is too long"));
     }
     // Locked memory is taken for what comes, not for what is announced.
     let secret = Secret::from_reader(stream, len as usize).map_err(io::Error::other)?;
     match secret.len() == len as usize {
-        true => Ok(Some(secret)),
+        true => Ok(secret),
         false => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }

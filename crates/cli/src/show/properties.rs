@@ -1,7 +1,6 @@
 //! Properties by short names, and their columns.
 
-use protocol::property::{Applies, PROPERTIES, Property, Settable, Tenant};
-use serde::Serialize;
+use protocol::property::{Known, PROPERTIES, Property, Settable};
 
 use super::table::Column;
 
@@ -39,72 +38,6 @@ pub(crate) fn values() -> String {
 fn rows<'a>(rows: impl Iterator<Item = (&'a Property, String)>) -> String {
     let lines = rows.map(|(property, text)| format!("  {:<21} {text}", property.name));
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// What the reference says of a property.
-#[derive(Debug, Serialize)]
-pub(crate) struct Known {
-    pub(crate) name: &'static str,
-    short: &'static str,
-    pub(crate) help: &'static str,
-    has: &'static str,
-    values: String,
-    pub(crate) default: &'static str,
-    pub(crate) set: &'static str,
-    pub(crate) tenant: &'static str,
-    pub(crate) inherits: bool,
-    of_snapshots: bool,
-    pub(crate) who: String,
-    pub(crate) since: &'static str,
-}
-
-impl Known {
-    /// The row of the table, in words.
-    pub(crate) fn of(property: &Property) -> Known {
-        Known {
-            name: property.name,
-            short: property.short,
-            help: property.help,
-            has: match property.applies {
-                Applies::All => "every dataset",
-                Applies::Files => "file systems",
-                Applies::Volumes => "volumes",
-                Applies::Pools => "the first dataset of a pool",
-            },
-            values: property.values.describe(),
-            default: match property.default {
-                "" => "-",
-                default => default,
-            },
-            set: match (property.applies, property.settable) {
-                (Applies::Volumes, Settable::Never) => "volume",
-                (_, Settable::Never) => "never",
-                (_, Settable::Always) => "always",
-                (_, Settable::AtCreation) => "creation",
-                (_, Settable::WithKey) => "key",
-            },
-            tenant: match property.tenant {
-                Tenant::No => "no",
-                Tenant::BelowRoot => "below",
-                Tenant::Yes => "yes",
-            },
-            inherits: property.inherits,
-            of_snapshots: property.of_snapshots,
-            who: who(property),
-            since: property.since,
-        }
-    }
-}
-
-/// Which callers may set a property.
-fn who(property: &Property) -> String {
-    let name = property.name;
-    match property.tenant {
-        _ if property.settable == Settable::Never => "-".into(),
-        Tenant::No => format!("root, delegates with '{name}'"),
-        Tenant::BelowRoot => format!("root, delegates with '{name}', tenants below their root"),
-        Tenant::Yes => format!("root, delegates with '{name}', tenants"),
-    }
 }
 
 /// What the reference says of all properties, for a page.

@@ -59,7 +59,7 @@ pub(crate) fn listen(socket: &Path) -> Result<Listening> {
     if let Some(dir) = socket.parent() {
         make_private_dir(dir).map_err(|error| failed("make the directory of", error))?;
         if dir == fallback_dir() {
-            check_private(dir)?;
+            check_private(dir, "--socket")?;
         }
     }
     let lock = lock(socket)?;
@@ -91,7 +91,19 @@ pub fn listen_privately(socket: &Path) -> Result<(UnixListener, Bound)> {
     };
     for dir in socket.ancestors().skip(1).take(2) {
         make_private_dir(dir).map_err(failed)?;
-        check_private(dir)?;
+        check_private(dir, "--socket")?;
+    }
+    Ok((bind(socket)?, Bound::new(socket.to_owned())))
+}
+
+/// Listens at a socket in a directory in which no other user can replace it. Dropping the second value removes the
+/// socket. `option` names another place.
+///
+/// # Errors
+/// As [`listen_privately`]; also if there is no such directory.
+pub fn listen_beside(socket: &Path, option: &str) -> Result<(UnixListener, Bound)> {
+    if let Some(dir) = socket.parent() {
+        check_private(dir, option)?;
     }
     Ok((bind(socket)?, Bound::new(socket.to_owned())))
 }
@@ -173,12 +185,12 @@ fn make_private_dir(dir: &Path) -> std::io::Result<()> {
 }
 
 /// Refuses a directory in which another user could replace the socket.
-fn check_private(dir: &Path) -> Result<()> {
+fn check_private(dir: &Path, option: &str) -> Result<()> {
     let refused = |what: &str| {
         Err(Failure::new(
             FailureKind::Permission,
             format!(
-                "{} {what}; say where else to listen: --socket PATH",
+                "{} {what}; say where else to listen: {option} PATH",
                 dir.display()
             ),
         ))
@@ -257,12 +269,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("own");
         make_private_dir(&own).unwrap();
-        check_private(&own).unwrap();
+        check_private(&own, "--socket").unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&own, &link).unwrap();
-        assert!(check_private(&link).is_err());
+        assert!(check_private(&link, "--socket").is_err());
         std::fs::set_permissions(&own, Permissions::from_mode(0o770)).unwrap();
-        assert!(check_private(&own).is_err());
-        assert!(check_private(&dir.path().join("absent")).is_err());
+        assert!(check_private(&own, "--socket").is_err());
+        assert!(check_private(&dir.path().join("absent"), "--socket").is_err());
     }
 }

@@ -2,8 +2,9 @@
 
 use std::os::unix::net::UnixStream;
 
-use protocol::accounts::{groups_of, user_name};
+use protocol::accounts::{first_group, groups_of, user_name};
 use protocol::api::FailureKind;
+use rustix::process::Uid;
 
 use crate::failure::{Failure, Result};
 
@@ -16,6 +17,8 @@ pub(crate) struct Peer {
     pub(crate) groups: Vec<u32>,
     /// Whether it is root, or the daemon's own user, who may do everything.
     pub(crate) is_admin: bool,
+    /// The id of the token that the caller showed.
+    pub(crate) token: Option<String>,
     /// `user on host`
     pub(crate) who: String,
 }
@@ -27,16 +30,32 @@ impl Peer {
         let credentials = rustix::net::sockopt::socket_peercred(stream).map_err(unknown)?;
         let (uid, gid) = (credentials.uid, credentials.gid.as_raw());
         let name = user_name(uid.as_raw());
+        Ok(Peer::new(uid, gid, name, None))
+    }
+
+    /// The user of a token, with an account of this name.
+    pub(crate) fn of_token(uid: u32, name: &str, token: &str) -> Peer {
+        let uid = Uid::from_raw(uid);
+        // Without an account there is no group: the number of no group is that of the user.
+        let gid = first_group(name).unwrap_or(uid.as_raw());
+        Peer::new(uid, gid, Some(name.to_owned()), Some(token.to_owned()))
+    }
+
+    fn new(uid: Uid, gid: u32, name: Option<String>, token: Option<String>) -> Peer {
         let mut groups = name.as_deref().map_or_else(Vec::new, groups_of);
-        let name = name.unwrap_or_else(|| uid.as_raw().to_string());
+        let mut name = name.unwrap_or_else(|| uid.as_raw().to_string());
         groups.push(gid);
-        Ok(Peer {
+        if let Some(token) = &token {
+            name += &format!(" (token {token})");
+        }
+        Peer {
             uid: uid.as_raw(),
             gid,
             groups,
             is_admin: uid.is_root() || uid == rustix::process::geteuid(),
+            token,
             who: format!("{name} on {}", host_name()),
-        })
+        }
     }
 
     /// The user of a connection, if that user may do everything.

@@ -208,6 +208,7 @@ pub fn read_grants(text: &str) {
         gid: 7,
         groups: vec![7],
         is_admin: false,
+        token: None,
         who: "ann".into(),
     };
     let lineage = Lineage(vec![grants.clone(), grants]);

@@ -53,6 +53,7 @@ pub(crate) mod snapshot_schedules;
 pub(crate) mod snapshots;
 pub(crate) mod splits;
 pub(crate) mod sweeps;
+pub(crate) mod tokens;
 pub(crate) mod transfer;
 pub(crate) mod userspace;
 pub(crate) mod volumes;

@@ -24,9 +24,10 @@ impl Daemon {
         zones.values().any(|zone| zone.is.owner.is_some())
     }
 
-    /// Opens the sockets to users other than root, if one of them has a permission or a zone.
+    /// Opens the sockets to users other than root, if one of them has a permission or a zone, or there is a token.
     pub(crate) fn open_to_delegates(&self) {
-        let has_delegates = self.has_delegates();
+        // Who shows a token connects as any user.
+        let has_delegates = self.has_delegates() || !self.tokens.is_empty();
         let passes = has_delegates || self.has_tenants();
         if let Err(error) = open_to_others(&self.socket, has_delegates, passes) {
             tracing::warn!(%error, "who may connect could not be changed");

@@ -62,6 +62,17 @@ fn hash_memory_of(request: &Request, peer: &Peer, view: Option<&View>) -> Result
     }
 }
 
+/// Whether a command only looks at what programs look at again and again. It would fill the log.
+fn is_look(command: &Command) -> bool {
+    match command {
+        Command::PoolEvents(events) => !events.clear,
+        Command::PoolStatus(_) | Command::Get(_) | Command::KeyStatus(_) => true,
+        Command::Mounts | Command::NbdExports | Command::IscsiExports => true,
+        Command::Whoami | Command::Metrics => true,
+        _ => false,
+    }
+}
+
 impl Daemon {
     /// Carries out a request. With a view, the request came through a zone.
     pub(crate) fn carry_out(
@@ -74,9 +85,13 @@ impl Daemon {
         keys::hash_for(peer.uid);
         keys::allow_hash_memory(hash_memory_of(&request, &peer, view)?);
         let stops = matches!(request.command, Command::DaemonStop);
+        let is_look = is_look(&request.command);
         let mut command = served(request.command);
         let said = command.line().0;
-        tracing::info!(who = peer.who, command = said, "command");
+        match is_look {
+            true => tracing::debug!(who = peer.who, command = said, "command"),
+            false => tracing::info!(who = peer.who, command = said, "command"),
+        }
         self.authorize(&peer, view, &mut *command)?;
         let mut seen = Seen { channel, view };
         let pools = || self.pools();
@@ -119,6 +134,7 @@ mod tests {
             groups: vec![1000],
             who: "another user".into(),
             is_admin,
+            token: None,
         };
         let refused = hash_memory_of(&request(Some(5)), &peer(false), None);
         assert_eq!(refused.unwrap_err().kind, FailureKind::Permission);

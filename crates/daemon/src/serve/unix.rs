@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::api::{API_VERSION, Answer, Ask, AskFormat, FailureKind, Reply, Request};
-use protocol::wire::{self, DataReader, DataWriter};
+use protocol::client::BAD_TOKEN;
+use protocol::wire::{self, DataReader, DataWriter, First};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use secret::Secret;
@@ -109,7 +110,7 @@ impl Daemon {
         zone: Option<&Zone>,
     ) -> Served {
         let outcome = match zone {
-            Some(zone) => self.handle_in_zone(stream, zone),
+            Some(zone) => Peer::of(stream).and_then(|peer| self.hear_tenant(peer, stream, zone)),
             None => Peer::of(stream).and_then(|peer| self.hear(peer, stream)),
         };
         answer(stream, outcome)
@@ -123,21 +124,61 @@ impl Daemon {
         assert_eq!(answer(&stream, outcome), Served::Done);
     }
 
-    /// Reads a request, and carries it out.
+    /// Reads a request, and carries it out. A user without any permission is refused before the request is read. If
+    /// there are tokens, such a user may show one.
     fn hear(self: &Arc<Self>, peer: Peer, stream: &Arc<UnixStream>) -> Result<Outcome> {
-        let request = match peer.is_admin {
-            true => receive_in_time(stream, wire::JSON_MAX)?,
-            false => {
-                self.check_known(&peer)?;
-                receive_in_time(stream, DELEGATE_REQUEST_MAX)?
+        let max = self.request_max(&peer);
+        if max.is_none() && self.tokens.is_empty() {
+            return Err(unknown());
+        }
+        let first = in_time(stream, |stream| wire::receive_first(stream, max))?;
+        match first {
+            First::Request(request) => {
+                let caller = &mut Connected(Arc::clone(stream));
+                self.carry_out(understood(request)?, peer, None, caller)
             }
+            First::Token(token) => self.hear_token(&peer, &token, stream),
+            First::Unwelcome => Err(unknown()),
+        }
+    }
+
+    /// The largest request of a caller; `None` for a user without any permission.
+    fn request_max(&self, peer: &Peer) -> Option<u32> {
+        match peer.is_admin {
+            true => Some(wire::JSON_MAX),
+            false => self.knows(peer).then_some(DELEGATE_REQUEST_MAX),
+        }
+    }
+
+    /// Reads the request of a caller who has shown a token, and carries it out for the token's user.
+    fn hear_token(
+        self: &Arc<Self>,
+        from: &Peer,
+        token: &Secret,
+        stream: &Arc<UnixStream>,
+    ) -> Result<Outcome> {
+        let Some((id, token)) = self.tokens.shown(token) else {
+            tracing::warn!(who = from.who, "a token was refused");
+            return Err(Failure::new(FailureKind::Permission, BAD_TOKEN));
         };
+        let peer = Peer::of_token(token.uid, &token.user, &id);
+        if let Some(name) = &token.zone {
+            let zone = self.zones.all.lock().get(name).cloned();
+            let zone = zone.ok_or_else(|| Failure::new(FailureKind::Permission, BAD_TOKEN))?;
+            return self.hear_tenant(peer, stream, &zone);
+        }
+        let max = self.request_max(&peer).ok_or_else(unknown)?;
+        let request = receive_in_time(stream, max)?;
         self.carry_out(request, peer, None, &mut Connected(Arc::clone(stream)))
     }
 
     /// Carries out a tenant's request, and answers with the tenant's names.
-    fn handle_in_zone(self: &Arc<Self>, stream: &Arc<UnixStream>, zone: &Zone) -> Result<Outcome> {
-        let mut peer = Peer::of(stream)?;
+    fn hear_tenant(
+        self: &Arc<Self>,
+        mut peer: Peer,
+        stream: &Arc<UnixStream>,
+        zone: &Zone,
+    ) -> Result<Outcome> {
         zone.check(&peer)?;
         let mut caller = Connected(Arc::clone(stream));
         let _running = zone.callers.begin(&caller.data()?)?;
@@ -147,18 +188,15 @@ impl Daemon {
         let _guard = zone.guard_names(served(request.command.clone()).names())?;
         self.carry_out(request, peer, Some(&view), &mut caller)
     }
+}
 
-    /// Refuses a user without any permission before reading the request.
-    fn check_known(&self, peer: &Peer) -> Result<()> {
-        if self.knows(peer) {
-            return Ok(());
-        }
-        Err(Failure::new(
-            FailureKind::Permission,
-            "only root, the user who runs the daemon, and users with a permission may use the daemon; root \
-             gives permissions with 'strongroom allow'",
-        ))
-    }
+/// The refusal of a user without any permission.
+fn unknown() -> Failure {
+    Failure::new(
+        FailureKind::Permission,
+        "only root, the user who runs the daemon, and users with a permission may use the daemon; root \
+         gives permissions with 'strongroom allow'",
+    )
 }
 
 /// Sends the outcome of a command to the caller.
@@ -182,17 +220,27 @@ fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
 
 /// Receives a request of at most `max` bytes, within [`REQUEST_TIME`].
 fn receive_in_time(stream: &UnixStream, max: u32) -> Result<Request> {
-    let unheard = |error| Failure::other(format!("the connection failed: {error}"));
-    let until = Instant::now() + REQUEST_TIME;
-    let request = understood(wire::receive_request(&mut Hurried { stream, until }, max))?;
-    // Who is asked for a passphrase then may think.
-    stream.set_read_timeout(None).map_err(unheard)?;
-    Ok(request)
+    understood(in_time(stream, |stream| {
+        wire::receive_request(stream, max)
+    })?)
 }
 
-fn understood(request: std::io::Result<std::result::Result<Request, u32>>) -> Result<Request> {
-    let request = request
+/// Receives something within [`REQUEST_TIME`].
+fn in_time<T>(
+    stream: &UnixStream,
+    receive: impl FnOnce(&mut Hurried<'_>) -> io::Result<T>,
+) -> Result<T> {
+    let until = Instant::now() + REQUEST_TIME;
+    let received = receive(&mut Hurried { stream, until })
         .map_err(|error| Failure::other(format!("the request cannot be understood: {error}")))?;
+    // Who is asked for a passphrase then may think.
+    stream
+        .set_read_timeout(None)
+        .map_err(|error| Failure::other(format!("the connection failed: {error}")))?;
+    Ok(received)
+}
+
+fn understood(request: std::result::Result<Request, u32>) -> Result<Request> {
     request.map_err(|version| {
         Failure::other(format!(
             "the daemon speaks version {API_VERSION} and this command version {version}; restart the daemon: \

@@ -35,6 +35,7 @@ impl<'a> Context<'a> {
             gid: rustix::process::getegid().as_raw(),
             groups: Vec::new(),
             is_admin: true,
+            token: None,
             who: format!("daemon on {}", host_name()),
         };
         Context {

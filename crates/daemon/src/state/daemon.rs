@@ -29,6 +29,7 @@ use crate::state::ha::Served;
 use crate::state::mapping_table::Mappings;
 use crate::state::memory::{KnownDevice, KnownPool, Remembered, StateDir};
 use crate::state::remote_exports::RemoteExports;
+use crate::state::tokens::Tokens;
 use crate::state::zones::zone::Zones;
 
 /// The file in the state directory that remembers imported pools.
@@ -42,6 +43,8 @@ pub(crate) struct Daemon {
     state: Arc<StateDir>,
     /// The places of keys that may be read.
     pub(crate) accepted: Arc<Acceptances>,
+    /// What callers show who cannot connect as their user.
+    pub(crate) tokens: Tokens,
     pools: Mutex<Pools>,
     /// Connections of commands that send or receive.
     pub(crate) transfers: Connections,
@@ -108,6 +111,7 @@ impl Daemon {
             wakeup,
             socket: socket.to_owned(),
             accepted: Acceptances::new(&state),
+            tokens: Tokens::new(&state),
             exported_pools: ExportedPools::new(&state),
             state,
             pools: Mutex::default(),

@@ -27,6 +27,7 @@ pub(crate) mod properties;
 pub(crate) mod remote_exports;
 pub(crate) mod schedule;
 pub(crate) mod snapshot_schedule;
+pub(crate) mod tokens;
 pub(crate) mod volume_state;
 pub(crate) mod written_property;
 pub(crate) mod zones;

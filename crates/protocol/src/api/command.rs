@@ -95,6 +95,12 @@ commands! {
         IscsiExports;
         /// Which sessions initiators have.
         IscsiSessions;
+        /// As whom the daemon knows the caller.
+        Whoami;
+        /// Which tokens there are.
+        Tokens;
+        /// The page of metrics.
+        Metrics;
         /// Whether the daemon runs, and with what.
         DaemonStatus;
         /// Unmount everything and end.
@@ -480,5 +486,22 @@ commands! {
     ZoneDestroy {
         /// The zone.
         name: String,
+    }
+    /// Make a token. Who shows it has the rights of its user.
+    TokenCreate {
+        /// The user; the caller if absent.
+        user: Option<String>,
+        /// What it is for.
+        label: String,
+        /// The zone that it leads into.
+        #[serde(default)]
+        zone: Option<String>,
+        /// When it ends, in seconds from now on; never if absent.
+        expires: Option<u64>,
+    }
+    /// Accept a token no longer.
+    TokenRevoke {
+        /// Its id.
+        id: String,
     }
 }

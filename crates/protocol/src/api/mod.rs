@@ -31,9 +31,9 @@ pub use pools::{
 };
 pub use reply::Reply;
 pub use report::{
-    AccountRow, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow, GenerationRow,
-    HoldRow, KeyRow, MountRow, OwnerKind, PermissionRow, PropertyRow, ShredReport, SlotRow, Source,
-    StreamRow, Survivor, Value, ZoneRow,
+    AccountRow, CallerReport, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow,
+    GenerationRow, HoldRow, KeyRow, MountRow, NewToken, OwnerKind, PermissionRow, PropertyRow,
+    ShredReport, SlotRow, Source, StreamRow, Survivor, TokenRow, Value, ZoneRow,
 };
 pub use serving::{
     BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, HaReport, HaTargetRow,
@@ -47,7 +47,7 @@ pub use wanted::{
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but
 /// the daemon may still run an older one: the two refuse each other instead of misunderstanding a request.
-pub const API_VERSION: u32 = 13;
+pub const API_VERSION: u32 = 14;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccountRow, Anchor, AnchorRow, DaemonReport, DatasetRow, DeferredReport, DiffReport, EventRow,
-    ExportRow, GenerationRow, HaReport, HistoryRow, HoldRow, ImportablePool, Inspection, KeyRow,
-    MappingRow, MountRow, PermissionRow, PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport,
-    SlotRow, StreamRow, ZoneRow,
+    AccountRow, Anchor, AnchorRow, CallerReport, DaemonReport, DatasetRow, DeferredReport,
+    DiffReport, EventRow, ExportRow, GenerationRow, HaReport, HistoryRow, HoldRow, ImportablePool,
+    Inspection, KeyRow, MappingRow, MountRow, NewToken, PermissionRow, PoolFeatures, PoolIo,
+    PoolReport, SessionRow, ShredReport, SlotRow, StreamRow, TokenRow, ZoneRow,
 };
 
 /// What a command returns.
@@ -75,4 +75,12 @@ pub enum Reply {
     Mappings(Vec<MappingRow>),
     /// The daemon.
     Daemon(DaemonReport),
+    /// The caller.
+    Caller(CallerReport),
+    /// Tokens, without what has to be shown.
+    Tokens(Vec<TokenRow>),
+    /// A new token.
+    Token(NewToken),
+    /// The page of metrics.
+    Metrics(String),
 }

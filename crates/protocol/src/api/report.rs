@@ -216,6 +216,51 @@ pub struct DaemonReport {
     pub pools: Vec<String>,
 }
 
+/// As whom the daemon knows the caller.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CallerReport {
+    /// The user, by name or else by number.
+    pub user: String,
+    /// The number of the user.
+    pub uid: u32,
+    /// Whether this is root or the daemon's own user, who may do everything.
+    pub admin: bool,
+    /// The zone that the caller came through.
+    pub zone: Option<String>,
+    /// The id of the token that the caller showed.
+    pub token: Option<String>,
+    /// When that ends, in seconds since 1970.
+    pub expires: Option<u64>,
+}
+
+/// A token.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TokenRow {
+    /// Its id, which is no secret.
+    pub id: String,
+    /// The user whose rights it gives.
+    pub user: String,
+    /// What it is for.
+    pub label: String,
+    /// The zone that it leads into.
+    pub zone: Option<String>,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// When it ends, in seconds since 1970.
+    pub expires: Option<u64>,
+    /// When it was shown last since the daemon started, in seconds since 1970.
+    pub last_used: Option<u64>,
+}
+
+/// A token that was just made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewToken {
+    /// Its id, which is no secret.
+    pub id: String,
+    /// What has to be shown. The daemon keeps a hash of it only.
+    pub token: String,
+}
+
 /// Snapshots that were destroyed, or are to be.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeferredReport {

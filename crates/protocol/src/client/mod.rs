@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Uid;
@@ -28,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 /// What a daemon says that is not needed, since one listens already.
 pub const TAKEN: &str = "taken";
+/// What a daemon says to a caller whose token it does not accept.
+pub const BAD_TOKEN: &str = "the token is wrong, expired or revoked";
 
 /// What a client does for the daemon while a command runs.
 pub trait Terminal {
@@ -81,6 +84,7 @@ pub fn fallback_dir() -> PathBuf {
 pub struct Client {
     stream: UnixStream,
     hash_memory: Option<u64>,
+    token: Option<Arc<Secret>>,
 }
 
 impl Client {
@@ -110,10 +114,7 @@ impl Client {
                 ),
             ));
         }
-        Ok(Client {
-            stream,
-            hash_memory: None,
-        })
+        Ok(Client::over(stream))
     }
 
     /// Lets a password hash take so much memory, in MiB, if the daemon is this user's.
@@ -124,11 +125,17 @@ impl Client {
         }
     }
 
+    /// Shows a token, so that the daemon knows the caller as its user.
+    pub fn with_token(self, token: Option<Arc<Secret>>) -> Client {
+        Client { token, ..self }
+    }
+
     /// Speaks over a stream that is connected to a daemon which the caller trusts.
     pub fn over(stream: UnixStream) -> Client {
         Client {
             stream,
             hash_memory: None,
+            token: None,
         }
     }
 
@@ -241,7 +248,9 @@ impl Client {
             command: command.into(),
             hash_memory: self.hash_memory,
         };
-        let Err(error) = wire::send(&mut self.stream, &request) else {
+        let token = self.token.take();
+        let shown = token.map_or(Ok(()), |token| wire::send_secret(&mut self.stream, &token));
+        let Err(error) = shown.and_then(|()| wire::send(&mut self.stream, &request)) else {
             return Ok(());
         };
         // A refused client gets the refusal before it sends its command.

@@ -8,6 +8,7 @@ fn peer(uid: u32, groups: &[u32]) -> Peer {
         gid: uid,
         groups: groups.to_vec(),
         is_admin: false,
+        token: None,
         who: "someone".into(),
     }
 }

@@ -20,6 +20,10 @@ root_only!(
     }
 );
 
+root_only!(Metrics, |_| Line::new("metrics"), |_, daemon, _| {
+    daemon.metrics().map(Reply::Metrics)
+});
+
 root_only!(DaemonStop, |_| Line::new("daemon stop"), |_, daemon, _| {
     daemon.shut_down().map(done)
 });

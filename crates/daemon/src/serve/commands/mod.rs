@@ -68,6 +68,7 @@ mod people;
 mod pools;
 mod snapshots;
 mod streams;
+mod tokens;
 
 use std::sync::Arc;
 

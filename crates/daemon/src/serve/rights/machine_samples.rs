@@ -122,6 +122,24 @@ pub(super) fn of_the_machine() -> Vec<Command> {
         }),
         Command::ZoneDestroy(command::ZoneDestroy { name: "z".into() }),
         Command::Zones,
+        Command::Whoami,
+        Command::TokenCreate(command::TokenCreate {
+            user: None,
+            label: "phone".into(),
+            zone: None,
+            expires: Some(60),
+        }),
+        Command::TokenCreate(command::TokenCreate {
+            user: Some("root".into()),
+            label: "phone".into(),
+            zone: None,
+            expires: Some(60),
+        }),
+        Command::Tokens,
+        Command::TokenRevoke(command::TokenRevoke {
+            id: "0badcafe".into(),
+        }),
+        Command::Metrics,
         Command::NbdExport(command::NbdExport {
             device: device.into(),
             name: None,

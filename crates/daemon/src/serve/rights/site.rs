@@ -147,6 +147,7 @@ impl Site {
             gid: 12345,
             groups: groups.collect(),
             is_admin: false,
+            token: None,
             who: "ann on host".into(),
         }
     }
@@ -178,6 +179,7 @@ impl Site {
     pub(super) fn root(&self, command: Command) {
         let peer = Peer {
             is_admin: true,
+            token: None,
             ..self.delegate(|_| false)
         };
         let done = self.ask_as(&peer, &command);

@@ -194,6 +194,7 @@ impl View {
             Reply::Slot(number) => Reply::Slot(number),
             Reply::Accounts(rows) => Reply::Accounts(rows),
             Reply::Diff(report) => Reply::Diff(report),
+            Reply::Caller(report) => Reply::Caller(report),
             Reply::Pools(_)
             | Reply::Io(_)
             | Reply::Importable(_)
@@ -206,6 +207,9 @@ impl View {
             | Reply::Inspection(_)
             | Reply::Permissions(_)
             | Reply::Zones(_)
+            | Reply::Tokens(_)
+            | Reply::Token(_)
+            | Reply::Metrics(_)
             | Reply::Exports(_)
             | Reply::Sessions(_)
             | Reply::Ha(_)

@@ -1,7 +1,7 @@
 //! Prints the reference of properties.
 
 use protocol::api::{Failure, FailureKind};
-use protocol::property::{PROPERTIES, Property};
+use protocol::property::{Known, PROPERTIES, Property};
 
 use crate::cmd::dataset::args::Properties;
 use crate::outcome::{Outcome, Result};
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Properties, is_json: bool) -> Result {
             .collect::<Result<_>>()?,
     };
     if is_json {
-        let rows: Vec<_> = named.into_iter().map(properties::Known::of).collect();
+        let rows: Vec<_> = named.into_iter().map(Known::of).collect();
         return Ok(Outcome::text(json::show(&rows)));
     }
     if args.names.is_empty() {
@@ -49,7 +49,7 @@ fn in_a_table(named: &[&Property]) -> String {
     ]
     .map(Column::left);
     let row = |property: &&Property| {
-        let known = properties::Known::of(property);
+        let known = Known::of(property);
         let inherits = if known.inherits { "yes" } else { "no" };
         let cells = [
             known.name,

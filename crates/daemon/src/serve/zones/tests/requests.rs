@@ -217,6 +217,7 @@ pub(super) fn own() -> Vec<(Json, Is)> {
             Refused,
         ),
         (json!("mounts"), Done),
+        (json!("whoami"), Done),
         (
             json!({"shred": {"name": "web/mine", "recursive": true, "clones": false, "force": false,
                           "dry_run": false}}),
@@ -302,6 +303,10 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"zone-create": new_zone}),
         json!({"zone-destroy": {"name": "z"}}),
         json!("zones"),
+        json!({"token-create": {"user": null, "label": "x", "zone": null, "expires": null}}),
+        json!("tokens"),
+        json!({"token-revoke": {"id": "0badcafe"}}),
+        json!("metrics"),
         json!("daemon-status"),
         json!("daemon-stop"),
     ]

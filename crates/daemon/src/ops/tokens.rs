@@ -1,0 +1,88 @@
+//! Tokens: making, listing and revoking them.
+
+use protocol::accounts::{uid_of, user_name};
+use protocol::api::{CallerReport, FailureKind, NewToken, TokenRow, command};
+
+use crate::failure::{Failure, Result};
+use crate::host::users::Peer;
+use crate::state::context::Context;
+use crate::state::daemon::Daemon;
+
+/// The longest label, in characters.
+const LABEL_MAX: usize = 100;
+
+impl Daemon {
+    /// As whom the daemon knows the caller.
+    pub(crate) fn caller(&self, context: &Context<'_>) -> CallerReport {
+        let peer = &context.peer;
+        let token = peer.token.as_ref().and_then(|id| self.tokens.with_id(id));
+        CallerReport {
+            user: user_of(peer.uid),
+            uid: peer.uid,
+            admin: peer.is_admin && context.view.is_none(),
+            zone: token.as_ref().and_then(|token| token.zone.clone()),
+            token: peer.token.clone(),
+            expires: token.and_then(|token| token.expires),
+        }
+    }
+
+    /// Makes a token.
+    pub(crate) fn create_token(
+        &self,
+        new: &command::TokenCreate,
+        context: &Context<'_>,
+    ) -> Result<NewToken> {
+        if context.peer.token.is_some() {
+            // A token that was stolen would live on in others.
+            let why = "a token cannot make tokens: log in to the machine, and use 'strongroom web token create'";
+            return Err(Failure::new(FailureKind::Permission, why));
+        }
+        if new.label.chars().count() > LABEL_MAX || new.label.chars().any(char::is_control) {
+            let why = format!("a label is one line of at most {LABEL_MAX} characters");
+            return Err(Failure::usage(why));
+        }
+        if let Some(zone) = &new.zone
+            && !self.zones.all.lock().contains_key(zone)
+        {
+            let why = format!("there is no zone '{zone}'; 'strongroom zone list' lists them");
+            return Err(Failure::new(FailureKind::NotFound, why));
+        }
+        let uid = match &new.user {
+            None => context.peer.uid,
+            Some(name) => uid_of(name).ok_or_else(|| {
+                let why = format!("there is no user '{name}' on this machine");
+                Failure::new(FailureKind::NotFound, why)
+            })?,
+        };
+        let zone = new.zone.as_deref();
+        let made = self
+            .tokens
+            .add((uid, user_of(uid)), &new.label, zone, new.expires)?;
+        self.open_to_delegates();
+        Ok(made)
+    }
+
+    /// The tokens that a caller may see: all, or the caller's own.
+    pub(crate) fn token_rows(&self, peer: &Peer) -> Vec<TokenRow> {
+        self.tokens.rows(whose(peer))
+    }
+
+    /// Revokes a token.
+    pub(crate) fn revoke_token(&self, id: &str, peer: &Peer) -> Result<()> {
+        if !self.tokens.remove(id, whose(peer))? {
+            let why = format!("there is no token '{id}'; 'strongroom web token list' lists them");
+            return Err(Failure::new(FailureKind::NotFound, why));
+        }
+        self.open_to_delegates();
+        Ok(())
+    }
+}
+
+/// The user whose tokens a caller may see and revoke; `None` for all.
+fn whose(peer: &Peer) -> Option<u32> {
+    (!peer.is_admin).then_some(peer.uid)
+}
+
+fn user_of(uid: u32) -> String {
+    user_name(uid).unwrap_or_else(|| uid.to_string())
+}

@@ -1,0 +1,51 @@
+//! Tokens, and who the caller is.
+
+use protocol::api::Reply;
+
+use super::done;
+use super::line::Line;
+use crate::serve::authorize::only_root;
+use crate::serve::zones::Names;
+use crate::state::zones::rules::refused;
+
+serve!(
+    Whoami,
+    |_| Names::AsItIs,
+    |_| Line::new("whoami"),
+    |_, check| check.something_anywhere(true),
+    |_, _| Ok(()),
+    |_, daemon, context| Ok(Reply::Caller(daemon.caller(context)))
+);
+
+serve!(
+    TokenCreate,
+    |_| Names::AsItIs,
+    |it| Line::new("web token create")
+        .option("--label", Some(&it.label))
+        .option("--user", it.user.as_ref())
+        .option("--zone", it.zone.as_ref()),
+    |it, check| match (&it.user, &it.zone) {
+        (None, None) => check.something_anywhere(true),
+        _ => Err(only_root()),
+    },
+    |_, _| Err(refused()),
+    |it, daemon, context| daemon.create_token(it, context).map(Reply::Token)
+);
+
+serve!(
+    Tokens,
+    |_| Names::AsItIs,
+    |_| Line::new("web token list"),
+    |_, check| check.something_anywhere(true),
+    |_, _| Err(refused()),
+    |_, daemon, context| Ok(Reply::Tokens(daemon.token_rows(&context.peer)))
+);
+
+serve!(
+    TokenRevoke,
+    |_| Names::AsItIs,
+    |it| Line::new("web token revoke").word(&it.id),
+    |_, check| check.something_anywhere(true),
+    |_, _| Err(refused()),
+    |it, daemon, context| daemon.revoke_token(&it.id, &context.peer).map(done)
+);
