@@ -29,6 +29,7 @@ use crate::cmd::snapshot::args::{
     Bookmark, Clone, Diff, Hold, Holds, Promote, Release, Rollback, Snapshot,
 };
 use crate::cmd::stack::args::Stack;
+use crate::cmd::web::args::Web;
 use crate::cmd::zone::args::Zone;
 
 macro_rules! socket_help {
@@ -133,6 +134,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Crypto(Crypto),
     Daemon(Daemon),
+    Web(Web),
     Completion(Completion),
     #[command(hide = true)]
     Login(Login),

@@ -23,6 +23,7 @@ mod snapshot;
 mod stack;
 mod sure;
 mod values;
+mod web;
 mod zone;
 
 use protocol::api::OwnerKind;
@@ -78,6 +79,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Fscrypt(args) => Ok(fscrypt::run::run(args, session.json)?),
         Command::Pefs(args) => Ok(pefs::run::run(&args)),
         Command::Zone(args) => zone::run::run(args, session),
+        Command::Web(args) => web::run::run(args, session),
         Command::Iscsi(args) => export::run::iscsi::run(args, session),
         Command::Ha(args) => ha::run::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),

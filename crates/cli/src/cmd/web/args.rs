@@ -1,0 +1,160 @@
+//! The HTTP API and the dashboard: serving them, and tokens.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Serve the HTTP API and the dashboard
+///
+/// Listens at the socket web.sock beside the socket of the daemon. A request has the rights of the user who
+/// connects, as with the command line: root may do everything, other users what `strongroom allow` permits.
+/// Each connection is served by a process of its own, with the rights of that user.
+///
+/// With --listen it also listens on the network, with TLS only. There a request shows a token, and has the
+/// rights of the user of the token. `strongroom web token create` makes one.
+///
+/// docs/WEB.md describes the API. `/v1/openapi.json` has all requests and replies.
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+EXAMPLES
+  Serve at the socket; show pools:
+    strongroom web &
+    curl --unix-socket /run/strongroom/web.sock http://localhost/v1/pools
+
+  The dashboard in a browser on another machine, by SSH, at http://localhost:8080/ there:
+    ssh -L 8080:/run/strongroom/web.sock root@nas
+
+  Serve on the network too, with a token for 30 days:
+    strongroom web --listen 0.0.0.0:8443 --tls-cert nas.pem --tls-key nas.key --name nas.example
+    strongroom web token create --expires 30d phone
+
+EXIT CODES
+  2 if the address is malformed; 4 if it is served already; 5 if the address is in use; 13 if the
+  daemon cannot be reached."
+)]
+pub(crate) struct Web {
+    /// The socket to listen at; default: web.sock beside the socket of the daemon
+    #[arg(long, value_name = "PATH")]
+    pub(crate) at: Option<PathBuf>,
+    /// The address to listen at on the network, as ADDRESS:PORT; port 0 is any free port
+    #[arg(long, value_name = "ADDRESS", requires_all = ["tls_cert", "tls_key"])]
+    pub(crate) listen: Option<String>,
+    /// The certificate for the network and those that lead to its authority, as PEM
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A name by which clients reach this machine, besides its host name and addresses; repeatable
+    #[arg(long = "name", value_name = "NAME", requires = "listen")]
+    pub(crate) names: Vec<String>,
+    #[command(subcommand)]
+    pub(crate) command: Option<WebCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WebCommand {
+    #[command(subcommand)]
+    Token(Token),
+    /// Serve one connection, or the network
+    ///
+    /// `strongroom web` starts a process like this for each connection at the socket, and one for the network.
+    /// It ends with the process that started it.
+    #[command(
+        hide = true,
+        after_help = "\
+EXAMPLES
+  For a connection that is the standard input, started by the process 1234:
+    strongroom web serve connection 1234"
+    )]
+    Serve {
+        /// What it serves
+        what: String,
+        /// The process that started it
+        parent: u32,
+    },
+}
+
+/// Create, list and revoke tokens for the network
+///
+/// A request on the network that shows a token has the rights of the user of the token. The daemon keeps a
+/// hash of it only. Whoever reads the token has these rights until it ends or is revoked, so keep it like a
+/// password.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+EXAMPLES
+  Make a token, use it, and revoke it:
+    strongroom web token create --user ann --expires 1d backup > token
+    curl -H \"Authorization: Bearer $(cat token)\" https://nas.example:8443/v1/datasets
+    strongroom web token list
+    strongroom web token revoke 1a2b3c4d")]
+pub(crate) enum Token {
+    Create(TokenCreate),
+    List(TokenList),
+    /// Revoke a token
+    ///
+    /// The next request that shows it is refused. A stream of events ends within ten minutes.
+    #[command(after_help = "\
+EXAMPLES
+  Revoke one; `token list` shows the ids:
+    strongroom web token revoke 1a2b3c4d
+
+EXIT CODES
+  3 if there is no such token, or it is of another user.")]
+    Revoke {
+        /// The id of the token
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+}
+
+/// Create a token, and print it
+///
+/// It is printed once. Users other than root create tokens for themselves only, and a token cannot create
+/// tokens.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A token of your own, for 90 days; one for the tenant of a zone that never ends:
+    strongroom web token create phone
+    strongroom web token create --user 100000 --zone web --expires never container
+
+JSON
+  {\"id\", \"token\"}
+
+EXIT CODES
+  3 if there is no such user or zone; 6 if the token is for another user, and you are not root.")]
+pub(crate) struct TokenCreate {
+    /// The user whose rights it gives; default: you
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// The zone that it leads into: then its user is a tenant there
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) zone: Option<String>,
+    /// How long it is accepted: a number with s, m, h or d, or `never`
+    #[arg(long, value_name = "TIME", default_value = "90d")]
+    pub(crate) expires: String,
+    /// What it is for, to recognize it in the list
+    #[arg(value_name = "LABEL")]
+    pub(crate) label: String,
+}
+
+/// List tokens
+///
+/// Shows your tokens, or with root's rights those of all users. The tokens themselves are not known.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  All tokens:
+    strongroom web token list
+
+JSON
+  [{\"id\", \"user\", \"label\", \"zone\": NAME|null, \"created\", \"expires\": SECONDS|null,
+  \"last_used\": SECONDS|null}, ...]; last_used is since the daemon started.")]
+pub(crate) struct TokenList {
+    /// Print no header, and tabs between columns
+    #[arg(short = 'H')]
+    pub(crate) script: bool,
+}

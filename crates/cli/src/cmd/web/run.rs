@@ -1,0 +1,160 @@
+//! Serving the HTTP API, and tokens for it.
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+
+use protocol::api::{Command, Failure, FailureKind, TokenRow, command};
+
+use crate::cmd::web::args::{Token, TokenCreate, TokenList, Web, WebCommand};
+use crate::outcome::{Outcome, Result, call_quiet};
+use crate::session::{Session, absolute, answer, other, usage};
+use crate::show::table::{self, Column};
+use crate::show::{json, time};
+
+pub(crate) fn run(args: Web, session: &mut Session) -> Result {
+    match args.command {
+        None => serve(&args, session),
+        Some(WebCommand::Token(Token::Create(args))) => create(args, session),
+        Some(WebCommand::Token(Token::List(args))) => list(&args, session),
+        Some(WebCommand::Token(Token::Revoke { id })) => {
+            call_quiet(session, command::TokenRevoke { id })
+        }
+        Some(WebCommand::Serve { what, parent }) => {
+            match what.as_str() {
+                web::CONNECTION => web::serve_connection(&session.socket, parent)?,
+                web::NETWORK => web::serve_network(&session.socket, parent)?,
+                _ => return Err(usage(format!("'{what}' cannot be served"))),
+            }
+            Ok(Outcome::done())
+        }
+    }
+}
+
+fn serve(args: &Web, session: &mut Session) -> Result {
+    let at = match &args.at {
+        Some(at) => absolute(at)?,
+        None => web::default_socket(&session.socket),
+    };
+    // The daemon is there before the first request is.
+    session.call(Command::Whoami)?;
+    if UnixStream::connect(&at).is_ok() {
+        let message = format!("{} is served already", at.display());
+        return Err(Failure::new(FailureKind::Exists, message));
+    }
+    let (listener, _socket) = daemon::listen_beside(&at, "--at")?;
+    if rustix::process::geteuid().is_root() {
+        // Each connection has the rights of its user.
+        let open = std::fs::set_permissions(&at, Permissions::from_mode(0o666));
+        open.map_err(|error| other(format!("{}: {error}", at.display())))?;
+    }
+    let site = site(args)?;
+    web::run(&session.socket, &listener, site.as_ref(), || {
+        let _ = writeln!(std::io::stdout(), "{}", at.display());
+    })?;
+    Ok(Outcome::done())
+}
+
+/// What is served on the network, if anything is.
+fn site(args: &Web) -> Result<Option<web::Network>> {
+    let (Some(listen), Some(certificate), Some(key)) =
+        (&args.listen, &args.tls_cert, &args.tls_key)
+    else {
+        return Ok(None);
+    };
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy().into_owned();
+    let mut names = args.names.clone();
+    names.push(host);
+    Ok(Some(web::Network {
+        listen: listen.clone(),
+        certificate: absolute(certificate)?,
+        key: absolute(key)?,
+        names,
+    }))
+}
+
+fn create(args: TokenCreate, session: &mut Session) -> Result {
+    let new = command::TokenCreate {
+        expires: seconds(&args.expires)?,
+        user: args.user,
+        label: args.label,
+        zone: args.zone,
+    };
+    let made = answer!(session.call(new)?, Token)?;
+    match session.json {
+        true => Ok(Outcome::text(json::show(&made))),
+        false => Ok(Outcome::text(format!("{}\n", made.token))),
+    }
+}
+
+/// The seconds in `90d`; none for `never`.
+fn seconds(text: &str) -> Result<Option<u64>> {
+    if text == "never" {
+        return Ok(None);
+    }
+    let wrong = || {
+        usage(format!(
+            "--expires {text}: use a number with s, m, h or d, such as 90d, or 'never'"
+        ))
+    };
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number = text[..text.len() - 1].parse::<u64>().ok();
+    let seconds = number.and_then(|number| number.checked_mul(unit));
+    seconds
+        .filter(|seconds| *seconds > 0)
+        .map(Some)
+        .ok_or_else(wrong)
+}
+
+fn list(args: &TokenList, session: &mut Session) -> Result {
+    let rows = answer!(session.call(Command::Tokens)?, Tokens)?;
+    if session.json {
+        return Ok(Outcome::text(json::show(&rows)));
+    }
+    let heads = ["ID", "USER", "LABEL", "ZONE", "EXPIRES", "LAST USED"].map(Column::left);
+    let cells = |row: TokenRow| {
+        let moment = |seconds: Option<u64>| seconds.map_or_else(|| "-".to_owned(), time::history);
+        vec![
+            row.id,
+            row.user,
+            row.label,
+            row.zone.unwrap_or_else(|| "-".into()),
+            row.expires.map_or_else(|| "never".into(), time::history),
+            moment(row.last_used),
+        ]
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
+    Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(seconds("90d").unwrap(), Some(7_776_000));
+        assert_eq!(seconds("15m").unwrap(), Some(900));
+        assert_eq!(seconds("never").unwrap(), None);
+        for wrong in [
+            "",
+            "d",
+            "9",
+            "0d",
+            "-1d",
+            "9w",
+            "1é",
+            "99999999999999999999d",
+        ] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! The HTTP API: at its socket with the rights of the user who connects, and on the network with those of a token.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+
+use common::*;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustix::process::{Gid, Uid};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde_json::{Value as Json, json};
+
+/// `strongroom web`, which ends with the test.
+struct Web {
+    process: Child,
+    socket: PathBuf,
+    /// On the network: `127.0.0.1:PORT`.
+    address: String,
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Web {
+    /// Starts it for the daemon at a socket, and returns when it listens.
+    fn start(place: &Place, daemon: &Path, args: &[&str]) -> Web {
+        let mut command = place.command();
+        command
+            .env("STRONGROOM_SOCKET", daemon)
+            .arg("web")
+            .args(args)
+            .stdout(Stdio::piped());
+        let mut process = command.spawn().expect("the program");
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut line = || lines.next().expect("it listens").unwrap();
+        let mut first = line();
+        let address = match first.strip_prefix("https://") {
+            Some(address) => {
+                let address = address.trim_end_matches('/').to_owned();
+                first = line();
+                address
+            }
+            None => String::new(),
+        };
+        let socket = first.into();
+        Web {
+            process,
+            socket,
+            address,
+        }
+    }
+
+    /// Sends this as a user, and returns the status and the body.
+    fn raw_as(&self, uid: u32, request: &str) -> (u16, String) {
+        let ask = || {
+            if uid != 0 {
+                // Of this thread only.
+                rustix::thread::set_thread_gid(Gid::from_raw(uid)).unwrap();
+                rustix::thread::set_thread_uid(Uid::from_raw(uid)).unwrap();
+            }
+            exchange(
+                UnixStream::connect(&self.socket).expect("a socket"),
+                request,
+            )
+        };
+        std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+    }
+
+    fn raw(&self, request: &str) -> (u16, String) {
+        exchange(
+            UnixStream::connect(&self.socket).expect("a socket"),
+            request,
+        )
+    }
+
+    fn get(&self, path: &str) -> Json {
+        let (status, body) = self.raw(&get(path, ""));
+        assert_eq!(status, 200, "{path}: {body}");
+        parsed(&body)
+    }
+
+    fn post(&self, name: &str, body: Json) -> (u16, Json) {
+        let (status, body) = self.raw(&post(&format!("/v1/commands/{name}"), "", body));
+        (status, parsed(&body))
+    }
+
+    fn ok(&self, name: &str, body: Json) -> Json {
+        let (status, answer) = self.post(name, body);
+        assert_eq!(status, 200, "{name}: {answer}");
+        answer["value"].clone()
+    }
+}
+
+fn parsed(body: &str) -> Json {
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
+}
+
+fn get(path: &str, headers: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")
+}
+
+fn post(path: &str, headers: &str, body: Json) -> String {
+    let body = body.to_string();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Strongroom: 1\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+        body.len()
+    )
+}
+
+fn exchange(mut stream: impl Read + Write, request: &str) -> (u16, String) {
+    stream.write_all(request.as_bytes()).expect("it listens");
+    let mut answer = String::new();
+    // Without a good-bye of TLS the length says whether it is whole.
+    let _ = stream.read_to_string(&mut answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    assert!(
+        head.contains("\r\nX-Content-Type-Options: nosniff"),
+        "{head}"
+    );
+    assert!(head.contains("default-src 'none'"), "{head}");
+    assert!(!head.contains("Access-Control"), "{head}");
+    (status.unwrap_or(0), body.to_owned())
+}
+
+#[test]
+fn commands_and_resources_of_root() {
+    let place = Place::new();
+    place.pool("tank");
+    let web = Web::start(&place, &place.socket(), &[]);
+    let props = json!([["encryption", "on"], ["keysource", "passphrase,prompt"]]);
+    let create = |secrets: Json| json!({"name": "tank/a", "props": props, "no_mount": true, "secrets": secrets});
+    // Nothing is done without the passphrase.
+    let (status, answer) = web.post("create", create(json!([])));
+    assert_eq!(
+        (status, &answer["error"]["kind"]),
+        (428, &json!("secret-needed"))
+    );
+    assert_eq!(answer["error"]["ask"]["dataset"], "tank/a");
+    place.fails("get name tank/a", NOT_FOUND);
+    web.ok("create", create(json!([{"secret": "correct \"horse\""}])));
+    web.ok("key-unload", json!({"names": ["tank/a"]}));
+    let load = |secret: &str| json!({"names": ["tank/a"], "secrets": [{"dataset": "tank/a", "secret": secret}]});
+    assert_eq!(web.post("key-load", load("wrong horse")).0, 422);
+    web.ok("key-load", load("correct \"horse\""));
+    web.ok("snapshot", json!({"names": ["tank/a@1"]}));
+
+    // What the command line prints.
+    let printed = |line: &str| parsed(&place.ok(&format!("--json {line}")));
+    assert_eq!(web.get("/v1/keys"), printed("key status"));
+    assert_eq!(web.get("/v1/zones"), printed("zone list"));
+    let listed = printed("list -t all -o name,guid,encryption");
+    let mut got = web.get("/v1/datasets?properties=guid,encryption&snapshots=true");
+    for row in got.as_array_mut().unwrap() {
+        let name = row["name"].clone();
+        let listed = listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["name"] == name);
+        assert_eq!(
+            row["properties"]["guid"],
+            listed.unwrap()["properties"]["guid"]
+        );
+    }
+    assert_eq!(web.get("/v1/snapshots?name=tank/a")[0]["name"], "tank/a@1");
+    assert_eq!(
+        web.get("/v1/pools")[0]["guid"],
+        printed("pool status")[0]["guid"]
+    );
+    assert_eq!(web.get("/v1/health")["status"], "ok");
+    assert_eq!(web.get("/v1/session")["via"], "socket");
+    web.ok("pool-scrub", json!({"pool": "tank"}));
+    assert_eq!(web.get("/v1/jobs")[0]["id"], "tank/scrub");
+    assert_eq!(web.get("/v1/openapi.json")["openapi"], "3.1.0");
+    has(&web.raw(&get("/metrics", "")).1, "strongroom_");
+    has(&web.raw(&get("/", "")).1, "<title>");
+
+    // A misspelled field destroys nothing, and neither does a wrong address.
+    let (status, _) = web.post(
+        "destroy",
+        json!({"name": "tank/a", "recursive": true, "dryrun": true}),
+    );
+    assert_eq!(status, 400);
+    assert_eq!(web.post("destroy", json!({"name": "tank/b"})).0, 404);
+    assert_eq!(web.post("no-such", json!({})).0, 404);
+    assert_eq!(web.post("receive", json!({"target": "tank/c"})).0, 400);
+    place.ok("get name tank/a@1");
+    lacks(&place.log(), "horse");
+}
+
+#[test]
+fn requests_that_other_sites_could_make_are_refused() {
+    let place = Place::new();
+    let web = Web::start(&place, &place.socket(), &[]);
+    let whole = post("/v1/commands/mounts", "", json!({}));
+    assert_eq!(web.raw(&whole).0, 200);
+    for (from, to, status) in [
+        ("Host: localhost", "Host: evil.example", 421),
+        ("Host: localhost", "Host: localhost.evil.example", 421),
+        ("Host: localhost\r\n", "", 421),
+        ("X-Strongroom: 1\r\n", "", 403),
+        ("application/json", "text/plain", 415),
+        (
+            "X-Strongroom",
+            "Origin: https://evil.example\r\nX-Strongroom",
+            403,
+        ),
+        ("X-Strongroom", "Origin: null\r\nX-Strongroom", 403),
+        (
+            "X-Strongroom",
+            "Sec-Fetch-Site: cross-site\r\nX-Strongroom",
+            403,
+        ),
+        ("Content-Length: 2", "Content-Length: 2000000", 413),
+        ("Content-Length: 2", "Transfer-Encoding: chunked", 411),
+        ("/v1/commands/mounts", "/v1/commands/../../etc/passwd", 404),
+        ("POST", "TRACE", 405),
+    ] {
+        let request = whole.replace(from, to);
+        assert_ne!(request, whole);
+        assert_eq!(web.raw(&request).0, status, "{to}");
+    }
+    let own = whole.replace("X-Strongroom", "Origin: http://localhost\r\nX-Strongroom");
+    assert_eq!(web.raw(&own).0, 200);
+    // A client that stops in the middle, and one that says nothing, keep nobody out.
+    let mut silent = UnixStream::connect(&web.socket).unwrap();
+    silent.write_all(&whole.as_bytes()[..40]).unwrap();
+    assert_eq!(web.raw(&whole).0, 200);
+}
+
+#[test]
+fn users_have_their_own_rights() {
+    let Some(place) = shared_place() else { return };
+    place.pool("tank");
+    place.ok("create tank/a");
+    place.ok("create tank/b");
+    place.ok("allow 12345 create,mount,snapshot tank/a");
+    let web = Web::start(&place, &place.socket(), &[]);
+    let ask =
+        |uid, name: &str, body| web.raw_as(uid, &post(&format!("/v1/commands/{name}"), "", body));
+    let status = |uid, name: &str, body| ask(uid, name, body).0;
+    let snapshot = |name: &str| json!({"names": [name]});
+    assert_eq!(status(ANN, "snapshot", snapshot("tank/a@1")), 200);
+    assert_eq!(status(ANN, "snapshot", snapshot("tank/b@1")), 403);
+    assert_eq!(status(BOB, "snapshot", snapshot("tank/a@2")), 403);
+    assert_eq!(status(ANN, "pool-status", json!({"pools": []})), 403);
+    assert_eq!(web.raw_as(ANN, &get("/metrics", "")).0, 403);
+    assert_eq!(web.raw_as(BOB, &get("/v1/datasets", "")).0, 403);
+    let (_, datasets) = web.raw_as(ANN, &get("/v1/datasets?properties=guid", ""));
+    has(&datasets, "tank/a");
+    lacks(&datasets, "tank/b");
+    let (_, session) = web.raw_as(ANN, &get("/v1/session", ""));
+    assert_eq!(
+        (&parsed(&session)["uid"], &parsed(&session)["admin"]),
+        (&json!(ANN), &json!(false))
+    );
+    has(&place.ok("pool history -l tank"), "[user 12345 on ");
+    // A tenant, at the socket of a zone.
+    place.ok("zone create web --dataset tank/a --owner 12346");
+    let zone = Web::start(&place, &place.path("zones/web"), &[]);
+    let tenant = |request: &str| zone.raw_as(BOB, request);
+    let (_, datasets) = tenant(&get("/v1/datasets?properties=guid", ""));
+    has(&datasets, "\"name\":\"a\"");
+    lacks(&datasets, "tank");
+    assert_eq!(tenant(&get("/v1/pools", "")).0, 403);
+    assert_eq!(tenant(&get("/v1/datasets?name=tank/b", "")).0, 404);
+    assert_eq!(zone.raw_as(ANN, &get("/v1/datasets", "")).0, 403);
+}
+
+/// A directory with a certificate of `localhost`, and what clients need to believe it.
+fn certificate(place: &Place) -> Arc<ClientConfig> {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["localhost".into()]).unwrap();
+    let own = params.signed_by(&key, &authority).unwrap();
+    std::fs::write(place.path("cert.pem"), own.pem()).unwrap();
+    std::fs::write(place.path("key.pem"), key.serialize_pem()).unwrap();
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(place.path("key.pem"), private).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+#[test]
+fn tokens_give_their_users_rights_on_the_network() {
+    let Some(place) = shared_place() else { return };
+    place.pool("tank");
+    place.ok("create tank/a");
+    place.ok("create tank/b");
+    place.ok("allow 12345 snapshot tank/a");
+    place.ok("zone create web --dataset tank/b --owner 12346");
+    let client = certificate(&place);
+    let (cert, key) = (place.arg("cert.pem"), place.arg("key.pem"));
+    let tls = [
+        "--listen",
+        "127.0.0.1:0",
+        "--tls-cert",
+        &cert,
+        "--tls-key",
+        &key,
+    ];
+    let web = Web::start(&place, &place.socket(), &tls);
+    let ask = |request: &str| {
+        let name = ServerName::try_from("localhost").unwrap();
+        let connection = ClientConnection::new(Arc::clone(&client), name).unwrap();
+        exchange(
+            StreamOwned::new(connection, TcpStream::connect(&web.address).unwrap()),
+            request,
+        )
+    };
+    let with =
+        |token: &str, path: &str| ask(&get(path, &format!("Authorization: Bearer {token}\r\n")));
+    let make = |line: &str| {
+        place
+            .ok(&format!("web token create {line} x"))
+            .trim_end()
+            .to_owned()
+    };
+    let [root, ann, bob] = ["", "--user 12345", "--user 12346 --zone web"].map(make);
+
+    assert_eq!(ask(&get("/v1/pools", "")).0, 401);
+    assert_eq!(ask(&get("/metrics", "")).0, 401);
+    assert_eq!(ask(&get("/", "")).0, 200);
+    assert_eq!(with(&root, "/v1/pools").0, 200);
+    assert_eq!(with(&ann, "/v1/pools").0, 403);
+    let (_, datasets) = with(&ann, "/v1/datasets?properties=guid");
+    has(&datasets, "tank/a");
+    lacks(&datasets, "tank/b");
+    let (_, datasets) = with(&bob, "/v1/datasets?properties=guid");
+    has(&datasets, "\"name\":\"b\"");
+    lacks(&datasets, "tank");
+    let bearer = format!("Authorization: Bearer {root}\r\n");
+    let (status, _) = ask(&post(
+        "/v1/commands/token-create",
+        &bearer,
+        json!({"label": "more"}),
+    ));
+    assert_eq!(status, 403, "a token makes no tokens");
+
+    // A browser: the token once, then a cookie.
+    let login = post("/v1/session", "", json!({ "token": ann }));
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::clone(&client), name).unwrap();
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(&web.address).unwrap());
+    stream.write_all(login.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    let cookie = answer
+        .split("Set-Cookie: ")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .next()
+        .unwrap();
+    for attribute in ["__Host-", "Secure", "HttpOnly", "SameSite=Strict"] {
+        has(cookie, attribute);
+    }
+    let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
+    let (status, session) = ask(&get("/v1/session", &cookie));
+    assert_eq!((status, &parsed(&session)["uid"]), (200, &json!(ANN)));
+    let stolen = format!("{cookie}Origin: https://evil.example\r\n");
+    assert_eq!(ask(&post("/v1/commands/mounts", &stolen, json!({}))).0, 403);
+
+    // Revoked at once, in the session too.
+    let rows = parsed(&place.ok("--json web token list"));
+    let of_ann = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["user"] == "12345")
+        .unwrap();
+    place.ok(&format!(
+        "web token revoke {}",
+        of_ann["id"].as_str().unwrap()
+    ));
+    assert_eq!(ask(&get("/v1/session", &cookie)).0, 401);
+    assert_eq!(with(&ann, "/v1/datasets").0, 401);
+    // Guesses are counted.
+    let statuses: Vec<u16> = (0..20).map(|_| with("srt_0", "/v1/pools").0).collect();
+    assert_eq!((statuses[0], statuses[19]), (401, 429));
+    lacks(&place.log(), &root);
+}
+
+#[test]
+fn changes_are_told() {
+    let place = Place::new();
+    place.pool("tank");
+    let web = Web::start(&place, &place.socket(), &[]);
+    let mut stream = UnixStream::connect(&web.socket).unwrap();
+    let request = get("/v1/events", "Accept: text/event-stream\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let mut wait = |wanted: &str| lines.by_ref().find(|line| line.contains(wanted)).unwrap();
+    has(&wait("HTTP/1.1"), " 200 ");
+    // Now the stream has begun.
+    wait(": begin");
+    place.ok("create tank/new");
+    has(&wait("data: {\"what\""), "datasets");
+    place.ok("pool scrub -w tank");
+    has(&wait("\"class\":\"scrub"), "tank");
+}

@@ -1,0 +1,16 @@
+//! What is asked of the daemon, and its answer as JSON.
+
+mod answer;
+mod commands;
+mod daemon;
+mod events;
+mod health;
+mod jobs;
+mod metrics;
+mod openapi;
+mod resources;
+mod secrets;
+
+pub(crate) use answer::{Answer, answer};
+pub(crate) use daemon::Caller;
+pub(crate) use secrets::{Locked, parse};

@@ -1,0 +1,175 @@
+//! The OpenAPI document, made from the types of the protocol.
+
+use std::sync::LazyLock;
+
+use protocol::api::Reply;
+use serde_json::{Map, Value as Json, json};
+
+use super::commands::{COMMANDS, STREAMS};
+use super::resources::{RESOURCES, Resource};
+use crate::shape::{Content, Shape, Variant, schema, shape_of};
+
+/// The shape of all replies.
+static REPLIES: LazyLock<Shape> = LazyLock::new(shape_of::<Reply>);
+
+/// The document.
+pub(super) fn document() -> Json {
+    let mut paths = Map::new();
+    for resource in RESOURCES {
+        paths.insert(resource.path.into(), json!({"get": get(resource)}));
+    }
+    let Shape::Choice(commands) = &*COMMANDS else {
+        return Json::Null;
+    };
+    for command in commands
+        .iter()
+        .filter(|command| command.name != "receive" && command.name != "luks-borrow")
+    {
+        let path = format!("/v1/commands/{}", command.name);
+        paths.insert(path, json!({"post": post(command)}));
+    }
+    paths.insert("/metrics".into(), json!({"get": {
+        "summary": "Metrics for Prometheus",
+        "operationId": "get-metrics",
+        "responses": {"200": {"description": "Text", "content": {"text/plain": {"schema": {"type": "string"}}}},
+                      "default": {"$ref": "#/components/responses/failure"}},
+    }}));
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": "Strongroom", "version": env!("CARGO_PKG_VERSION"),
+                 "description": "Pools, datasets and keys. A caller has the rights of a user; see docs/WEB.md."},
+        "paths": paths,
+        "security": [{}, {"token": []}],
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "parameters": {"mark": {"name": "X-Strongroom", "in": "header", "required": true,
+                                    "description": "Pages of other sites cannot send it",
+                                    "schema": {"const": "1"}}},
+            "responses": {"failure": failure()},
+            "schemas": {"secrets": secrets()},
+        },
+    })
+}
+
+fn failure() -> Json {
+    json!({
+        "description": "It failed: kind is that of the exit code, or login, secret-needed, too-many",
+        "content": {"application/json": {"schema": {"type": "object", "properties": {"error": {
+            "type": "object",
+            "properties": {"kind": {"type": "string"}, "message": {"type": "string"},
+                           "exit_code": {"type": "integer"}, "ask": {"type": "object"}},
+            "required": ["kind", "message", "exit_code"],
+        }}, "required": ["error"]}}},
+    })
+}
+
+fn secrets() -> Json {
+    json!({
+        "description": "What the command asks for: passphrases, keys. Each is used once, in order.",
+        "type": "array",
+        "items": {"type": "object", "additionalProperties": false, "properties": {
+            "dataset": {"type": "string", "description": "What it is for; anything if absent"},
+            "secret": {"type": "string", "writeOnly": true},
+            "base64": {"type": "string", "writeOnly": true},
+        }},
+    })
+}
+
+fn get(resource: &Resource) -> Json {
+    let parameter = |name: &&str| {
+        let schema = match *name {
+            "depth" | "after" => json!({"type": "integer"}),
+            "internal" | "snapshots" | "bookmarks" | "recursive" => json!({"type": "boolean"}),
+            "name" => json!({"type": "array", "items": {"type": "string"}}),
+            _ => json!({"type": "string"}),
+        };
+        json!({"name": name, "in": "query", "schema": schema})
+    };
+    let parameters: Vec<Json> = resource.parameters.iter().map(parameter).collect();
+    let id = resource.path.trim_start_matches("/v1/").replace('/', "-");
+    json!({
+        "summary": resource.about,
+        "operationId": format!("get-{id}"),
+        "parameters": parameters,
+        "responses": answers(reply(resource.reply)),
+    })
+}
+
+/// The schema of a kind of reply.
+fn reply(kind: &str) -> Json {
+    if kind == "datasets" {
+        let property = json!({"type": "object", "properties": {
+            "value": {}, "from": {"type": "string"},
+            "source": {"enum": ["none", "default", "local", "inherited", "temporary", "proposed"]},
+        }, "required": ["value", "source"]});
+        return json!({"type": "array", "items": {"type": "object", "properties": {
+            "name": {"type": "string"}, "type": {"type": "string"},
+            "properties": {"type": "object", "additionalProperties": property},
+        }, "required": ["name", "type", "properties"]}});
+    }
+    match REPLIES.variant(kind).map(|variant| &variant.content) {
+        Some(Content::Some(shape)) => schema(shape, true),
+        _ => json!({}),
+    }
+}
+
+fn post(command: &Variant) -> Json {
+    let mut body = match &command.content {
+        Content::Some(shape) => schema(shape, false),
+        Content::Unknown | Content::None => {
+            json!({"type": "object", "properties": {}, "additionalProperties": false})
+        }
+    };
+    body["properties"]["secrets"] = json!({"$ref": "#/components/schemas/secrets"});
+    body["properties"]["hash_memory"] =
+        json!({"type": "integer", "description": "MiB for a password hash"});
+    let envelope = json!({"type": "object", "properties": {
+        "kind": {"type": "string"}, "value": {},
+        "notices": {"type": "array", "items": {"type": "string"}},
+    }, "required": ["kind", "value", "notices"]});
+    let summary = match STREAMS.contains(&command.name) {
+        true => format!("{}, only with \"estimate\": true", command.name),
+        false => command.name.replace('-', " "),
+    };
+    json!({
+        "summary": summary,
+        "operationId": command.name,
+        "parameters": [{"$ref": "#/components/parameters/mark"}],
+        "requestBody": {"required": true, "content": {"application/json": {"schema": body}}},
+        "responses": answers(envelope),
+    })
+}
+
+fn answers(schema: Json) -> Json {
+    json!({
+        "200": {"description": "Done", "content": {"application/json": {"schema": schema}}},
+        "default": {"$ref": "#/components/responses/failure"},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_and_resource_is_in_the_document() {
+        let document = document();
+        let paths = document["paths"].as_object().unwrap();
+        assert!(paths.contains_key("/v1/commands/key-load") && paths.contains_key("/v1/pools"));
+        assert!(!paths.contains_key("/v1/commands/receive"));
+        assert!(paths.len() > 100, "{}", paths.len());
+        // A resource names a kind of reply that there is.
+        for resource in RESOURCES
+            .iter()
+            .filter(|resource| !resource.reply.is_empty())
+        {
+            assert_ne!(reply(resource.reply), json!({}), "{}", resource.path);
+        }
+        let text = document.to_string();
+        for part in text.split("\"$ref\":\"#/").skip(1) {
+            let path = part.split('"').next().unwrap();
+            let found = document.pointer(&format!("/{path}"));
+            assert!(found.is_some(), "{path}");
+        }
+    }
+}

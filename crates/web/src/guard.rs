@@ -1,0 +1,124 @@
+//! Which requests are heard at all: those that name this site, and do not come from a page of another one.
+
+use std::net::IpAddr;
+
+use crate::http::{Problem, Request};
+
+/// The names of this site.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// Besides addresses and `localhost`.
+    names: Vec<String>,
+    /// Whether an address of the network is a name of it.
+    has_addresses: bool,
+}
+
+impl Names {
+    /// The site at a unix socket: a program on this machine, or the near end of a tunnel.
+    pub(crate) fn local() -> Names {
+        Names {
+            names: Vec::new(),
+            has_addresses: false,
+        }
+    }
+
+    /// A site on the network.
+    pub(crate) fn of(names: Vec<String>) -> Names {
+        Names {
+            names: names.into_iter().map(|n| n.to_ascii_lowercase()).collect(),
+            has_addresses: true,
+        }
+    }
+
+    /// Whether a host, perhaps with a port, is this site. A page of another site cannot choose an address or a name of
+    /// this list, even if its own name leads here.
+    fn has(&self, host: &str) -> bool {
+        let Some(name) = without_port(host) else {
+            return false;
+        };
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let bare = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
+        match bare.unwrap_or(&name).parse::<IpAddr>() {
+            Ok(address) => address.is_loopback() || self.has_addresses,
+            Err(_) => name == "localhost" || self.names.contains(&name),
+        }
+    }
+}
+
+/// The name in `NAME:PORT`.
+fn without_port(host: &str) -> Option<&str> {
+    let (name, rest) = match host.starts_with('[') {
+        true => host.split_at(host.find(']')? + 1),
+        false => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    match rest.strip_prefix(':') {
+        None if rest.is_empty() => Some(name),
+        Some(port) if port.bytes().all(|digit| digit.is_ascii_digit()) => Some(name),
+        _ => None,
+    }
+}
+
+/// Refuses a request that a page of another site may have made.
+pub(crate) fn check(request: &Request, names: &Names, is_secure: bool) -> Result<(), Problem> {
+    let refused = |why: &str| Err(Problem::Refused(403, why.into()));
+    if !names.has(&request.host) {
+        let why = "this is not a name of this site; use 'localhost' at the unix socket, and on the network the name \
+                   of the machine or one that --name gives";
+        return Err(Problem::Refused(421, why.into()));
+    }
+    let scheme = if is_secure { "https" } else { "http" };
+    let own = format!("{scheme}://{}", request.host);
+    if request.origin.as_ref().is_some_and(|origin| *origin != own) {
+        return refused("the request comes from a page of another site");
+    }
+    // A link on another page may lead to the page of this site, and to nothing else.
+    let is_page = request.method.is_safe() && !request.path.starts_with("/v1/");
+    let is_near = |site: &str| matches!(site, "same-origin" | "none");
+    if !is_page && !request.fetch_site.as_deref().is_none_or(is_near) {
+        return refused("the request comes from a page of another site");
+    }
+    if request.method.is_safe() {
+        return Ok(());
+    }
+    if !request.is_marked {
+        return refused("a request that changes something needs the header 'X-Strongroom: 1'");
+    }
+    let kind = request.content_type.as_deref().unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    match kind.eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => Err(Problem::Refused(
+            415,
+            "send JSON, with 'Content-Type: application/json'".into(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_others_are_not_ours() {
+        let (near, far) = (Names::local(), Names::of(vec!["Nas.Example".into()]));
+        for (host, is_near, is_far) in [
+            ("localhost", true, true),
+            ("localhost:8080", true, true),
+            ("127.0.0.1:1", true, true),
+            ("[::1]:8080", true, true),
+            ("LOCALHOST.", true, true),
+            ("192.0.2.1", false, true),
+            ("[2001:db8::1]", false, true),
+            ("nas.example:443", false, true),
+            ("evil.example", false, false),
+            ("localhost.evil.example", false, false),
+            ("localhost@evil.example", false, false),
+            ("localhost:80:90", false, false),
+            ("localhost:x", false, false),
+            ("[::1", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!((near.has(host), far.has(host)), (is_near, is_far), "{host}");
+        }
+    }
+}

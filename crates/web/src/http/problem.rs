@@ -1,0 +1,92 @@
+//! Why a request is refused or fails, and with which status.
+
+use protocol::api::{Ask, Failure, FailureKind};
+use serde_json::json;
+
+use super::response::Response;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    /// The daemon, or the request itself.
+    Failed(Failure),
+    /// The daemon asked for a secret that was not given.
+    SecretNeeded(Failure, Ask),
+    /// The request has no token, or a wrong one.
+    Login(String),
+    /// Too many requests, connections or streams; try again after so many seconds.
+    TooMany(String, u64),
+    /// A request that HTTP or this site does not allow.
+    Refused(u16, String),
+}
+
+impl Problem {
+    /// The request makes no sense.
+    pub(crate) fn usage(message: impl Into<String>) -> Problem {
+        Problem::Failed(Failure::usage(message))
+    }
+
+    /// There is no such address.
+    pub(crate) fn no_such(path: &str) -> Problem {
+        Problem::Failed(Failure::new(
+            FailureKind::NotFound,
+            format!("there is no '{path}'; /v1/openapi.json says what there is"),
+        ))
+    }
+
+    /// What is sent to the caller.
+    pub(crate) fn response(self) -> Response {
+        let status = match &self {
+            Problem::Failed(failure) => status_of(failure.kind),
+            Problem::SecretNeeded(..) => 428,
+            Problem::Login(_) => 401,
+            Problem::TooMany(..) => 429,
+            Problem::Refused(status, _) => *status,
+        };
+        let of = |failure: &Failure| json!({"kind": failure.kind, "message": failure.message, "exit_code": failure.kind.exit_code()});
+        let other = |kind: &str, message: &str, like: FailureKind| json!({"kind": kind, "message": message, "exit_code": like.exit_code()});
+        let mut response = Response::empty(status);
+        let error = match &self {
+            Problem::Failed(failure) => of(failure),
+            Problem::SecretNeeded(failure, ask) => {
+                let mut error = of(failure);
+                error["kind"] = "secret-needed".into();
+                error["ask"] = json!(ask);
+                error
+            }
+            Problem::Login(message) => {
+                response.header("WWW-Authenticate", "Bearer");
+                other("login", message, FailureKind::Permission)
+            }
+            Problem::TooMany(message, seconds) => {
+                response.header("Retry-After", seconds.to_string());
+                other("too-many", message, FailureKind::Busy)
+            }
+            Problem::Refused(403, message) => other("permission", message, FailureKind::Permission),
+            Problem::Refused(_, message) => other("usage", message, FailureKind::Usage),
+        };
+        response.with_json(&json!({ "error": error }))
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Problem {
+        Problem::Failed(failure)
+    }
+}
+
+/// The status for a kind of failure.
+fn status_of(kind: FailureKind) -> u16 {
+    match kind {
+        FailureKind::Usage => 400,
+        FailureKind::Permission => 403,
+        FailureKind::NotFound => 404,
+        FailureKind::Exists | FailureKind::Busy | FailureKind::NoKey => 409,
+        FailureKind::WrongKey => 422,
+        FailureKind::Other | FailureKind::Damaged => 500,
+        FailureKind::TooNew => 501,
+        FailureKind::Device => 502,
+        FailureKind::NoDaemon => 503,
+        FailureKind::NoSpace => 507,
+    }
+}

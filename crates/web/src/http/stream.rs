@@ -1,0 +1,83 @@
+//! A connection with one time limit for a whole exchange, and not one for each piece.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// A socket whose single calls can have a time limit.
+pub(crate) trait Socket: Read + Write {
+    /// Lets the next reads and writes take so long.
+    fn limit(&self, time: Duration) -> io::Result<()>;
+}
+
+impl Socket for UnixStream {
+    fn limit(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+impl Socket for TcpStream {
+    fn limit(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+/// A connection.
+pub(crate) trait Stream: Read + Write {
+    /// From now on everything has to be done before this moment.
+    fn end_at(&mut self, moment: Instant);
+
+    /// As [`Stream::end_at`], so long from now on.
+    fn end_in(&mut self, time: Duration) {
+        self.end_at(Instant::now() + time);
+    }
+}
+
+/// A socket with a moment at which everything on it ends.
+pub(crate) struct Timed<S> {
+    socket: S,
+    end: Instant,
+}
+
+impl<S: Socket> Timed<S> {
+    /// A socket that has so much time.
+    pub(crate) fn new(socket: S, time: Duration) -> Timed<S> {
+        let end = Instant::now() + time;
+        Timed { socket, end }
+    }
+
+    fn hurry(&self) -> io::Result<()> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => self.socket.limit(left),
+        }
+    }
+}
+
+impl<S: Socket> Stream for Timed<S> {
+    fn end_at(&mut self, moment: Instant) {
+        self.end = moment;
+    }
+}
+
+impl<S: Socket> Read for Timed<S> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.hurry()?;
+        self.socket.read(out)
+    }
+}
+
+impl<S: Socket> Write for Timed<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hurry()?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}

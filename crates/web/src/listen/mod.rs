@@ -1,0 +1,17 @@
+//! The sockets, and the processes that serve them.
+//!
+//! ```text
+//!  strongroom web ---- accepts at the unix socket ----> a process for each connection, with the uid of its user
+//!        |
+//!        +------------ binds the address -------------> one process for the network, with the uid of nobody
+//! ```
+//!
+//! The first process reads nothing from clients. It is root, if the daemon is root's, because only root can start
+//! processes of other users.
+
+mod inherited;
+mod network;
+mod parent;
+
+pub use inherited::{serve_connection, serve_network};
+pub use parent::{CONNECTION, NETWORK, Network, default_socket, run};

@@ -1,0 +1,96 @@
+//! Connections of the network, each on a thread.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+
+use crate::http::Timed;
+use crate::places::{Place, Places, network};
+use crate::serve::{Site, Visitor, connection};
+use crate::tls;
+
+/// Connections at a time: in all, and of each address.
+const CONNECTIONS_MAX: usize = 256;
+const CONNECTIONS_EACH_MAX: usize = 32;
+/// Streams of events at a time: in all, and of each address.
+const STREAMS_MAX: usize = 64;
+const STREAMS_EACH_MAX: usize = 8;
+/// The pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The time for the handshake.
+const GREETING: Duration = Duration::from_secs(10);
+/// A connection is kept so long without a request, or only so long if half of all places are taken.
+const IDLE: Duration = Duration::from_secs(60);
+const IDLE_IN_A_CROWD: Duration = Duration::from_secs(3);
+
+/// What all connections share.
+struct Shared {
+    config: Arc<ServerConfig>,
+    site: Site,
+    connections: Arc<Places<IpAddr>>,
+    streams: Arc<Places<IpAddr>>,
+}
+
+/// Serves connections.
+pub(super) fn serve(listener: &TcpListener, config: &Arc<ServerConfig>, site: Site) {
+    let shared = Arc::new(Shared {
+        config: Arc::clone(config),
+        site,
+        connections: Places::new(CONNECTIONS_MAX, CONNECTIONS_EACH_MAX),
+        streams: Places::new(STREAMS_MAX, STREAMS_EACH_MAX),
+    });
+    loop {
+        let accepted = listener.accept().and_then(|(stream, address)| {
+            let address = network(address.ip());
+            match shared.connections.take(address) {
+                Some(place) => begin(stream, address, place, &shared),
+                None => Ok(()),
+            }
+        });
+        if let Err(error) = accepted {
+            eprintln!("strongroom: a connection could not be accepted: {error}");
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn begin(
+    stream: TcpStream,
+    address: IpAddr,
+    place: Place<IpAddr>,
+    shared: &Arc<Shared>,
+) -> io::Result<()> {
+    let shared = Arc::clone(shared);
+    let thread = std::thread::Builder::new().name("web".into());
+    let serve = move || {
+        // A client that goes away, or speaks no TLS, is no failure.
+        let _ = one(stream, address, &shared);
+        drop(place);
+    };
+    thread.spawn(serve).map(|_| ())
+}
+
+fn one(stream: TcpStream, address: IpAddr, shared: &Shared) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut stream = tls::begin(Timed::new(stream, GREETING), &shared.config)?;
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    let from = Visitor {
+        address: Some(address),
+        idle: &|| match shared.connections.is_crowded() {
+            true => IDLE_IN_A_CROWD,
+            false => IDLE,
+        },
+        begin_stream: &|| {
+            let place = shared.streams.take(address)?;
+            Some(Box::new(place))
+        },
+    };
+    let result = connection(&mut stream, &shared.site, &from);
+    stream.conn.send_close_notify();
+    result.and(stream.flush())
+}

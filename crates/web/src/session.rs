@@ -1,0 +1,283 @@
+//! Who asks: at the unix socket the user of this process, on the network the user of a token.
+//!
+//! A browser shows its token once and gets a cookie for it. The cookie is another secret, which is forgotten soon, so
+//! that the token is in no browser's store.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use protocol::api::{Command, Reply};
+use rustls::crypto::SecureRandom;
+use secret::Secret;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::api::{Caller, Locked, parse};
+use crate::http::{Method, Problem, Request, Response};
+
+/// A session ends after this time.
+const LONGEST: Duration = Duration::from_secs(12 * 3600);
+/// It ends earlier if nothing is asked for so long.
+const IDLE: Duration = Duration::from_secs(30 * 60);
+/// So many sessions are open at a time; one more ends the oldest.
+const SESSIONS_MAX: usize = 256;
+/// So many wrong tokens may come from an address in [`FAILURE_TIME`].
+const FAILURES_MAX: u32 = 10;
+const FAILURE_TIME: Duration = Duration::from_secs(60);
+/// So many addresses are remembered for that.
+const ADDRESSES_MAX: usize = 10_000;
+
+/// A browser drops it if it does not come over TLS, or for other than this host and `/`.
+const COOKIE: &str = "__Host-strongroom";
+const COOKIE_BYTES: usize = 32;
+
+/// A browser that has logged in.
+struct Session {
+    token: Arc<Secret>,
+    begun: Instant,
+    used: Instant,
+}
+
+/// Wrong tokens from an address.
+struct Failures {
+    count: u32,
+    since: Instant,
+}
+
+/// What the site on the network knows of its callers.
+pub(crate) struct Logins {
+    random: &'static dyn SecureRandom,
+    // The hashes of a `HashMap` have a key: how long a look takes tells nothing of the cookies.
+    sessions: Mutex<HashMap<String, Session>>,
+    failures: Mutex<HashMap<IpAddr, Failures>>,
+}
+
+/// How a caller is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    Socket,
+    Token,
+    Session,
+}
+
+impl Logins {
+    pub(crate) fn new(random: &'static dyn SecureRandom) -> Logins {
+        Logins {
+            random,
+            sessions: Mutex::default(),
+            failures: Mutex::default(),
+        }
+    }
+
+    /// The token that comes with a request, or whose session it belongs to.
+    pub(crate) fn token_of(&self, request: &Request) -> Result<(Arc<Secret>, Via), Problem> {
+        if let Some(token) = &request.bearer {
+            return Ok((Arc::new(copy(token)?), Via::Token));
+        }
+        let absent =
+            "log in: send 'Authorization: Bearer TOKEN'; 'strongroom web token create' makes one";
+        let Some(cookie) = cookie(request) else {
+            return Err(Problem::Login(absent.into()));
+        };
+        let mut sessions = locked(&self.sessions);
+        sessions.retain(|_, session| session.is_open());
+        match sessions.get_mut(cookie) {
+            Some(session) => {
+                session.used = Instant::now();
+                Ok((Arc::clone(&session.token), Via::Session))
+            }
+            None => Err(Problem::Login("the session is over; log in again".into())),
+        }
+    }
+
+    /// Begins a session, and returns its cookie.
+    fn begin(&self, token: Arc<Secret>) -> Result<String, Problem> {
+        let mut bytes = [0; COOKIE_BYTES];
+        let no_random = |_| Problem::TooMany("there are no random numbers".into(), 1);
+        self.random.fill(&mut bytes).map_err(no_random)?;
+        let cookie: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut sessions = locked(&self.sessions);
+        sessions.retain(|_, session| session.is_open());
+        if sessions.len() >= SESSIONS_MAX {
+            let oldest = sessions.iter().min_by_key(|(_, session)| session.used);
+            if let Some(oldest) = oldest.map(|(cookie, _)| cookie.clone()) {
+                sessions.remove(&oldest);
+            }
+        }
+        let (begun, used) = (Instant::now(), Instant::now());
+        let session = Session { token, begun, used };
+        sessions.insert(cookie.clone(), session);
+        Ok(cookie)
+    }
+
+    fn end(&self, request: &Request) {
+        if let Some(cookie) = cookie(request) {
+            locked(&self.sessions).remove(cookie);
+        }
+    }
+
+    /// Refuses an address from which too many wrong tokens came.
+    pub(crate) fn check(&self, from: IpAddr) -> Result<(), Problem> {
+        let failures = locked(&self.failures);
+        let found = failures.get(&from).filter(|found| found.is_recent());
+        match found {
+            Some(found) if found.count >= FAILURES_MAX => {
+                let left = FAILURE_TIME.saturating_sub(found.since.elapsed());
+                let why = "too many wrong tokens came from this address; try again later";
+                Err(Problem::TooMany(why.into(), left.as_secs() + 1))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes a wrong token.
+    pub(crate) fn note_failure(&self, from: IpAddr) {
+        let mut failures = locked(&self.failures);
+        failures.retain(|_, found| found.is_recent());
+        if failures.len() >= ADDRESSES_MAX {
+            return;
+        }
+        let since = Instant::now();
+        let found = failures.entry(from).or_insert(Failures { count: 0, since });
+        found.count += 1;
+    }
+}
+
+impl Session {
+    fn is_open(&self) -> bool {
+        self.begun.elapsed() < LONGEST && self.used.elapsed() < IDLE
+    }
+}
+
+impl Failures {
+    fn is_recent(&self) -> bool {
+        self.since.elapsed() < FAILURE_TIME
+    }
+}
+
+/// `/v1/session`: who the caller is; log in and out.
+pub(crate) fn answer(
+    request: &Request,
+    logins: Option<&Logins>,
+    caller: &Caller,
+    via: Via,
+) -> Result<Response, Problem> {
+    let mut response = match request.method {
+        Method::Get | Method::Head => return shown(caller, via),
+        Method::Post => shown(caller, via)?,
+        Method::Delete => Response::json(&json!({})),
+    };
+    let Some(logins) = logins else {
+        let why = "nobody logs in at the unix socket: it knows the user";
+        return Err(Problem::Refused(405, why.into()));
+    };
+    let cookie = match (request.method, &caller.token) {
+        (Method::Post, Some(token)) => set_cookie(&logins.begin(Arc::clone(token))?, LONGEST),
+        _ => {
+            logins.end(request);
+            set_cookie("", Duration::ZERO)
+        }
+    };
+    response.header("Set-Cookie", cookie);
+    Ok(response)
+}
+
+/// The token in the body of a login.
+pub(crate) fn token_in_body(request: &Request) -> Result<Arc<Secret>, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Login {
+        token: Locked,
+    }
+    let login: Login = parse(&request.body)?;
+    Ok(Arc::new(login.token.0))
+}
+
+fn shown(caller: &Caller, via: Via) -> Result<Response, Problem> {
+    let Reply::Caller(report) = caller.ask(Command::Whoami)? else {
+        return Err(Problem::Login("the daemon does not know the caller".into()));
+    };
+    let via = match via {
+        Via::Socket => "socket",
+        Via::Token => "token",
+        Via::Session => "session",
+    };
+    Ok(Response::json(&json!({
+        "user": report.user,
+        "uid": report.uid,
+        "admin": report.admin,
+        "zone": report.zone,
+        "token": report.token,
+        "expires": report.expires,
+        "via": via,
+        "version": env!("CARGO_PKG_VERSION"),
+    })))
+}
+
+/// The cookie of a session, if the request has one.
+fn cookie(request: &Request) -> Option<&str> {
+    let all = std::str::from_utf8(request.cookie.as_ref()?.expose()).ok()?;
+    let mut pairs = all
+        .split(';')
+        .filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE).map(|pair| pair.1)
+}
+
+fn set_cookie(value: &str, age: Duration) -> String {
+    let age = age.as_secs();
+    format!("{COOKIE}={value}; Path=/; Max-Age={age}; Secure; HttpOnly; SameSite=Strict")
+}
+
+fn copy(secret: &Secret) -> Result<Secret, Problem> {
+    let no_memory = |error: secret::Error| Problem::TooMany(error.to_string(), 1);
+    secret.try_clone().map_err(no_memory)
+}
+
+/// A table. A thread that panicked with it left it whole: it changes in single steps.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logins() -> Logins {
+        Logins::new(rustls::crypto::aws_lc_rs::default_provider().secure_random)
+    }
+
+    fn with_cookie(cookie: &str) -> Request {
+        let head = format!("GET / HTTP/1.1\r\nCookie: a=b; {COOKIE}={cookie}\r\n\r\n");
+        Request::for_tests(&head)
+    }
+
+    #[test]
+    fn a_cookie_leads_to_the_token() {
+        let logins = logins();
+        let token = Arc::new(Secret::from_slice(b"srt_1").unwrap());
+        let cookie = logins.begin(Arc::clone(&token)).unwrap();
+        let (found, via) = logins.token_of(&with_cookie(&cookie)).ok().unwrap();
+        assert_eq!((found.expose(), via), (token.expose(), Via::Session));
+        assert!(logins.token_of(&with_cookie("0")).is_err());
+        logins.end(&with_cookie(&cookie));
+        assert!(logins.token_of(&with_cookie(&cookie)).is_err());
+        for _ in 0..SESSIONS_MAX + 5 {
+            logins.begin(Arc::clone(&token)).unwrap();
+        }
+        assert_eq!(logins.sessions.lock().unwrap().len(), SESSIONS_MAX);
+    }
+
+    #[test]
+    fn an_address_guesses_a_few_times() {
+        let logins = logins();
+        let [here, there] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
+        for _ in 0..FAILURES_MAX {
+            logins.check(here).unwrap();
+            logins.note_failure(here);
+        }
+        assert!(matches!(logins.check(here), Err(Problem::TooMany(..))));
+        logins.check(there).unwrap();
+    }
+}
