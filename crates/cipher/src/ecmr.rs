@@ -6,7 +6,7 @@
 
 use zeroize::Zeroizing;
 
-use crate::ffi::{add_multiple, subtract_multiple};
+use crate::ffi::{add_multiple, multiples, subtract_multiple};
 use crate::{Curve, Error, Random, Result};
 
 /// A point, by its coordinates, big-endian.
@@ -31,15 +31,9 @@ impl Recovery {
     /// # Errors
     /// [`Error::Point`] if it is no point of the curve; the failure of the random generator.
     pub fn begin(curve: Curve, kept: &Point, random: &dyn Random) -> Result<(Recovery, Point)> {
-        // With more bytes than the order has, all numbers are as probable.
-        let mut secret = Zeroizing::new(vec![0; curve.coordinate_len() + 16]);
-        random.fill(&mut secret)?;
+        let secret = scalar(curve, random)?;
         let blinded = add_multiple(curve, &kept.octets(curve)?, &secret)?;
-        let (x, y) = blinded[1..].split_at(curve.coordinate_len());
-        let point = Point {
-            x: x.to_vec(),
-            y: y.to_vec(),
-        };
+        let point = Point::of_octets(curve, &blinded);
         Ok((Recovery { curve, secret }, point))
     }
 
@@ -57,8 +51,37 @@ impl Recovery {
     }
 }
 
+/// Makes a shared secret with the public key of a server: C, which is kept, and the x-coordinate of the secret.
+///
+/// # Errors
+/// [`Error::Point`] if the key is no point of the curve; the failure of the random generator.
+pub fn share(
+    curve: Curve,
+    server: &Point,
+    random: &dyn Random,
+) -> Result<(Point, Zeroizing<Vec<u8>>)> {
+    let [kept, shared] = multiples(curve, &server.octets(curve)?, &scalar(curve, random)?)?;
+    let x = Zeroizing::new(shared[1..1 + curve.coordinate_len()].to_vec());
+    Ok((Point::of_octets(curve, &kept), x))
+}
+
+/// A random number. With more bytes than the order has, all numbers below the order are as probable.
+fn scalar(curve: Curve, random: &dyn Random) -> Result<Zeroizing<Vec<u8>>> {
+    let mut scalar = Zeroizing::new(vec![0; curve.coordinate_len() + 16]);
+    random.fill(&mut scalar)?;
+    Ok(scalar)
+}
+
 impl Point {
-    fn octets(&self, curve: Curve) -> Result<Vec<u8>> {
+    pub(crate) fn of_octets(curve: Curve, octets: &[u8]) -> Point {
+        let (x, y) = octets[1..].split_at(curve.coordinate_len());
+        Point {
+            x: x.to_vec(),
+            y: y.to_vec(),
+        }
+    }
+
+    pub(crate) fn octets(&self, curve: Curve) -> Result<Vec<u8>> {
         let len = curve.coordinate_len();
         match (self.x.len(), self.y.len()) == (len, len) {
             true => Ok([&[4], &*self.x, &*self.y].concat()),
@@ -119,6 +142,23 @@ mod tests {
         };
         let shared = recovery.finish(&answer, &server).expect("a point");
         assert_eq!(*shared, server.x);
+    }
+
+    /// With a server whose key is s = 1, the secret is C itself.
+    #[test]
+    fn a_secret_is_shared() {
+        let [server, other] = points();
+        let random = SeededRandom::new(1);
+        let (kept, shared) = share(Curve::P256, &server, &random).expect("a point");
+        assert_eq!(*shared, kept.x);
+        let (again, _) = share(Curve::P256, &server, &random).expect("a point");
+        assert_ne!(kept, again);
+        let wrong = Point {
+            x: other.x,
+            ..server
+        };
+        let refused = share(Curve::P256, &wrong, &random);
+        assert_eq!(refused.map(drop), Err(Error::Point));
     }
 
     #[test]

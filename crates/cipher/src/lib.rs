@@ -44,6 +44,7 @@ mod algorithms;
 mod blocks;
 mod chap;
 mod digest;
+mod ecdsa;
 mod ecmr;
 mod error;
 mod ffi;
@@ -72,7 +73,8 @@ pub use algorithms::{
     SectorMode, SectorSpec, Suite,
 };
 pub use chap::ChapHash;
-pub use ecmr::{Point, Recovery};
+pub use ecdsa::verify_ecdsa;
+pub use ecmr::{Point, Recovery, share};
 pub use error::{Error, Result};
 pub use hardware::{Hardware, hardware, hwcap_setting};
 pub use hash::{Mac, derive_key, derive_key_into, eq, hash, keyed_hash64, mac, siphash24};

@@ -29,7 +29,7 @@ const LOGGED: Files = &[
     ("in the log too", 700),
 ];
 
-const POOLS: [Golden; 15] = [
+const POOLS: [Golden; 16] = [
     Golden {
         name: "log",
         devices: &["a"],
@@ -102,6 +102,12 @@ const POOLS: [Golden; 15] = [
         devices: &["a"],
         features: &["file-flags"],
         datasets: &[("fs", &[("a", 20_000), ("d", 20_000), ("i", 20_000)])],
+    },
+    Golden {
+        name: "tang",
+        devices: &["a"],
+        features: &["stored-sums"],
+        datasets: &[("fs", &[("first", 20_000)])],
     },
     Golden {
         name: "stored-sums",
@@ -229,6 +235,18 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
         if golden.name == "keys" {
             place.fails("destroy -f golden/fs@one", BUSY);
             has(&place.ok("holds golden/fs@two"), "kept too");
+        }
+        if golden.name == "tang" {
+            has(&place.ok("key slots golden/fs"), " tang ");
+            let load = |thumbprint| {
+                let server = "key load -n -L tang:http://127.0.0.1:1";
+                place.fails(&format!("{server}#thp={thumbprint} golden/fs"), NO_KEY)
+            };
+            let other = "BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU";
+            has(&load(other), "no key slot takes");
+            // The slot is for this server, which is gone.
+            let said = load("rWUJI-df2Me8kOdzq6LGFWo09KCDXcWRK7l5vY9B2qI");
+            has(&said, "key server http://127.0.0.1:1");
         }
         if golden.name == "owners" {
             let counted = place.ok("userspace -n -p -H -o name,used,quota golden/fs");

@@ -2,60 +2,11 @@
 
 mod common;
 
-use std::net::TcpListener;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use common::containers::*;
+use common::tang::*;
 use common::*;
-
-/// A Tang server, as inetd runs it, until the test ends.
-struct Tang {
-    keys: PathBuf,
-    port: u16,
-}
-
-const TANGD: &str = "/usr/libexec/tangd";
-
-impl Tang {
-    /// `None` if a judge is missing.
-    fn start(place: &Place) -> Option<Tang> {
-        let is_there = [
-            TANGD,
-            "/usr/libexec/tangd-keygen",
-            "/usr/bin/clevis-luks-bind",
-        ]
-        .iter()
-        .all(|program| std::path::Path::new(program).exists());
-        if !is_there || !is_installed("cryptsetup") {
-            eprintln!("skipped: tang, clevis-luks and cryptsetup are not all installed");
-            return None;
-        }
-        let keys = place.path("tang");
-        std::fs::create_dir(&keys).unwrap();
-        make_keys(&keys);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let of_server = keys.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (input, output) = (stream.try_clone().unwrap(), stream);
-                let mut server = Command::new(TANGD);
-                server.arg(&of_server).stdin(OwnedFd::from(input));
-                let server = server.stdout(OwnedFd::from(output)).stderr(Stdio::null());
-                let _ = server.status();
-            }
-        });
-        Some(Tang { keys, port })
-    }
-}
-
-fn make_keys(dir: &std::path::Path) {
-    let made = Command::new("/usr/libexec/tangd-keygen").arg(dir).output();
-    let made = made.unwrap();
-    assert!(made.status.success(), "{made:?}");
-}
 
 fn output(place: &Place, program: &str, words: &[&str]) -> (bool, String) {
     let done = Command::new(program)
@@ -84,13 +35,16 @@ fn bind(place: &Place, pin: &str, config: &str) {
 #[test]
 fn a_tang_server_opens_a_container() {
     let place = Place::new();
-    let Some(tang) = Tang::start(&place) else {
+    if !are_installed(&["clevis-luks-bind", "cryptsetup"]) {
+        return;
+    }
+    let Some(tang) = Tang::start(&place, "tang") else {
         return;
     };
     format(&place, CHEAP);
     let none = "luks open --token-only {DIR}/image x";
     has(&place.fails(none, NOT_FOUND), "no token");
-    let config = format!("{{\"url\":\"http://127.0.0.1:{}\"}}", tang.port);
+    let config = format!("{{\"url\":\"{}\"}}", tang.url());
     bind(&place, "tang", &config);
     place.ok("luks open --test-passphrase --token-only {DIR}/image");
     place.ok("luks open --token-only {DIR}/image x");
@@ -119,13 +73,121 @@ fn a_tang_server_opens_a_container() {
     place.ok_with(test, &format!("{}\n", passphrase.trim_end()));
 
     // The server has other keys now, and knows the old ones no more.
-    for file in std::fs::read_dir(&tang.keys).unwrap() {
-        std::fs::remove_file(file.unwrap().path()).unwrap();
-    }
-    make_keys(&tang.keys);
+    tang.delete_keys();
+    tang.make_keys();
     let gone = place.fails(none, NO_KEY);
     has(&gone, "does not have the key any more");
     place.ok_with("luks open {DIR}/image x", PASSPHRASE);
+}
+
+/// Two of three servers, one of them behind a sharing of its own.
+#[test]
+fn enough_of_several_servers_open_a_container() {
+    let place = Place::without_daemon();
+    if !are_installed(&["clevis-luks-bind", "cryptsetup"]) {
+        return;
+    }
+    let Some(one) = Tang::start(&place, "one") else {
+        return;
+    };
+    let two = Tang::start(&place, "two").unwrap();
+    let inner = Tang::start(&place, "inner").unwrap();
+    format(&place, CHEAP);
+    let pin = |tang: &Tang| {
+        let (url, thumbprint) = (tang.url(), tang.thumbprint());
+        format!(r#"{{"url":"{url}","thp":"{thumbprint}"}}"#)
+    };
+    let (one_pin, two_pin, inner_pin) = (pin(&one), pin(&two), pin(&inner));
+    let inner_pin = format!(r#"{{"t":1,"pins":{{"tang":[{inner_pin},{two_pin}]}}}}"#);
+    let config = format!(r#"{{"t":2,"pins":{{"tang":[{one_pin},{two_pin}],"sss":{inner_pin}}}}}"#);
+    bind(&place, "sss", &config);
+    let test = "open --test-passphrase --token-only {DIR}/image";
+    ends(&place, 0, test, "");
+    one.delete_keys();
+    ends(&place, 0, test, "");
+    one.make_keys();
+    inner.delete_keys();
+    ends(&place, 0, test, "");
+    two.delete_keys();
+    let failed = ends(&place, NO_KEY, test, "").err;
+    has(&failed, "0 of the 2 parts");
+    has(&failed, "does not have the key any more");
+}
+
+/// A passphrase in the keyring of a session of its own, and cryptsetup with the same.
+#[test]
+fn a_passphrase_in_the_keyring_opens_a_container() {
+    let place = Place::without_daemon();
+    if !are_installed(&["keyctl", "cryptsetup"]) {
+        return;
+    }
+    format(&place, CHEAP);
+    // In the keyring of a new session there is this key, then a command runs.
+    let in_session = |key: &str, program: &str, words: &[&str]| {
+        let script = r#"keyctl add user here:disk "$1" @s >&2 || exit 99; shift; "$@""#;
+        let session = ["session", "-", "sh", "-c", script, "sh", key, program];
+        let mut keyctl = Command::new("keyctl");
+        keyctl.args(session).args(words).current_dir(place.root());
+        let done = keyctl.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        (done.status.code().unwrap(), said)
+    };
+    if in_session("x", "true", &[]).0 != 0 {
+        eprintln!("skipped: the kernel gives this process no keyring");
+        return;
+    }
+    let words = ["luks", "open", "--test-passphrase", "--token-only", "image"];
+    let open = |key: &str| in_session(key, PROGRAM, &words);
+    let add = "token add --key-description here:disk {DIR}/image";
+    ends(&place, 0, add, "");
+    let (code, said) = open("correct horse");
+    assert_eq!(code, 0, "{said}");
+    let (code, said) = in_session(
+        "correct horse",
+        "cryptsetup",
+        &["open", "--test-passphrase", "--token-only", "image"],
+    );
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(open("another").0, WRONG_KEY);
+    let missing = "token add --key-description not:there\u{1b} {DIR}/image";
+    ends(&place, 0, missing, "");
+    let (code, said) = in_session(
+        "x",
+        PROGRAM,
+        &[&words[..4], &["--token-id", "1", "image"]].concat(),
+    );
+    assert_eq!(code, NO_KEY, "{said}");
+    has(&said, "it is not there");
+    lacks(&said, "\u{1b}");
+
+    // That of cryptsetup.
+    ends(&place, 0, "token remove --token-id 0 {DIR}/image", "");
+    ends(&place, 0, "token remove --token-id 1 {DIR}/image", "");
+    let added = ["token", "add", "--key-description", "here:disk", "image"];
+    let (code, said) = in_session("x", "cryptsetup", &added);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(open("correct horse").0, 0);
+}
+
+/// A recovery key is a passphrase.
+#[test]
+fn a_recovery_key_of_systemd_is_typed() {
+    let place = Place::without_daemon();
+    if !are_installed(&["systemd-cryptenroll", "cryptsetup"]) {
+        return;
+    }
+    format(&place, CHEAP);
+    let enrolled = Command::new("systemd-cryptenroll")
+        .args(["--recovery-key", "image"])
+        .env("PASSWORD", "correct horse")
+        .current_dir(place.root())
+        .output()
+        .unwrap();
+    assert!(enrolled.status.success(), "{enrolled:?}");
+    let key = String::from_utf8(enrolled.stdout).unwrap();
+    ends(&place, 0, "open --test-passphrase -S 1 {DIR}/image", &key);
+    let recovery = "open --test-passphrase --token-only --token-type systemd-recovery {DIR}/image";
+    has(&ends(&place, NO_KEY, recovery, "").err, "is typed");
 }
 
 /// What is not known here, or was changed, is refused, and asks nobody.

@@ -210,6 +210,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
         Root("mkdir -p /etc/keys; strongroom keygen /etc/keys/zoo
             truncate -s 64M /var/lib/zoo.a /var/lib/zoo.b /var/lib/zoo.c"),
     ),
+    ("KEY-PROVIDERS.md", "strongroom create -o encryption=on -o keysource=raw,tang:http://tang.example.org:7500#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU tank/home", Not("tests/tang.rs has a server")),
     ("KEY-PROVIDERS.md", "module=/usr/lib/softhsm/libsofthsm2.so", Not("tests/key_sources.rs has a token")),
 ];
 

@@ -244,7 +244,10 @@ impl Error {
     pub(crate) fn is_of_one_slot(&self) -> bool {
         matches!(
             self,
-            Error::Damaged(_) | Error::KdfBudget { .. } | Error::KdfWork { .. }
+            Error::Damaged(_)
+                | Error::KdfBudget { .. }
+                | Error::KdfWork { .. }
+                | Error::KeyServer { .. }
         )
     }
 }

@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
+use ureq::Agent;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, TcpConnector};
-use ureq::{Agent, Error as Failed};
 
 use secret::Secret;
 
 use crate::format::limit;
+use crate::http::{io_reason, reason, words};
 use crate::material::material;
-use crate::tls::{self, TlsConnector};
+use crate::tls::TlsConnector;
 use crate::{Format, KeyMaterial, KeyUrl, Result, file};
 
 /// Some key servers send on to another place.
@@ -88,49 +89,4 @@ fn connector(url: &KeyUrl) -> Result<TlsConnector> {
             .ok_or_else(|| unusable("the PEM block in the file is not a certificate")),
         Err(_) => Err(unusable("the file is cut off, or is not PEM")),
     }
-}
-
-/// What went wrong, without anything that the server said.
-pub(crate) fn reason(error: &Failed) -> String {
-    match error {
-        Failed::Timeout(_) => timed_out(),
-        Failed::HostNotFound => "there is no such host".into(),
-        Failed::RequireHttpsOnly(_) => {
-            "it redirects to an address without https, which would show the key".into()
-        }
-        Failed::TooManyRedirects | Failed::RedirectFailed => "it redirects too many times".into(),
-        Failed::Io(error) => io_reason(error),
-        Failed::Rustls(error) => tls::reason(error),
-        Failed::ConnectionFailed => "no connection".into(),
-        Failed::BadUri(_) | Failed::Http(_) => "the address is not valid".into(),
-        _ => "its answer is not correct HTTP".into(),
-    }
-}
-
-fn io_reason(error: &std::io::Error) -> String {
-    if let Some(inner) = error.get_ref() {
-        if let Some(tls) = inner.downcast_ref::<rustls::Error>() {
-            return tls::reason(tls);
-        }
-        if let Some(inner) = inner.downcast_ref::<Failed>() {
-            return reason(inner);
-        }
-    }
-    match error.kind() {
-        std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => timed_out(),
-        // What has no number is a library's, in words of its own.
-        _ if error.raw_os_error().is_none() => "it closed the connection".into(),
-        _ => words(error),
-    }
-}
-
-/// What the system says, without its number.
-fn words(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let end = text.find(" (os error ").unwrap_or(text.len());
-    text[..end].to_lowercase()
-}
-
-fn timed_out() -> String {
-    "it does not answer".into()
 }

@@ -44,6 +44,9 @@ pub(crate) const KIND_KEY: u16 = 2;
 /// [`SlotHead::kind`]: unlocked by a key in a token; parameters [`TokenParams`].
 pub(crate) const KIND_TOKEN: u16 = 3;
 
+/// [`SlotHead::kind`]: unlocked with the help of a Tang server; parameters a JSON Web Encryption in the compact form.
+pub(crate) const KIND_TANG: u16 = 4;
+
 /// [`PassphraseParams::kdf`]: Argon2id, version 0x13.
 pub(crate) const KDF_ARGON2ID: U16 = U16::new(1);
 

@@ -23,9 +23,9 @@
 //! - `layout`, `format`, `error`: bytes and errors;
 //! - `source`: key sources by name; `file`, `trusted`, `child`: opening files, starting programs;
 //! - `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
+//! - `tls`, `http`; `clevis`: what is sealed to a Tang server, for a slot or as clevis does it;
 //! - the parts of `token`, then `material`: the material that opens a slot;
-//! - `https` (over `tls`), `provider`, `token`, `keyfile`, `deadline`: sources of material;
-//! - `clevis`: passphrases that another program sealed to a server;
+//! - `https`, `provider`, `token`, `keyfile`, `deadline`: sources of material;
 //! - [`kernel`]: keys for encryption by the kernel, independent of the rest;
 //! - `wrapping_key`, `slot`, `wrapping`, `generation`, `keyring`, `backup`: the stored types.
 
@@ -40,6 +40,7 @@ mod format;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod generation;
+mod http;
 mod https;
 mod kdf;
 pub mod kernel;
@@ -61,7 +62,8 @@ mod wrapping_key;
 pub use backup::{Backup, BackupKeyring};
 pub use budget::{HashMemory, HashWork, allow_hash_memory, hash_for, hash_memory, set_hash_memory};
 pub use child::Talk;
-pub use clevis::clevis;
+pub(crate) use clevis::is_for_server;
+pub use clevis::{TangKey, clevis};
 pub use deadline::in_time;
 pub use error::{Error, Result};
 pub use format::{Format, PASSPHRASE_MAX, PASSPHRASE_MIN};
@@ -74,8 +76,8 @@ pub use keyring::Keyring;
 pub use layout::SLOTS_MAX;
 pub use material::{KeyMaterial, Warning, material_from_prompt, read_file, read_file_with};
 pub use provider::{KeyRequest, ask_provider};
-pub use slot::{Slot, SlotKind, TokenSlot};
-pub use source::{KeySource, KeyUrl, Location, Provider, TokenUri};
+pub use slot::{Slot, SlotKind, TangSlot, TokenSlot};
+pub use source::{KeySource, KeyUrl, Location, Provider, TangUrl, TokenUri};
 pub use token::{TokenKey, TokenModules, serve_token, token_keygen, token_material};
 pub use wrapping::Wrapping;
 pub use wrapping_key::WrappingKey;

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use secret::{Key, Secret};
 
 use crate::format::{KEY_LENGTHS, PASSPHRASE_MAX, PASSPHRASE_MIN, limit};
-use crate::{Error, Format, KeySource, Location, Result, TokenKey, file};
+use crate::{Error, Format, KeySource, Location, Result, TangKey, TokenKey, file};
 
 /// What unlocks a slot.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub enum KeyMaterial {
     Short(Secret),
     /// A key that stays in its token.
     Token(Box<TokenKey>),
+    /// A key that a Tang server helps to recover.
+    Tang(Box<TangKey>),
 }
 
 impl KeyMaterial {
@@ -36,6 +38,7 @@ impl KeyMaterial {
             KeyMaterial::Passphrase(_) => "passphrase",
             KeyMaterial::Key(_) | KeyMaterial::Short(_) => "raw or hex key",
             KeyMaterial::Token(_) => "key in a token",
+            KeyMaterial::Tang(_) => "key of this Tang server",
         }
     }
 

@@ -1,8 +1,8 @@
 //! Slots: each is one way to the wrapping key.
 //!
 //! A slot wraps the wrapping key under a key of its own, made from a passphrase (Argon2id with the
-//! slot's salt), from a key (BLAKE3 `derive_key` with the slot's salt), or unwrapped by a key that stays in
-//! its token. All that the slot says of
+//! slot's salt), from a key (BLAKE3 `derive_key` with the slot's salt), unwrapped by a key that stays in
+//! its token, or recovered with the help of a server. All that the slot says of
 //! itself is authenticated, so an attacker cannot lower the cost of a guess, or move a slot to
 //! another wrapping key.
 
@@ -13,7 +13,8 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::key::{derived_key, random_key};
 use crate::layout::{self, TokenParams, Wrapped};
 use crate::{
-    Argon2Params, Error, Format, KeyMaterial, KeySource, Location, Result, WrappingKey, wrap,
+    Argon2Params, Error, Format, KeyMaterial, KeySource, Location, Result, WrappingKey,
+    is_for_server, wrap,
 };
 
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a slot.
@@ -55,6 +56,8 @@ pub enum SlotKind {
     },
     /// A key in a PKCS#11 token.
     Token(TokenSlot),
+    /// A key that a Tang server helps to recover.
+    Tang(TangSlot),
     /// Something that a later version of the program put there. It is kept as it is.
     Other {
         /// The number of the kind.
@@ -69,6 +72,10 @@ pub enum SlotKind {
 /// The key of a slot, as a token wrapped it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenSlot(TokenParams);
+
+/// The key of a slot, as it was sealed to a Tang server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TangSlot(String);
 
 impl Slot {
     /// The priority of slots that were made without a wish: slots with a higher one are tried first.
@@ -128,6 +135,11 @@ impl Slot {
                 let slot_key = random_key(random)?;
                 let wrapped = token.wrap(&slot_key, random)?;
                 (SlotKind::Token(TokenSlot(wrapped)), slot_key)
+            }
+            KeyMaterial::Tang(server) => {
+                let slot_key = random_key(random)?;
+                let sealed = server.wrap(&slot_key, random)?;
+                (SlotKind::Tang(TangSlot(sealed)), slot_key)
             }
         };
         let head = Head {
@@ -203,6 +215,7 @@ impl Head {
             }
             SlotKind::Key { .. } => (layout::KIND_KEY, layout::ALGORITHM_XAES_256_GCM),
             SlotKind::Token(_) => (layout::KIND_TOKEN, layout::ALGORITHM_XAES_256_GCM),
+            SlotKind::Tang(_) => (layout::KIND_TANG, layout::ALGORITHM_XAES_256_GCM),
             SlotKind::Other {
                 kind, algorithm, ..
             } => (*kind, *algorithm),
@@ -229,13 +242,15 @@ impl SlotKind {
 
     /// Whether it takes keys that come from there.
     pub fn takes(&self, source: &KeySource) -> bool {
-        let stays_in_token =
-            source.format() == Format::Raw && matches!(source.location(), Location::Token(_));
-        match self {
-            SlotKind::Passphrase { .. } => source.format() == Format::Passphrase,
-            SlotKind::Key { .. } => source.format() != Format::Passphrase && !stays_in_token,
-            SlotKind::Token(_) => stays_in_token,
-            SlotKind::Other { .. } => false,
+        match (source.location(), self) {
+            (Location::Token(_), kind) if source.format() == Format::Raw => {
+                matches!(kind, SlotKind::Token(_))
+            }
+            (Location::Tang(server), SlotKind::Tang(slot)) => is_for_server(&slot.0, server),
+            (Location::Tang(_), _) => false,
+            (_, SlotKind::Passphrase { .. }) => source.format() == Format::Passphrase,
+            (_, SlotKind::Key { .. }) => source.format() != Format::Passphrase,
+            (_, SlotKind::Token(_) | SlotKind::Tang(_) | SlotKind::Other { .. }) => false,
         }
     }
 
@@ -252,6 +267,7 @@ impl SlotKind {
                 derived_key(SLOT_KEY, &[key.expose(), salt]).map(Some)
             }
             (SlotKind::Token(slot), KeyMaterial::Token(token)) => token.unwrap(&slot.0).map(Some),
+            (SlotKind::Tang(slot), KeyMaterial::Tang(server)) => server.unwrap(&slot.0),
             _ => Ok(None),
         }
     }
@@ -270,6 +286,7 @@ impl SlotKind {
             .to_vec(),
             SlotKind::Key { salt } => layout::KeyParams { salt: *salt }.as_bytes().to_vec(),
             SlotKind::Token(slot) => slot.0.as_bytes().to_vec(),
+            SlotKind::Tang(slot) => slot.0.clone().into_bytes(),
             SlotKind::Other { params, .. } => params.clone(),
         }
     }
@@ -298,6 +315,10 @@ impl SlotKind {
             layout::KIND_TOKEN => match TokenParams::read_from_bytes(bytes) {
                 Ok(params) if params.reserved == [0; 4] => Ok(SlotKind::Token(TokenSlot(params))),
                 _ => Err(damaged),
+            },
+            layout::KIND_TANG => match String::from_utf8(bytes.to_vec()) {
+                Ok(sealed) => Ok(SlotKind::Tang(TangSlot(sealed))),
+                Err(_) => Err(damaged),
             },
             _ => Ok(other()),
         }

@@ -42,7 +42,7 @@ fn expose(material: KeyMaterial) -> Vec<u8> {
         KeyMaterial::Passphrase(secret) => secret.expose().to_vec(),
         KeyMaterial::Key(key) => key.expose().to_vec(),
         KeyMaterial::Short(key) => key.expose().to_vec(),
-        KeyMaterial::Token(_) => panic!("no file is a token"),
+        KeyMaterial::Token(_) | KeyMaterial::Tang(_) => panic!("no file is a token or a server"),
     }
 }
 

@@ -60,6 +60,8 @@ fn servers_and_programs_are_written_back() {
         "hex,unix:///run/keys.sock?a/b",
         "raw,pkcs11:token=my%20pool;object=k;type=secret-key?module-path=/m&pin-source=file:/p",
         "hex,pkcs11:serial=0a;id=%00%ff?module-path=/m",
+        "raw,tang:http://127.0.0.1:7500#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU",
+        "raw,tang:https://tang.example.org/a#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU",
     ] {
         let source: KeySource = text.parse().expect(text);
         assert_eq!(source.to_string(), text);
@@ -147,6 +149,16 @@ fn refuses_with_a_reason() {
             "two hexadecimal digits",
         ),
         ("raw,http://host/key", "everyone"),
+        ("raw,tang:host", "tang:http://HOST:PORT"),
+        ("raw,tang:file:///etc/shadow", "tang:http://HOST:PORT"),
+        ("raw,tang:http://u@host#thp=A", "tang:http://HOST:PORT"),
+        ("raw,tang:http://host", "tang-show-keys"),
+        ("raw,tang:http://host#A", "tang-show-keys"),
+        ("raw,tang:http://host#thp=A", "43 letters"),
+        (
+            "hex,tang:http://host#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU",
+            "raw,tang",
+        ),
     ];
     for (text, reason) in refused {
         let error = text.parse::<KeySource>().expect_err(text);

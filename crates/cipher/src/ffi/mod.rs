@@ -35,6 +35,6 @@ pub(crate) use fork::generation as fork_generation;
 pub(crate) use gcm::GcmStream;
 pub(crate) use library::random_public;
 pub(crate) use md5::md5;
-pub(crate) use points::{add_multiple, subtract_multiple};
+pub(crate) use points::{add_multiple, multiples, subtract_multiple};
 pub(crate) use scrypt::scrypt;
 pub(crate) use sector::{CbcKey, Ecb, Xts256};

@@ -22,22 +22,8 @@ pub(crate) fn add_multiple(
     scalar: &[u8],
 ) -> Result<Zeroizing<Vec<u8>>> {
     let group = group(curve);
-    let (point, scalar) = (Point::read(group, point)?, Number::read(scalar)?);
-    let multiple = Point::new(group)?;
-    // SAFETY: the group is static; points are of this group and live; the number lives; without a point and a second
-    // number the generator alone is multiplied; the context may be null.
-    let done = unsafe {
-        let (none, no_number) = (std::ptr::null(), std::ptr::null());
-        sys::EC_POINT_mul(
-            group,
-            multiple.raw,
-            scalar.0,
-            none,
-            no_number,
-            std::ptr::null_mut(),
-        )
-    };
-    check(done, Error::Library)?;
+    let point = Point::read(group, point)?;
+    let multiple = Point::multiple(group, None, &Number::read(scalar)?)?;
     point.plus(&multiple)?.write(curve)
 }
 
@@ -50,25 +36,24 @@ pub(crate) fn subtract_multiple(
 ) -> Result<Zeroizing<Vec<u8>>> {
     let group = group(curve);
     let (point, other) = (Point::read(group, point)?, Point::read(group, other)?);
-    let scalar = Number::read(scalar)?;
-    let multiple = Point::new(group)?;
-    // SAFETY: as above; the generator has no part in it.
-    let done = unsafe {
-        let context = std::ptr::null_mut();
-        sys::EC_POINT_mul(
-            group,
-            multiple.raw,
-            std::ptr::null(),
-            other.raw,
-            scalar.0,
-            context,
-        )
-    };
-    check(done, Error::Library)?;
+    let multiple = Point::multiple(group, Some(&other), &Number::read(scalar)?)?;
     // SAFETY: the point lives, and is of this group.
     let done = unsafe { sys::EC_POINT_invert(group, multiple.raw, std::ptr::null_mut()) };
     check(done, Error::Library)?;
     point.plus(&multiple)?.write(curve)
+}
+
+/// `scalar` times the generator of the curve, and `scalar` times `point`.
+pub(crate) fn multiples(
+    curve: Curve,
+    point: &[u8],
+    scalar: &[u8],
+) -> Result<[Zeroizing<Vec<u8>>; 2]> {
+    let group = group(curve);
+    let (point, scalar) = (Point::read(group, point)?, Number::read(scalar)?);
+    let of_generator = Point::multiple(group, None, &scalar)?.write(curve)?;
+    let of_point = Point::multiple(group, Some(&point), &scalar)?.write(curve)?;
+    Ok([of_generator, of_point])
 }
 
 fn group(curve: Curve) -> *const sys::EC_GROUP {
@@ -102,6 +87,31 @@ impl Point {
         };
         check(done, Error::Point)?;
         Ok(point)
+    }
+
+    /// `scalar` times a point, or times the generator.
+    fn multiple(
+        group: *const sys::EC_GROUP,
+        point: Option<&Point>,
+        scalar: &Number,
+    ) -> Result<Point> {
+        let multiple = Point::new(group)?;
+        // SAFETY: the group is static; points are of this group and live; the number lives; without a point and a second
+        // number the generator alone is multiplied, without the first number the point alone; the context may be null.
+        let done = unsafe {
+            let (to, context) = (multiple.raw, std::ptr::null_mut());
+            match point {
+                None => {
+                    let (none, no_number) = (std::ptr::null(), std::ptr::null());
+                    sys::EC_POINT_mul(group, to, scalar.0, none, no_number, context)
+                }
+                Some(point) => {
+                    sys::EC_POINT_mul(group, to, std::ptr::null(), point.raw, scalar.0, context)
+                }
+            }
+        };
+        check(done, Error::Library)?;
+        Ok(multiple)
     }
 
     fn plus(&self, other: &Point) -> Result<Point> {

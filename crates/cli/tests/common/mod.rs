@@ -8,6 +8,7 @@ pub mod login;
 pub mod machine;
 pub mod programs;
 pub mod stacked;
+pub mod tang;
 pub mod terminal;
 pub mod tracer;
 

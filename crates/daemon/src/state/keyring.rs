@@ -131,6 +131,17 @@ fn any_material(
             keys::token_material(&token_modules(None), uri, source.format(), pin)
                 .map_err(|error| context(error.into()))
         }
+        Location::Tang(server) => {
+            let server = server.clone();
+            let work = move || {
+                let key = keys::TangKey::new(&server, KEY_TIME)?;
+                // A slot that exists says itself what the server is to be asked.
+                let key = if new { key.ask()? } else { key };
+                Ok(KeyMaterial::Tang(Box::new(key)))
+            };
+            keys::in_time("the Tang server", KEY_TIME_OUTER, work)
+                .map_err(|error| context(error.into()))
+        }
         Location::Prompt => {
             let typed = ask(typed_format(source.format()), new, channel)?;
             keys::material_from_prompt(source.format(), typed)
@@ -204,9 +215,10 @@ pub(crate) fn new_wrapping(material: &KeyMaterial) -> Result<OwnKey> {
 pub(crate) fn cost(material: &KeyMaterial) -> Result<Argon2Params> {
     Ok(match material {
         KeyMaterial::Passphrase(_) => Argon2Params::calibrate(KDF_TIME)?,
-        KeyMaterial::Key(_) | KeyMaterial::Short(_) | KeyMaterial::Token(_) => {
-            Argon2Params::RECOMMENDED
-        }
+        KeyMaterial::Key(_)
+        | KeyMaterial::Short(_)
+        | KeyMaterial::Token(_)
+        | KeyMaterial::Tang(_) => Argon2Params::RECOMMENDED,
     })
 }
 

@@ -1,9 +1,10 @@
-//! What of JOSE clevis uses: JSON Web Keys (RFC 7517), their thumbprints (RFC 7638), JSON Web Encryption (RFC 7516), and the
-//! key derivation of ECDH-ES (RFC 7518, 4.6).
+//! What of JOSE clevis uses: JSON Web Keys (RFC 7517), their thumbprints (RFC 7638), JSON Web Encryption (RFC 7516) and
+//! Signature (RFC 7515), and the key derivation of ECDH-ES (RFC 7518, 4.6).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use cipher::{Curve, Digest, Point, TAG_LEN};
+use cipher::{AeadAlgorithm, AeadCipher, Curve, Digest, Point, Random, TAG_LEN};
+use secret::Secret;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
@@ -11,6 +12,10 @@ use crate::{Error, Result};
 
 /// What clevis sealed is no longer than this, in bytes.
 const SEALED_MAX: usize = 64 << 10;
+/// So many signatures are looked at.
+const SIGNATURES_MAX: usize = 16;
+/// So many keys are looked at.
+pub(super) const KEYS_MAX: usize = 64;
 
 /// A sealed passphrase.
 pub(super) struct Sealed {
@@ -49,6 +54,76 @@ impl Sealed {
             tag: tag.map_err(|_| unusable("its tag does not have 16 bytes"))?,
         })
     }
+
+    /// What was sealed; `None` if it was not sealed with this key, or was changed.
+    pub(super) fn open(&self, key: &[u8]) -> Result<Option<Secret>> {
+        let cipher = AeadCipher::new(AeadAlgorithm::Aes256Gcm, key)?;
+        let mut text = Secret::from_slice(&self.ciphertext)?;
+        let aad = self.protected.as_bytes();
+        let opened = cipher.open(&self.nonce, aad, text.expose_mut(), &self.tag);
+        Ok(opened.is_ok().then_some(text))
+    }
+}
+
+/// Seals a text with a key of A256GCM, in the compact form.
+pub(super) fn seal(
+    header: &Value,
+    key: &[u8],
+    text: &Secret,
+    random: &dyn Random,
+) -> Result<String> {
+    let protected = URL_SAFE_NO_PAD.encode(header.to_string());
+    let mut nonce = [0; 12];
+    random.fill(&mut nonce)?;
+    let mut sealed = text.try_clone()?;
+    let cipher = AeadCipher::new(AeadAlgorithm::Aes256Gcm, key)?;
+    let tag = cipher.seal(&nonce, protected.as_bytes(), sealed.expose_mut())?;
+    let [nonce, sealed, tag] =
+        [&nonce[..], sealed.expose(), &tag].map(|part| URL_SAFE_NO_PAD.encode(part));
+    Ok(format!("{protected}..{nonce}.{sealed}.{tag}"))
+}
+
+/// Whether the holder of this key signed the payload.
+pub(super) fn is_signed(jws: &Value, key: &Value) -> bool {
+    // One signature can stand beside the payload.
+    let alone = std::slice::from_ref(jws);
+    let signatures = jws["signatures"].as_array().map_or(alone, Vec::as_slice);
+    let mut signatures = signatures.iter().take(SIGNATURES_MAX);
+    signatures.any(|signature| is_signature(jws, signature, key).is_some())
+}
+
+fn is_signature(jws: &Value, signature: &Value, key: &Value) -> Option<()> {
+    let curve = Curve::from_name(key["crv"].as_str()?)?;
+    let (protected, payload) = (signature["protected"].as_str()?, jws["payload"].as_str()?);
+    let header: Value = serde_json::from_slice(&decode(protected).ok()?).ok()?;
+    let algorithm = match curve {
+        Curve::P256 => "ES256",
+        Curve::P384 => "ES384",
+        Curve::P521 => "ES512",
+    };
+    if header["alg"] != algorithm {
+        return None;
+    }
+    let message = format!("{protected}.{payload}");
+    let signature = decode(signature["signature"].as_str()?).ok()?;
+    let key = point(key, curve).ok()?;
+    cipher::verify_ecdsa(curve, &key, message.as_bytes(), &signature).ok()
+}
+
+/// The keys in a payload.
+pub(super) fn payload_keys(jws: &Value) -> Option<Vec<Value>> {
+    let payload = decode(jws["payload"].as_str()?).ok()?;
+    let mut payload: Value = serde_json::from_slice(&payload).ok()?;
+    match payload["keys"].take() {
+        Value::Array(keys) if keys.len() <= KEYS_MAX => Some(keys),
+        _ => None,
+    }
+}
+
+/// Whether a key says that it is for this.
+pub(super) fn is_for(key: &Value, operation: &str) -> bool {
+    let operations = key["key_ops"].as_array();
+    operations.is_some_and(|operations| operations.iter().any(|one| one == operation))
 }
 
 fn decode(text: &str) -> Result<Vec<u8>> {

@@ -2,71 +2,80 @@
 
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::Instant;
 
 use serde_json::Value;
-use ureq::Agent;
+use ureq::http::Response;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, TcpConnector};
+use ureq::{Agent, Body};
 
-use super::jose::unusable;
-use crate::https::reason;
+use crate::http::{reason, timed_out};
 use crate::tls::TlsConnector;
 use crate::{Error, Result};
 
 const HEADER_MAX: usize = 16 << 10;
-/// An answer is one key.
-const ANSWER_MAX: u64 = 16 << 10;
+/// An answer is one key, or the keys of a server with their signatures.
+const ANSWER_MAX: u64 = 64 << 10;
 
-/// What the server at `url` makes of a point with its key of this name.
-pub(super) fn ask(url: &str, id: &str, point: &Value, time_max: Duration) -> Result<Value> {
-    let url = address(url)?;
-    let failed = |reason: String| Error::KeyServer {
-        url: url.clone(),
-        reason,
-    };
-    let agent = agent(&url, time_max).map_err(failed)?;
-    let post = agent
-        .post(format!("{url}/rec/{id}"))
-        .header("Content-Type", "application/jwk+json");
-    // As for keys by https: a malformed answer must not end the program.
-    let answered = catch_unwind(AssertUnwindSafe(|| post.send(point.to_string())));
-    let answered = answered.map_err(|_| failed("its answer cannot be understood".into()))?;
-    let mut response = answered.map_err(|error| failed(reason(&error)))?;
-    match response.status().as_u16() {
-        200 => {}
-        404 => return Err(failed("it does not have the key any more".into())),
-        status => return Err(failed(format!("it answers with status {status}"))),
-    }
-    let mut text = Vec::new();
-    let body = response.body_mut().as_reader();
-    let read = body.take(ANSWER_MAX).read_to_end(&mut text);
-    read.map_err(|_| failed("its answer is cut off".into()))?;
-    serde_json::from_slice(&text).map_err(|_| failed("its answer is not a key".into()))
+/// A server, and how long it may take.
+pub(super) struct Server<'a> {
+    /// As [`tang_address`](crate::source::tang_address) gives it.
+    pub(super) url: &'a str,
+    pub(super) until: Instant,
 }
 
-/// The address of a server; `http` if that is not said, as with curl.
-fn address(url: &str) -> Result<String> {
-    let refuse = || {
-        Err(unusable(
-            "the address of its server is not one of http or https",
-        ))
-    };
-    let url = url.trim_end_matches('/');
-    let whole = match url.split_once("://") {
-        None => format!("http://{url}"),
-        Some(("http" | "https", _)) => url.to_owned(),
-        Some(_) => return refuse(),
-    };
-    let is_plain =
-        whole.bytes().all(|byte| byte.is_ascii_graphic()) && !whole.contains(['#', '?', '@']);
-    match is_plain && whole.len() < 1024 {
-        true => Ok(whole),
-        false => refuse(),
+impl Server<'_> {
+    /// What the server makes of a point with its key of this name; `None` if it does not have the key.
+    pub(super) fn recover(&self, id: &str, point: &Value) -> Result<Option<Value>> {
+        self.answer(|agent| {
+            let post = agent.post(format!("{}/rec/{id}", self.url));
+            let post = post.header("Content-Type", "application/jwk+json");
+            post.send(point.to_string())
+        })
+    }
+
+    /// The keys that the server signed with the key of this thumbprint; `None` if it does not have that.
+    pub(super) fn advertisement(&self, thumbprint: &str) -> Result<Option<Value>> {
+        self.answer(|agent| agent.get(format!("{}/adv/{thumbprint}", self.url)).call())
+    }
+
+    pub(super) fn failed(&self, reason: impl Into<String>) -> Error {
+        Error::KeyServer {
+            url: self.url.to_owned(),
+            reason: reason.into(),
+        }
+    }
+
+    fn answer(
+        &self,
+        request: impl FnOnce(&Agent) -> std::result::Result<Response<Body>, ureq::Error>,
+    ) -> Result<Option<Value>> {
+        let agent = agent(self.url, self.until).map_err(|reason| self.failed(reason))?;
+        // As for keys by https: a malformed answer must not end the program.
+        let answered = catch_unwind(AssertUnwindSafe(|| request(&agent)));
+        let answered = answered.map_err(|_| self.failed("its answer cannot be understood"))?;
+        let mut response = answered.map_err(|error| self.failed(reason(&error)))?;
+        match response.status().as_u16() {
+            200 => {}
+            404 => return Ok(None),
+            status => return Err(self.failed(format!("it answers with status {status}"))),
+        }
+        let mut text = Vec::new();
+        let body = response.body_mut().as_reader();
+        let read = body.take(ANSWER_MAX).read_to_end(&mut text);
+        read.map_err(|_| self.failed("its answer is cut off"))?;
+        let answer = serde_json::from_slice(&text);
+        let answer = answer.map_err(|_| self.failed("its answer is not that of a Tang server"))?;
+        Ok(Some(answer))
     }
 }
 
-fn agent(url: &str, time_max: Duration) -> std::result::Result<Agent, String> {
+fn agent(url: &str, until: Instant) -> std::result::Result<Agent, String> {
+    let time_max = until.saturating_duration_since(Instant::now());
+    if time_max.is_zero() {
+        return Err(timed_out());
+    }
     let config = Agent::config_builder()
         .proxy(None)
         .http_status_as_error(false)
@@ -84,29 +93,4 @@ fn agent(url: &str, time_max: Duration) -> std::result::Result<Agent, String> {
     let tls = tls.ok_or("this system trusts no certificates; install ca-certificates")?;
     let connector = TcpConnector::default().chain(tls);
     Ok(Agent::with_parts(config, connector, resolver))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_those_of_servers() {
-        for (given, used) in [
-            ("192.0.2.1", "http://192.0.2.1"),
-            ("http://tang:7500/", "http://tang:7500"),
-            ("https://tang.example.org/a", "https://tang.example.org/a"),
-        ] {
-            assert_eq!(address(given).unwrap(), used);
-        }
-        for wrong in [
-            "file:///etc/shadow",
-            "http://a b",
-            "http://a/?x",
-            "http://u@a",
-            "gopher://a",
-        ] {
-            assert!(address(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -2,7 +2,8 @@
 //!
 //! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt`, or a URL: of a
 //! file with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1), of a key
-//! server ([`KeyUrl`]), of a program ([`Provider`]) or of a token ([`TokenUri`]). What is refused is refused
+//! server ([`KeyUrl`]), of a program ([`Provider`]), of a token ([`TokenUri`]) or of a server that helps to recover a
+//! key ([`TangUrl`]). What is refused is refused
 //! with the spelling that works.
 //!
 //! A rejected text is not repeated in the message: it may be a passphrase, typed in place of the
@@ -15,6 +16,7 @@ use std::str::FromStr;
 
 use super::provider::Provider;
 use super::server::KeyUrl;
+use super::tang::TangUrl;
 use super::token::TokenUri;
 use super::url::{decode, encode_path, refuse};
 use crate::{Error, Format, Result};
@@ -32,6 +34,8 @@ pub enum Location {
     Provider(Provider),
     /// In a PKCS#11 token.
     Token(TokenUri),
+    /// It is recovered with the help of a Tang server.
+    Tang(TangUrl),
 }
 
 /// The format and the location of a key. Always one that can be used.
@@ -45,7 +49,7 @@ impl KeySource {
     /// The source with this format and location.
     ///
     /// # Errors
-    /// [`Error::KeySource`] for a raw key at the prompt, or a path that is not absolute.
+    /// [`Error::KeySource`] for a raw key at the prompt, a path that is not absolute, or a text of a Tang server.
     pub fn new(format: Format, location: Location) -> Result<KeySource> {
         match &location {
             Location::Prompt if format == Format::Raw => {
@@ -56,6 +60,9 @@ impl KeySource {
             }
             Location::File(path) if path.as_os_str().as_bytes().contains(&0) => {
                 refuse("the path of a key file cannot contain a zero byte")
+            }
+            Location::Tang(_) if format != Format::Raw => {
+                refuse("what a Tang server helps to recover is a raw key; write raw,tang:...")
             }
             _ => Ok(KeySource { format, location }),
         }
@@ -112,13 +119,14 @@ fn parse_location(text: &str) -> Result<Location> {
         "exec" => parse_provider("exec", rest),
         "unix" => parse_provider("unix", rest),
         "pkcs11" => TokenUri::parse(rest).map(Location::Token),
+        "tang" => TangUrl::parse(rest).map(Location::Tang),
         "http" => refuse("http:// would show the key to everyone on the network"),
         _ => refuse(LOCATIONS),
     }
 }
 
 const LOCATIONS: &str = "the location is prompt or a file URL, as in file:///etc/keys/k, or begins with \
-                         https://, exec:///, unix:/// or pkcs11:";
+                         https://, exec:///, unix:///, pkcs11: or tang:";
 
 /// A program that is started (`exec`) or listens (`unix`); what follows a `?` is for it.
 fn parse_provider(scheme: &str, rest: &str) -> Result<Location> {
@@ -174,6 +182,7 @@ impl fmt::Display for KeySource {
             }
             Location::Https(url) => url.fmt(f),
             Location::Token(uri) => uri.fmt(f),
+            Location::Tang(url) => url.fmt(f),
             Location::Provider(provider) => {
                 f.write_str(if provider.listens {
                     "unix://"

@@ -3,10 +3,13 @@
 mod key_source;
 mod provider;
 mod server;
+mod tang;
 mod token;
 mod url;
 
 pub use key_source::{KeySource, Location};
 pub use provider::Provider;
 pub use server::KeyUrl;
+pub use tang::TangUrl;
+pub(crate) use tang::tang_address;
 pub use token::TokenUri;

@@ -13,8 +13,9 @@ use crate::cmd::values::{HashCost, is_keysource};
 /// `raw`.
 ///
 /// LOCATION is `prompt`, `file:///PATH`, `https://HOST/PATH`, `exec:///PROGRAM` (a program that the daemon
-/// starts), `unix:///SOCKET` (a program that listens) or `pkcs11:URI` (a token). With `#ca=/FILE` after an
-/// https address, only the certificates in that file are trusted. Only `prompt` asks a person.
+/// starts), `unix:///SOCKET` (a program that listens), `pkcs11:URI` (a token) or
+/// `tang:http://HOST#thp=THUMBPRINT` (a Tang server). With `#ca=/FILE` after an https address, only the
+/// certificates in that file are trusted. Only `prompt` asks a person.
 /// KEY-PROVIDERS in the documentation has the details.
 ///
 /// While a key is not loaded, names, contents and sizes of files are unreadable. Scrub, snapshot and

@@ -110,7 +110,10 @@ impl ActivePool {
                     params.iterations(),
                     params.lanes()
                 )),
-                SlotKind::Key { .. } | SlotKind::Token(_) | SlotKind::Other { .. } => None,
+                SlotKind::Key { .. }
+                | SlotKind::Token(_)
+                | SlotKind::Tang(_)
+                | SlotKind::Other { .. } => None,
             },
         };
         Ok(keyring.wrapping().slots().iter().map(row).collect())
@@ -160,6 +163,7 @@ fn kind_name(kind: &SlotKind) -> &'static str {
         SlotKind::Passphrase { .. } => "passphrase",
         SlotKind::Key { .. } => "key",
         SlotKind::Token(_) => "token",
+        SlotKind::Tang(_) => "tang",
         SlotKind::Other { .. } => "unknown",
     }
 }

@@ -1,0 +1,176 @@
+//! The pin `tang`: the key of what is sealed is an exchange with the key of a Tang server, which helps to recover it.
+
+use cipher::{Curve, Point, Random, Recovery};
+use secret::Secret;
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use super::jose::{self, Sealed, thumbprint, unusable};
+use super::server::Server;
+use crate::Result;
+use crate::source::tang_address;
+
+/// As long as a thumbprint by SHA-256.
+const SHA256: &str = "0000000000000000000000000000000000000000000";
+
+/// What is said of a server that does not have the pinned key.
+pub(super) const OTHER_SERVER: &str = "it does not sign with the key of this thumbprint: it is another server, or has \
+                                       other keys now and deleted the old ones";
+
+/// The server that helps, and its part.
+pub(super) struct Tang {
+    pub(super) url: String,
+    curve: Curve,
+    /// The name of its key.
+    id: String,
+    key: Point,
+    /// The point that clevis kept.
+    kept: Point,
+}
+
+impl Tang {
+    /// Reads a header, which anybody may have written.
+    pub(super) fn read(header: &Value) -> Result<Tang> {
+        let algorithms = (header["alg"].as_str(), header["enc"].as_str());
+        if algorithms != (Some("ECDH-ES"), Some("A256GCM")) {
+            return Err(unusable("it is not sealed with ECDH-ES and A256GCM"));
+        }
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let missing = |what: &str| unusable(format!("its header has no {what}"));
+        let curve = header["epk"]["crv"].as_str().and_then(Curve::from_name);
+        let curve = curve.ok_or_else(|| missing("known curve"))?;
+        let id = text(&header["kid"]).ok_or_else(|| missing("name of the key"))?;
+        let url = header["clevis"]["tang"]["url"].as_str();
+        let url = url.ok_or_else(|| missing("address of the server"))?;
+        let url = tang_address(url)
+            .ok_or_else(|| unusable("the address of its server is not one of http or https"))?;
+        let named = named(known_keys(header), &id);
+        let key = jose::point(named.ok_or_else(|| missing("key of that name"))?, curve)?;
+        let kept = jose::point(&header["epk"], curve)?;
+        Ok(Tang {
+            url,
+            curve,
+            id,
+            key,
+            kept,
+        })
+    }
+
+    /// The shared secret, with the help of a server; `None` if that does not have the key.
+    pub(super) fn recover(
+        &self,
+        server: &Server<'_>,
+        random: &dyn Random,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>> {
+        let curve = self.curve;
+        let begun = Recovery::begin(curve, &self.kept, random);
+        let (recovery, blinded) =
+            begun.map_err(|_| unusable("its key is no point of the curve"))?;
+        let asked = jose::key(curve, &blinded);
+        let Some(answer) = server.recover(&self.id, &asked)? else {
+            return Ok(None);
+        };
+        let no_point = || server.failed("its answer is no point of the curve");
+        let answer = jose::point(&answer, curve).map_err(|_| no_point())?;
+        let shared = recovery.finish(&answer, &self.key);
+        shared.map(Some).map_err(|_| no_point())
+    }
+}
+
+/// The keys of a server that a header has.
+fn known_keys(header: &Value) -> &[Value] {
+    let keys = header["clevis"]["tang"]["adv"]["keys"].as_array();
+    let keys = keys.map_or(&[][..], Vec::as_slice);
+    &keys[..keys.len().min(jose::KEYS_MAX)]
+}
+
+/// The key with this thumbprint.
+fn named<'a>(keys: &'a [Value], id: &str) -> Option<&'a Value> {
+    let is_named = |key: &&Value| thumbprint(key, id).is_some_and(|print| print == id);
+    keys.iter().find(is_named)
+}
+
+/// Whether it was sealed to the server that signs with this key.
+pub(super) fn is_of(sealed: &Sealed, thumbprint: &str) -> bool {
+    named(known_keys(&sealed.header), thumbprint).is_some()
+}
+
+/// The keys of a server: that which it signs with, and that which it exchanges.
+#[derive(Debug)]
+pub(super) struct Advertised {
+    signing: Value,
+    exchange: Value,
+}
+
+impl Advertised {
+    /// Asks a server for them.
+    pub(super) fn ask(server: &Server<'_>, pinned: &str) -> Result<Advertised> {
+        let Some(jws) = server.advertisement(pinned)? else {
+            return Err(server.failed(OTHER_SERVER));
+        };
+        Advertised::read(&jws, pinned).map_err(|reason| server.failed(reason))
+    }
+
+    fn read(jws: &Value, pinned: &str) -> std::result::Result<Advertised, &'static str> {
+        let keys = jose::payload_keys(jws).ok_or("its answer has no keys")?;
+        let known = named(&keys, pinned).filter(|key| jose::is_for(key, "verify"));
+        let known = known.ok_or(
+            "it has another signing key now: it is another server, or its keys were rotated; 'tang-show-keys' \
+             on the server prints the new thumbprint",
+        )?;
+        let signing = Some(known).filter(|key| jose::is_signed(jws, key));
+        let signing = signing.ok_or(
+            "its keys are not signed with the key of this thumbprint: its answer was changed on the way, or \
+             it lies",
+        )?;
+        let can_exchange = |key: &&Value| {
+            let curve = key["crv"].as_str().and_then(Curve::from_name);
+            jose::is_for(key, "deriveKey")
+                && curve.is_some_and(|curve| jose::point(key, curve).is_ok())
+        };
+        let exchange = keys.iter().find(can_exchange);
+        let exchange = exchange.ok_or("it has no key for an exchange")?;
+        Ok(Advertised {
+            signing: plain(signing),
+            exchange: plain(exchange),
+        })
+    }
+}
+
+/// A key without what is not needed.
+fn plain(key: &Value) -> Value {
+    let mut plain = json!({});
+    for name in ["alg", "crv", "key_ops", "kty", "x", "y"] {
+        plain[name] = key[name].clone();
+    }
+    plain
+}
+
+/// Seals a text to a server, as clevis does.
+pub(super) fn seal(
+    url: &str,
+    to: &Advertised,
+    text: &Secret,
+    random: &dyn Random,
+) -> Result<String> {
+    let missing = || unusable("the key of the server is not one of its curve");
+    let exchange = &to.exchange;
+    let curve = exchange["crv"].as_str().and_then(Curve::from_name);
+    let curve = curve.ok_or_else(missing)?;
+    let id = thumbprint(exchange, SHA256).ok_or_else(missing)?;
+    let shared = cipher::share(curve, &jose::point(exchange, curve)?, random);
+    let (kept, shared) = shared.map_err(|_| missing())?;
+    let mut kept = jose::key(curve, &kept);
+    kept.as_object_mut().map(|kept| kept.remove("alg"));
+    let header = json!({
+        "alg": "ECDH-ES",
+        "clevis": {
+            "pin": "tang",
+            "tang": {"adv": {"keys": [to.signing, to.exchange]}, "url": url},
+        },
+        "enc": "A256GCM",
+        "epk": kept,
+        "kid": id,
+    });
+    jose::seal(&header, &jose::derive(&shared, &header)?, text, random)
+}
