@@ -288,6 +288,16 @@ fn texts() {
         "tang",
         &[br#"{"jwe":{"protected":"eyJhbGciOiJFQ0RILUVTIiwiZW5jIjoiQTI1NkdDTSIsImNsZXZpcyI6eyJwaW4iOiJ0YW5nIn19","encrypted_key":"","iv":"AAAA","ciphertext":"AAAA","tag":"AAAAAAAAAAAAAAAAAAAAAA"}}"#],
     );
+    put(
+        "clevis_token",
+        "parts",
+        &[br#"{"alg":"dir","enc":"A256GCM","clevis":{"pin":"sss","sss":{"t":1,"p":"__________________________________________8","jwe":["eyJhbGciOiJFQ0RILUVTIiwiZW5jIjoiQTI1NkdDTSIsImNsZXZpcyI6eyJwaW4iOiJ0YW5nIn19..AAAA.AAAA.AAAAAAAAAAAAAAAAAAAAAA"]}}}"#],
+    );
+    put(
+        "clevis_token",
+        "keys",
+        &[br#"{"thp":"BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU","payload":"eyJrZXlzIjpbeyJrdHkiOiJFQyIsImNydiI6IlAtMjU2IiwieCI6IkFBIiwieSI6IkFBIiwia2V5X29wcyI6WyJ2ZXJpZnkiXX1dfQ","protected":"eyJhbGciOiJFUzI1NiJ9","signature":"AAAA"}"#],
+    );
     put("key_text", "raw", &[&[0], &[7; 32]]);
     put("key_text", "hex", &[&[1], &[b'a'; 64], b"\n"]);
     put("key_text", "passphrase", &[&[2], b"correct horse\n"]);

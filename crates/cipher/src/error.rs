@@ -46,6 +46,9 @@ pub enum Error {
     /// The coordinates are those of no point of the curve, or of its neutral one.
     #[error("not a point of the curve")]
     Point,
+    /// They are not the shares of one secret.
+    #[error("the shares do not belong together")]
+    Shares,
     /// The name is that of no sector cipher.
     #[error("no such sector cipher: {0}")]
     SectorName(&'static str),

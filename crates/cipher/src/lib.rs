@@ -63,6 +63,7 @@ mod random;
 mod record;
 mod sector;
 mod selftest;
+mod shamir;
 mod stealing;
 mod tweaked;
 mod vmac;
@@ -87,6 +88,7 @@ pub use random::{Random, SeededRandom, SystemRandom};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
 pub use sector::SectorCipher;
 pub use selftest::{SelfTest, selftest};
+pub use shamir::join_shares;
 pub use stealing::XtsCipher;
 pub use vmac::Vmac;
 

@@ -22,9 +22,11 @@ mod fork;
 mod gcm;
 mod library;
 mod md5;
+mod number;
 mod points;
 mod scrypt;
 mod sector;
+mod shamir;
 
 pub(crate) use aead::Aead;
 pub(crate) use aes::AesKey;
@@ -38,3 +40,4 @@ pub(crate) use md5::md5;
 pub(crate) use points::{add_multiple, multiples, subtract_multiple};
 pub(crate) use scrypt::scrypt;
 pub(crate) use sector::{CbcKey, Ecb, Xts256};
+pub(crate) use shamir::value_at_zero;

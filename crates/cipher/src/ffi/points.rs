@@ -4,6 +4,7 @@ use aws_lc_sys as sys;
 use zeroize::Zeroizing;
 
 use super::library::check;
+use super::number::Number;
 use crate::{Curve, Error, Result};
 
 /// A point of the library, which wipes it when it frees it.
@@ -11,9 +12,6 @@ struct Point {
     group: *const sys::EC_GROUP,
     raw: *mut sys::EC_POINT,
 }
-
-/// A secret number.
-struct Number(*mut sys::BIGNUM);
 
 /// `point` and `scalar` times the generator of the curve.
 pub(crate) fn add_multiple(
@@ -103,11 +101,16 @@ impl Point {
             match point {
                 None => {
                     let (none, no_number) = (std::ptr::null(), std::ptr::null());
-                    sys::EC_POINT_mul(group, to, scalar.0, none, no_number, context)
+                    sys::EC_POINT_mul(group, to, scalar.raw(), none, no_number, context)
                 }
-                Some(point) => {
-                    sys::EC_POINT_mul(group, to, std::ptr::null(), point.raw, scalar.0, context)
-                }
+                Some(point) => sys::EC_POINT_mul(
+                    group,
+                    to,
+                    std::ptr::null(),
+                    point.raw,
+                    scalar.raw(),
+                    context,
+                ),
             }
         };
         check(done, Error::Library)?;
@@ -143,23 +146,5 @@ impl Drop for Point {
     fn drop(&mut self) {
         // SAFETY: it was made by the library, and nothing else has it.
         unsafe { sys::EC_POINT_free(self.raw) }
-    }
-}
-
-impl Number {
-    fn read(bytes: &[u8]) -> Result<Number> {
-        // SAFETY: the bytes are readable for their length; with null the library makes a new number.
-        let raw = unsafe { sys::BN_bin2bn(bytes.as_ptr(), bytes.len(), std::ptr::null_mut()) };
-        match raw.is_null() {
-            true => Err(Error::Library),
-            false => Ok(Number(raw)),
-        }
-    }
-}
-
-impl Drop for Number {
-    fn drop(&mut self) {
-        // SAFETY: as for points.
-        unsafe { sys::BN_clear_free(self.0) }
     }
 }

@@ -83,6 +83,13 @@ pub(super) fn seal(
     Ok(format!("{protected}..{nonce}.{sealed}.{tag}"))
 }
 
+/// What is sealed with this header.
+#[cfg(fuzzing)]
+pub(super) fn with_header(header: &Value) -> Value {
+    let protected = URL_SAFE_NO_PAD.encode(header.to_string());
+    json!(format!("{protected}..AAAA.AAAA.AAAAAAAAAAAAAAAAAAAAAA"))
+}
+
 /// Whether the holder of this key signed the payload.
 pub(super) fn is_signed(jws: &Value, key: &Value) -> bool {
     // One signature can stand beside the payload.
@@ -126,7 +133,7 @@ pub(super) fn is_for(key: &Value, operation: &str) -> bool {
     operations.is_some_and(|operations| operations.iter().any(|one| one == operation))
 }
 
-fn decode(text: &str) -> Result<Vec<u8>> {
+pub(super) fn decode(text: &str) -> Result<Vec<u8>> {
     let decoded = URL_SAFE_NO_PAD.decode(text);
     decoded.map_err(|_| unusable("a part of it is not base64url"))
 }

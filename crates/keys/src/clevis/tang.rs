@@ -137,6 +137,13 @@ impl Advertised {
     }
 }
 
+/// Reads what a server may answer.
+#[cfg(fuzzing)]
+pub(super) fn look(jws: &Value) {
+    let pinned = jws["thp"].as_str().unwrap_or_default();
+    let _ = Advertised::read(jws, pinned);
+}
+
 /// A key without what is not needed.
 fn plain(key: &Value) -> Value {
     let mut plain = json!({});

@@ -30,7 +30,8 @@ pub(crate) enum LuksOpenType {
 /// too. To continue the re-encryption, run `luks reencrypt --resume-only`.
 ///
 /// --token-only opens a LUKS2 container without a question, by a token that `clevis luks bind` made with a Tang
-/// server: this command asks the server that the header names, and sends the daemon the passphrase.
+/// server, or with several of which some have to help: this command asks the servers that the header names, and
+/// sends the daemon the passphrase.
 ///
 /// --type plain opens a device without a header. You give the cipher, key length and hash. A wrong
 /// passphrase is not detected and gives random data.

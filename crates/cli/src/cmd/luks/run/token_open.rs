@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use cipher::SystemRandom;
 use daemon::Failure;
 use luks::Container;
 use protocol::api::FailureKind;
@@ -70,7 +69,7 @@ fn found(header: &Container, id: u32) -> Result<Found> {
     secret::harden_process().map_err(|error| Failure::other(error.to_string()))?;
     let token = header.token(id)?;
     let passphrase = match token["type"].as_str() {
-        Some("clevis") => keys::clevis(token, &SystemRandom, PATIENCE)?,
+        Some("clevis") => keys::clevis(token, PATIENCE)?,
         other => {
             let kind = other.unwrap_or_default();
             return Err(Failure::new(

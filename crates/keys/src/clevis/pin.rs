@@ -1,0 +1,153 @@
+//! The pins of clevis: who helps to open what is sealed. The pin `sss` has parts, each with a pin of its own, and opens
+//! when so many of them do (Shamir's sharing). Its parts are asked at the same time, so that one server that is away does
+//! not keep the others from helping.
+
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+use cipher::SystemRandom;
+use secret::Secret;
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use super::jose::{self, Sealed, unusable};
+use super::server::Server;
+use super::tang::Tang;
+use crate::Result;
+
+/// So many parts inside of each other, at most.
+const DEPTH_MAX: u32 = 4;
+/// So many parts in all, at most: each may be a server that is asked.
+const PARTS_MAX: usize = 64;
+/// The prime of a sharing has as many bytes as the key.
+const PRIME_LEN: usize = 32;
+
+/// What is sealed, and who opens it.
+pub(super) struct Pinned {
+    sealed: Sealed,
+    pin: Pin,
+}
+
+enum Pin {
+    Tang(Tang),
+    Sss(Sss),
+    /// Not known here.
+    Other(String),
+}
+
+/// So many of these parts open it.
+struct Sss {
+    threshold: usize,
+    prime: Vec<u8>,
+    /// One that cannot be read does not keep the others from opening.
+    parts: Vec<Result<Pinned>>,
+}
+
+impl Pinned {
+    /// Reads what anybody may have written.
+    pub(super) fn read(jwe: &Value) -> Result<Pinned> {
+        Pinned::read_part(jwe, DEPTH_MAX, &mut PARTS_MAX.clone())
+    }
+
+    fn read_part(jwe: &Value, depth: u32, parts_left: &mut usize) -> Result<Pinned> {
+        let sealed = Sealed::read(jwe)?;
+        let header = &sealed.header;
+        let pin = match header["clevis"]["pin"].as_str() {
+            Some("tang") => Pin::Tang(Tang::read(header)?),
+            Some("sss") => Pin::Sss(Sss::read(header, depth, parts_left)?),
+            Some(other) => Pin::Other(other.chars().filter(char::is_ascii_alphanumeric).collect()),
+            None => return Err(unusable("it does not say how it was sealed")),
+        };
+        Ok(Pinned { sealed, pin })
+    }
+
+    /// Opens it, by asking who helps.
+    pub(super) fn open(self, until: Instant) -> Result<Secret> {
+        let Pinned { sealed, pin } = self;
+        match pin {
+            Pin::Tang(tang) => {
+                let url = &tang.url;
+                let server = Server { url, until };
+                let shared = tang.recover(&server, &SystemRandom)?;
+                let gone = || server.failed("it does not have the key any more");
+                let key = jose::derive(&shared.ok_or_else(gone)?, &sealed.header)?;
+                let opened = sealed.open(&key)?;
+                opened.ok_or_else(|| unusable("what the server answered does not open it"))
+            }
+            Pin::Sss(sss) => {
+                let opened = sealed.open(&sss.join(until)?)?;
+                opened.ok_or_else(|| unusable("its parts open, and their shares do not open it"))
+            }
+            Pin::Other(pin) => Err(unusable(format!(
+                "it is of the kind '{pin}', and only 'tang' and 'sss' are known here"
+            ))),
+        }
+    }
+}
+
+impl Sss {
+    fn read(header: &Value, depth: u32, parts_left: &mut usize) -> Result<Sss> {
+        let algorithms = (header["alg"].as_str(), header["enc"].as_str());
+        if algorithms != (Some("dir"), Some("A256GCM")) {
+            return Err(unusable("its parts are not shares of a key for A256GCM"));
+        }
+        let sss = &header["clevis"]["sss"];
+        let missing = |what: &str| unusable(format!("its parts have no {what}"));
+        let prime = jose::decode(sss["p"].as_str().ok_or_else(|| missing("prime"))?)?;
+        let listed = sss["jwe"].as_array().map_or(&[][..], Vec::as_slice);
+        let threshold = sss["t"].as_u64().and_then(|t| usize::try_from(t).ok());
+        let threshold = threshold.filter(|t| (1..=listed.len()).contains(t));
+        let threshold = threshold.ok_or_else(|| missing("threshold that they reach"))?;
+        if prime.len() != PRIME_LEN {
+            return Err(missing("prime of 256 bits"));
+        }
+        let depth = depth.checked_sub(1);
+        let depth = depth.ok_or_else(|| unusable("it has parts of parts too many times"))?;
+        let left = parts_left.checked_sub(listed.len());
+        *parts_left = left.ok_or_else(|| unusable("it has too many parts"))?;
+        let mut parts = Vec::with_capacity(listed.len());
+        for part in listed {
+            parts.push(Pinned::read_part(part, depth, parts_left));
+        }
+        Ok(Sss {
+            threshold,
+            prime,
+            parts,
+        })
+    }
+
+    /// The key, as soon as enough parts are open. Those that still wait for a server end when their time does.
+    fn join(self, until: Instant) -> Result<Zeroizing<Vec<u8>>> {
+        let (sender, opened) = channel();
+        let mut failure = None;
+        for part in self.parts {
+            let sender = sender.clone();
+            let thread = std::thread::Builder::new().name("key part".into());
+            let spawned = thread.spawn(move || {
+                // Nobody may wait any more.
+                let _ = sender.send(part.and_then(|part| part.open(until)));
+            });
+            if let Err(error) = spawned {
+                failure = Some(unusable(error.to_string()));
+            }
+        }
+        drop(sender);
+        let mut shares = Vec::with_capacity(self.threshold);
+        for part in opened {
+            match part {
+                Ok(share) => shares.push(share),
+                Err(error) => failure = Some(error),
+            }
+            if shares.len() == self.threshold {
+                let shares: Vec<&[u8]> = shares.iter().map(Secret::expose).collect();
+                let joined = cipher::join_shares(&self.prime, &shares);
+                return joined.map_err(|error| unusable(error.to_string()));
+            }
+        }
+        let (got, wanted) = (shares.len(), self.threshold);
+        let last = failure.map_or(String::new(), |error| format!("; the last: {error}"));
+        Err(unusable(format!(
+            "{got} of the {wanted} parts that it takes can be opened{last}"
+        )))
+    }
+}
