@@ -114,6 +114,82 @@ fn enough_of_several_servers_open_a_container() {
     has(&failed, "does not have the key any more");
 }
 
+/// A passphrase in the keyring of a session of its own, and cryptsetup with the same.
+#[test]
+fn a_passphrase_in_the_keyring_opens_a_container() {
+    let place = Place::without_daemon();
+    if !are_installed(&["keyctl", "cryptsetup"]) {
+        return;
+    }
+    format(&place, CHEAP);
+    // In the keyring of a new session there is this key, then a command runs.
+    let in_session = |key: &str, program: &str, words: &[&str]| {
+        let script = r#"keyctl add user here:disk "$1" @s >&2 || exit 99; shift; "$@""#;
+        let session = ["session", "-", "sh", "-c", script, "sh", key, program];
+        let mut keyctl = Command::new("keyctl");
+        keyctl.args(session).args(words).current_dir(place.root());
+        let done = keyctl.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        (done.status.code().unwrap(), said)
+    };
+    if in_session("x", "true", &[]).0 != 0 {
+        eprintln!("skipped: the kernel gives this process no keyring");
+        return;
+    }
+    let words = ["luks", "open", "--test-passphrase", "--token-only", "image"];
+    let open = |key: &str| in_session(key, PROGRAM, &words);
+    let add = "token add --key-description here:disk {DIR}/image";
+    ends(&place, 0, add, "");
+    let (code, said) = open("correct horse");
+    assert_eq!(code, 0, "{said}");
+    let (code, said) = in_session(
+        "correct horse",
+        "cryptsetup",
+        &["open", "--test-passphrase", "--token-only", "image"],
+    );
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(open("another").0, WRONG_KEY);
+    let missing = "token add --key-description not:there\u{1b} {DIR}/image";
+    ends(&place, 0, missing, "");
+    let (code, said) = in_session(
+        "x",
+        PROGRAM,
+        &[&words[..4], &["--token-id", "1", "image"]].concat(),
+    );
+    assert_eq!(code, NO_KEY, "{said}");
+    has(&said, "it is not there");
+    lacks(&said, "\u{1b}");
+
+    // That of cryptsetup.
+    ends(&place, 0, "token remove --token-id 0 {DIR}/image", "");
+    ends(&place, 0, "token remove --token-id 1 {DIR}/image", "");
+    let added = ["token", "add", "--key-description", "here:disk", "image"];
+    let (code, said) = in_session("x", "cryptsetup", &added);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(open("correct horse").0, 0);
+}
+
+/// A recovery key is a passphrase.
+#[test]
+fn a_recovery_key_of_systemd_is_typed() {
+    let place = Place::without_daemon();
+    if !are_installed(&["systemd-cryptenroll", "cryptsetup"]) {
+        return;
+    }
+    format(&place, CHEAP);
+    let enrolled = Command::new("systemd-cryptenroll")
+        .args(["--recovery-key", "image"])
+        .env("PASSWORD", "correct horse")
+        .current_dir(place.root())
+        .output()
+        .unwrap();
+    assert!(enrolled.status.success(), "{enrolled:?}");
+    let key = String::from_utf8(enrolled.stdout).unwrap();
+    ends(&place, 0, "open --test-passphrase -S 1 {DIR}/image", &key);
+    let recovery = "open --test-passphrase --token-only --token-type systemd-recovery {DIR}/image";
+    has(&ends(&place, NO_KEY, recovery, "").err, "is typed");
+}
+
 /// What is not known here, or was changed, is refused, and asks nobody.
 #[test]
 fn other_tokens_are_refused() {

@@ -205,6 +205,7 @@ impl From<keys::Error> for Failure {
             | E::KeyLate { .. }
             | E::KeyServer { .. }
             | E::Clevis(_)
+            | E::UserKey { .. }
             | E::KeyProvider { .. }
             | E::Token { .. }
             | E::KeyLength { .. }

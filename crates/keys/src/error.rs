@@ -71,6 +71,14 @@ pub enum Error {
     /// What clevis sealed does not open.
     #[error("the passphrase that clevis sealed cannot be recovered: {0}")]
     Clevis(String),
+    /// The kernel's keyring did not give a key.
+    #[error("the key '{description}' in the kernel's keyring: {reason}")]
+    UserKey {
+        /// What it is called.
+        description: String,
+        /// Why.
+        reason: String,
+    },
     /// A program did not give a key.
     #[error("the key provider {path}: {reason}", path = .path.display())]
     KeyProvider {

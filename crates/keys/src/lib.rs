@@ -26,7 +26,7 @@
 //! - `tls`, `http`; `clevis`: what is sealed to a Tang server, for a slot or as clevis does it;
 //! - the parts of `token`, then `material`: the material that opens a slot;
 //! - `https`, `provider`, `token`, `keyfile`, `deadline`: sources of material;
-//! - [`kernel`]: keys for encryption by the kernel, independent of the rest;
+//! - [`kernel`], `user_key`: keys for encryption by the kernel, and keys that it keeps, independent of the rest;
 //! - `wrapping_key`, `slot`, `wrapping`, `generation`, `keyring`, `backup`: the stored types.
 
 mod backup;
@@ -55,6 +55,7 @@ mod source;
 mod tls;
 mod token;
 mod trusted;
+mod user_key;
 mod wrap;
 mod wrapping;
 mod wrapping_key;
@@ -79,5 +80,6 @@ pub use provider::{KeyRequest, ask_provider};
 pub use slot::{Slot, SlotKind, TangSlot, TokenSlot};
 pub use source::{KeySource, KeyUrl, Location, Provider, TangUrl, TokenUri};
 pub use token::{TokenKey, TokenModules, serve_token, token_keygen, token_material};
+pub use user_key::user_key;
 pub use wrapping::Wrapping;
 pub use wrapping_key::WrappingKey;

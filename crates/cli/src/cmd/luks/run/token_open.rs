@@ -55,27 +55,38 @@ fn wanted(choice: &LuksTokenChoice, header: &Container) -> Result<Vec<u32>> {
     }
     let mut wanted = Vec::new();
     for id in header.tokens() {
-        let kind = header.token(id)?["type"].as_str().unwrap_or_default();
+        let kind = kind_of(header.token(id)?);
         let is_meant = match &choice.token_type {
             Some(given) => given == kind,
-            None => kind == "clevis",
+            None => ["clevis", "luks2-keyring"].contains(&kind),
         };
         wanted.extend(is_meant.then_some(id));
     }
     Ok(wanted)
 }
 
+fn kind_of(token: &Value) -> &str {
+    token["type"].as_str().unwrap_or_default()
+}
+
 fn found(header: &Container, id: u32) -> Result<Found> {
     secret::harden_process().map_err(|error| Failure::other(error.to_string()))?;
     let token = header.token(id)?;
-    let passphrase = match token["type"].as_str() {
-        Some("clevis") => keys::clevis(token, PATIENCE)?,
+    let passphrase = match kind_of(token) {
+        "clevis" => keys::clevis(token, PATIENCE)?,
+        "luks2-keyring" => keys::user_key(token["key_description"].as_str().unwrap_or_default())?,
+        "systemd-recovery" => {
+            let reason = "a token of the type 'systemd-recovery' marks a recovery key, which is typed: open \
+                          the container without --token-only";
+            return Err(Failure::new(FailureKind::NoKey, reason));
+        }
         other => {
-            let kind = other.unwrap_or_default();
+            let kind = other.escape_debug();
             return Err(Failure::new(
                 FailureKind::TooNew,
                 format!(
-                    "tokens of the type '{kind}' do not open containers here; only 'clevis' does"
+                    "tokens of the type '{kind}' do not open containers here; those of the types 'clevis' and \
+                     'luks2-keyring' do"
                 ),
             ));
         }
