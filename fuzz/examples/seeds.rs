@@ -298,6 +298,11 @@ fn texts() {
         "keys",
         &[br#"{"thp":"BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU","payload":"eyJrZXlzIjpbeyJrdHkiOiJFQyIsImNydiI6IlAtMjU2IiwieCI6IkFBIiwieSI6IkFBIiwia2V5X29wcyI6WyJ2ZXJpZnkiXX1dfQ","protected":"eyJhbGciOiJFUzI1NiJ9","signature":"AAAA"}"#],
     );
+    // A session that begins, and an object that is public.
+    let nonce = [&[0x80, 1, 0, 0, 0, 32, 0, 0, 0, 0, 3, 0, 0, 0, 0, 16][..], &[7; 16]].concat();
+    put("tpm_answer", "session", &[&nonce]);
+    let unsealed = [0x80, 2, 0, 0, 0, 23, 0, 0, 0, 0, 0, 0, 0, 4, 0, 2, 7, 7, 0, 0, 1, 0, 0];
+    put("tpm_answer", "unsealed", &[&unsealed]);
     put("key_text", "raw", &[&[0], &[7; 32]]);
     put("key_text", "hex", &[&[1], &[b'a'; 64], b"\n"]);
     put("key_text", "passphrase", &[&[2], b"correct horse\n"]);

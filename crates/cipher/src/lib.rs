@@ -42,6 +42,7 @@ mod aead;
 pub mod af;
 mod algorithms;
 mod blocks;
+mod cfb;
 mod chap;
 mod digest;
 mod ecdsa;
@@ -73,6 +74,7 @@ pub use algorithms::{
     AeadAlgorithm, BlockCipher, Curve, Digest, IvMode, Mechanism, NameMode, Output, Provider,
     SectorMode, SectorSpec, Suite,
 };
+pub use cfb::{cfb_decrypt, cfb_encrypt};
 pub use chap::ChapHash;
 pub use ecdsa::verify_ecdsa;
 pub use ecmr::{Point, Recovery, share};

@@ -237,7 +237,7 @@ fn other_tokens_are_refused() {
             NO_KEY,
             "sealed",
         ),
-        (jwe(r#"{"clevis":{"pin":"tpm2"}}"#), NO_KEY, "'tpm2'"),
+        (jwe(r#"{"clevis":{"pin":"yubikey"}}"#), NO_KEY, "'yubikey'"),
         (
             jwe(r#"{"alg":"dir","enc":"A256GCM","clevis":{"pin":"tang"}}"#),
             NO_KEY,

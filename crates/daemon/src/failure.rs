@@ -185,7 +185,7 @@ impl From<keys::Error> for Failure {
     fn from(error: keys::Error) -> Failure {
         use keys::Error as E;
         let kind = match &error {
-            E::WrongKey | E::TokenPin { .. } => FailureKind::WrongKey,
+            E::WrongKey | E::TokenPin { .. } | E::TpmPin(_) => FailureKind::WrongKey,
             E::TokenKeyExists { .. } => FailureKind::Exists,
             E::KeyFileWrite { source, .. } => match source.kind() {
                 ErrorKind::AlreadyExists | ErrorKind::IsADirectory => FailureKind::Exists,
@@ -206,6 +206,7 @@ impl From<keys::Error> for Failure {
             | E::KeyServer { .. }
             | E::Clevis(_)
             | E::UserKey { .. }
+            | E::Tpm(_)
             | E::KeyProvider { .. }
             | E::Token { .. }
             | E::KeyLength { .. }

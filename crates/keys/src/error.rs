@@ -79,6 +79,12 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// The TPM did not give a key.
+    #[error("the TPM: {0}")]
+    Tpm(String),
+    /// The TPM wants another PIN.
+    #[error("the TPM: {0}")]
+    TpmPin(String),
     /// A program did not give a key.
     #[error("the key provider {path}: {reason}", path = .path.display())]
     KeyProvider {

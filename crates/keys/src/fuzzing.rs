@@ -9,7 +9,13 @@ pub fn key_file(format: Format, contents: &[u8]) -> Result<KeyMaterial> {
     crate::material::material(format, Secret::from_slice(contents)?, "the fuzzer", None)
 }
 
-/// Reads a token of clevis, its header, and the keys of a Tang server.
+/// Reads the answer of a TPM to each kind of command.
+pub fn tpm_answer(bytes: &[u8]) {
+    crate::tpm::look(bytes);
+}
+
+/// Reads a token of clevis or systemd, its header, and the keys of a Tang server.
 pub fn clevis_token(json: &serde_json::Value) {
     crate::clevis::look(json);
+    let _ = crate::TpmToken::read(json);
 }

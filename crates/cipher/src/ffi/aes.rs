@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use aws_lc_sys as sys;
 
+use super::evp::Direction;
 use super::library::check;
 use crate::{Error, Result};
 
@@ -57,6 +58,24 @@ impl AesKey {
     pub(super) fn schedule(&self) -> *const sys::AES_KEY {
         assert_ne!(self.0.rounds, 0, "the AES key was not set");
         &raw const self.0
+    }
+
+    /// Encrypts or decrypts in cipher feedback mode. The key is one to encrypt, in both directions.
+    pub(crate) fn cfb(&self, vector: &mut [u8; 16], data: &mut [u8], direction: Direction) {
+        let mut used = 0;
+        let encrypt = c_int::from(direction == Direction::Encrypt);
+        // SAFETY: input and output are the same bytes, of this length; the vector has 16 bytes; the key was expanded.
+        unsafe {
+            sys::AES_cfb128_encrypt(
+                data.as_ptr(),
+                data.as_mut_ptr(),
+                data.len(),
+                self.schedule(),
+                vector.as_mut_ptr(),
+                &mut used,
+                encrypt,
+            );
+        }
     }
 
     /// Encrypts one block into `output`.

@@ -10,6 +10,7 @@ mod key;
 mod pin;
 mod server;
 mod tang;
+mod tpm2;
 
 use std::time::{Duration, Instant};
 

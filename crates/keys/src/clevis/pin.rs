@@ -13,7 +13,9 @@ use zeroize::Zeroizing;
 use super::jose::{self, Sealed, unusable};
 use super::server::Server;
 use super::tang::Tang;
+use super::tpm2;
 use crate::Result;
+use crate::tpm::SealedByTpm;
 
 /// So many parts inside of each other, at most.
 const DEPTH_MAX: u32 = 4;
@@ -31,6 +33,7 @@ pub(super) struct Pinned {
 enum Pin {
     Tang(Tang),
     Sss(Sss),
+    Tpm2(SealedByTpm),
     /// Not known here.
     Other(String),
 }
@@ -54,6 +57,7 @@ impl Pinned {
         let header = &sealed.header;
         let pin = match header["clevis"]["pin"].as_str() {
             Some("tang") => Pin::Tang(Tang::read(header)?),
+            Some("tpm2") => Pin::Tpm2(tpm2::read(header)?),
             Some("sss") => Pin::Sss(Sss::read(header, depth, parts_left)?),
             Some(other) => Pin::Other(other.chars().filter(char::is_ascii_alphanumeric).collect()),
             None => return Err(unusable("it does not say how it was sealed")),
@@ -78,8 +82,12 @@ impl Pinned {
                 let opened = sealed.open(&sss.join(until)?)?;
                 opened.ok_or_else(|| unusable("its parts open, and their shares do not open it"))
             }
+            Pin::Tpm2(key) => {
+                let opened = sealed.open(&tpm2::key(&key)?)?;
+                opened.ok_or_else(|| unusable("the key that the TPM sealed does not open it"))
+            }
             Pin::Other(pin) => Err(unusable(format!(
-                "it is of the kind '{pin}', and only 'tang' and 'sss' are known here"
+                "it is of the kind '{pin}', and only 'tang', 'tpm2' and 'sss' are known here"
             ))),
         }
     }

@@ -31,7 +31,8 @@ pub(crate) enum LuksOpenType {
 ///
 /// --token-only opens a LUKS2 container without a question, by a token that `clevis luks bind` made with a Tang
 /// server, or with several of which some have to help: this command asks the servers that the header names, and
-/// sends the daemon the passphrase. A token made by `luks token add` names a passphrase in the kernel's keyring.
+/// sends the daemon the passphrase. A token of clevis or `systemd-cryptenroll` can also be of this machine's TPM,
+/// and may ask for a PIN. A token made by `luks token add` names a passphrase in the kernel's keyring.
 ///
 /// --type plain opens a device without a header. You give the cipher, key length and hash. A wrong
 /// passphrase is not detected and gives random data.

@@ -100,6 +100,18 @@ fn question(device: &Path, new: bool) -> Ask {
     }
 }
 
+/// Asks for the PIN of a token. Once, since a wrong one counts.
+pub(super) fn ask_pin(device: &Path) -> Result<Secret> {
+    let ask = Ask {
+        format: AskFormat::Pin,
+        ..question(device, false)
+    };
+    Prompter::default().ask(&ask)?.ok_or_else(|| {
+        let message = format!("the PIN of '{}' was not given", ask.dataset);
+        Failure::new(FailureKind::NoKey, message)
+    })
+}
+
 pub(super) fn ask_with(prompter: &mut Prompter, device: &Path, new: bool) -> Result<Secret> {
     let ask = question(device, new);
     prompter.ask(&ask)?.ok_or_else(|| {

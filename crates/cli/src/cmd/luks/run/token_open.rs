@@ -1,7 +1,9 @@
 //! Opening a container by a token: the passphrase comes from where the token says, and nobody is asked.
 
+use std::path::Path;
 use std::time::Duration;
 
+use cipher::SystemRandom;
 use daemon::Failure;
 use luks::Container;
 use protocol::api::FailureKind;
@@ -9,6 +11,7 @@ use secret::Secret;
 use serde_json::Value;
 
 use super::device::look;
+use super::key::ask_pin;
 use crate::cmd::luks::args::{LuksContainer, LuksTokenChoice};
 use crate::outcome::LocalResult as Result;
 use crate::session::Session;
@@ -30,9 +33,10 @@ pub(super) fn open_by_token<T>(
     open: impl Fn(Found, &mut Session) -> std::result::Result<T, Failure>,
 ) -> Result<T> {
     let header = look(container, session)?;
+    let device = container.header_device();
     let mut last = None;
     for id in wanted(choice, &header)? {
-        let opened = found(&header, id).and_then(|found| open(found, session));
+        let opened = found(&header, id, device).and_then(|found| open(found, session));
         match opened {
             Ok(opened) => return Ok(opened),
             Err(failure) => last = Some(failure.context(format_args!("token {id}"))),
@@ -58,7 +62,7 @@ fn wanted(choice: &LuksTokenChoice, header: &Container) -> Result<Vec<u32>> {
         let kind = kind_of(header.token(id)?);
         let is_meant = match &choice.token_type {
             Some(given) => given == kind,
-            None => ["clevis", "luks2-keyring"].contains(&kind),
+            None => ["clevis", "systemd-tpm2", "luks2-keyring"].contains(&kind),
         };
         wanted.extend(is_meant.then_some(id));
     }
@@ -69,11 +73,19 @@ fn kind_of(token: &Value) -> &str {
     token["type"].as_str().unwrap_or_default()
 }
 
-fn found(header: &Container, id: u32) -> Result<Found> {
+fn found(header: &Container, id: u32, device: &Path) -> Result<Found> {
     secret::harden_process().map_err(|error| Failure::other(error.to_string()))?;
     let token = header.token(id)?;
     let passphrase = match kind_of(token) {
         "clevis" => keys::clevis(token, PATIENCE)?,
+        "systemd-tpm2" => {
+            let token = keys::TpmToken::read(token)?;
+            let pin = match token.has_pin() {
+                true => ask_pin(device)?,
+                false => Secret::zeroed(0)?,
+            };
+            token.passphrase(pin.expose(), &SystemRandom)?
+        }
         "luks2-keyring" => keys::user_key(token["key_description"].as_str().unwrap_or_default())?,
         "systemd-recovery" => {
             let reason = "a token of the type 'systemd-recovery' marks a recovery key, which is typed: open \
@@ -85,8 +97,8 @@ fn found(header: &Container, id: u32) -> Result<Found> {
             return Err(Failure::new(
                 FailureKind::TooNew,
                 format!(
-                    "tokens of the type '{kind}' do not open containers here; those of the types 'clevis' and \
-                     'luks2-keyring' do"
+                    "tokens of the type '{kind}' do not open containers here; those of the types 'clevis', \
+                     'systemd-tpm2' and 'luks2-keyring' do"
                 ),
             ));
         }

@@ -1,0 +1,259 @@
+//! `luks open --token-only`: containers that clevis and systemd bound to a TPM, with a TPM in software.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use common::containers::*;
+use common::tang::are_installed;
+use common::*;
+
+/// A TPM in software, until the test ends.
+struct Tpm {
+    child: Child,
+    socket: String,
+    tcti: String,
+}
+
+impl Tpm {
+    /// `None` if a program is missing.
+    fn start(place: &Place) -> Option<Tpm> {
+        let programs = [
+            "swtpm",
+            "tpm2_pcrextend",
+            "cryptsetup",
+            "systemd-cryptenroll",
+        ];
+        if !are_installed(&programs) {
+            return None;
+        }
+        std::fs::create_dir(place.path("tpm")).unwrap();
+        let socket = place.arg("tpm.socket");
+        // It listens before it goes to the background.
+        let mut child = Command::new("swtpm")
+            .args(["socket", "--tpm2", "--flags", "not-need-init,startup-clear"])
+            .args(["--tpmstate", &format!("dir={}", place.arg("tpm"))])
+            .args(["--ctrl", &format!("type=unixio,path={socket}.ctrl")])
+            .args(["--server", &format!("type=unixio,path={socket}")])
+            .args(["--pid", &format!("file={}", place.arg("tpm.pid"))])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !place.path("tpm.pid").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "swtpm ended");
+            std::thread::yield_now();
+        }
+        let tcti = format!("swtpm:path={socket}");
+        Some(Tpm {
+            child,
+            socket,
+            tcti,
+        })
+    }
+
+    /// A program that uses it.
+    fn run(&self, place: &Place, program: &str, words: &[&str], variables: &[(&str, &str)]) {
+        let done = Command::new(program)
+            .args(words)
+            .env("TPM2TOOLS_TCTI", &self.tcti)
+            .envs(variables.iter().copied())
+            .current_dir(place.root())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{program}: {done:?}");
+    }
+
+    /// Without a resource manager, what a program leaves behind stays.
+    fn flush(&self, place: &Place) {
+        for kind in ["--loaded-session", "--saved-session", "--transient-object"] {
+            self.run(place, "tpm2_flushcontext", &[kind], &[]);
+        }
+    }
+
+    /// Opens the container.
+    fn open(&self, place: &Place, more: &str, input: &str) -> (i32, String) {
+        self.open_at(&self.socket, place, more, input)
+    }
+
+    fn open_at(&self, socket: &str, place: &Place, more: &str, input: &str) -> (i32, String) {
+        let line = format!("luks open --test-passphrase --token-only {more} {{DIR}}/image");
+        let mut command = place.command();
+        command.env("STRONGROOM_TPM", socket);
+        let mut child = command
+            .args(place.words(&line))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let done = child.wait_with_output().unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        (done.status.code().unwrap(), said)
+    }
+}
+
+/// A device between the TPM and the processor: it keeps the answers, and changes a byte of the last command's.
+fn tap(place: &Place, tpm: &Tpm, changes: bool) -> (String, Arc<Mutex<Vec<u8>>>) {
+    /// `TPM_CC_Unseal`.
+    const UNSEAL: [u8; 4] = [0, 0, 1, 0x5e];
+    let path = place.arg(if changes { "changes" } else { "listens" });
+    let listener = UnixListener::bind(&path).unwrap();
+    let (heard, socket) = (Arc::new(Mutex::new(Vec::new())), tpm.socket.clone());
+    let all = Arc::clone(&heard);
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut tpm = UnixStream::connect(socket).unwrap();
+        while let Some(command) = message(&mut client) {
+            tpm.write_all(&command).unwrap();
+            let mut answer = message(&mut tpm).unwrap();
+            all.lock().unwrap().extend_from_slice(&answer);
+            if changes && command[6..10] == UNSEAL {
+                answer[20] ^= 1;
+            }
+            client.write_all(&answer).unwrap();
+        }
+    });
+    (path, heard)
+}
+
+/// A command or an answer, which have their length after two bytes.
+fn message(from: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut message = vec![0; 10];
+    from.read_exact(&mut message).ok()?;
+    let len = u32::from_be_bytes(message[2..6].try_into().unwrap());
+    message.resize(len as usize, 0);
+    from.read_exact(&mut message[10..]).ok()?;
+    Some(message)
+}
+
+impl Drop for Tpm {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_tpm_opens_what_systemd_bound_to_it() {
+    let place = Place::without_daemon();
+    let Some(tpm) = Tpm::start(&place) else {
+        return;
+    };
+    format(&place, CHEAP);
+    let device = format!("--tpm2-device={}", tpm.tcti);
+    let enroll = |more: &[&str], variables: &[(&str, &str)]| {
+        let words = [&[&*device], more, &["image"]].concat();
+        let variables = [&[("PASSWORD", "correct horse")], variables].concat();
+        tpm.run(&place, "systemd-cryptenroll", &words, &variables);
+        tpm.flush(&place);
+    };
+    enroll(&["--tpm2-pcrs=7+16"], &[]);
+    enroll(&["--tpm2-pcrs="], &[]);
+    enroll(
+        &["--tpm2-pcrs=16", "--tpm2-with-pin=yes"],
+        &[("NEWPIN", "0451")],
+    );
+    for (more, input) in [
+        ("--token-id 0", ""),
+        ("--token-id 1", ""),
+        ("--token-id 2", "0451\n"),
+        ("", ""),
+    ] {
+        let (code, said) = tpm.open(&place, more, input);
+        assert_eq!(code, 0, "{more}: {said}");
+    }
+    let (code, said) = tpm.open(&place, "--token-id 2", "0452\n");
+    assert_eq!(code, WRONG_KEY, "{said}");
+    has(&said, "PIN");
+
+    // Another kernel was started.
+    let digest = format!("16:sha256={}", "01".repeat(32));
+    tpm.run(&place, "tpm2_pcrextend", &[&digest], &[]);
+    for (more, input) in [("--token-id 0", ""), ("--token-id 2", "0451\n")] {
+        let (code, said) = tpm.open(&place, more, input);
+        assert_eq!(code, NO_KEY, "{said}");
+        has(&said, "PCRs");
+    }
+    assert_eq!(tpm.open(&place, "--token-id 1", "").0, 0);
+
+    // The TPM refuses after wrong PINs, and says so.
+    tpm.run(&place, "tpm2_pcrreset", &["16"], &[]);
+    assert_eq!(tpm.open(&place, "--token-id 2", "0451\n").0, 0);
+    let setup = [
+        "--setup-parameters",
+        "--max-tries=1",
+        "--recovery-time=1000",
+    ];
+    tpm.run(&place, "tpm2_dictionarylockout", &setup, &[]);
+    assert_ne!(tpm.open(&place, "--token-id 2", "0452\n").0, 0);
+    let (code, said) = tpm.open(&place, "--token-id 2", "0451\n");
+    assert_eq!(code, NO_KEY, "{said}");
+    has(&said, "locked");
+    has(&tpm.open(&place, "--token-id 0", "").1, "locked");
+
+    // Another TPM, and none.
+    tpm.run(&place, "tpm2_clear", &[], &[]);
+    let (code, said) = tpm.open(&place, "--token-id 0", "");
+    assert_eq!(code, NO_KEY, "{said}");
+    has(&said, "another TPM");
+    drop(tpm);
+    let gone = ends(
+        &place,
+        NO_KEY,
+        "open --test-passphrase --token-only --token-id 1 {DIR}/image",
+        "",
+    );
+    has(&gone.err, "TPM");
+}
+
+#[test]
+fn a_tpm_opens_what_clevis_bound_to_it() {
+    let place = Place::without_daemon();
+    if !are_installed(&["clevis-encrypt-tpm2", "clevis-luks-bind"]) {
+        return;
+    }
+    let Some(tpm) = Tpm::start(&place) else {
+        return;
+    };
+    format(&place, CHEAP);
+    std::fs::write(place.path("key"), "correct horse").unwrap();
+    let bind = |pin: &str, config: &str| {
+        let words = [
+            "luks", "bind", "-y", "-k", "key", "-d", "image", pin, config,
+        ];
+        tpm.run(&place, "clevis", &words, &[]);
+    };
+    bind("tpm2", "{}");
+    bind("tpm2", r#"{"pcr_bank":"sha256","pcr_ids":"0,16"}"#);
+    bind(
+        "sss",
+        r#"{"t":1,"pins":{"tpm2":[{"pcr_bank":"sha1","pcr_ids":"7"}]}}"#,
+    );
+    for token in ["--token-id 0", "--token-id 1", "--token-id 2", ""] {
+        let (code, said) = tpm.open(&place, token, "");
+        assert_eq!(code, 0, "{token}: {said}");
+    }
+    // Who listens at the bus learns nothing, and who changes what is said there is noticed.
+    let (socket, heard) = tap(&place, &tpm, false);
+    let (code, said) = tpm.open_at(&socket, &place, "--token-id 1", "");
+    assert_eq!(code, 0, "{said}");
+    let heard = heard.lock().unwrap();
+    assert!(heard.len() > 500 && find(&heard, b"A256GCM").is_none());
+    let (socket, _) = tap(&place, &tpm, true);
+    let (code, said) = tpm.open_at(&socket, &place, "--token-id 1", "");
+    assert_eq!(code, NO_KEY, "{said}");
+    has(&said, "not authentic");
+
+    let digest = format!("16:sha256={}", "01".repeat(32));
+    tpm.run(&place, "tpm2_pcrextend", &[&digest], &[]);
+    let (code, said) = tpm.open(&place, "--token-id 1", "");
+    assert_eq!(code, NO_KEY, "{said}");
+    has(&said, "PCRs");
+    assert_eq!(tpm.open(&place, "", "").0, 0, "the others open it");
+}
