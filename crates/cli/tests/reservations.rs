@@ -3,8 +3,12 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::has;
 use common::machine::run_in_machine;
+
+const AGENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/ocf/Strongroom");
 
 const JOB: &str = r#"
 set -e
@@ -141,14 +145,66 @@ fails 12 'has forgotten it' a set test:x=2 tank
 as a pool export -f tank
 as a pool import -f -d /dev/sda tank
 as a pool destroy -f tank
-if reserved /dev/sdb; then echo "it is still reserved"; exit 1; fi
+if reserved /dev/sda; then echo "it is still reserved"; exit 1; fi
+
+# The agent of a cluster: the other machine takes the disk, and the first one lets go of what it had.
+if [ -e /in/ocf-shellfuncs ]; then
+    for m in a b; do
+        cat > /run/$m.program << END
+#!/bin/sh
+export STRONGROOM_SOCKET=/run/$m/socket XDG_STATE_HOME=/run/$m/state
+exec unshare -u sh -c 'hostname \$0; exec strongroom "\$@"' $m "\$@"
+END
+        chmod 755 /run/$m.program
+    done
+    agent() { # CODE MACHINE DISK ACTION
+        set +e
+        OCF_ROOT=/run OCF_FUNCTIONS_DIR=/in OCF_RESOURCE_INSTANCE=pool OCF_RESKEY_pool=tank OCF_RESKEY_devices=$3 \
+            OCF_RESKEY_force=true OCF_RESKEY_program=/run/$2.program sh /in/Strongroom $4 > /run/said 2>&1
+        got=$?
+        set -e
+        [ $got = $1 ] || { echo "agent $*: exit code $got"; cat /run/said; exit 1; }
+    }
+    as a pool create -m none -o reservations=on tank /dev/sda
+    as a set test:x=1 tank
+    as a pool export tank
+    agent 0 a /dev/sda start
+    reserved /dev/sdb
+    agent 0 b /dev/sdb start
+    until_so "as a pool list -H -o health tank | grep -q SUSPENDED"
+    agent 1 a /dev/sda monitor
+    agent 0 a /dev/sda stop
+    agent 7 a /dev/sda monitor
+    agent 0 b /dev/sdb monitor
+    [ "$(as b get -H -o value test:x tank)" = 1 ]
+    agent 0 b /dev/sdb stop
+    if reserved /dev/sda; then echo "it is still reserved"; exit 1; fi
+    echo the agent too
+fi
 echo all done
 "#;
 
 #[test]
 fn a_disk_is_of_the_machine_that_has_reserved_it() {
     let programs = ["sg_persist", "iscsistart"];
-    if let Some(told) = run_in_machine(JOB, &programs, &[], &["iscsi_tcp", "sd_mod"]) {
+    let parts = [
+        "ocf-shellfuncs",
+        "ocf-binaries",
+        "ocf-returncodes",
+        "ocf-directories",
+        "ocf-rarun",
+        "ocf-distro",
+    ];
+    let parts = parts.map(|name| format!("/usr/lib/ocf/lib/heartbeat/{name}"));
+    let mut files: Vec<&str> = parts.iter().map(String::as_str).collect();
+    files.push(AGENT);
+    let has_agent = files.iter().all(|file| Path::new(file).exists());
+    if !has_agent {
+        println!("without the agent: that needs resource-agents");
+        files.clear();
+    }
+    if let Some(told) = run_in_machine(JOB, &programs, &files, &["iscsi_tcp", "sd_mod"]) {
         has(&told, "all done");
+        assert_eq!(told.contains("the agent too"), has_agent);
     }
 }

@@ -1,12 +1,16 @@
 //! Claims: while the devices of the store are reserved, no other machine writes to them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{BlockDevice, Claim, Claimant};
 
 use crate::Result;
 use crate::devices::Store;
 use crate::member::Member;
+
+/// A device is waited for so long before its reservation ends later.
+const RELEASE_MAX: Duration = Duration::from_secs(2);
 
 impl Store {
     /// As [`Store::open`], but reserves all devices before it reads anything. It passes over devices that cannot be
@@ -135,9 +139,12 @@ impl Member {
         Ok(())
     }
 
-    /// Ends the reservation of the device.
+    /// Ends the reservation of the device. If the device does not answer another question about it, the reservation ends
+    /// when it does.
     pub(crate) fn release(&self) {
-        drop(self.claim().lock().take());
+        if let Some(mut claim) = self.claim().try_lock_for(RELEASE_MAX) {
+            drop(claim.take());
+        }
     }
 
     /// Asks the device whether this machine still has it.

@@ -73,7 +73,7 @@ pub fn run_in_machine(
     });
     let job = format!("{}{job}", load.collect::<String>());
     let run = command
-        .args(["-m", "2048", "-t", "420", "sh", &job])
+        .args(["-m", "2048", "-t", "600", "sh", &job])
         .env("EXTRA_BINS", binaries.join(" "))
         .env("VMDIR", place.path("vm"))
         .output()

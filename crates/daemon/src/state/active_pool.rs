@@ -27,6 +27,7 @@ use crate::state::metered_files::FilesMeter;
 use crate::state::schedule::Schedule;
 use crate::state::snapshot_schedule::LookedAt;
 use crate::state::volume_state::VolumeInUse;
+use crate::state::watcher::Watcher;
 
 /// Threads that still use an exported pool end within this time.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
@@ -63,10 +64,11 @@ pub(crate) struct ActivePool {
     /// The schedule of scrubs.
     pub(crate) scrubs: Schedule,
     pub(super) wakeup: Arc<Wakeup>,
-    pub(super) leaving: AtomicBool,
+    /// Tells the threads that run now to end.
+    pub(super) leaving: Mutex<Arc<AtomicBool>>,
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
-    /// The thread that writes heartbeats.
-    pub(super) watchers: Mutex<Vec<JoinHandle<()>>>,
+    /// The threads for heartbeats and reservations.
+    pub(super) watchers: Mutex<Vec<Watcher>>,
     /// The last field, so that it is dropped after the devices are closed.
     open: Open,
 }
@@ -165,7 +167,7 @@ impl ActivePool {
             observed: Mutex::default(),
             scrubs: Schedule::default(),
             wakeup: Arc::clone(wakeup),
-            leaving: AtomicBool::new(false),
+            leaving: Mutex::default(),
             worker: Mutex::default(),
             watchers: Mutex::default(),
             open: Open::default(),

@@ -29,5 +29,6 @@ pub(crate) mod schedule;
 pub(crate) mod snapshot_schedule;
 pub(crate) mod tokens;
 pub(crate) mod volume_state;
+mod watcher;
 pub(crate) mod written_property;
 pub(crate) mod zones;

@@ -1,6 +1,6 @@
 //! The pool worker: the thread of a pool that commits and does the background work.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use crate::host::identity::this_claimant;
 use crate::host::wakeup::Wakeup;
 use crate::state::active_pool::ActivePool;
 use crate::state::events::{Observed, changes};
+use crate::state::watcher::Watcher;
 
 /// The longest time that a transaction group stays open.
 pub(crate) const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
@@ -28,22 +29,23 @@ impl ActivePool {
         if self.pool.is_read_only() {
             return;
         }
-        self.leaving.store(false, Ordering::Release);
+        let leaving = Arc::new(AtomicBool::new(false));
+        *self.leaving.lock() = Arc::clone(&leaving);
         let weak = Arc::downgrade(self);
         let wakeup = Arc::clone(&self.wakeup);
+        let own = Arc::clone(&leaving);
         let worker = std::thread::Builder::new()
             .name("pool-worker".into())
-            .spawn(move || run(&weak, &wakeup))
+            .spawn(move || run(&weak, &wakeup, &own))
             .expect("threads can be started");
         *self.worker.lock() = Some(worker);
         for watch in [&HEARTBEATS, &RESERVATIONS] {
             let weak = Arc::downgrade(self);
             let wakeup = Arc::clone(&self.wakeup);
-            let thread = std::thread::Builder::new()
-                .name(watch.thread.into())
-                .spawn(move || watch.run(&weak, &wakeup))
-                .expect("threads can be started");
-            self.watchers.lock().push(thread);
+            let leaving = Arc::clone(&leaving);
+            let work = move || watch.run(&weak, &wakeup, &leaving);
+            let watcher = Watcher::start(watch.thread, watch.may_stay, work);
+            self.watchers.lock().push(watcher);
         }
     }
 
@@ -172,10 +174,11 @@ impl ActivePool {
 
     /// Ends the threads of the pool, and waits for them.
     pub(crate) fn stop_worker(&self) {
-        self.leaving.store(true, Ordering::Release);
+        self.leaving.lock().store(true, Ordering::Release);
         self.wakeup.wake();
         let worker = self.worker.lock().take();
         let watchers = std::mem::take(&mut *self.watchers.lock());
+        let watchers = watchers.into_iter().filter_map(Watcher::ending);
         for thread in worker.into_iter().chain(watchers) {
             if thread.join().is_err() {
                 tracing::error!(
@@ -206,28 +209,32 @@ struct Watch {
     step: fn(&Pool) -> pool::Result<()>,
     /// Whether the properties of the pool ask for it.
     is_wanted: fn(&Pool) -> bool,
+    /// Whether the pool can be exported while it waits for a disk: it writes nothing.
+    may_stay: bool,
 }
 
 const HEARTBEATS: Watch = Watch {
     thread: "pool-heartbeat",
     step: Pool::beat,
     is_wanted: |pool| pool.is_multihost().unwrap_or(false),
+    may_stay: false,
 };
 
 const RESERVATIONS: Watch = Watch {
     thread: "pool-claims",
     step: Pool::check_claims,
     is_wanted: Pool::is_claimed,
+    may_stay: true,
 };
 
 impl Watch {
-    fn run(&self, active: &Weak<ActivePool>, wakeup: &Wakeup) {
+    fn run(&self, active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
         let mut woken = 0;
         let mut trouble = None;
         loop {
             let time = match active.upgrade() {
                 None => return,
-                Some(active) if active.leaving.load(Ordering::Acquire) => return,
+                Some(_) if leaving.load(Ordering::Acquire) => return,
                 Some(active) => {
                     let error = (self.step)(&active.pool).err();
                     let error = error.map(|error| error.to_string());
@@ -251,7 +258,7 @@ impl Watch {
     }
 }
 
-fn run(active: &Weak<ActivePool>, wakeup: &Wakeup) {
+fn run(active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
     let Some(name) = active.upgrade().map(|active| active.pool.name()) else {
         return;
     };
@@ -262,7 +269,7 @@ fn run(active: &Weak<ActivePool>, wakeup: &Wakeup) {
     loop {
         let more = match active.upgrade() {
             None => return,
-            Some(active) if active.leaving.load(Ordering::Acquire) => return,
+            Some(_) if leaving.load(Ordering::Acquire) => return,
             Some(active) => {
                 // Where it may not, the thread of the device has said so.
                 let _ = block::be_flusher();
