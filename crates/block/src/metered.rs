@@ -1,8 +1,9 @@
 //! A device around another one that counts its operations.
 
 use std::io::IoSlice;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use meter::Operation;
 
@@ -19,6 +20,57 @@ pub struct DeviceMeter {
     pub flush: Operation,
     /// Discards, and bytes that were discarded.
     pub discard: Operation,
+    waiting: Waiting,
+}
+
+impl DeviceMeter {
+    /// For how long reads, writes or flushes have waited of which the device has answered none. None if it answered all.
+    pub fn silence(&self) -> Option<Duration> {
+        self.waiting.silence()
+    }
+}
+
+/// Times are counted from then.
+static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Operations that the device has not answered.
+#[derive(Debug, Default)]
+struct Waiting {
+    count: AtomicUsize,
+    /// When it answered one, or the first of them began, in nanoseconds.
+    last: AtomicU64,
+}
+
+impl Waiting {
+    fn note(&self) {
+        self.last.store(BEGIN.elapsed().as_nanos() as u64, SeqCst);
+    }
+
+    fn begin(&self) -> Answer<'_> {
+        if self.count.load(SeqCst) == 0 {
+            self.note();
+        }
+        self.count.fetch_add(1, SeqCst);
+        Answer(self)
+    }
+
+    fn silence(&self) -> Option<Duration> {
+        if self.count.load(SeqCst) == 0 {
+            return None;
+        }
+        let last = Duration::from_nanos(self.last.load(SeqCst));
+        Some(BEGIN.elapsed().saturating_sub(last))
+    }
+}
+
+/// Notes the answer to an operation when it is dropped.
+struct Answer<'a>(&'a Waiting);
+
+impl Drop for Answer<'_> {
+    fn drop(&mut self) {
+        self.0.note();
+        self.0.count.fetch_sub(1, SeqCst);
+    }
 }
 
 /// A device whose operations are counted.
@@ -44,36 +96,54 @@ fn counted<T>(operation: &Operation, bytes: u64, act: impl FnOnce() -> Result<T>
     result
 }
 
+impl<D: BlockDevice> Metered<D> {
+    /// Counts an operation that does not take long on a device that works.
+    fn awaited<T>(
+        &self,
+        operation: &Operation,
+        bytes: u64,
+        act: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let _answer = self.meter.waiting.begin();
+        counted(operation, bytes, act)
+    }
+}
+
 impl<D: BlockDevice> BlockDevice for Metered<D> {
-    delegate!(self => self.device; size refresh_size sector_sizes name claim check_unreserved status_at waits_on_write);
+    delegate!(self => self.device; size sector_sizes name claim check_unreserved status_at waits_on_write);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let len = buf.len() as u64;
-        counted(&self.meter.read, len, || self.device.read_at(offset, buf))
+        self.awaited(&self.meter.read, len, || self.device.read_at(offset, buf))
     }
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         let write = || self.device.write_at(offset, pieces);
-        counted(&self.meter.write, total(pieces), write)
+        self.awaited(&self.meter.write, total(pieces), write)
     }
 
     fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         let write = || self.device.write_durably_at(offset, pieces);
-        counted(&self.meter.write, total(pieces), write)
+        self.awaited(&self.meter.write, total(pieces), write)
     }
 
     fn write_in_place(&self, offset: u64, data: &mut [u8]) -> Result<()> {
         let len = data.len() as u64;
         let write = || self.device.write_in_place(offset, data);
-        counted(&self.meter.write, len, write)
+        self.awaited(&self.meter.write, len, write)
     }
 
     fn flush(&self) -> Result<()> {
-        counted(&self.meter.flush, 0, || self.device.flush())
+        self.awaited(&self.meter.flush, 0, || self.device.flush())
     }
 
     fn drop_cached(&self) -> Result<()> {
         self.device.drop_cached()
+    }
+
+    fn refresh_size(&self) -> Result<u64> {
+        let _answer = self.meter.waiting.begin();
+        self.device.refresh_size()
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
@@ -132,5 +202,22 @@ mod tests {
         assert_eq!(counts(&meter.discard), (1, 8192, 0));
         assert_eq!(device.size(), 1 << 20);
         assert_eq!(device.name(), "fault device");
+    }
+
+    #[test]
+    fn a_device_that_does_not_answer_is_silent() {
+        let meter = DeviceMeter::default();
+        assert_eq!(meter.silence(), None);
+        let first = meter.waiting.begin();
+        let before = meter.waiting.last.load(SeqCst);
+        let second = meter.waiting.begin();
+        assert_eq!(meter.waiting.last.load(SeqCst), before);
+        assert!(meter.silence().is_some());
+        // The answer to one counts for the others.
+        drop(second);
+        assert!(meter.waiting.last.load(SeqCst) >= before);
+        assert!(meter.silence().is_some());
+        drop(first);
+        assert_eq!(meter.silence(), None);
     }
 }

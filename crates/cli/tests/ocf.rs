@@ -7,7 +7,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
+use common::stacked::Mounted;
 use common::*;
+use rustix::process::{Pid, Signal, kill_process};
 
 const AGENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/ocf/Strongroom");
 const FUNCTIONS: &str = "/usr/lib/ocf/lib/heartbeat/ocf-shellfuncs";
@@ -17,6 +19,8 @@ const SUCCESS: i32 = 0;
 const FAILED: i32 = 1;
 const MISCONFIGURED: i32 = 6;
 const NOT_RUNNING: i32 = 7;
+/// Of `timeout`.
+const TIMED_OUT: i32 = 124;
 
 /// A pool that is exported, and has a file and a volume.
 fn exported() -> Option<Place> {
@@ -49,7 +53,12 @@ fn parameters(place: &Place) -> [(&'static str, String); 4] {
 }
 
 fn agent(place: &Place, action: &str, more: &[(&str, &str)]) -> (i32, String) {
-    let mut command = Command::new(AGENT);
+    run_agent(place, &[AGENT], action, more)
+}
+
+fn run_agent(place: &Place, words: &[&str], action: &str, more: &[(&str, &str)]) -> (i32, String) {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
     command.arg(action).env("OCF_ROOT", "/usr/lib/ocf");
     command.env("OCF_RESOURCE_INSTANCE", "pool");
     for (name, value) in parameters(place) {
@@ -129,6 +138,88 @@ fn the_agent_tells_what_runs() {
     has(&said, "the key of 'tank/shut' is not there: unavailable");
     assert_eq!(run(&place, "stop"), SUCCESS);
     assert_eq!(run(&place, "monitor"), NOT_RUNNING);
+}
+
+/// Requests to a disk are not answered any more: the machine says so, and another one goes on. The pool has heartbeats.
+#[test]
+fn a_disk_that_does_not_answer_has_another_machine_go_on() {
+    let needed = ["unshare", "hostname"];
+    if !Path::new(FUNCTIONS).exists() || !needed.iter().all(|it| is_installed(it)) {
+        println!("skipped: needs resource-agents, unshare, hostname");
+        return;
+    }
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    // Two processes show one directory, and with it one disk. Each stands for the connection of one machine.
+    let mut a = Place::new();
+    for dir in ["lower", "one", "two"] {
+        fs::create_dir(a.path(dir)).unwrap();
+    }
+    a.ok("keygen {DIR}/key");
+    a.ok("stack init -d {DIR}/key {DIR}/lower");
+    let key = a.arg("key");
+    let mut one = Mounted::at(&a, &["-d", &key], "one");
+    let two = Mounted::at(&a, &["-d", &key], "two");
+    a.ok("pool create -s 64M -m none -o multihost=on tank {DIR}/one/disk");
+    a.ok("set test:x=1 tank");
+    a.ok("pool export tank");
+    let disk = |name: &str| a.path(name).join("disk").display().to_string();
+    let (first, second) = (disk("one"), disk("two"));
+    let of_a = |action: &str| agent(&a, action, &[("OCF_RESKEY_devices", &first)]);
+    assert_eq!(of_a("start").0, SUCCESS);
+    assert_eq!(of_a("monitor").0, SUCCESS);
+
+    kill_process(Pid::from_child(&one.process), Signal::STOP).unwrap();
+    // The first one may wait for the size of the file, until its cluster ends it.
+    let said = loop {
+        let (code, said) = run_agent(
+            &a,
+            &["timeout", "5", AGENT],
+            "monitor",
+            &[("OCF_RESKEY_devices", &first)],
+        );
+        if ![SUCCESS, TIMED_OUT].contains(&code) {
+            assert_eq!(code, FAILED, "{said}");
+            break said;
+        }
+    };
+    has(&said, "the pool 'tank' is STALLED");
+    has(&a.ok("pool status tank"), "has not answered for");
+    let (code, said) = of_a("stop");
+    assert_eq!(code, FAILED);
+    has(&said, "fence this node");
+
+    // What fencing does: the machine reaches the disk no more.
+    one.process.kill().unwrap();
+    one.process.wait().unwrap();
+    a.kill();
+    let mut b = Place::without_daemon();
+    let other = [
+        "unshare",
+        "--uts",
+        "sh",
+        "-c",
+        "hostname other; exec \"$0\" \"$@\"",
+    ];
+    b.start_within(&other.map(String::from));
+    let of_b = |action: &str, force: &str| {
+        let more = [
+            ("OCF_RESKEY_devices", &*second),
+            ("OCF_RESKEY_force", force),
+        ];
+        agent(&b, action, &more)
+    };
+    let (code, said) = of_b("start", "false");
+    assert_eq!(code, FAILED);
+    has(&said, "was last used by host");
+    assert_eq!(of_b("monitor", "true").0, NOT_RUNNING);
+    assert_eq!(of_b("start", "true").0, SUCCESS);
+    assert_eq!(b.ok("get -H -o value test:x tank"), "1\n");
+    assert_eq!(of_b("monitor", "true").0, SUCCESS);
+    assert_eq!(of_b("stop", "true").0, SUCCESS);
+    assert!(b.terminate());
+    two.end();
 }
 
 /// What is not known is not taken for a pool that is not here: the cluster would have another node import it too.

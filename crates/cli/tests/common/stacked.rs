@@ -22,10 +22,15 @@ pub struct Mounted {
 
 impl Mounted {
     pub fn new(place: &Place, options: &[&str]) -> Mounted {
+        Mounted::at(place, options, "view")
+    }
+
+    /// At a directory of this name.
+    pub fn at(place: &Place, options: &[&str], view: &str) -> Mounted {
         let mut process = Command::new(PROGRAM)
             .args(["stack", "mount", "--foreground"])
             .args(options)
-            .args([place.path("lower"), place.path("view")])
+            .args([place.path("lower"), place.path(view)])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -35,7 +40,7 @@ impl Mounted {
         let output = process.stderr.as_mut().expect("a pipe");
         BufReader::new(output).read_line(&mut line).expect("a line");
         assert!(line.contains("mounted on"), "{line}");
-        let view = place.path("view");
+        let view = place.path(view);
         Mounted { process, view }
     }
 

@@ -1,16 +1,30 @@
 //! The health of a pool's devices, and advice for the administrator.
 
+use std::time::Duration;
+
 use pool::{
     DeviceInfo, DeviceState, Expandable, Pool, Purpose, ResilverStatus, ScrubStatus, Until,
 };
 use protocol::api::DeviceRow;
 
+use crate::ops::metered_devices::meter;
 use crate::state::events::state_name;
 
 /// Whether a member of a group is not online.
 pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {
     let mut members = devices.iter().filter(|device| device.group.is_some());
     members.any(|device| device.state != DeviceState::Online)
+}
+
+/// A device with requests that is silent for so long does not answer.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// The device that has not answered for the longest time, and this time.
+pub(crate) fn silent(devices: &[DeviceInfo]) -> Option<(&str, Duration)> {
+    let silence = |device: &DeviceInfo| meter(&device.path)?.meter.silence();
+    let all = devices.iter();
+    let all = all.filter_map(|device| Some((device.path.as_str(), silence(device)?)));
+    all.max_by_key(|found| found.1)
 }
 
 /// The advice for a suspended pool.

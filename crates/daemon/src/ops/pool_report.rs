@@ -1,6 +1,7 @@
 //! The report on a pool.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use pool::{DeviceInfo, Expandable, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus, Sweep};
 use protocol::api::{PoolReport, RemovalRow, ScrubRow};
@@ -10,6 +11,9 @@ use crate::ops::caches;
 use crate::ops::health;
 use crate::ops::scrubs;
 use crate::state::active_pool::ActivePool;
+
+/// A device that has not answered for so long is not asked more.
+const ASKED_AGAIN: Duration = Duration::from_millis(500);
 
 /// The report on a pool.
 pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
@@ -30,6 +34,8 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
         }
     }
     let degraded = health::degraded(&devices);
+    let waits = health::silent(&devices);
+    let silent = waits.filter(|(_, time)| *time >= health::SILENCE_MAX);
     let (trouble, action) = match &suspended {
         Some(reason) => (
             Some(format!("The pool accepts no changes: {reason}")),
@@ -43,10 +49,22 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
             advice => advice,
         },
     };
+    let (trouble, action) = match (silent, &suspended) {
+        (Some((path, time)), None) => (
+            Some(format!(
+                "{path} has not answered for {} s. Reads and changes wait for it.",
+                time.as_secs()
+            )),
+            Some("Look at the device and its connection, and at the log of the kernel.".into()),
+        ),
+        _ => (trouble, action),
+    };
     let shared = pool.dedup_info();
-    let expandable = match suspended {
-        Some(_) => Vec::new(),
-        None => pool.expandable(),
+    // This asks the devices for their sizes: not one that may not answer.
+    let is_quiet = waits.is_none_or(|(_, time)| time < ASKED_AGAIN);
+    let expandable = match suspended.is_none() && is_quiet {
+        true => pool.expandable(),
+        false => Vec::new(),
     };
     let (trouble, action) = match trouble {
         None => health::growth(&pool.name(), &devices, &expandable),
@@ -57,10 +75,11 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
     Ok(PoolReport {
         name: pool.name(),
         guid: pool.guid(),
-        health: match (&suspended, degraded) {
-            (Some(_), _) => "SUSPENDED",
-            (None, true) => "DEGRADED",
-            (None, false) => "ONLINE",
+        health: match (silent, &suspended, degraded) {
+            (Some(_), ..) => "STALLED",
+            (None, Some(_), _) => "SUSPENDED",
+            (None, None, true) => "DEGRADED",
+            (None, None, false) => "ONLINE",
         }
         .into(),
         trouble,

@@ -9,7 +9,8 @@ pub struct PoolReport {
     pub name: String,
     /// Its guid.
     pub guid: u64,
-    /// `ONLINE`, `DEGRADED` or `SUSPENDED`; `UNAVAIL` if it was in use here and is not imported now.
+    /// `ONLINE`, `DEGRADED`, `SUSPENDED`, or `STALLED` while a device does not answer; `UNAVAIL` if it was in use here
+    /// and is not imported now.
     pub health: String,
     /// The problem, if there is one.
     pub trouble: Option<String>,
