@@ -260,6 +260,61 @@ fn initiators_see_their_units_and_keep_their_sessions() {
 }
 
 #[test]
+fn a_portal_group_sends_initiators_to_another_one() {
+    let Some(served) = Served::new() else {
+        return;
+    };
+    let place = &served.place;
+    place.ok("create -V 8M tank/a");
+    let front = portal();
+    let file = |rest: &str| {
+        let text = format!(
+            "target_portal_groups = [\"san\", \"front\"]\nsan_portals = [\"{}\"]\nfront_portals = [\"{front}\"]\n{rest}",
+            served.portal
+        );
+        fs::write(place.path("mnt/ha.toml"), text).unwrap();
+    };
+    file("front_redirect = \"front\"\n");
+    has(
+        &place.fails("ha start tank", USAGE),
+        "line 4: front_redirect: the portals of 'front' redirect too",
+    );
+    file("front_redirect = \"san\"\n");
+    place.ok("ha start tank");
+    let status = place.ok("--json ha status tank");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let target = &status["targets"][0];
+    assert_eq!(target["portals"][0], served.portal.as_str());
+    let redirect = format!("{front} > {}", served.portal);
+    assert_eq!(target["redirects"][0], redirect.as_str());
+    has(&place.ok("ha status tank"), &redirect);
+    if !is_installed("iscsi-ls") {
+        println!("skipped: needs libiscsi-bin");
+        return;
+    }
+    // Discovery tells of the portal that was asked, and the login leads to the other one.
+    let listed = ok("iscsi-ls", &[&format!("iscsi://{front}")]);
+    has(&listed, &format!("Portal:{front},1"));
+    lacks(&listed, &served.portal);
+    let listed = ok("iscsi-ls", &[&format!("iscsi://{}", served.portal)]);
+    lacks(&listed, &front);
+    let unit = format!("iscsi://{front}/{PREFIX}:tank/0");
+    has(&ok("iscsi-inq", &[&unit]), "STRNGRM");
+    has(&place.log(), "a login was redirected");
+    // A portal that redirects no more serves its own targets only.
+    file("");
+    place.ok("ha update tank");
+    assert!(std::net::TcpStream::connect(&front).is_err());
+    has(
+        &ok(
+            "iscsi-inq",
+            &[&format!("iscsi://{}/{PREFIX}:tank/0", served.portal)],
+        ),
+        "STRNGRM",
+    );
+}
+
+#[test]
 fn a_volume_without_its_key_is_served_when_the_key_comes() {
     let Some(served) = Served::new() else {
         return;

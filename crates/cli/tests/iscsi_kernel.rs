@@ -1,4 +1,5 @@
-//! The initiator of the Linux kernel, in a virtual machine: two paths to a volume, a file system, and sg_persist.
+//! The initiator of the Linux kernel, in a virtual machine: two paths to a volume, one of them by a portal that sends it on, a
+//! file system, and sg_persist.
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::process::Command;
 use common::*;
 
 const ENGINE: &str = "../../../shared/engines/kernel-vm.sh";
-const NAME: &str = "iqn.2026-01.org.example:kernel";
+const NAME: &str = "iqn.2026-01.io.github.strongroom:kernel";
 const PROGRAMS: [&str; 4] = ["sg_persist", "mkfs.ext4", "fsck.ext4", "blkdiscard"];
 
 /// What runs in the machine. It logs in through both portals, as two sessions.
@@ -41,6 +42,30 @@ fn portal() -> (String, u16) {
     (address.to_string(), address.port())
 }
 
+/// Another daemon, which had the target before, and sends initiators on.
+struct Moved {
+    place: Place,
+    port: u16,
+}
+
+impl Moved {
+    fn to(port: u16) -> Option<Moved> {
+        if !can_mount() {
+            return None;
+        }
+        let place = Place::new();
+        place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
+        let (own, first) = portal();
+        let file = format!(
+            "target_portal_groups = [\"old\"]\nold_portals = [\"{own}\"]\nold_redirect = \"10.0.2.2:{port}\"\n\
+             targets = [\"kernel\"]\n"
+        );
+        std::fs::write(place.path("mnt/ha.toml"), file).unwrap();
+        place.ok("ha start tank");
+        Some(Moved { place, port: first })
+    }
+}
+
 #[test]
 fn the_kernel_reserves_a_volume_by_two_paths() {
     let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join(ENGINE);
@@ -64,12 +89,14 @@ fn the_kernel_reserves_a_volume_by_two_paths() {
     place.ok(&format!(
         "iscsi export --no-authentication --portal {first} --portal {second} --name {NAME} tank/disk"
     ));
+    let moved = Moved::to(one);
+    let first = moved.as_ref().map_or(one, |moved| moved.port);
     let paths = PROGRAMS.map(|name| {
         let dirs = ["/usr/bin", "/usr/sbin", "/sbin", "/bin"];
         let mut paths = dirs.iter().map(|dir| format!("{dir}/{name}"));
         paths.find(|path| Path::new(path).exists()).unwrap()
     });
-    let job = format!("PORTS='{one} {two}' NAME={NAME}\n{JOB}");
+    let job = format!("PORTS='{first} {two}' NAME={NAME}\n{JOB}");
     let run = Command::new("bash")
         .arg(engine)
         .args(["-n", "-t", "240", "sh", &job])
@@ -85,5 +112,8 @@ fn the_kernel_reserves_a_volume_by_two_paths() {
     has(&told, "Write Exclusive");
     lacks(&told, "Key=0xa");
     lacks(&place.log(), "panic");
+    if let Some(moved) = moved {
+        has(&moved.place.log(), "a login was redirected");
+    }
     place.terminate();
 }

@@ -12,7 +12,8 @@ use crate::link::{Input, Link};
 use crate::login::{Purpose, Session, login};
 use crate::scsi::reserve::{Action, Nexus, Order, Reservations};
 use crate::session::{Helpers, serve};
-use crate::target::{Access, Target, Targets, Who};
+use crate::target::{Access, Target, Who};
+use crate::targets::Targets;
 
 /// The name of the target that there is.
 const TARGET: &str = "iqn.2026-01.org.example:disk";

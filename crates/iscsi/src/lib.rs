@@ -16,7 +16,7 @@
 //! - `output`: answers on their way, with their numbers;
 //! - `chap`: authentication of initiators;
 //! - `scsi`: a logical unit, which knows nothing of iSCSI;
-//! - `target`: the offered devices, and their sessions;
+//! - `target`: the offered devices, and their sessions; `targets`: those of a portal;
 //! - `login`, `session`: the two phases of a connection;
 //! - `server`: accepts connections.
 
@@ -36,10 +36,12 @@ mod scsi;
 mod server;
 mod session;
 mod target;
+mod targets;
 
 pub use chap::{Chap, Question};
 pub use error::{Error, Result};
 pub use logical_unit::{LogicalUnit, ReservedNow, View};
 pub use scsi::unit::Keeper;
 pub use server::Server;
-pub use target::{Access, Counts, SessionNow, Target, Targets};
+pub use target::{Access, Counts, SessionNow, Target};
+pub use targets::{Moved, Targets};

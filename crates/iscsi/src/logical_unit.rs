@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::BlockDevice;
 use parking_lot::Mutex;
@@ -130,13 +130,30 @@ impl LogicalUnit {
     /// # Errors
     /// [`Error::Busy`] if a command is still being carried out after ten seconds.
     pub fn close(self) -> Result<()> {
-        let name = self.unit.identity.name.clone();
-        drop(self.unit);
-        match self.ended.lock().recv_timeout(PATIENCE) {
-            Err(RecvTimeoutError::Disconnected) => Ok(()),
-            Err(RecvTimeoutError::Timeout) => Err(Error::Busy { name }),
-            Ok(never) => match never {},
-        }
+        LogicalUnit::close_all([self])
+            .into_iter()
+            .next()
+            .map_or(Ok(()), Err)
+    }
+
+    /// The same for several units, beside each other. Returns those that are still in use after ten seconds.
+    pub fn close_all(units: impl IntoIterator<Item = LogicalUnit>) -> Vec<Error> {
+        let end = Instant::now() + PATIENCE;
+        // First all are let go of, then they are waited for.
+        let units = units.into_iter().map(|own| {
+            let name = own.unit.identity.name.clone();
+            (name, own.ended)
+        });
+        let units: Vec<_> = units.collect();
+        let left = units.into_iter().filter_map(|(name, ended)| {
+            let left = end.saturating_duration_since(Instant::now());
+            match ended.lock().recv_timeout(left) {
+                Err(RecvTimeoutError::Disconnected) => None,
+                Err(RecvTimeoutError::Timeout) => Some(Error::Busy { name }),
+                Ok(never) => match never {},
+            }
+        });
+        left.collect()
     }
 }
 

@@ -8,7 +8,8 @@ use crate::error::Gone;
 use crate::keys::{self, Agreed, TEXT_MAX};
 use crate::link::{Input, Link};
 use crate::pdu::{Digests, Head, Received, SEGMENT_MAX, append, request, response};
-use crate::target::{Attached, NotTaken, Target, Targets, Who};
+use crate::target::{Attached, NotTaken, Target, Who};
+use crate::targets::Targets;
 
 const TRANSIT: u8 = 0x80;
 const CONTINUE: u8 = 0x40;
@@ -27,6 +28,8 @@ const FULL_FEATURE: u8 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Refused(u8, u8);
 
+const MOVED_FOR_NOW: Refused = Refused(1, 1);
+const MOVED_FOR_GOOD: Refused = Refused(1, 2);
 const INITIATOR_ERROR: Refused = Refused(2, 0);
 const AUTHENTICATION: Refused = Refused(2, 1);
 const FORBIDDEN: Refused = Refused(2, 2);
@@ -61,7 +64,7 @@ pub(crate) struct Session {
 struct Login<'a> {
     link: &'a Arc<dyn Link>,
     targets: &'a Targets,
-    /// Whether there may be one more session.
+    /// Whether there may be one more session that uses a target.
     has_place: &'a dyn Fn() -> bool,
     agreed: Agreed,
     /// Keys that were said: each once.
@@ -69,6 +72,8 @@ struct Login<'a> {
     initiator: Option<String>,
     is_discovery: bool,
     target: Option<Arc<Target>>,
+    /// The portal to which the initiator is sent.
+    elsewhere: Option<String>,
     stage: Option<u8>,
     /// How it is found out who the initiator is, where that matters.
     exchange: Option<Exchange>,
@@ -93,6 +98,7 @@ pub(crate) fn login(
         initiator: None,
         is_discovery: false,
         target: None,
+        elsewhere: None,
         stage: None,
         exchange: None,
         has_declared: false,
@@ -137,6 +143,9 @@ pub(crate) fn login(
             Err(Refused(class, detail)) => {
                 (reply.0[36], reply.0[37]) = (class, detail);
                 answer.clear();
+                if let Some(to) = &login.elsewhere {
+                    keys::put(&mut answer, "TargetAddress", to);
+                }
             }
         }
         let attached = match done {
@@ -158,7 +167,10 @@ pub(crate) fn login(
         if done.is_err() || attached.is_err() {
             let Refused(class, detail) = done.err().or(attached.err()).unwrap_or(INITIATOR_ERROR);
             let (initiator, from) = (login.initiator.unwrap_or_default(), link.peer());
-            tracing::warn!(initiator, from, class, detail, "a login was refused");
+            match login.elsewhere {
+                Some(to) => tracing::info!(initiator, from, to, "a login was redirected"),
+                None => tracing::warn!(initiator, from, class, detail, "a login was refused"),
+            }
             return Ok(None);
         }
         if let Ok(Some(purpose)) = attached {
@@ -274,6 +286,15 @@ impl Login<'_> {
             if !target.admits(initiator) {
                 return Err(FORBIDDEN);
             }
+            // Before any proof: the other portal asks for it.
+            let elsewhere = self.targets.elsewhere(target.name(), &self.link.portal());
+            if let Some((to, permanently)) = elsewhere {
+                self.elsewhere = Some(to);
+                return Err(match permanently {
+                    true => MOVED_FOR_GOOD,
+                    false => MOVED_FOR_NOW,
+                });
+            }
             let has = |session| target.sessions().iter().any(|it| it.number == session);
             match session {
                 0 => {}
@@ -329,13 +350,14 @@ impl Login<'_> {
         if self.agreed.first_burst > self.agreed.burst {
             self.agreed.first_burst = self.agreed.burst;
         }
-        if !(self.has_place)() {
-            return Err(OUT_OF_RESOURCES);
-        }
+        // One that only asks what there is takes no place from those that use a target.
         let Some(target) = &self.target else {
             let proved = self.exchange.take().map(Exchange::proved);
             return Ok(Some(Purpose::Discovery(proved.unwrap_or_default())));
         };
+        if !(self.has_place)() {
+            return Err(OUT_OF_RESOURCES);
+        }
         let who = Who {
             initiator: self.initiator.clone().unwrap_or_default(),
             isid: self.isid,

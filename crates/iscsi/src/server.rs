@@ -14,7 +14,7 @@ use crate::error::Gone;
 use crate::link::{Input, Link, Socket};
 use crate::login::{Purpose, login};
 use crate::session::{Helpers, serve};
-use crate::target::Targets;
+use crate::targets::Targets;
 use crate::{Error, Result};
 
 /// A connection has so long to log in.

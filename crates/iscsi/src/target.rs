@@ -9,7 +9,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::BlockDevice;
 use meter::{Histogram, Times};
@@ -314,20 +314,53 @@ impl Target {
         })
     }
 
+    /// Ends the sessions of several targets beside each other, and takes no more: asks initiators to log out, waits a
+    /// second, and does not wait longer than ten more for commands that have begun. Returns those that have not ended.
+    pub fn end_sessions(targets: &[Arc<Target>]) -> Vec<Error> {
+        let begin = Instant::now();
+        let mut asked = false;
+        for target in targets {
+            let mut sessions = target.sessions.lock();
+            sessions.is_closed = true;
+            asked |= ask_to_log_out(&sessions);
+        }
+        if asked {
+            let end = begin + Duration::from_secs(FAREWELL_SECONDS.into());
+            targets.iter().for_each(|target| target.await_end(end));
+        }
+        for target in targets {
+            let sessions = target.sessions.lock();
+            sessions.all.values().for_each(|open| open.link.cut());
+        }
+        let end = Instant::now() + PATIENCE;
+        let left = targets.iter().filter_map(|target| {
+            target.await_end(end);
+            target.in_use()
+        });
+        left.collect()
+    }
+
+    /// Waits until it has no sessions, at most until then.
+    fn await_end(&self, end: Instant) {
+        let mut sessions = self.sessions.lock();
+        let some = |sessions: &mut Sessions| !sessions.all.is_empty();
+        self.left.wait_while_until(&mut sessions, some, end);
+    }
+
+    fn in_use(&self) -> Option<Error> {
+        let sessions = self.sessions.lock().all.len();
+        let name = self.name.clone();
+        (sessions > 0).then_some(Error::InUse { name, sessions })
+    }
+
     /// Takes no more sessions, if there are none, or `force` ends them. Those that have not ended after a while
     /// are what it fails with.
-    fn close(&self, force: bool) -> Result<()> {
-        let mut sessions = self.sessions.lock();
+    pub(crate) fn close(self: &Arc<Self>, force: bool) -> Result<()> {
         if force {
-            sessions.is_closed = true;
-            let some = |sessions: &mut Sessions| !sessions.all.is_empty();
-            if ask_to_log_out(&sessions) {
-                let patience = Duration::from_secs(FAREWELL_SECONDS.into());
-                self.left.wait_while_for(&mut sessions, some, patience);
-            }
-            sessions.all.values().for_each(|open| open.link.cut());
-            self.left.wait_while_for(&mut sessions, some, PATIENCE);
+            let left = Target::end_sessions(std::slice::from_ref(self));
+            return left.into_iter().next().map_or(Ok(()), Err);
         }
+        let mut sessions = self.sessions.lock();
         if !sessions.all.is_empty() {
             return Err(Error::InUse {
                 name: self.name.clone(),
@@ -372,78 +405,6 @@ fn ask_to_log_out(sessions: &Sessions) -> bool {
         thread.spawn(move || drop(output.ask_to_log_out())).is_ok()
     };
     outputs.map(ask).fold(false, |any, asked| any | asked)
-}
-
-/// Targets by name, which a portal offers.
-#[derive(Debug, Default)]
-pub struct Targets(RwLock<BTreeMap<String, Arc<Target>>>);
-
-impl Targets {
-    /// One more.
-    ///
-    /// # Errors
-    /// [`Error::Exists`]
-    pub fn insert(&self, target: Arc<Target>) -> Result<()> {
-        let mut all = self.0.write();
-        if all.contains_key(&target.name) {
-            return Err(Error::Exists {
-                name: target.name.clone(),
-            });
-        }
-        all.insert(target.name.clone(), target);
-        Ok(())
-    }
-
-    /// One less; returns when the target has no more users.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchTarget`]; [`Error::InUse`] if there are sessions, or with `force` if one still does what
-    /// it was asked for. Then it stays, but with `force` takes no more.
-    pub fn remove(&self, name: &str, force: bool) -> Result<Arc<Target>> {
-        let target = self.find(name);
-        let target = target.ok_or_else(|| Error::NoSuchTarget { name: name.into() })?;
-        target.close(force)?;
-        self.0.write().remove(name);
-        Ok(target)
-    }
-
-    /// This target less, and no other of its name. There may be none.
-    ///
-    /// # Errors
-    /// As [`Targets::remove`].
-    pub fn remove_this(&self, target: &Arc<Target>, force: bool) -> Result<()> {
-        if !self.has(target) {
-            return Ok(());
-        }
-        target.close(force)?;
-        self.take(target);
-        Ok(())
-    }
-
-    /// This target less here, which other portals offer still. Its sessions stay.
-    pub fn take(&self, target: &Arc<Target>) {
-        let mut all = self.0.write();
-        if all
-            .get(&target.name)
-            .is_some_and(|it| Arc::ptr_eq(it, target))
-        {
-            all.remove(&target.name);
-        }
-    }
-
-    fn has(&self, target: &Arc<Target>) -> bool {
-        let found = self.find(&target.name);
-        found.is_some_and(|it| Arc::ptr_eq(&it, target))
-    }
-
-    /// All of them, by name.
-    pub fn all(&self) -> Vec<Arc<Target>> {
-        self.0.read().values().cloned().collect()
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Option<Arc<Target>> {
-        self.0.read().get(name).cloned()
-    }
 }
 
 #[cfg(test)]

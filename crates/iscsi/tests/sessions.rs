@@ -97,6 +97,23 @@ fn a_command_that_takes_long_holds_up_no_other() {
     assert_eq!(portal.targets.all()[0].counts().waiting, 0);
 }
 
+/// WRITE AND VERIFY has the unit for itself while it flushes.
+#[test]
+fn a_device_that_does_not_answer_holds_up_no_question_about_it() {
+    let device = Slow::new();
+    let portal = Portal::new(device.clone(), None);
+    let mut a = portal.log_in("a");
+    a.send(0x21, &[0x2e, 0, 0, 0, 0, 1, 0, 0, 1, 0], &[7; 512], 512);
+    device.await_flushes(1);
+    let target = portal.targets.all().remove(0);
+    assert_eq!(target.sessions().len(), 1);
+    assert_eq!(target.reserved().registrations, 0);
+    let mut b = portal.log_in("b");
+    assert_eq!(b.reserve_in(0).status, GOOD);
+    device.open();
+    a.hear();
+}
+
 #[test]
 fn an_ordered_command_waits_for_those_before_it() {
     let device = Slow::new();

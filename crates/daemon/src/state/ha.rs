@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use iscsi::{LogicalUnit, Target};
+use iscsi::{LogicalUnit, Moved, Target};
 use parking_lot::Mutex;
 use protocol::ha_file::Refused;
 
@@ -59,7 +59,10 @@ pub(crate) struct PlannedUnit {
 /// A planned target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlannedTarget {
+    /// Where it is found.
     pub(crate) places: BTreeSet<Place>,
+    /// Those of them that send initiators elsewhere.
+    pub(crate) moved: BTreeMap<Place, Moved>,
     pub(crate) chap: Option<ChapSources>,
     /// The views. For each initiator the first one that shows a unit counts.
     pub(crate) views: Vec<PlannedView>,
@@ -76,6 +79,13 @@ pub(crate) struct PlannedView {
 }
 
 impl PlannedTarget {
+    /// The portals that serve initiators.
+    pub(crate) fn portals(&self) -> Vec<String> {
+        let own = self.places.iter();
+        let own = own.filter(|place| !self.moved.contains_key(place));
+        own.map(Place::to_string).collect()
+    }
+
     /// The initiators that see anything; all if absent.
     pub(crate) fn initiators(&self) -> Option<BTreeSet<&String>> {
         let mut all = BTreeSet::new();

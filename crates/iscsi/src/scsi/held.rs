@@ -22,8 +22,10 @@ impl Unit {
     /// Its session has ended. What it reserved by RESERVE (6) is free.
     pub(crate) fn leave(&self, seat: &Arc<Seat>) {
         self.seats.lock().retain(|it| !Arc::ptr_eq(it, seat));
-        if self.held.read().is_simple() {
-            self.held.write().forget_simple(Some(&seat.nexus));
+        if self.reservations().is_simple() {
+            let mut held = self.held.write();
+            held.forget_simple(Some(&seat.nexus));
+            self.show(&held);
         }
     }
 
@@ -32,6 +34,7 @@ impl Unit {
     pub(crate) fn reset(&self) {
         let mut held = self.held.write();
         held.forget_simple(None);
+        self.show(&held);
         self.seats.lock().iter().for_each(|seat| seat.reset());
     }
 
@@ -40,12 +43,18 @@ impl Unit {
     /// # Errors
     /// [`Refused::Conflict`]
     pub(crate) fn permit(&self, seat: &Seat, operation: &Operation) -> Result<(), Refused> {
-        permitted(&self.held.read(), seat, operation)
+        permitted(&self.reservations(), seat, operation)
     }
 
-    /// What is reserved now.
-    pub(crate) fn reservations(&self) -> Reservations {
-        self.held.read().clone()
+    /// What is reserved now. A command that was permitted may not be any more when it is carried out.
+    pub(crate) fn reservations(&self) -> Arc<Reservations> {
+        Arc::clone(&self.shown.read())
+    }
+
+    fn show(&self, held: &Reservations) {
+        if **self.shown.read() != *held {
+            *self.shown.write() = Arc::new(held.clone());
+        }
     }
 
     /// Carries PERSISTENT RESERVE OUT out.
@@ -66,6 +75,7 @@ impl Unit {
             self.save(&held, &new)?;
         }
         *held = new;
+        self.show(&held);
         let seats = self.seats.lock();
         for seat in seats.iter() {
             let is_own = |nexus: &Nexus| *nexus == seat.nexus;
@@ -106,12 +116,15 @@ impl Unit {
 
     /// Carries RESERVE (6) or RELEASE (6) out.
     pub(super) fn simply(&self, seat: &Seat, reserve: bool) -> Result<(), Refused> {
-        self.held.write().simply(&seat.nexus, reserve)
+        let mut held = self.held.write();
+        let done = held.simply(&seat.nexus, reserve);
+        self.show(&held);
+        done
     }
 
     /// Answers PERSISTENT RESERVE IN.
     pub(super) fn about(&self, about: AboutReservations) -> Result<Vec<u8>, Refused> {
-        let held = self.held.read();
+        let held = self.reservations();
         if held.is_simple() {
             return Err(Refused::Conflict);
         }

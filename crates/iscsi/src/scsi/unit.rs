@@ -77,6 +77,8 @@ pub(crate) struct Unit {
     /// Who may use it. Held for reading by what changes blocks, and for writing by what changes reservations, and
     /// by what reads and then writes as one. So a change of reservations waits for commands that it would refuse.
     pub(super) held: RwLock<Reservations>,
+    /// The same, which nothing holds for long: not even a command on a device that does not answer.
+    pub(super) shown: RwLock<Arc<Reservations>>,
     /// Where reservations are kept.
     pub(super) keeper: Option<Arc<dyn Keeper>>,
     pub(super) shortage: Shortage,
@@ -140,6 +142,7 @@ impl Unit {
             identity,
             is_read_only,
             sectors,
+            shown: RwLock::new(Arc::new(reservations.clone())),
             held: RwLock::new(reservations),
             keeper,
             shortage: Shortage::default(),
@@ -192,6 +195,10 @@ impl Unit {
         }
         let len = (blocks.count * block) as usize;
         if changes_blocks(operation) && (self.is_read_only || port.is_read_only) {
+            return Err(Sense::PROTECTED);
+        }
+        // An initiator that may only read keeps no other from writing.
+        if port.is_read_only && matches!(operation, O::Reserve { .. } | O::Simply { .. }) {
             return Err(Sense::PROTECTED);
         }
         Ok(match *operation {

@@ -91,10 +91,13 @@ impl Connection<'_, '_> {
                 .carry_out(&task, &mut data[..need], &mut self.out);
         }
         let came = data.len().min(need);
-        if need > 0 {
-            task.data = self.space(need);
-            task.data[..came].copy_from_slice(&data[..came]);
-        }
+        // A command that waits for data has space for more of them when they are asked for.
+        task.data = match (task.is_whole(), task.is_open) {
+            (true, _) if need > 0 => self.space(need),
+            (false, true) => vec![0; need.min(self.shared.agreed.first_burst)],
+            _ => vec![0; came],
+        };
+        task.data[..came].copy_from_slice(&data[..came]);
         self.shared.output.wait_for(1);
         if task.is_whole() && self.may_start(&task) {
             return self.hand_over(task);
@@ -119,6 +122,29 @@ impl Connection<'_, '_> {
     fn is_for_helper(&self, task: &Task) -> bool {
         let is_long = task.takes_long() || task.moves().is_some() && self.shared.is_slow();
         is_long && task.order() == Order::Simple
+    }
+
+    /// Gives a command space for all of its data.
+    fn grow(&mut self, tag: u32) {
+        let task = self.tasks.get(&tag);
+        let Some(need) = task.map(|it| it.need).filter(|need| *need > 0) else {
+            return;
+        };
+        let mut space = self.space(need);
+        if let Some(task) = self.tasks.get_mut(&tag)
+            && task.data.len() < need
+        {
+            space[..task.received].copy_from_slice(&task.data[..task.received]);
+            std::mem::swap(&mut task.data, &mut space);
+        }
+        self.keep(space);
+    }
+
+    /// Keeps space for other data.
+    fn keep(&mut self, space: Vec<u8>) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(space);
+        }
     }
 
     /// Room for data. What it holds has no meaning.
@@ -157,9 +183,7 @@ impl Connection<'_, '_> {
         let mut data = std::mem::take(&mut task.data);
         self.shared.output.answered(1);
         let done = self.shared.carry_out(&task, &mut data, &mut self.out);
-        if self.spare.len() < SPARE_MAX {
-            self.spare.push(data);
-        }
+        self.keep(data);
         done
     }
 
@@ -277,6 +301,7 @@ impl Connection<'_, '_> {
             let Some(tag) = self.unasked.pop_front() else {
                 break;
             };
+            self.grow(tag);
             let transfer = self.next_transfer;
             let Some(task) = self.tasks.get_mut(&tag) else {
                 continue;

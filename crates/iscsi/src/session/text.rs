@@ -67,7 +67,13 @@ impl Connection<'_, '_> {
             let is_open = target.admits(self.initiator) && may_see(&target);
             if is_wanted(target.name()) && is_open {
                 keys::put(answer, "TargetName", target.name());
-                for portal in target.portals(self.link.portal()) {
+                let asked = self.link.portal();
+                let portals = match self.targets.is_moved(target.name()) {
+                    // The others are told at the login.
+                    true => vec![asked],
+                    false => target.portals(asked),
+                };
+                for portal in portals {
                     // All portals are in one group.
                     keys::put(answer, "TargetAddress", &format!("{portal},1"));
                 }

@@ -82,7 +82,8 @@ mod tests {
     use crate::pdu::{FINAL, HEAD, Head, request};
     use crate::session::{Helpers, serve};
     use crate::target::Target;
-    use crate::target::{Access, Targets, Who};
+    use crate::target::{Access, Who};
+    use crate::targets::Targets;
 
     type Step<'a> = Box<dyn FnMut() -> Vec<u8> + Send + 'a>;
 
@@ -198,6 +199,8 @@ mod tests {
     const READ: &[u8] = &[0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0];
     const WRITE: &[u8] = &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0];
     const READY: &[u8] = &[0];
+    const REGISTER: &[u8] = &[0x5f, 6, 0, 0, 0, 0, 0, 0, 24, 0];
+    const RESERVE: &[u8] = &[0x16];
     const REPORT_LUNS: &[u8] = &[0xa0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0];
 
     /// The sense of an answer.
@@ -227,6 +230,9 @@ mod tests {
                 step(command(5, 300, READS, READ, &[])),
                 step(command(6, 300, WRITES, WRITE, &[9; 512])),
                 step(command(7, 1, READS, READ, &[])),
+                // Who may only read keeps nobody out.
+                step(command(8, 300, WRITES, REGISTER, &[0; 24])),
+                step(command(9, 300, 0, RESERVE, &[])),
             ];
             say(&target, initiator, steps)
         };
@@ -244,6 +250,8 @@ mod tests {
         assert_eq!(all[4].1, [2; 512]);
         assert_eq!(sense(&all[5]), [7, 0x27, 0]);
         assert_eq!(sense(&all[6]), [5, 0x25, 0]);
+        assert_eq!(sense(&all[7]), [7, 0x27, 0]);
+        assert_eq!(sense(&all[8]), [7, 0x27, 0]);
         let all = told("iqn.x:b");
         assert_eq!(all[0].1.len(), 16);
         assert_eq!(all[2].1, [2; 512]);

@@ -48,19 +48,25 @@ pub struct Initiator {
 impl Initiator {
     /// Logs in; `session` tells sessions of this initiator apart.
     pub fn log_in(portal: SocketAddr, name: &str, session: u8, target: &str) -> Initiator {
+        let text = format!("InitiatorName={name}\0TargetName={target}\0");
+        let (own, told) = Initiator::try_log_in(portal, session, &text);
+        assert_eq!((told.head[36], told.head[37]), (0, 0), "it is logged in");
+        own
+    }
+
+    /// Logs in with these keys. Returns the answer too.
+    pub fn try_log_in(portal: SocketAddr, session: u8, text: &str) -> (Initiator, Pdu) {
         let stream = TcpStream::connect(portal).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         let mut own = Initiator { stream, number: 1 };
-        let text = format!("InitiatorName={name}\0TargetName={target}\0");
         let mut head = [0; 48];
         (head[0], head[1]) = (0x43, 0x87);
         head[8..14].copy_from_slice(&[0, 2, 0x3d, 0, 0, session]);
         head[27] = 1;
         own.say(head, text.as_bytes());
         let told = own.hear();
-        assert_eq!((told.head[36], told.head[37]), (0, 0), "it is logged in");
-        own
+        (own, told)
     }
 
     /// Sends a PDU.

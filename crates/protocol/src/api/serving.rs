@@ -76,6 +76,8 @@ pub struct HaTargetRow {
     pub name: String,
     /// `ADDRESS:PORT`.
     pub portals: Vec<String>,
+    /// `ADDRESS:PORT > ADDRESS:PORT`: portals that send initiators to others.
+    pub redirects: Vec<String>,
     /// Whether initiators prove a secret.
     pub chap: bool,
     /// How many sessions there are.

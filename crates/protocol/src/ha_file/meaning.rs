@@ -14,7 +14,10 @@ const PORT: u16 = 3260;
 
 /// The nouns: lists of names, and what can be said of each name there.
 pub(super) const ORDER: [(&str, &[&str]); 8] = [
-    ("target_portal_groups", &["_portals"]),
+    (
+        "target_portal_groups",
+        &["_portals", "_redirect", "_redirect_permanently"],
+    ),
     ("default_tpg", &[]),
     ("default_target_type", &[]),
     ("targets", &["_type", "_tpg", "_chap", "_mutual_chap"]),
@@ -24,7 +27,13 @@ pub(super) const ORDER: [(&str, &[&str]); 8] = [
     ("views", &["_hg", "_tg", "_lu_prefix", "_read_only"]),
 ];
 /// Those that stmf-ha does not know.
-pub(super) const OURS: [&str; 3] = ["_chap", "_mutual_chap", "_read_only"];
+pub(super) const OURS: [&str; 5] = [
+    "_chap",
+    "_mutual_chap",
+    "_read_only",
+    "_redirect",
+    "_redirect_permanently",
+];
 
 /// What a pool is to serve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +53,28 @@ pub struct HaFile {
 pub struct PortalGroup {
     /// `ADDRESS:PORT`; all addresses of the host at port 3260 if there are none.
     pub portals: Vec<String>,
+    /// Where initiators are sent that log in there.
+    pub redirect: Option<Redirect>,
+}
+
+/// Sends initiators from the portals of one group to others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// The line, from 1.
+    pub line: usize,
+    /// To which portals.
+    pub to: Elsewhere,
+    /// Whether initiators may use the other portal from then on.
+    pub permanently: bool,
+}
+
+/// Portals to which initiators are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// `ADDRESS:PORT`, for the targets of the group itself.
+    Address(String),
+    /// The portals of another group, whose targets are found at the portals of this one too.
+    Group(String),
 }
 
 /// A target.
@@ -175,8 +206,10 @@ impl Nouns<'_> {
             let portals = self.list(&noun)?.unwrap_or_default().into_iter();
             let portals = portals.map(|(line, text)| portal(line, &noun, &text));
             let portals = portals.collect::<Result<_, _>>()?;
-            portal_groups.insert(name.clone(), PortalGroup { portals });
+            let redirect = self.redirect(name, &groups)?;
+            portal_groups.insert(name.clone(), PortalGroup { portals, redirect });
         }
+        check_redirects(&portal_groups)?;
         portal_groups.insert(ANYWHERE.into(), PortalGroup::default());
         let has_group = |line, noun: &str, name: String| match portal_groups.contains_key(&name) {
             true => Ok(name),
@@ -213,13 +246,57 @@ impl Nouns<'_> {
                 ..HaTarget::default()
             });
         }
-        portal_groups.retain(|name, _| targets.iter().any(|it| it.portal_group == *name));
+        let has_targets = |name: &String| targets.iter().any(|it| it.portal_group == *name);
+        portal_groups.retain(|name, group| match &group.redirect {
+            Some(Redirect {
+                to: Elsewhere::Group(to),
+                ..
+            }) => has_targets(name) || has_targets(to),
+            _ => has_targets(name),
+        });
         Ok(HaFile {
             portal_groups,
             targets,
             logical_units: self.list("logical_units")?,
             views: self.views(&listed)?,
         })
+    }
+
+    /// Where initiators are sent that log in at a portal of a group.
+    fn redirect(
+        &mut self,
+        group: &str,
+        groups: &[(usize, String)],
+    ) -> Result<Option<Redirect>, Refused> {
+        let noun = format!("{group}_redirect");
+        let to = self.word(&noun)?;
+        let flag = format!("{noun}_permanently");
+        let permanently = self.flag(&flag)?;
+        let Some((line, to)) = to else {
+            return match self.items.get(&flag) {
+                Some(item) => {
+                    let what = format!("'{noun}' is missing");
+                    Err(Refused::new(item.line, &flag, what))
+                }
+                None => Ok(None),
+            };
+        };
+        let to = match groups.iter().any(|(_, name)| *name == to) {
+            true => Elsewhere::Group(to),
+            false => {
+                let what = format!(
+                    "'{to}' is neither listed in target_portal_groups nor an address, as in 192.0.2.1 or \
+                     [2001:db8::1]:3260"
+                );
+                let address = portal(line, &noun, &to);
+                Elsewhere::Address(address.map_err(|_| Refused::new(line, &noun, what))?)
+            }
+        };
+        Ok(Some(Redirect {
+            line,
+            to,
+            permanently,
+        }))
     }
 
     fn is_iscsi(&mut self, noun: &str) -> Result<(), Refused> {
@@ -301,6 +378,42 @@ impl Nouns<'_> {
         }
         Ok(views)
     }
+}
+
+/// Refuses redirects that lead nowhere, or back.
+fn check_redirects(groups: &BTreeMap<String, PortalGroup>) -> Result<(), Refused> {
+    for (name, group) in groups {
+        let Some(redirect) = &group.redirect else {
+            continue;
+        };
+        let to = match &redirect.to {
+            Elsewhere::Address(address) => std::slice::from_ref(address),
+            Elsewhere::Group(to) => &groups[to].portals,
+        };
+        let is_open = |address: &String| {
+            let address = address.parse::<SocketAddr>();
+            address.is_ok_and(|it| it.ip().is_unspecified())
+        };
+        let what = match &redirect.to {
+            Elsewhere::Group(to) if groups[to].redirect.is_some() => {
+                format!("the portals of '{to}' redirect too")
+            }
+            _ if to.iter().any(|it| group.portals.contains(it)) => {
+                "it leads back to a portal of this group".into()
+            }
+            _ if to.is_empty() || to.iter().any(is_open) => {
+                "initiators need addresses that they can reach, and not all addresses of this host"
+                    .into()
+            }
+            _ => continue,
+        };
+        return Err(Refused::new(
+            redirect.line,
+            &format!("{name}_redirect"),
+            what,
+        ));
+    }
+    Ok(())
 }
 
 fn unknown(line: usize, noun: &str, name: &str, list: &str) -> Refused {

@@ -13,7 +13,7 @@ mod toml;
 mod write;
 
 pub use items::{Items, Refused};
-pub use meaning::{HaFile, HaTarget, HaView, PortalGroup, TARGET_PREFIX};
+pub use meaning::{Elsewhere, HaFile, HaTarget, HaView, PortalGroup, Redirect, TARGET_PREFIX};
 
 /// The name of the file in the root directory of the root dataset.
 pub const TOML_NAME: &str = "ha.toml";

@@ -155,6 +155,37 @@ fn what_has_no_meaning_is_refused_with_its_line() {
             2,
             "g_portals",
         ),
+        ("a_redirect = \"192.0.2.1\"", 1, "a_redirect"),
+        (
+            "target_portal_groups = [\"g\"]\ng_redirect = \"elsewhere\"",
+            2,
+            "g_redirect",
+        ),
+        (
+            "target_portal_groups = [\"g\"]\ng_redirect = \"g\"",
+            2,
+            "g_redirect",
+        ),
+        (
+            "target_portal_groups = [\"g\"]\ng_redirect = \"[::]\"",
+            2,
+            "g_redirect",
+        ),
+        (
+            "target_portal_groups = [\"g\"]\ng_portals = [\"1.2.3.4\"]\ng_redirect = \"1.2.3.4\"",
+            3,
+            "g_redirect",
+        ),
+        (
+            "target_portal_groups = [\"g\", \"h\"]\ng_redirect = \"h\"",
+            2,
+            "g_redirect",
+        ),
+        (
+            "target_portal_groups = [\"g\"]\ng_redirect_permanently = true",
+            2,
+            "g_redirect_permanently",
+        ),
         ("host_groups = [\"h\"]", 1, "host_groups"),
         (
             "host_groups = [\"h\"]\nh_members = [\"bob\"]",
@@ -185,6 +216,31 @@ fn what_has_no_meaning_is_refused_with_its_line() {
     let long = vec![b'#'; LEN_MAX + 1];
     assert_eq!(Spelling::Toml.parse(&long).unwrap_err().line, 0);
     assert_eq!(Spelling::Stmf.parse(&[0xff]).unwrap_err().noun, "the file");
+}
+
+#[test]
+fn a_portal_group_redirects_to_another_one_or_to_an_address() {
+    let text = "target_portal_groups = [\"san\", \"front\", \"old\"]\nsan_portals = [\"192.0.2.1\"]\n\
+        front_portals = [\"192.0.2.100\"]\nfront_redirect = \"san\"\nold_redirect = \"192.0.2.7\"\n\
+        old_redirect_permanently = true\ntargets = [\"a\", \"b\"]\nb_tpg = \"old\"\n";
+    let items = Spelling::Toml.read(text.as_bytes()).unwrap();
+    let file = HaFile::of(&items).unwrap();
+    let redirect = |group: &str| file.portal_groups[group].redirect.clone();
+    assert_eq!(redirect("san"), None);
+    let expected = Redirect {
+        line: 4,
+        to: Elsewhere::Group("san".into()),
+        permanently: false,
+    };
+    assert_eq!(redirect("front"), Some(expected));
+    let expected = Redirect {
+        line: 5,
+        to: Elsewhere::Address("192.0.2.7:3260".into()),
+        permanently: true,
+    };
+    assert_eq!(redirect("old"), Some(expected));
+    let refused = Spelling::Stmf.write(&items).unwrap_err();
+    assert_eq!(refused.noun, "front_redirect");
 }
 
 #[test]

@@ -21,8 +21,11 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 NOUNS OF ha.toml
-  target_portal_groups = [\"san\"]           portal groups; the first is the default
+  target_portal_groups = [\"san\", \"front\"]  portal groups; the first is the default
   san_portals = [\"192.0.2.1\", \"192.0.2.2:3261\"]
+  front_portals = [\"192.0.2.100\"]          of a second portal group
+  front_redirect = \"san\"                   logins there are sent to a portal of san, or to an ADDRESS
+  front_redirect_permanently = true        initiators may remember it
   default_tpg = \"san\"                      the portal group of targets without one
   targets = [\"vm\"]                         iqn.2026-01.io.github.strongroom:vm
   vm_tpg = \"san\"
@@ -31,11 +34,11 @@ NOUNS OF ha.toml
   logical_units = [\"tank/vm/a:0\"]          these volumes only
   host_groups = [\"esx\"]                    groups of initiators
   esx_members = [\"iqn.1998-01.com.vmware:a\"]
-  target_groups = [\"front\"]
-  front_members = [\"vm\"]
+  target_groups = [\"vms\"]
+  vms_members = [\"vm\"]
   views = [\"all\"]                          which units are shown; all to all without a view
   all_hg = \"esx\"                           to which initiators
-  all_tg = \"front\"                         at which targets
+  all_tg = \"vms\"                           at which targets
   all_lu_prefix = \"tank/vm\"                volumes below this dataset
   all_read_only = true                     initiators cannot change them
 
@@ -114,9 +117,10 @@ EXAMPLES
     strongroom ha status tank
 
 JSON
-  {\"pool\", \"file\": TEXT|null, \"targets\": [{\"name\", \"portals\": [...], \"chap\": BOOL,
-    \"sessions\"}, ...], \"units\": [{\"volume\", \"lun\", \"serial\", \"targets\": [...],
-    \"waits\": TEXT|null}, ...]}; \"file\" is null if the pool is not served.
+  {\"pool\", \"file\": TEXT|null, \"targets\": [{\"name\", \"portals\": [...], \"redirects\": [...],
+    \"chap\": BOOL, \"sessions\"}, ...], \"units\": [{\"volume\", \"lun\", \"serial\",
+    \"targets\": [...], \"waits\": TEXT|null}, ...]}; a redirect is \"FROM > TO\"; \"file\" is null if
+  the pool is not served.
 
 EXIT CODES
   3 if there is no such pool.")]

@@ -54,11 +54,14 @@ fn shown(report: &HaReport) -> String {
     ];
     let targets = report.targets.iter().map(|it| {
         let chap = if it.chap { "yes" } else { "no" };
+        let own = it.portals.join(",");
+        let portals = std::iter::once(&own).filter(|own| !own.is_empty());
+        let portals: Vec<&str> = portals.chain(&it.redirects).map(String::as_str).collect();
         vec![
             it.name.clone(),
             it.sessions.to_string(),
             chap.into(),
-            it.portals.join(","),
+            portals.join("; "),
         ]
     });
     out += &table::show(&heads, &targets.collect::<Vec<_>>(), false);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use block::Access as DeviceAccess;
-use iscsi::{Access, Chap, LogicalUnit, Target, View};
+use iscsi::{Access, Chap, LogicalUnit, Moved, Target, View};
 use pool::DatasetKind;
 use protocol::api::{FailureKind, HaReport, HaTargetRow, HaUnitRow};
 use protocol::device_name::DeviceName;
@@ -127,7 +127,8 @@ impl Daemon {
         for (name, planned) in &plan.targets {
             report.targets.push(HaTargetRow {
                 name: name.clone(),
-                portals: planned.places.iter().map(Place::to_string).collect(),
+                portals: planned.portals(),
+                redirects: planned.moved.iter().map(shown_redirect).collect(),
                 chap: planned.chap.is_some(),
                 sessions: targets.get(name).map_or(0, |it| it.sessions().len()),
             });
@@ -228,37 +229,38 @@ impl Daemon {
             let views = shown.remove(name).unwrap_or_default();
             let target = Target::with_views(name, access(planned, secrets.get(name)), views)?;
             let target = Arc::new(target);
-            target.set_portals(planned.places.iter().map(Place::to_string).collect());
-            let offered = offer(&target, &planned.places, &portals);
+            target.set_portals(planned.portals());
+            let offered = offer(&target, &planned.places, planned, &portals);
             made.insert(name.clone(), target);
             if let Err(failure) = offered {
-                made.values().for_each(|target| self.take_back(target));
+                self.take_back(&made.into_values().collect::<Vec<_>>());
                 return Err(failure);
             }
         }
         // Then the steps that cannot fail.
         for (name, target) in &serving.targets {
             let Some(planned) = plan.targets.get(name) else {
-                self.take_back(target);
                 continue;
             };
             if let Err(error) = target.set_access(access(planned, secrets.get(name))) {
                 context.channel.notice(error.to_string());
             }
             target.set_views(shown.remove(name).unwrap_or_default());
-            target.set_portals(planned.places.iter().map(Place::to_string).collect());
+            target.set_portals(planned.portals());
             let had = &serving.plan.targets[name].places;
             let more: BTreeSet<Place> = planned.places.difference(had).cloned().collect();
-            if let Err(failure) = offer(target, &more, &portals) {
+            if let Err(failure) = offer(target, &more, planned, &portals) {
                 context.channel.notice(failure.0.message);
             }
+            redirect(target, planned, &portals);
             for place in had.difference(&planned.places) {
                 self.leave_portal(place, target);
             }
         }
-        serving
+        let gone = serving
             .targets
-            .retain(|name, _| plan.targets.contains_key(name));
+            .extract_if(.., |name, _| !plan.targets.contains_key(name));
+        self.take_back(&gone.map(|(_, target)| target).collect::<Vec<_>>());
         serving.targets.append(&mut made);
         let (stay, gone) = std::mem::take(&mut serving.units)
             .into_iter()
@@ -336,17 +338,22 @@ impl Daemon {
         let Some(serving) = self.served.0.lock().remove(&guid) else {
             return Vec::new();
         };
-        for target in serving.targets.values() {
+        let targets: Vec<_> = serving.targets.into_values().collect();
+        for target in &targets {
             target.set_views(Vec::new());
-            self.take_back(target);
         }
-        drop(serving.targets);
+        self.take_back(&targets);
+        drop(targets);
         self.drop_idle_portals();
         close_units(serving.units)
     }
 
-    /// Removes a target from all its portals. Its sessions end.
-    fn take_back(&self, target: &Arc<Target>) {
+    /// Removes targets from all portals, and ends their sessions: all at once, because a disk that does not answer may
+    /// hold up each of them.
+    fn take_back(&self, gone: &[Arc<Target>]) {
+        for error in Target::end_sessions(gone) {
+            tracing::warn!(%error, "sessions do not end");
+        }
         let servers = self.exported.servers.lock();
         let all = servers.values().filter_map(|it| match &it.offers {
             Offers::Iscsi(targets) => Some(Arc::clone(targets)),
@@ -355,9 +362,7 @@ impl Daemon {
         let all: Vec<_> = all.collect();
         drop(servers);
         for targets in all {
-            if let Err(error) = targets.remove_this(target, true) {
-                tracing::warn!(target = target.name(), %error, "sessions do not end");
-            }
+            gone.iter().for_each(|target| targets.take(target));
         }
     }
 
@@ -498,20 +503,34 @@ fn access(planned: &PlannedTarget, secrets: Option<&Arc<dyn Chap>>) -> Access {
 fn offer(
     target: &Arc<Target>,
     places: &BTreeSet<Place>,
+    planned: &PlannedTarget,
     portals: &BTreeMap<Place, Offers>,
 ) -> Result<()> {
     for place in places {
         if let Some(Offers::Iscsi(targets)) = portals.get(place) {
-            targets.insert(Arc::clone(target))?;
+            let moved = planned.moved.get(place).cloned();
+            targets.insert_moved(Arc::clone(target), moved)?;
         }
     }
     Ok(())
 }
 
+/// Makes portals send initiators elsewhere, or serve them.
+fn redirect(target: &Arc<Target>, planned: &PlannedTarget, portals: &BTreeMap<Place, Offers>) {
+    for place in &planned.places {
+        if let Some(Offers::Iscsi(targets)) = portals.get(place) {
+            targets.set_moved(target, planned.moved.get(place).cloned());
+        }
+    }
+}
+
+/// `FROM > TO`, with commas between several portals.
+fn shown_redirect((from, moved): (&Place, &Moved)) -> String {
+    format!("{from} > {}", moved.to.join(","))
+}
+
 /// Waits until nothing uses units that are hidden. Returns failures for those still in use.
 fn close_units(units: BTreeMap<u64, LogicalUnit>) -> Vec<Failure> {
-    let closed = units.into_values().map(LogicalUnit::close);
-    closed
-        .filter_map(|closed| closed.err().map(Failure::from))
-        .collect()
+    let left = LogicalUnit::close_all(units.into_values());
+    left.into_iter().map(Failure::from).collect()
 }

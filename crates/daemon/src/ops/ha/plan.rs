@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::ha_file::{HaFile, HaTarget, HaView, PortalGroup, Refused};
+use iscsi::Moved;
+use protocol::ha_file::{Elsewhere, HaFile, HaTarget, HaView, Refused};
 
 use crate::state::exports::chap::ChapSources;
 use crate::state::exports::listen::Place;
@@ -45,8 +46,10 @@ pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan
     let mut left = VIEWS_MAX;
     for target in &file.targets {
         let name = target.iscsi_name(pool);
+        let (places, moved) = places(target, file)?;
         let planned = PlannedTarget {
-            places: places(target, &file.portal_groups[&target.portal_group])?,
+            places,
+            moved,
             chap: chap(target)?,
             views: views(target, &file.views, &chosen, &mut left)?,
         };
@@ -127,16 +130,43 @@ fn valid(digits: &str) -> Option<u16> {
     lun.filter(|_| is_number)
 }
 
-fn places(target: &HaTarget, group: &PortalGroup) -> Result<BTreeSet<Place>, Refused> {
+/// The places where a target is found, and those of them that send initiators elsewhere.
+fn places(
+    target: &HaTarget,
+    file: &HaFile,
+) -> Result<(BTreeSet<Place>, BTreeMap<Place, Moved>), Refused> {
+    let own = &target.portal_group;
+    let (mut places, mut moved) = (portals(target, own, file)?, BTreeMap::new());
+    for (name, group) in &file.portal_groups {
+        let Some(redirect) = &group.redirect else {
+            continue;
+        };
+        let to = match &redirect.to {
+            Elsewhere::Address(address) if name == own => vec![address.clone()],
+            Elsewhere::Group(to) if to == own => file.portal_groups[to].portals.clone(),
+            _ => continue,
+        };
+        let to = Moved {
+            to,
+            permanently: redirect.permanently,
+        };
+        for place in portals(target, name, file)? {
+            moved.insert(place.clone(), to.clone());
+            places.insert(place);
+        }
+    }
+    Ok((places, moved))
+}
+
+fn portals(target: &HaTarget, group: &str, file: &HaFile) -> Result<BTreeSet<Place>, Refused> {
     let anywhere = [ANYWHERE.to_owned()];
-    let portals = match group.portals.is_empty() {
-        true => &anywhere[..],
-        false => &group.portals,
+    let portals = match &file.portal_groups[group].portals[..] {
+        [] => &anywhere[..],
+        portals => portals,
     };
     let places = portals.iter().map(|portal| {
-        Place::portal(portal).map_err(|failure| {
-            Refused::new(target.line, &target.portal_group, failure.message.clone())
-        })
+        Place::portal(portal)
+            .map_err(|failure| Refused::new(target.line, group, failure.message.clone()))
     });
     places.collect()
 }
@@ -471,6 +501,30 @@ mod tests {
         let plan = planned("", &names).unwrap();
         let luns: Vec<_> = luns(&plan).into_iter().map(|it| (it.1, it.2)).collect();
         assert_eq!(luns, [(0, true), (1, true), (2, true), (3, true)]);
+    }
+
+    #[test]
+    fn a_target_is_found_at_portals_that_redirect_to_its_own() {
+        let text = "target_portal_groups = [\"san\", \"front\", \"old\"]\nsan_portals = [\"192.0.2.1\", \"192.0.2.2\"]\n\
+            front_portals = [\"192.0.2.100\"]\nfront_redirect = \"san\"\nold_redirect = \"192.0.2.7\"\n\
+            old_portals = [\"192.0.2.3\"]\ntargets = [\"a\", \"b\"]\nb_tpg = \"old\"\n";
+        let plan = planned(text, &[]).unwrap();
+        let target =
+            |name: &str| &plan.targets[&format!("{}{name}", protocol::ha_file::TARGET_PREFIX)];
+        let found = |name: &str| {
+            let places = target(name).places.iter();
+            places.map(Place::to_string).collect::<Vec<_>>()
+        };
+        let san = ["192.0.2.1:3260", "192.0.2.2:3260"];
+        assert_eq!(target("a").portals(), san);
+        assert_eq!(found("a"), ["192.0.2.100:3260", san[0], san[1]]);
+        let moved = &target("a").moved[&Place::Iscsi("192.0.2.100:3260".into())];
+        assert_eq!(
+            (&moved.to[..], moved.permanently),
+            (&san.map(String::from)[..], false)
+        );
+        assert_eq!(target("b").portals(), [""; 0]);
+        assert_eq!(found("b"), ["192.0.2.3:3260"]);
     }
 
     #[test]

@@ -1,0 +1,64 @@
+//! Logins that are sent elsewhere, and those that take no place from others.
+
+mod common;
+
+use std::sync::Arc;
+
+use block::MemoryDevice;
+use common::initiator::{GOOD, Initiator};
+use common::{Portal, TARGET};
+use iscsi::{Access, Moved};
+
+fn portal() -> Portal {
+    Portal::new(Arc::new(MemoryDevice::new(1 << 20)), None)
+}
+
+#[test]
+fn initiators_are_sent_to_other_portals_in_turn() {
+    let portal = portal();
+    let mut before = portal.log_in("before");
+    let target = portal.targets.all().remove(0);
+    let send = |permanently| {
+        let to = ["[2001:db8::1]:3260", "192.0.2.1:3260", "192.0.2.2:3261"];
+        let to = to.map(String::from).to_vec();
+        let moved = Moved { to, permanently };
+        portal.targets.set_moved(&target, Some(moved));
+    };
+    let told = |name: &str| {
+        let text = format!("InitiatorName=iqn.x:{name}\0TargetName={TARGET}\0");
+        let (_, told) = Initiator::try_log_in(portal.address, 1, &text);
+        let text = String::from_utf8(told.data).unwrap();
+        ([told.head[36], told.head[37]], text)
+    };
+    send(false);
+    // It came by IPv4.
+    let to = |address: &str| format!("TargetAddress={address}\0");
+    let (one, two) = (to("192.0.2.1:3260"), to("192.0.2.2:3261"));
+    assert_eq!(told("a"), ([1, 1], one.clone()));
+    assert_eq!(told("a"), ([1, 1], two));
+    send(true);
+    assert_eq!(told("a"), ([1, 2], one));
+    assert_eq!(before.write(1, 5), GOOD);
+    // Who has no access does not learn where the target is.
+    let access = Access {
+        initiators: vec!["iqn.x:before".into()],
+        ..Access::default()
+    };
+    target.set_access(access).unwrap();
+    assert_eq!(told("a"), ([2, 2], String::new()));
+    portal.targets.set_moved(&target, None);
+    before.log_out();
+    portal.log_in("before").log_out();
+}
+
+/// Sessions of one address have a limit, which those that only ask do not use up.
+#[test]
+fn who_only_asks_keeps_no_place() {
+    let portal = portal();
+    let text = "InitiatorName=iqn.x:asks\0SessionType=Discovery\0";
+    let asking: Vec<_> = (0..70)
+        .map(|session| Initiator::try_log_in(portal.address, session, text))
+        .collect();
+    assert!(asking.iter().all(|(_, told)| told.head[36] == 0));
+    assert_eq!(portal.log_in("a").write(1, 5), GOOD);
+}
