@@ -1,0 +1,283 @@
+// The frame of the page: navigation, the page that the address names, dialogs, and the session.
+
+import { get, logIn, logOut, Failure } from "./lib/api.js";
+import { Dialogs, actButton } from "./lib/dialog.js";
+import { icon, logo, mark } from "./lib/icons.js";
+import { Rates } from "./lib/rates.js";
+import { Store } from "./lib/store.js";
+import { h, render, visible } from "./lib/view.js";
+import { activity } from "./pages/activity.js";
+import { access } from "./pages/access.js";
+import { dataset } from "./pages/dataset.js";
+import { datasets } from "./pages/datasets.js";
+import { exports_ } from "./pages/exports.js";
+import { keys } from "./pages/keys.js";
+import { overview } from "./pages/overview.js";
+import { performance_ } from "./pages/performance.js";
+import { pools } from "./pages/pools.js";
+import { snapshots } from "./pages/snapshots.js";
+
+// Path, title, picture, page, and whether only an administrator has use for it.
+const PAGES = [
+  ["", "Overview", "overview", overview, false],
+  ["pools", "Pools", "pools", pools, true],
+  ["datasets", "Datasets", "datasets", datasets, false],
+  ["snapshots", "Snapshots", "snapshots", snapshots, false],
+  ["keys", "Keys", "keys", keys, false],
+  ["exports", "Exports", "exports", exports_, true],
+  ["performance", "Performance", "speed", performance_, true],
+  ["activity", "Activity", "activity", activity, true],
+  ["access", "Access", "rights", access, false],
+];
+
+const root = document.getElementById("app");
+const dialogs = document.body.appendChild(document.createElement("div"));
+
+let session = null;
+let login = null;
+let told = [];
+let isMenuOpen = false;
+let isDrawn = true;
+
+// A browser session ends at the server if nobody uses it. Requests that nobody asked for must not keep it alive: after
+// so many milliseconds without a hand on it the page rests.
+const IDLE = 20 * 60 * 1000;
+// The server ends the session ten minutes later. Then the page finds out, so that it shows nothing any more.
+const OVER = 31 * 60 * 1000;
+let touched = Date.now();
+const isIdle = () => session?.via === "session" && Date.now() - touched > IDLE;
+
+const store = new Store(draw, expired, isIdle);
+const rates = new Rates(draw, isIdle);
+const dialog = new Dialogs(dialogs, acted, expired);
+
+/** What a page gets: data, what it keeps while the session lasts, and ways to act. */
+const context = {
+  store,
+  rates,
+  kept: {},
+  draw,
+  get session() {
+    return session;
+  },
+  open: (act, about) => dialog.open(act, about ?? {}),
+  button: (label, act, about, more) => actButton(label, () => dialog.open(act, about ?? {}), more),
+};
+
+/** Draws soon, once for all that changed meanwhile. */
+function draw() {
+  if (!isDrawn) return;
+  isDrawn = false;
+  queueMicrotask(() => {
+    isDrawn = true;
+    frame();
+  });
+}
+
+function route() {
+  const [page, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  return { page, rest: rest.filter(Boolean).map(decoded) };
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+function frame() {
+  if (login) return render(root, loginPage());
+  if (!session) return render(root, h("div", { class: "login" }, h("p", { class: "muted", role: "status" }, "Loading…")));
+  const { page, rest } = route();
+  const [path, title, , of] = PAGES.find(([path]) => path === page) ?? PAGES[0];
+  store.begin();
+  const view = path === "datasets" && rest.length ? dataset(context, rest.join("/")) : of(context, rest);
+  document.title = `${rest.length ? rest.join("/") : title} · Strongroom`;
+  render(
+    root,
+    h("a", { class: "skip", href: "#title", on: { click: skip } }, "Skip to the page"),
+    h(
+      "div",
+      { class: "frame" },
+      h("div", { class: isMenuOpen ? "side open" : "side" }, side(path)),
+      h("main", { id: "main", tabindex: -1 }, h("div", { key: `${path}/${rest.join("/")}` }, failure(), view)),
+    ),
+    h("div", { class: "told", role: "status" }, told.map(({ key, text }) => h("div", { class: "notice", key }, mark("good"), h("p", {}, visible(text))))),
+  );
+  store.end();
+}
+
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
+}
+
+function side(path) {
+  const pages = PAGES.filter(([, , , , isForAdmins]) => session.admin || !isForAdmins);
+  const health = session.admin ? store.use("/v1/health", "health").value : null;
+  const level = { warning: "warn", critical: "bad" }[health?.status];
+  return [
+    h("header", {}, h("a", { class: "brand", href: "#/" }, logo(), "Strongroom")),
+    h("button", { type: "button", class: "button menu", "aria-expanded": String(isMenuOpen), "aria-controls": "navigation", on: { click: () => setMenu(!isMenuOpen) } }, icon("menu"), "Menu"),
+    h(
+      "nav",
+      { class: "fold", id: "navigation", "aria-label": "Pages" },
+      h(
+        "ul",
+        {},
+        pages.map(([to, title, picture]) =>
+          h(
+            "li",
+            {},
+            h(
+              "a",
+              { href: `#/${to}`, "aria-current": to === path ? "page" : null },
+              icon(picture),
+              title,
+              to === "" && level && h("span", { class: `mark state ${level}` }, mark(level), h("span", { class: "unseen" }, "needs attention")),
+            ),
+          ),
+        ),
+      ),
+    ),
+    h(
+      "footer",
+      { class: "fold" },
+      h("p", {}, store.isLive ? "Live" : "Refreshed every few seconds"),
+      h("p", {}, visible(session.user ?? ""), session.zone ? ` in zone ${visible(session.zone)}` : ""),
+      session.via === "session" && h("p", {}, h("button", { type: "button", class: "button link", on: { click: leave } }, "Log out")),
+    ),
+  ];
+}
+
+function setMenu(isOpen) {
+  isMenuOpen = isOpen;
+  draw();
+}
+
+/** Says that what is shown is old. */
+function failure() {
+  if (!store.failure) return null;
+  return h(
+    "div",
+    { class: "notice bad", role: "alert", key: "failure", style: { "margin-bottom": "20px" } },
+    mark("bad"),
+    h("div", {}, h("p", {}, visible(store.failure.message)), h("p", {}, "What is shown here may be old. The page tries again by itself.")),
+  );
+}
+
+function acted(message, next) {
+  const key = `told-${Date.now()}`;
+  told = [...told.slice(-2), { key, text: message }];
+  setTimeout(() => untell(key), 8000);
+  if (next) location.hash = next;
+  store.refresh();
+  draw();
+}
+
+function untell(key) {
+  told = told.filter((one) => one.key !== key);
+  draw();
+}
+
+function loginPage() {
+  return h(
+    "main",
+    { class: "login" },
+    h(
+      "form",
+      { class: "card", on: { submit: enter } },
+      h("div", { class: "brand" }, logo(), h("h1", { id: "title" }, "Strongroom")),
+      login.text && h("div", { class: "notice", role: "status" }, mark("quiet"), h("p", {}, login.text)),
+      h("div", { class: "field" }, h("label", { for: "token" }, "Token"), h("input", { id: "token", type: "password", required: true, autocomplete: "current-password", "aria-describedby": "token-hint" }), h("span", { class: "hint", id: "token-hint" }, "Root makes one with ", h("code", {}, "strongroom web token create"), ".")),
+      login.failure && h("div", { class: "notice bad", role: "alert" }, mark("bad"), h("p", {}, visible(login.failure))),
+      h("button", { type: "submit", class: "button main", disabled: login.busy }, "Log in"),
+    ),
+  );
+}
+
+async function enter(event) {
+  event.preventDefault();
+  const field = event.target.querySelector("#token");
+  login = { busy: true };
+  draw();
+  try {
+    session = await logIn(field.value.trim());
+    login = null;
+    begin();
+  } catch (failure) {
+    login = { failure: failure.message };
+  }
+  field.value = "";
+  draw();
+}
+
+async function leave() {
+  await logOut().catch(() => {});
+  end("You are logged out.");
+}
+
+function expired() {
+  end(session ? "The session has expired. Log in again." : "");
+}
+
+function end(text) {
+  if (login) return;
+  dialog.close();
+  store.clear();
+  rates.stop();
+  rates.samples = [];
+  context.kept = {};
+  session = null;
+  told = [];
+  login = { text };
+  draw();
+  queueMicrotask(() => document.getElementById("token")?.focus());
+}
+
+function begin() {
+  store.listen();
+  store.refresh();
+  draw();
+}
+
+async function start() {
+  draw();
+  try {
+    session = await get("/v1/session");
+    begin();
+  } catch (failure) {
+    if (failure instanceof Failure && failure.kind === "login") return expired();
+    render(root, h("main", { class: "login" }, h("div", {}, h("h1", {}, "Strongroom"), h("p", { role: "alert" }, visible(failure.message)))));
+    setTimeout(start, 3000);
+  }
+}
+
+addEventListener("hashchange", () => {
+  setMenu(false);
+  scrollTo(0, 0);
+  // The focus goes to the new page, so that a reader says its title.
+  queueMicrotask(() => document.getElementById("main")?.focus({ preventScroll: true }));
+});
+
+for (const sign of ["pointermove", "keydown", "wheel", "touchstart"]) {
+  addEventListener(
+    sign,
+    () => {
+      const wasIdle = isIdle();
+      touched = Date.now();
+      if (wasIdle) begin();
+    },
+    { passive: true },
+  );
+}
+
+setInterval(() => {
+  if (!isIdle()) return;
+  store.rest();
+  if (Date.now() - touched > OVER) get("/v1/session").catch((failure) => failure.kind === "login" && expired());
+}, 60000);
+
+start();
