@@ -84,7 +84,7 @@ echo all done
 const STACKED: &str = r#"
 mkdir -p /export /nfs/a /nfs/b /m/a /m/b
 truncate -s 64M /run/disk
-mke2fs -q -t ext4 /run/disk
+mkfs.ext4 -q /run/disk
 mount -o loop /run/disk /export
 serve
 for client in a b; do mount.nfs4 127.0.0.1:/ /nfs/$client -o vers=4.2,hard,nosharecache; done
@@ -142,7 +142,7 @@ fn clients_of_nfs_go_on_after_a_remount_and_a_restart() {
 
 #[test]
 fn two_clients_of_nfs_share_stacked_directories() {
-    run(STACKED, &["mke2fs"], &["ext4", "loop"]);
+    run(STACKED, &["mkfs.ext4"], &["ext4", "loop"]);
 }
 
 fn run(job: &str, programs: &[&str], modules: &[&str]) {
