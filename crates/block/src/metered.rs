@@ -21,12 +21,15 @@ pub struct DeviceMeter {
     /// Discards, and bytes that were discarded.
     pub discard: Operation,
     waiting: Waiting,
+    /// Flushes and durable writes. The cache of the kernel can answer others for a device that is gone.
+    durable: Waiting,
 }
 
 impl DeviceMeter {
-    /// For how long reads, writes or flushes have waited of which the device has answered none. None if it answered all.
+    /// For how long operations have waited of which the device has answered none; a flush waits on, whatever the
+    /// cache of the kernel answers. None if it answered all.
     pub fn silence(&self) -> Option<Duration> {
-        self.waiting.silence()
+        self.waiting.silence().max(self.durable.silence())
     }
 }
 
@@ -123,6 +126,7 @@ impl<D: BlockDevice> BlockDevice for Metered<D> {
     }
 
     fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let _answer = self.meter.durable.begin();
         let write = || self.device.write_durably_at(offset, pieces);
         self.awaited(&self.meter.write, total(pieces), write)
     }
@@ -134,6 +138,7 @@ impl<D: BlockDevice> BlockDevice for Metered<D> {
     }
 
     fn flush(&self) -> Result<()> {
+        let _answer = self.meter.durable.begin();
         self.awaited(&self.meter.flush, 0, || self.device.flush())
     }
 
@@ -218,6 +223,14 @@ mod tests {
         assert!(meter.waiting.last.load(SeqCst) >= before);
         assert!(meter.silence().is_some());
         drop(first);
+        assert_eq!(meter.silence(), None);
+        // Answers from a cache say nothing of a flush.
+        let flush = meter.durable.begin();
+        let before = meter.durable.last.load(SeqCst);
+        drop(meter.waiting.begin());
+        assert_eq!(meter.durable.last.load(SeqCst), before);
+        assert!(meter.silence().is_some());
+        drop(flush);
         assert_eq!(meter.silence(), None);
     }
 }

@@ -186,7 +186,11 @@ fn a_disk_that_does_not_answer_has_another_machine_go_on() {
     };
     has(&said, "the pool 'tank' is STALLED");
     has(&a.ok("pool status tank"), "has not answered for");
-    let (code, said) = of_a("stop");
+    let more = [
+        ("OCF_RESKEY_devices", &*first),
+        ("OCF_RESKEY_CRM_meta_timeout", "12000"),
+    ];
+    let (code, said) = agent(&a, "stop", &more);
     assert_eq!(code, FAILED);
     has(&said, "fence this node");
 

@@ -8,7 +8,7 @@ use crate::tls;
 pub(crate) fn reason(error: &Failed) -> String {
     match error {
         Failed::Timeout(_) => timed_out(),
-        Failed::HostNotFound => "there is no such host".into(),
+        Failed::HostNotFound => no_host(),
         Failed::RequireHttpsOnly(_) => {
             "it redirects to an address without https, which would show the key".into()
         }
@@ -33,6 +33,8 @@ pub(crate) fn io_reason(error: &std::io::Error) -> String {
     }
     match error.kind() {
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => timed_out(),
+        // The standard library's words; it has no kind of its own for that.
+        _ if error.to_string().starts_with("failed to lookup address") => no_host(),
         // What has no number is a library's, in words of its own.
         _ if error.raw_os_error().is_none() => "it closed the connection".into(),
         _ => words(error),
@@ -44,6 +46,10 @@ pub(crate) fn words(error: &std::io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error ").unwrap_or(text.len());
     text[..end].to_lowercase()
+}
+
+fn no_host() -> String {
+    "there is no such host".into()
 }
 
 /// What is said of a server that is too slow.

@@ -165,7 +165,13 @@ impl Slot {
             return Ok(None);
         };
         let aad = self.head.aad(id);
-        let key = Key::fill_with(|key| wrap::unwrap(&self.wrapped, &slot_key, &aad, key))?;
+        let key = Key::fill_with(|key| wrap::unwrap(&self.wrapped, &slot_key, &aad, key));
+        // A key that came out of the slot itself fits it.
+        let is_tang = matches!(self.head.kind, SlotKind::Tang(_));
+        let key = key.map_err(|error| match error {
+            Error::WrongKey if is_tang => Error::Damaged("a key slot"),
+            error => error,
+        })?;
         Ok(Some(WrappingKey::new(*id, key)))
     }
 

@@ -16,13 +16,17 @@ pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {
     members.any(|device| device.state != DeviceState::Online)
 }
 
-/// A device with requests that is silent for so long does not answer.
-pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// A device with requests that is silent for so long does not answer. A disk that works may be silent for a while: when it
+/// spins up, when its cache is flushed, when a network finds another path.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// The device that has not answered for the longest time, and this time.
+/// The device that has not answered for the longest time, and this time. Devices that are not used any more are left out.
 pub(crate) fn silent(devices: &[DeviceInfo]) -> Option<(&str, Duration)> {
     let silence = |device: &DeviceInfo| meter(&device.path)?.meter.silence();
-    let all = devices.iter();
+    let is_used = |device: &&DeviceInfo| {
+        matches!(device.state, DeviceState::Online | DeviceState::Resilvering)
+    };
+    let all = devices.iter().filter(is_used);
     let all = all.filter_map(|device| Some((device.path.as_str(), silence(device)?)));
     all.max_by_key(|found| found.1)
 }

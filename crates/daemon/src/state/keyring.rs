@@ -324,7 +324,11 @@ impl ActivePool {
     /// The key source of a key root.
     pub(crate) fn keysource(&self, key_root: &Entry) -> Result<KeySource> {
         let (value, _) = properties::effective(&self.pool, key_root, "keysource")?;
-        Ok(value.parse::<KeySource>()?)
+        // It was checked when it was set.
+        value.parse::<KeySource>().map_err(|error| {
+            let text = format!("'{value}' is no key source that this version knows: {error}");
+            Failure::new(FailureKind::TooNew, text)
+        })
     }
 
     /// Whether the key of a key root is loaded.

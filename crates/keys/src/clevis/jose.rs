@@ -12,6 +12,8 @@ use crate::{Error, Result};
 
 /// What clevis sealed is no longer than this, in bytes.
 const SEALED_MAX: usize = 64 << 10;
+/// Of A256GCM.
+const NONCE_LEN: usize = 12;
 /// So many signatures are looked at.
 const SIGNATURES_MAX: usize = 16;
 /// So many keys are looked at.
@@ -57,6 +59,9 @@ impl Sealed {
 
     /// What was sealed; `None` if it was not sealed with this key, or was changed.
     pub(super) fn open(&self, key: &[u8]) -> Result<Option<Secret>> {
+        if self.nonce.len() != NONCE_LEN {
+            return Err(unusable("its nonce does not have 12 bytes"));
+        }
         let cipher = AeadCipher::new(AeadAlgorithm::Aes256Gcm, key)?;
         let mut text = Secret::from_slice(&self.ciphertext)?;
         let aad = self.protected.as_bytes();
@@ -73,7 +78,7 @@ pub(super) fn seal(
     random: &dyn Random,
 ) -> Result<String> {
     let protected = URL_SAFE_NO_PAD.encode(header.to_string());
-    let mut nonce = [0; 12];
+    let mut nonce = [0; NONCE_LEN];
     random.fill(&mut nonce)?;
     let mut sealed = text.try_clone()?;
     let cipher = AeadCipher::new(AeadAlgorithm::Aes256Gcm, key)?;

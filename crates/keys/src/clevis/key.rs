@@ -90,10 +90,10 @@ impl TangKey {
             return Err(self.no_key());
         };
         let key = jose::derive(&shared, &sealed.header).map_err(damaged)?;
-        let Some(opened) = sealed.open(&key)? else {
+        let Some(opened) = sealed.open(&key).map_err(damaged)? else {
             return Err(self.server.failed(
-                "its answer does not open the key slot: it is another server, or its answer was changed on \
-                 the way",
+                "its answer does not open the key slot: the slot is damaged, or it is another server, or its \
+                 answer was changed on the way",
             ));
         };
         let opened = opened.expose().try_into();

@@ -2,10 +2,10 @@
 //! when so many of them do (Shamir's sharing). Its parts are asked at the same time, so that one server that is away does
 //! not keep the others from helping.
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Instant;
 
-use cipher::SystemRandom;
+use cipher::{Policy, SystemRandom};
 use secret::Secret;
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -69,6 +69,9 @@ impl Pinned {
     pub(super) fn open(self, until: Instant) -> Result<Secret> {
         let Pinned { sealed, pin } = self;
         match pin {
+            Pin::Tang(_) if Policy::current().is_fips() => {
+                Err(unusable("its key exchange is not approved in FIPS mode"))
+            }
             Pin::Tang(tang) => {
                 let url = &tang.url;
                 let server = Server { url, until };
@@ -141,7 +144,17 @@ impl Sss {
         }
         drop(sender);
         let mut shares = Vec::with_capacity(self.threshold);
-        for part in opened {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let part = match opened.recv_timeout(left) {
+                Ok(part) => part,
+                Err(RecvTimeoutError::Timeout) => {
+                    failure = Some(unusable("who could help does not answer"));
+                    break;
+                }
+                // All have answered.
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             match part {
                 Ok(share) => shares.push(share),
                 Err(error) => failure = Some(error),

@@ -53,8 +53,14 @@ impl Server<'_> {
     ) -> Result<Option<Value>> {
         let agent = agent(self.url, self.until).map_err(|reason| self.failed(reason))?;
         // As for keys by https: a malformed answer must not end the program.
-        let answered = catch_unwind(AssertUnwindSafe(|| request(&agent)));
-        let answered = answered.map_err(|_| self.failed("its answer cannot be understood"))?;
+        let answered = catch_unwind(AssertUnwindSafe(|| self.read(request(&agent))));
+        answered.map_err(|_| self.failed("its answer cannot be understood"))?
+    }
+
+    fn read(
+        &self,
+        answered: std::result::Result<Response<Body>, ureq::Error>,
+    ) -> Result<Option<Value>> {
         let mut response = answered.map_err(|error| self.failed(reason(&error)))?;
         match response.status().as_u16() {
             200 => {}

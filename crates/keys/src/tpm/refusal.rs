@@ -19,7 +19,9 @@ pub(super) fn refusal(code: u32) -> Error {
         0x9d => {
             "its PCRs do not have the values to which the key was sealed: the machine started otherwise"
         }
-        0x9f => "another TPM sealed the key, or this one was cleared, or what is stored is damaged",
+        0x8b | 0x9f => {
+            "another TPM sealed the key, or this one was cleared, or what is stored is damaged"
+        }
         0x84 | 0x8a | 0x92 | 0x95 | 0x9a => "it does not know what is stored; it may be damaged",
         0x902..=0x905 => "it has no memory for another key or session",
         0x100 => "it was not started by the firmware",
