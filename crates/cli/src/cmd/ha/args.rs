@@ -24,7 +24,7 @@ NOUNS OF ha.toml
   target_portal_groups = [\"san\", \"front\"]  portal groups; the first is the default
   san_portals = [\"192.0.2.1\", \"192.0.2.2:3261\"]
   front_portals = [\"192.0.2.100\"]          of a second portal group
-  front_redirect = \"san\"                   logins there are sent to a portal of san, or to an ADDRESS
+  front_redirect = \"san\"                   logins there go to a portal of san, or to an ADDRESS
   front_redirect_permanently = true        initiators may remember it
   default_tpg = \"san\"                      the portal group of targets without one
   targets = [\"vm\"]                         iqn.2026-01.io.github.strongroom:vm
