@@ -4,7 +4,7 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use common::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustix::process::{Gid, Uid};
+use rustix::process::{Gid, Pid, PidfdFlags, PidfdGetfdFlags, Uid};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value as Json, json};
@@ -281,6 +281,59 @@ fn users_have_their_own_rights() {
     assert_eq!(tenant(&get("/v1/pools", "")).0, 403);
     assert_eq!(tenant(&get("/v1/datasets?name=tank/b", "")).0, 404);
     assert_eq!(zone.raw_as(ANN, &get("/v1/datasets", "")).0, 403);
+}
+
+#[test]
+fn the_process_of_a_user_is_closed_to_the_user() {
+    let Some(place) = shared_place() else { return };
+    std::fs::write(place.path("secret"), "of root's shell").unwrap();
+    let open = std::fs::File::open(place.path("secret")).unwrap();
+    // Unlike files that Rust opens, programs get this one.
+    let open = rustix::io::dup(&open).unwrap();
+    let web = Web::start(&place, &place.socket(), &[]);
+    drop(open);
+    let here = format!("\nPPid:\t{}\n", web.process.id());
+    let as_ann = || {
+        rustix::thread::set_thread_gid(Gid::from_raw(ANN)).unwrap();
+        rustix::thread::set_thread_uid(Uid::from_raw(ANN)).unwrap();
+        let mut stream = UnixStream::connect(&web.socket).unwrap();
+        let request = get("/v1/session", "").replace("Connection: close\r\n", "");
+        stream.write_all(request.as_bytes()).unwrap();
+        // Now it serves.
+        stream.read_exact(&mut [0; 12]).unwrap();
+        let all = std::fs::read_dir("/proc").unwrap();
+        let mut processes = all.filter_map(|entry| {
+            let id = entry.unwrap().file_name().to_str()?.parse::<i32>().ok()?;
+            let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+            status.contains(&here).then_some((id, status))
+        });
+        let (id, status) = processes.next().expect("a process");
+        let pid = Pid::from_raw(id).unwrap();
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        let taken = rustix::process::pidfd_getfd(pidfd, 2, PidfdGetfdFlags::empty());
+        assert_eq!(taken.unwrap_err(), rustix::io::Errno::PERM);
+        (id, status, stream)
+    };
+    let (id, status, _stream) =
+        std::thread::scope(|scope| scope.spawn(as_ann).join().expect("a thread"));
+    has(&status, &format!("Uid:\t{ANN}\t{ANN}\t{ANN}\t{ANN}\n"));
+    has(&status, &format!("Gid:\t{ANN}\t{ANN}\t{ANN}\t{ANN}\n"));
+    has(&status, "\nGroups:\t \n");
+    has(&status, "\nCapPrm:\t0000000000000000\n");
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let after_name: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    assert_eq!(after_name[3], id.to_string(), "a session of its own");
+    for process in [id, web.process.id() as i32] {
+        let owner = std::fs::metadata(format!("/proc/{process}/mem")).unwrap();
+        assert_eq!(owner.uid(), 0, "its memory is open to its user");
+        let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
+        let core = limits.lines().find(|line| line.contains("core file"));
+        assert_eq!(core.unwrap().split_whitespace().nth(4), Some("0"));
+    }
+    for entry in std::fs::read_dir(format!("/proc/{id}/fd")).unwrap() {
+        let name = std::fs::read_link(entry.unwrap().path()).unwrap();
+        lacks(&name.to_string_lossy(), "secret");
+    }
 }
 
 /// A directory with a certificate of `localhost`, and what clients need to believe it.

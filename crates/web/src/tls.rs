@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroize;
 
 use crate::http::{Stream, Timed};
 
@@ -20,6 +21,12 @@ use crate::http::{Stream, Timed};
 pub(crate) struct Identity {
     certificate: String,
     key: String,
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        self.key.zeroize();
+    }
 }
 
 /// A connection under TLS.

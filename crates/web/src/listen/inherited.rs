@@ -8,8 +8,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use protocol::api::Failure;
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Gid, Pid, Signal, Uid, getppid, set_parent_process_death_signal, setsid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 use super::network;
 use crate::guard::Names;
@@ -19,12 +21,16 @@ use crate::tls::Identity;
 
 /// A connection at the unix socket is kept so long without a request.
 const IDLE: Duration = Duration::from_secs(60);
+/// Settings are hardly longer.
+const SETTINGS_SIZE: usize = 256 << 10;
 
 /// What the process for the network gets from the one that started it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Settings {
     pub(super) identity: Identity,
     pub(super) names: Vec<String>,
+    /// The user and the group to become.
+    pub(super) account: Option<(u32, u32)>,
 }
 
 /// Serves the connection that is the standard input, for the user of this process.
@@ -32,8 +38,11 @@ pub(super) struct Settings {
 /// # Errors
 /// The standard input is no connection.
 pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
-    begin(parent)?;
+    begin()?;
     let stream = UnixStream::from(inherited(io::stdin())?);
+    let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(failed)?;
+    become_user(peer.uid, peer.gid)?;
+    end_with(parent)?;
     let site = Site {
         names: Names::local(),
         socket: daemon.to_owned(),
@@ -56,14 +65,18 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
 /// # Errors
 /// These are not what they should be.
 pub fn serve_network(daemon: &Path, parent: u32) -> Result<(), Failure> {
-    begin(parent)?;
+    begin()?;
     let listener = TcpListener::from(inherited(io::stdin())?);
-    let mut text = String::new();
+    // What grows would leave a copy behind.
+    let mut text = Zeroizing::new(String::with_capacity(SETTINGS_SIZE));
     let mut settings = UnixStream::from(inherited(io::stdout())?);
     let read = settings.read_to_string(&mut text);
-    read.map_err(|error| Failure::other(error.to_string()))?;
-    let settings: Settings =
-        serde_json::from_str(&text).map_err(|error| Failure::other(error.to_string()))?;
+    read.map_err(failed)?;
+    let settings: Settings = serde_json::from_str(&text).map_err(failed)?;
+    if let Some((uid, gid)) = settings.account {
+        become_user(Uid::from_raw(uid), Gid::from_raw(gid))?;
+    }
+    end_with(parent)?;
     let config = settings.identity.config().map_err(Failure::other)?;
     let random = config.crypto_provider().secure_random;
     let site = Site {
@@ -75,21 +88,52 @@ pub fn serve_network(daemon: &Path, parent: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keeps the memory of this process from others, and ends it with the process that started it.
-fn begin(parent: u32) -> Result<(), Failure> {
+/// Keeps this process from others, and from the terminal of the one that started it.
+///
+/// A program is open to its user as it starts. So it starts as the user of the first process, and takes the rights of
+/// another one only after this.
+fn begin() -> Result<(), Failure> {
     secret::harden_process()?;
-    let failed = |error: rustix::io::Errno| Failure::other(error.to_string());
+    setsid().map(drop).map_err(|_| not_ours())
+}
+
+/// Takes the rights of a user, and of no group besides, if this process is root's. Else it has those of its own user.
+fn become_user(uid: Uid, gid: Gid) -> Result<(), Failure> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    // The calls below change one thread.
+    let threads = std::fs::read_dir("/proc/self/task").map_err(failed)?;
+    if threads.count() != 1 {
+        return Err(failed("it has several threads already"));
+    }
+    set_thread_groups(&[]).map_err(failed)?;
+    set_thread_res_gid(gid, gid, gid).map_err(failed)?;
+    // A change of the user opens the memory again where `fs.suid_dumpable` is 1. Until it is closed again, two of the
+    // uids are root's, so that the user may not look.
+    set_thread_res_uid(Uid::ROOT, uid, Uid::ROOT).map_err(failed)?;
+    secret::harden_process()?;
+    set_thread_res_uid(uid, uid, uid).map_err(failed)
+}
+
+/// Ends this process with the one that started it. A change of the user would undo it.
+fn end_with(parent: u32) -> Result<(), Failure> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
     let parent = i32::try_from(parent).ok().and_then(Pid::from_raw);
     match getppid() == parent {
         true => Ok(()),
-        false => Err(Failure::usage(
-            "'web serve' is started by 'strongroom web' only",
-        )),
+        false => Err(not_ours()),
     }
 }
 
+fn not_ours() -> Failure {
+    Failure::usage("'web serve' is started by 'strongroom web' only")
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::other(format!("a process of the site cannot start: {error}"))
+}
+
 fn inherited(of: impl AsFd) -> Result<OwnedFd, Failure> {
-    let copy = of.as_fd().try_clone_to_owned();
-    copy.map_err(|error| Failure::other(error.to_string()))
+    of.as_fd().try_clone_to_owned().map_err(failed)
 }

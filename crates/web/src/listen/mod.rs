@@ -9,6 +9,7 @@
 //! The first process reads nothing from clients. It is root, if the daemon is root's, because only root can start
 //! processes of other users.
 
+mod descriptors;
 mod inherited;
 mod network;
 mod parent;

@@ -1,21 +1,21 @@
 //! The first process: it binds, accepts, and starts the others.
 
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::accounts::{first_group, uid_of};
 use protocol::api::{Failure, FailureKind};
 
+use super::descriptors;
 use super::inherited::Settings;
-use crate::places::Places;
+use crate::places::{Place, Places};
 use crate::tls::Identity;
 
 /// The user of the process for the network, if there is such an account; else `nobody`.
@@ -65,13 +65,27 @@ pub fn run(
     site: Option<&Network>,
     ready: impl FnOnce(),
 ) -> Result<(), Failure> {
+    // It reads the key of the certificate, and an ordinary user's process is open to the user's others.
+    secret::harden_process()?;
+    descriptors::keep()
+        .map_err(|error| Failure::other(format!("the open files are not known: {error}")))?;
     if let Some(site) = site {
         serve_site(daemon, site)?;
     }
     ready();
     let places = Places::new(PROCESSES_MAX, PROCESSES_EACH_MAX);
+    // Others cannot lock out root and the user who serves.
+    let own_places = Places::new(PROCESSES_MAX, PROCESSES_EACH_MAX);
+    let own = rustix::process::geteuid().as_raw();
     for stream in listener.incoming() {
-        let served = stream.and_then(|stream| accept(daemon, stream, &places));
+        let served = stream.and_then(|stream| {
+            let peer = rustix::net::sockopt::socket_peercred(&stream)?;
+            let uid = peer.uid.as_raw();
+            let of_own = uid == own || peer.uid.is_root();
+            let taken = if of_own { &own_places } else { &places }.take(uid);
+            // A user with too many is not served.
+            taken.map_or(Ok(()), |place| accept(daemon, stream, place))
+        });
         if let Err(error) = served {
             eprintln!("strongroom: a connection could not be served: {error}");
             std::thread::sleep(PAUSE);
@@ -80,25 +94,35 @@ pub fn run(
     Ok(())
 }
 
-/// Starts a process for a connection. A user with too many is not served.
-fn accept(daemon: &Path, stream: UnixStream, places: &Arc<Places<u32>>) -> io::Result<()> {
-    let peer = rustix::net::sockopt::socket_peercred(&stream)?;
-    let uid = peer.uid.as_raw();
-    let Some(place) = places.take(uid) else {
-        return Ok(());
-    };
+/// Starts a process for a connection.
+fn accept(daemon: &Path, stream: UnixStream, place: Place<u32>) -> io::Result<()> {
     let mut command = program(daemon, CONNECTION);
     command.stdin(OwnedFd::from(stream)).stdout(Stdio::null());
-    as_user(&mut command, uid, peer.gid.as_raw());
     let mut child = command.spawn()?;
+    drop(command);
     std::thread::Builder::new().spawn(move || {
-        let _ = child.wait();
+        wait(&mut child);
         drop(place);
     })?;
     Ok(())
 }
 
-/// This program again, to serve for a daemon.
+/// Waits for the end of a process, and passes on what it says. A terminal obeys control characters, so they are left
+/// out.
+fn wait(child: &mut Child) {
+    if let Some(mut said) = child.stderr.take() {
+        let mut bytes = [0; 4096];
+        while let Ok(len @ 1..) = said.read(&mut bytes) {
+            let text = String::from_utf8_lossy(&bytes[..len]);
+            let text = text.replace(|c: char| c != '\n' && c.is_control(), "");
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
+    }
+    let _ = child.wait();
+}
+
+/// This program again, to serve for a daemon. It begins as the user of this process, and takes the rights of another
+/// one when its memory is closed to that user.
 fn program(daemon: &Path, what: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
@@ -107,16 +131,9 @@ fn program(daemon: &Path, what: &str) -> Command {
         .args(["web", "serve", what])
         .arg(std::process::id().to_string())
         .env_clear()
+        .stderr(Stdio::piped())
         .current_dir("/");
     command
-}
-
-/// Gives a command the rights of a user, and of no group besides, if this process can. Else it has those of this
-/// process, which is a user's own.
-fn as_user(command: &mut Command, uid: u32, gid: u32) {
-    if rustix::process::geteuid().is_root() {
-        command.uid(uid).gid(gid);
-    }
 }
 
 /// Binds the address, starts the process for it, and starts it again whenever it ends.
@@ -136,12 +153,13 @@ fn serve_site(daemon: &Path, site: &Network) -> Result<(), Failure> {
     let settings = Settings {
         identity,
         names: site.names.clone(),
+        account: account()?,
     };
     let daemon = daemon.to_owned();
     let mut child = start_site(&daemon, &listener, &settings)?;
     let watch = move || {
         loop {
-            let _ = child.wait();
+            wait(&mut child);
             eprintln!("strongroom: the process for the network has ended; it is started again");
             std::thread::sleep(PAUSE);
             match start_site(&daemon, &listener, &settings) {
@@ -153,6 +171,18 @@ fn serve_site(daemon: &Path, site: &Network) -> Result<(), Failure> {
     let thread = std::thread::Builder::new().spawn(watch);
     thread.map_err(|error| Failure::other(format!("no thread: {error}")))?;
     Ok(())
+}
+
+/// The user and the group of the process for the network: none but those of this process, if it is not root's.
+fn account() -> Result<Option<(u32, u32)>, Failure> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let mut found = USERS
+        .iter()
+        .filter_map(|name| Some((uid_of(name)?, first_group(name)?)));
+    let why = "there is no user 'strongroom-web' or 'nobody', as whom the process for the network would run";
+    found.next().map(Some).ok_or_else(|| Failure::other(why))
 }
 
 fn start_site(
@@ -169,17 +199,6 @@ fn start_site(
     command
         .stdin(OwnedFd::from(listener))
         .stdout(OwnedFd::from(there));
-    let account = USERS
-        .iter()
-        .find_map(|name| Some((uid_of(name)?, first_group(name)?)));
-    match account {
-        Some((uid, gid)) => as_user(&mut command, uid, gid),
-        None if rustix::process::geteuid().is_root() => {
-            let why = "there is no user 'strongroom-web' or 'nobody', as whom it would run";
-            return Err(Failure::other(why));
-        }
-        None => {}
-    }
     let child = command.spawn().map_err(failed)?;
     // The other end of the pair is open here too, until the command goes.
     drop(command);
