@@ -365,8 +365,8 @@ fn tokens_give_their_users_rights_on_the_network() {
     place.pool("tank");
     place.ok("create tank/a");
     place.ok("create tank/b");
-    place.ok("allow 12345 snapshot tank/a");
-    place.ok("zone create web --dataset tank/b --owner 12346");
+    place.ok("allow daemon snapshot tank/a");
+    place.ok("zone create web --dataset tank/b --owner bin");
     let client = certificate(&place);
     let (cert, key) = (place.arg("cert.pem"), place.arg("key.pem"));
     let tls = [
@@ -394,7 +394,7 @@ fn tokens_give_their_users_rights_on_the_network() {
             .trim_end()
             .to_owned()
     };
-    let [root, ann, bob] = ["", "--user 12345", "--user 12346 --zone web"].map(make);
+    let [root, ann, bob] = ["", "--user daemon", "--zone web"].map(make);
 
     assert_eq!(ask(&get("/v1/pools", "")).0, 401);
     assert_eq!(ask(&get("/metrics", "")).0, 401);
@@ -414,6 +414,12 @@ fn tokens_give_their_users_rights_on_the_network() {
         json!({"label": "more"}),
     ));
     assert_eq!(status, 403, "a token makes no tokens");
+    let none = place.run(&["web", "token", "create", "--user", "12345", "x"]);
+    assert_eq!(none.code, 3, "the user has no account");
+    // Another zone with the same name.
+    place.ok("zone destroy web");
+    place.ok("zone create web --dataset tank/b --owner bin");
+    assert_eq!(with(&bob, "/v1/datasets").0, 401);
 
     // A browser: the token once, then a cookie.
     let login = post("/v1/session", "", json!({ "token": ann }));
@@ -435,7 +441,7 @@ fn tokens_give_their_users_rights_on_the_network() {
     }
     let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
     let (status, session) = ask(&get("/v1/session", &cookie));
-    assert_eq!((status, &parsed(&session)["uid"]), (200, &json!(ANN)));
+    assert_eq!((status, &parsed(&session)["user"]), (200, &json!("daemon")));
     let stolen = format!("{cookie}Origin: https://evil.example\r\n");
     assert_eq!(ask(&post("/v1/commands/mounts", &stolen, json!({}))).0, 403);
 
@@ -445,7 +451,7 @@ fn tokens_give_their_users_rights_on_the_network() {
         .as_array()
         .unwrap()
         .iter()
-        .find(|row| row["user"] == "12345")
+        .find(|row| row["user"] == "daemon")
         .unwrap();
     place.ok(&format!(
         "web token revoke {}",

@@ -1,7 +1,43 @@
 //! Users and groups of this machine, by name and number.
 
+use std::collections::BTreeMap;
+use std::io;
+
 const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
+
+/// An account of this machine.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The name of the user.
+    pub name: String,
+    /// The first group.
+    pub gid: u32,
+}
+
+/// The accounts in `/etc/passwd`, by number. If two have the same number, the first one counts.
+///
+/// # Errors
+/// The file cannot be read, or has no accounts.
+pub fn accounts() -> io::Result<BTreeMap<u32, Account>> {
+    let text = std::fs::read(USERS)?;
+    let text = String::from_utf8_lossy(&text);
+    let account = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        let uid: u32 = fields.nth(1)?.parse().ok()?;
+        let gid = fields.next()?.parse().ok()?;
+        Some((uid, Account { name, gid }))
+    };
+    let mut all = BTreeMap::new();
+    for (uid, account) in text.lines().filter_map(account) {
+        all.entry(uid).or_insert(account);
+    }
+    match all.is_empty() {
+        true => Err(io::ErrorKind::UnexpectedEof.into()),
+        false => Ok(all),
+    }
+}
 
 /// The name of a user in `/etc/passwd`.
 pub fn user_name(uid: u32) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 
-use protocol::accounts::{first_group, groups_of, user_name};
+use protocol::accounts::{Account, groups_of, user_name};
 use protocol::api::FailureKind;
 use rustix::process::Uid;
 
@@ -33,12 +33,10 @@ impl Peer {
         Ok(Peer::new(uid, gid, name, None))
     }
 
-    /// The user of a token, with an account of this name.
-    pub(crate) fn of_token(uid: u32, name: &str, token: &str) -> Peer {
+    /// The user of a token, with this account.
+    pub(crate) fn of_token(uid: u32, account: Account, token: &str) -> Peer {
         let uid = Uid::from_raw(uid);
-        // Without an account there is no group: the number of no group is that of the user.
-        let gid = first_group(name).unwrap_or(uid.as_raw());
-        Peer::new(uid, gid, Some(name.to_owned()), Some(token.to_owned()))
+        Peer::new(uid, account.gid, Some(account.name), Some(token.to_owned()))
     }
 
     fn new(uid: Uid, gid: u32, name: Option<String>, token: Option<String>) -> Peer {
@@ -52,7 +50,7 @@ impl Peer {
             uid: uid.as_raw(),
             gid,
             groups,
-            is_admin: uid.is_root() || uid == rustix::process::geteuid(),
+            is_admin: is_admin(uid),
             token,
             who: format!("{name} on {}", host_name()),
         }
@@ -69,6 +67,11 @@ impl Peer {
             )),
         }
     }
+}
+
+/// Whether a user may do everything: root, or the daemon's own user.
+pub(crate) fn is_admin(uid: Uid) -> bool {
+    uid.is_root() || uid == rustix::process::geteuid()
 }
 
 /// The name of this machine.

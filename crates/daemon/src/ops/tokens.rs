@@ -1,5 +1,7 @@
 //! Tokens: making, listing and revoking them.
 
+use std::sync::Arc;
+
 use protocol::accounts::{uid_of, user_name};
 use protocol::api::{CallerReport, FailureKind, NewToken, TokenRow, command};
 
@@ -7,6 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::zones::zone::{Owner, Zone};
 
 /// The longest label, in characters.
 const LABEL_MAX: usize = 100;
@@ -41,25 +44,30 @@ impl Daemon {
             let why = format!("a label is one line of at most {LABEL_MAX} characters");
             return Err(Failure::usage(why));
         }
-        if let Some(zone) = &new.zone
-            && !self.zones.all.lock().contains_key(zone)
-        {
-            let why = format!("there is no zone '{zone}'; 'strongroom zone list' lists them");
-            return Err(Failure::new(FailureKind::NotFound, why));
-        }
-        let uid = match &new.user {
-            None => context.peer.uid,
-            Some(name) => uid_of(name).ok_or_else(|| {
+        // The zone is not destroyed before its token is there.
+        let _changing = new.zone.as_ref().map(|_| self.zones.changing.lock());
+        let zone = new.zone.as_deref().map(|name| self.zone_of_token(name));
+        let zone = zone.transpose()?;
+        let uid = match (&new.user, &zone) {
+            (None, None) => context.peer.uid,
+            (None, Some(zone)) => owner_of(zone)?,
+            (Some(name), _) => uid_of(name).ok_or_else(|| {
                 let why = format!("there is no user '{name}' on this machine");
                 Failure::new(FailureKind::NotFound, why)
             })?,
         };
-        let zone = new.zone.as_deref();
-        let made = self
-            .tokens
-            .add((uid, user_of(uid)), &new.label, zone, new.expires)?;
+        let zone = zone.as_ref().map(|zone| (&*zone.name, zone.is.root()));
+        let made = self.tokens.add(uid, &new.label, zone, new.expires)?;
         self.open_to_delegates();
         Ok(made)
+    }
+
+    fn zone_of_token(&self, name: &str) -> Result<Arc<Zone>> {
+        let zone = self.zones.all.lock().get(name).cloned();
+        zone.ok_or_else(|| {
+            let why = format!("there is no zone '{name}'; 'strongroom zone list' lists them");
+            Failure::new(FailureKind::NotFound, why)
+        })
     }
 
     /// The tokens that a caller may see: all, or the caller's own.
@@ -75,6 +83,20 @@ impl Daemon {
         }
         self.open_to_delegates();
         Ok(())
+    }
+}
+
+/// The user to whom a zone belongs.
+fn owner_of(zone: &Zone) -> Result<u32> {
+    match zone.is.owner {
+        Some(Owner::User(uid)) => Ok(uid),
+        Some(Owner::Group(_)) | None => {
+            let name = &zone.name;
+            let why = format!(
+                "zone '{name}' belongs to no user; name the user of the token: --user USER"
+            );
+            Err(Failure::usage(why))
+        }
     }
 }
 

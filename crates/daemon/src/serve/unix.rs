@@ -20,6 +20,7 @@ use crate::serve::dispatch::Outcome;
 use crate::serve::hurried::Hurried;
 use crate::state::channel::{Channel, Data, Dialogue, StreamWriter};
 use crate::state::daemon::Daemon;
+use crate::state::tokens::Shown;
 use crate::state::zones::zone::Zone;
 
 /// The time limit for a client to send its request.
@@ -128,8 +129,13 @@ impl Daemon {
     /// there are tokens, such a user may show one.
     fn hear(self: &Arc<Self>, peer: Peer, stream: &Arc<UnixStream>) -> Result<Outcome> {
         let max = self.request_max(&peer);
-        if max.is_none() && self.tokens.is_empty() {
-            return Err(unknown());
+        if max.is_none() {
+            if self.tokens.prune() {
+                self.open_to_delegates();
+            }
+            if self.tokens.is_empty() {
+                return Err(unknown());
+            }
         }
         let first = in_time(stream, |stream| wire::receive_first(stream, max))?;
         match first {
@@ -157,14 +163,19 @@ impl Daemon {
         token: &Secret,
         stream: &Arc<UnixStream>,
     ) -> Result<Outcome> {
-        let Some((id, token)) = self.tokens.shown(token) else {
+        let bad = || Failure::new(FailureKind::Permission, BAD_TOKEN);
+        let Some(Shown { id, token, account }) = self.tokens.shown(token) else {
             tracing::warn!(who = from.who, "a token was refused");
-            return Err(Failure::new(FailureKind::Permission, BAD_TOKEN));
+            if self.tokens.prune() {
+                self.open_to_delegates();
+            }
+            return Err(bad());
         };
-        let peer = Peer::of_token(token.uid, &token.user, &id);
+        let peer = Peer::of_token(token.uid, account, &id);
         if let Some(name) = &token.zone {
             let zone = self.zones.all.lock().get(name).cloned();
-            let zone = zone.ok_or_else(|| Failure::new(FailureKind::Permission, BAD_TOKEN))?;
+            let zone = zone.filter(|zone| token.root == Some(zone.is.root()));
+            let zone = zone.ok_or_else(bad)?;
             return self.hear_tenant(peer, stream, &zone);
         }
         let max = self.request_max(&peer).ok_or_else(unknown)?;

@@ -1,7 +1,9 @@
 //! The files in the state directory that the next start of the daemon reads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -120,7 +122,11 @@ fn write_json(path: &Path, what: &impl Serialize) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let text = serde_json::to_string_pretty(what)?;
-    let mut file = std::fs::File::create(&new)?;
+    // They are for the daemon only, whoever may enter the directory.
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&new)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(text.as_bytes())?;
     // Or after a power cut the new name may be that of an empty file.
     file.sync_all()?;
@@ -282,5 +288,9 @@ mod tests {
             assert_eq!(std::fs::read_to_string(state.file(aside)).unwrap(), text);
         }
         assert_eq!(state.recall::<Vec<u64>>("x.json", "by hand"), [7]);
+        let mode = std::fs::metadata(state.file("x.json"))
+            .unwrap()
+            .permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600);
     }
 }

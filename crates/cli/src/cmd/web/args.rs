@@ -119,7 +119,7 @@ EXIT CODES
 EXAMPLES
   A token of your own, for 90 days; one for the tenant of a zone that never ends:
     strongroom web token create phone
-    strongroom web token create --user 100000 --zone web --expires never container
+    strongroom web token create --zone web --expires never container
 
 JSON
   {\"id\", \"token\"}

@@ -136,6 +136,8 @@ impl Daemon {
                 ),
             ));
         }
+        // Or they would open the next zone of this name.
+        self.tokens.remove_zone(name)?;
         self.zones.all.lock().remove(name);
         if let Err(failure) = self.remember_zones() {
             self.zones.all.lock().insert(name.into(), zone);

@@ -60,6 +60,16 @@ pub(crate) struct Definition {
     pub(crate) owner: Option<Owner>,
 }
 
+impl Definition {
+    /// The guid of the pool, and the id and the guid of the dataset. They name the root for ever.
+    pub(crate) fn root(&self) -> Root {
+        (self.pool, self.dataset, self.guid)
+    }
+}
+
+/// See [`Definition::root`].
+pub(crate) type Root = (u64, u64, u64);
+
 /// Who besides root may use a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -119,7 +129,7 @@ impl Zone {
 
     /// Whether this is the root of the zone.
     pub(crate) fn is_root(&self, pool: u64, entry: &Entry) -> bool {
-        (self.is.pool, self.is.dataset, self.is.guid) == (pool, entry.id, entry.guid)
+        self.is.root() == (pool, entry.id, entry.guid)
     }
 
     /// Refuses users who may not use it. Root counts as a tenant here too.
