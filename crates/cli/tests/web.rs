@@ -445,6 +445,24 @@ fn tokens_give_their_users_rights_on_the_network() {
     let stolen = format!("{cookie}Origin: https://evil.example\r\n");
     assert_eq!(ask(&post("/v1/commands/mounts", &stolen, json!({}))).0, 403);
 
+    // A stream of events ends with its session.
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::clone(&client), name).unwrap();
+    let stream = TcpStream::connect(&web.address).unwrap();
+    let mut stream = BufReader::new(StreamOwned::new(connection, stream));
+    let events = get(
+        "/v1/events",
+        &format!("{cookie}Accept: text/event-stream\r\n"),
+    );
+    stream.get_mut().write_all(events.as_bytes()).unwrap();
+    let mut lines = stream.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == ": begin"));
+    let logout = post("/v1/session", &cookie, json!({})).replace("POST", "DELETE");
+    assert_eq!(ask(&logout).0, 200);
+    assert_eq!(lines.filter(|line| line.contains("alive")).count(), 0);
+    assert_eq!(ask(&get("/v1/session", &cookie)).0, 401);
+    assert_eq!(ask(&login).0, 200);
+
     // Revoked at once, in the session too.
     let rows = parsed(&place.ok("--json web token list"));
     let of_ann = rows
@@ -459,9 +477,15 @@ fn tokens_give_their_users_rights_on_the_network() {
     ));
     assert_eq!(ask(&get("/v1/session", &cookie)).0, 401);
     assert_eq!(with(&ann, "/v1/datasets").0, 401);
-    // Guesses are counted.
+    // Guesses are counted, and keep out nobody who has a token.
     let statuses: Vec<u16> = (0..20).map(|_| with("srt_0", "/v1/pools").0).collect();
     assert_eq!((statuses[0], statuses[19]), (401, 429));
+    assert_eq!(with(&root, "/v1/pools").0, 200);
+    // A long body is read for those whom the daemon knows.
+    let long = json!({"names": ["x".repeat(5000)]});
+    let unknown = "Cookie: a=b\r\n";
+    assert_eq!(ask(&post("/v1/commands/get", unknown, long.clone())).0, 401);
+    assert_eq!(ask(&post("/v1/commands/get", &bearer, long)).0, 400);
     lacks(&place.log(), &root);
 }
 

@@ -1,10 +1,16 @@
 //! One connection: requests, one after the other, and their answers.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustix::event::PollFlags;
+use secret::Secret;
 
 use crate::api::{self, Answer, Caller};
 use crate::assets;
@@ -30,6 +36,8 @@ pub(crate) struct Site {
 pub(crate) struct Visitor<'a> {
     /// On the network.
     pub(crate) address: Option<IpAddr>,
+    /// Its descriptor, and how its end shows.
+    pub(crate) client: (Arc<OwnedFd>, PollFlags),
     /// How long the connection is kept without a request.
     pub(crate) idle: &'a dyn Fn() -> Duration,
     /// Whether one more stream of events may begin: it counts until the answer is dropped.
@@ -42,9 +50,9 @@ pub(crate) fn connection<S: Stream>(
     site: &Site,
     from: &Visitor<'_>,
 ) -> io::Result<()> {
-    let mut reader = Reader::new(site.logins.is_some());
+    let mut reader = Reader::new();
     for _ in 0..REQUESTS_MAX {
-        let request = match reader.next(stream, (from.idle)())? {
+        let request = match reader.next(stream, (from.idle)(), &|head| admit(head, site, from))? {
             None => return Ok(()),
             Some(Ok(request)) => request,
             Some(Err(problem)) => {
@@ -53,10 +61,19 @@ pub(crate) fn connection<S: Stream>(
                 return problem.response().send(stream, true, false);
             }
         };
-        let response = match answer(&request, site, from) {
-            Ok((Answer::Response(response), _)) => response,
+        let result = answer(&request, site, from);
+        // It has its share of the memory for long answers until the client has this one.
+        let _caller;
+        let response = match result {
+            Ok((Answer::Response(response), caller)) => {
+                _caller = caller;
+                response
+            }
             Ok((Answer::Events(events), caller)) => match (from.begin_stream)() {
-                Some(_counted) => return events.send(stream, &caller),
+                Some(_counted) => {
+                    let lasts = || site.logins.as_ref().is_none_or(|all| all.lasts(&request));
+                    return events.send(stream, &caller, &lasts);
+                }
                 None => {
                     Problem::TooMany("too many streams of events are open".into(), 10).response()
                 }
@@ -74,15 +91,11 @@ pub(crate) fn connection<S: Stream>(
 
 fn answer(request: &Request, site: &Site, from: &Visitor<'_>) -> Result<(Answer, Caller), Problem> {
     guard::check(request, &site.names, site.logins.is_some())?;
-    let nobody = || Caller {
-        socket: site.socket.clone(),
-        token: None,
-    };
     let is_api = request.path.starts_with("/v1/") || request.path == "/metrics";
     if !is_api {
         let file = assets::response(request).filter(|_| request.method.is_safe());
         let file = file.ok_or_else(|| Problem::no_such(&request.path))?;
-        return Ok((Answer::Response(file), nobody()));
+        return Ok((Answer::Response(file), caller_with(None, site, from)));
     }
     let is_session = request.path == "/v1/session";
     let is_login = is_session && request.method == Method::Post;
@@ -94,13 +107,26 @@ fn answer(request: &Request, site: &Site, from: &Visitor<'_>) -> Result<(Answer,
         };
         Ok((answer, caller))
     });
-    if let (Err(Problem::Login(_)), Some(logins), Some(address)) =
-        (&result, &site.logins, from.address)
-        && (request.bearer.is_some() || is_login)
-    {
-        logins.note_failure(address);
+    result.map_err(|problem| counted(problem, request.bearer.is_some() || is_login, site, from))
+}
+
+/// Whether a request may have a long body, which takes locked memory: of callers that the daemon knows only.
+fn admit(head: &Request, site: &Site, from: &Visitor<'_>) -> Result<(), Problem> {
+    let known = caller(head, site, from, false).and_then(|(caller, via)| match via {
+        Via::Socket => Ok(()),
+        Via::Token | Via::Session => session::known(&caller).map(drop),
+    });
+    known.map_err(|problem| counted(problem, head.bearer.is_some(), site, from))
+}
+
+/// What to answer to a caller who is not known. It counts if a token was shown.
+fn counted(problem: Problem, has_token: bool, site: &Site, from: &Visitor<'_>) -> Problem {
+    match (problem, &site.logins, from.address) {
+        (Problem::Login(why), Some(logins), Some(address)) if has_token => {
+            logins.failed(address, why)
+        }
+        (problem, ..) => problem,
     }
-    result
 }
 
 /// The caller of a request.
@@ -110,25 +136,21 @@ fn caller(
     from: &Visitor<'_>,
     is_login: bool,
 ) -> Result<(Caller, Via), Problem> {
-    let socket = site.socket.clone();
     let Some(logins) = &site.logins else {
-        return Ok((
-            Caller {
-                socket,
-                token: None,
-            },
-            Via::Socket,
-        ));
+        return Ok((caller_with(None, site, from), Via::Socket));
     };
-    if let Some(address) = from.address
-        && (request.bearer.is_some() || is_login)
-    {
-        logins.check(address)?;
-    }
     let (token, via) = match is_login {
         true => (session::token_in_body(request)?, Via::Session),
         false => logins.token_of(request)?,
     };
-    let token = Some(token);
-    Ok((Caller { socket, token }, via))
+    Ok((caller_with(Some(token), site, from), via))
+}
+
+fn caller_with(token: Option<Arc<Secret>>, site: &Site, from: &Visitor<'_>) -> Caller {
+    Caller {
+        socket: site.socket.clone(),
+        token,
+        client: from.client.clone(),
+        share: RefCell::default(),
+    }
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use protocol::api::{Command, Reply};
+use protocol::api::{CallerReport, Command, Reply};
 use rustls::crypto::SecureRandom;
 use secret::Secret;
 use serde::Deserialize;
@@ -21,8 +21,8 @@ use crate::http::{Method, Problem, Request, Response};
 const LONGEST: Duration = Duration::from_secs(12 * 3600);
 /// It ends earlier if nothing is asked for so long.
 const IDLE: Duration = Duration::from_secs(30 * 60);
-/// So many sessions are open at a time; one more ends the oldest.
-const SESSIONS_MAX: usize = 256;
+/// So many sessions of a user are open at a time; one more ends the user's oldest.
+const SESSIONS_EACH_MAX: usize = 16;
 /// So many wrong tokens may come from an address in [`FAILURE_TIME`].
 const FAILURES_MAX: u32 = 10;
 const FAILURE_TIME: Duration = Duration::from_secs(60);
@@ -35,10 +35,14 @@ const COOKIE_BYTES: usize = 32;
 
 /// A browser that has logged in.
 struct Session {
+    user: User,
     token: Arc<Secret>,
     begun: Instant,
     used: Instant,
 }
+
+/// A user: the number, and the zone.
+type User = (u32, Option<String>);
 
 /// Wrong tokens from an address.
 struct Failures {
@@ -93,21 +97,27 @@ impl Logins {
     }
 
     /// Begins a session, and returns its cookie.
-    fn begin(&self, token: Arc<Secret>) -> Result<String, Problem> {
+    fn begin(&self, user: User, token: Arc<Secret>) -> Result<String, Problem> {
         let mut bytes = [0; COOKIE_BYTES];
         let no_random = |_| Problem::TooMany("there are no random numbers".into(), 1);
         self.random.fill(&mut bytes).map_err(no_random)?;
         let cookie: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut sessions = locked(&self.sessions);
         sessions.retain(|_, session| session.is_open());
-        if sessions.len() >= SESSIONS_MAX {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.used);
+        let of_user = || sessions.iter().filter(|(_, session)| session.user == user);
+        if of_user().count() >= SESSIONS_EACH_MAX {
+            let oldest = of_user().min_by_key(|(_, session)| session.used);
             if let Some(oldest) = oldest.map(|(cookie, _)| cookie.clone()) {
                 sessions.remove(&oldest);
             }
         }
         let (begun, used) = (Instant::now(), Instant::now());
-        let session = Session { token, begun, used };
+        let session = Session {
+            user,
+            token,
+            begun,
+            used,
+        };
         sessions.insert(cookie.clone(), session);
         Ok(cookie)
     }
@@ -118,30 +128,30 @@ impl Logins {
         }
     }
 
-    /// Refuses an address from which too many wrong tokens came.
-    pub(crate) fn check(&self, from: IpAddr) -> Result<(), Problem> {
-        let failures = locked(&self.failures);
-        let found = failures.get(&from).filter(|found| found.is_recent());
-        match found {
-            Some(found) if found.count >= FAILURES_MAX => {
-                let left = FAILURE_TIME.saturating_sub(found.since.elapsed());
-                let why = "too many wrong tokens came from this address; try again later";
-                Err(Problem::TooMany(why.into(), left.as_secs() + 1))
-            }
-            _ => Ok(()),
-        }
+    /// Whether the caller of a request is still known as then. This is no use of a session.
+    pub(crate) fn lasts(&self, request: &Request) -> bool {
+        let open = |cookie| locked(&self.sessions).get(cookie).map(Session::is_open);
+        // A token is checked by the daemon.
+        request.bearer.is_some() || cookie(request).and_then(open).unwrap_or(false)
     }
 
-    /// Notes a wrong token.
-    pub(crate) fn note_failure(&self, from: IpAddr) {
+    /// Notes a wrong token, and says what to answer. A right one is never refused: with 256 random bits it is not
+    /// found by guesses.
+    pub(crate) fn failed(&self, from: IpAddr, why: String) -> Problem {
         let mut failures = locked(&self.failures);
         failures.retain(|_, found| found.is_recent());
         if failures.len() >= ADDRESSES_MAX {
-            return;
+            return Problem::Login(why);
         }
         let since = Instant::now();
         let found = failures.entry(from).or_insert(Failures { count: 0, since });
-        found.count += 1;
+        found.count = found.count.saturating_add(1);
+        if found.count <= FAILURES_MAX {
+            return Problem::Login(why);
+        }
+        let left = FAILURE_TIME.saturating_sub(found.since.elapsed());
+        let why = "too many wrong tokens came from this address; try again later";
+        Problem::TooMany(why.into(), left.as_secs() + 1)
     }
 }
 
@@ -165,16 +175,20 @@ pub(crate) fn answer(
     via: Via,
 ) -> Result<Response, Problem> {
     let mut response = match request.method {
-        Method::Get | Method::Head => return shown(caller, via),
-        Method::Post => shown(caller, via)?,
-        Method::Delete => Response::json(&json!({})),
+        Method::Get | Method::Head => return Ok(shown(&known(caller)?, via)),
+        Method::Post | Method::Delete => Response::json(&json!({})),
     };
     let Some(logins) = logins else {
         let why = "nobody logs in at the unix socket: it knows the user";
         return Err(Problem::Refused(405, why.into()));
     };
     let cookie = match (request.method, &caller.token) {
-        (Method::Post, Some(token)) => set_cookie(&logins.begin(Arc::clone(token))?, LONGEST),
+        (Method::Post, Some(token)) => {
+            let report = known(caller)?;
+            response = shown(&report, via);
+            let user = (report.uid, report.zone);
+            set_cookie(&logins.begin(user, Arc::clone(token))?, LONGEST)
+        }
         _ => {
             logins.end(request);
             set_cookie("", Duration::ZERO)
@@ -195,16 +209,21 @@ pub(crate) fn token_in_body(request: &Request) -> Result<Arc<Secret>, Problem> {
     Ok(Arc::new(login.token.0))
 }
 
-fn shown(caller: &Caller, via: Via) -> Result<Response, Problem> {
-    let Reply::Caller(report) = caller.ask(Command::Whoami)? else {
-        return Err(Problem::Login("the daemon does not know the caller".into()));
-    };
+/// Whom the daemon knows the caller as.
+pub(crate) fn known(caller: &Caller) -> Result<CallerReport, Problem> {
+    match caller.ask(Command::Whoami)? {
+        Reply::Caller(report) => Ok(report),
+        _ => Err(Problem::Login("the daemon does not know the caller".into())),
+    }
+}
+
+fn shown(report: &CallerReport, via: Via) -> Response {
     let via = match via {
         Via::Socket => "socket",
         Via::Token => "token",
         Via::Session => "session",
     };
-    Ok(Response::json(&json!({
+    Response::json(&json!({
         "user": report.user,
         "uid": report.uid,
         "admin": report.admin,
@@ -213,7 +232,7 @@ fn shown(caller: &Caller, via: Via) -> Result<Response, Problem> {
         "expires": report.expires,
         "via": via,
         "version": env!("CARGO_PKG_VERSION"),
-    })))
+    }))
 }
 
 /// The cookie of a session, if the request has one.
@@ -257,27 +276,30 @@ mod tests {
     fn a_cookie_leads_to_the_token() {
         let logins = logins();
         let token = Arc::new(Secret::from_slice(b"srt_1").unwrap());
-        let cookie = logins.begin(Arc::clone(&token)).unwrap();
+        let begin = |user: &User| logins.begin(user.clone(), Arc::clone(&token)).unwrap();
+        let (ann, tenant) = ((1, None), (1, Some("web".to_owned())));
+        let cookie = begin(&ann);
         let (found, via) = logins.token_of(&with_cookie(&cookie)).ok().unwrap();
         assert_eq!((found.expose(), via), (token.expose(), Via::Session));
         assert!(logins.token_of(&with_cookie("0")).is_err());
         logins.end(&with_cookie(&cookie));
         assert!(logins.token_of(&with_cookie(&cookie)).is_err());
-        for _ in 0..SESSIONS_MAX + 5 {
-            logins.begin(Arc::clone(&token)).unwrap();
-        }
-        assert_eq!(logins.sessions.lock().unwrap().len(), SESSIONS_MAX);
+        assert!(!logins.lasts(&with_cookie(&cookie)));
+        // Many logins end the sessions of nobody else.
+        let other = begin(&ann);
+        let own: Vec<String> = (0..=SESSIONS_EACH_MAX).map(|_| begin(&tenant)).collect();
+        let lasts = |cookie: &String| logins.lasts(&with_cookie(cookie));
+        assert!(lasts(&other) && !lasts(&own[0]) && own[1..].iter().all(lasts));
     }
 
     #[test]
     fn an_address_guesses_a_few_times() {
         let logins = logins();
         let [here, there] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
+        let failed = |from| logins.failed(from, String::new()).response().status;
         for _ in 0..FAILURES_MAX {
-            logins.check(here).unwrap();
-            logins.note_failure(here);
+            assert_eq!(failed(here), 401);
         }
-        assert!(matches!(logins.check(here), Err(Problem::TooMany(..))));
-        logins.check(there).unwrap();
+        assert_eq!((failed(here), failed(there)), (429, 401));
     }
 }

@@ -1,20 +1,47 @@
 //! Requests to the daemon, in the name of a caller.
+//!
+//! The commands' side of the socket is `protocol::client`. Here an answer may not be as long, and nobody waits for one
+//! when the client has gone.
 
+use std::cell::RefCell;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use protocol::api::{Ask, Command, Failure, FailureKind, Reply};
+use protocol::api::{API_VERSION, Answer, Ask, Command, Failure, FailureKind, Reply, Request};
 use protocol::client::{BAD_TOKEN, Client, Terminal};
+use protocol::wire;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::RecvFlags;
 use secret::Secret;
 
 use super::secrets::Given;
 use crate::http::Problem;
+use crate::places::{Budget, Share};
+
+/// The longest answer of the daemon. As JSON of the site it takes several times as much memory.
+const ANSWER_MAX: u32 = 8 << 20;
+/// Answers that are longer than this share [`LONG_ANSWERS`].
+const SHORT: u32 = 256 << 10;
+/// The long answers that there are at a time: so many bytes in all.
+static LONG_ANSWERS: Budget = Budget::new(2 * ANSWER_MAX);
+/// A long answer waits so long for others.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A daemon that ends does so in this time.
+const END_TIME: Duration = Duration::from_secs(30);
 
 /// Who asks, and which daemon.
 pub(crate) struct Caller {
     pub(crate) socket: PathBuf,
     /// Without it the caller is the user of this process.
     pub(crate) token: Option<Arc<Secret>>,
+    /// The connection to the client, and how its end shows.
+    pub(crate) client: (Arc<OwnedFd>, PollFlags),
+    /// What the last answer takes of [`LONG_ANSWERS`], until the client has it.
+    pub(crate) share: RefCell<Option<Share>>,
 }
 
 /// What a command replied, and what it had to say besides.
@@ -42,23 +69,121 @@ impl Caller {
             missing: None,
             notices: Vec::new(),
         };
-        let client = self.connect()?.with_hash_memory(hash_memory);
-        match client.call(command, &mut answers) {
-            Ok(reply) => Ok(Told {
-                reply,
-                notices: answers.notices,
-            }),
-            Err(failure) => Err(match answers.missing {
-                Some(ask) => Problem::SecretNeeded(failure, ask),
-                None if failure.message == BAD_TOKEN => Problem::Login(failure.message),
-                None => failure.into(),
-            }),
+        let ends = matches!(command, Command::DaemonStop);
+        let mut stream = self.connect()?;
+        self.request(&mut stream, command, hash_memory)?;
+        let failure = loop {
+            match self.receive(&mut stream)? {
+                Answer::Done(reply) => {
+                    if ends {
+                        // It keeps the connection until it has ended.
+                        let _ = stream.set_read_timeout(Some(END_TIME));
+                        let _ = stream.read(&mut [0]);
+                    }
+                    let notices = answers.notices;
+                    return Ok(Told { reply, notices });
+                }
+                Answer::Failed(failure) => break failure,
+                Answer::Notice(text) => answers.notice(&text),
+                Answer::Progress(_) => wire::send(&mut stream, &true).map_err(lost)?,
+                Answer::Ask(ask) => match answers.ask(&ask) {
+                    Ok(Some(secret)) => wire::send_secret(&mut stream, &secret).map_err(lost)?,
+                    Ok(None) => wire::send_cancel(&mut stream).map_err(lost)?,
+                    Err(failure) => {
+                        wire::send_cancel(&mut stream).map_err(lost)?;
+                        break failure;
+                    }
+                },
+                Answer::Ready | Answer::Lent(_) => break lost("its answer is not understood"),
+            }
+        };
+        Err(match answers.missing {
+            Some(ask) => Problem::SecretNeeded(failure, ask),
+            None if failure.message == BAD_TOKEN => Problem::Login(failure.message),
+            None => failure.into(),
+        })
+    }
+
+    /// A connection to the daemon, if it is root's or of the same user.
+    fn connect(&self) -> Result<UnixStream, Problem> {
+        let own = rustix::process::geteuid();
+        let is_trusted = |stream: &UnixStream| {
+            let server = rustix::net::sockopt::socket_peercred(stream);
+            server.is_ok_and(|server| server.uid.is_root() || server.uid == own)
+        };
+        match UnixStream::connect(&self.socket) {
+            Ok(stream) if is_trusted(&stream) => Ok(stream),
+            // It says why not.
+            _ => match Client::connect(&self.socket) {
+                Err(failure) => Err(failure.into()),
+                Ok(_) => Err(Problem::TooMany("the daemon has just begun".into(), 1)),
+            },
         }
     }
 
-    fn connect(&self) -> Result<Client, Problem> {
-        Ok(Client::connect(&self.socket)?.with_token(self.token.clone()))
+    fn request(
+        &self,
+        stream: &mut UnixStream,
+        command: Command,
+        hash_memory: Option<u64>,
+    ) -> Result<(), Failure> {
+        let version = API_VERSION;
+        let request = Request {
+            version,
+            command,
+            hash_memory,
+        };
+        let token = self.token.as_ref();
+        let shown = token.map_or(Ok(()), |token| wire::send_secret(stream, token));
+        match shown.and_then(|()| wire::send(stream, &request)) {
+            Ok(()) => Ok(()),
+            // A refused client gets the refusal before it sends its command.
+            Err(error) => match wire::receive_up_to(stream, SHORT) {
+                Ok(Answer::Failed(failure)) => Err(failure),
+                _ => Err(lost(error)),
+            },
+        }
     }
+
+    /// The next answer of the daemon, for as long as the client is there.
+    fn receive(&self, stream: &mut UnixStream) -> Result<Answer, Problem> {
+        let (client, gone) = &self.client;
+        let mut both = [
+            PollFd::new(stream, PollFlags::IN),
+            PollFd::new(client, *gone),
+        ];
+        while let Err(error) = poll(&mut both, None) {
+            if error != rustix::io::Errno::INTR {
+                return Err(lost(error).into());
+            }
+        }
+        if !both[1].revents().is_empty() {
+            return Err(Problem::Refused(408, "the client has gone".into()));
+        }
+        // The kind and the length of what comes.
+        let mut head = [0; 5];
+        let flags = RecvFlags::PEEK | RecvFlags::WAITALL;
+        let (_, got) = rustix::net::recv(&*stream, &mut head, flags).map_err(lost)?;
+        let [_, len @ ..] = head;
+        let len = u32::from_le_bytes(len);
+        if got == head.len() && len > ANSWER_MAX {
+            let why = "the answer is too long: ask for fewer names or properties, or use the command line";
+            return Err(Problem::Refused(413, why.into()));
+        }
+        // The one before is no longer needed.
+        self.share.take();
+        if len > SHORT {
+            let share = LONG_ANSWERS.take(len, PATIENCE);
+            let busy = || Problem::TooMany("too many long answers are on their way".into(), 5);
+            self.share.replace(Some(share.ok_or_else(busy)?));
+        }
+        Ok(wire::receive_up_to(stream, ANSWER_MAX).map_err(lost)?)
+    }
+}
+
+/// The connection broke. The daemon may run still, with its pools.
+fn lost(error: impl std::fmt::Display) -> Failure {
+    Failure::other(format!("the daemon went away: {error}"))
 }
 
 /// Answers the daemon's questions with what came with the request.
@@ -95,5 +220,48 @@ impl Terminal for Answers {
 
     fn notice(&mut self, text: &str) {
         self.notices.push(text.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// What comes of a command if the daemon begins its answer with `head`, and the client stays or goes.
+    fn status(head: &[u8], goes: bool) -> u16 {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let (client, here) = UnixStream::pair().unwrap();
+        let caller = Caller {
+            socket,
+            token: None,
+            client: (Arc::new(here.into()), PollFlags::HUP),
+            share: RefCell::default(),
+        };
+        let daemon = || {
+            let (mut stream, _) = listener.accept().unwrap();
+            wire::receive_request(&mut stream, SHORT).unwrap().unwrap();
+            let client = (!goes).then_some(client);
+            stream.write_all(head).unwrap();
+            // Until the caller has gone.
+            let _ = stream.read(&mut [0]);
+            drop(client);
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(daemon);
+            let problem = caller.ask(Command::Whoami).err().unwrap();
+            problem.response().status
+        })
+    }
+
+    #[test]
+    fn an_answer_may_be_too_long_or_for_nobody() {
+        let [a, b, c, d] = (ANSWER_MAX + 1).to_le_bytes();
+        assert_eq!(status(&[b'J', a, b, c, d], false), 413);
+        assert_eq!(status(&[], true), 408);
     }
 }

@@ -18,6 +18,8 @@ use crate::http::{Problem, Request, Response, Stream};
 const PAUSE: Duration = Duration::from_secs(2);
 /// Looks take at most one part of so many of the time.
 const SHARE: u32 = 20;
+/// The longest time between two looks.
+const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// A comment is sent at least so often: without one the end of the client is not noticed.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// A stream ends after this time, and the client opens the next one. So a token that was revoked ends it too.
@@ -53,11 +55,17 @@ impl Events {
             events.last = rows.last().map_or(0, |row| row.id);
         }
         events.changed(caller)?;
+        caller.share.take();
         Ok(events)
     }
 
-    /// Sends events until the client has gone, or it was long enough.
-    pub(crate) fn send<S: Stream>(mut self, stream: &mut S, caller: &Caller) -> io::Result<()> {
+    /// Sends events until the client has gone, its session does not last, or it was long enough.
+    pub(crate) fn send<S: Stream>(
+        mut self,
+        stream: &mut S,
+        caller: &Caller,
+        lasts: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
         let mut head = Response::empty(200);
         head.header("Content-Type", "text/event-stream");
         head.header("Cache-Control", "no-store");
@@ -78,13 +86,18 @@ impl Events {
                 sent = Instant::now();
             }
             std::thread::sleep(pause);
+            if !lasts() {
+                return Ok(());
+            }
             let begin = Instant::now();
-            match self.look(caller) {
+            let looked = self.look(caller);
+            caller.share.take();
+            match looked {
                 Ok(news) => out = news,
                 // The client comes again, and hears why not.
                 Err(_) => return Ok(()),
             }
-            pause = PAUSE.max(begin.elapsed() * SHARE);
+            pause = (begin.elapsed() * SHARE).clamp(PAUSE, PAUSE_MAX);
         }
         Ok(())
     }
@@ -118,6 +131,8 @@ impl Events {
             Some(Reply::Pools(pools)) => (of_pools(&pools), Some(jobs::of_pools(&pools))),
             _ => (Json::Null, None),
         };
+        // Of a long answer only the hash is kept.
+        let asked = |command: Command| asked(caller, command).map(|reply| hash(&json!(reply)));
         let get = |snapshots, props: &[&str]| command::Get {
             names: Vec::new(),
             depth: None,
@@ -125,12 +140,12 @@ impl Events {
             bookmarks: snapshots,
             props: props.iter().map(|name| name.to_string()).collect(),
         };
-        let heads = asked(caller, get(false, &["guid", "used", "available"]))?;
-        let all = asked(caller, get(true, &["guid"]))?;
-        let keys = asked(caller, command::KeyStatus { names: Vec::new() })?;
-        let mounts = asked(caller, Command::Mounts)?;
+        let heads = asked(get(false, &["guid", "used", "available"]).into())?;
+        let all = asked(get(true, &["guid"]).into())?;
+        let keys = asked(command::KeyStatus { names: Vec::new() }.into())?;
+        let mounts = asked(Command::Mounts)?;
         let exports = [Command::NbdExports, Command::IscsiExports];
-        let [nbd, iscsi] = exports.map(|command| asked(caller, command));
+        let [nbd, iscsi] = exports.map(asked);
         let now = [
             pools,
             json!([heads, all]),
@@ -139,11 +154,7 @@ impl Events {
             json!([nbd?, iscsi?]),
             json!(jobs),
         ]
-        .map(|json| {
-            let mut hasher = DefaultHasher::new();
-            json.to_string().hash(&mut hasher);
-            Some(hasher.finish())
-        });
+        .map(|json| Some(hash(&json)));
         let pairs = WATCHED.iter().zip(self.seen.iter().zip(&now));
         let differs = pairs.filter(|(_, (old, new))| old.is_some() && old != new);
         let changed = differs.map(|(name, _)| *name).collect();
@@ -152,15 +163,22 @@ impl Events {
     }
 }
 
-/// As [`Caller::ask`]; nothing, for what this caller may not see.
+/// As [`Caller::ask`]; nothing, for what this caller may not see, and for an answer that is too long.
 fn asked(caller: &Caller, command: impl Into<Command>) -> Result<Option<Reply>, Problem> {
     match caller.ask(command) {
         Ok(reply) => Ok(Some(reply)),
+        Err(Problem::Refused(413, _)) => Ok(None),
         Err(Problem::Failed(failure)) if failure.kind == protocol::api::FailureKind::Permission => {
             Ok(None)
         }
         Err(problem) => Err(problem),
     }
+}
+
+fn hash(json: &Json) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    json.to_string().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Pools without what changes with every commit, and with every step of a job.

@@ -14,7 +14,7 @@ use super::stream::Stream;
 pub(crate) const HEAD_MAX: usize = 16 << 10;
 /// The longest body.
 pub(crate) const BODY_MAX: usize = 1 << 20;
-/// The longest body that a stranger may send: enough for a token.
+/// The longest body that anybody may send: enough for a token.
 const STRANGER_MAX: usize = 4 << 10;
 /// The most headers.
 const HEADERS_MAX: usize = 64;
@@ -74,25 +74,23 @@ struct Framing {
 pub(crate) struct Reader {
     /// What was read and not used. It may have a secret in it.
     buffer: Zeroizing<Vec<u8>>,
-    /// The longest body of a request without a token: it takes locked memory.
-    stranger_max: usize,
 }
 
 impl Reader {
-    /// `needs_token`: whether a request without a token comes from a stranger.
-    pub(crate) fn new(needs_token: bool) -> Reader {
+    pub(crate) fn new() -> Reader {
         Reader {
             // Never longer: what grows would leave a copy behind.
             buffer: Zeroizing::new(Vec::with_capacity(2 * HEAD_MAX)),
-            stranger_max: if needs_token { STRANGER_MAX } else { BODY_MAX },
         }
     }
 
-    /// The next request; `None` if the client has gone or is silent for `idle`.
+    /// The next request; `None` if the client has gone or is silent for `idle`. `admit`
+    /// says of a head whether a long body is read.
     pub(crate) fn next<S: Stream>(
         &mut self,
         stream: &mut S,
         idle: Duration,
+        admit: &dyn Fn(&Request) -> Result<(), Problem>,
     ) -> io::Result<Option<Result<Request, Problem>>> {
         if self.buffer.is_empty() {
             stream.end_in(idle);
@@ -122,9 +120,10 @@ impl Reader {
             Ok(parsed) => parsed,
             Err(problem) => return Ok(Some(Err(problem))),
         };
-        let is_stranger = request.bearer.is_none() && request.cookie.is_none();
-        if is_stranger && framing.body_len > self.stranger_max {
-            return Ok(Some(Err(too_long(self.stranger_max))));
+        if framing.body_len > STRANGER_MAX
+            && let Err(problem) = admit(&request)
+        {
+            return Ok(Some(Err(problem)));
         }
         stream.end_in(BODY_TIME);
         if framing.is_expected && self.buffer.is_empty() {
@@ -368,9 +367,10 @@ mod tests {
 
     fn all(text: &str) -> Vec<Result<Request, u16>> {
         let mut stream = Sent(text.as_bytes(), Vec::new());
-        let mut reader = Reader::new(true);
+        let mut reader = Reader::new();
+        let stranger = |_: &Request| Err(Problem::Login("no token".into()));
         let mut found = Vec::new();
-        while let Ok(Some(next)) = reader.next(&mut stream, Duration::from_secs(1)) {
+        while let Ok(Some(next)) = reader.next(&mut stream, Duration::from_secs(1), &stranger) {
             let next = next.map_err(|problem| problem.response().status);
             let stops = next.is_err();
             found.push(next);
@@ -409,7 +409,9 @@ mod tests {
             (many, 431),
             (post("Content-Length: 1048577"), 413),
             (post("Content-Length: 99999999999999999999999"), 400),
-            (post("Content-Length: 4097"), 413),
+            (post("Content-Length: 4097"), 401),
+            (post("Content-Length: 4097\r\nCookie: a=b"), 401),
+            (post("Content-Length: 4097\r\nAuthorization: Bearer x"), 401),
             (post("Content-Length: -1"), 400),
             (post("Content-Length: +1"), 400),
             (post("Content-Length: 1\r\nContent-Length: 2"), 400),
@@ -440,7 +442,7 @@ mod tests {
         let text = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
         let mut stream = Sent(text, Vec::new());
         // The body does not come: what counts is that it was asked for.
-        let next = Reader::new(true).next(&mut stream, Duration::from_secs(1));
+        let next = Reader::new().next(&mut stream, Duration::from_secs(1), &|_| Ok(()));
         assert!(matches!(next, Ok(None)));
         assert!(stream.1.starts_with(b"HTTP/1.1 100 "));
     }

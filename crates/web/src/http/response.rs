@@ -19,6 +19,9 @@ const ALWAYS: &[(&str, &str)] = &[
     ("Cross-Origin-Opener-Policy", "same-origin"),
 ];
 
+/// So much of a body is sent together with the head.
+const WITH_HEAD: usize = 16 << 10;
+
 /// A response.
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -78,10 +81,12 @@ impl Response {
             false => "Connection: close\r\n\r\n",
         };
         let mut bytes = head.into_bytes();
-        if has_body {
-            bytes.extend_from_slice(&self.body);
-        }
+        // A short body goes with the head; a long one is not copied.
+        let body = if has_body { &*self.body } else { &[] };
+        let (with_head, rest) = body.split_at(body.len().min(WITH_HEAD));
+        bytes.extend_from_slice(with_head);
         stream.write_all(&bytes)?;
+        stream.write_all(rest)?;
         stream.flush()
     }
 

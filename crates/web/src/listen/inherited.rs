@@ -5,9 +5,11 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::api::Failure;
+use rustix::event::PollFlags;
 use rustix::process::{Gid, Pid, Signal, Uid, getppid, set_parent_process_death_signal, setsid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde::{Deserialize, Serialize};
@@ -50,6 +52,8 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
     };
     let from = Visitor {
         address: None,
+        // A program that has sent all may close its half.
+        client: (Arc::new(inherited(&stream)?), PollFlags::HUP),
         idle: &|| IDLE,
         // The number of processes of each user is limited.
         begin_stream: &|| Some(Box::new(())),

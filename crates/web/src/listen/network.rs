@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::PollFlags;
 use rustls::ServerConfig;
 
 use crate::http::Timed;
@@ -75,12 +77,15 @@ fn begin(
 
 fn one(stream: TcpStream, address: IpAddr, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    let client = Arc::new(stream.as_fd().try_clone_to_owned()?);
     let mut stream = tls::begin(Timed::new(stream, GREETING), &shared.config)?;
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;
     }
     let from = Visitor {
         address: Some(address),
+        // TLS has no half that is closed.
+        client: (client, PollFlags::RDHUP),
         idle: &|| match shared.connections.is_crowded() {
             true => IDLE_IN_A_CROWD,
             false => IDLE,
