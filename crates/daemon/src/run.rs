@@ -215,12 +215,12 @@ fn accept(started: &Started) {
         &listening.listener,
         stops,
         &daemon.guests,
-        |stream, guest| {
+        |stream, mut guest| {
             let daemon = Arc::clone(daemon);
             let stops = stops.clone();
             Daemon::serve_on_thread(move || {
                 let stream = Arc::new(stream);
-                if daemon.serve_one(&stream, None) == Served::Stop {
+                if daemon.serve_one(&stream, None, &mut guest) == Served::Stop {
                     stops.tell(STOPPED);
                     // Open until the process has ended: the caller waits for that.
                     std::mem::forget(stream);

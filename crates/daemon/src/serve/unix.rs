@@ -20,11 +20,14 @@ use crate::serve::dispatch::Outcome;
 use crate::serve::hurried::Hurried;
 use crate::state::channel::{Channel, Data, Dialogue, StreamWriter};
 use crate::state::daemon::Daemon;
+use crate::state::guests::Guest;
 use crate::state::tokens::Shown;
 use crate::state::zones::zone::Zone;
 
 /// The time limit for a client to send its request.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// The time limit for a client without any permission to send a token.
+const TOKEN_TIME: Duration = Duration::from_secs(2);
 /// The largest request of a user other than root, in bytes.
 const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
 
@@ -109,42 +112,65 @@ impl Daemon {
         self: &Arc<Self>,
         stream: &Arc<UnixStream>,
         zone: Option<&Zone>,
+        guest: &mut Guest,
     ) -> Served {
-        let outcome = match zone {
-            Some(zone) => Peer::of(stream).and_then(|peer| self.hear_tenant(peer, stream, zone)),
-            None => Peer::of(stream).and_then(|peer| self.hear(peer, stream)),
-        };
-        answer(stream, outcome)
+        let outcome = Peer::of(stream).and_then(|peer| match zone {
+            Some(zone) => self.hear_tenant(peer, stream, zone, guest),
+            None => self.hear(peer, stream, guest),
+        });
+        answer(stream, outcome, guest)
     }
 
     /// Serves one connection of a known caller.
     #[cfg(test)]
     pub(crate) fn serve_peer(self: &Arc<Self>, peer: Peer, stream: UnixStream) {
         let stream = Arc::new(stream);
-        let outcome = self.hear(peer, &stream);
-        assert_eq!(answer(&stream, outcome), Served::Done);
+        let uid = rustix::process::Uid::from_raw(peer.uid);
+        let guest = &mut self.guests.admit_user(uid).unwrap();
+        let outcome = self.hear(peer, &stream, guest);
+        assert_eq!(answer(&stream, outcome, guest), Served::Done);
     }
 
     /// Reads a request, and carries it out. A user without any permission is refused before the request is read. If
     /// there are tokens, such a user may show one.
-    fn hear(self: &Arc<Self>, peer: Peer, stream: &Arc<UnixStream>) -> Result<Outcome> {
+    fn hear(
+        self: &Arc<Self>,
+        peer: Peer,
+        stream: &Arc<UnixStream>,
+        guest: &mut Guest,
+    ) -> Result<Outcome> {
         let max = self.request_max(&peer);
-        if max.is_none() {
-            if self.tokens.prune() {
-                self.open_to_delegates();
+        guest.is_known = max.is_some();
+        let time = match max {
+            Some(_) => REQUEST_TIME,
+            None => {
+                self.expect_token(guest)?;
+                TOKEN_TIME
             }
-            if self.tokens.is_empty() {
-                return Err(unknown());
-            }
-        }
-        let first = in_time(stream, |stream| wire::receive_first(stream, max))?;
+        };
+        let first = in_time(stream, time, |stream| wire::receive_first(stream, max))?;
         match first {
             First::Request(request) => {
                 let caller = &mut Connected(Arc::clone(stream));
                 self.carry_out(understood(request)?, peer, None, caller)
             }
-            First::Token(token) => self.hear_token(&peer, &token, stream),
+            First::Token(token) => self.hear_token(&peer, &token, stream, guest),
             First::Unwelcome => Err(unknown()),
+        }
+    }
+
+    /// Refuses a user without any permission, unless there are tokens, and a place for the connection.
+    fn expect_token(&self, guest: &mut Guest) -> Result<()> {
+        self.forget_ended_tokens();
+        match self.tokens.is_empty() {
+            true => Err(unknown()),
+            false => guest.be_stranger(),
+        }
+    }
+
+    fn forget_ended_tokens(&self) {
+        if self.tokens.prune() {
+            self.open_to_delegates();
         }
     }
 
@@ -162,21 +188,23 @@ impl Daemon {
         from: &Peer,
         token: &Secret,
         stream: &Arc<UnixStream>,
+        guest: &mut Guest,
     ) -> Result<Outcome> {
         let bad = || Failure::new(FailureKind::Permission, BAD_TOKEN);
         let Some(Shown { id, token, account }) = self.tokens.shown(token) else {
-            tracing::warn!(who = from.who, "a token was refused");
-            if self.tokens.prune() {
-                self.open_to_delegates();
+            if self.guests.may_tell(from.uid) {
+                tracing::warn!(who = from.who, "a token was refused");
             }
+            self.forget_ended_tokens();
             return Err(bad());
         };
+        guest.be_user(token.uid)?;
         let peer = Peer::of_token(token.uid, account, &id);
         if let Some(name) = &token.zone {
             let zone = self.zones.all.lock().get(name).cloned();
             let zone = zone.filter(|zone| token.root == Some(zone.is.root()));
             let zone = zone.ok_or_else(bad)?;
-            return self.hear_tenant(peer, stream, &zone);
+            return self.hear_tenant(peer, stream, &zone, guest);
         }
         let max = self.request_max(&peer).ok_or_else(unknown)?;
         let request = receive_in_time(stream, max)?;
@@ -189,8 +217,11 @@ impl Daemon {
         mut peer: Peer,
         stream: &Arc<UnixStream>,
         zone: &Zone,
+        guest: &mut Guest,
     ) -> Result<Outcome> {
-        zone.check(&peer)?;
+        let checked = zone.check(&peer);
+        guest.is_known = checked.is_ok();
+        checked?;
         let mut caller = Connected(Arc::clone(stream));
         let _running = zone.callers.begin(&caller.data()?)?;
         let request = receive_in_time(stream, DELEGATE_REQUEST_MAX)?;
@@ -211,7 +242,7 @@ fn unknown() -> Failure {
 }
 
 /// Sends the outcome of a command to the caller.
-fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
+fn answer(mut stream: &UnixStream, outcome: Result<Outcome>, guest: &Guest) -> Served {
     let answer = match outcome {
         Ok(Outcome::Reply(reply)) => Answer::Done(reply),
         Ok(Outcome::Stop) => {
@@ -219,7 +250,11 @@ fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
             return Served::Stop;
         }
         Err(failure) => {
-            tracing::info!(reason = failure.message, "a command failed");
+            match guest.is_known {
+                true => tracing::info!(reason = failure.message, "a command failed"),
+                // Or anybody could fill the log.
+                false => tracing::debug!(reason = failure.message, "a user without rights failed"),
+            }
             Answer::Failed(failure.into())
         }
     };
@@ -231,17 +266,18 @@ fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
 
 /// Receives a request of at most `max` bytes, within [`REQUEST_TIME`].
 fn receive_in_time(stream: &UnixStream, max: u32) -> Result<Request> {
-    understood(in_time(stream, |stream| {
+    understood(in_time(stream, REQUEST_TIME, |stream| {
         wire::receive_request(stream, max)
     })?)
 }
 
-/// Receives something within [`REQUEST_TIME`].
+/// Receives something within a time.
 fn in_time<T>(
     stream: &UnixStream,
+    time: Duration,
     receive: impl FnOnce(&mut Hurried<'_>) -> io::Result<T>,
 ) -> Result<T> {
-    let until = Instant::now() + REQUEST_TIME;
+    let until = Instant::now() + time;
     let received = receive(&mut Hurried { stream, until })
         .map_err(|error| Failure::other(format!("the request cannot be understood: {error}")))?;
     // Who is asked for a passphrase then may think.

@@ -3,20 +3,26 @@
 //! An open connection needs a thread and descriptors. Each user other than root and the daemon's user has a limit. All
 //! of them together have another limit, so that enough connections are left for root. The user is known before a thread
 //! is started.
+//!
+//! A user without any permission is a stranger until it has shown a token. Strangers have few connections, so that they
+//! do not shut out others. From then on the connection is one of the token's user.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use protocol::accounts::uid_of;
 use protocol::api::{Answer, FailureKind};
 use protocol::wire;
+use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Resource, Rlimit, Uid, getrlimit, setrlimit};
 
 use crate::failure::{Failure, Result};
 use crate::host::stops::{Next, Stops};
+use crate::host::users::is_admin;
 
 /// The largest number of connections of one user at a time.
 const PER_USER: usize = 64;
@@ -25,6 +31,15 @@ const ALL: usize = 256;
 /// Connections of users other than root take at most 1 / this of the daemon's descriptors. Each counts as two, because
 /// its command opens files too.
 const SHARE: u64 = 8;
+/// The largest number of connections of one stranger at a time.
+const STRANGER: usize = 4;
+/// The largest number of connections of all strangers at a time.
+const STRANGERS: usize = 16;
+/// The process that serves the network runs as the first of these users with an account, and shows the tokens of others.
+/// Its connections are not counted with those of other strangers.
+const NETWORK: [&str; 2] = ["strongroom-web", "nobody"];
+/// The log has at most one line about each user's refused connections in this time.
+const QUIET: Duration = Duration::from_secs(60);
 /// The pause after a connection could not be accepted.
 pub(crate) const BACK_OFF: Duration = Duration::from_millis(100);
 
@@ -32,6 +47,10 @@ pub(crate) const BACK_OFF: Duration = Duration::from_millis(100);
 pub(crate) struct Guests {
     /// The number of connections of each user. No number is 0.
     by_user: Mutex<BTreeMap<u32, usize>>,
+    /// As `by_user`, of strangers.
+    strangers: Mutex<BTreeMap<u32, usize>>,
+    /// When the log had a line about a user.
+    told: Mutex<BTreeMap<u32, Instant>>,
     max: usize,
 }
 
@@ -40,6 +59,10 @@ pub(crate) struct Guest {
     all: Arc<Guests>,
     /// The user. `None` for root, whose connections are not counted.
     uid: Option<u32>,
+    /// Whether it is counted as a stranger's.
+    is_stranger: bool,
+    /// Whether its user has a permission, or has shown a token.
+    pub(crate) is_known: bool,
 }
 
 impl Guests {
@@ -51,22 +74,31 @@ impl Guests {
     }
 
     fn with_max(max: usize) -> Arc<Guests> {
-        let by_user = Mutex::default();
-        Arc::new(Guests { by_user, max })
+        Arc::new(Guests {
+            by_user: Mutex::default(),
+            strangers: Mutex::default(),
+            told: Mutex::default(),
+            max,
+        })
     }
 
     /// Accepts the client at the other end.
     fn admit(self: &Arc<Self>, stream: &UnixStream) -> Result<Guest> {
-        let peer = rustix::net::sockopt::socket_peercred(stream).map_err(|error| {
+        let peer = socket_peercred(stream).map_err(|error| {
             Failure::other(format!("the user of the caller is unknown: {error}"))
         })?;
         self.admit_user(peer.uid)
     }
 
-    fn admit_user(self: &Arc<Self>, uid: Uid) -> Result<Guest> {
-        let all = Arc::clone(self);
-        if uid.is_root() || uid == rustix::process::geteuid() {
-            return Ok(Guest { all, uid: None });
+    pub(crate) fn admit_user(self: &Arc<Self>, uid: Uid) -> Result<Guest> {
+        let guest = |uid| Guest {
+            all: Arc::clone(self),
+            uid,
+            is_stranger: false,
+            is_known: true,
+        };
+        if is_admin(uid) {
+            return Ok(guest(None));
         }
         let uid = uid.as_raw();
         let mut by_user = self.by_user.lock();
@@ -78,22 +110,64 @@ impl Guests {
             return busy("too many commands of other users are running; try again");
         }
         *by_user.entry(uid).or_default() += 1;
-        Ok(Guest {
-            all,
-            uid: Some(uid),
-        })
+        Ok(guest(Some(uid)))
+    }
+
+    /// Whether the log may have another line about a user's refused connections.
+    pub(crate) fn may_tell(&self, uid: u32) -> bool {
+        let now = Instant::now();
+        let mut told = self.told.lock();
+        told.retain(|_, at| now.duration_since(*at) < QUIET);
+        if told.len() >= self.max || told.contains_key(&uid) {
+            return false;
+        }
+        told.insert(uid, now);
+        true
+    }
+}
+
+impl Guest {
+    /// Counts it as a stranger's, if there is a place.
+    pub(crate) fn be_stranger(&mut self) -> Result<()> {
+        let Some(uid) = self.uid else { return Ok(()) };
+        if NETWORK.into_iter().find_map(uid_of) == Some(uid) {
+            return Ok(());
+        }
+        let mut strangers = self.all.strangers.lock();
+        let count = strangers.get(&uid).copied().unwrap_or_default();
+        let most = STRANGERS.min(self.all.max / 4).max(1);
+        if count >= STRANGER || strangers.values().sum::<usize>() >= most {
+            let why = "too many users without a permission are connected; try again";
+            return Err(Failure::new(FailureKind::Busy, why));
+        }
+        strangers.insert(uid, count + 1);
+        self.is_stranger = true;
+        Ok(())
+    }
+
+    /// Counts it as one of the user whose token was shown.
+    pub(crate) fn be_user(&mut self, uid: u32) -> Result<()> {
+        let guest = self.all.admit_user(Uid::from_raw(uid))?;
+        *self = guest;
+        Ok(())
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
         let Some(uid) = self.uid else { return };
-        let mut by_user = self.all.by_user.lock();
-        if let Some(count) = by_user.get_mut(&uid) {
-            *count -= 1;
-            if *count == 0 {
-                by_user.remove(&uid);
-            }
+        if self.is_stranger {
+            leave(&mut self.all.strangers.lock(), uid);
+        }
+        leave(&mut self.all.by_user.lock(), uid);
+    }
+}
+
+fn leave(counts: &mut BTreeMap<u32, usize>, uid: u32) {
+    if let Some(count) = counts.get_mut(&uid) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&uid);
         }
     }
 }
@@ -116,7 +190,16 @@ pub(crate) fn attend(
         };
         match guests.admit(&stream) {
             Ok(guest) => serve(stream, guest),
-            Err(failure) => refuse(&stream, failure),
+            Err(failure) => {
+                let peer = socket_peercred(&stream);
+                if peer.is_ok_and(|peer| guests.may_tell(peer.uid.as_raw())) {
+                    tracing::warn!(
+                        reason = failure.message,
+                        "connections of a user are refused"
+                    );
+                }
+                refuse(&stream, failure);
+            }
         }
     }
 }
@@ -144,7 +227,6 @@ fn take<S, T>(
 
 /// Sends a client the failure, without waiting until the client reads it.
 fn refuse(mut stream: &UnixStream, failure: Failure) {
-    tracing::warn!(reason = failure.message, "a connection was refused");
     if stream.set_nonblocking(true).is_ok() {
         let _ = wire::send(&mut stream, &Answer::Failed(failure.into()));
     }
@@ -180,6 +262,27 @@ mod tests {
         drop(user(1001).unwrap());
         drop((first, others, root));
         assert!(guests.by_user.lock().is_empty());
+    }
+
+    #[test]
+    fn strangers_leave_places_for_others() {
+        let guests = Guests::with_max(ALL);
+        let stranger = |uid| {
+            let mut guest = guests.admit_user(Uid::from_raw(uid))?;
+            guest.be_stranger().map(|()| guest)
+        };
+        let tries = (2001..2020).flat_map(|uid| (0..9).map(move |_| uid));
+        let mut all: Vec<Guest> = tries.filter_map(|uid| stranger(uid).ok()).collect();
+        assert_eq!(all.len(), STRANGERS);
+        assert_eq!(guests.by_user.lock().get(&2001), Some(&STRANGER));
+        assert_eq!(guests.by_user.lock().len(), STRANGERS / STRANGER);
+        // One shows a token.
+        all[0].be_user(3001).unwrap();
+        assert_eq!(guests.by_user.lock().get(&3001), Some(&1));
+        drop(stranger(2001).unwrap());
+        drop(all);
+        assert!(guests.by_user.lock().is_empty() && guests.strangers.lock().is_empty());
+        assert!(guests.may_tell(7) && !guests.may_tell(7) && guests.may_tell(8));
     }
 
     #[test]

@@ -94,7 +94,11 @@ impl Tokens {
             return false;
         }
         let prune = |all: &mut All| all.retain(|_, token| lives(token));
-        if let Err(failure) = self.change(|all| Ok(prune(all))) {
+        let pruned = self.change(|all| {
+            prune(all);
+            Ok(())
+        });
+        if let Err(failure) = pruned {
             let reason = &failure.message;
             tracing::warn!(reason, "tokens that have ended are in their file still");
             prune(&mut self.all.lock());
@@ -174,7 +178,10 @@ impl Tokens {
         if !self.all.lock().values().any(is_in) {
             return Ok(());
         }
-        self.change(|all| Ok(all.retain(|_, token| !is_in(token))))
+        self.change(|all| {
+            all.retain(|_, token| !is_in(token));
+            Ok(())
+        })
     }
 
     /// Makes a change that outlives the daemon, or none.

@@ -66,13 +66,13 @@ impl Daemon {
         let guests = Arc::clone(&self.guests);
         let (daemon, zone) = (Arc::downgrade(self), Arc::downgrade(zone));
         let serve = move || {
-            let _: Next = attend(&listener, &stops, &guests, |stream, guest| {
+            let _: Next = attend(&listener, &stops, &guests, |stream, mut guest| {
                 // Without them it is told to end.
                 let Some((daemon, zone)) = daemon.upgrade().zip(zone.upgrade()) else {
                     return;
                 };
                 Daemon::serve_on_thread(move || {
-                    let _: Served = daemon.serve_one(&Arc::new(stream), Some(&zone));
+                    let _: Served = daemon.serve_one(&Arc::new(stream), Some(&zone), &mut guest);
                     drop(guest);
                 });
             });
