@@ -69,7 +69,7 @@ impl TpmToken {
     /// The passphrase of the key slot. `pin` is empty if none is needed.
     ///
     /// # Errors
-    /// As [`unseal`].
+    /// [`Error::Tpm`](crate::Error::Tpm); [`Error::TpmPin`](crate::Error::TpmPin) for a wrong PIN.
     pub fn passphrase(&self, pin: &[u8], random: &dyn Random) -> Result<Secret> {
         let sealed = unseal(&self.0, pin, random)?;
         let mut passphrase = Secret::zeroed(sealed.len().div_ceil(3) * 4)?;

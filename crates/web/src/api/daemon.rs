@@ -71,7 +71,8 @@ impl Caller {
         };
         let ends = matches!(command, Command::DaemonStop);
         let mut stream = self.connect()?;
-        self.request(&mut stream, command, hash_memory)?;
+        let sent = self.request(&mut stream, command, hash_memory);
+        sent.map_err(refused)?;
         let failure = loop {
             match self.receive(&mut stream)? {
                 Answer::Done(reply) => {
@@ -99,8 +100,7 @@ impl Caller {
         };
         Err(match answers.missing {
             Some(ask) => Problem::SecretNeeded(failure, ask),
-            None if failure.message == BAD_TOKEN => Problem::Login(failure.message),
-            None => failure.into(),
+            None => refused(failure),
         })
     }
 
@@ -178,6 +178,14 @@ impl Caller {
             self.share.replace(Some(share.ok_or_else(busy)?));
         }
         Ok(wire::receive_up_to(stream, ANSWER_MAX).map_err(lost)?)
+    }
+}
+
+/// What the daemon refused: the token, or what was asked.
+fn refused(failure: Failure) -> Problem {
+    match failure.message == BAD_TOKEN {
+        true => Problem::Login(failure.message),
+        false => failure.into(),
     }
 }
 
