@@ -7,13 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The times between the calls of a round. Threads of ended mounts exit in the first one, and many mounts share a round.
-/// On a machine with much to do they take longer, and keep memory as long.
-const DELAYS: [Duration; 3] = [
-    Duration::from_secs(2),
-    Duration::from_secs(6),
-    Duration::from_secs(20),
-];
+/// The delay of a round. Threads of ended mounts exit in this time, and many mounts share one round.
+const DELAY: Duration = Duration::from_secs(2);
 
 /// No round is coming.
 const IDLE: u8 = 0;
@@ -24,7 +19,7 @@ const ASKED: u8 = 2;
 
 static ROUND: AtomicU8 = AtomicU8::new(IDLE);
 
-/// Requests a round. It runs after [`DELAYS`], on a thread of its own.
+/// Requests a round. It runs after [`DELAY`], on a thread of its own.
 pub(crate) fn give_back_soon() {
     if ROUND.swap(ASKED, Ordering::AcqRel) != IDLE {
         return;
@@ -42,10 +37,8 @@ pub(crate) fn give_back_soon() {
 fn give_back() {
     loop {
         ROUND.store(COMING, Ordering::Release);
-        for delay in DELAYS {
-            thread::sleep(delay);
-            allocator::give_back_memory();
-        }
+        thread::sleep(DELAY);
+        allocator::give_back_memory();
         let is_last = ROUND.compare_exchange(COMING, IDLE, Ordering::AcqRel, Ordering::Acquire);
         if is_last.is_ok() {
             return;
