@@ -239,7 +239,7 @@ fn a_tpm_opens_what_clevis_bound_to_it() {
         let (code, said) = tpm.open(&place, token, "");
         assert_eq!(code, 0, "{token}: {said}");
     }
-    // Who listens at the bus learns nothing, and who changes what is said there is noticed.
+    // A listener at the bus learns nothing, and a changed message is noticed.
     let (socket, heard) = tap(&place, &tpm, false);
     let (code, said) = tpm.open_at(&socket, &place, "--token-id 1", "");
     assert_eq!(code, 0, "{said}");

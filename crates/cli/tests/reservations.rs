@@ -147,7 +147,7 @@ as a pool import -f -d /dev/sda tank
 as a pool destroy -f tank
 if reserved /dev/sda; then echo "it is still reserved"; exit 1; fi
 
-# The agent of a cluster: the other machine takes the disk, and the first one lets go of what it had.
+# The agent of a cluster: the other machine takes the disk, and the first one stops using it.
 if [ -e /in/ocf-shellfuncs ]; then
     for m in a b; do
         cat > /run/$m.program << END

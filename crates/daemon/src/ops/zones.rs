@@ -27,7 +27,7 @@ impl Daemon {
     /// Opens the sockets to users other than root, if one of them has a permission or a zone, or there is a token.
     pub(crate) fn open_to_delegates(&self) {
         self.tokens.prune();
-        // Who shows a token connects as any user.
+        // A caller with a token can connect as any user.
         let has_delegates = self.has_delegates() || !self.tokens.is_empty();
         let passes = has_delegates || self.has_tenants();
         if let Err(error) = open_to_others(&self.socket, has_delegates, passes) {

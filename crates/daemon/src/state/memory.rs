@@ -122,7 +122,7 @@ fn write_json(path: &Path, what: &impl Serialize) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let text = serde_json::to_string_pretty(what)?;
-    // They are for the daemon only, whoever may enter the directory.
+    // Only the daemon may read it, also if other users can enter the directory.
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     let mut file = options.open(&new)?;

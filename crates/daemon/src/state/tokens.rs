@@ -1,5 +1,5 @@
-//! Tokens: who shows one has the rights of its user. They are for callers that cannot connect as that user, such as the
-//! process that serves HTTP.
+//! Tokens: a caller that shows one has the rights of its user. They are for callers that cannot connect as that user, such
+//! as the process that serves HTTP.
 //!
 //! A token is 256 random bits, so its hash can be a fast one. Only the hash is kept.
 

@@ -1,7 +1,7 @@
 //! Keys that the TPM of this machine sealed: the few commands of TPM 2.0 that open them, over the kernel's device.
 //!
-//! What is sealed is data of whoever made the container, and the answers may come from a device between the TPM and this
-//! machine. So both are decoded with a check of every length. Session keys and answers are wiped.
+//! The sealed data comes from the person who made the container. The answers may come from a device between the TPM and
+//! this machine. So both are decoded with a check of every length. Session keys and answers are wiped.
 
 mod refusal;
 mod sealed;

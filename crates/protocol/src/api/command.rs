@@ -487,7 +487,7 @@ commands! {
         /// The zone.
         name: String,
     }
-    /// Make a token. Who shows it has the rights of its user.
+    /// Make a token. A caller that shows it has the rights of its user.
     TokenCreate {
         /// The user; the caller if absent.
         user: Option<String>,

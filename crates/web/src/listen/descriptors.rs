@@ -7,7 +7,8 @@ use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 
-/// Keeps the open files of this process from the programs that it starts. Whoever started it may have left some open.
+/// Keeps the open files of this process from the programs that it starts. Its own
+/// starter may have left some open.
 pub(super) fn keep() -> io::Result<()> {
     for entry in std::fs::read_dir("/proc/self/fd")? {
         let name = entry?.file_name();

@@ -80,7 +80,7 @@ EXAMPLES
 /// Create, list and revoke tokens for the network
 ///
 /// A request on the network that shows a token has the rights of the user of the token. The daemon keeps a
-/// hash of it only. Whoever reads the token has these rights until it ends or is revoked, so keep it like a
+/// hash of it only. Everyone who can read the token has these rights until it ends or is revoked. So keep it like a
 /// password.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
