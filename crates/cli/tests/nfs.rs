@@ -1,5 +1,5 @@
-//! The kernel's NFS in a virtual machine: a dataset that its server exports, whose file handles hold when the dataset is
-//! mounted again and when the daemon restarts; and directories that are stacked on what it exports.
+//! The kernel's NFS in a virtual machine: a dataset that its server exports, whose file handles hold when the dataset
+//! is mounted again and when the daemon restarts; and stacked directories of two clients over what it exports.
 
 mod common;
 
@@ -80,29 +80,30 @@ rm d/f1
 echo all done
 "#;
 
-/// Two mounts of directories on one client of NFS.
+/// Two clients of NFS, each with caches of its own. To the server they are one, which would get leases against itself.
 const STACKED: &str = r#"
-mkdir -p /export /m/a /m/b
+mkdir -p /export /nfs/a /nfs/b /m/a /m/b
+echo 0 > /proc/sys/fs/leases-enable
 truncate -s 64M /run/disk
 mkfs.ext4 -q /run/disk
 mount -o loop /run/disk /export
 serve
-mount.nfs4 127.0.0.1:/ /nfs -o vers=4.2,hard
+for client in a b; do mount.nfs4 127.0.0.1:/ /nfs/$client -o vers=4.2,hard,nosharecache; done
 echo a passphrase > /run/pass
 
 each() {
     format=$1
     shift
     mkdir /export/$format
-    strongroom stack init --format $format --passfile /run/pass /nfs/$format "$@"
-    for mount in a b; do strongroom stack mount --passfile /run/pass /nfs/$format /m/$mount; done
+    strongroom stack init --format $format --passfile /run/pass /nfs/a/$format "$@"
+    for client in a b; do strongroom stack mount --passfile /run/pass /nfs/$client/$format /m/$client; done
     head -c 3000000 /dev/urandom > /m/a/first
     sum=$(md5sum < /m/a/first)
     [ "$(md5sum < /m/b/first)" = "$sum" ]
     mkdir /m/b/d
     mv /m/b/first /m/b/d/file
     [ "$(md5sum < /m/a/d/file)" = "$sum" ]
-    # The file of one mount grows and shrinks by the other one.
+    # The file of one client grows and shrinks by the other one.
     echo one > /m/a/log
     for n in 2 3 4; do echo $n >> /m/b/log; echo $n >> /m/a/log; done
     [ "$(tr '\n' ' ' < /m/b/log)" = "one 2 2 3 3 4 4 " ]
@@ -116,14 +117,14 @@ each() {
     [ "$(ls /m/a/d)" = file ]
     # What the server has is not plain.
     [ ! -e /export/$format/log ]
-    for mount in a b; do umount /m/$mount; done
+    for client in a b; do umount /m/$client; done
     echo $format done
 }
 each gocryptfs
 
 # NFS has no attributes of the kind that root's mounts need.
 mkdir /export/fscrypt
-if said=$(strongroom stack init --format fscrypt --passfile /run/pass /nfs/fscrypt 2>&1); then exit 1; fi
+if said=$(strongroom stack init --format fscrypt --passfile /run/pass /nfs/a/fscrypt 2>&1); then exit 1; fi
 case $said in *"does not support extended attributes"*) ;; *) echo "$said"; exit 1 ;; esac
 echo all done
 "#;
@@ -134,7 +135,7 @@ fn clients_of_nfs_go_on_after_a_remount_and_a_restart() {
 }
 
 #[test]
-fn directories_are_stacked_on_nfs() {
+fn two_clients_of_nfs_share_stacked_directories() {
     run(STACKED, &["mkfs.ext4"], &["ext4", "loop"]);
 }
 

@@ -1,6 +1,7 @@
 //! Claims: while the devices of the store are reserved, no other machine writes to them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use block::{BlockDevice, Claim, Claimant};
@@ -94,7 +95,9 @@ impl Store {
     /// Ends the reservations. All writes must be durable.
     pub fn release(&self) {
         *self.claimant.lock() = None;
-        self.groups.now().all().for_each(|it| it.release());
+        self.groups.now().all().for_each(|it| {
+            it.release();
+        });
     }
 
     /// Whether the devices are reserved.
@@ -133,16 +136,25 @@ impl Store {
 impl Member {
     fn take_claim(&self, by: &Claimant) -> Result<()> {
         let mut claim = self.claim().lock();
+        self.end_released(&mut claim);
         if claim.is_none() {
             *claim = Some(self.device.claim(by)?);
         }
         Ok(())
     }
 
-    /// Ends the reservation of the device. If the device does not answer another question about it, the reservation ends
-    /// when it does.
-    pub(crate) fn release(&self) {
-        if let Some(mut claim) = self.claim().try_lock_for(RELEASE_MAX) {
+    /// Ends the reservation of the device, and says whether it has ended. If the device does not answer another question
+    /// about it, it ends when the device does.
+    pub(crate) fn release(&self) -> bool {
+        self.is_released().store(true, SeqCst);
+        let claim = self.claim().try_lock_for(RELEASE_MAX);
+        claim
+            .map(|mut claim| self.end_released(&mut claim))
+            .is_some()
+    }
+
+    fn end_released(&self, claim: &mut Option<Claim>) {
+        if self.is_released().swap(false, SeqCst) {
             drop(claim.take());
         }
     }
@@ -152,8 +164,59 @@ impl Member {
     /// # Errors
     /// [`block::Error::ClaimLost`]
     pub(crate) fn check_claim(&self) -> block::Result<()> {
-        let claim = self.claim().lock();
-        let claim = claim.as_ref();
-        claim.map_or(Ok(()), Claim::check)
+        let mut claim = self.claim().lock();
+        let checked = claim.as_ref().map_or(Ok(()), Claim::check);
+        match self.is_released().load(SeqCst) {
+            true => {
+                self.end_released(&mut claim);
+                Ok(())
+            }
+            false => checked,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::SharedDisk;
+    use zerocopy::FromZeros;
+
+    use super::*;
+    use crate::geometry::Geometry;
+    use crate::layout::Label;
+
+    #[test]
+    fn a_claim_ends_when_the_question_about_it_is_answered_and_never_a_newer_one() {
+        let disk = SharedDisk::new(1 << 20);
+        let geometry = Geometry {
+            segment_size: 1 << 16,
+            segments: 1,
+            key_blocks: 1,
+            header_size: 4096,
+            device_size: 1 << 20,
+        };
+        let device = || Arc::new(disk.seen_by(1));
+        let member = Member::new(device(), Label::new_zeroed(), geometry);
+        let by = Claimant::new((1, "one"), "boot", 7);
+        let other = disk.seen_by(2);
+        let is_free = || other.check_unreserved().is_ok();
+        member.take_claim(&by).unwrap();
+        assert!(!is_free());
+        // The device is being asked.
+        let asked = member.claim().lock();
+        assert!(!member.release());
+        assert!(!is_free());
+        drop(asked);
+        member.check_claim().unwrap();
+        assert!(is_free());
+        // It is taken again, before the question is answered.
+        member.take_claim(&by).unwrap();
+        let asked = member.claim().lock();
+        assert!(!member.release());
+        drop(asked);
+        member.take_claim(&by).unwrap();
+        member.check_claim().unwrap();
+        assert!(!is_free());
+        assert!(member.release() && is_free());
     }
 }

@@ -49,6 +49,8 @@ struct Condition {
     debts: RwLock<Debts>,
     /// Keeps other machines from the device.
     claim: Mutex<Option<Claim>>,
+    /// The claim is to end, as soon as the device has answered the question about it.
+    is_released: AtomicBool,
     state: AtomicU8,
     /// Failed reads, failed writes, and contents that were not what they should be.
     errors: [AtomicU64; 3],
@@ -78,6 +80,7 @@ impl Member {
                 is_stalled: AtomicBool::new(false),
                 debts: RwLock::default(),
                 claim: Mutex::default(),
+                is_released: AtomicBool::new(false),
                 state: AtomicU8::new(MemberState::Online as u8),
                 errors: Default::default(),
             }),
@@ -119,6 +122,10 @@ impl Member {
 
     pub(crate) fn claim(&self) -> &Mutex<Option<Claim>> {
         &self.condition.claim
+    }
+
+    pub(crate) fn is_released(&self) -> &AtomicBool {
+        &self.condition.is_released
     }
 
     pub(crate) fn guid(&self) -> u64 {

@@ -243,8 +243,13 @@ impl Store {
             });
         }
         // If the old claim of the same disk ended later, it would end the new one too.
-        if let Some(old) = layout.find(guid) {
-            old.release();
+        let old = layout.find(guid);
+        if old.is_some_and(|old| !old.release()) {
+            return Err(block::Error::Busy {
+                path: member.device.name(),
+                holder: "a question about its reservation, which it has not answered".into(),
+            }
+            .into());
         }
         self.claim_new(&member)?;
         if changed.is_some() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustix::fs::{
     AtFlags, Statx, StatxTimestamp, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFlags,
 };
-use vfs::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime, SetXattr, StatFs, Time};
+use vfs::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime, SetXattr, StatFs, Time, Trust};
 
 use super::inode::Inode;
 use super::stacked::Stacked;
@@ -19,7 +19,15 @@ const SGID: u16 = 0o2000;
 impl<F: Format> Stacked<F> {
     /// The attributes that the view shows.
     pub(super) fn attr(&self, inode: &Inode<F::Node>) -> Result<Attr> {
-        self.attr_of(inode, &inode.entry.stat()?)
+        self.attr_of(inode, &self.stat(&inode.entry)?)
+    }
+
+    /// What `statx` says, and on a network what it says now: the size decides where a program appends.
+    pub(super) fn stat(&self, entry: &Entry) -> Result<Statx> {
+        match self.options.trust() {
+            Trust::Once => entry.stat_of_server(),
+            _ => entry.stat(),
+        }
     }
 
     /// The attributes that the view shows of an inode with these ones in the lower directory.

@@ -70,7 +70,7 @@ impl<F: Format> Stacked<F> {
 
     /// Enters what was found in a directory. One lookup.
     pub(super) fn enter(&self, dir: &Inode<F::Node>, lower: &[u8], entry: Entry) -> Result<Attr> {
-        let stat = entry.stat()?;
+        let stat = self.stat(&entry)?;
         let ino = self.number(stat.stx_ino);
         let inode = match self.inodes.look_up(ino) {
             Some(inode) => self

@@ -122,8 +122,21 @@ impl Entry {
         self.stat_now().map_err(posix)
     }
 
+    /// The same, asked of the server: NFS keeps attributes for some seconds, also of a file that another client changed.
+    ///
+    /// # Errors
+    /// As [`Entry::stat`].
+    pub(crate) fn stat_of_server(&self) -> Result<Statx> {
+        let _none_lent = LENT.read();
+        self.stat_with(AtFlags::STATX_FORCE_SYNC).map_err(posix)
+    }
+
     fn stat_now(&self) -> Checked<Statx> {
-        let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+        self.stat_with(AtFlags::empty())
+    }
+
+    fn stat_with(&self, flags: AtFlags) -> Checked<Statx> {
+        let flags = flags | AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
         rustix::fs::statx(&self.0, c"", flags, STATX)
     }
 
