@@ -5,54 +5,15 @@
 //! example 2000 datasets and 5 snapshots of each.
 
 mod common;
+#[path = "common/web.rs"]
+mod site;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use common::*;
-
-/// `strongroom web`, which ends with the test.
-struct Web {
-    process: Child,
-    url: String,
-}
-
-impl Drop for Web {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Web {
-    fn start(place: &Place) -> Web {
-        let key = rcgen::generate_simple_self_signed(["localhost".into()]).expect("a certificate");
-        fs::write(place.path("cert.pem"), key.cert.pem()).expect("a file");
-        fs::write(place.path("key.pem"), key.signing_key.serialize_pem()).expect("a file");
-        let private = fs::Permissions::from_mode(0o600);
-        fs::set_permissions(place.path("key.pem"), private).expect("it is ours");
-        let mut command = place.command();
-        let mut process = command
-            .args(["web", "--listen", "127.0.0.1:0", "--tls-cert", "cert.pem"])
-            .args(["--tls-key", "key.pem", "--at", &place.arg("web.sock")])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program");
-        let mut url = String::new();
-        let stdout = process.stdout.take().expect("a pipe");
-        BufReader::new(stdout)
-            .read_line(&mut url)
-            .expect("it says where it listens");
-        assert!(url.starts_with("https://"), "{url:?}");
-        Web {
-            process,
-            url: url.trim().into(),
-        }
-    }
-}
+use site::Web;
 
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
@@ -90,7 +51,7 @@ fn in_a_browser() {
     for number in 0..many("DASHBOARD_SNAPSHOTS", 30) {
         place.ok(&format!("snapshot -r tank/many@{number}"));
     }
-    let web = Web::start(&place);
+    let (web, _) = Web::on_network(&place);
     let token = place.ok("web token create browser");
     let done = Command::new(python)
         .arg(concat!(
@@ -100,7 +61,7 @@ fn in_a_browser() {
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("STRONGROOM", PROGRAM)
         .env("STRONGROOM_SOCKET", place.socket())
-        .env("DASHBOARD_URL", &web.url)
+        .env("DASHBOARD_URL", format!("https://{}/", web.address))
         .env("DASHBOARD_TOKEN", token.trim())
         .env("DASHBOARD_DIR", place.root())
         .env("CHROMIUM", chromium)

@@ -1,66 +1,23 @@
 //! The HTTP API: at its socket with the rights of the user who connects, and on the network with those of a token.
 
 mod common;
+#[path = "common/web.rs"]
+mod site;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use common::*;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustix::process::{Gid, Pid, PidfdFlags, PidfdGetfdFlags, Uid};
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value as Json, json};
-
-/// `strongroom web`, which ends with the test.
-struct Web {
-    process: Child,
-    socket: PathBuf,
-    /// On the network: `127.0.0.1:PORT`.
-    address: String,
-}
-
-impl Drop for Web {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use site::Web;
 
 impl Web {
-    /// Starts it for the daemon at a socket, and returns when it listens.
-    fn start(place: &Place, daemon: &Path, args: &[&str]) -> Web {
-        let mut command = place.command();
-        command
-            .env("STRONGROOM_SOCKET", daemon)
-            .arg("web")
-            .args(args)
-            .stdout(Stdio::piped());
-        let mut process = command.spawn().expect("the program");
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut line = || lines.next().expect("it listens").unwrap();
-        let mut first = line();
-        let address = match first.strip_prefix("https://") {
-            Some(address) => {
-                let address = address.trim_end_matches('/').to_owned();
-                first = line();
-                address
-            }
-            None => String::new(),
-        };
-        let socket = first.into();
-        Web {
-            process,
-            socket,
-            address,
-        }
-    }
-
     /// Sends this as a user, and returns the status and the body.
     fn raw_as(&self, uid: u32, request: &str) -> (u16, String) {
         let ask = || {
@@ -336,20 +293,10 @@ fn the_process_of_a_user_is_closed_to_the_user() {
     }
 }
 
-/// A directory with a certificate of `localhost`, and what clients need to believe it.
-fn certificate(place: &Place) -> Arc<ClientConfig> {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["localhost".into()]).unwrap();
-    let own = params.signed_by(&key, &authority).unwrap();
-    std::fs::write(place.path("cert.pem"), own.pem()).unwrap();
-    std::fs::write(place.path("key.pem"), key.serialize_pem()).unwrap();
-    let private = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(place.path("key.pem"), private).unwrap();
+/// A client that trusts an authority.
+fn client(authority: CertificateDer<'static>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    roots.add(authority.der().clone()).unwrap();
+    roots.add(authority).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -367,17 +314,8 @@ fn tokens_give_their_users_rights_on_the_network() {
     place.ok("create tank/b");
     place.ok("allow daemon snapshot tank/a");
     place.ok("zone create web --dataset tank/b --owner bin");
-    let client = certificate(&place);
-    let (cert, key) = (place.arg("cert.pem"), place.arg("key.pem"));
-    let tls = [
-        "--listen",
-        "127.0.0.1:0",
-        "--tls-cert",
-        &cert,
-        "--tls-key",
-        &key,
-    ];
-    let web = Web::start(&place, &place.socket(), &tls);
+    let (web, authority) = Web::on_network(&place);
+    let client = client(authority);
     let ask = |request: &str| {
         let name = ServerName::try_from("localhost").unwrap();
         let connection = ClientConnection::new(Arc::clone(&client), name).unwrap();
