@@ -225,6 +225,21 @@ fn the_further_commands_do_what_the_standards_say() {
 }
 
 #[test]
+fn copies_are_left_to_the_initiator() {
+    let portal = Portal::new(Arc::new(MemoryDevice::new(1 << 20)), None);
+    let mut a = portal.log_in("a");
+    let inquiry = a.run(&[0x12, 0, 0, 0, 36, 0], &[], 36).data;
+    assert_eq!(inquiry[5] & 0x08, 0, "third-party copies are not claimed");
+    // EXTENDED COPY, POPULATE TOKEN, WRITE USING TOKEN; RECEIVE COPY STATUS, RECEIVE ROD TOKEN INFORMATION.
+    for (opcode, action) in [(0x83, 0), (0x83, 0x10), (0x83, 0x11), (0x84, 0), (0x84, 7)] {
+        let cdb = [opcode, action, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let refused = a.run(&cdb, &[], 0);
+        assert_eq!((refused.status, refused.sense), (CHECK, [5, 0x20, 0]));
+    }
+    assert_eq!(a.write(1, 7), GOOD, "the session goes on");
+}
+
+#[test]
 fn initiators_are_told_once_when_space_runs_short() {
     const SHORT: [u8; 3] = [6, 0x38, 7];
     let kept = Arc::new(Kept::default());

@@ -4,6 +4,7 @@ mod common;
 
 use common::changes::{Numbers, change, truncate};
 use common::{Lower, file_with, policies, policy, read, refused};
+use stack::Options;
 use vfs::{Error, Fallocate, FileSystem, ROOT, Seek};
 
 #[test]
@@ -36,6 +37,40 @@ fn random_changes_match_a_model() {
                 );
             }
         }
+    }
+}
+
+/// What a view has found out about a file does not hide what another one makes of it.
+#[test]
+fn changes_of_another_view_are_seen() {
+    let lower = Lower::new(&policy());
+    let options = |brief| Options {
+        shared: true,
+        brief,
+        ..Options::default()
+    };
+    for brief in [true, false] {
+        let (a, b) = (lower.view_as(options(brief)), lower.view_as(options(brief)));
+        let name = format!("file-{brief}");
+        let ino = file_with(&a, &name, &[1; 5000]);
+        let other = b.lookup(ROOT, name.as_bytes()).expect("found").ino;
+        let model = |len: usize| [1; 9000][..len].to_vec();
+        assert_eq!(read(&a, ino).expect("read"), model(5000));
+        // At the end and within one unit; then by units; then cut, and the same length with other bytes.
+        b.write(other, 5000, &[1; 1000], false).expect("written");
+        assert_eq!(read(&a, ino).expect("read"), model(6000), "brief: {brief}");
+        b.write(other, 6000, &[1; 3000], false).expect("written");
+        assert_eq!(read(&a, ino).expect("read"), model(9000), "brief: {brief}");
+        truncate(&b, other, 100).expect("cut");
+        assert!(a.read(ino, 4096, 4096).expect("read").concat().is_empty());
+        assert_eq!(a.getattr(ino).expect("known").size, 100);
+        assert_eq!(read(&a, ino).expect("read"), model(100), "brief: {brief}");
+        b.write(other, 0, &[2; 100], false).expect("written");
+        assert_eq!(a.read(ino, 0, 100).expect("read").concat(), [2; 100]);
+        // Within a unit the end is seen when the file is opened, or asked for its size.
+        truncate(&b, other, 50).expect("cut");
+        a.opened(ino, false).expect("opened");
+        assert_eq!(a.read(ino, 0, 100).expect("read").concat(), [2; 50]);
     }
 }
 

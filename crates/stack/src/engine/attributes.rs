@@ -33,7 +33,11 @@ impl<F: Format> Stacked<F> {
     /// The attributes that the view shows of an inode with these ones in the lower directory.
     pub(super) fn attr_of(&self, inode: &Inode<F::Node>, stat: &Statx) -> Result<Attr> {
         let size = match inode.kind {
-            Kind::File => self.size_of(inode, stat.stx_size)?,
+            Kind::File => {
+                let size = self.size_of(inode, stat.stx_size)?;
+                inode.check_extent(size);
+                size
+            }
             Kind::Symlink => inode.target_len(|| self.target_of(inode))?,
             _ => stat.stx_size,
         };

@@ -31,8 +31,20 @@ impl<F: Format> Stacked<F> {
     pub(super) fn read_file(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
         let inode = self.inodes.get(ino)?;
         let _shared = inode.io.read();
-        let body = self.body(&inode)?;
-        let end = body.size.min(offset.saturating_add(u64::from(len)));
+        match self.read_units(&inode, offset, len) {
+            // Another client may have written the file anew since its size was found.
+            Err(Error::Io) if self.options.shared => {
+                inode.forget_extent();
+                self.read_units(&inode, offset, len)
+            }
+            done => done,
+        }
+    }
+
+    fn read_units(&self, inode: &Arc<Inode<F::Node>>, offset: u64, len: u32) -> Result<ReadPieces> {
+        let end = offset.saturating_add(u64::from(len));
+        let body = self.body(inode, end)?;
+        let end = body.size.min(end);
         if offset >= end {
             return Ok(Vec::new());
         }
@@ -61,7 +73,10 @@ impl<F: Format> Stacked<F> {
         }
         let end = offset.checked_add(data.len() as u64);
         let end = end.ok_or(Error::FileTooBig)?;
-        write(&mut self.body_to_write(&inode, offset..end)?, offset, data)
+        let mut body = self.body_to_write(&inode, offset..end)?;
+        write(&mut body, offset, data)?;
+        body.keep();
+        Ok(())
     }
 
     pub(super) fn truncate(&self, inode: &Arc<Inode<F::Node>>, size: u64) -> Result<()> {
@@ -130,7 +145,7 @@ impl<F: Format> Stacked<F> {
     pub(super) fn seek_file(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
         let inode = self.inodes.get(ino)?;
         let _shared = inode.io.read();
-        let body = self.body(&inode)?;
+        let body = self.body(&inode, u64::MAX)?;
         if offset >= body.size {
             return Err(Error::NoSuchAddress);
         }

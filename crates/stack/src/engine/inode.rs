@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::OFlags;
@@ -14,6 +15,9 @@ use crate::lower::{Entry, posix};
 
 /// How many lower files are open at the same time for reading and writing.
 const OPEN_MAX: usize = 256;
+
+/// How long a size is used to read, where others may change it: as long as the kernel uses attributes.
+const EXTENT_KEPT: Duration = Duration::from_secs(1);
 
 /// How a lower directory is used.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +39,15 @@ impl Options {
             (false, _) => Trust::Lasting,
             (true, true) => Trust::BriefAttributes,
             (true, false) => Trust::Once,
+        }
+    }
+
+    /// Whether what was found of a file then may still be used to read it.
+    fn trusts_extent(self, found: Instant) -> bool {
+        match self.trust() {
+            Trust::Lasting => true,
+            Trust::Brief | Trust::BriefAttributes => found.elapsed() < EXTENT_KEPT,
+            Trust::Once => false,
         }
     }
 
@@ -67,6 +80,19 @@ pub(super) struct Inode<N> {
     opens: Mutex<u64>,
     /// The lower file, while it is among the last that were used.
     file: Mutex<Option<Opened>>,
+    /// What was found when a file was last read, and when that was. Nothing while it changes.
+    extent: Mutex<Option<(Extent, Instant)>>,
+}
+
+/// How long a file is, and what its contents begin with.
+#[derive(Clone)]
+pub(super) struct Extent {
+    /// Bytes in the view.
+    pub(super) size: u64,
+    /// Bytes of the lower file.
+    pub(super) lower_size: u64,
+    /// Empty if the format has none, or the file is empty.
+    pub(super) header: Arc<[u8]>,
 }
 
 #[derive(Clone)]
@@ -88,6 +114,7 @@ impl<N> Inode<N> {
             target_len: Mutex::new(None),
             opens: Mutex::new(0),
             file: Mutex::new(None),
+            extent: Mutex::new(None),
         }
     }
 
@@ -144,10 +171,49 @@ impl<N> Inode<N> {
         *opens > 0
     }
 
+    /// What was found of a file, if that may still be used to read it up to `end`.
+    pub(super) fn extent(&self, options: Options, end: u64) -> Option<Extent> {
+        let (extent, found) = self.extent.lock().clone()?;
+        // What others append is seen at once.
+        let reaches = !options.shared || end <= extent.size;
+        (reaches && options.trusts_extent(found)).then_some(extent)
+    }
+
+    /// As [`Inode::extent`], to change the file: nothing is known until it is kept anew, and what others may change
+    /// is never used.
+    pub(super) fn take_extent(&self, options: Options) -> Option<Extent> {
+        let (extent, _) = self.extent.lock().take()?;
+        (!options.shared).then_some(extent)
+    }
+
+    /// How long the file was when that was last found.
+    pub(super) fn last_size(&self) -> Option<u64> {
+        self.extent.lock().as_ref().map(|(extent, _)| extent.size)
+    }
+
+    /// Keeps what was found, under the lock that keeps changes out, or what a change has made of it.
+    pub(super) fn keep_extent(&self, extent: Extent) {
+        *self.extent.lock() = Some((extent, Instant::now()));
+    }
+
+    /// Has the next reader look again.
+    pub(super) fn forget_extent(&self) {
+        *self.extent.lock() = None;
+    }
+
+    /// Has the next reader look again if the file has another size than this one.
+    pub(super) fn check_extent(&self, size: u64) {
+        let mut kept = self.extent.lock();
+        if kept.as_ref().is_some_and(|(extent, _)| extent.size != size) {
+            *kept = None;
+        }
+    }
+
     /// Has the lower file opened anew for what comes next: many network file systems look for changes
     /// of other clients at that time only.
     pub(super) fn close(&self) {
         *self.file.lock() = None;
+        self.forget_extent();
     }
 
     /// Closes the lower file: many network file systems write at that time what other clients are to see,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use vfs::{Error, Result};
 
-use super::inode::Inode;
+use super::inode::{Extent, Inode};
 use super::lock::Lock;
 use super::stacked::Stacked;
 use crate::formats::{Format, Layout, SizeIn};
@@ -23,7 +23,7 @@ pub(super) struct Body<'a, F: Format> {
     pub(super) size: u64,
     /// Bytes of the lower file.
     lower_size: u64,
-    header: Vec<u8>,
+    header: Arc<[u8]>,
     /// Until the operation has ended.
     _lock: Option<Lock>,
 }
@@ -42,6 +42,16 @@ impl<F: Format> Stacked<F> {
     /// # Errors
     /// `Io` if the attribute with the size is damaged.
     pub(super) fn size_of(&self, inode: &Inode<F::Node>, lower_size: u64) -> Result<u64> {
+        self.size_in(inode, lower_size, |name| inode.entry.xattr(name))
+    }
+
+    /// As [`Stacked::size_of`], where `xattr` reads an attribute of the lower file.
+    fn size_in(
+        &self,
+        inode: &Inode<F::Node>,
+        lower_size: u64,
+        xattr: impl FnOnce(&str) -> Result<Option<Vec<u8>>>,
+    ) -> Result<u64> {
         let layout = self.layout(&inode.node);
         let units = lower_size.saturating_sub(layout.header as u64) / layout.lower_unit() as u64;
         // What ends in the middle of a tag is damaged, and shown up to there.
@@ -52,16 +62,27 @@ impl<F: Format> Stacked<F> {
         };
         // A file that is new, or got its first bytes before a power cut, has no size yet. And where
         // data was not synced, a power cut may leave a size and a lower file that is shorter.
-        let size = match inode.entry.xattr(name)? {
+        let size = match xattr(name)? {
             None => 0,
             Some(bytes) => u64::from_le_bytes(bytes.try_into().map_err(|_| Error::Io)?),
         };
         Ok(size.min(held))
     }
 
-    /// Opens a file to read it.
-    pub(super) fn body<'a>(&'a self, inode: &'a Arc<Inode<F::Node>>) -> Result<Body<'a, F>> {
-        self.locked_body(inode, self.inodes.file(inode)?, None)
+    /// Opens a file to read it up to `end`.
+    pub(super) fn body<'a>(
+        &'a self,
+        inode: &'a Arc<Inode<F::Node>>,
+        end: u64,
+    ) -> Result<Body<'a, F>> {
+        let file = self.inodes.file(inode)?;
+        let known = inode.extent(self.options, end);
+        let is_known = known.is_some();
+        let body = self.locked_body(inode, file, None, known)?;
+        if !is_known {
+            inode.keep_extent(body.extent());
+        }
+        Ok(body)
     }
 
     /// Opens a file to change its size, or all of it.
@@ -74,7 +95,7 @@ impl<F: Format> Stacked<F> {
             true => Lock::take(&file, 0, None)?,
             false => None,
         };
-        self.locked_body(inode, file, lock)
+        self.locked_body(inode, file, lock, inode.take_extent(self.options))
     }
 
     /// Opens a file to write these bytes, of which there is one at least. Other clients may change others,
@@ -95,11 +116,14 @@ impl<F: Format> Stacked<F> {
             offset(bytes.end.div_ceil(unit))?,
         );
         let file = self.inodes.file_to_write(inode)?;
-        let stat = rustix::fs::fstat(&file).map_err(posix)?;
         // A guess, until the lock is there.
-        if self.size_of(inode, stat.st_size.cast_unsigned())? >= bytes.end {
+        let guess = match inode.last_size() {
+            Some(size) => size,
+            None => self.find_extent(inode, &file, &layout)?.size,
+        };
+        if guess >= bytes.end {
             let lock = Lock::take(&file, start, Some(end))?;
-            let body = self.locked_body(inode, file, lock)?;
+            let body = self.locked_body(inode, file, lock, None)?;
             if body.size >= bytes.end {
                 return Ok(body);
             }
@@ -112,28 +136,45 @@ impl<F: Format> Stacked<F> {
         inode: &'a Inode<F::Node>,
         file: Arc<OwnedFd>,
         lock: Option<Lock>,
+        known: Option<Extent>,
     ) -> Result<Body<'a, F>> {
         self.format.check_key(&inode.node)?;
-        let stat = rustix::fs::fstat(&file).map_err(posix)?;
-        let lower_size = stat.st_size.cast_unsigned();
         let layout = self.layout(&inode.node);
-        let mut body = Body {
+        let extent = match known {
+            Some(extent) => extent,
+            None => self.find_extent(inode, &file, &layout)?,
+        };
+        Ok(Body {
             fs: self,
             inode,
             file,
             layout,
-            size: self.size_of(inode, lower_size)?,
-            lower_size,
-            header: Vec::new(),
+            size: extent.size,
+            lower_size: extent.lower_size,
+            header: extent.header,
             _lock: lock,
-        };
+        })
+    }
+
+    fn find_extent(
+        &self,
+        inode: &Inode<F::Node>,
+        file: &OwnedFd,
+        layout: &Layout,
+    ) -> Result<Extent> {
+        let stat = rustix::fs::fstat(file).map_err(posix)?;
+        let lower_size = stat.st_size.cast_unsigned();
+        let mut header = Vec::new();
         if layout.header > 0 && lower_size > 0 {
-            let mut header = vec![0; layout.header];
-            body.read_lower(0, &mut header)?;
+            header.resize(layout.header, 0);
+            read_lower(file, 0, &mut header)?;
             self.format.check_header(&inode.node, &header)?;
-            body.header = header;
         }
-        Ok(body)
+        Ok(Extent {
+            size: self.size_in(inode, lower_size, |name| inode.entry.xattr_of(file, name))?,
+            lower_size,
+            header: header.into(),
+        })
     }
 }
 
@@ -141,6 +182,20 @@ impl<F: Format> Body<'_, F> {
     /// The lower file.
     pub(super) fn file(&self) -> &OwnedFd {
         &self.file
+    }
+
+    /// How long the file is.
+    fn extent(&self) -> Extent {
+        Extent {
+            size: self.size,
+            lower_size: self.lower_size,
+            header: Arc::clone(&self.header),
+        }
+    }
+
+    /// Has readers use what this change has made of the file, which has succeeded.
+    pub(super) fn keep(self) {
+        self.inode.keep_extent(self.extent());
     }
 
     /// The number of the unit in which a byte of the view is.
@@ -269,7 +324,7 @@ impl<F: Format> Body<'_, F> {
 
     fn try_store(&mut self, first: u64, units: &mut [u8]) -> Result<()> {
         if self.lower_size == 0 && self.layout.header > 0 {
-            self.header = self.fs.format.new_header(&self.inode.node)?;
+            self.header = self.fs.format.new_header(&self.inode.node)?.into();
             self.write_lower(0, &self.header)?;
         }
         let format = &self.fs.format;
@@ -329,17 +384,7 @@ impl<F: Format> Body<'_, F> {
     }
 
     fn read_lower(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        let mut done = 0;
-        while done < bytes.len() {
-            match rustix::io::pread(&self.file, &mut bytes[done..], offset + done as u64) {
-                // It is shorter than its size says: a server, or another client.
-                Ok(0) => return Err(Error::Io),
-                Ok(read) => done += read,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(posix(error)),
-            }
-        }
-        Ok(())
+        read_lower(&self.file, offset, bytes)
     }
 
     fn write_lower(&self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -362,4 +407,19 @@ fn writing(error: Errno) -> Error {
         Errno::BADF | Errno::INVAL => Error::Access,
         error => posix(error),
     }
+}
+
+/// Fills `bytes` from this place of a lower file.
+fn read_lower(file: &OwnedFd, offset: u64, bytes: &mut [u8]) -> Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pread(file, &mut bytes[done..], offset + done as u64) {
+            // It is shorter than its size says: a server, or another client.
+            Ok(0) => return Err(Error::Io),
+            Ok(read) => done += read,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(posix(error)),
+        }
+    }
+    Ok(())
 }

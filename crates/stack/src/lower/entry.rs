@@ -162,6 +162,18 @@ impl Entry {
         }
     }
 
+    /// As [`Entry::xattr`], of this entry opened as `file`, which saves looking it up again.
+    pub(crate) fn xattr_of(&self, file: &OwnedFd, name: &str) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::with_capacity(64);
+        let spare = rustix::buffer::spare_capacity(&mut value);
+        match rustix::fs::fgetxattr(file, name, spare) {
+            Ok(_) => Ok(Some(value)),
+            Err(Errno::NODATA) => Ok(None),
+            // The mode may keep even the owner out, and the value may be longer.
+            Err(_) => self.xattr(name),
+        }
+    }
+
     /// Sets an extended attribute.
     ///
     /// # Errors

@@ -75,26 +75,33 @@ impl Lower {
 
     /// The view with the key.
     pub fn view(&self) -> Stacked<Fscrypt> {
+        self.view_as(Options::default())
+    }
+
+    /// As [`Lower::view`], with these options.
+    pub fn view_as(&self, options: Options) -> Stacked<Fscrypt> {
         let master = master();
         let name = master.identifier().expect("derived");
-        self.view_with([
+        let keys = [
             (name, master),
             (self::master().descriptor(), self::master()),
-        ])
+        ];
+        self.view_with(keys, options)
     }
 
     /// The view without a key.
     pub fn locked(&self) -> Stacked<Fscrypt> {
-        self.view_with([])
+        self.view_with([], Options::default())
     }
 
     fn view_with<const N: usize>(
         &self,
         keys: [(stack::formats::fscrypt::KeyName, MasterKey); N],
+        options: Options,
     ) -> Stacked<Fscrypt> {
         let root = Entry::root(self.path()).expect("opened");
         let format = Fscrypt::new(SPACE, HashMap::from(keys), Arc::new(SystemRandom));
-        Stacked::new(root, format, Options::default()).expect("a view")
+        Stacked::new(root, format, options).expect("a view")
     }
 
     /// Everything in the lower directory, as paths.
