@@ -14,7 +14,10 @@ use std::process::Command;
 use common::*;
 
 const README: &str = include_str!("../../../README.md");
-const GUIDE: &str = include_str!("../../../docs/GUIDE.md");
+const INSTALL: &str = include_str!("../../../docs/guide/src/install.md");
+const SHARING: &str = include_str!("../../../docs/guide/src/sharing.md");
+const SERVING: &str = include_str!("../../../docs/guide/src/serving.md");
+const WRONG: &str = include_str!("../../../docs/guide/src/wrong/README.md");
 const FAILOVER: &str = include_str!("../../../docs/FAILOVER.md");
 const PROVIDERS: &str = include_str!("../../../docs/KEY-PROVIDERS.md");
 
@@ -56,7 +59,7 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
         &[Families("AF_INET AF_INET6"), Without(NO_NETWORK)],
     ),
     (
-        GUIDE,
+        SERVING,
         "--listen 0.0.0.0:10809",
         &[
             Families("AF_INET AF_INET6"),
@@ -121,17 +124,17 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
         ],
     ),
     (
-        GUIDE,
+        SHARING,
         "/run/strongroom/zones",
         &[Is("RuntimeDirectory", "strongroom")],
     ),
     (
-        GUIDE,
+        INSTALL,
         "tells it when the pools are imported and the datasets are mounted",
         &[Is("Type", "notify"), Is("TimeoutStartSec", "infinity")],
     ),
     (
-        GUIDE,
+        WRONG,
         "journal",
         &[Without("StandardOutput StandardError LogNamespace")],
     ),

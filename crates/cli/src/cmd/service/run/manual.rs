@@ -23,6 +23,13 @@ pub(crate) fn run(args: &Manual) -> Result {
     Ok(Outcome::done())
 }
 
+/// Where `strongroom(1)` sends a reader who wants to know more.
+const GUIDE: &str = concat!(
+    "The guide, with a chapter for each task and a page for each alert and exit code: ",
+    env!("CARGO_PKG_REPOSITORY"),
+    "/blob/main/docs/guide/src/SUMMARY.md"
+);
+
 fn write_pages(command: &Command, dir: &Path) -> io::Result<()> {
     for subcommand in command.get_subcommands() {
         write_pages(subcommand, dir)?;
@@ -61,10 +68,11 @@ fn render(command: &Command, man: &Man, page: &mut Vec<u8>) -> io::Result<()> {
             _ => verbatim(&mut roff, section),
         }
     }
-    if command.get_name() != "strongroom" {
-        roff.control("SH", ["SEE ALSO"]);
-        roff.text([roman("strongroom(1), which lists all exit codes")]);
-    }
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([roman(match command.get_name() {
+        "strongroom" => GUIDE,
+        _ => "strongroom(1), which lists all exit codes",
+    })]);
     page.write_all(roff.to_roff().as_bytes())
 }
 
