@@ -83,6 +83,7 @@ fn add_options(line: &mut Vec<OsString>, kind: Type, options: &str) {
             "locked",
             "reverse",
             "private",
+            "writeback",
             "cache",
             "allow_other",
         ];

@@ -165,6 +165,7 @@ fn keys_go_when_files_are_closed() {
 #[test]
 fn keys_go_where_the_kernel_keeps_files() {
     locked_and_unlocked("--private");
+    locked_and_unlocked("--private --writeback");
 }
 
 /// A key that comes back while files are open is there as before.

@@ -186,6 +186,7 @@ fn a_disk_that_does_not_answer_has_another_machine_go_on() {
     };
     has(&said, "the pool 'tank' is STALLED");
     has(&a.ok("pool status tank"), "has not answered for");
+    has(&a.ok("pool events"), "device_stall");
     let more = [
         ("OCF_RESKEY_devices", &*first),
         ("OCF_RESKEY_CRM_meta_timeout", "12000"),

@@ -133,6 +133,23 @@ fn programs_use_the_view() {
         mounted.shell("cat a/link; readlink a/link"),
         "text\nb/file\n"
     );
+    mounted.end();
+    // What the kernel gathers is there in the end, with the times that it has set.
+    let alone = "stack mount --writeback -d {DIR}/key {DIR}/lower {DIR}/view";
+    refused(&place, alone, USAGE, "--private");
+    let key = place.arg("key");
+    let mounted = Mounted::new(&place, &["--private", "--writeback", "-d", &key]);
+    mounted.shell(
+        "for i in 3 1 2 0; do printf 'part %d\n' $i | dd of=parts bs=7 seek=$i conv=notrunc status=none; done; \
+         truncate -s 20 parts; cp parts copy; mv copy moved-parts; echo more >> parts; touch -d @1000000000 parts",
+    );
+    mounted.end();
+    let mounted = Mounted::new(&place, &["-d", &key]);
+    let parts = "part 0\npart 1\npart 2";
+    assert_eq!(
+        mounted.shell("cat parts moved-parts; stat -c ' %s %Y' parts"),
+        format!("{parts}more\n{parts} 25 1000000000\n")
+    );
     mounted.shell("rm -rf *");
     mounted.end();
     assert!(

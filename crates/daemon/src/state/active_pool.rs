@@ -61,6 +61,8 @@ pub(crate) struct ActivePool {
     pub(crate) altroot: Option<PathBuf>,
     /// The state of the pool at the last search for events.
     pub(super) observed: Mutex<Observed>,
+    /// The device that did not answer at the last report.
+    stalled: Mutex<Option<String>>,
     /// The schedule of scrubs.
     pub(crate) scrubs: Schedule,
     pub(super) wakeup: Arc<Wakeup>,
@@ -165,6 +167,7 @@ impl ActivePool {
             events: Arc::clone(events),
             altroot,
             observed: Mutex::default(),
+            stalled: Mutex::default(),
             scrubs: Schedule::default(),
             wakeup: Arc::clone(wakeup),
             leaving: Mutex::default(),
@@ -175,6 +178,32 @@ impl ActivePool {
         *active.observed.lock() = Observed::of(&active.pool, []);
         active.start_worker();
         active
+    }
+
+    /// Adds an event, and a line to the log, if a device does not answer any more, or answers again. `silent` is the
+    /// device that does not.
+    pub(crate) fn note_silence(&self, silent: Option<&str>) {
+        let mut stalled = self.stalled.lock();
+        if stalled.as_deref() == silent {
+            return;
+        }
+        let name = self.pool.name();
+        if let Some(path) = silent {
+            tracing::warn!(pool = name, device = path, "a device does not answer");
+            self.events
+                .add("device_stall", &name, &format!("{path} does not answer"));
+        } else if let Some(path) = &*stalled {
+            tracing::info!(pool = name, device = path, "the device answers again");
+            self.events
+                .add("device_answer", &name, &format!("{path} answers again"));
+        }
+        *stalled = silent.map(String::from);
+    }
+
+    /// Whether a device did not answer at the last report. To compare the pool with what it was could wait for the
+    /// device then.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled.lock().is_some()
     }
 
     /// Waits until no other command changes the pool. Do not ask the user while holding this.

@@ -177,6 +177,10 @@ pub(crate) struct StackPasswd {
 /// may change the lower directory. Without it clients take turns at writing to the same 4096 bytes of a file, where the
 /// lower file system has locks between them.
 ///
+/// With --writeback too, small writes to an open file are several times faster. Errors of writing, such as a full file
+/// system, come when the file is synced or closed. What was not synced or closed is lost if the process of the mount
+/// is killed.
+///
 /// With --reverse it is the other way round: shows the files of a plain directory encrypted, in the format of
 /// gocryptfs, to copy them to a place that must not read them. The same files give the same ciphertext each
 /// time. Nothing can be changed there. A copy of all of it is an encrypted directory, which `stack mount` opens.
@@ -223,6 +227,9 @@ pub(crate) struct StackMount {
     /// Assume that nothing else changes the lower directory
     #[arg(long)]
     pub(crate) private: bool,
+    /// Let the kernel gather writes, and send them later or when a program syncs or closes the file
+    #[arg(long, requires = "private", conflicts_with = "reverse")]
+    pub(crate) writeback: bool,
     /// How long the mount believes what it knows of attributes and directories: `auto`, a second if the lower file
     /// system is a local one; `none`, not at all
     #[arg(

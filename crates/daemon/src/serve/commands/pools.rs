@@ -218,7 +218,9 @@ root_only!(
     |it| Line::new("pool events").flag("-c", it.clear),
     |it, daemon, _| {
         for active in daemon.pools() {
-            active.observe();
+            if !active.is_stalled() {
+                active.observe();
+            }
         }
         if it.clear {
             daemon.events.clear();

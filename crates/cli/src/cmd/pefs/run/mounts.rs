@@ -21,6 +21,7 @@ pub(super) fn mount(args: &PefsMount) -> Result {
         read_only: false,
         allow_other: false,
         private: false,
+        writeback: false,
         cache: CacheMode::Auto,
         options: args.options.clone(),
         foreground: false,

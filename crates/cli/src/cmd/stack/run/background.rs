@@ -60,6 +60,7 @@ fn words(args: &StackMount) -> Vec<OsString> {
         ("--read-only", args.read_only),
         ("--allow-other", args.allow_other),
         ("--private", args.private),
+        ("--writeback", args.writeback),
         ("--reverse", args.reverse),
     ];
     if args.cache == CacheMode::None {

@@ -215,6 +215,7 @@ fn options(args: &StackMount, hears: Hears) -> Result<fuse::Options> {
         subtype: SUBTYPE.to_owned(),
         read_only: args.read_only || args.reverse,
         allow_other: args.allow_other,
+        writeback_cache: args.writeback,
         hears,
         ..fuse::Options::default()
     };
