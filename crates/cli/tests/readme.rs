@@ -119,6 +119,17 @@ const PLACES: &[Place] = &[
         ],
     ),
     place(&["docs/LUKS.md"], &[]),
+    place(
+        &["docs/SERVING.md"],
+        &[TANK, "strongroom create -V 100M tank/disk"],
+    ),
+    place(
+        &["docs/FAILOVER.md"],
+        &["mkdir -p /etc/keys; strongroom keygen /etc/keys/tank
+        mkdir -p /dev/disk/by-id; truncate -s 200G /dev/disk/by-id/scsi-shared"],
+    ),
+    place(&["docs/STACKED.md"], &[]),
+    place(&["docs/SHARED-FOLDER.md"], &["mkdir -p /mnt/ceph/me"]),
     place(&["docs/ASSURED-DELETE.md"], &[TANK]),
     place(&["docs/KEY-PROVIDERS.md"], &["mkdir -p /etc/strongroom"]),
     place(&["docs/FROM-ZFS.md"], &[TANK]),
@@ -143,6 +154,7 @@ const NO_TERMINAL: &str = "it asks at a terminal";
 const NO_SERVER: &str = "there is no such server";
 const NO_DISK: &str = "there is no such disk";
 const NO_SYSTEMD: &str = "systemd does not run in the test";
+const NO_CLUSTER: &str = "it makes a cluster; scripts/failover has one";
 const NOT_EVERYWHERE: &str = "it is not installed everywhere";
 const NOT_EVERY_FILE_SYSTEM: &str =
     "not every file system encrypts; tests/fscrypt.rs has one that does";
@@ -269,6 +281,37 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "strongroom luks reencrypt --encrypt --reduce-device-size 32M plain.img   # the last 32 MiB of it are free",
         Not(REENCRYPTS),
     ),
+    (
+        "docs/SERVING.md",
+        "(umask 077; openssl rand -hex 16 > /etc/keys/web)",
+        Without(
+            "echo 0123456789abcdef0123456789abcdef > /etc/keys/web; chmod 600 /etc/keys/web",
+            &[("(umask 077; openssl", NOT_EVERYWHERE), ("strongroom iscsi sessions --kick", "no initiator has a session")],
+        ),
+    ),
+    ("docs/FAILOVER.md", "apt install pacemaker corosync pcs fence-agents resource-agents", Not(NO_CLUSTER)),
+    ("docs/FAILOVER.md", "pcs host auth alpha beta && pcs cluster setup storage alpha beta && pcs cluster start --all", Not(NO_CLUSTER)),
+    (
+        "docs/STACKED.md",
+        "sudo ln -s /usr/local/bin/strongroom /sbin/mount.strongroom-stack",
+        Not("it changes the host's /sbin; the tests of the mount helper type it"),
+    ),
+    (
+        "docs/STACKED.md",
+        "strongroom stack init --format gocryptfs --reverse documents     # asks twice for a passphrase",
+        Without("mkdir ~/documents; rm -r ~/encrypted; mkdir ~/encrypted", &[("rsync", NO_SERVER)]),
+    ),
+    (
+        "docs/STACKED.md",
+        "strongroom fscrypt lock vault",
+        After("mkdir ~/lower; typed strongroom stack init ~/lower; typed strongroom stack mount ~/lower ~/vault"),
+    ),
+    (
+        "docs/STACKED.md",
+        "strongroom stack init --by-directory shared",
+        After("strongroom stack unmount ~/vault; mkdir ~/shared"),
+    ),
+    ("docs/STACKED.md", "strongroom fscrypt setup                    # once: /etc/fscrypt.conf", Not(NOT_EVERY_FILE_SYSTEM)),
     (
         "docs/ASSURED-DELETE.md",
         "strongroom destroy --shred -r -n tank/secret     # show what would go, and what would stay readable",
