@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::cmd::bench::args::Bench;
 use crate::cmd::crypto::args::Crypto;
 use crate::cmd::dataset::args::{
     Allow, Cp, Create, Destroy, Get, Groupspace, Inherit, List, Properties, Rename, Set, Unallow,
@@ -24,7 +25,7 @@ use crate::cmd::luks::args::Luks;
 use crate::cmd::pefs::args::Pefs;
 use crate::cmd::pool::args::{Inspect, Pool};
 use crate::cmd::send::args::{Receive, Send};
-use crate::cmd::service::args::{Anchor, Bench, Completion, Daemon, Manual};
+use crate::cmd::service::args::{Anchor, Completion, Daemon, Manual};
 use crate::cmd::snapshot::args::{
     Bookmark, Clone, Diff, Hold, Holds, Promote, Release, Rollback, Snapshot,
 };

@@ -3,6 +3,7 @@
 //! A command returns its output instead of printing it. So a command that fails prints nothing, and one
 //! place handles a closed pipe.
 
+mod bench;
 pub(crate) mod cli;
 mod crypto;
 mod dataset;
@@ -84,7 +85,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Ha(args) => ha::run::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),
         Command::Doctor(args) => doctor::run::run(&args, session),
-        Command::Bench(args) => Ok(service::run::bench::run(args, session.json)?),
+        Command::Bench(args) => Ok(bench::run::run(args, session.json)?),
         Command::Inspect(args) => pool::run::inspect::run(args, session),
         Command::Anchor(args) => service::run::anchor::run(args, session),
         Command::Crypto(args) => crypto::run::run(args, session),

@@ -94,6 +94,11 @@ impl Interruptions {
         Ok(Interruptions { signals, _held })
     }
 
+    /// Whether a signal came that [`Interruptions::came`] has not seen yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.signals.is_pending()
+    }
+
     /// Whether the work is to pause. A signal to stop the process is obeyed here: then this returns when it
     /// continues.
     pub(crate) fn came(&self) -> bool {

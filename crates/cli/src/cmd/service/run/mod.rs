@@ -1,7 +1,6 @@
 //! The daemon: running it, looking at it, ending it.
 
 pub(crate) mod anchor;
-pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod manual;
 pub(crate) mod welcome;

@@ -1,14 +1,10 @@
 //! The daemon, looking into pools, and what is made from this definition.
 
-mod bench;
-
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cmd::values;
-
-pub(crate) use bench::{Bench, BenchBlock};
 
 /// Print lines that show a rollback of the devices later
 ///

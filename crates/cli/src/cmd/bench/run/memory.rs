@@ -1,4 +1,4 @@
-//! Measuring this machine.
+//! A LUKS mapping on a device in memory, beside that device and the cipher alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use luks::{Flags, Mapping, Plain};
 use secret::Secret;
 use serde::Serialize;
 
-use crate::cmd::service::args::{Bench, BenchBlock};
+use crate::cmd::bench::args::BenchBlock;
 use crate::outcome::{LocalResult as Result, Outcome};
 
 use crate::show::json;
@@ -40,12 +40,6 @@ const QUEUED: Flags = Flags {
     write_workqueue: true,
     ..INLINE
 };
-
-pub(crate) fn run(args: Bench, as_json: bool) -> Result {
-    match args {
-        Bench::Block(args) => block(&args, as_json),
-    }
-}
 
 /// What is done to a device.
 struct Workload {
@@ -150,32 +144,19 @@ fn of_bound(form: &Measured, bounds: &[f64]) -> f64 {
     median(shares.map(|(mb_s, bound)| mb_s / bound).collect())
 }
 
-fn block(args: &BenchBlock, as_json: bool) -> Result {
+pub(super) fn run(args: &BenchBlock, as_json: bool) -> Result {
     if !(0.01..=3600.0).contains(&args.seconds) || args.size < SIZE_MIN {
         return Err(Failure::usage(
             "a measurement takes 0.01 to 3600 seconds, and a device of at least 64 MiB",
         ));
     }
     let time = Duration::from_secs_f64(args.seconds);
-    let mut key = Secret::zeroed(args.key_size / 8).map_err(Failure::from)?;
-    SystemRandom
-        .fill(key.expose_mut())
-        .map_err(|error| Failure::other(error.to_string()))?;
+    let key = key(args)?;
     let size = usize::try_from(args.size - args.size % (1 << 20));
     let size = size.map_err(|_| Failure::usage("the device does not fit into memory"))?;
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(vec![0x5a; size]));
-    let settings = Plain {
-        cipher: args.cipher.clone(),
-        offset: 0,
-        len: None,
-        skip: 0,
-        sector_size: args.sector_size,
-    };
-    let mapping = Mapping::plain(&settings, Arc::clone(&device), &key, Flags::default())?;
-    let spec =
-        SectorSpec::parse(&args.cipher).map_err(|error| Failure::usage(error.to_string()))?;
-    let cipher =
-        SectorCipher::new(spec, key.expose()).map_err(|error| Failure::usage(error.to_string()))?;
+    let mapping = mapping(args, Arc::clone(&device), &key)?;
+    let cipher = cipher(args, &key)?;
     let subject = Subject {
         device,
         mapping,
@@ -190,6 +171,38 @@ fn block(args: &BenchBlock, as_json: bool) -> Result {
         true => json::show(&rows),
         false => shown(&rows),
     }))
+}
+
+/// A random key, as long as it is wanted.
+pub(super) fn key(args: &BenchBlock) -> Result<Secret> {
+    let mut key = Secret::zeroed(args.key_size / 8).map_err(Failure::from)?;
+    SystemRandom
+        .fill(key.expose_mut())
+        .map_err(|error| Failure::other(error.to_string()))?;
+    Ok(key)
+}
+
+/// The mapping that encrypts a device.
+pub(super) fn mapping(
+    args: &BenchBlock,
+    device: Arc<dyn BlockDevice>,
+    key: &Secret,
+) -> Result<Mapping> {
+    let settings = Plain {
+        cipher: args.cipher.clone(),
+        offset: 0,
+        len: None,
+        skip: 0,
+        sector_size: args.sector_size,
+    };
+    Ok(Mapping::plain(&settings, device, key, Flags::default())?)
+}
+
+/// Its cipher alone.
+pub(super) fn cipher(args: &BenchBlock, key: &Secret) -> Result<SectorCipher> {
+    let wrong = |error: cipher::Error| Failure::usage(error.to_string());
+    let spec = SectorSpec::parse(&args.cipher).map_err(wrong)?;
+    SectorCipher::new(spec, key.expose()).map_err(wrong)
 }
 
 /// What is measured.

@@ -1,0 +1,40 @@
+//! Interrupts, which end a measurement but not what has to be removed after it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use daemon::Failure;
+
+use crate::outcome::LocalResult as Result;
+use crate::terminal::Interruptions;
+
+/// Holds signals back while it lives.
+pub(super) struct Stop {
+    signals: Interruptions,
+    /// Whether one came: the thread that sees it tells the others.
+    came: AtomicBool,
+}
+
+impl Stop {
+    pub(super) fn new() -> Result<Stop> {
+        let signals = Interruptions::hold().map_err(|error| Failure::other(error.to_string()))?;
+        Ok(Stop {
+            signals,
+            came: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the measurement is to end. Costs nothing while no signal came.
+    pub(super) fn came(&self) -> bool {
+        if self.signals.is_pending() && self.signals.came() {
+            self.came.store(true, Ordering::Relaxed);
+        }
+        self.came.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        match self.came() {
+            true => Err(Failure::other("interrupted; the test data is removed")),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Directories for test data, sockets and mountpoints, which are removed at the end.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cipher::{Random, SystemRandom};
+use daemon::Failure;
+use protocol::api::FailureKind;
+use protocol::client::Terminal;
+
+use super::stop::Stop;
+use crate::cmd::bench::args::BenchHow;
+use crate::outcome::LocalResult as Result;
+use crate::show::size::human;
+use crate::terminal::Prompter;
+
+/// What stays free on the disk.
+const SPARE: u64 = 64 << 20;
+
+/// The least that is measured: each measurement has different places.
+const SIZE_MIN: u64 = 16 << 20;
+
+/// Where a run works.
+pub(super) struct Work {
+    /// On the disk that is measured.
+    pub(super) data: PathBuf,
+    /// For the socket, whose path has to be short, and mountpoints.
+    pub(super) near: PathBuf,
+    pub(super) stop: Stop,
+}
+
+impl Work {
+    /// Takes new directories, of which one is in `dir`, and says what is going to happen.
+    pub(super) fn new(dir: &Path, how: &BenchHow, needed: u64) -> Result<Work> {
+        if !(0.01..=60.0).contains(&how.seconds) || how.size < SIZE_MIN {
+            return Err(Failure::usage(
+                "a measurement takes 0.01 to 60 seconds, and a file of at least 16M",
+            ));
+        }
+        let dir = dir.canonicalize().map_err(|error| cannot(dir, &error))?;
+        let space = rustix::fs::statvfs(&dir).map_err(|error| cannot(&dir, &error.into()))?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        let needed = needed.saturating_add(SPARE);
+        if free < needed {
+            let (needed, free) = (human(needed), human(free));
+            let message = format!(
+                "{} has {free} of free space, and this needs {needed}: name a smaller --size, or another disk",
+                dir.display()
+            );
+            return Err(Failure::new(FailureKind::NoSpace, message));
+        }
+        let stop = Stop::new()?;
+        let data = new_dir(&dir)?;
+        let near = new_dir(&std::env::temp_dir()).inspect_err(|_| remove(&data))?;
+        // Some thirty measurements; small files and the writing of data take longer.
+        notice(&format!(
+            "uses up to {} in {} for about {:.0} seconds; Ctrl-C ends it and removes everything",
+            human(needed),
+            data.display(),
+            5.0 + 30.0 * how.seconds,
+        ));
+        Ok(Work { data, near, stop })
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.near.join("socket")
+    }
+
+    /// Makes an empty directory for a mount.
+    pub(super) fn mountpoint(&self, name: &str) -> Result<PathBuf> {
+        let path = self.near.join(name);
+        fs::create_dir(&path).map_err(|error| cannot(&path, &error))?;
+        Ok(path)
+    }
+
+    /// Runs this program, with the daemon of this run, and returns when it has ended.
+    pub(super) fn program<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<()> {
+        let failed =
+            |error: io::Error| Failure::other(format!("this program cannot be run: {error}"));
+        let ended = Command::new(std::env::current_exe().map_err(failed)?)
+            .arg("--socket")
+            .arg(self.socket())
+            .args(args)
+            .stdin(Stdio::null())
+            // Interrupts of the terminal are for this process, which ends what the others do.
+            .process_group(0)
+            .output()
+            .map_err(failed)?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let why = said.trim().trim_start_matches("strongroom: ");
+        Err(Failure::other(match why {
+            "" => format!("this program ended: {}", ended.status),
+            why => why.to_owned(),
+        }))
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        remove(&self.near);
+        remove(&self.data);
+    }
+}
+
+/// A new directory that only this user can use.
+fn new_dir(parent: &Path) -> Result<PathBuf> {
+    let mut number = [0; 8];
+    SystemRandom
+        .fill(&mut number)
+        .map_err(|error| Failure::other(error.to_string()))?;
+    let path = parent.join(format!(
+        "strongroom-bench-{:016x}",
+        u64::from_le_bytes(number)
+    ));
+    let made = DirBuilder::new().mode(0o700).create(&path);
+    made.map_err(|error| cannot(parent, &error))?;
+    Ok(path)
+}
+
+/// Tells the user something.
+pub(super) fn notice(text: &str) {
+    Prompter::default().notice(text);
+}
+
+fn remove(dir: &Path) {
+    if let Err(error) = fs::remove_dir_all(dir) {
+        let dir = dir.display();
+        notice(&format!(
+            "{dir} cannot be removed: {error}; remove it by hand"
+        ));
+    }
+}
+
+/// Why a file or directory cannot be used.
+pub(super) fn cannot(path: &Path, error: &io::Error) -> Failure {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound => FailureKind::NotFound,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            FailureKind::Permission
+        }
+        io::ErrorKind::NotADirectory => FailureKind::Usage,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureKind::NoSpace,
+        _ => FailureKind::Other,
+    };
+    Failure::new(kind, format!("{}: {error}", path.display()))
+}
