@@ -35,6 +35,8 @@ fn a_container_gets_a_new_key_and_cipher() {
         "reencrypt --resume-only --cipher aes-xts-plain64 {DIR}/image",
         PASSPHRASE,
     );
+    luks(USAGE, "reencrypt --device-size 1MB {DIR}/image", PASSPHRASE);
+    luks(NOT_FOUND, "reencrypt --resume-only {DIR}/image", PASSPHRASE);
     assert!(
         data(&place) == before,
         "nothing is changed by what is refused"

@@ -41,6 +41,24 @@ pub struct Pace {
     pub device_size: Option<u64>,
 }
 
+impl Pace {
+    /// Refuses a size that is not of `there` bytes of data, of which `block` are written as one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    pub fn check(&self, there: u64, block: u32) -> Result<()> {
+        match self.device_size {
+            Some(len) if len == 0 || len > there || len % u64::from(block) != 0 => {
+                Err(Error::Usage(format!(
+                    "the size of the device has to be a multiple of {block}, and not more than the {there} bytes \
+                     of the data"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Requests for the data, which go on while it is encrypted anew.
 pub(crate) trait Traffic {
     /// Whether there can be any.
@@ -159,15 +177,19 @@ impl Container {
         let Some(len) = pace.device_size else {
             return Ok(state);
         };
-        let there = state.data_len(data.size());
-        let is_other = state.limit.is_some_and(|limit| limit != len);
-        let is_whole = len > 0 && len % u64::from(state.block()) == 0;
-        if is_other || !is_whole || len > there || state.moved.is_some() {
-            let block = state.block();
-            return Err(Error::Usage(format!(
-                "the size of the device has to be a multiple of {block}, not more than the {there} bytes of \
-                 the data, and always the same, and data is not moved"
-            )));
+        if state.moved.is_some() {
+            return Err(Error::usage(
+                "where data is moved, all of it is: leave out the size of the device",
+            ));
+        }
+        match state.limit {
+            None => pace.check(state.data_len(data.size()), state.block())?,
+            Some(begun) if begun == len => {}
+            Some(begun) => {
+                return Err(Error::Usage(format!(
+                    "the size of the device was {begun} bytes when this began: it stays so"
+                )));
+            }
         }
         state.limit = Some(len);
         Ok(state)

@@ -2,8 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::shared::{LuksContainer, LuksKdf, LuksKey};
-use crate::cmd::values;
+use super::shared::{LuksContainer, LuksKdf, LuksKey, size};
 
 /// What is kept of data while it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,6 +41,10 @@ pub(crate) enum LuksResilience {
 /// on the device, name a new file: the header is exported to it, and the data moves to where the header was. Keep
 /// that file until the command is complete: it holds the key.
 ///
+/// --device-size takes the beginning of the data as all of it, as for a device that was copied to a larger one. What is
+/// behind it stays as it is and cannot be read afterwards. It is for data that does not move. Sizes are written as for
+/// cryptsetup: in bytes, or with S for 512, K, M, G or T for powers of 1024, KB, MB, GB or TB for powers of 1000.
+///
 /// With --resilience datashift, data is written beside where it was, so the old data is its copy. This is the only
 /// way of --encrypt with --reduce-device-size. When a decryption moves data, the first part of the data does
 /// not move at the end: checksum and journal (or datashift-checksum and datashift-journal) protect that.
@@ -76,16 +79,16 @@ EXIT CODES
   re-encrypted; 11 if the header or the device has no free space.")]
 pub(crate) struct LuksReencrypt {
     /// Encrypt a device that is not encrypted
-    #[arg(long, conflicts_with_all = ["decrypt", "resume_only", "device_size"])]
+    #[arg(long, conflicts_with_all = ["decrypt", "resume_only"])]
     pub(crate) encrypt: bool,
     /// Decrypt a container
-    #[arg(long, conflicts_with_all = ["resume_only", "cipher", "key_size", "sector_size", "device_size"])]
+    #[arg(long, conflicts_with_all = ["resume_only", "cipher", "key_size", "sector_size"])]
     pub(crate) decrypt: bool,
     /// The free space at the end of the device, such as 32M; half of it becomes the header
-    #[arg(long, value_name = "SIZE", value_parser = values::size, requires = "encrypt")]
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "encrypt")]
     pub(crate) reduce_device_size: Option<u64>,
-    /// Re-encrypt so many bytes only, such as 10G; what is behind them is lost. Repeat this with --resume-only
-    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    /// Re-encrypt only so much of the data, such as 10G; the rest is lost. Repeat this with --resume-only
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "reduce_device_size")]
     pub(crate) device_size: Option<u64>,
     /// The new cipher; default: the present one
     #[arg(short, long, value_name = "CIPHER", conflicts_with = "resume_only")]
@@ -106,7 +109,7 @@ pub(crate) struct LuksReencrypt {
     #[arg(long, value_name = "HASH", conflicts_with = "resume_only")]
     pub(crate) resilience_hash: Option<String>,
     /// The largest size of a hot zone, such as 64M; default: 32M
-    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) hotzone_size: Option<u64>,
     /// Prepare the header and stop; no data is written
     #[arg(long, conflicts_with = "resume_only")]

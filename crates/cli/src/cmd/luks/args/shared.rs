@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use crate::cmd::values;
+
 /// A container, whose header may be elsewhere.
 #[derive(Args, Debug)]
 pub(crate) struct LuksContainer {
@@ -118,6 +120,56 @@ impl LuksPbkdf {
             LuksPbkdf::Pbkdf2 => luks::KdfKind::Pbkdf2,
             LuksPbkdf::Argon2i => luks::KdfKind::Argon2(luks::Variant::Argon2i),
             LuksPbkdf::Argon2id => luks::KdfKind::Argon2(luks::Variant::Argon2id),
+        }
+    }
+}
+
+/// A size with the units of cryptsetup: sectors of 512 bytes, and powers of 1000, beside the usual ones.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let units = [
+        ("S", 512),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+    ];
+    let upper = text.to_ascii_uppercase();
+    let found = units.into_iter().find_map(|(unit, bytes)| {
+        let number = upper.strip_suffix(unit)?.parse::<u64>().ok()?;
+        Some((number, bytes))
+    });
+    let bytes = match found {
+        Some((number, bytes)) => number.saturating_mul(bytes),
+        None => values::size(text)?,
+    };
+    match bytes {
+        0 => Err("the size is 0".into()),
+        bytes if bytes > i64::MAX as u64 => Err("a size is less than 8 EiB".into()),
+        bytes => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_cryptsetup() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("8S", 4096),
+            ("1s", 512),
+            ("1K", 1024),
+            ("1KiB", 1024),
+            ("1KB", 1000),
+            ("2MB", 2_000_000),
+            ("1G", 1 << 30),
+            ("3TB", 3_000_000_000_000),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["0", "0S", "", "S", "-1", "1X", "1.5S", "99999999TB"] {
+            assert!(size(text).is_err(), "{text}");
         }
     }
 }

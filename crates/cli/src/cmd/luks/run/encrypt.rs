@@ -14,7 +14,7 @@ use secret::Secret;
 use super::device::device;
 use super::format::{header_file, new_uuid};
 use super::key::{ask, key_len, passphrase, slot_choice};
-use super::reencrypt_options::{pace, protection, under_way};
+use super::reencrypt_options::{check_size, pace, protection, under_way};
 use crate::cmd::luks::args::{LuksReencrypt, LuksResilience};
 use crate::outcome::LocalResult as Result;
 use crate::session::Session;
@@ -30,6 +30,7 @@ pub(super) struct Begun {
 pub(super) fn encrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> {
     let data = device(&args.container.device, Borrowing::Own, session)?;
     check_plain(&*data, args)?;
+    pace(args).check(data.size(), args.sector_size.unwrap_or(512))?;
     let format = Format {
         cipher: args
             .cipher
@@ -146,6 +147,9 @@ pub(super) fn decrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
     };
     let data = device(&args.container.device, Borrowing::Own, session)?;
     let protection = decrypting_protection(args)?;
+    if args.device_size.is_some() && !path.exists() {
+        return Err(moves());
+    }
     let mut unlocked = None;
     if !path.exists() {
         let container = Container::open(Arc::clone(&data), &SystemRandom)?;
@@ -160,7 +164,11 @@ pub(super) fn decrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
     if container.is_in_reencryption() {
         return Err(under_way(args));
     }
-    container.check_decryption(&*data)?;
+    let segment = container.check_decryption(&*data)?;
+    if args.device_size.is_some() && segment.offset > 0 {
+        return Err(moves());
+    }
+    check_size(args, &*data, &segment)?;
     let unlocked = match unlocked {
         Some(unlocked) => unlocked,
         None => {
@@ -176,6 +184,13 @@ pub(super) fn decrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
         data,
         keys,
     })
+}
+
+/// The failure for a part of data that is to move to where the header was.
+fn moves() -> Failure {
+    Failure::usage(
+        "data behind a header moves when it is decrypted, all of it: leave out --device-size",
+    )
 }
 
 /// What is kept of the data, or of its first part if the others move.

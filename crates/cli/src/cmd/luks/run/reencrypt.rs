@@ -14,7 +14,7 @@ use super::encrypt::{Begun, decrypt, encrypt};
 use super::key::{passphrase, unlock};
 use super::progress::Reporter;
 use super::reencrypt_open;
-use super::reencrypt_options::{begins, kept, options, pace, paused, under_way};
+use super::reencrypt_options::{begins, check_size, kept, options, pace, paused, under_way};
 use crate::cmd::luks::args::LuksReencrypt;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::session::Session;
@@ -106,6 +106,7 @@ fn begin(
     let how = options(container, args)?;
     // Before passphrases are asked for in vain.
     container.check_reencryption(data, &how)?;
+    check_size(args, data, &container.segment()?)?;
     let (old, kept) = kept(container, args)?;
     Ok(container.begin_reencryption(data, &how, old, &kept, &SystemRandom)?)
 }

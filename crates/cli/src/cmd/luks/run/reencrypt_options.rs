@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use block::BlockDevice;
 use daemon::Failure;
-use luks::{Container, Pace, Progress, Protection, Reencrypt, Unlocked};
+use luks::{Container, Pace, Progress, Protection, Reencrypt, Segment, Unlocked};
 use protocol::api::FailureKind;
 use secret::Secret;
 
@@ -29,6 +30,17 @@ pub(super) fn pace(args: &LuksReencrypt) -> Pace {
         zone: args.hotzone_size,
         device_size: args.device_size,
     }
+}
+
+/// Refuses a size of the device that does not fit its data, before anything is changed.
+pub(super) fn check_size(
+    args: &LuksReencrypt,
+    data: &dyn BlockDevice,
+    segment: &Segment,
+) -> Result<()> {
+    let there = data.size().saturating_sub(segment.offset);
+    let sector = segment.sector_size.max(args.sector_size.unwrap_or(0));
+    Ok(pace(args).check(segment.len.unwrap_or(there), sector)?)
 }
 
 /// What is kept of data that does not move.
