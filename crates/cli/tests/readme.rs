@@ -68,7 +68,10 @@ const PLACES: &[Place] = &[
         &["mkdir -p ~/work; echo text > ~/work/file"],
     ),
     place(&["docs/guide/src/install.md"], &[HOME]),
-    place(&["docs/guide/src/first-dataset.md"], &[DISK]),
+    place(
+        &["docs/guide/src/first-dataset.md"],
+        &[DISK, "mkdir -p /srv/photos; echo photo > /srv/photos/one"],
+    ),
     place(
         &["docs/guide/src/keys.md"],
         &[HOME, "mkdir -p /media/stick"],

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::cmd::adopt::args::Adopt;
 use crate::cmd::bench::args::Bench;
 use crate::cmd::crypto::args::Crypto;
 use crate::cmd::dataset::args::{
@@ -103,6 +104,7 @@ pub(crate) enum Command {
     Release(Release),
     Diff(Diff),
     Cp(Cp),
+    Adopt(Adopt),
     Send(Send),
     #[command(alias = "recv")]
     Receive(Receive),

@@ -3,6 +3,7 @@
 //! A command returns its output instead of printing it. So a command that fails prints nothing, and one
 //! place handles a closed pipe.
 
+mod adopt;
 mod bench;
 pub(crate) mod cli;
 mod crypto;
@@ -16,6 +17,7 @@ mod help_rules;
 mod key;
 mod login;
 mod luks;
+mod mount_type;
 mod pefs;
 mod pool;
 mod send;
@@ -68,6 +70,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Release(args) => snapshot::run::release(args, session),
         Command::Diff(args) => snapshot::run::diff::run(args, session),
         Command::Cp(args) => dataset::run::copy::run(&args),
+        Command::Adopt(args) => adopt::run::run(&args, session.json),
         Command::Send(args) => send::run::send(args, session),
         Command::Receive(args) => send::run::receive(args, session),
         Command::Key(args) => key::run::run(args, session),

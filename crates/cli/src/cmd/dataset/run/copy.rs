@@ -6,14 +6,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use protocol::api::{Failure, FailureKind};
-use rustix::fs::{OFlags, copy_file_range, major, minor};
+use rustix::fs::{OFlags, copy_file_range};
 
 use crate::cmd::dataset::args::Cp;
+use crate::cmd::mount_type;
 use crate::outcome::{Outcome, Result};
 use crate::session::usage;
-
-/// The type of a mounted dataset in the list of mounts.
-const MOUNT_TYPE: &str = "fuse.strongroom";
 
 pub(crate) fn run(args: &Cp) -> Result {
     let (from, source) = open_source(&args.from)?;
@@ -54,9 +52,9 @@ fn open_source(path: &Path) -> Result<(File, Metadata)> {
 
 /// Both are in the same dataset. Nothing is made before that is known.
 fn check_place(from: &Path, source: &Metadata, to: &Path) -> Result<()> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo")
-        .map_err(|error| failed("cannot read", Path::new("/proc/self/mountinfo"), &error))?;
-    if !is_dataset(&mounts, source.dev()) {
+    let kind = mount_type::of_device(source.dev())
+        .map_err(|error| failed("cannot read", Path::new(mount_type::LIST), &error))?;
+    if kind.as_deref() != Some(mount_type::DATASET) {
         return Err(usage(format!(
             "'{}' is not in a mounted dataset; copy it with cp",
             from.display()
@@ -76,18 +74,6 @@ fn check_place(from: &Path, source: &Metadata, to: &Path) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// Whether a device of the list of mounts is a dataset.
-fn is_dataset(mounts: &str, device: u64) -> bool {
-    let device = format!("{}:{}", major(device), minor(device));
-    mounts.lines().any(|line| {
-        let is_it = line.split(' ').nth(2) == Some(&device);
-        let kind = line
-            .split_once(" - ")
-            .and_then(|(_, rest)| rest.split(' ').next());
-        is_it && kind == Some(MOUNT_TYPE)
-    })
 }
 
 /// The target, empty, and whether it was made by this.
@@ -157,21 +143,4 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Failure {
         _ => FailureKind::Other,
     };
     Failure::new(kind, format!("{what} '{}': {error}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn datasets_are_told_from_other_mounts() {
-        let mounts = "\
-29 1 0:42 / /tank rw,relatime shared:1 - fuse.strongroom tank rw
-30 1 0:43 / /other rw - fuse.gocryptfs - rw
-";
-        let device = |minor| rustix::fs::makedev(0, minor);
-        assert!(is_dataset(mounts, device(42)));
-        assert!(!is_dataset(mounts, device(43)));
-        assert!(!is_dataset(mounts, device(44)));
-    }
 }

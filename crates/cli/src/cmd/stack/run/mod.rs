@@ -14,7 +14,10 @@ pub(crate) use background::start;
 pub(crate) use control::{Answer, KeyLine, MasterState, Mounted, Request};
 pub(crate) use covered::Covered;
 pub(crate) use fscrypt::metadata_failure;
+pub(crate) use mount::{more_files, show_gocryptfs};
 pub(crate) use mounts::{SUBTYPE, list, unmount};
+
+use std::path::Path;
 
 use cipher::SystemRandom;
 use daemon::Failure;
@@ -118,6 +121,26 @@ fn init(args: &StackInit) -> Result<()> {
     let policy = Policy { key, ..policy };
     Fscrypt::set_policy(&dir, space, &policy, &SystemRandom)
         .map_err(|error| lower::failure(&args.dir, error))
+}
+
+/// The format of a directory that is encrypted file by file.
+pub(crate) enum Encrypted {
+    Gocryptfs,
+    Other(&'static str),
+}
+
+/// Whether the files of a directory are encrypted.
+pub(crate) fn encrypted(dir: &Path) -> Result<Option<Encrypted>> {
+    let lower = lower::open(dir)?;
+    Ok(if gocryptfs::config(dir, &lower)?.is_some() {
+        Some(Encrypted::Gocryptfs)
+    } else if pefs::keys(dir, &lower)?.is_some() {
+        Some(Encrypted::Other("pefs"))
+    } else if matches!(Space::of(&lower), Ok(Some(_))) {
+        Some(Encrypted::Other("fscrypt"))
+    } else {
+        None
+    })
 }
 
 /// What `stack status` shows.

@@ -22,7 +22,7 @@ use super::control::Control;
 use super::mounts::{SUBTYPE, find};
 use super::{background, gocryptfs, lower, pefs};
 use crate::cmd::export::args::MountOption;
-use crate::cmd::stack::args::{CacheMode, StackMount};
+use crate::cmd::stack::args::{CacheMode, StackKey, StackMount};
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::terminal::Prompter;
 
@@ -171,6 +171,39 @@ fn serve_view<V: FileSystem + 'static>(
     }
 }
 
+/// Shows a directory of gocryptfs at a place: read-only, and to this process's user only.
+pub(crate) fn show_gocryptfs(dir: &Path, passfile: Option<&Path>, place: &Path) -> Result<Mount> {
+    secret::harden_process().map_err(Failure::from)?;
+    let lower = lower::open(dir)?;
+    let Some(config) = gocryptfs::config(dir, &lower)? else {
+        return Err(lower::failure(dir, vfs::Error::NotFound));
+    };
+    let key = StackKey {
+        key_file: Vec::new(),
+        passfile: passfile.map(Path::to_owned),
+    };
+    let format = gocryptfs::open(dir, &config, &key)?;
+    let options = Options {
+        shared: true,
+        brief: lower.is_local(),
+        noatime: true,
+        nodiratime: true,
+    };
+    let view = Stacked::new(lower, format, options).map_err(|error| lower::failure(dir, error))?;
+    let options = fuse::Options {
+        fs_name: absolute(dir).display().to_string(),
+        subtype: SUBTYPE.to_owned(),
+        read_only: true,
+        nosuid: true,
+        nodev: true,
+        noexec: true,
+        access_times: AccessTimes::Never,
+        known_max: more_files(),
+        ..fuse::Options::default()
+    };
+    Ok(Mount::new(Arc::new(view), place, &options)?)
+}
+
 /// How the lower directory is used.
 fn lower_options(args: &StackMount, dir: &Entry) -> Options {
     let (noatime, nodiratime) = no_times(args);
@@ -269,7 +302,7 @@ const KNOWN_MAX: u64 = 1 << 19;
 
 /// Allows as many open files as the system lets this process have, and returns how many inodes the kernel may know:
 /// each is an open file.
-fn more_files() -> Option<NonZeroUsize> {
+pub(crate) fn more_files() -> Option<NonZeroUsize> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,

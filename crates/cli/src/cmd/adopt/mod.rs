@@ -1,0 +1,4 @@
+//! `adopt`: a directory is copied into a dataset, and verified.
+
+pub(super) mod args;
+pub(super) mod run;

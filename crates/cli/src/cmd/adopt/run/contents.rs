@@ -1,0 +1,169 @@
+//! The contents of a file: copied with their holes, and read back.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek};
+use rustix::io::Errno;
+
+use super::trouble::{Context, Result, Trouble};
+
+/// What is read at a time.
+const PIECE: usize = 1 << 20;
+
+/// What is called for each piece that was read, with its length. It may end the copy.
+pub(super) type Tick<'a> = dyn FnMut(usize) -> Result<()> + 'a;
+
+/// What was copied: the hash of each piece of data. Between them are holes.
+pub(super) struct Pieces(Vec<(Range<u64>, [u8; 32])>);
+
+/// Copies a file of this length. A copy that was begun before keeps what is right in it.
+///
+/// # Errors
+/// If the source cannot be read or ends early, or the copy cannot be written.
+pub(super) fn copy(
+    from: &File,
+    to: &File,
+    len: u64,
+    is_begun: bool,
+    tick: &mut Tick<'_>,
+) -> Result<Pieces> {
+    to.set_len(len).context("cannot be written")?;
+    let mut pieces = Pieces(Vec::new());
+    let (mut buffer, mut old) = (vec![0; PIECE], vec![0; if is_begun { PIECE } else { 0 }]);
+    let mut at = 0;
+    while at < len {
+        let data = next_data(from, at, len).context("cannot be read")?;
+        if is_begun && data.start > at {
+            make_hole(to, at..data.start).context("cannot be written")?;
+        }
+        at = data.start;
+        while at < data.end {
+            let piece = &mut buffer[..piece_len(at, data.end)];
+            read(from, piece, at)?;
+            let old = &mut old[..if is_begun { piece.len() } else { 0 }];
+            let is_there = is_begun && to.read_exact_at(old, at).is_ok() && *old == *piece;
+            if !is_there {
+                to.write_all_at(piece, at).context("cannot be written")?;
+            }
+            let end = at + piece.len() as u64;
+            pieces.0.push((at..end, cipher::hash(piece)));
+            at = end;
+            tick(piece.len())?;
+        }
+    }
+    Ok(pieces)
+}
+
+/// Makes a copy durable, and reads it back from where it is stored, as far as the system allows that.
+///
+/// # Errors
+/// If it is not what was copied.
+pub(super) fn verify(to: &File, len: u64, pieces: &Pieces, tick: &mut Tick<'_>) -> Result<()> {
+    to.sync_all().context("cannot be made durable")?;
+    let _ = fadvise(to, 0, None, Advice::DontNeed);
+    let differs = || Trouble::new("the copy differs from what was written; it was discarded");
+    let mut buffer = vec![0; PIECE];
+    let mut at = 0;
+    for (range, hash) in &pieces.0 {
+        check_hole(to, at..range.start, &mut buffer)?;
+        let piece = &mut buffer[..piece_len(range.start, range.end)];
+        (to.read_exact_at(piece, range.start)).context("the copy cannot be read back")?;
+        if cipher::hash(piece) != *hash {
+            return Err(differs());
+        }
+        at = range.end;
+        tick(0)?;
+    }
+    check_hole(to, at..len, &mut buffer)?;
+    match to.metadata().map(|meta| meta.len()) {
+        Ok(has) if has == len => Ok(()),
+        _ => Err(differs()),
+    }
+}
+
+/// Whether two files of the same length have the same contents.
+///
+/// # Errors
+/// If one of them cannot be read.
+pub(super) fn is_same(a: &File, b: &File, len: u64, tick: &mut Tick<'_>) -> Result<bool> {
+    let (mut left, mut right) = (vec![0; PIECE], vec![0; PIECE]);
+    let mut at = 0;
+    while at < len {
+        let size = piece_len(at, len);
+        let (left, right) = (&mut left[..size], &mut right[..size]);
+        read(a, left, at)?;
+        (b.read_exact_at(right, at)).context("the copy cannot be read")?;
+        if left != right {
+            return Ok(false);
+        }
+        at += size as u64;
+        tick(0)?;
+    }
+    Ok(true)
+}
+
+fn piece_len(at: u64, end: u64) -> usize {
+    usize::try_from(end - at).unwrap_or(PIECE).min(PIECE)
+}
+
+fn read(from: &File, piece: &mut [u8], at: u64) -> Result<()> {
+    match from.read_exact_at(piece, at) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Trouble::new(
+            "became shorter while it was copied; run the command again",
+        )),
+        read => read.context("cannot be read"),
+    }
+}
+
+/// The next part with data from here on; empty, at the end of the file, if only a hole follows.
+fn next_data(file: &File, at: u64, len: u64) -> io::Result<Range<u64>> {
+    let start = match seek(file, SeekFrom::Data(at)) {
+        Ok(start) => start.min(len),
+        Err(Errno::NXIO) => return Ok(len..len),
+        // The file system does not know holes.
+        Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS) => return Ok(at..len),
+        Err(error) => return Err(error.into()),
+    };
+    match seek(file, SeekFrom::Hole(start)) {
+        Ok(end) if end > start => Ok(start..end.min(len)),
+        _ => Ok(start..len),
+    }
+}
+
+/// Takes away what an earlier copy has where the source has a hole.
+fn make_hole(file: &File, range: Range<u64>) -> io::Result<()> {
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match fallocate(file, punch, range.start, range.end - range.start) {
+        Err(Errno::NOTSUP | Errno::NOSYS) => {}
+        done => return Ok(done?),
+    }
+    let zeros = vec![0; PIECE];
+    let mut at = range.start;
+    while at < range.end {
+        let size = piece_len(at, range.end);
+        file.write_all_at(&zeros[..size], at)?;
+        at += size as u64;
+    }
+    Ok(())
+}
+
+/// That nothing but zeros is in a part of a copy.
+fn check_hole(file: &File, range: Range<u64>, buffer: &mut [u8]) -> Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let data = next_data(file, at, range.end).context("the copy cannot be read back")?;
+        at = data.start;
+        while at < data.end {
+            let piece = &mut buffer[..piece_len(at, data.end)];
+            (file.read_exact_at(piece, at)).context("the copy cannot be read back")?;
+            if piece.iter().any(|byte| *byte != 0) {
+                return Err(Trouble::new("the copy has data where the source has none"));
+            }
+            at += piece.len() as u64;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Why a file is left.
+
+use std::io;
+
+use protocol::api::FailureKind;
+use rustix::io::Errno;
+
+/// Why something is left.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) why: String,
+    pub(super) kind: FailureKind,
+    /// Nothing else can be copied either.
+    pub(super) is_end: bool,
+}
+
+pub(super) type Result<T> = std::result::Result<T, Trouble>;
+
+impl Trouble {
+    pub(super) fn new(why: impl Into<String>) -> Trouble {
+        Trouble {
+            why: why.into(),
+            kind: FailureKind::Other,
+            is_end: false,
+        }
+    }
+
+    /// The system refused something.
+    pub(super) fn of(what: &str, error: impl Into<io::Error>) -> Trouble {
+        let error = error.into();
+        let errno = Errno::from_io_error(&error);
+        // What is full, read-only or not mounted any more is so for all files.
+        let is_full = matches!(errno, Some(Errno::NOSPC | Errno::DQUOT));
+        let is_gone = matches!(
+            errno,
+            Some(Errno::ROFS | Errno::NOTCONN | Errno::CONNABORTED)
+        );
+        Trouble {
+            why: format!("{what}: {error}"),
+            kind: match is_full {
+                true => FailureKind::NoSpace,
+                false => FailureKind::Other,
+            },
+            is_end: is_full || is_gone,
+        }
+    }
+
+    pub(super) fn interrupted() -> Trouble {
+        Trouble {
+            is_end: true,
+            ..Trouble::new("interrupted; run the command again to go on")
+        }
+    }
+}
+
+/// Puts what was tried before an error.
+pub(super) trait Context<T> {
+    fn context(self, what: &str) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> Context<T> for std::result::Result<T, E> {
+    fn context(self, what: &str) -> Result<T> {
+        self.map_err(|error| Trouble::of(what, error))
+    }
+}
