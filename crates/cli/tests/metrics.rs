@@ -191,6 +191,8 @@ fn what_is_done_is_counted() {
         |name: &str, labels: &[(&str, &str)]| after.sum(name, labels) - before.sum(name, labels);
     let mount = |op| [("dataset", "tank/a"), ("op", op)];
     assert_eq!(after.sum("strongroom_keys", &[]), 1.0);
+    let key = [("dataset", "tank/a")];
+    assert_eq!(after.sum("strongroom_key_loaded", &key), 1.0);
     assert_eq!(
         after.sum("strongroom_mount_bytes_total", &mount("write")),
         3145728.0
@@ -229,6 +231,10 @@ fn what_is_done_is_counted() {
     lacks(&text, "secret");
     let io = place.ok("pool iostat -v -l tank 0.01 3");
     assert_eq!(io.matches("tank.pool").count(), 3, "{io}");
+    place.ok("unmount tank/a");
+    place.ok("key unload tank/a");
+    let unloaded = metrics(&place);
+    assert_eq!(unloaded.sum("strongroom_key_loaded", &key), 0.0);
     place.ok("pool export -f tank");
     let gone = metrics(&place);
     assert!(!gone.0["strongroom_pool_txg"].1.keys().any(|_| true));

@@ -24,8 +24,15 @@ struct PoolNow {
     nodes: CacheTotals,
     second: CacheTotals,
     keys: usize,
+    key_roots: Vec<KeyNow>,
     devices: Vec<DeviceNow>,
     mounts: Vec<MountNow>,
+}
+
+/// A dataset with a key of its own.
+struct KeyNow {
+    dataset: String,
+    is_loaded: bool,
 }
 
 struct DeviceNow {
@@ -66,6 +73,15 @@ impl Daemon {
         page.gauge("strongroom_info", "The version.", [(version, 1)]);
         let keys: usize = pools.iter().map(|pool| pool.keys).sum();
         page.gauge("strongroom_keys", "Loaded wrapping keys.", one(keys));
+        let roots = pools.iter().flat_map(|pool| &pool.key_roots);
+        page.gauge(
+            "strongroom_key_loaded",
+            "1 if the key of the dataset is loaded, 0 if not.",
+            roots.map(|key| {
+                let labels = vec![("dataset", key.dataset.clone())];
+                (labels, u8::from(key.is_loaded))
+            }),
+        );
         page.gauge(
             "strongroom_dirty_bytes",
             "Written by programs and not yet in a pool.",
@@ -78,6 +94,7 @@ impl Daemon {
 
 fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
     let mut report = pool_report::report(active)?;
+    let key_roots = key_roots_now(active)?;
     let rows = std::mem::take(&mut report.devices);
     let devices = rows.into_iter().map(|row| DeviceNow {
         operations: metered_devices::meter(&row.path)
@@ -90,10 +107,24 @@ fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
         nodes: active.pool.node_cache(),
         second: active.pool.second_level(),
         keys: active.keys.lock().len(),
+        key_roots,
         devices: devices.collect(),
         mounts: mounts_now(active)?,
         report,
     })
+}
+
+fn key_roots_now(active: &ActivePool) -> Result<Vec<KeyNow>> {
+    let datasets = active.pool.datasets()?.into_iter();
+    let roots = datasets.filter(|entry| entry.suite != 0 && entry.key_root == entry.id);
+    roots
+        .map(|entry| {
+            Ok(KeyNow {
+                dataset: active.pool.name_of(entry.id)?,
+                is_loaded: active.keys.lock().contains_key(&entry.id),
+            })
+        })
+        .collect()
 }
 
 fn device_totals(meter: &DeviceMeter) -> Vec<(&'static str, Totals)> {
