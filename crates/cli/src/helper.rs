@@ -1,5 +1,5 @@
-//! What mount(8) calls for the types `strongroom` and `strongroom-stack`: this program by the name
-//! `mount.strongroom` or `mount.strongroom-stack`.
+//! The other names of this program. mount(8) calls it for the types `strongroom` and `strongroom-stack` by the name
+//! `mount.strongroom` or `mount.strongroom-stack`; systemd calls it by the name `strongroom-generator`.
 //!
 //! `mount -t strongroom tank/home /mnt -o ro` runs `mount.strongroom tank/home /mnt -o rw,ro`, and
 //! `mount -o remount,ro /mnt` runs `mount.fuse.strongroom` alike, since the kernel's list has this type.
@@ -12,6 +12,9 @@ use std::path::Path;
 pub(crate) const WRONG_CALL: u8 = 1;
 /// What mount(8) takes for a mount that failed.
 pub(crate) const MOUNT_FAILED: u8 = 32;
+
+/// The name under which systemd calls the program.
+const GENERATOR: &str = "strongroom-generator";
 
 /// What mount(8) wants mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,15 @@ pub(crate) fn called_as(program: &OsStr) -> Option<Type> {
         "mount.strongroom-stack" | "mount.fuse.strongroom-stack" => Some(Type::Stacked),
         _ => None,
     }
+}
+
+/// The command line of `generate systemd`, if systemd called the program as its generator.
+pub(crate) fn as_generator(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    let mut args = args.peekable();
+    let called = args
+        .next_if(|program| Path::new(program).file_name() == Some(OsStr::new(GENERATOR)))
+        .map(|_| ["strongroom", "generate", "systemd", "--"].map(OsString::from));
+    called.into_iter().flatten().chain(args)
 }
 
 /// The command line that means the same: `[-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`, and what to
@@ -153,6 +165,23 @@ mod tests {
         let meant = "strongroom stack mount --key-file=/root/my_key --allow-other --private -o rw,nodev \
              -- /srv/my_files /mnt";
         assert_eq!(line_of(Type::Stacked, text).unwrap().unwrap(), meant);
+    }
+
+    #[test]
+    fn systemd_calls_the_generator() {
+        let line = |text: &str| {
+            let args = text.split(' ').map(OsString::from);
+            let line: Vec<OsString> = as_generator(args).collect();
+            line.join(OsStr::new(" ")).into_string().unwrap()
+        };
+        assert_eq!(
+            line("/usr/lib/systemd/system-generators/strongroom-generator /run/a /run/b /run/c"),
+            "strongroom generate systemd -- /run/a /run/b /run/c"
+        );
+        assert_eq!(
+            line("/usr/bin/strongroom list -r"),
+            "/usr/bin/strongroom list -r"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! - `cmd` has a folder for each group of commands: `args` defines the arguments and the help texts,
 //!   `run` carries the command out;
 //! - `completing` completes command lines for shells;
-//! - `helper` is the program that mount(8) calls;
+//! - `helper` is the program that mount(8) and systemd call by other names;
 //! - `outcome` is the result of a command;
 //! - `session` is the connection to the daemon. It answers the daemon's questions and sends it the secrets;
 //! - `terminal` asks the user for secrets and confirmations;
@@ -54,7 +54,9 @@ fn main() -> ExitCode {
     let mounts = args.next().and_then(|program| helper::called_as(&program));
     let is_helper = mounts.is_some();
     let parsed = match mounts {
-        None => Cli::try_parse_from(help_on_properties(std::env::args_os())),
+        None => Cli::try_parse_from(help_on_properties(
+            helper::as_generator(std::env::args_os()),
+        )),
         Some(kind) => match helper::command_line(kind, args) {
             Ok(Some(line)) => Cli::try_parse_from(line),
             Ok(None) => return ExitCode::SUCCESS,

@@ -183,6 +183,11 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ),
     (
         "docs/guide/src/install.md",
+        "sudo mkdir -p /etc/systemd/system-generators",
+        Not(NO_SYSTEMD),
+    ),
+    (
+        "docs/guide/src/install.md",
         "sudo mount -t strongroom -o noatime tank/home /mnt",
         Not("it needs the names above; the tests of the mount helper type it"),
     ),

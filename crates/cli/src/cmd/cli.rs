@@ -19,6 +19,7 @@ use crate::cmd::dataset::args::{
 use crate::cmd::doctor::args::Doctor;
 use crate::cmd::export::args::{Iscsi, Mount, Nbd, Unmount};
 use crate::cmd::fscrypt::args::Fscrypt;
+use crate::cmd::generate::args::Generate;
 use crate::cmd::ha::args::Ha;
 use crate::cmd::key::args::{Key, Keygen};
 use crate::cmd::login::args::Login;
@@ -138,6 +139,8 @@ pub(crate) enum Command {
     Crypto(Crypto),
     Daemon(Daemon),
     Web(Web),
+    #[command(subcommand)]
+    Generate(Generate),
     Completion(Completion),
     #[command(hide = true)]
     Login(Login),

@@ -11,6 +11,7 @@ mod dataset;
 mod doctor;
 mod export;
 mod fscrypt;
+mod generate;
 mod ha;
 #[cfg(test)]
 mod help_rules;
@@ -89,6 +90,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Nbd(args) => export::run::nbd::run(args, session),
         Command::Doctor(args) => doctor::run::run(&args, session),
         Command::Bench(args) => Ok(bench::run::run(args, session.json)?),
+        Command::Generate(args) => generate::run::run(args),
         Command::Inspect(args) => pool::run::inspect::run(args, session),
         Command::Anchor(args) => service::run::anchor::run(args, session),
         Command::Crypto(args) => crypto::run::run(args, session),

@@ -1,0 +1,97 @@
+//! Services that open LUKS containers in the daemon.
+
+use std::fmt::Write;
+
+use super::table::Line;
+use super::unit::{Unit, argument, check, name, value};
+
+const TARGET: &str = "remote-fs.target";
+
+/// The unit of a line of crypttab.
+pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, String> {
+    line.fields.iter().try_for_each(|field| check(field))?;
+    let (mapping, device, key) = (line.field(0), line.field(1), line.field(2));
+    if device.is_empty() {
+        return Err("a name and a device are needed".into());
+    }
+    let device = match device.split_once('=') {
+        Some((tag @ ("UUID" | "LABEL" | "PARTUUID" | "PARTLABEL"), id)) => {
+            format!("/dev/disk/by-{}/{id}", tag.to_ascii_lowercase())
+        }
+        _ => device.to_owned(),
+    };
+    let mut command = format!("{} luks open", argument(program));
+    let mut add = |option: &str, text: &str| {
+        let _ = write!(command, " {option} {}", argument(text));
+    };
+    let is_token = matches!(key, "" | "none" | "-");
+    if !is_token {
+        add("--key-file", key);
+    }
+    let (mut is_optional, mut is_manual) = (false, false);
+    let mut flags = if is_token { " --token-only" } else { "" }.to_owned();
+    for option in line.options(3) {
+        match option.split_once('=').unwrap_or((option, "")) {
+            ("header", file) => add("--header", file),
+            ("keyfile-offset", bytes) if !is_token => add("--keyfile-offset", bytes),
+            ("keyfile-size", bytes) if !is_token => add("--keyfile-size", bytes),
+            ("key-slot", slot) => add("--key-slot", slot),
+            ("read-only" | "readonly", "") => flags += " --readonly",
+            ("discard", "") => flags += " --allow-discards",
+            ("no-read-workqueue", "") => flags += " --no-read-workqueue",
+            ("no-write-workqueue", "") => flags += " --no-write-workqueue",
+            ("nofail", "") => is_optional = true,
+            ("noauto", "") => is_manual = true,
+            ("luks" | "auto" | "_netdev" | "none" | "defaults", "") => {}
+            _ => return Err(format!("the option {option} is not known")),
+        }
+    }
+    command += &flags;
+    let _ = write!(command, " -- {} {}", argument(&device), argument(mapping));
+    let needs = match device.starts_with("/dev/") {
+        true => {
+            let unit = format!("{}.device", super::unit::path_name(&device));
+            format!("BindsTo={}\nAfter={}\n", value(&unit), value(&unit))
+        }
+        false if device.starts_with('/') => format!("RequiresMountsFor={}\n", argument(&device)),
+        false => String::new(),
+    };
+    let needs_key = match key.starts_with('/') && !key.starts_with("/dev/") {
+        true => format!("RequiresMountsFor={}\n", argument(key)),
+        false => String::new(),
+    };
+    let order = match is_optional {
+        true => String::new(),
+        false => format!("Before={TARGET}\n"),
+    };
+    let text = format!(
+        "# Made by strongroom-generator\n\
+         [Unit]\n\
+         Description=LUKS container {shown} in Strongroom\n\
+         SourcePath={source}\n\
+         Documentation=man:crypttab(5) man:strongroom-luks-open(1)\n\
+         Requires=strongroom.service\n\
+         After=strongroom.service\n\
+         {needs}{needs_key}{order}\
+         \n[Service]\n\
+         Type=oneshot\n\
+         RemainAfterExit=yes\n\
+         TimeoutSec=infinity\n\
+         ExecStart={command}\n\
+         ExecStop={program} luks close -- {mapping}\n",
+        shown = value(mapping),
+        source = value(source),
+        program = argument(program),
+        mapping = argument(mapping),
+    );
+    let how = if is_optional { "wants" } else { "requires" };
+    let pulled_by = match is_manual {
+        true => Vec::new(),
+        false => vec![format!("{TARGET}.{how}")],
+    };
+    Ok(Unit {
+        name: format!("strongroom-luks-{}.service", name(mapping)),
+        text,
+        pulled_by,
+    })
+}

@@ -1,0 +1,116 @@
+//! Mount units for datasets.
+//!
+//! systemd makes a unit of each line of fstab too. It orders local mounts before `local-fs.target`, and the daemon needs that
+//! target, since pools lie on local file systems. So the mount would wait for itself. The unit here has the same name, no
+//! such order, and a place before that one (`early`).
+
+use std::fmt::Write;
+
+use super::table::Line;
+use super::unit::{Unit, check, path_name, value};
+
+/// The type in fstab.
+const TYPE: &str = "strongroom";
+const TARGET: &str = "remote-fs.target";
+
+/// The unit of a line; none if the line is for others.
+pub(super) fn unit(line: &Line, source: &str) -> Result<Option<Unit>, String> {
+    if !matches!(line.field(2), TYPE | "fuse.strongroom") {
+        return Ok(None);
+    }
+    let (what, place) = (line.field(0), cleaned(line.field(1)));
+    if !place.starts_with('/') || place.split('/').any(|part| part == "..") {
+        return Err(format!("'{place}' is not the path of a directory"));
+    }
+    line.fields.iter().try_for_each(|field| check(field))?;
+    let options = line.options(3);
+    let has = |word: &str| options.contains(&word);
+    let is_optional = has("nofail");
+    let order = match is_optional {
+        true => "umount.target".to_owned(),
+        false => format!("umount.target {TARGET}"),
+    };
+    let mut text = format!(
+        "# Made by strongroom-generator\n\
+         [Unit]\n\
+         SourcePath={source}\n\
+         Documentation=man:fstab(5) man:strongroom-generate-systemd(1)\n\
+         DefaultDependencies=no\n\
+         Requires=strongroom.service\n\
+         After=strongroom.service remote-fs-pre.target\n\
+         Conflicts=umount.target\n\
+         Before={order}\n",
+        source = value(source)
+    );
+    let of_systemd = options
+        .iter()
+        .filter_map(|option| option.strip_prefix("x-systemd."));
+    let (mut pulled_by, mut timeout) = (Vec::new(), None);
+    for (name, units) in of_systemd.filter_map(|option| option.split_once('=')) {
+        let units = &value(units);
+        let _ = match name {
+            "requires" => writeln!(text, "Requires={units}\nAfter={units}"),
+            "wants" => writeln!(text, "Wants={units}\nAfter={units}"),
+            "after" => writeln!(text, "After={units}"),
+            "before" => writeln!(text, "Before={units}"),
+            "requires-mounts-for" => writeln!(text, "RequiresMountsFor={units}"),
+            "mount-timeout" => {
+                timeout = Some(units.clone());
+                Ok(())
+            }
+            "wanted-by" => {
+                pulled_by.push(format!("{units}.wants"));
+                Ok(())
+            }
+            "required-by" => {
+                pulled_by.push(format!("{units}.requires"));
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+    }
+    let _ = writeln!(
+        text,
+        "\n[Mount]\nWhat={}\nWhere={}\nType={TYPE}",
+        value(what),
+        value(&place)
+    );
+    let words = [
+        "auto", "noauto", "nofail", "_netdev", "fail", "user", "nouser",
+    ];
+    let rest = options.iter().filter(|option| {
+        !words.contains(option) && !option.starts_with("x-") && !option.starts_with("comment=")
+    });
+    let rest: Vec<String> = rest.map(|option| value(option)).collect();
+    if !rest.is_empty() {
+        let _ = writeln!(text, "Options={}", rest.join(","));
+    }
+    if let Some(timeout) = timeout {
+        let _ = writeln!(text, "TimeoutSec={timeout}");
+    }
+    // An automount unit, which systemd makes of the same line, mounts at the first access.
+    let is_manual = has("noauto") || has("x-systemd.automount");
+    if !is_manual && pulled_by.is_empty() {
+        let how = if is_optional { "wants" } else { "requires" };
+        pulled_by.push(format!("{TARGET}.{how}"));
+    }
+    if let Some(wrong) = pulled_by.iter().find(|dir| dir.contains('/')) {
+        return Err(format!("'{wrong}' is not the name of a unit"));
+    }
+    Ok(Some(Unit {
+        name: format!("{}.mount", path_name(&place)),
+        text,
+        pulled_by,
+    }))
+}
+
+/// A path without empty parts.
+fn cleaned(path: &str) -> String {
+    let parts = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".");
+    match path.starts_with('/') {
+        true => format!("/{}", parts.collect::<Vec<_>>().join("/")),
+        false => path.to_owned(),
+    }
+}
