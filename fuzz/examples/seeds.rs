@@ -299,14 +299,43 @@ fn texts() {
         &[br#"{"thp":"BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU","payload":"eyJrZXlzIjpbeyJrdHkiOiJFQyIsImNydiI6IlAtMjU2IiwieCI6IkFBIiwieSI6IkFBIiwia2V5X29wcyI6WyJ2ZXJpZnkiXX1dfQ","protected":"eyJhbGciOiJFUzI1NiJ9","signature":"AAAA"}"#],
     );
     // A session that begins, and an object that is public.
-    let nonce = [&[0x80, 1, 0, 0, 0, 32, 0, 0, 0, 0, 3, 0, 0, 0, 0, 16][..], &[7; 16]].concat();
+    let nonce = [
+        &[0x80, 1, 0, 0, 0, 32, 0, 0, 0, 0, 3, 0, 0, 0, 0, 16][..],
+        &[7; 16],
+    ]
+    .concat();
     put("tpm_answer", "session", &[&nonce]);
-    let unsealed = [0x80, 2, 0, 0, 0, 23, 0, 0, 0, 0, 0, 0, 0, 4, 0, 2, 7, 7, 0, 0, 1, 0, 0];
+    let unsealed = [
+        0x80, 2, 0, 0, 0, 23, 0, 0, 0, 0, 0, 0, 0, 4, 0, 2, 7, 7, 0, 0, 1, 0, 0,
+    ];
     put("tpm_answer", "unsealed", &[&unsealed]);
+    // PCR 7 with SHA-256, and what locks a TPM.
+    let head = [0x80, 1, 0, 0, 0, 66, 0, 0, 0, 0];
+    let selected = [
+        0, 0, 0, 1, 0, 0, 0, 1, 0, 0x0b, 3, 0x80, 0, 0, 0, 0, 0, 1, 0, 32,
+    ];
+    put("tpm_answer", "pcrs", &[&head, &selected, &[7; 32], &[0; 4]]);
+    let head = [0x80, 1, 0, 0, 0, 43, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 3];
+    let property = |number: u8, value: u8| [0, 0, 2, number, 0, 0, 0, value];
+    put(
+        "tpm_answer",
+        "lockout",
+        &[
+            &head,
+            &property(0x0e, 1),
+            &property(0x0f, 32),
+            &property(0x10, 200),
+        ],
+    );
     put("key_text", "raw", &[&[0], &[7; 32]]);
     put("key_text", "hex", &[&[1], &[b'a'; 64], b"\n"]);
     put("key_text", "passphrase", &[&[2], b"correct horse\n"]);
     put("key_text", "prompt", &[&[3], b"passphrase,prompt"]);
+    put(
+        "key_text",
+        "tpm",
+        &[&[3], b"raw,tpm2:/dev/tpmrm0#pcrs=7+11&bank=sha384&pin=yes"],
+    );
     put("key_text", "file", &[&[3], b"hex,file:///etc/a%20key"]);
 }
 

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use common::tpm::Tpm;
 use common::*;
 
 /// A golden pool.
@@ -29,7 +30,7 @@ const LOGGED: Files = &[
     ("in the log too", 700),
 ];
 
-const POOLS: [Golden; 16] = [
+const POOLS: [Golden; 17] = [
     Golden {
         name: "log",
         devices: &["a"],
@@ -106,6 +107,13 @@ const POOLS: [Golden; 16] = [
     Golden {
         name: "tang",
         devices: &["a"],
+        features: &["stored-sums"],
+        datasets: &[("fs", &[("first", 20_000)])],
+    },
+    Golden {
+        name: "tpm",
+        // The other one is the TPM, with its seeds.
+        devices: &["a", "state"],
         features: &["stored-sums"],
         datasets: &[("fs", &[("first", 20_000)])],
     },
@@ -223,7 +231,8 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
         return;
     }
     for golden in POOLS {
-        let place = Place::new();
+        let mut place = Place::without_daemon();
+        place.start_with("STRONGROOM_TPM", &place.arg("tpm.socket"));
         fs::write(place.path("raw"), "0123456789abcdef0123456789abcdef").unwrap();
         let devices = golden.unpack(&place);
         // The daemon was killed before it could export those with logs.
@@ -247,6 +256,16 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
             // The slot is for this server, which is gone.
             let said = load("rWUJI-df2Me8kOdzq6LGFWo09KCDXcWRK7l5vY9B2qI");
             has(&said, "key server http://127.0.0.1:1");
+        }
+        if golden.name == "tpm" {
+            has(&place.ok("key slots golden/fs"), " tpm2 ");
+            let load = "key load -n -o keysource=raw,tpm2:#pin=yes golden/fs";
+            has(&place.fails_with(load, "0451\n", NO_KEY), "the TPM");
+            let state = devices.join("tpm.state");
+            if let Some(_tpm) = Tpm::with_state(&place, &state) {
+                place.ok_with(load, "0451\n");
+                place.fails_with(load, "0452\n", WRONG_KEY);
+            }
         }
         if golden.name == "owners" {
             let counted = place.ok("userspace -n -p -H -o name,used,quota golden/fs");

@@ -4,98 +4,33 @@ mod common;
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use common::containers::*;
 use common::tang::are_installed;
+use common::tpm::Tpm;
 use common::*;
 
-/// A TPM in software, until the test ends.
-struct Tpm {
-    child: Child,
-    socket: String,
-    tcti: String,
+/// Opens the container.
+fn open(tpm: &Tpm, place: &Place, more: &str, input: &str) -> (i32, String) {
+    open_at(&tpm.socket, place, more, input)
 }
 
-impl Tpm {
-    /// `None` if a program is missing.
-    fn start(place: &Place) -> Option<Tpm> {
-        let programs = [
-            "swtpm",
-            "tpm2_pcrextend",
-            "cryptsetup",
-            "systemd-cryptenroll",
-        ];
-        if !are_installed(&programs) {
-            return None;
-        }
-        std::fs::create_dir(place.path("tpm")).unwrap();
-        let socket = place.arg("tpm.socket");
-        // It listens before it goes to the background.
-        let mut child = Command::new("swtpm")
-            .args(["socket", "--tpm2", "--flags", "not-need-init,startup-clear"])
-            .args(["--tpmstate", &format!("dir={}", place.arg("tpm"))])
-            .args(["--ctrl", &format!("type=unixio,path={socket}.ctrl")])
-            .args(["--server", &format!("type=unixio,path={socket}")])
-            .args(["--pid", &format!("file={}", place.arg("tpm.pid"))])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        while !place.path("tpm.pid").exists() {
-            assert!(child.try_wait().unwrap().is_none(), "swtpm ended");
-            std::thread::yield_now();
-        }
-        let tcti = format!("swtpm:path={socket}");
-        Some(Tpm {
-            child,
-            socket,
-            tcti,
-        })
-    }
-
-    /// A program that uses it.
-    fn run(&self, place: &Place, program: &str, words: &[&str], variables: &[(&str, &str)]) {
-        let done = Command::new(program)
-            .args(words)
-            .env("TPM2TOOLS_TCTI", &self.tcti)
-            .envs(variables.iter().copied())
-            .current_dir(place.root())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{program}: {done:?}");
-    }
-
-    /// Without a resource manager, what a program leaves behind stays.
-    fn flush(&self, place: &Place) {
-        for kind in ["--loaded-session", "--saved-session", "--transient-object"] {
-            self.run(place, "tpm2_flushcontext", &[kind], &[]);
-        }
-    }
-
-    /// Opens the container.
-    fn open(&self, place: &Place, more: &str, input: &str) -> (i32, String) {
-        self.open_at(&self.socket, place, more, input)
-    }
-
-    fn open_at(&self, socket: &str, place: &Place, more: &str, input: &str) -> (i32, String) {
-        let line = format!("luks open --test-passphrase --token-only {more} {{DIR}}/image");
-        let mut command = place.command();
-        command.env("STRONGROOM_TPM", socket);
-        let mut child = command
-            .args(place.words(&line))
-            .stdin(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        let done = child.wait_with_output().unwrap();
-        let said = String::from_utf8(done.stderr).unwrap();
-        (done.status.code().unwrap(), said)
-    }
+fn open_at(socket: &str, place: &Place, more: &str, input: &str) -> (i32, String) {
+    let line = format!("luks open --test-passphrase --token-only {more} {{DIR}}/image");
+    let mut command = place.command();
+    command.env("STRONGROOM_TPM", socket);
+    let mut child = command
+        .args(place.words(&line))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    (done.status.code().unwrap(), said)
 }
 
 /// A device between the TPM and the processor: it keeps the answers, and changes a byte of the last command's.
@@ -132,16 +67,12 @@ fn message(from: &mut UnixStream) -> Option<Vec<u8>> {
     Some(message)
 }
 
-impl Drop for Tpm {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn a_tpm_opens_what_systemd_bound_to_it() {
     let place = Place::without_daemon();
+    if !are_installed(&["cryptsetup", "systemd-cryptenroll"]) {
+        return;
+    }
     let Some(tpm) = Tpm::start(&place) else {
         return;
     };
@@ -165,41 +96,40 @@ fn a_tpm_opens_what_systemd_bound_to_it() {
         ("--token-id 2", "0451\n"),
         ("", ""),
     ] {
-        let (code, said) = tpm.open(&place, more, input);
+        let (code, said) = open(&tpm, &place, more, input);
         assert_eq!(code, 0, "{more}: {said}");
     }
-    let (code, said) = tpm.open(&place, "--token-id 2", "0452\n");
+    let (code, said) = open(&tpm, &place, "--token-id 2", "0452\n");
     assert_eq!(code, WRONG_KEY, "{said}");
     has(&said, "PIN");
 
     // Another kernel was started.
-    let digest = format!("16:sha256={}", "01".repeat(32));
-    tpm.run(&place, "tpm2_pcrextend", &[&digest], &[]);
+    tpm.extend(&place);
     for (more, input) in [("--token-id 0", ""), ("--token-id 2", "0451\n")] {
-        let (code, said) = tpm.open(&place, more, input);
+        let (code, said) = open(&tpm, &place, more, input);
         assert_eq!(code, NO_KEY, "{said}");
         has(&said, "PCRs");
     }
-    assert_eq!(tpm.open(&place, "--token-id 1", "").0, 0);
+    assert_eq!(open(&tpm, &place, "--token-id 1", "").0, 0);
 
     // The TPM refuses after wrong PINs, and says so.
     tpm.run(&place, "tpm2_pcrreset", &["16"], &[]);
-    assert_eq!(tpm.open(&place, "--token-id 2", "0451\n").0, 0);
+    assert_eq!(open(&tpm, &place, "--token-id 2", "0451\n").0, 0);
     let setup = [
         "--setup-parameters",
         "--max-tries=1",
         "--recovery-time=1000",
     ];
     tpm.run(&place, "tpm2_dictionarylockout", &setup, &[]);
-    assert_ne!(tpm.open(&place, "--token-id 2", "0452\n").0, 0);
-    let (code, said) = tpm.open(&place, "--token-id 2", "0451\n");
+    assert_ne!(open(&tpm, &place, "--token-id 2", "0452\n").0, 0);
+    let (code, said) = open(&tpm, &place, "--token-id 2", "0451\n");
     assert_eq!(code, NO_KEY, "{said}");
     has(&said, "locked");
-    has(&tpm.open(&place, "--token-id 0", "").1, "locked");
+    has(&open(&tpm, &place, "--token-id 0", "").1, "locked");
 
     // Another TPM, and none.
     tpm.run(&place, "tpm2_clear", &[], &[]);
-    let (code, said) = tpm.open(&place, "--token-id 0", "");
+    let (code, said) = open(&tpm, &place, "--token-id 0", "");
     assert_eq!(code, NO_KEY, "{said}");
     has(&said, "another TPM");
     drop(tpm);
@@ -215,7 +145,7 @@ fn a_tpm_opens_what_systemd_bound_to_it() {
 #[test]
 fn a_tpm_opens_what_clevis_bound_to_it() {
     let place = Place::without_daemon();
-    if !are_installed(&["clevis-encrypt-tpm2", "clevis-luks-bind"]) {
+    if !are_installed(&["cryptsetup", "clevis-encrypt-tpm2", "clevis-luks-bind"]) {
         return;
     }
     let Some(tpm) = Tpm::start(&place) else {
@@ -236,24 +166,23 @@ fn a_tpm_opens_what_clevis_bound_to_it() {
         r#"{"t":1,"pins":{"tpm2":[{"pcr_bank":"sha1","pcr_ids":"7"}]}}"#,
     );
     for token in ["--token-id 0", "--token-id 1", "--token-id 2", ""] {
-        let (code, said) = tpm.open(&place, token, "");
+        let (code, said) = open(&tpm, &place, token, "");
         assert_eq!(code, 0, "{token}: {said}");
     }
     // A listener at the bus learns nothing, and a changed message is noticed.
     let (socket, heard) = tap(&place, &tpm, false);
-    let (code, said) = tpm.open_at(&socket, &place, "--token-id 1", "");
+    let (code, said) = open_at(&socket, &place, "--token-id 1", "");
     assert_eq!(code, 0, "{said}");
     let heard = heard.lock().unwrap();
     assert!(heard.len() > 500 && find(&heard, b"A256GCM").is_none());
     let (socket, _) = tap(&place, &tpm, true);
-    let (code, said) = tpm.open_at(&socket, &place, "--token-id 1", "");
+    let (code, said) = open_at(&socket, &place, "--token-id 1", "");
     assert_eq!(code, NO_KEY, "{said}");
     has(&said, "not authentic");
 
-    let digest = format!("16:sha256={}", "01".repeat(32));
-    tpm.run(&place, "tpm2_pcrextend", &[&digest], &[]);
-    let (code, said) = tpm.open(&place, "--token-id 1", "");
+    tpm.extend(&place);
+    let (code, said) = open(&tpm, &place, "--token-id 1", "");
     assert_eq!(code, NO_KEY, "{said}");
     has(&said, "PCRs");
-    assert_eq!(tpm.open(&place, "", "").0, 0, "the others open it");
+    assert_eq!(open(&tpm, &place, "", "").0, 0, "the others open it");
 }

@@ -348,6 +348,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "strongroom create -o encryption=on -o keysource=raw,tang:http://tang.example.org:7500#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU tank/home",
         Not("tests/tang.rs has a server"),
     ),
+    ("docs/KEY-PROVIDERS.md", "strongroom create -o encryption=on -o keysource=raw,tpm2:#pcrs=7 tank/home", Not("tests/tpm.rs has a TPM")),
     ("docs/KEY-PROVIDERS.md", "module=/usr/lib/softhsm/libsofthsm2.so", Not("tests/key_sources.rs has a token")),
     (
         "docs/FROM-ZFS.md",

@@ -207,6 +207,7 @@ impl From<keys::Error> for Failure {
             | E::Clevis(_)
             | E::UserKey { .. }
             | E::Tpm(_)
+            | E::TpmLocked(_)
             | E::KeyProvider { .. }
             | E::Token { .. }
             | E::KeyLength { .. }

@@ -82,6 +82,9 @@ pub enum Error {
     /// The TPM did not give a key.
     #[error("the TPM: {0}")]
     Tpm(String),
+    /// The TPM opens nothing for a while, after wrong PINs.
+    #[error("the TPM: {0}")]
+    TpmLocked(String),
     /// The TPM wants another PIN.
     #[error("the TPM: {0}")]
     TpmPin(String),
@@ -262,6 +265,9 @@ impl Error {
                 | Error::KdfBudget { .. }
                 | Error::KdfWork { .. }
                 | Error::KeyServer { .. }
+                | Error::Tpm(_)
+                | Error::TpmLocked(_)
+                | Error::TpmPin(_)
         )
     }
 }

@@ -47,6 +47,14 @@ pub(crate) const KIND_TOKEN: u16 = 3;
 /// [`SlotHead::kind`]: unlocked with the help of a Tang server; parameters a JSON Web Encryption in the compact form.
 pub(crate) const KIND_TANG: u16 = 4;
 
+/// [`SlotHead::kind`]: the TPM of a machine sealed the slot key; parameters [`TpmParams`].
+pub(crate) const KIND_TPM: u16 = 5;
+
+/// [`TpmParams::flags`]: the TPM wants a PIN.
+pub(crate) const TPM_PIN: u8 = 1;
+/// [`TpmParams::parent`]: a storage root key that the TPM makes of the owner's seed, or keeps.
+pub(crate) const TPM_STORAGE_ROOT: u8 = 1;
+
 /// [`PassphraseParams::kdf`]: Argon2id, version 0x13.
 pub(crate) const KDF_ARGON2ID: U16 = U16::new(1);
 
@@ -137,6 +145,23 @@ pub(crate) struct TokenParams {
     pub(crate) wrapped: [u8; 48],
 }
 
+/// The parameters of a slot that a TPM opens. `TPM2B_PRIVATE` and `TPM2B_PUBLIC` of the sealed object follow.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct TpmParams {
+    /// `TPM_PIN`.
+    pub(crate) flags: u8,
+    /// `TPM_STORAGE_ROOT`: the key of the TPM that protects the object.
+    pub(crate) parent: u8,
+    /// The number of the hash of the PCRs; 0 without PCRs.
+    pub(crate) bank: U16,
+    /// A bit for each PCR.
+    pub(crate) registers: U32,
+    /// What the TPM calls the parent.
+    pub(crate) parent_name: [u8; 34],
+    pub(crate) reserved: [u8; 6],
+}
+
 /// What is authenticated of a generation.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -196,6 +221,7 @@ const _: () = {
     assert!(size_of::<PassphraseParams>() == 48);
     assert!(size_of::<KeyParams>() == 32);
     assert!(size_of::<TokenParams>() == 64);
+    assert!(size_of::<TpmParams>() == 48);
     assert!(size_of::<GenerationHead>() == 40);
     assert!(size_of::<Wrapped<96>>() == 168);
     assert!(size_of::<Generation>() == 208);

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use secret::{Key, Secret};
 
 use crate::format::{KEY_LENGTHS, PASSPHRASE_MAX, PASSPHRASE_MIN, limit};
-use crate::{Error, Format, KeySource, Location, Result, TangKey, TokenKey, file};
+use crate::{Error, Format, KeySource, Location, Result, TangKey, TokenKey, TpmKey, file};
 
 /// What unlocks a slot.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub enum KeyMaterial {
     Token(Box<TokenKey>),
     /// A key that a Tang server helps to recover.
     Tang(Box<TangKey>),
+    /// A key that a TPM sealed.
+    Tpm(Box<TpmKey>),
 }
 
 impl KeyMaterial {
@@ -39,6 +41,7 @@ impl KeyMaterial {
             KeyMaterial::Key(_) | KeyMaterial::Short(_) => "raw or hex key",
             KeyMaterial::Token(_) => "key in a token",
             KeyMaterial::Tang(_) => "key of this Tang server",
+            KeyMaterial::Tpm(key) => key.kind(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A slot wraps the wrapping key under a key of its own, made from a passphrase (Argon2id with the
 //! slot's salt), from a key (BLAKE3 `derive_key` with the slot's salt), unwrapped by a key that stays in
-//! its token, or recovered with the help of a server. All that the slot says of
+//! its token, recovered with the help of a server, or opened by a TPM. All that the slot says of
 //! itself is authenticated, so an attacker cannot lower the cost of a guess, or move a slot to
 //! another wrapping key.
 
@@ -12,9 +12,10 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::key::{derived_key, random_key};
 use crate::layout::{self, TokenParams, Wrapped};
+use crate::tpm::SealedByTpm;
 use crate::{
     Argon2Params, Error, Format, KeyMaterial, KeySource, Location, Result, WrappingKey,
-    is_for_server, wrap,
+    is_for_server, is_for_tpm, wrap,
 };
 
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a slot.
@@ -58,6 +59,8 @@ pub enum SlotKind {
     Token(TokenSlot),
     /// A key that a Tang server helps to recover.
     Tang(TangSlot),
+    /// A key that the TPM of a machine sealed.
+    Tpm(TpmSlot),
     /// Something that a later version of the program put there. It is kept as it is.
     Other {
         /// The number of the kind.
@@ -76,6 +79,10 @@ pub struct TokenSlot(TokenParams);
 /// The key of a slot, as it was sealed to a Tang server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TangSlot(String);
+
+/// The key of a slot, as a TPM sealed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TpmSlot(SealedByTpm);
 
 impl Slot {
     /// The priority of slots that were made without a wish: slots with a higher one are tried first.
@@ -141,6 +148,10 @@ impl Slot {
                 let sealed = server.wrap(&slot_key, random)?;
                 (SlotKind::Tang(TangSlot(sealed)), slot_key)
             }
+            KeyMaterial::Tpm(tpm) => {
+                let (slot_key, sealed) = tpm.wrap(random)?;
+                (SlotKind::Tpm(TpmSlot(sealed)), slot_key)
+            }
         };
         let head = Head {
             number,
@@ -167,9 +178,9 @@ impl Slot {
         let aad = self.head.aad(id);
         let key = Key::fill_with(|key| wrap::unwrap(&self.wrapped, &slot_key, &aad, key));
         // A key that came out of the slot itself fits it.
-        let is_tang = matches!(self.head.kind, SlotKind::Tang(_));
+        let is_inside = matches!(self.head.kind, SlotKind::Tang(_) | SlotKind::Tpm(_));
         let key = key.map_err(|error| match error {
-            Error::WrongKey if is_tang => Error::Damaged("a key slot"),
+            Error::WrongKey if is_inside => Error::Damaged("a key slot"),
             error => error,
         })?;
         Ok(Some(WrappingKey::new(*id, key)))
@@ -222,6 +233,7 @@ impl Head {
             SlotKind::Key { .. } => (layout::KIND_KEY, layout::ALGORITHM_XAES_256_GCM),
             SlotKind::Token(_) => (layout::KIND_TOKEN, layout::ALGORITHM_XAES_256_GCM),
             SlotKind::Tang(_) => (layout::KIND_TANG, layout::ALGORITHM_XAES_256_GCM),
+            SlotKind::Tpm(_) => (layout::KIND_TPM, layout::ALGORITHM_XAES_256_GCM),
             SlotKind::Other {
                 kind, algorithm, ..
             } => (*kind, *algorithm),
@@ -253,10 +265,12 @@ impl SlotKind {
                 matches!(kind, SlotKind::Token(_))
             }
             (Location::Tang(server), SlotKind::Tang(slot)) => is_for_server(&slot.0, server),
-            (Location::Tang(_), _) => false,
+            (Location::Tpm(tpm), SlotKind::Tpm(slot)) => is_for_tpm(&slot.0, tpm),
+            (Location::Tang(_) | Location::Tpm(_), _) => false,
             (_, SlotKind::Passphrase { .. }) => source.format() == Format::Passphrase,
             (_, SlotKind::Key { .. }) => source.format() != Format::Passphrase,
-            (_, SlotKind::Token(_) | SlotKind::Tang(_) | SlotKind::Other { .. }) => false,
+            // Only from the sources above.
+            (_, _) => false,
         }
     }
 
@@ -274,6 +288,7 @@ impl SlotKind {
             }
             (SlotKind::Token(slot), KeyMaterial::Token(token)) => token.unwrap(&slot.0).map(Some),
             (SlotKind::Tang(slot), KeyMaterial::Tang(server)) => server.unwrap(&slot.0),
+            (SlotKind::Tpm(slot), KeyMaterial::Tpm(tpm)) => tpm.unwrap(&slot.0),
             _ => Ok(None),
         }
     }
@@ -293,6 +308,7 @@ impl SlotKind {
             SlotKind::Key { salt } => layout::KeyParams { salt: *salt }.as_bytes().to_vec(),
             SlotKind::Token(slot) => slot.0.as_bytes().to_vec(),
             SlotKind::Tang(slot) => slot.0.clone().into_bytes(),
+            SlotKind::Tpm(slot) => slot.0.encode(),
             SlotKind::Other { params, .. } => params.clone(),
         }
     }
@@ -325,6 +341,10 @@ impl SlotKind {
             layout::KIND_TANG => match String::from_utf8(bytes.to_vec()) {
                 Ok(sealed) => Ok(SlotKind::Tang(TangSlot(sealed))),
                 Err(_) => Err(damaged),
+            },
+            layout::KIND_TPM => match SealedByTpm::decode(bytes)? {
+                Some(sealed) => Ok(SlotKind::Tpm(TpmSlot(sealed))),
+                None => Ok(other()),
             },
             _ => Ok(other()),
         }

@@ -42,6 +42,10 @@ fn other_spellings_of_a_path_are_accepted() {
         ("raw,file:///%41", "raw,file:///A"),
         ("raw,file:///café", "raw,file:///caf%C3%A9"),
         ("raw,file:///a b", "raw,file:///a%20b"),
+        (
+            "raw,tpm2:#pin=no&bank=sha256&pcrs=11+7+7",
+            "raw,tpm2:#pcrs=7+11",
+        ),
     ] {
         let source: KeySource = text.parse().expect(text);
         assert_eq!(source.to_string(), written);
@@ -62,6 +66,10 @@ fn servers_and_programs_are_written_back() {
         "hex,pkcs11:serial=0a;id=%00%ff?module-path=/m",
         "raw,tang:http://127.0.0.1:7500#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU",
         "raw,tang:https://tang.example.org/a#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU",
+        "raw,tpm2:",
+        "raw,tpm2:#pin=yes",
+        "raw,tpm2:/dev/tpmrm1#pcrs=0+7+23&bank=sha384&pin=yes",
+        "raw,tpm2:/dev/tpm0#pcrs=11",
     ] {
         let source: KeySource = text.parse().expect(text);
         assert_eq!(source.to_string(), text);
@@ -155,6 +163,18 @@ fn refuses_with_a_reason() {
         ("raw,tang:http://host", "tang-show-keys"),
         ("raw,tang:http://host#A", "tang-show-keys"),
         ("raw,tang:http://host#thp=A", "43 letters"),
+        ("hex,tpm2:", "raw,tpm2"),
+        ("raw,tpm2:/dev/sda", "tpm2:/dev/tpmrm0"),
+        ("raw,tpm2:/dev/tpmrm0/../sda", "tpm2:/dev/tpmrm0"),
+        ("raw,tpm2:/dev/tpmrm", "tpm2:/dev/tpmrm0"),
+        ("raw,tpm2:#pcrs=24", "from 0 to 23"),
+        ("raw,tpm2:#pcrs=+7", "from 0 to 23"),
+        ("raw,tpm2:#pcrs", "from 0 to 23"),
+        ("raw,tpm2:#pcrs=7&bank=md5", "sha512"),
+        ("raw,tpm2:#bank=sha256", "pcrs="),
+        ("raw,tpm2:#pin=0451", "never stands in a property"),
+        ("raw,tpm2:#pin=yes&pin=yes", "once"),
+        ("raw,tpm2:#pcr=7", "pcrs, bank and pin only"),
         (
             "hex,tang:http://host#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU",
             "raw,tang",

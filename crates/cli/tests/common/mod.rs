@@ -10,6 +10,7 @@ pub mod programs;
 pub mod stacked;
 pub mod tang;
 pub mod terminal;
+pub mod tpm;
 pub mod tracer;
 
 use std::ffi::OsStr;

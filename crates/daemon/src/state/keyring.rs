@@ -142,6 +142,19 @@ fn any_material(
             keys::in_time("the Tang server", KEY_TIME_OUTER, work)
                 .map_err(|error| context(error.into()))
         }
+        Location::Tpm(tpm) => {
+            // Asked once: a wrong one counts.
+            let pin = match tpm.has_pin() {
+                true => Some(ask(AskFormat::Pin, new, channel)?),
+                false => None,
+            };
+            let key = keys::TpmKey::new(tpm, pin).map_err(|error| context(error.into()))?;
+            let work = move || {
+                let key = if new { key.seal(&SystemRandom)? } else { key };
+                Ok(KeyMaterial::Tpm(Box::new(key)))
+            };
+            keys::in_time("the TPM", KEY_TIME_OUTER, work).map_err(|error| context(error.into()))
+        }
         Location::Prompt => {
             let typed = ask(typed_format(source.format()), new, channel)?;
             keys::material_from_prompt(source.format(), typed)
@@ -218,7 +231,8 @@ pub(crate) fn cost(material: &KeyMaterial) -> Result<Argon2Params> {
         KeyMaterial::Key(_)
         | KeyMaterial::Short(_)
         | KeyMaterial::Token(_)
-        | KeyMaterial::Tang(_) => Argon2Params::RECOMMENDED,
+        | KeyMaterial::Tang(_)
+        | KeyMaterial::Tpm(_) => Argon2Params::RECOMMENDED,
     })
 }
 

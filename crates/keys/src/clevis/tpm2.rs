@@ -6,7 +6,8 @@ use zeroize::Zeroizing;
 
 use super::jose::{self, unusable};
 use crate::Result;
-use crate::tpm::{Opens, Parent, Pcrs, SealedByTpm, unseal};
+use crate::source::Pcrs;
+use crate::tpm::{Opens, Parent, SealedByTpm, unseal};
 
 /// Reads a header, which anybody may have written.
 pub(super) fn read(header: &Value) -> Result<SealedByTpm> {
@@ -41,7 +42,7 @@ pub(super) fn read(header: &Value) -> Result<SealedByTpm> {
 
 /// The key of A256GCM.
 pub(super) fn key(sealed: &SealedByTpm) -> Result<Zeroizing<Vec<u8>>> {
-    let text = unseal(sealed, &[], &SystemRandom)?;
+    let text = unseal(None, sealed, &[], &SystemRandom)?;
     let json: Option<Value> = serde_json::from_slice(text.expose()).ok();
     let key = json.and_then(|mut json| match json["k"].take() {
         Value::String(key) => Some(Zeroizing::new(key)),

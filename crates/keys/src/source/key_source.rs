@@ -2,9 +2,8 @@
 //!
 //! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt`, or a URL: of a
 //! file with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1), of a key
-//! server ([`KeyUrl`]), of a program ([`Provider`]), of a token ([`TokenUri`]) or of a server that helps to recover a
-//! key ([`TangUrl`]). What is refused is refused
-//! with the spelling that works.
+//! server ([`KeyUrl`]), of a program ([`Provider`]), of a token ([`TokenUri`]), of a server that helps to recover a
+//! key ([`TangUrl`]) or of a TPM ([`TpmSource`]). What is refused is refused with the spelling that works.
 //!
 //! A rejected text is not repeated in the message: it may be a passphrase, typed in place of the
 //! location.
@@ -18,6 +17,7 @@ use super::provider::Provider;
 use super::server::KeyUrl;
 use super::tang::TangUrl;
 use super::token::TokenUri;
+use super::tpm2::TpmSource;
 use super::url::{decode, encode_path, refuse};
 use crate::{Error, Format, Result};
 
@@ -36,6 +36,8 @@ pub enum Location {
     Token(TokenUri),
     /// It is recovered with the help of a Tang server.
     Tang(TangUrl),
+    /// The TPM of this machine sealed it.
+    Tpm(TpmSource),
 }
 
 /// The format and the location of a key. Always one that can be used.
@@ -49,7 +51,8 @@ impl KeySource {
     /// The source with this format and location.
     ///
     /// # Errors
-    /// [`Error::KeySource`] for a raw key at the prompt, a path that is not absolute, or a text of a Tang server.
+    /// [`Error::KeySource`] for a raw key at the prompt, a path that is not absolute, or a text of a Tang server or
+    /// TPM.
     pub fn new(format: Format, location: Location) -> Result<KeySource> {
         match &location {
             Location::Prompt if format == Format::Raw => {
@@ -63,6 +66,9 @@ impl KeySource {
             }
             Location::Tang(_) if format != Format::Raw => {
                 refuse("what a Tang server helps to recover is a raw key; write raw,tang:...")
+            }
+            Location::Tpm(_) if format != Format::Raw => {
+                refuse("what a TPM seals is a raw key; write raw,tpm2:...")
             }
             _ => Ok(KeySource { format, location }),
         }
@@ -120,13 +126,14 @@ fn parse_location(text: &str) -> Result<Location> {
         "unix" => parse_provider("unix", rest),
         "pkcs11" => TokenUri::parse(rest).map(Location::Token),
         "tang" => TangUrl::parse(rest).map(Location::Tang),
+        "tpm2" => TpmSource::parse(rest).map(Location::Tpm),
         "http" => refuse("http:// would show the key to everyone on the network"),
         _ => refuse(LOCATIONS),
     }
 }
 
 const LOCATIONS: &str = "the location is prompt or a file URL, as in file:///etc/keys/k, or begins with \
-                         https://, exec:///, unix:///, pkcs11: or tang:";
+                         https://, exec:///, unix:///, pkcs11:, tang: or tpm2:";
 
 /// A program that is started (`exec`) or listens (`unix`); what follows a `?` is for it.
 fn parse_provider(scheme: &str, rest: &str) -> Result<Location> {
@@ -183,6 +190,7 @@ impl fmt::Display for KeySource {
             Location::Https(url) => url.fmt(f),
             Location::Token(uri) => uri.fmt(f),
             Location::Tang(url) => url.fmt(f),
+            Location::Tpm(tpm) => tpm.fmt(f),
             Location::Provider(provider) => {
                 f.write_str(if provider.listens {
                     "unix://"

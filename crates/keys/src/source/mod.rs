@@ -5,6 +5,7 @@ mod provider;
 mod server;
 mod tang;
 mod token;
+mod tpm2;
 mod url;
 
 pub use key_source::{KeySource, Location};
@@ -13,3 +14,5 @@ pub use server::KeyUrl;
 pub use tang::TangUrl;
 pub(crate) use tang::tang_address;
 pub use token::TokenUri;
+pub(crate) use tpm2::Pcrs;
+pub use tpm2::TpmSource;

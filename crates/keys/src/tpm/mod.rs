@@ -1,9 +1,12 @@
-//! Keys that the TPM of this machine sealed: the few commands of TPM 2.0 that open them, over the kernel's device.
+//! Keys that the TPM of this machine sealed: the few commands of TPM 2.0 that seal and open them, over the kernel's device.
 //!
 //! The sealed data comes from the person who made the container. The answers may come from a device between the TPM and
 //! this machine. So both are decoded with a check of every length. Session keys and answers are wiped.
 
+mod device;
+mod key;
 mod refusal;
+mod seal;
 mod sealed;
 mod session;
 mod token;
@@ -11,8 +14,10 @@ mod transport;
 mod unseal;
 mod wire;
 
-pub(crate) use sealed::{Opens, Parent, Pcrs, SealedByTpm};
-pub use token::TpmToken;
 #[cfg(fuzzing)]
-pub(crate) use unseal::look;
+pub(crate) use device::look;
+pub use key::TpmKey;
+pub(crate) use key::is_for_tpm;
+pub(crate) use sealed::{Opens, Parent, SealedByTpm};
+pub use token::TpmToken;
 pub(crate) use unseal::unseal;

@@ -13,8 +13,7 @@ pub(super) fn refusal(code: u32) -> Error {
             return Error::TpmPin("the PIN, or the password of the TPM's owner, is wrong".into());
         }
         0x921 => {
-            "it is locked after too many wrong PINs, and refuses for a while, also without a PIN; \
-             'tpm2_getcap properties-variable' shows how long"
+            return Error::TpmLocked("it is locked after too many wrong PINs".into());
         }
         0x9d => {
             "its PCRs do not have the values to which the key was sealed: the machine started otherwise"

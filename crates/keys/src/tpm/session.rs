@@ -18,6 +18,8 @@ const KEY_BITS: u16 = 128;
 
 /// It goes on after the command.
 const CONTINUES: u8 = 0x01;
+/// The first parameter of the command is encrypted.
+pub(super) const COMMAND_ENCRYPTED: u8 = 0x20;
 /// The first parameter of the answer is encrypted.
 pub(super) const ANSWER_ENCRYPTED: u8 = 0x40;
 
@@ -111,18 +113,24 @@ pub(super) struct About<'a> {
 }
 
 impl Session {
-    /// Proves a command without parameters. Returns what follows the handles. The session ends with the command if that
-    /// succeeds.
+    /// Proves a command, and encrypts its first parameter if `flags` say so. Returns what stands between handles and
+    /// parameters. The session ends with the command if that succeeds.
     pub(super) fn prove(
         &mut self,
         about: &About<'_>,
+        params: &mut [u8],
         flags: u8,
         random: &dyn Random,
     ) -> Result<Vec<u8>> {
         random.fill(&mut self.nonce_caller)?;
+        if flags & COMMAND_ENCRYPTED != 0 {
+            let (key, vector) = self.encryption(about, &self.nonce_caller, &self.nonce_tpm);
+            cipher::cfb_encrypt(&key, vector, first(params)?)?;
+        }
         let code = (about.code as u32).to_be_bytes();
         let mut parts: Vec<&[u8]> = vec![&code];
         parts.extend_from_slice(about.names);
+        parts.push(params);
         let hash = Digest::Sha256.hash(&parts);
         let proof = self.proof(
             about,
@@ -159,9 +167,7 @@ impl Session {
         let mut params = Zeroizing::new(answer.params.to_vec());
         if flags & ANSWER_ENCRYPTED != 0 {
             let (key, vector) = self.encryption(about, nonces[0], nonces[1]);
-            let len = usize::from(Reader(&params).u16()?);
-            let text = params.get_mut(2..2 + len).ok_or_else(not_understood)?;
-            cipher::cfb_decrypt(&key, vector, text)?;
+            cipher::cfb_decrypt(&key, vector, first(&mut params)?)?;
         }
         Ok(params)
     }
@@ -188,6 +194,12 @@ impl Session {
         derived.truncate(16);
         (derived, vector)
     }
+}
+
+/// The first parameter, behind its length.
+fn first(params: &mut [u8]) -> Result<&mut [u8]> {
+    let len = usize::from(Reader(params).u16()?);
+    params.get_mut(2..2 + len).ok_or_else(not_understood)
 }
 
 /// Reads what may be the answer to a command of a session.

@@ -6,10 +6,11 @@ use cipher::Random;
 use secret::Secret;
 use serde_json::Value;
 
-use super::sealed::{Opens, Parent, Pcrs, SealedByTpm, unusable};
+use super::sealed::{Name, Opens, Parent, SealedByTpm, unusable};
 use super::unseal::unseal;
 use super::wire::{Bytes, Reader};
 use crate::Result;
+use crate::source::Pcrs;
 
 /// A passphrase, which is that of a key slot in base64.
 #[derive(Debug)]
@@ -54,11 +55,13 @@ impl TpmToken {
             pin: is_set("tpm2-pin"),
         };
         // Later versions protect it by the key that the TPM keeps for all.
-        let parent = match is_set("tpm2_srk") {
-            true => Parent::Kept(SRK),
-            false => Parent::Made,
-        };
-        Ok(TpmToken(SealedByTpm::new(&private, rest.0, parent, opens)?))
+        if !is_set("tpm2_srk") {
+            let sealed = SealedByTpm::new(&private, rest.0, Parent::Made, opens)?;
+            return Ok(TpmToken(sealed));
+        }
+        let (parent, name) = kept(token["tpm2_srk"].as_str().unwrap_or_default())?;
+        let sealed = SealedByTpm::new(&private, rest.0, parent, opens)?;
+        Ok(TpmToken(sealed.under(name)))
     }
 
     /// Whether a person has to give a PIN.
@@ -71,7 +74,7 @@ impl TpmToken {
     /// # Errors
     /// [`Error::Tpm`](crate::Error::Tpm); [`Error::TpmPin`](crate::Error::TpmPin) for a wrong PIN.
     pub fn passphrase(&self, pin: &[u8], random: &dyn Random) -> Result<Secret> {
-        let sealed = unseal(&self.0, pin, random)?;
+        let sealed = unseal(None, &self.0, pin, random)?;
         let mut passphrase = Secret::zeroed(sealed.len().div_ceil(3) * 4)?;
         let encoded = STANDARD.encode_slice(sealed.expose(), passphrase.expose_mut());
         encoded.map_err(|_| unusable("what the TPM sealed is too long"))?;
@@ -79,5 +82,21 @@ impl TpmToken {
     }
 }
 
-/// The handle of the storage root key.
-const SRK: u32 = 0x8100_0001;
+/// A key that the TPM keeps, and its name, as `Esys_TR_Serialize` of tpm2-tss writes them.
+fn kept(text: &str) -> Result<(Parent, Name)> {
+    let bytes = STANDARD.decode(text).unwrap_or_default();
+    let mut fields = Reader(&bytes);
+    let (handle, name) = (fields.u32(), fields.sized());
+    let (Ok(handle), Some(name)) = (handle, name.ok().and_then(|name| name.try_into().ok())) else {
+        return Err(unusable("the token does not name the key that protects it"));
+    };
+    match handle >> 24 {
+        PERSISTENT => Ok((Parent::Kept(handle), name)),
+        _ => Err(unusable(
+            "the key that protects it is none that the TPM keeps",
+        )),
+    }
+}
+
+/// The first byte of handles that a TPM keeps.
+const PERSISTENT: u32 = 0x81;

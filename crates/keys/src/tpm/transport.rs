@@ -13,7 +13,7 @@ use super::refusal::is_busy;
 use super::wire::{MESSAGE_MAX, answer_len};
 use crate::{Error, Result};
 
-/// The device, unless `STRONGROOM_TPM` names another one.
+/// The device, unless its source or `STRONGROOM_TPM` names another one.
 const DEVICE: &str = "/dev/tpmrm0";
 /// So long it may be busy.
 const BUSY_MAX: Duration = Duration::from_secs(10);
@@ -32,8 +32,9 @@ enum Stream {
 }
 
 impl Transport {
-    pub(super) fn open() -> Result<Transport> {
-        let path = std::env::var_os("STRONGROOM_TPM").map_or(DEVICE.into(), PathBuf::from);
+    pub(super) fn open(device: Option<&Path>) -> Result<Transport> {
+        let variable = || std::env::var_os("STRONGROOM_TPM").map_or(DEVICE.into(), PathBuf::from);
+        let path = device.map_or_else(variable, Path::to_owned);
         let opened = open(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 Error::Tpm(format!("there is none: {} does not exist", path.display()))
@@ -78,10 +79,15 @@ impl Transport {
 }
 
 fn open(path: &Path) -> io::Result<Stream> {
-    if std::fs::metadata(path)?.file_type().is_socket() {
+    let kind = std::fs::metadata(path)?.file_type();
+    if kind.is_socket() {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(TIME_MAX))?;
         return Ok(Stream::Socket(stream));
+    }
+    // What is written would destroy a file or a disk.
+    if !kind.is_char_device() {
+        return Err(io::Error::other("it is no TPM"));
     }
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     Ok(Stream::Device(file))

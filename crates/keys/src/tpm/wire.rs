@@ -16,12 +16,15 @@ const WITH_SESSIONS: u16 = 0x8002;
 #[repr(u32)]
 pub(super) enum Code {
     CreatePrimary = 0x131,
+    Create = 0x153,
     Load = 0x157,
     Unseal = 0x15e,
     FlushContext = 0x165,
     PolicyAuthValue = 0x16b,
     ReadPublic = 0x173,
     StartAuthSession = 0x176,
+    GetCapability = 0x17a,
+    PcrRead = 0x17e,
     PolicyPcr = 0x17f,
 }
 

@@ -113,6 +113,7 @@ impl ActivePool {
                 SlotKind::Key { .. }
                 | SlotKind::Token(_)
                 | SlotKind::Tang(_)
+                | SlotKind::Tpm(_)
                 | SlotKind::Other { .. } => None,
             },
         };
@@ -164,6 +165,7 @@ fn kind_name(kind: &SlotKind) -> &'static str {
         SlotKind::Key { .. } => "key",
         SlotKind::Token(_) => "token",
         SlotKind::Tang(_) => "tang",
+        SlotKind::Tpm(_) => "tpm2",
         SlotKind::Other { .. } => "unknown",
     }
 }

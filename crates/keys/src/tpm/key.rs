@@ -1,0 +1,98 @@
+//! A key that the TPM of this machine seals and opens.
+
+use cipher::{Random, SystemRandom};
+use secret::{Key, Secret};
+
+use super::seal::seal;
+use super::sealed::{Opens, SealedByTpm};
+use super::unseal::unseal;
+use crate::key::random_key;
+use crate::{Error, Result, TpmSource};
+
+/// A TPM, and the PIN that it wants.
+#[derive(Debug)]
+pub struct TpmKey {
+    source: TpmSource,
+    /// Empty if none is needed.
+    pin: Secret,
+    /// What it sealed, if a slot is to be made.
+    made: Option<(Key, SealedByTpm)>,
+}
+
+impl TpmKey {
+    /// A TPM, which is asked when a slot is made or opened. `pin` is what a person gave if the source
+    /// [wants it](TpmSource::has_pin).
+    ///
+    /// # Errors
+    /// [`Error::TpmPin`] for an empty PIN.
+    pub fn new(source: &TpmSource, pin: Option<Secret>) -> Result<TpmKey> {
+        let pin = match pin.filter(|_| source.pin) {
+            Some(pin) => pin,
+            None => Secret::from_slice(&[])?,
+        };
+        // The TPM would count it as a wrong one.
+        if source.pin && pin.is_empty() {
+            return Err(Error::TpmPin("a PIN has at least one character".into()));
+        }
+        Ok(TpmKey {
+            source: source.clone(),
+            pin,
+            made: None,
+        })
+    }
+
+    /// Has the TPM seal a key now, so that nothing waits for it when a slot is made.
+    ///
+    /// # Errors
+    /// [`Error::Tpm`], [`Error::TpmPin`], [`Error::TpmLocked`].
+    pub fn seal(mut self, random: &dyn Random) -> Result<TpmKey> {
+        self.made = Some(self.make(random)?);
+        Ok(self)
+    }
+
+    fn make(&self, random: &dyn Random) -> Result<(Key, SealedByTpm)> {
+        let key = random_key(random)?;
+        let sealed = self.seal_bytes(key.expose(), random)?;
+        Ok((key, sealed))
+    }
+
+    fn seal_bytes(&self, bytes: &[u8], random: &dyn Random) -> Result<SealedByTpm> {
+        let TpmSource { pcrs, pin, .. } = self.source;
+        let opens = Opens::of(pcrs, pin);
+        let device = self.source.device();
+        seal(device, bytes, opens, self.pin.expose(), random)
+    }
+
+    /// The key of a new slot, and what the slot keeps.
+    pub(crate) fn wrap(&self, random: &dyn Random) -> Result<(Key, SealedByTpm)> {
+        match &self.made {
+            Some((key, sealed)) => Ok((key.try_clone()?, sealed.clone())),
+            None => self.make(random),
+        }
+    }
+
+    /// Opens the key of a slot; `None` if the slot wants a PIN and the source does not, or the other way round.
+    pub(crate) fn unwrap(&self, sealed: &SealedByTpm) -> Result<Option<Key>> {
+        if !is_for_tpm(sealed, &self.source) {
+            return Ok(None);
+        }
+        let device = self.source.device();
+        let opened = unseal(device, sealed, self.pin.expose(), &SystemRandom)?;
+        let opened = opened.expose().try_into();
+        let opened = opened.map_err(|_| Error::Damaged("the parameters of a key slot"))?;
+        Ok(Some(Key::from_bytes(opened)?))
+    }
+
+    /// What this is, for messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.source.pin {
+            true => "key of a TPM with a PIN",
+            false => "key of a TPM without a PIN",
+        }
+    }
+}
+
+/// Whether a source may open this slot. Which PCRs it wants, the slot says itself.
+pub(crate) fn is_for_tpm(sealed: &SealedByTpm, source: &TpmSource) -> bool {
+    sealed.has_pin() == source.pin
+}

@@ -1,0 +1,117 @@
+//! Has the TPM of this machine seal a key.
+
+use std::path::Path;
+
+use cipher::Random;
+use zeroize::Zeroizing;
+
+use super::device::{NO_LOCKOUT, ParentKey, Tpm};
+use super::sealed::{KEYED_HASH, Opens, Parent, SealedByTpm, password, unusable};
+use super::session::{About, COMMAND_ENCRYPTED, Kind, SHA256};
+use super::unseal::unseal_by;
+use super::wire::{Bytes, Code, Reader, answer, not_understood};
+use crate::Result;
+
+/// It stays in this TPM and below this parent.
+const STAYS: u32 = 0x0000_0012;
+/// It opens with its password, and not only by its policy.
+const BY_PASSWORD: u32 = 0x0000_0040;
+/// No scheme.
+const NULL: u16 = 0x0010;
+/// More than a command with a key has.
+const COMMAND_MAX: usize = 512;
+
+/// Seals a key of up to 128 bytes, and opens it again before it says that it is done.
+///
+/// # Errors
+/// [`Error::Tpm`](crate::Error::Tpm) if there is no TPM, or it does not seal, or its owner has a password and it keeps no
+/// storage root key; [`Error::TpmLocked`](crate::Error::TpmLocked) for a key with a PIN.
+pub(crate) fn seal(
+    device: Option<&Path>,
+    key: &[u8],
+    opens: Opens,
+    pin: &[u8],
+    random: &dyn Random,
+) -> Result<SealedByTpm> {
+    let mut tpm = Tpm::open(device)?;
+    let done = seal_by(&mut tpm, key, opens, pin, random);
+    tpm.explained(done)
+}
+
+fn seal_by(
+    tpm: &mut Tpm,
+    key: &[u8],
+    opens: Opens,
+    pin: &[u8],
+    random: &dyn Random,
+) -> Result<SealedByTpm> {
+    let parent = tpm.parent(Parent::StorageRoot, None)?;
+    let public = public(tpm, opens)?;
+    let (private, public) = create(tpm, &parent, key, &public, (opens, pin), random)?;
+    let sealed = SealedByTpm::new(&private, &public, Parent::StorageRoot, opens)?;
+    let sealed = sealed.under(parent.name);
+    let opened = unseal_by(tpm, &parent, &sealed, pin, random)?;
+    match cipher::eq(opened.expose(), key) {
+        true => Ok(sealed),
+        false => Err(unusable("it does not give back what it sealed")),
+    }
+}
+
+/// `TPMT_PUBLIC` of what is made, without the part that the TPM adds at the end.
+fn public(tpm: &mut Tpm, opens: Opens) -> Result<Vec<u8>> {
+    let (attributes, policy) = match opens {
+        Opens::Always => (BY_PASSWORD | NO_LOCKOUT, Vec::new()),
+        Opens::Policy { pcrs, pin } => {
+            // Wrong PINs have to count.
+            let counts = if pin { 0 } else { NO_LOCKOUT };
+            (counts, tpm.policy(pcrs, pin)?.to_vec())
+        }
+    };
+    let bytes = Bytes::default().u16(KEYED_HASH).u16(SHA256);
+    let bytes = bytes.u32(STAYS | attributes).sized(&policy).u16(NULL);
+    Ok(bytes.0)
+}
+
+/// `TPM2B_PRIVATE` and `TPM2B_PUBLIC` of a new object. The key and the PIN are encrypted on their way.
+fn create(
+    tpm: &mut Tpm,
+    parent: &ParentKey,
+    key: &[u8],
+    public: &[u8],
+    (opens, pin): (Opens, &[u8]),
+    random: &dyn Random,
+) -> Result<(Vec<u8>, Vec<u8>)> {
+    let password = match opens {
+        Opens::Policy { pin: true, .. } => password(pin),
+        _ => Zeroizing::default(),
+    };
+    let whole_public = Bytes::default().raw(public).sized(&[]).0;
+    // No part of it stays behind when it grows.
+    let sensitive = Bytes(Vec::with_capacity(COMMAND_MAX));
+    let sensitive = Zeroizing::new(sensitive.sized(&password).sized(key).0);
+    let params = Bytes(Vec::with_capacity(COMMAND_MAX)).sized(&sensitive);
+    let params = params.sized(&whole_public).sized(&[]).u32(0);
+    let mut params = Zeroizing::new(params.0);
+    let mut session = tpm.session(Kind::Password, parent, random)?;
+    let about = About {
+        code: Code::Create,
+        names: &[&parent.name],
+        password: &[],
+        proves_password: true,
+    };
+    let auth = session.prove(&about, &mut params, COMMAND_ENCRYPTED, random)?;
+    let text = tpm.run(Code::Create, &[parent.handle], Some(&auth), &params)?;
+    let answer = answer(&text, false, true)?;
+    tpm.forget(&session);
+    let made = session.check(&about, COMMAND_ENCRYPTED, &answer)?;
+    let mut parts = Reader(&made);
+    let (private, made_public) = (parts.sized()?, parts.sized()?);
+    // With the policy that was asked for.
+    match made_public.starts_with(public) {
+        true => Ok((
+            Bytes::default().sized(private).0,
+            Bytes::default().sized(made_public).0,
+        )),
+        false => Err(not_understood()),
+    }
+}
