@@ -336,6 +336,11 @@ fn texts() {
         "tpm",
         &[&[3], b"raw,tpm2:/dev/tpmrm0#pcrs=7+11&bank=sha384&pin=yes"],
     );
+    put(
+        "key_text",
+        "parts",
+        &[&[3], b"raw,sss:2|tpm2:|file:///k|exec:///p?a"],
+    );
     put("key_text", "file", &[&[3], b"hex,file:///etc/a%20key"]);
 }
 

@@ -90,7 +90,7 @@ pub use random::{Random, SeededRandom, SystemRandom};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
 pub use sector::SectorCipher;
 pub use selftest::{SelfTest, selftest};
-pub use shamir::join_shares;
+pub use shamir::{PRIME_256, join_shares, split_secret};
 pub use stealing::XtsCipher;
 pub use vmac::Vmac;
 

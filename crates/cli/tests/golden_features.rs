@@ -30,7 +30,7 @@ const LOGGED: Files = &[
     ("in the log too", 700),
 ];
 
-const POOLS: [Golden; 17] = [
+const POOLS: [Golden; 18] = [
     Golden {
         name: "log",
         devices: &["a"],
@@ -113,6 +113,12 @@ const POOLS: [Golden; 17] = [
     Golden {
         name: "tpm",
         // The other one is the TPM, with its seeds.
+        devices: &["a", "state"],
+        features: &["stored-sums"],
+        datasets: &[("fs", &[("first", 20_000)])],
+    },
+    Golden {
+        name: "shares",
         devices: &["a", "state"],
         features: &["stored-sums"],
         datasets: &[("fs", &[("first", 20_000)])],
@@ -265,6 +271,19 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
             if let Some(_tpm) = Tpm::with_state(&place, &state) {
                 place.ok_with(load, "0451\n");
                 place.fails_with(load, "0452\n", WRONG_KEY);
+            }
+        }
+        if golden.name == "shares" {
+            has(&place.ok("key slots golden/fs"), " sss ");
+            // The TPM may be missing, and the Tang server is.
+            let tang = "tang:http://127.0.0.1:1#thp=oDRJjvNXtvoWgwHjOQLg8wJfxYpgW1hwVfAPMCbn84M";
+            let parts = format!("raw,sss:2|file://{}|tpm2:|{tang}", place.arg("raw"));
+            let load = format!("key load -n -o keysource={parts} golden/fs");
+            let said = place.fails(&load, NO_KEY);
+            has(&said, "1 of the 2 parts that it takes");
+            has(&said, "key server http://127.0.0.1:1");
+            if let Some(_tpm) = Tpm::with_state(&place, &devices.join("shares.state")) {
+                place.ok(&load);
             }
         }
         if golden.name == "owners" {

@@ -349,6 +349,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
         Not("tests/tang.rs has a server"),
     ),
     ("docs/KEY-PROVIDERS.md", "strongroom create -o encryption=on -o keysource=raw,tpm2:#pcrs=7 tank/home", Not("tests/tpm.rs has a TPM")),
+    ("docs/KEY-PROVIDERS.md", "strongroom create -o encryption=on -o 'keysource=raw,sss:2|tpm2:#pcrs=7|tang:http://tang.example.org#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU|file:///media/stick/key' tank/home", Not("tests/shared_key.rs has its parts")),
     ("docs/KEY-PROVIDERS.md", "module=/usr/lib/softhsm/libsofthsm2.so", Not("tests/key_sources.rs has a token")),
     (
         "docs/FROM-ZFS.md",

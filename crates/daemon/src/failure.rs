@@ -208,6 +208,7 @@ impl From<keys::Error> for Failure {
             | E::UserKey { .. }
             | E::Tpm(_)
             | E::TpmLocked(_)
+            | E::Shares(_)
             | E::KeyProvider { .. }
             | E::Token { .. }
             | E::KeyLength { .. }

@@ -88,6 +88,9 @@ pub enum Error {
     /// The TPM wants another PIN.
     #[error("the TPM: {0}")]
     TpmPin(String),
+    /// Of sources that hold a key together, too few helped.
+    #[error("the key in parts: {0}")]
+    Shares(String),
     /// A program did not give a key.
     #[error("the key provider {path}: {reason}", path = .path.display())]
     KeyProvider {
@@ -268,6 +271,7 @@ impl Error {
                 | Error::Tpm(_)
                 | Error::TpmLocked(_)
                 | Error::TpmPin(_)
+                | Error::Shares(_)
         )
     }
 }

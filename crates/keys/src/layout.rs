@@ -50,6 +50,9 @@ pub(crate) const KIND_TANG: u16 = 4;
 /// [`SlotHead::kind`]: the TPM of a machine sealed the slot key; parameters [`TpmParams`].
 pub(crate) const KIND_TPM: u16 = 5;
 
+/// [`SlotHead::kind`]: several sources hold shares of the slot key; parameters [`SharesHead`].
+pub(crate) const KIND_SHARED: u16 = 6;
+
 /// [`TpmParams::flags`]: the TPM wants a PIN.
 pub(crate) const TPM_PIN: u8 = 1;
 /// [`TpmParams::parent`]: a storage root key that the TPM makes of the owner's seed, or keeps.
@@ -162,6 +165,34 @@ pub(crate) struct TpmParams {
     pub(crate) reserved: [u8; 6],
 }
 
+/// The beginning of the parameters of a slot that shares open. The shares follow.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct SharesHead {
+    /// So many of them open the slot.
+    pub(crate) threshold: u8,
+    /// So many follow.
+    pub(crate) shares: u8,
+    pub(crate) reserved: [u8; 2],
+}
+
+/// The beginning of a share. What protects it follows, as in a slot of this kind.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct ShareHead {
+    /// `KIND_*`.
+    pub(crate) kind: U16,
+    pub(crate) len: U16,
+}
+
+/// A share that a key wraps.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct KeyShareParams {
+    pub(crate) salt: [u8; 32],
+    pub(crate) wrapped: Wrapped<64>,
+}
+
 /// What is authenticated of a generation.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -222,6 +253,9 @@ const _: () = {
     assert!(size_of::<KeyParams>() == 32);
     assert!(size_of::<TokenParams>() == 64);
     assert!(size_of::<TpmParams>() == 48);
+    assert!(size_of::<SharesHead>() == 4);
+    assert!(size_of::<ShareHead>() == 4);
+    assert!(size_of::<KeyShareParams>() == 168);
     assert!(size_of::<GenerationHead>() == 40);
     assert!(size_of::<Wrapped<96>>() == 168);
     assert!(size_of::<Generation>() == 208);

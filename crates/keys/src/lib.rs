@@ -25,6 +25,7 @@
 //! - `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
 //! - `tpm`: what the TPM of this machine seals and opens;
 //! - `tls`, `http`; `clevis`: what is sealed to a Tang server, for a slot or as clevis does it;
+//! - `shares`: what several of these hold together;
 //! - the parts of `token`, then `material`: the material that opens a slot;
 //! - `https`, `provider`, `token`, `keyfile`, `deadline`: sources of material;
 //! - [`kernel`], `user_key`: keys for encryption by the kernel, and keys that it keeps, independent of the rest;
@@ -51,6 +52,7 @@ mod keyring;
 mod layout;
 mod material;
 mod provider;
+mod shares;
 mod slot;
 mod source;
 mod tls;
@@ -79,8 +81,11 @@ pub use keyring::Keyring;
 pub use layout::SLOTS_MAX;
 pub use material::{KeyMaterial, Warning, material_from_prompt, read_file, read_file_with};
 pub use provider::{KeyRequest, ask_provider};
-pub use slot::{Slot, SlotKind, TangSlot, TokenSlot, TpmSlot};
-pub use source::{KeySource, KeyUrl, Location, Provider, TangUrl, TokenUri, TpmSource};
+pub use shares::SharedKey;
+pub use slot::{SharedSlot, Slot, SlotKind, TangSlot, TokenSlot, TpmSlot};
+pub use source::{
+    KeySource, KeyUrl, Location, Provider, SharedSource, TangUrl, TokenUri, TpmSource,
+};
 pub use token::{TokenKey, TokenModules, serve_token, token_keygen, token_material};
 pub(crate) use tpm::is_for_tpm;
 pub use tpm::{TpmKey, TpmToken};

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use secret::{Key, Secret};
 
 use crate::format::{KEY_LENGTHS, PASSPHRASE_MAX, PASSPHRASE_MIN, limit};
+use crate::shares::{Holder, SharedKey};
 use crate::{Error, Format, KeySource, Location, Result, TangKey, TokenKey, TpmKey, file};
 
 /// What unlocks a slot.
@@ -31,6 +32,8 @@ pub enum KeyMaterial {
     Tang(Box<TangKey>),
     /// A key that a TPM sealed.
     Tpm(Box<TpmKey>),
+    /// A key that several sources hold together.
+    Shared(Box<SharedKey>),
 }
 
 impl KeyMaterial {
@@ -42,6 +45,7 @@ impl KeyMaterial {
             KeyMaterial::Token(_) => "key in a token",
             KeyMaterial::Tang(_) => "key of this Tang server",
             KeyMaterial::Tpm(key) => key.kind(),
+            KeyMaterial::Shared(_) => "key in parts",
         }
     }
 
@@ -57,6 +61,33 @@ impl KeyMaterial {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// What these hold together. A source that failed gives the reason.
+    ///
+    /// # Errors
+    /// [`Error::KeySource`] for a source that cannot hold a part.
+    pub fn shared(
+        threshold: usize,
+        parts: Vec<std::result::Result<KeyMaterial, String>>,
+    ) -> Result<SharedKey> {
+        let (mut holders, mut failures) = (Vec::new(), Vec::new());
+        for part in parts {
+            holders.push(match part {
+                Ok(KeyMaterial::Key(key)) => Holder::Key(key),
+                Ok(KeyMaterial::Tang(key)) => Holder::Tang(*key),
+                Ok(KeyMaterial::Tpm(key)) => Holder::Tpm(*key),
+                Ok(_) => {
+                    let reason = "a part of a key is a raw key of 32 bytes, a Tang server or a TPM";
+                    return Err(Error::KeySource(reason.into()));
+                }
+                Err(reason) => {
+                    failures.push(reason);
+                    continue;
+                }
+            });
+        }
+        Ok(SharedKey::new(threshold, holders, failures))
     }
 
     fn of_key(key: Secret) -> Result<KeyMaterial> {

@@ -2,7 +2,8 @@
 //!
 //! A slot wraps the wrapping key under a key of its own, made from a passphrase (Argon2id with the
 //! slot's salt), from a key (BLAKE3 `derive_key` with the slot's salt), unwrapped by a key that stays in
-//! its token, recovered with the help of a server, or opened by a TPM. All that the slot says of
+//! its token, recovered with the help of a server, or opened by a TPM, or held
+//! by several of these together. All that the slot says of
 //! itself is authenticated, so an attacker cannot lower the cost of a guess, or move a slot to
 //! another wrapping key.
 
@@ -12,6 +13,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::key::{derived_key, random_key};
 use crate::layout::{self, TokenParams, Wrapped};
+use crate::shares::Shares;
 use crate::tpm::SealedByTpm;
 use crate::{
     Argon2Params, Error, Format, KeyMaterial, KeySource, Location, Result, WrappingKey,
@@ -61,6 +63,8 @@ pub enum SlotKind {
     Tang(TangSlot),
     /// A key that the TPM of a machine sealed.
     Tpm(TpmSlot),
+    /// A key that several sources hold together.
+    Shared(SharedSlot),
     /// Something that a later version of the program put there. It is kept as it is.
     Other {
         /// The number of the kind.
@@ -83,6 +87,10 @@ pub struct TangSlot(String);
 /// The key of a slot, as a TPM sealed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TpmSlot(SealedByTpm);
+
+/// The key of a slot, in shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedSlot(Shares);
 
 impl Slot {
     /// The priority of slots that were made without a wish: slots with a higher one are tried first.
@@ -152,6 +160,10 @@ impl Slot {
                 let (slot_key, sealed) = tpm.wrap(random)?;
                 (SlotKind::Tpm(TpmSlot(sealed)), slot_key)
             }
+            KeyMaterial::Shared(shared) => {
+                let (slot_key, shares) = shared.wrap(random)?;
+                (SlotKind::Shared(SharedSlot(shares)), slot_key)
+            }
         };
         let head = Head {
             number,
@@ -178,7 +190,10 @@ impl Slot {
         let aad = self.head.aad(id);
         let key = Key::fill_with(|key| wrap::unwrap(&self.wrapped, &slot_key, &aad, key));
         // A key that came out of the slot itself fits it.
-        let is_inside = matches!(self.head.kind, SlotKind::Tang(_) | SlotKind::Tpm(_));
+        let is_inside = matches!(
+            self.head.kind,
+            SlotKind::Tang(_) | SlotKind::Tpm(_) | SlotKind::Shared(_)
+        );
         let key = key.map_err(|error| match error {
             Error::WrongKey if is_inside => Error::Damaged("a key slot"),
             error => error,
@@ -234,6 +249,7 @@ impl Head {
             SlotKind::Token(_) => (layout::KIND_TOKEN, layout::ALGORITHM_XAES_256_GCM),
             SlotKind::Tang(_) => (layout::KIND_TANG, layout::ALGORITHM_XAES_256_GCM),
             SlotKind::Tpm(_) => (layout::KIND_TPM, layout::ALGORITHM_XAES_256_GCM),
+            SlotKind::Shared(_) => (layout::KIND_SHARED, layout::ALGORITHM_XAES_256_GCM),
             SlotKind::Other {
                 kind, algorithm, ..
             } => (*kind, *algorithm),
@@ -266,6 +282,7 @@ impl SlotKind {
             }
             (Location::Tang(server), SlotKind::Tang(slot)) => is_for_server(&slot.0, server),
             (Location::Tpm(tpm), SlotKind::Tpm(slot)) => is_for_tpm(&slot.0, tpm),
+            (Location::Shared(_), kind) => matches!(kind, SlotKind::Shared(_)),
             (Location::Tang(_) | Location::Tpm(_), _) => false,
             (_, SlotKind::Passphrase { .. }) => source.format() == Format::Passphrase,
             (_, SlotKind::Key { .. }) => source.format() != Format::Passphrase,
@@ -289,6 +306,9 @@ impl SlotKind {
             (SlotKind::Token(slot), KeyMaterial::Token(token)) => token.unwrap(&slot.0).map(Some),
             (SlotKind::Tang(slot), KeyMaterial::Tang(server)) => server.unwrap(&slot.0),
             (SlotKind::Tpm(slot), KeyMaterial::Tpm(tpm)) => tpm.unwrap(&slot.0),
+            (SlotKind::Shared(slot), KeyMaterial::Shared(shared)) => {
+                shared.unwrap(&slot.0).map(Some)
+            }
             _ => Ok(None),
         }
     }
@@ -309,6 +329,7 @@ impl SlotKind {
             SlotKind::Token(slot) => slot.0.as_bytes().to_vec(),
             SlotKind::Tang(slot) => slot.0.clone().into_bytes(),
             SlotKind::Tpm(slot) => slot.0.encode(),
+            SlotKind::Shared(slot) => slot.0.encode(),
             SlotKind::Other { params, .. } => params.clone(),
         }
     }
@@ -346,6 +367,7 @@ impl SlotKind {
                 Some(sealed) => Ok(SlotKind::Tpm(TpmSlot(sealed))),
                 None => Ok(other()),
             },
+            layout::KIND_SHARED => Ok(SlotKind::Shared(SharedSlot(Shares::decode(bytes)?))),
             _ => Ok(other()),
         }
     }

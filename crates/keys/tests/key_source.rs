@@ -70,6 +70,8 @@ fn servers_and_programs_are_written_back() {
         "raw,tpm2:#pin=yes",
         "raw,tpm2:/dev/tpmrm1#pcrs=0+7+23&bank=sha384&pin=yes",
         "raw,tpm2:/dev/tpm0#pcrs=11",
+        "raw,sss:1|file:///a%7Cb|tpm2:#pin=yes",
+        "raw,sss:2|tang:http://h#thp=BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU|tpm2:|exec:///k?a|unix:///s",
     ] {
         let source: KeySource = text.parse().expect(text);
         assert_eq!(source.to_string(), text);
@@ -163,6 +165,20 @@ fn refuses_with_a_reason() {
         ("raw,tang:http://host", "tang-show-keys"),
         ("raw,tang:http://host#A", "tang-show-keys"),
         ("raw,tang:http://host#thp=A", "43 letters"),
+        ("hex,sss:1|tpm2:|file:///k", "raw,sss"),
+        ("raw,sss:", "2 to 16 parts"),
+        ("raw,sss:tpm2:|file:///k", "2 to 16 parts"),
+        ("raw,sss:0|tpm2:|file:///k", "2 to 16 parts"),
+        ("raw,sss:1|tpm2:", "2 to 16 parts"),
+        ("raw,sss:3|tpm2:|file:///k", "fewer parts"),
+        ("raw,sss:2|tpm2:|file:///k|tpm2:", "a part twice"),
+        ("raw,sss:1|tpm2:|prompt", "neither a prompt nor a token"),
+        (
+            "raw,sss:1|tpm2:|pkcs11:object=k?module-path=/m",
+            "neither a prompt nor a token",
+        ),
+        ("raw,sss:1|tpm2:|sss:1|tpm2:|tpm2:", "2 to 16 parts"),
+        ("raw,sss:1|tpm2:|k", "prompt or a file URL"),
         ("hex,tpm2:", "raw,tpm2"),
         ("raw,tpm2:/dev/sda", "tpm2:/dev/tpmrm0"),
         ("raw,tpm2:/dev/tpmrm0/../sda", "tpm2:/dev/tpmrm0"),

@@ -40,4 +40,4 @@ pub(crate) use md5::md5;
 pub(crate) use points::{add_multiple, multiples, subtract_multiple};
 pub(crate) use scrypt::scrypt;
 pub(crate) use sector::{CbcKey, Ecb, Xts256};
-pub(crate) use shamir::value_at_zero;
+pub(crate) use shamir::{value_at, value_at_zero};

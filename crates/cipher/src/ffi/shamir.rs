@@ -1,4 +1,4 @@
-//! Numbers modulo a prime: the constant term of a polynomial, from its points.
+//! Numbers modulo a prime: the points of a polynomial, and its constant term from them.
 
 use aws_lc_sys as sys;
 use zeroize::Zeroizing;
@@ -27,6 +27,25 @@ pub(crate) fn value_at_zero(prime: &[u8], points: &[[&[u8]; 2]]) -> Result<Zeroi
             term = field.product(&term, &field.product(other, &inverse)?)?;
         }
         sum = field.sum(&sum, &term)?;
+    }
+    sum.write(prime.len())
+}
+
+/// The value at `x` of the polynomial with these coefficients, the constant one first; as many bytes as the prime has.
+pub(crate) fn value_at(
+    prime: &[u8],
+    coefficients: &[&[u8]],
+    x: &[u8],
+) -> Result<Zeroizing<Vec<u8>>> {
+    let field = Field {
+        prime: Number::read(prime)?,
+        context: Context::new()?,
+    };
+    let x = Number::read(x)?;
+    let mut sum = Number::read(&[])?;
+    for coefficient in coefficients.iter().rev() {
+        let shifted = field.product(&sum, &x)?;
+        sum = field.sum(&shifted, &Number::read(coefficient)?)?;
     }
     sum.write(prime.len())
 }

@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Place, is_installed};
+use super::{Place, find, is_installed};
 
 const TANGD: &str = "/usr/libexec/tangd";
 const KEYGEN: &str = "/usr/libexec/tangd-keygen";
@@ -30,7 +30,7 @@ pub fn are_installed(programs: &[&str]) -> bool {
 impl Tang {
     /// With keys in this directory. `None` if there is no Tang.
     pub fn start(place: &Place, keys: &str) -> Option<Tang> {
-        let is_there = |program: &&str| std::path::Path::new(program).exists();
+        let is_there = |program: &&str| Path::new(program).exists();
         if ![TANGD, KEYGEN].iter().all(is_there) || !is_installed("jose") {
             eprintln!("skipped: tang is not installed");
             return None;
@@ -105,6 +105,17 @@ impl Tang {
         stream.read_to_string(&mut text).unwrap();
         text
     }
+}
+
+/// So many bytes that were sealed to a server, as they lie in the file of a pool.
+pub fn sealed(pool: &Path, len: usize) -> Vec<u8> {
+    let bytes = std::fs::read(pool).unwrap();
+    // Its header begins so, in base64url: {"alg":"ECDH-ES
+    let start = find(&bytes, b"eyJhbGciOiJFQ0RILUVT").expect("what was sealed");
+    let header = find(&bytes[start..], b"..").expect("a whole one");
+    // A nonce of 12 bytes, the bytes and a tag of 16.
+    let text = (4 * len).div_ceil(3);
+    bytes[start..][..header + "..".len() + 16 + 1 + text + 1 + 22].to_vec()
 }
 
 /// Serves one connection after the other on a port of the system's choice.

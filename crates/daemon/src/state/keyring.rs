@@ -43,7 +43,8 @@ pub(crate) fn material(
     new: bool,
     channel: &mut dyn Channel,
 ) -> Result<KeyMaterial> {
-    let material = any_material(source, dataset, new, channel)?;
+    let what = format!("the key of '{dataset}'");
+    let material = any_material(source, (dataset, &what), new, channel)?;
     match new {
         true => suited(material, suite)
             .map_err(|failure| failure.context(format_args!("the key of '{dataset}'"))),
@@ -60,13 +61,14 @@ fn suited(material: KeyMaterial, suite: u8) -> Result<KeyMaterial> {
     Ok(material)
 }
 
+/// `what` it is, for errors.
 fn any_material(
     source: &KeySource,
-    dataset: &str,
+    (dataset, what): (&str, &str),
     new: bool,
     channel: &mut dyn Channel,
 ) -> Result<KeyMaterial> {
-    let context = |failure: Failure| failure.context(format_args!("the key of '{dataset}'"));
+    let context = |failure: Failure| failure.context(what);
     let ask = |format, twice, channel: &mut dyn Channel| {
         let ask = Ask {
             dataset: dataset.into(),
@@ -77,7 +79,7 @@ fn any_material(
         channel.ask(ask)?.ok_or_else(|| {
             Failure::new(
                 FailureKind::NoKey,
-                format!("the key of '{dataset}' was not given; its keysource is '{source}'"),
+                format!("{what} was not given; its keysource is '{source}'"),
             )
         })
     };
@@ -155,12 +157,41 @@ fn any_material(
             };
             keys::in_time("the TPM", KEY_TIME_OUTER, work).map_err(|error| context(error.into()))
         }
+        Location::Shared(shared) => shared_material(shared, dataset, new, channel).map_err(context),
         Location::Prompt => {
             let typed = ask(typed_format(source.format()), new, channel)?;
             keys::material_from_prompt(source.format(), typed)
                 .map_err(|error| context(error.into()))
         }
     }
+}
+
+/// Gets what the sources have that hold a key together.
+fn shared_material(
+    shared: &keys::SharedSource,
+    dataset: &str,
+    new: bool,
+    channel: &mut dyn Channel,
+) -> Result<KeyMaterial> {
+    let mut parts = Vec::new();
+    for location in shared.parts() {
+        let source = KeySource::new(Format::Raw, location.clone())?;
+        let what = location.to_string();
+        parts.push(
+            match any_material(&source, (dataset, &what), new, channel) {
+                // A new key needs all of them, one that exists only some.
+                Err(failure) if new => return Err(failure),
+                part => part.map_err(|failure| failure.message.clone()),
+            },
+        );
+    }
+    let threshold = shared.threshold();
+    let work = move || {
+        let key = KeyMaterial::shared(threshold, parts)?;
+        let key = if new { key.seal(&SystemRandom)? } else { key };
+        Ok(KeyMaterial::Shared(Box::new(key)))
+    };
+    Ok(keys::in_time("the parts of the key", KEY_TIME_OUTER, work)?)
 }
 
 /// Asks again after a wrong key. `None` if no user answers, or if the key does not come from a prompt.
@@ -232,7 +263,8 @@ pub(crate) fn cost(material: &KeyMaterial) -> Result<Argon2Params> {
         | KeyMaterial::Short(_)
         | KeyMaterial::Token(_)
         | KeyMaterial::Tang(_)
-        | KeyMaterial::Tpm(_) => Argon2Params::RECOMMENDED,
+        | KeyMaterial::Tpm(_)
+        | KeyMaterial::Shared(_) => Argon2Params::RECOMMENDED,
     })
 }
 

@@ -55,13 +55,21 @@ impl TangKey {
 
     /// Seals the key of a slot to the server.
     pub(crate) fn wrap(&self, key: &Key, random: &dyn Random) -> Result<String> {
+        self.seal(&Secret::from_slice(key.expose())?, None, random)
+    }
+
+    /// Seals a share of the key of a slot to the server. It is shorter than a whole key with the key of the server.
+    pub(crate) fn seal_share(&self, share: &Secret, random: &dyn Random) -> Result<String> {
+        self.seal(share, Some(&self.server.thumbprint), random)
+    }
+
+    fn seal(&self, text: &Secret, signer: Option<&str>, random: &dyn Random) -> Result<String> {
         let TangUrl { url, thumbprint } = &self.server;
-        let text = Secret::from_slice(key.expose())?;
         let sealed = match &self.advertised {
-            Some(keys) => tang::seal(url, keys, &text, random)?,
+            Some(keys) => tang::seal(url, keys, signer, text, random)?,
             None => {
                 let keys = Advertised::ask(&self.server(), thumbprint)?;
-                tang::seal(url, &keys, &text, random)?
+                tang::seal(url, &keys, signer, text, random)?
             }
         };
         match sealed.len() <= PARAMS_MAX {
@@ -75,6 +83,16 @@ impl TangKey {
     /// # Errors
     /// [`Error::KeyServer`]; [`Error::Damaged`] for a slot that no program made.
     pub(crate) fn unwrap(&self, sealed: &str) -> Result<Option<Key>> {
+        let Some(opened) = self.open_text(sealed)? else {
+            return Ok(None);
+        };
+        let opened = opened.expose().try_into();
+        let opened = opened.map_err(|_| Error::Damaged("the parameters of a key slot"))?;
+        Ok(Some(Key::from_bytes(opened)?))
+    }
+
+    /// As [`TangKey::unwrap`], for what may be no key.
+    pub(crate) fn open_text(&self, sealed: &str) -> Result<Option<Secret>> {
         let damaged = |error| match error {
             Error::Clevis(_) => Error::Damaged("the parameters of a key slot"),
             other => other,
@@ -96,9 +114,11 @@ impl TangKey {
                  answer was changed on the way",
             ));
         };
-        let opened = opened.expose().try_into();
-        let opened = opened.map_err(|_| Error::Damaged("the parameters of a key slot"))?;
-        Ok(Some(Key::from_bytes(opened)?))
+        Ok(Some(opened))
+    }
+
+    pub(crate) fn url(&self) -> &TangUrl {
+        &self.server
     }
 
     /// The server does not have the key of a slot: is it another one?

@@ -92,7 +92,8 @@ fn named<'a>(keys: &'a [Value], id: &str) -> Option<&'a Value> {
 
 /// Whether it was sealed to the server that signs with this key.
 pub(super) fn is_of(sealed: &Sealed, thumbprint: &str) -> bool {
-    named(known_keys(&sealed.header), thumbprint).is_some()
+    let kept = sealed.header["clevis"]["tang"]["thp"].as_str();
+    kept == Some(thumbprint) || named(known_keys(&sealed.header), thumbprint).is_some()
 }
 
 /// The keys of a server: that which it signs with, and that which it exchanges.
@@ -153,10 +154,11 @@ fn plain(key: &Value) -> Value {
     plain
 }
 
-/// Seals a text to a server, as clevis does.
+/// Seals a text to a server, as clevis does. The key that the server signs with is kept, or its thumbprint if that is given.
 pub(super) fn seal(
     url: &str,
     to: &Advertised,
+    signer: Option<&str>,
     text: &Secret,
     random: &dyn Random,
 ) -> Result<String> {
@@ -169,12 +171,13 @@ pub(super) fn seal(
     let (kept, shared) = shared.map_err(|_| missing())?;
     let mut kept = jose::key(curve, &kept);
     kept.as_object_mut().map(|kept| kept.remove("alg"));
+    let tang = match signer {
+        None => json!({"adv": {"keys": [to.signing, to.exchange]}, "url": url}),
+        Some(signer) => json!({"adv": {"keys": [to.exchange]}, "thp": signer, "url": url}),
+    };
     let header = json!({
         "alg": "ECDH-ES",
-        "clevis": {
-            "pin": "tang",
-            "tang": {"adv": {"keys": [to.signing, to.exchange]}, "url": url},
-        },
+        "clevis": {"pin": "tang", "tang": tang},
         "enc": "A256GCM",
         "epk": kept,
         "kid": id,

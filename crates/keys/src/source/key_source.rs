@@ -3,7 +3,8 @@
 //! `FORMAT` is `raw` (32 bytes), `hex` (64 digits) or `passphrase`; `LOCATION` is `prompt`, or a URL: of a
 //! file with an absolute path, in which `%XX` stands for a byte (RFC 8089, RFC 3986 section 2.1), of a key
 //! server ([`KeyUrl`]), of a program ([`Provider`]), of a token ([`TokenUri`]), of a server that helps to recover a
-//! key ([`TangUrl`]) or of a TPM ([`TpmSource`]). What is refused is refused with the spelling that works.
+//! key ([`TangUrl`]) of a TPM ([`TpmSource`]), or of several of these
+//! ([`SharedSource`]). What is refused is refused with the spelling that works.
 //!
 //! A rejected text is not repeated in the message: it may be a passphrase, typed in place of the
 //! location.
@@ -38,6 +39,27 @@ pub enum Location {
     Tang(TangUrl),
     /// The TPM of this machine sealed it.
     Tpm(TpmSource),
+    /// Several of these hold it together.
+    Shared(SharedSource),
+}
+
+/// Sources of raw keys that hold a key together, and how many of them open it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedSource {
+    threshold: usize,
+    parts: Vec<Location>,
+}
+
+impl SharedSource {
+    /// So many of the parts open it.
+    pub fn threshold(&self) -> usize {
+        self.threshold
+    }
+
+    /// Where the keys of the parts are.
+    pub fn parts(&self) -> &[Location] {
+        &self.parts
+    }
 }
 
 /// The format and the location of a key. Always one that can be used.
@@ -69,6 +91,9 @@ impl KeySource {
             }
             Location::Tpm(_) if format != Format::Raw => {
                 refuse("what a TPM seals is a raw key; write raw,tpm2:...")
+            }
+            Location::Shared(_) if format != Format::Raw => {
+                refuse("what several sources hold together is a raw key; write raw,sss:...")
             }
             _ => Ok(KeySource { format, location }),
         }
@@ -127,13 +152,47 @@ fn parse_location(text: &str) -> Result<Location> {
         "pkcs11" => TokenUri::parse(rest).map(Location::Token),
         "tang" => TangUrl::parse(rest).map(Location::Tang),
         "tpm2" => TpmSource::parse(rest).map(Location::Tpm),
+        "sss" => parse_shared(rest).map(Location::Shared),
         "http" => refuse("http:// would show the key to everyone on the network"),
         _ => refuse(LOCATIONS),
     }
 }
 
 const LOCATIONS: &str = "the location is prompt or a file URL, as in file:///etc/keys/k, or begins with \
-                         https://, exec:///, unix:///, pkcs11:, tang: or tpm2:";
+                         https://, exec:///, unix:///, pkcs11:, tang:, tpm2: or sss:";
+
+/// Takes what follows `sss:`.
+fn parse_shared(rest: &str) -> Result<SharedSource> {
+    let mut parts = rest.split('|');
+    let threshold = parts.next().and_then(|number| number.parse().ok());
+    let parts = parts.map(parse_location).collect::<Result<Vec<_>>>()?;
+    let cannot = |part: &Location| {
+        matches!(
+            part,
+            Location::Prompt | Location::Token(_) | Location::Shared(_)
+        )
+    };
+    if parts.iter().any(cannot) {
+        return refuse(
+            "the parts of sss: are files, servers, programs, tang: and tpm2:, and neither a prompt nor a token",
+        );
+    }
+    if (1..parts.len()).any(|at| parts[..at].contains(&parts[at])) {
+        return refuse("sss: names a part twice, which would count as two");
+    }
+    match threshold {
+        Some(threshold) if (2..=PARTS_MAX).contains(&parts.len()) => match threshold {
+            0 => refuse(SHARED),
+            threshold if threshold > parts.len() => refuse("sss: has fewer parts than it takes"),
+            threshold => Ok(SharedSource { threshold, parts }),
+        },
+        _ => refuse(SHARED),
+    }
+}
+
+const SHARED: &str = "write how many of the parts open it, and 2 to 16 parts with | between them, as in \
+                      sss:2|tpm2:#pcrs=7|file:///media/stick/key|file:///etc/keys/k";
+const PARTS_MAX: usize = 16;
 
 /// A program that is started (`exec`) or listens (`unix`); what follows a `?` is for it.
 fn parse_provider(scheme: &str, rest: &str) -> Result<Location> {
@@ -180,8 +239,13 @@ fn parse_path(scheme: &str, rest: &str) -> Result<PathBuf> {
 impl fmt::Display for KeySource {
     /// The property's value; parsing it gives this source again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},", self.format)?;
-        match &self.location {
+        write!(f, "{},{}", self.format, self.location)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Location::Prompt => f.write_str("prompt"),
             Location::File(path) => {
                 f.write_str("file://")?;
@@ -191,6 +255,13 @@ impl fmt::Display for KeySource {
             Location::Token(uri) => uri.fmt(f),
             Location::Tang(url) => url.fmt(f),
             Location::Tpm(tpm) => tpm.fmt(f),
+            Location::Shared(shared) => {
+                write!(f, "sss:{}", shared.threshold)?;
+                shared
+                    .parts
+                    .iter()
+                    .try_for_each(|part| write!(f, "|{part}"))
+            }
             Location::Provider(provider) => {
                 f.write_str(if provider.listens {
                     "unix://"

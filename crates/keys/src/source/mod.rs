@@ -8,7 +8,7 @@ mod token;
 mod tpm2;
 mod url;
 
-pub use key_source::{KeySource, Location};
+pub use key_source::{KeySource, Location, SharedSource};
 pub use provider::Provider;
 pub use server::KeyUrl;
 pub use tang::TangUrl;

@@ -56,7 +56,12 @@ impl TpmKey {
         Ok((key, sealed))
     }
 
-    fn seal_bytes(&self, bytes: &[u8], random: &dyn Random) -> Result<SealedByTpm> {
+    pub(crate) fn source(&self) -> &TpmSource {
+        &self.source
+    }
+
+    /// Seals up to 128 bytes.
+    pub(crate) fn seal_bytes(&self, bytes: &[u8], random: &dyn Random) -> Result<SealedByTpm> {
         let TpmSource { pcrs, pin, .. } = self.source;
         let opens = Opens::of(pcrs, pin);
         let device = self.source.device();
@@ -76,11 +81,16 @@ impl TpmKey {
         if !is_for_tpm(sealed, &self.source) {
             return Ok(None);
         }
-        let device = self.source.device();
-        let opened = unseal(device, sealed, self.pin.expose(), &SystemRandom)?;
+        let opened = self.open_bytes(sealed)?;
         let opened = opened.expose().try_into();
         let opened = opened.map_err(|_| Error::Damaged("the parameters of a key slot"))?;
         Ok(Some(Key::from_bytes(opened)?))
+    }
+
+    /// Opens what may be no key.
+    pub(crate) fn open_bytes(&self, sealed: &SealedByTpm) -> Result<Secret> {
+        let (device, pin) = (self.source.device(), self.pin.expose());
+        unseal(device, sealed, pin, &SystemRandom)
     }
 
     /// What this is, for messages.

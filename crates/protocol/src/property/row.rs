@@ -124,7 +124,8 @@ impl Values {
             }
             Values::KeySource => {
                 "raw | hex | passphrase, then a comma, then prompt | file:///PATH | https://HOST/PATH | \
-                 exec:///PROGRAM | unix:///SOCKET | pkcs11:URI | tang:URL#thp=THUMBPRINT | tpm2:#pcrs=7"
+                 exec:///PROGRAM | unix:///SOCKET | pkcs11:URI | tang:URL#thp=THUMBPRINT | tpm2:#pcrs=7 | \
+                 sss:NUMBER|LOCATION|LOCATION"
                     .into()
             }
         }

@@ -14,7 +14,8 @@ use crate::cmd::values::{HashCost, is_keysource};
 ///
 /// LOCATION is `prompt`, `file:///PATH`, `https://HOST/PATH`, `exec:///PROGRAM` (a program that the daemon
 /// starts), `unix:///SOCKET` (a program that listens), `pkcs11:URI` (a token),
-/// `tang:http://HOST#thp=THUMBPRINT` (a Tang server) or `tpm2:#pcrs=7&pin=yes` (the TPM of this machine).
+/// `tang:http://HOST#thp=THUMBPRINT` (a Tang server), `tpm2:#pcrs=7&pin=yes` (the TPM of this machine) or
+/// `sss:2|LOCATION|LOCATION|...` (two of these open it).
 /// With `#ca=/FILE` after an https address, only the certificates in that file are trusted. Only `prompt`,
 /// tokens and `pin=yes` ask a person.
 /// KEY-PROVIDERS in the documentation has the details.
@@ -377,7 +378,7 @@ EXAMPLES
 
 JSON
   [{\"key_root\", \"slot\", \"kind\", \"priority\", \"created\", \"cost\"}, ...]
-  A kind is passphrase, key, token, tang, tpm2 or unknown; times are seconds since 1970.
+  A kind is passphrase, key, token, tang, tpm2, sss or unknown; times are seconds since 1970.
 
 EXIT CODES
   1 if the dataset is not encrypted; 3 if there is no such dataset; 9 if the keyring is damaged.")]

@@ -114,6 +114,7 @@ impl ActivePool {
                 | SlotKind::Token(_)
                 | SlotKind::Tang(_)
                 | SlotKind::Tpm(_)
+                | SlotKind::Shared(_)
                 | SlotKind::Other { .. } => None,
             },
         };
@@ -166,6 +167,7 @@ fn kind_name(kind: &SlotKind) -> &'static str {
         SlotKind::Token(_) => "token",
         SlotKind::Tang(_) => "tang",
         SlotKind::Tpm(_) => "tpm2",
+        SlotKind::Shared(_) => "sss",
         SlotKind::Other { .. } => "unknown",
     }
 }
