@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 use crate::cmd::adopt::args::Adopt;
 use crate::cmd::bench::args::Bench;
 use crate::cmd::crypto::args::Crypto;
+use crate::cmd::csi::args::Csi;
 use crate::cmd::dataset::args::{
     Allow, Cp, Create, Destroy, Get, Groupspace, Inherit, List, Properties, Rename, Set, Unallow,
     Userspace,
@@ -139,6 +140,7 @@ pub(crate) enum Command {
     Crypto(Crypto),
     Daemon(Daemon),
     Web(Web),
+    Csi(Csi),
     #[command(subcommand)]
     Generate(Generate),
     Completion(Completion),

@@ -7,6 +7,7 @@ mod adopt;
 mod bench;
 pub(crate) mod cli;
 mod crypto;
+mod csi;
 mod dataset;
 mod doctor;
 mod export;
@@ -85,6 +86,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Pefs(args) => Ok(pefs::run::run(&args)),
         Command::Zone(args) => zone::run::run(args, session),
         Command::Web(args) => web::run::run(args, session),
+        Command::Csi(args) => csi::run::run(args, session),
         Command::Iscsi(args) => export::run::iscsi::run(args, session),
         Command::Ha(args) => ha::run::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),

@@ -1,0 +1,4 @@
+//! The CSI driver.
+
+pub(crate) mod args;
+pub(crate) mod run;

@@ -1,0 +1,83 @@
+//! What the driver was told, and the daemon that it works for.
+
+use std::path::PathBuf;
+
+use protocol::api::{Failure, FailureKind};
+
+use crate::busy::Busy;
+use crate::daemon::Daemon;
+use crate::proto::Topology;
+
+/// The usual name of the driver in a cluster.
+pub const DRIVER_NAME: &str = "csi.strongroom";
+
+/// What the driver is told when it starts.
+pub struct Settings {
+    /// The socket of the daemon.
+    pub daemon: PathBuf,
+    /// The dataset whose children are the volumes.
+    pub parent: String,
+    /// What the cluster calls this machine.
+    pub node_id: String,
+    /// What the cluster calls the driver.
+    pub driver_name: String,
+    /// The directory that all paths of volumes are below.
+    pub kubelet_dir: PathBuf,
+    /// The directory in which the daemon mounts the datasets.
+    pub mounts: PathBuf,
+    /// Whether the controller makes volumes larger, and not the nodes: it reaches those of this node only.
+    pub single_node: bool,
+    /// The key sources that a storage class may name.
+    pub key_sources: Vec<String>,
+}
+
+/// The driver.
+pub(crate) struct Driver {
+    pub(crate) settings: Settings,
+    pub(crate) daemon: Daemon,
+    pub(crate) busy: Busy,
+}
+
+impl Driver {
+    pub(crate) fn new(settings: Settings) -> Driver {
+        let socket = settings.daemon.clone();
+        Driver {
+            settings,
+            daemon: Daemon { socket },
+            busy: Busy::default(),
+        }
+    }
+
+    /// Where the volumes are: on this machine only, because pools are local.
+    pub(crate) fn topology(&self) -> Topology {
+        let (key, node) = (self.topology_key(), self.settings.node_id.clone());
+        Topology {
+            segments: [(key, node)].into(),
+        }
+    }
+
+    pub(crate) fn topology_key(&self) -> String {
+        format!("{}/node", self.settings.driver_name)
+    }
+}
+
+/// Checks that the parent of the volumes is a file system of an imported pool.
+///
+/// # Errors
+/// [`FailureKind::NotFound`] if it is missing; [`FailureKind::Usage`] for a volume or snapshot; those of the daemon.
+pub fn check_parent(settings: &Settings) -> Result<(), Failure> {
+    let daemon = Daemon {
+        socket: settings.daemon.clone(),
+    };
+    let rows = daemon.get(&settings.parent, 0, &["type"])?;
+    match rows.first() {
+        Some(row) if row.kind == "filesystem" => Ok(()),
+        _ => Err(Failure::new(
+            FailureKind::Usage,
+            format!(
+                "'{}' is not a file system, so volumes cannot be made below it",
+                settings.parent
+            ),
+        )),
+    }
+}

@@ -1,0 +1,91 @@
+//! Volumes as devices of the kernel, by its network block device.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use protocol::api::{Failure, FailureKind, Reply, command};
+use rustix::fs::FileType;
+
+use super::target::{Target, open_own, taken};
+use crate::daemon::not_understood;
+use crate::driver::Driver;
+use crate::names::VolumeId;
+use crate::status::{Code, Result, Status};
+use crate::volumes::Volume;
+
+impl Driver {
+    /// Attaches a volume to the kernel, if it is not. Returns its device.
+    pub(super) fn attach(&self, volume: &Volume) -> Result<String> {
+        let dataset = volume.id.dataset(&self.settings.parent);
+        let place = match self.daemon.kernel_device_of(&dataset)? {
+            Some(place) => place,
+            None => {
+                let attached = self.daemon.call(command::NbdAttach {
+                    device: dataset,
+                    kernel: None,
+                    read_only: false,
+                });
+                let attached = attached.map_err(|failure| no_device(&volume.id, failure))?;
+                let Reply::Exports(rows) = attached else {
+                    return Err(not_understood().into());
+                };
+                let row = rows.into_iter().next();
+                row.ok_or_else(not_understood)?.listen
+            }
+        };
+        match number(&place) {
+            Some(_) => Ok(place),
+            // To clients on the network.
+            None => Err(Status::precondition(format!(
+                "'{}' is exported already, at {place}",
+                volume.id
+            ))),
+        }
+    }
+
+    /// Has the device of a volume at a path.
+    pub(super) fn show_device(&self, volume: &Volume, target: &Target) -> Result<()> {
+        let device = self.attach(volume)?;
+        match target.mounted()? {
+            None => {}
+            Some(there) if there.kernel_device() == number(&device) => return Ok(()),
+            Some(there) => return Err(taken(&there.place)),
+        }
+        let source = block_device(&device)?;
+        let is_new = target.make_file()?;
+        target.mount(source.as_fd(), None).inspect_err(|_| {
+            if is_new {
+                let _ = target.remove();
+            }
+        })
+    }
+}
+
+/// The number in `/dev/nbd0`.
+pub(super) fn number(device: &str) -> Option<u32> {
+    device.strip_prefix("/dev/nbd")?.parse().ok()
+}
+
+fn no_device(id: &VolumeId, failure: Failure) -> Status {
+    let code = match failure.kind {
+        FailureKind::NoDaemon => Code::Unavailable,
+        _ => Code::FailedPrecondition,
+    };
+    let why = failure.message;
+    Status::new(
+        code,
+        format!("'{id}' cannot be a block device on this node: {why}"),
+    )
+}
+
+fn block_device(path: &str) -> Result<OwnedFd> {
+    let found = open_own(path).and_then(|file| Ok((rustix::fs::fstat(&file)?, file)));
+    let (is, file) = found.map_err(|error| {
+        Status::precondition(format!(
+            "the driver does not see {path}, and needs /dev of the node: {error}"
+        ))
+    })?;
+    match FileType::from_raw_mode(is.st_mode) {
+        FileType::BlockDevice => Ok(file),
+        _ => Err(Status::precondition(format!("{path} is no block device"))),
+    }
+}

@@ -1,0 +1,144 @@
+//! What is mounted, by the kernel's list. Reading it asks nothing of a file system, so it works for dead ones too.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use rustix::mount::MountFlags;
+
+use crate::status::{Result, Status};
+use crate::wanted::mount_flag;
+
+/// The type of mounted datasets.
+const FILES: &str = "fuse.strongroom";
+/// The type of what holds device nodes.
+const DEVICES: &str = "devtmpfs";
+
+/// A mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mounted {
+    id: u64,
+    /// What of the file system it shows.
+    root: PathBuf,
+    pub(super) place: PathBuf,
+    pub(super) flags: MountFlags,
+    /// The number of the file system. A dataset that is mounted again has another one.
+    pub(super) device: String,
+    kind: String,
+    source: OsString,
+}
+
+impl Mounted {
+    /// Whether this is a whole dataset.
+    pub(super) fn is_dataset(&self, name: &str) -> bool {
+        self.kind == FILES && self.root.as_os_str() == "/" && self.source == *name
+    }
+
+    /// The number of the network block device whose node this shows.
+    pub(super) fn kernel_device(&self) -> Option<u32> {
+        let name = self.root.to_str()?.strip_prefix("/nbd")?;
+        (self.kind == DEVICES).then(|| name.parse().ok())?
+    }
+}
+
+/// Where a dataset is mounted.
+pub(super) fn of_dataset(name: &str) -> Result<Vec<Mounted>> {
+    let mut all = all()?;
+    all.retain(|mount| mount.is_dataset(name));
+    Ok(all)
+}
+
+fn all() -> Result<Vec<Mounted>> {
+    let text = std::fs::read("/proc/self/mountinfo")?;
+    Ok(text
+        .split(|byte| *byte == b'\n')
+        .filter_map(parse)
+        .collect())
+}
+
+/// The mount whose root this is, if it is one. `parent` is the directory that it is in.
+pub(super) fn at(root: impl AsFd, parent: impl AsFd) -> Result<Option<Mounted>> {
+    let id = id_of(root)?;
+    if id == id_of(parent)? {
+        return Ok(None);
+    }
+    Ok(all()?.into_iter().find(|mount| mount.id == id))
+}
+
+/// The number of the mount that an open file is in. Other than `statx` it does not ask the file system.
+fn id_of(file: impl AsFd) -> Result<u64> {
+    let path = format!("/proc/self/fdinfo/{}", file.as_fd().as_raw_fd());
+    let text = std::fs::read_to_string(path)?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("mnt_id:"));
+    let id = lines.next().and_then(|id| id.trim().parse().ok());
+    id.ok_or_else(|| Status::internal("the kernel does not say in which mount a file is"))
+}
+
+/// A line of `mountinfo` (`proc_pid_mountinfo(5)`).
+fn parse(line: &[u8]) -> Option<Mounted> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+    let device = std::str::from_utf8(words.nth(1)?).ok()?.to_owned();
+    let root = words.next()?;
+    let place = words.next()?;
+    let options = words.next()?;
+    let mut rest = words.skip_while(|word| *word != b"-").skip(1);
+    let kind = rest.next()?;
+    let source = rest.next()?;
+    Some(Mounted {
+        id,
+        root: plain(root).into(),
+        place: plain(place).into(),
+        flags: std::str::from_utf8(options)
+            .ok()?
+            .split(',')
+            .filter_map(mount_flag)
+            .collect(),
+        device,
+        kind: std::str::from_utf8(kind).ok()?.to_owned(),
+        source: plain(source),
+    })
+}
+
+/// Undoes the octal escapes of spaces, tabs, newlines and backslashes.
+fn plain(mut text: &[u8]) -> OsString {
+    let mut out = Vec::with_capacity(text.len());
+    while let Some((first, rest)) = text.split_first() {
+        let digits = rest.get(..3).filter(|_| *first == b'\\');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                text = &rest[3..];
+            }
+            None => {
+                out.push(*first);
+                text = rest;
+            }
+        }
+    }
+    OsString::from_vec(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_taken_apart() {
+        let line = br"36 35 0:42 / /var/lib/a\040b ro,nosuid shared:7 master:1 - fuse.strongroom tank/csi/pvc-1 rw,user_id=0";
+        let mount = parse(line).unwrap();
+        assert_eq!(mount.place, PathBuf::from("/var/lib/a b"));
+        assert!(mount.is_dataset("tank/csi/pvc-1") && mount.device == "0:42");
+        assert_eq!(mount.flags, MountFlags::RDONLY | MountFlags::NOSUID);
+        assert!(!mount.is_dataset("tank/csi/pvc") && mount.kernel_device().is_none());
+        let part = parse(br"36 35 0:42 /in /a rw - fuse.strongroom tank rw").unwrap();
+        assert!(!part.is_dataset("tank") && part.flags.is_empty());
+        let node = parse(br"37 35 0:5 /nbd12 /b rw - devtmpfs udev rw").unwrap();
+        assert_eq!(node.kernel_device(), Some(12));
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(b"1 2 3"), None);
+        assert_eq!(plain(br"\1"), r"\1");
+    }
+}

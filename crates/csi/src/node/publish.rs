@@ -1,0 +1,100 @@
+//! Volumes at the paths of containers.
+
+use rustix::mount::MountFlags;
+
+use super::device::number;
+use super::mounts::{self, Mounted};
+use super::target::{Target, given};
+use crate::driver::Driver;
+use crate::names::VolumeId;
+use crate::proto::{
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest,
+    NodeUnpublishVolumeResponse,
+};
+use crate::status::{Result, Status};
+use crate::volumes::{Kind, Volume};
+use crate::wanted::Use;
+
+impl Driver {
+    pub(crate) fn publish(
+        &self,
+        request: &NodePublishVolumeRequest,
+    ) -> Result<NodePublishVolumeResponse> {
+        let path = given(&request.volume_id, &request.target_path)?;
+        let mut wanted = Use::of_one(request.volume_capability.as_ref())?;
+        if request.readonly || wanted.read_only {
+            wanted.flags |= MountFlags::RDONLY;
+        }
+        let staging = request.staging_target_path.as_str();
+        if staging.is_empty() {
+            return Err(Status::precondition(
+                "the volume is not staged: the staging path is missing",
+            ));
+        }
+        let kubelet_dir = &self.settings.kubelet_dir;
+        let target = Target::find(kubelet_dir, path)?.ok_or_else(|| {
+            Status::invalid("the directory that the target path is in does not exist")
+        })?;
+        let staging = Target::find(kubelet_dir, staging)?;
+        let _turn = self.busy.take(&request.volume_id)?;
+        let volume = self.volume_as(&request.volume_id, wanted.kind)?;
+        match wanted.kind {
+            Kind::Files => {
+                if wanted.is_single {
+                    self.refuse_second(&volume, &[Some(&target), staging.as_ref()])?;
+                }
+                self.show_files(&volume, (&target, true), wanted.flags)?;
+            }
+            Kind::Block if wanted.flags.contains(MountFlags::RDONLY) => {
+                return Err(Status::invalid(
+                    "a block device cannot be published for reading only",
+                ));
+            }
+            Kind::Block => self.show_device(&volume, &target)?,
+        }
+        Ok(NodePublishVolumeResponse {})
+    }
+
+    /// Ends what [`Driver::publish`] did. It works without a daemon, and for what a dead one left.
+    pub(crate) fn unpublish(
+        &self,
+        request: &NodeUnpublishVolumeRequest,
+    ) -> Result<NodeUnpublishVolumeResponse> {
+        let path = given(&request.volume_id, &request.target_path)?;
+        // An id that no volume can have is that of none.
+        let Ok(id) = VolumeId::parse(&request.volume_id) else {
+            return Ok(NodeUnpublishVolumeResponse {});
+        };
+        let _turn = self.busy.take(id.as_str())?;
+        let dataset = id.dataset(&self.settings.parent);
+        if let Some(target) = Target::find(&self.settings.kubelet_dir, path)? {
+            // The device of another volume stays.
+            let device = self.daemon.kernel_device_of(&dataset).ok().flatten();
+            let device = device.as_deref().and_then(number);
+            let is_its = |it: u32| device.is_none_or(|device| device == it);
+            target.unmount(|there| {
+                there.is_dataset(&dataset) || there.kernel_device().is_some_and(is_its)
+            })?;
+            target.remove()?;
+        }
+        Ok(NodeUnpublishVolumeResponse {})
+    }
+
+    /// Checks that a volume is at none but these paths, and where the daemon mounts it.
+    fn refuse_second(&self, volume: &Volume, targets: &[Option<&Target>]) -> Result<()> {
+        let mut own: Vec<Mounted> = Vec::new();
+        own.extend(self.own_mount(&volume.id)?.map(|(_, mount)| mount));
+        for target in targets.iter().flatten() {
+            own.extend(target.mounted()?);
+        }
+        let all = mounts::of_dataset(&volume.id.dataset(&self.settings.parent))?;
+        match all.iter().find(|mount| !own.contains(mount)) {
+            None => Ok(()),
+            Some(other) => Err(Status::precondition(format!(
+                "'{}' may be at one path only, and is at {}",
+                volume.id,
+                other.place.display()
+            ))),
+        }
+    }
+}

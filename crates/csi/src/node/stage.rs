@@ -1,0 +1,96 @@
+//! Volumes on this node: mounted by the daemon, or attached to the kernel.
+
+use protocol::api::command;
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use super::mounts;
+use super::target::{Target, given};
+use crate::driver::Driver;
+use crate::names::VolumeId;
+use crate::proto::{
+    NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest,
+    NodeUnstageVolumeResponse,
+};
+use crate::status::{Result, Status};
+use crate::volumes::{Kind, Volume};
+use crate::wanted::Use;
+
+impl Driver {
+    pub(crate) fn stage(
+        &self,
+        request: &NodeStageVolumeRequest,
+    ) -> Result<NodeStageVolumeResponse> {
+        let path = given(&request.volume_id, &request.staging_target_path)?;
+        let wanted = Use::of_one(request.volume_capability.as_ref())?;
+        let target = Target::find(&self.settings.kubelet_dir, path)?
+            .ok_or_else(|| Status::invalid("the staging path does not exist"))?;
+        let _turn = self.busy.take(&request.volume_id)?;
+        let volume = self.volume_as(&request.volume_id, wanted.kind)?;
+        match wanted.kind {
+            // The options are those of each target path.
+            Kind::Files => self.show_files(&volume, (&target, false), MountFlags::empty())?,
+            Kind::Block => drop(self.attach(&volume)?),
+        }
+        Ok(NodeStageVolumeResponse {})
+    }
+
+    /// Ends what [`Driver::stage`] did, also for what a dead daemon left.
+    pub(crate) fn unstage(
+        &self,
+        request: &NodeUnstageVolumeRequest,
+    ) -> Result<NodeUnstageVolumeResponse> {
+        let path = given(&request.volume_id, &request.staging_target_path)?;
+        // An id that no volume can have is that of none.
+        let Ok(id) = VolumeId::parse(&request.volume_id) else {
+            return Ok(NodeUnstageVolumeResponse {});
+        };
+        let _turn = self.busy.take(id.as_str())?;
+        let dataset = id.dataset(&self.settings.parent);
+        let own = self.own_mount(&id)?.map(|(_, mount)| mount);
+        let target = Target::find(&self.settings.kubelet_dir, path)?;
+        let staged = target.as_ref().map_or(Ok(None), Target::mounted)?;
+        let is_other = |it: &&mounts::Mounted| ![&own, &staged].contains(&&Some((*it).clone()));
+        if let Some(other) = mounts::of_dataset(&dataset)?.iter().find(is_other) {
+            return Err(Status::precondition(format!(
+                "'{id}' is still published at {}",
+                other.place.display()
+            )));
+        }
+        if let Some(target) = target {
+            target.unmount(|there| there.is_dataset(&dataset))?;
+        }
+        if let Some(device) = self.daemon.kernel_device_of(&dataset)? {
+            self.daemon.call(command::NbdDetach {
+                device,
+                force: false,
+            })?;
+        }
+        if self.daemon.mount_of(&dataset)?.is_some() {
+            self.daemon.call(command::Unmount {
+                target: Some(dataset),
+                force: false,
+            })?;
+        } else if own.is_some() {
+            let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+            rustix::mount::unmount(self.mount_dir(&id), flags).map_err(std::io::Error::from)?;
+        }
+        match std::fs::remove_dir(self.mount_dir(&id)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(NodeUnstageVolumeResponse {}),
+        }
+    }
+
+    /// A volume by an id from outside, if it is of this kind.
+    pub(super) fn volume_as(&self, id: &str, kind: Kind) -> Result<Volume> {
+        let volume = self.volume(id)?;
+        match (volume.kind, kind) {
+            (is, wanted) if is == wanted => Ok(volume),
+            (Kind::Files, _) => Err(Status::invalid(format!(
+                "'{id}' is a file system, not a block device"
+            ))),
+            (Kind::Block, _) => Err(Status::invalid(format!(
+                "'{id}' is a block device, not a file system"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The volumes and snapshots that there are.
+
+use protocol::api::{DatasetRow, Failure, FailureKind, Source};
+
+use crate::daemon::{bytes, word};
+use crate::driver::Driver;
+use crate::names::{SnapshotId, VolumeId};
+use crate::status::{Code, Result, Status};
+
+/// The property of datasets that are volumes of the driver.
+pub(crate) const MARK: &str = "csi:volume";
+/// The property that names the snapshot or volume that a volume began as.
+pub(crate) const ORIGIN: &str = "csi:source";
+
+const PROPS: [&str; 5] = [MARK, ORIGIN, "refquota", "volsize", "refreservation"];
+
+/// Files or blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file system.
+    Files,
+    /// A block device.
+    Block,
+}
+
+/// A volume.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) id: VolumeId,
+    pub(crate) kind: Kind,
+    /// Its size in bytes; 0 without a limit.
+    pub(crate) size: u64,
+    /// Whether space is reserved for it.
+    pub(crate) is_reserved: bool,
+    /// What it began as: the id of a snapshot or volume.
+    pub(crate) source: Option<String>,
+}
+
+/// A snapshot of a volume.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) id: SnapshotId,
+    /// Seconds since 1970.
+    pub(crate) created: u64,
+    /// The size of its volume in bytes.
+    pub(crate) size: u64,
+    /// Whether it was deleted, and goes when its last clone does.
+    pub(crate) is_leaving: bool,
+}
+
+impl Driver {
+    /// The row of a dataset with the name of a volume, whether it is one or not.
+    pub(crate) fn dataset_row(&self, id: &VolumeId) -> Result<Option<DatasetRow>> {
+        let parent = &self.settings.parent;
+        match self.daemon.get(&id.dataset(parent), 0, &PROPS) {
+            Ok(rows) => Ok(rows.into_iter().next()),
+            Err(failure) if failure.kind == FailureKind::NotFound => {
+                // A volume of a pool that is not imported is not gone.
+                self.daemon
+                    .get(parent, 0, &["type"])
+                    .map_err(|it| self.no_parent(it))?;
+                Ok(None)
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// A volume of the driver, if there is such a one.
+    pub(crate) fn find_volume(&self, id: &VolumeId) -> Result<Option<Volume>> {
+        Ok(self.dataset_row(id)?.and_then(|row| self.volume_of(&row)))
+    }
+
+    /// A volume of the driver by an id from outside.
+    pub(crate) fn volume(&self, id: &str) -> Result<Volume> {
+        if id.is_empty() {
+            return Err(Status::invalid("the id of the volume is missing"));
+        }
+        let none =
+            || Status::not_found(format!("there is no volume '{}'", crate::names::shown(id)));
+        let id = VolumeId::parse(id).map_err(|_| none())?;
+        self.find_volume(&id)?.ok_or_else(none)
+    }
+
+    /// All volumes, by id.
+    pub(crate) fn volumes(&self) -> Result<Vec<Volume>> {
+        let rows = self.below(1, &PROPS)?;
+        let mut all: Vec<Volume> = rows.iter().filter_map(|row| self.volume_of(row)).collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(all)
+    }
+
+    /// All snapshots of volumes, by id.
+    pub(crate) fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        let mut props = PROPS.to_vec();
+        props.extend(["creation", "defer_destroy"]);
+        let rows = self.below(2, &props)?;
+        let volumes: Vec<Volume> = rows.iter().filter_map(|row| self.volume_of(row)).collect();
+        let snapshot = |row: &DatasetRow| {
+            let (dataset, name) = row.name.split_once('@')?;
+            let is_it = |volume: &&Volume| volume.id.dataset(&self.settings.parent) == dataset;
+            let volume = volumes.iter().find(is_it)?;
+            Some(Snapshot {
+                id: SnapshotId::of_snapshot(&volume.id, name)?,
+                created: bytes(row, "creation").unwrap_or_default(),
+                size: volume.size,
+                is_leaving: word(row, "defer_destroy") == Some("on"),
+            })
+        };
+        let mut all: Vec<Snapshot> = rows.iter().filter_map(snapshot).collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(all)
+    }
+
+    fn below(&self, depth: u32, props: &[&str]) -> Result<Vec<DatasetRow>> {
+        let rows = self.daemon.get(&self.settings.parent, depth, props);
+        rows.map_err(|failure| self.no_parent(failure))
+    }
+
+    fn volume_of(&self, row: &DatasetRow) -> Option<Volume> {
+        let below = row.name.strip_prefix(&self.settings.parent)?;
+        let id = VolumeId::parse(below.strip_prefix('/')?).ok()?;
+        let mark = row.props.iter().find(|prop| prop.property == MARK)?;
+        if mark.source != Source::Local {
+            return None;
+        }
+        let (kind, size) = match row.kind.as_str() {
+            "filesystem" => (Kind::Files, "refquota"),
+            "volume" => (Kind::Block, "volsize"),
+            _ => return None,
+        };
+        Some(Volume {
+            id,
+            kind,
+            size: bytes(row, size).unwrap_or_default(),
+            is_reserved: bytes(row, "refreservation").is_some_and(|bytes| bytes > 0),
+            source: word(row, ORIGIN).map(str::to_owned),
+        })
+    }
+
+    /// Why the parent of the volumes cannot be used.
+    pub(crate) fn no_parent(&self, failure: Failure) -> Status {
+        match failure.kind {
+            FailureKind::NotFound => Status::new(
+                Code::Unavailable,
+                format!(
+                    "the dataset '{}' of the volumes is missing on node '{}': import its pool, or create it",
+                    self.settings.parent, self.settings.node_id
+                ),
+            ),
+            _ => failure.into(),
+        }
+    }
+}
