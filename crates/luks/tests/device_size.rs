@@ -207,3 +207,57 @@ fn the_beginning_is_encrypted_and_decrypted() {
     assert_eq!(ended.unwrap(), Reencrypted::All);
     assert!(bytes(&*plain.1) == pattern(), "decrypted here");
 }
+
+/// What `luks open` does, and who forgets the size: the header says it while there is a hot zone.
+#[test]
+fn a_hot_zone_says_where_the_data_ends() {
+    let clock = FaultClock::new();
+    let unsaid = Pace {
+        device_size: None,
+        ..PART
+    };
+    let (plain, head) = (in_memory(&pattern()), in_memory(&vec![0; 16 << 20]));
+    let (mut container, keys) = luks::begin_encryption(
+        head.1,
+        &*plain.1,
+        &common::small(Version::V2),
+        &Protection::Journal,
+        &secret("first"),
+        &RANDOM,
+    )
+    .unwrap();
+    let ended = container.reencrypt(&*plain.1, &keys, PART, &RANDOM, &mut |_| true);
+    assert_eq!(ended.unwrap(), Reencrypted::All);
+    let faulty = |bytes| Arc::new(FaultDevice::from_bytes(bytes, &clock));
+    let (data, header) = (faulty(image_of(&plain.0)), faulty(image_of(&head.0)));
+    let mut container = Container::open(Arc::clone(&header) as _, &RANDOM).unwrap();
+    let unlocked = container.unlock(&secret("first"), None).unwrap();
+    let slot = common::cheap_slot(Version::V2);
+    let keys = container
+        .begin_decryption(&*data, &Protection::Journal, PART, unlocked, &slot, &RANDOM)
+        .unwrap();
+    let ended = container.reencrypt(&*data, &keys, PART, &RANDOM, &mut |_| true);
+    assert_eq!(ended.unwrap(), Reencrypted::All);
+    let (end, header, data) = (clock.now(), header.take_journal(), data.take_journal());
+    let mut hot = 0;
+    for cut in 0..=end {
+        let heads = images(&header, cut, 0..0);
+        for (head, data) in heads.iter().zip(images(&data, cut, 0..0).iter().cycle()) {
+            let (memory, data) = in_memory(data);
+            let mut container = Container::open(in_memory(head).1, &RANDOM).unwrap();
+            let Ok(progress) = container.reencryption_progress(&*data) else {
+                continue;
+            };
+            if progress.total != LEN {
+                // It has not begun.
+                continue;
+            }
+            hot += 1;
+            let keys = container.unlock_both(&secret("first")).unwrap();
+            let ended = container.reencrypt(&*data, &keys, unsaid, &RANDOM, &mut |_| true);
+            assert_eq!(ended.unwrap(), Reencrypted::All, "cut before {cut}");
+            assert!(image_of(&memory) == pattern(), "cut before {cut} of {end}");
+        }
+    }
+    assert!(hot > 10, "{hot}");
+}

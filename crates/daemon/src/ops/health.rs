@@ -1,5 +1,6 @@
 //! The health of a pool's devices, and advice for the administrator.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pool::{
@@ -8,6 +9,7 @@ use pool::{
 use protocol::api::DeviceRow;
 
 use crate::ops::metered_devices::meter;
+use crate::state::active_pool::ActivePool;
 use crate::state::events::state_name;
 
 /// Whether a member of a group is not online.
@@ -20,15 +22,32 @@ pub(crate) fn degraded(devices: &[DeviceInfo]) -> bool {
 /// spins up, when its cache is flushed, when a network finds another path.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// The device that has not answered for the longest time, and this time. Devices that are not used any more are left out.
+/// The device that has not answered for the longest time, and this time.
 pub(crate) fn silent(devices: &[DeviceInfo]) -> Option<(&str, Duration)> {
+    silences(devices).max_by_key(|found| found.1)
+}
+
+/// The devices with requests that were not answered, and for how long. Devices that are not used any more are left out.
+fn silences(devices: &[DeviceInfo]) -> impl Iterator<Item = (&str, Duration)> {
     let silence = |device: &DeviceInfo| meter(&device.path)?.meter.silence();
-    let is_used = |device: &&DeviceInfo| {
-        matches!(device.state, DeviceState::Online | DeviceState::Resilvering)
-    };
-    let all = devices.iter().filter(is_used);
-    let all = all.filter_map(|device| Some((device.path.as_str(), silence(device)?)));
-    all.max_by_key(|found| found.1)
+    let used = devices.iter().filter(|device| is_used(device));
+    used.filter_map(move |device| Some((device.path.as_str(), silence(device)?)))
+}
+
+fn is_used(device: &DeviceInfo) -> bool {
+    matches!(device.state, DeviceState::Online | DeviceState::Resilvering)
+}
+
+/// Tells of devices that do not answer any more, or again. Returns whether all of them answer.
+pub(crate) fn note_stalled(active: &ActivePool, devices: &[DeviceInfo]) -> bool {
+    let stalled = silences(devices).filter(|(_, time)| *time >= SILENCE_MAX);
+    let stalled: BTreeSet<String> = stalled.map(|(path, _)| path.to_owned()).collect();
+    let all_answer = stalled.is_empty();
+    active.note_stalled(stalled, |path| {
+        let found = devices.iter().find(|device| device.path == path);
+        found.is_some_and(is_used)
+    });
+    all_answer
 }
 
 /// The advice for a suspended pool.

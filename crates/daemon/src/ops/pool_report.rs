@@ -36,7 +36,7 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
     let degraded = health::degraded(&devices);
     let waits = health::silent(&devices);
     let silent = waits.filter(|(_, time)| *time >= health::SILENCE_MAX);
-    active.note_silence(silent.map(|(path, _)| path));
+    health::note_stalled(active, &devices);
     let (trouble, action) = match &suspended {
         Some(reason) => (
             Some(format!("The pool accepts no changes: {reason}")),

@@ -61,8 +61,8 @@ pub(crate) struct ActivePool {
     pub(crate) altroot: Option<PathBuf>,
     /// The state of the pool at the last search for events.
     pub(super) observed: Mutex<Observed>,
-    /// The device that did not answer at the last report.
-    stalled: Mutex<Option<String>>,
+    /// The devices that did not answer when that was last looked for.
+    stalled: Mutex<BTreeSet<String>>,
     /// The schedule of scrubs.
     pub(crate) scrubs: Schedule,
     pub(super) wakeup: Arc<Wakeup>,
@@ -180,30 +180,22 @@ impl ActivePool {
         active
     }
 
-    /// Adds an event, and a line to the log, if a device does not answer any more, or answers again. `silent` is the
-    /// device that does not.
-    pub(crate) fn note_silence(&self, silent: Option<&str>) {
-        let mut stalled = self.stalled.lock();
-        if stalled.as_deref() == silent {
-            return;
-        }
+    /// Adds an event, and a line to the log, for each device that does not answer any more, or answers again. `now` are
+    /// those that do not answer. Those that are not used any more have not answered.
+    pub(crate) fn note_stalled(&self, now: BTreeSet<String>, is_used: impl Fn(&str) -> bool) {
         let name = self.pool.name();
-        if let Some(path) = silent {
+        let mut before = self.stalled.lock();
+        for path in now.difference(&before) {
             tracing::warn!(pool = name, device = path, "a device does not answer");
-            self.events
-                .add("device_stall", &name, &format!("{path} does not answer"));
-        } else if let Some(path) = &*stalled {
-            tracing::info!(pool = name, device = path, "the device answers again");
-            self.events
-                .add("device_answer", &name, &format!("{path} answers again"));
+            let text = format!("{path} does not answer");
+            self.events.add("device_stall", &name, &text);
         }
-        *stalled = silent.map(String::from);
-    }
-
-    /// Whether a device did not answer at the last report. To compare the pool with what it was could wait for the
-    /// device then.
-    pub(crate) fn is_stalled(&self) -> bool {
-        self.stalled.lock().is_some()
+        for path in before.difference(&now).filter(|path| is_used(path)) {
+            tracing::info!(pool = name, device = path, "the device answers again");
+            let text = format!("{path} answers again");
+            self.events.add("device_answer", &name, &text);
+        }
+        *before = now;
     }
 
     /// Waits until no other command changes the pool. Do not ask the user while holding this.

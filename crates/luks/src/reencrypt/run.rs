@@ -48,7 +48,9 @@ impl Pace {
     /// [`Error::Usage`].
     pub fn check(&self, there: u64, block: u32) -> Result<()> {
         match self.device_size {
-            Some(len) if len == 0 || len > there || len % u64::from(block) != 0 => {
+            Some(len)
+                if len == 0 || len > there || len.checked_rem(u64::from(block)) != Some(0) =>
+            {
                 Err(Error::Usage(format!(
                     "the size of the device has to be a multiple of {block}, and not more than the {there} bytes \
                      of the data"

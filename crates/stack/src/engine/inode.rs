@@ -171,19 +171,12 @@ impl<N> Inode<N> {
         *opens > 0
     }
 
-    /// What was found of a file, if that may still be used to read it up to `end`.
-    pub(super) fn extent(&self, options: Options, end: u64) -> Option<Extent> {
+    /// What was found of a file, if that may still be used to read it up to `end`. Others may change its last bytes,
+    /// those behind the last multiple of `unit`.
+    pub(super) fn extent(&self, options: Options, end: u64, unit: u64) -> Option<Extent> {
         let (extent, found) = self.extent.lock().clone()?;
-        // What others append is seen at once.
-        let reaches = !options.shared || end <= extent.size;
+        let reaches = !options.shared || end <= extent.size - extent.size % unit;
         (reaches && options.trusts_extent(found)).then_some(extent)
-    }
-
-    /// As [`Inode::extent`], to change the file: nothing is known until it is kept anew, and what others may change
-    /// is never used.
-    pub(super) fn take_extent(&self, options: Options) -> Option<Extent> {
-        let (extent, _) = self.extent.lock().take()?;
-        (!options.shared).then_some(extent)
     }
 
     /// How long the file was when that was last found.
@@ -196,7 +189,7 @@ impl<N> Inode<N> {
         *self.extent.lock() = Some((extent, Instant::now()));
     }
 
-    /// Has the next reader look again.
+    /// Has the next reader look again. Who changes the file does so first, and always looks.
     pub(super) fn forget_extent(&self) {
         *self.extent.lock() = None;
     }

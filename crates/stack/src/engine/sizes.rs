@@ -76,7 +76,16 @@ impl<F: Format> Stacked<F> {
         end: u64,
     ) -> Result<Body<'a, F>> {
         let file = self.inodes.file(inode)?;
-        let known = inode.extent(self.options, end);
+        // Where the lower size is that of the view, the last unit is sealed by its length.
+        let unit = match self.layout(&inode.node) {
+            Layout {
+                size: SizeIn::Lower,
+                unit,
+                ..
+            } => unit as u64,
+            _ => 1,
+        };
+        let known = inode.extent(self.options, end, unit);
         let is_known = known.is_some();
         let body = self.locked_body(inode, file, None, known)?;
         if !is_known {
@@ -95,7 +104,8 @@ impl<F: Format> Stacked<F> {
             true => Lock::take(&file, 0, None)?,
             false => None,
         };
-        self.locked_body(inode, file, lock, inode.take_extent(self.options))
+        inode.forget_extent();
+        self.locked_body(inode, file, lock, None)
     }
 
     /// Opens a file to write these bytes, of which there is one at least. Other clients may change others,

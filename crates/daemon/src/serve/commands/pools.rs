@@ -4,6 +4,7 @@ use protocol::api::{CheckpointUse, DeviceChange, Props, Reply, Sweep};
 
 use super::done;
 use super::line::{Line, size};
+use crate::ops::health;
 use crate::ops::sweeps::kind;
 
 root_only!(
@@ -218,7 +219,8 @@ root_only!(
     |it| Line::new("pool events").flag("-c", it.clear),
     |it, daemon, _| {
         for active in daemon.pools() {
-            if !active.is_stalled() {
+            // A device that does not answer could keep the comparison waiting.
+            if health::note_stalled(&active, &active.pool.devices()) {
                 active.observe();
             }
         }

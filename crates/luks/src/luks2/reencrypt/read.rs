@@ -239,12 +239,14 @@ impl Reencryption {
         }
     }
 
-    /// Where the data ends if the header says that it is before the end of the device.
+    /// Where the data ends if the header says so. A hot zone at the end always does, also where that is the end of the
+    /// device: what is behind it would be taken for data that is still to be changed, or is already.
     fn read_limit(&self) -> Option<u64> {
         let state = self.pieces.last()?.state;
         let says = match self.course {
-            Course::Forward | Course::Down => state == State::Old,
-            Course::Backward => state != State::Hot,
+            Course::Forward => state != State::New,
+            Course::Down => state == State::Old,
+            Course::Backward => true,
             Course::Up => false,
         };
         self.len().filter(|_| says)

@@ -1,5 +1,6 @@
 //! A pool, an encrypted directory and an encrypted device on a disk, beside what its parts allow.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +33,9 @@ const DATASET: &str = "bench/data";
 
 pub(super) fn pool(dir: &Path, how: &BenchHow, as_json: bool) -> Result {
     let size = how.size.saturating_mul(COPIES).saturating_add(POOL);
-    run("pool", dir, how, size, as_json, |load, work| {
+    // The pool is there until the end.
+    let needed = size.saturating_add(how.size);
+    run("pool", dir, how, needed, as_json, |load, work| {
         let reached = TestPool::new(work, size)?.measure(load)?;
         let cipher = parts::records(load)?;
         let disk = parts::disk(load, work)?;
@@ -174,6 +177,7 @@ struct TestDirectory<'a> {
     key: PathBuf,
     lower: PathBuf,
     mountpoint: PathBuf,
+    is_mounted: Cell<bool>,
 }
 
 impl<'a> TestDirectory<'a> {
@@ -183,6 +187,7 @@ impl<'a> TestDirectory<'a> {
             key: key_file(work)?,
             lower: work.data.join("lower"),
             mountpoint: work.mountpoint("stack")?,
+            is_mounted: Cell::new(false),
         };
         let lower = &directory.lower;
         std::fs::create_dir(lower).map_err(|error| cannot(lower, &error))?;
@@ -200,13 +205,17 @@ impl<'a> TestDirectory<'a> {
     fn mount(&self) -> Result<()> {
         let mount = ["stack", "mount", "--private", "-d"].map(OsString::from);
         let places = [&self.key, &self.lower, &self.mountpoint].map(OsString::from);
-        self.work.program(mount.into_iter().chain(places))
+        self.work.program(mount.into_iter().chain(places))?;
+        self.is_mounted.set(true);
+        Ok(())
     }
 
     fn unmount(&self) -> Result<()> {
-        let unmount = ["stack", "unmount"].map(OsString::from);
+        let unmount = ["stack", "unmount", "--force"].map(OsString::from);
         let place = OsString::from(&self.mountpoint);
-        self.work.program(unmount.into_iter().chain([place]))
+        self.work.program(unmount.into_iter().chain([place]))?;
+        self.is_mounted.set(false);
+        Ok(())
     }
 
     /// Mounts it again, and has the kernel forget the large file.
@@ -235,6 +244,9 @@ impl<'a> TestDirectory<'a> {
 
 impl Drop for TestDirectory<'_> {
     fn drop(&mut self) {
+        if !self.is_mounted.get() {
+            return;
+        }
         if let Err(failure) = self.unmount() {
             left(&failure);
         }

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,6 +12,7 @@ use cipher::{Random, SystemRandom};
 use daemon::Failure;
 use protocol::api::FailureKind;
 use protocol::client::Terminal;
+use rustix::fs::Mode;
 
 use super::stop::Stop;
 use crate::cmd::bench::args::BenchHow;
@@ -43,6 +44,7 @@ impl Work {
             ));
         }
         let dir = dir.canonicalize().map_err(|error| cannot(dir, &error))?;
+        check_owners(&dir)?;
         let space = rustix::fs::statvfs(&dir).map_err(|error| cannot(&dir, &error.into()))?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         let needed = needed.saturating_add(SPARE);
@@ -56,7 +58,7 @@ impl Work {
         }
         let stop = Stop::new()?;
         let data = new_dir(&dir)?;
-        let near = new_dir(&std::env::temp_dir()).inspect_err(|_| remove(&data))?;
+        let near = new_near().inspect_err(|_| remove(&data))?;
         // Some thirty measurements; small files and the writing of data take longer.
         notice(&format!(
             "uses up to {} in {} for about {:.0} seconds; Ctrl-C ends it and removes everything",
@@ -108,6 +110,35 @@ impl Drop for Work {
         remove(&self.near);
         remove(&self.data);
     }
+}
+
+/// A new directory for the socket and mountpoints.
+fn new_near() -> Result<PathBuf> {
+    let temporary = std::env::temp_dir();
+    let canonical = temporary.canonicalize();
+    let temporary = canonical.map_err(|error| cannot(&temporary, &error))?;
+    check_owners(&temporary)?;
+    new_dir(&temporary)
+}
+
+/// Refuses a directory whose files others could exchange while root writes to them.
+fn check_owners(dir: &Path) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    for place in dir.ancestors() {
+        let found = fs::symlink_metadata(place).map_err(|error| cannot(place, &error))?;
+        let mode = Mode::from_raw_mode(found.mode());
+        let writable = mode.intersects(Mode::WGRP | Mode::WOTH) && !mode.contains(Mode::SVTX);
+        if found.uid() != 0 || writable {
+            let message = format!(
+                "{}: other users can exchange files there while root writes to them; name a directory of root",
+                place.display()
+            );
+            return Err(Failure::new(FailureKind::Permission, message));
+        }
+    }
+    Ok(())
 }
 
 /// A new directory that only this user can use.

@@ -42,7 +42,8 @@ pub(crate) enum LuksResilience {
 /// that file until the command is complete: it holds the key.
 ///
 /// --device-size takes the beginning of the data as all of it, as for a device that was copied to a larger one. What is
-/// behind it stays as it is and cannot be read afterwards. It is for data that does not move. Sizes are written as for
+/// behind it stays as it is and cannot be read afterwards. It is for data that does not move. Name the size again to
+/// continue: at the beginning and at the end the header does not say it, as with cryptsetup. Sizes are written as for
 /// cryptsetup: in bytes, or with S for 512, K, M, G or T for powers of 1024, KB, MB, GB or TB for powers of 1000.
 ///
 /// With --resilience datashift, data is written beside where it was, so the old data is its copy. This is the only

@@ -120,10 +120,13 @@ pub(super) fn paused(progress: Progress, args: &LuksReencrypt) -> Failure {
     let (done, total) = (progress.done >> 20, progress.total >> 20);
     let header = args.container.header.as_ref();
     let header = header.map(|path| format!("--header {} ", path.display()));
+    let size = args.device_size;
+    let size = size.map(|size| format!("--device-size {size} "));
     Failure::other(format!(
         "the re-encryption is paused after {done} of {total} MiB; continue it with 'strongroom luks reencrypt \
-         --resume-only {}{}'",
+         --resume-only {}{}{}'",
         header.unwrap_or_default(),
+        size.unwrap_or_default(),
         device.display()
     ))
 }

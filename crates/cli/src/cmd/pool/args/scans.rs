@@ -231,9 +231,8 @@ pub(crate) enum Activity {
 /// until Ctrl-C. The daemon sees a change within 5 seconds, and at once while this command follows.
 ///
 /// Classes: `pool_create`, `pool_import`, `pool_export`, `pool_destroy`; `pool_suspend` and `pool_resume`;
-/// `statechange`, `device_add` and `device_remove` of devices; `device_stall` and `device_answer`, found by a command
-/// that reports on the pool; `checksum` for bad copies, `io` for failed requests;
-/// `scrub_start`, `scrub_paused`, `scrub_resume`, `scrub_abort`, `scrub_finish`; `resilver_start`,
+/// `statechange`, `device_add` and `device_remove` of devices; `device_stall` and `device_answer`, seen by commands
+/// that show the pool or its events; `checksum` for bad copies, `io` for failed requests; `scrub_start`, `scrub_paused`, `scrub_resume`, `scrub_abort`, `scrub_finish`; `resilver_start`,
 /// `resilver_finish`; `removal_start`, `removal_abort`, `removal_finish`; `key_load`, `key_unload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
