@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use protocol::api::{FailureKind, command};
 use protocol::client::TAKEN;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::failure::{Failure, Result};
 use crate::front_ends::FRONT_ENDS;
@@ -260,12 +262,13 @@ fn stop_on_signals(stops: &Stops) -> Result<()> {
 /// Starts the log with the level of `STRONGROOM_LOG`: on the terminal, or if detached in `daemon.log` in the state
 /// directory.
 fn start_log(detached: bool, state_dir: &Path) -> Result<()> {
+    let usual = Targets::new().with_default(LevelFilter::INFO);
     let (filter, wrong) = match std::env::var("STRONGROOM_LOG").map(|text| (text.parse(), text)) {
         Ok((Ok(filter), _)) => (filter, None),
-        Ok((Err(_), text)) => (EnvFilter::new("info"), Some(text)),
-        Err(_) => (EnvFilter::new("info"), None),
+        Ok((Err(_), text)) => (usual, Some(text)),
+        Err(_) => (usual, None),
     };
-    let format = tracing_subscriber::fmt().with_env_filter(filter);
+    let format = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE);
     if detached {
         let file = open_log(state_dir).map_err(|error| {
             Failure::other(format!(
@@ -274,11 +277,12 @@ fn start_log(detached: bool, state_dir: &Path) -> Result<()> {
             ))
         })?;
         let file = std::sync::Mutex::new(file);
-        let _ = format.with_ansi(false).with_writer(file).try_init();
+        let format = format.with_ansi(false).with_writer(file).finish();
+        let _ = format.with(filter).try_init();
     } else {
         let is_terminal = std::io::stderr().is_terminal();
-        let format = format.with_ansi(is_terminal);
-        let _ = format.with_writer(std::io::stderr).try_init();
+        let format = format.with_ansi(is_terminal).with_writer(std::io::stderr);
+        let _ = format.finish().with(filter).try_init();
     }
     if let Some(filter) = wrong {
         tracing::warn!(filter, "STRONGROOM_LOG is not valid; using 'info'");

@@ -1,6 +1,6 @@
 //! Plaintext in memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -139,7 +139,8 @@ pub(crate) fn piece(buffer: &Arc<Buffer>, start: usize, end: usize) -> Bytes {
 
 /// `len` zeros. A small number of them needs no memory of its own.
 pub(crate) fn zeros(len: usize) -> Bytes {
-    static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+    // Not a constant: the program would be larger by it.
+    static ZEROS: LazyLock<&[u8]> = LazyLock::new(|| vec![0; 1 << 20].leak());
     match ZEROS.get(..len) {
         Some(zeros) => Bytes::from_static(zeros),
         None => Bytes::from(vec![0; len]),

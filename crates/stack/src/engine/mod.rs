@@ -7,7 +7,8 @@
 //! - `keys`: inodes when keys come and go;
 //! - `sizes` and `contents`: bytes of files; `attributes`, `make`, `moves`: the rest;
 //! - `serve`: all of it as a [`vfs::FileSystem`];
-//! - `reverse` and `serve_reverse`: the file system of the reverse mode.
+//! - `reverse` and `serve_reverse`: the file system of the reverse mode;
+//! - `view`: both for a front end.
 
 mod attributes;
 mod claim;
@@ -25,8 +26,10 @@ mod serve_reverse;
 mod sizes;
 mod stacked;
 mod temporary;
+mod view;
 
 pub use inode::Options;
 pub use own::{add, prepare, replace};
 pub use reverse::ReverseView;
 pub use stacked::Stacked;
+pub use view::View;

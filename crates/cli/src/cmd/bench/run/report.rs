@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-/// Shows it, and writes the page if one is wanted.
+/// Shows it, and writes the page if one is wanted. What was measured is shown in any case.
 pub(super) fn outcome(
     what: &'static str,
     dir: &Path,
@@ -87,13 +87,16 @@ pub(super) fn outcome(
             .filter_map(|(at, measure)| Row::new(at, measure, found))
             .collect(),
     };
-    if let Some(path) = &how.report {
-        std::fs::write(path, page(&report)).map_err(|error| cannot(path, &error))?;
-    }
-    Ok(Outcome::text(match as_json {
+    let mut outcome = Outcome::text(match as_json {
         true => json::show(&report),
         false => text(&report),
-    }))
+    });
+    if let Some(path) = &how.report
+        && let Err(error) = std::fs::write(path, page(&report))
+    {
+        outcome.failures.push(cannot(path, &error).into());
+    }
+    Ok(outcome)
 }
 
 fn text(report: &Report) -> String {

@@ -15,8 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use stack::formats::Format;
 use stack::formats::fscrypt::{Fscrypt, Space};
-use stack::{Entry, Options, ReverseView, Stacked};
-use vfs::FileSystem;
+use stack::{Entry, Options, ReverseView, Stacked, View};
 
 use super::control::Control;
 use super::mounts::{SUBTYPE, find};
@@ -106,7 +105,10 @@ fn serve<F: Format>(
     format: F,
     args: &StackMount,
     control: StartControl<Stacked<F>>,
-) -> Result {
+) -> Result
+where
+    Stacked<F>: View,
+{
     let hears = match args.private {
         true if format.heeds_opens() => Hears::OpensAndKeeps,
         _ => hears(args, &dir),
@@ -126,7 +128,7 @@ fn hears(args: &StackMount, dir: &Entry) -> Hears {
     }
 }
 
-fn serve_view<V: FileSystem + 'static>(
+fn serve_view<V: View>(
     view: vfs::Result<V>,
     args: &StackMount,
     hears: Hears,
@@ -137,7 +139,7 @@ fn serve_view<V: FileSystem + 'static>(
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let signals = signals.map_err(|error| Failure::other(error.to_string()))?;
     let mount = Mount::new(
-        view.clone(),
+        Arc::clone(&view).served(),
         &absolute(&args.mountpoint),
         &fuse::Options {
             known_max,
