@@ -107,7 +107,7 @@ fn finish(outcome: Outcome, is_helper: bool) -> ExitCode {
         }
     }
     for Failure { message, .. } in &outcome.failures {
-        eprintln!("strongroom: {}", text::message(message));
+        text::complain(message);
     }
     match outcome.failures.first() {
         Some(_) if is_helper => ExitCode::from(helper::MOUNT_FAILED),

@@ -206,6 +206,54 @@ fn what_is_newer_or_in_the_way_is_left_and_named() {
 }
 
 #[test]
+fn what_another_user_has_in_the_target_is_not_given_away() {
+    let Some(place) = place() else { return };
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (source, home) = (place.path("source"), place.path("home"));
+    place.ok("create tank/home/dataset");
+    shell(
+        &source,
+        "mkdir private dataset; printf data > private/x; chmod 777 private; printf 12345 > file
+         touch -d 2001-01-01 file; chown -R 12345:12345 .",
+    );
+    shell(
+        &home,
+        "mkdir private; chmod 700 private; printf admin > file; chmod 600 file; touch -d 2001-01-01 file",
+    );
+    let secret = File::open(home.join("file")).unwrap();
+
+    let done = place.run(&place.words("adopt {DIR}/source {DIR}/home"));
+    assert_eq!(done.code, OTHER, "{done:?}");
+    assert_eq!(done.err.lines().count(), 1, "{}", done.err);
+    has(
+        &done.err,
+        "source/private': the directory in the target belongs to the user 0, and this one to 12345",
+    );
+    let owner_and_mode = |path: &str| {
+        let meta = fs::metadata(home.join(path)).unwrap();
+        (meta.uid(), meta.mode() & 0o7777)
+    };
+    assert_eq!(owner_and_mode("private"), (0, 0o700));
+    assert!(!home.join("private/x").exists());
+    assert_eq!(secret.metadata().unwrap().uid(), 0, "a copy takes its name");
+    assert_eq!(fs::read(home.join("file")).unwrap(), b"12345");
+    assert_eq!(owner_and_mode("dataset").0, 12345, "a new dataset is empty");
+
+    place.ok("adopt --no-owner {DIR}/source {DIR}/home");
+    assert_eq!(owner_and_mode("private"), (0, 0o700));
+
+    // What an interrupted run made is root's too, but has a mark.
+    let mark = "trusted.strongroom.unfinished";
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(home.join("private"), mark, b"1", flags).unwrap();
+    place.ok("adopt {DIR}/source {DIR}/home");
+    let private = |dir: &Path| picture(&dir.join("private"));
+    assert_eq!(private(&home), private(&source));
+}
+
+#[test]
 fn a_copy_that_ended_early_goes_on() {
     let Some(place) = place() else { return };
     let (source, home) = (place.path("source"), place.path("home"));

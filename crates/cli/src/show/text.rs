@@ -53,6 +53,11 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Says on the standard error what failed.
+pub(crate) fn complain(why: &str) {
+    eprintln!("strongroom: {}", message(why));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

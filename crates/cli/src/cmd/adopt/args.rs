@@ -11,9 +11,10 @@ use clap::Args;
 /// times, ACLs, extended attributes, hard links, holes, symbolic links, FIFOs, sockets and device nodes. It does not
 /// change SOURCE.
 ///
-/// Each file is written under another name, made durable, read back and compared. Then it gets its name and its time.
-/// So a file with the size and the time of its source was verified, and a second run leaves it alone. If the command is
-/// interrupted, run it again: it goes on where it was, also inside of a large file.
+/// Each file is written under another name, made durable, read back and compared. Then it gets its name and its time. What
+/// is read back may come from the memory of the daemon: `strongroom pool scrub` reads all from the disks. A file with the
+/// size and the time of its source was compared, so a second run leaves it alone. If the command is interrupted, run it
+/// again: it goes on where it was, also inside of a large file.
 ///
 /// A file of TARGET that is newer than its source stays, and is named. So is every file that cannot be read, or that
 /// changes while it is copied. The command copies all others, and ends with exit code 1. Files that are only in TARGET
@@ -35,8 +36,12 @@ EXAMPLES
 
 WHAT IS LEFT OUT
   Of extended attributes: those of SELinux (security.selinux) and of the file system of SOURCE
-  itself, such as btrfs.compression. Flags of chattr, and birth times. A user who is not root
-  cannot keep other owners: see --no-owner.
+  itself, such as btrfs.compression; of a gocryptfs directory, all but those of users (user.*).
+  ACLs other than POSIX ones; the first is named. Flags of chattr, and birth times. A user who is
+  not root cannot keep other owners: see --no-owner.
+
+  A directory of TARGET that root or another user made is named, and left as it is: the owner of its
+  source does not get it. With --no-owner, files are copied into it.
 
 JSON
   {\"files\", \"bytes\", \"directories\", \"links\", \"symlinks\", \"special\", \"equal\", \"left\", \"dry_run\"}

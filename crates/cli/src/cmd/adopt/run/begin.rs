@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 use protocol::api::{Failure, FailureKind};
 
+use super::attributes::Rules;
 use super::copier::Copier;
 use super::place::{self, Places};
 use super::source::Source;
@@ -42,7 +43,13 @@ pub(crate) fn run(args: &Adopt, as_json: bool) -> Result<Outcome> {
     if root.identity() != to.identity() {
         return Err(other("the target was exchanged by another program"));
     }
-    let copier = Copier::new(args, root, bar, signals);
+    let rules = Rules {
+        owner: !args.no_owner,
+        // Who writes an encrypted directory chooses what it shows.
+        privileged: matches!(source, Source::Plain(_)),
+    };
+    let is_verbose = args.verbose && !as_json;
+    let copier = Copier::new(args, root, bar, signals, rules, is_verbose);
     let copier = walk(copier, places, source.dir()?, to);
     Ok(copier.tally.outcome(as_json))
 }

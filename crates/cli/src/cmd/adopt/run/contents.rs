@@ -16,26 +16,29 @@ const PIECE: usize = 1 << 20;
 /// What is called for each piece that was read, with its length. It may end the copy.
 pub(super) type Tick<'a> = dyn FnMut(usize) -> Result<()> + 'a;
 
-/// What was copied: the hash of each piece of data. Between them are holes.
-pub(super) struct Pieces(Vec<(Range<u64>, [u8; 32])>);
+/// How many pieces are copied before they are verified.
+const WINDOW: usize = 1 << 14;
 
-/// Copies a file of this length. A copy that was begun before keeps what is right in it.
+/// What was copied: the hash of each piece of data. Between them are holes.
+type Pieces = Vec<(Range<u64>, [u8; 32])>;
+
+/// Copies a file of this length, and verifies the copy. A copy that was begun before keeps what is right in it.
 ///
 /// # Errors
-/// If the source cannot be read or ends early, or the copy cannot be written.
+/// If the source cannot be read or ends early, the copy cannot be written, or it is not what was copied.
 pub(super) fn copy(
     from: &File,
     to: &File,
     len: u64,
     is_begun: bool,
     tick: &mut Tick<'_>,
-) -> Result<Pieces> {
+) -> Result<()> {
     to.set_len(len).context("cannot be written")?;
-    let mut pieces = Pieces(Vec::new());
+    let (mut pieces, mut verified) = (Pieces::new(), 0);
     let (mut buffer, mut old) = (vec![0; PIECE], vec![0; if is_begun { PIECE } else { 0 }]);
     let mut at = 0;
     while at < len {
-        let data = next_data(from, at, len).context("cannot be read")?;
+        let data = next_data(from, at, len).of_source("cannot be read")?;
         if is_begun && data.start > at {
             make_hole(to, at..data.start).context("cannot be written")?;
         }
@@ -49,25 +52,30 @@ pub(super) fn copy(
                 to.write_all_at(piece, at).context("cannot be written")?;
             }
             let end = at + piece.len() as u64;
-            pieces.0.push((at..end, cipher::hash(piece)));
+            pieces.push((at..end, cipher::hash(piece)));
             at = end;
             tick(piece.len())?;
+            if pieces.len() == WINDOW {
+                verify(to, verified..at, &pieces, tick)?;
+                verified = at;
+                pieces.clear();
+            }
         }
     }
-    Ok(pieces)
+    verify(to, verified..len, &pieces, tick)?;
+    match to.metadata().map(|meta| meta.len()) {
+        Ok(has) if has == len => Ok(()),
+        _ => Err(differs()),
+    }
 }
 
-/// Makes a copy durable, and reads it back from where it is stored, as far as the system allows that.
-///
-/// # Errors
-/// If it is not what was copied.
-pub(super) fn verify(to: &File, len: u64, pieces: &Pieces, tick: &mut Tick<'_>) -> Result<()> {
+/// Makes a part of a copy durable, and reads it back, not from the memory of the kernel if the system allows that.
+fn verify(to: &File, part: Range<u64>, pieces: &Pieces, tick: &mut Tick<'_>) -> Result<()> {
     to.sync_all().context("cannot be made durable")?;
     let _ = fadvise(to, 0, None, Advice::DontNeed);
-    let differs = || Trouble::new("the copy differs from what was written; it was discarded");
     let mut buffer = vec![0; PIECE];
-    let mut at = 0;
-    for (range, hash) in &pieces.0 {
+    let mut at = part.start;
+    for (range, hash) in pieces {
         check_hole(to, at..range.start, &mut buffer)?;
         let piece = &mut buffer[..piece_len(range.start, range.end)];
         (to.read_exact_at(piece, range.start)).context("the copy cannot be read back")?;
@@ -77,11 +85,11 @@ pub(super) fn verify(to: &File, len: u64, pieces: &Pieces, tick: &mut Tick<'_>) 
         at = range.end;
         tick(0)?;
     }
-    check_hole(to, at..len, &mut buffer)?;
-    match to.metadata().map(|meta| meta.len()) {
-        Ok(has) if has == len => Ok(()),
-        _ => Err(differs()),
-    }
+    check_hole(to, at..part.end, &mut buffer)
+}
+
+fn differs() -> Trouble {
+    Trouble::new("the copy differs from what was written; it was discarded")
 }
 
 /// Whether two files of the same length have the same contents.
@@ -114,7 +122,7 @@ fn read(from: &File, piece: &mut [u8], at: u64) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Trouble::new(
             "became shorter while it was copied; run the command again",
         )),
-        read => read.context("cannot be read"),
+        read => read.of_source("cannot be read"),
     }
 }
 

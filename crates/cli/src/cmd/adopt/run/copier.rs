@@ -1,6 +1,7 @@
 //! Copies one entry of a directory: a file, a symbolic link, a special file, or another name of one of these.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -10,9 +11,9 @@ use indicatif::ProgressBar;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::attributes;
+use super::attributes::{self, Rules};
 use super::contents;
-use super::node::{Identity, Node, mtime, version};
+use super::node::{Identity, Node, Version, mtime, version};
 use super::tally::{Done, Tally};
 use super::temporary;
 use super::trouble::{Context, Result, Trouble};
@@ -34,7 +35,14 @@ pub(super) struct To<'a> {
 struct First {
     path: PathBuf,
     made: Option<Identity>,
+    /// Of the source, when it was copied: another file may get its number.
+    version: Version,
+    /// Names that were not seen yet.
+    others: u64,
 }
+
+/// The longest path of a first name that is remembered: system calls take no longer one.
+const PATH_MAX: usize = 4096;
 
 pub(super) struct Copier<'a> {
     pub(super) args: &'a Adopt,
@@ -43,6 +51,8 @@ pub(super) struct Copier<'a> {
     firsts: HashMap<Identity, First>,
     bar: Option<ProgressBar>,
     signals: Interruptions,
+    rules: Rules,
+    has_other_acls: bool,
 }
 
 impl<'a> Copier<'a> {
@@ -51,14 +61,18 @@ impl<'a> Copier<'a> {
         to_root: Node,
         bar: Option<ProgressBar>,
         signals: Interruptions,
+        rules: Rules,
+        is_verbose: bool,
     ) -> Copier<'a> {
         Copier {
             args,
-            tally: Tally::new(args.dry_run, args.verbose),
+            tally: Tally::new(args.dry_run, is_verbose, bar.clone()),
             to_root,
             firsts: HashMap::new(),
             bar,
             signals,
+            rules,
+            has_other_acls: false,
         }
     }
 
@@ -78,9 +92,8 @@ impl<'a> Copier<'a> {
         if from.meta.nlink() < 2 {
             return self.copy_one(from, to);
         }
-        if self.firsts.contains_key(&from.identity())
-            && let Some(done) = self.link(from, to)?
-        {
+        if let Some(done) = self.link(from, to)? {
+            self.seen(from.identity());
             return Ok(done);
         }
         let done = self.copy_one(from, to)?;
@@ -90,18 +103,32 @@ impl<'a> Copier<'a> {
                 .context("the copy cannot be found")?,
             None => None,
         };
-        let first = First {
-            path: to.path.to_owned(),
-            made: made.map(|made| made.identity()),
-        };
-        self.firsts.entry(from.identity()).or_insert(first);
+        if to.path.as_os_str().len() < PATH_MAX {
+            let first = First {
+                path: to.path.to_owned(),
+                made: made.map(|made| made.identity()),
+                version: version(&from.meta),
+                others: from.meta.nlink() - 1,
+            };
+            self.firsts.insert(from.identity(), first);
+        }
         Ok(done)
+    }
+
+    /// Another name of a file was seen. After the last one, nothing needs to be known of it.
+    fn seen(&mut self, identity: Identity) {
+        if let Entry::Occupied(mut first) = self.firsts.entry(identity) {
+            first.get_mut().others -= 1;
+            if first.get().others == 0 {
+                first.remove();
+            }
+        }
     }
 
     fn copy_one(&mut self, from: &mut Node, to: &mut To<'_>) -> Result<Done> {
         if let Some(mut old) = to.old.take() {
             if self.is_equal(from, &old)? {
-                if !self.args.dry_run {
+                if !self.args.dry_run && !self.is_of_another(from, &old) {
                     self.keep(from, &mut old, false, to.path);
                 }
                 return Ok(Done::Equal);
@@ -124,11 +151,13 @@ impl<'a> Copier<'a> {
         let (a, b) = (&from.meta, &old.meta);
         // Another name of the old one may be a file that this copy has nothing to do with.
         let is_elsewhere = b.nlink() > 1 && (a.nlink() < 2 || a.uid() != b.uid());
-        if a.file_type() != b.file_type() || is_elsewhere {
+        // It would be given away.
+        let is_strange = self.is_of_another(from, old) && !self.args.no_owner;
+        if a.file_type() != b.file_type() || is_elsewhere || is_strange {
             return Ok(false);
         }
         if a.is_symlink() {
-            let text = from.link_text().context("cannot be read")?;
+            let text = from.link_text().of_source("cannot be read")?;
             return Ok(old.link_text().context("the copy cannot be read")? == text);
         }
         if !a.is_file() {
@@ -140,9 +169,16 @@ impl<'a> Copier<'a> {
         if !self.args.checksum {
             return Ok(true);
         }
-        let from = from.open().context("cannot be read")?;
+        let from = from.open().of_source("cannot be read")?;
         let old = old.open().context("the copy cannot be read")?;
         contents::is_same(&from, &old, a.len(), &mut |bytes| self.tick(bytes))
+    }
+
+    /// Whether what is in the target is neither the user's in the source nor this user's. Root makes files for others, so what
+    /// is root's may have been put there.
+    pub(super) fn is_of_another(&self, from: &Node, old: &Node) -> bool {
+        let (owner, user) = (old.meta.uid(), rustix::process::geteuid());
+        owner != from.meta.uid() && (user.is_root() || owner != user.as_raw())
     }
 
     fn may_replace(&self, from: &Node, old: &Node) -> Result<()> {
@@ -160,13 +196,12 @@ impl<'a> Copier<'a> {
     fn file(&mut self, from: &mut Node, dir: &Node, to: &To<'_>) -> Result<Done> {
         let temporary = temporary::name_for(name(to.path));
         for _ in 0..TRIES {
-            let source = from.open().context("cannot be read")?;
-            let before = version(from.look().context("cannot be looked at")?);
+            let source = from.open().of_source("cannot be read")?;
+            let before = version(from.look().of_source("cannot be looked at")?);
             let len = from.meta.len();
             let (made, is_begun) = begin(dir, &temporary).context("the copy cannot be made")?;
             let mut tick = |bytes| self.tick(bytes);
-            let copied = contents::copy(&source, &made, len, is_begun, &mut tick)
-                .and_then(|pieces| contents::verify(&made, len, &pieces, &mut tick));
+            let copied = contents::copy(&source, &made, len, is_begun, &mut tick);
             if let Err(trouble) = copied {
                 // The next run goes on with it if this one ends.
                 if !trouble.is_end {
@@ -174,7 +209,7 @@ impl<'a> Copier<'a> {
                 }
                 return Err(trouble);
             }
-            if version(from.look().context("cannot be looked at")?) != before {
+            if version(from.look().of_source("cannot be looked at")?) != before {
                 continue;
             }
             self.finish(from, dir, &temporary, Some(&made), to)?;
@@ -192,7 +227,7 @@ impl<'a> Copier<'a> {
         remove(dir, &temporary);
         let kind = from.meta.file_type();
         let (made, done) = if kind.is_symlink() {
-            let text = from.link_text().context("cannot be read")?;
+            let text = from.link_text().of_source("cannot be read")?;
             (rustix::fs::symlinkat(text, dir, &temporary), Done::Symlink)
         } else {
             let (special, rdev) = if kind.is_fifo() {
@@ -236,7 +271,8 @@ impl<'a> Copier<'a> {
 
     /// Makes another name of a file that was copied. None if that is not possible: then it is copied again.
     fn link(&mut self, from: &Node, to: &To<'_>) -> Result<Option<Done>> {
-        let Some(first) = self.firsts.get(&from.identity()) else {
+        let first = self.firsts.get(&from.identity());
+        let Some(first) = first.filter(|first| first.version == version(&from.meta)) else {
             return Ok(None);
         };
         if let Some(old) = &to.old {
@@ -263,8 +299,7 @@ impl<'a> Copier<'a> {
             }
             Err(Errno::XDEV) => {
                 let why = "it is in another dataset than its other name, so it is no hard link there, but a copy";
-                self.tally
-                    .leave(&self.source_path(to.path), Trouble::new(why));
+                self.leave(to.path, Trouble::new(why));
                 Ok(None)
             }
             Err(error) => Err(Trouble::of("the hard link cannot be made", error)),
@@ -273,15 +308,29 @@ impl<'a> Copier<'a> {
 
     /// Gives a copy the attributes of its source, and notes what cannot be kept.
     pub(super) fn keep(&mut self, from: &Node, to: &mut Node, is_new: bool, path: &Path) -> bool {
-        let kept = attributes::keep(from, to, is_new, !self.args.no_owner);
+        let kept = attributes::keep(from, to, is_new, self.rules);
         if !kept.failures.is_empty() {
             let why = format!("copied, but {}", kept.failures.join("; "));
-            self.tally.leave(&self.source_path(path), Trouble::new(why));
+            self.leave(path, Trouble::new(why));
+        }
+        // A server of NFSv4 has one for each file, so one line is enough.
+        if let Some(name) = kept.other_acl.filter(|_| !self.has_other_acls) {
+            self.has_other_acls = true;
+            let why = format!(
+                "copied, but its ACL in {name} cannot be kept, nor that of any other file: only POSIX ACLs are"
+            );
+            self.leave(path, Trouble::new(why));
         }
         kept.is_changed
     }
 
-    pub(super) fn source_path(&self, path: &Path) -> PathBuf {
+    /// Something is left, or not as in the source.
+    pub(super) fn leave(&mut self, path: &Path, trouble: Trouble) {
+        let path = self.source_path(path);
+        self.tally.leave(&path, &trouble);
+    }
+
+    fn source_path(&self, path: &Path) -> PathBuf {
         match path.as_os_str().is_empty() {
             true => self.args.source.clone(),
             false => self.args.source.join(path),

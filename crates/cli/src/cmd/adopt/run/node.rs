@@ -122,8 +122,11 @@ pub(super) fn mtime(meta: &Metadata) -> (i64, i64) {
     (meta.mtime(), meta.mtime_nsec())
 }
 
+/// The length of a file, and when its contents and the file itself were changed.
+pub(super) type Version = (u64, (i64, i64), (i64, i64));
+
 /// What is different after any change.
-pub(super) fn version(meta: &Metadata) -> impl PartialEq + use<> {
+pub(super) fn version(meta: &Metadata) -> Version {
     let changed = (meta.ctime(), meta.ctime_nsec());
     (meta.len(), mtime(meta), changed)
 }

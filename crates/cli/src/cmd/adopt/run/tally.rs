@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use protocol::api::{Failure, FailureKind};
+use indicatif::ProgressBar;
+use protocol::api::FailureKind;
 use serde::Serialize;
 
 use super::trouble::Trouble;
@@ -34,18 +35,19 @@ pub(super) struct Tally {
     left: u64,
     dry_run: bool,
     #[serde(skip)]
-    lines: String,
-    #[serde(skip)]
-    failures: Vec<Failure>,
+    is_full: bool,
     #[serde(skip)]
     is_verbose: bool,
+    #[serde(skip)]
+    bar: Option<ProgressBar>,
 }
 
 impl Tally {
-    pub(super) fn new(dry_run: bool, is_verbose: bool) -> Tally {
+    pub(super) fn new(dry_run: bool, is_verbose: bool, bar: Option<ProgressBar>) -> Tally {
         Tally {
             dry_run,
             is_verbose,
+            bar,
             ..Tally::default()
         }
     }
@@ -80,15 +82,26 @@ impl Tally {
         };
         if self.is_verbose {
             let path = path.to_string_lossy();
-            self.lines += &format!("{what:13}  {}\n", text::in_a_cell(&path));
+            let line = format!("{what:13}  {}\n", text::in_a_cell(&path));
+            // The last lines say whether the standard output can be written.
+            self.say(|| drop(text::print(&line)));
+        }
+    }
+
+    /// Says something at once: what a copy has to say may be longer than the memory.
+    fn say(&self, print: impl FnOnce()) {
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
         }
     }
 
     /// Something is left.
-    pub(super) fn leave(&mut self, path: &Path, trouble: Trouble) {
+    pub(super) fn leave(&mut self, path: &Path, trouble: &Trouble) {
         self.left += 1;
+        self.is_full |= trouble.kind == FailureKind::NoSpace;
         let message = format!("'{}': {}", path.display(), trouble.why);
-        self.failures.push(Failure::new(trouble.kind, message));
+        self.say(|| text::complain(&message));
     }
 
     pub(super) fn outcome(self, as_json: bool) -> Outcome {
@@ -96,15 +109,14 @@ impl Tally {
             true => json::show(&self),
             false => self.text(),
         };
-        let mut kinds = self.failures.iter().map(|failure| failure.kind);
-        let exit_code = match kinds.any(|kind| kind == FailureKind::NoSpace) {
-            true => FailureKind::NoSpace.exit_code(),
-            false => FailureKind::Other.exit_code(),
+        let kind = match self.is_full {
+            true => FailureKind::NoSpace,
+            false => FailureKind::Other,
         };
         Outcome {
             text,
-            exit_code: (!self.failures.is_empty()).then_some(exit_code),
-            failures: self.failures,
+            exit_code: (self.left > 0).then_some(kind.exit_code()),
+            ..Outcome::done()
         }
     }
 
@@ -113,9 +125,8 @@ impl Tally {
             true => ("would copy", "would make"),
             false => ("copied and verified", "made"),
         };
-        let mut text = self.lines.clone();
-        let size = human(self.bytes);
-        text += &format!("{copied} {} ({size})\n", count(self.files, "file", "files"));
+        let (files, size) = (count(self.files, "file", "files"), human(self.bytes));
+        let mut text = format!("{copied} {files} ({size})\n");
         let others = [
             (self.directories, "directory", "directories"),
             (self.links, "hard link", "hard links"),

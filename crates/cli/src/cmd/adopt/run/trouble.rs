@@ -25,11 +25,11 @@ impl Trouble {
         }
     }
 
-    /// The system refused something.
+    /// The target refused something.
     pub(super) fn of(what: &str, error: impl Into<io::Error>) -> Trouble {
         let error = error.into();
         let errno = Errno::from_io_error(&error);
-        // What is full, read-only or not mounted any more is so for all files.
+        // A target that is full, read-only or not mounted any more is so for all files.
         let is_full = matches!(errno, Some(Errno::NOSPC | Errno::DQUOT));
         let is_gone = matches!(
             errno,
@@ -45,6 +45,11 @@ impl Trouble {
         }
     }
 
+    /// The source refused something. Another part of it may be readable.
+    fn of_source(what: &str, error: impl Into<io::Error>) -> Trouble {
+        Trouble::new(format!("{what}: {}", error.into()))
+    }
+
     pub(super) fn interrupted() -> Trouble {
         Trouble {
             is_end: true,
@@ -56,10 +61,16 @@ impl Trouble {
 /// Puts what was tried before an error.
 pub(super) trait Context<T> {
     fn context(self, what: &str) -> Result<T>;
+    /// The same, for an error of the source.
+    fn of_source(self, what: &str) -> Result<T>;
 }
 
 impl<T, E: Into<io::Error>> Context<T> for std::result::Result<T, E> {
     fn context(self, what: &str) -> Result<T> {
         self.map_err(|error| Trouble::of(what, error))
+    }
+
+    fn of_source(self, what: &str) -> Result<T> {
+        self.map_err(|error| Trouble::of_source(what, error))
     }
 }

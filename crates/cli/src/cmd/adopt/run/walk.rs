@@ -8,6 +8,7 @@ use std::vec::IntoIter;
 
 use rustix::fs::Mode;
 
+use super::attributes;
 use super::copier::{Copier, To, is_own, remove};
 use super::node::{Identity, Node, version};
 use super::place::Places;
@@ -21,8 +22,8 @@ struct Level {
     /// Missing in a dry run if it would be made.
     to: Option<Node>,
     names: IntoIter<OsString>,
-    /// Below SOURCE and TARGET.
-    path: PathBuf,
+    /// Whether the directory in the target gets the attributes of its source.
+    is_given: bool,
     is_changed: bool,
 }
 
@@ -30,8 +31,13 @@ pub(super) struct Walk<'a> {
     copier: Copier<'a>,
     places: Places,
     levels: Vec<Level>,
+    /// Of the last level, below SOURCE and TARGET.
+    path: PathBuf,
     target: Identity,
 }
+
+/// How deep directories may be in each other: each level has two open files.
+const DEPTH_MAX: usize = 1000;
 
 /// Copies what is in one directory into the other.
 pub(super) fn walk<'a>(copier: Copier<'a>, places: Places, from: Node, to: Node) -> Copier<'a> {
@@ -40,18 +46,16 @@ pub(super) fn walk<'a>(copier: Copier<'a>, places: Places, from: Node, to: Node)
         copier,
         places,
         levels: Vec::new(),
+        path: PathBuf::new(),
         target,
     };
-    let root = PathBuf::new();
-    if let Err(trouble) = walk.enter(from, Some(to), root.clone()) {
-        walk.copier
-            .tally
-            .leave(&walk.copier.source_path(&root), trouble);
+    if let Err(trouble) = walk.enter(from, Some(to), true) {
+        walk.copier.leave(Path::new(""), trouble);
     }
     while let Some(level) = walk.levels.last_mut() {
         let (path, done) = match level.names.next() {
             Some(name) => {
-                let path = level.path.join(name);
+                let path = walk.path.join(name);
                 let done = walk.entry(&path);
                 (path, done)
             }
@@ -59,15 +63,18 @@ pub(super) fn walk<'a>(copier: Copier<'a>, places: Places, from: Node, to: Node)
                 let Some(level) = walk.levels.pop() else {
                     break;
                 };
-                let path = level.path.clone();
-                (path, walk.finish(level))
+                let path = walk.path.clone();
+                walk.path.pop();
+                let done = walk.finish(level, &path);
+                (path, done)
             }
         };
-        if let Err(trouble) = done {
+        if let Err(mut trouble) = done {
             let is_end = trouble.is_end;
-            walk.copier
-                .tally
-                .leave(&walk.copier.source_path(&path), trouble);
+            if is_end {
+                trouble.why += "; what comes after it was not looked at";
+            }
+            walk.copier.leave(&path, trouble);
             if is_end {
                 break;
             }
@@ -77,13 +84,13 @@ pub(super) fn walk<'a>(copier: Copier<'a>, places: Places, from: Node, to: Node)
 }
 
 impl Walk<'_> {
-    fn enter(&mut self, from: Node, to: Option<Node>, path: PathBuf) -> Result<()> {
-        let names = from.names().context("cannot be listed")?;
+    fn enter(&mut self, from: Node, to: Option<Node>, is_given: bool) -> Result<()> {
+        let names = from.names().of_source("cannot be listed")?;
         self.levels.push(Level {
             from,
             to,
             names: names.into_iter(),
-            path,
+            is_given,
             is_changed: false,
         });
         Ok(())
@@ -100,7 +107,7 @@ impl Walk<'_> {
                 "a file that another copy did not finish; it is not copied",
             ));
         }
-        let from = level.from.child(name).context("cannot be opened")?;
+        let from = level.from.child(name).of_source("cannot be opened")?;
         let Some(mut from) = from else {
             return Err(Trouble::new("went away while SOURCE was copied"));
         };
@@ -123,6 +130,11 @@ impl Walk<'_> {
     }
 
     fn directory(&mut self, from: Node, old: Option<Node>, path: &Path) -> Result<()> {
+        if self.levels.len() >= DEPTH_MAX {
+            return Err(Trouble::new(format!(
+                "more than {DEPTH_MAX} directories are in each other; nothing in it was copied"
+            )));
+        }
         let Some(level) = self.levels.last_mut() else {
             return Ok(());
         };
@@ -133,7 +145,7 @@ impl Walk<'_> {
         }
         let is_mount = from.meta.dev() != level.from.meta.dev();
         let device = level.to.as_ref().map(|dir| dir.meta.dev());
-        let (made, done) = match old {
+        let (made, done, is_given) = match old {
             Some(old) if !old.meta.is_dir() => {
                 return Err(Trouble::new(
                     "something else has the name of this directory in the target; move it away",
@@ -143,7 +155,10 @@ impl Walk<'_> {
                 if Some(old.meta.dev()) != device {
                     self.places.check(old.meta.dev())?;
                 }
-                (Some(old), Done::Equal)
+                let is_empty_mount = Some(old.meta.dev()) != device
+                    && (old.names().context("the target cannot be listed")?).is_empty();
+                let is_given = self.may_give(&from, &old, is_empty_mount)?;
+                (Some(old), Done::Equal, is_given)
             }
             None => {
                 let made = match (&level.to, self.copier.args.dry_run) {
@@ -153,18 +168,45 @@ impl Walk<'_> {
                     _ => None,
                 };
                 level.is_changed = true;
-                (made, Done::Directory)
+                (made, Done::Directory, true)
             }
         };
         self.copier.tally.add(path, done);
         match is_mount && self.copier.args.one_file_system {
             true => Ok(()),
-            false => self.enter(from, made, path.to_owned()),
+            false => {
+                self.enter(from, made, is_given)?;
+                self.path = path.to_owned();
+                Ok(())
+            }
         }
     }
 
+    /// Whether a directory of the target may get the owner, mode and ACLs of its source. One of another user is not given
+    /// away: somebody put it there. Only a new dataset that is mounted there belongs to root until its first copy.
+    fn may_give(&self, from: &Node, old: &Node, is_empty_mount: bool) -> Result<bool> {
+        if !self.copier.is_of_another(from, old) || attributes::is_marked(old) {
+            return Ok(true);
+        }
+        if self.copier.args.no_owner {
+            return Ok(false);
+        }
+        if !is_empty_mount {
+            return Err(Trouble::new(format!(
+                "the directory in the target belongs to the user {}, and this one to {}; nothing in it was copied. \
+                 Give both the same owner, or move one away",
+                old.meta.uid(),
+                from.meta.uid()
+            )));
+        }
+        if !self.copier.args.dry_run {
+            attributes::mark(old);
+        }
+        Ok(true)
+    }
+
     /// Gives a directory its attributes, and makes its names durable.
-    fn finish(&mut self, mut level: Level) -> Result<()> {
+    fn finish(&mut self, mut level: Level, path: &Path) -> Result<()> {
         let before = version(&level.from.meta);
         if let Some(to) = level.to.as_mut().filter(|_| !self.copier.args.dry_run) {
             let names = to.names().context("the target cannot be listed")?;
@@ -172,13 +214,16 @@ impl Walk<'_> {
                 remove(to, name);
                 level.is_changed = true;
             }
-            level.is_changed |= self.copier.keep(&level.from, to, false, &level.path);
+            if level.is_given {
+                level.is_changed |= self.copier.keep(&level.from, to, false, path);
+                level.is_changed |= attributes::unmark(to);
+            }
             if level.is_changed {
                 let synced = to.open().and_then(|dir| dir.sync_all());
                 synced.context("the directory cannot be made durable")?;
             }
         }
-        let after = level.from.look().context("cannot be looked at")?;
+        let after = level.from.look().of_source("cannot be looked at")?;
         match version(after) == before {
             true => Ok(()),
             false => Err(Trouble::new(
@@ -193,6 +238,9 @@ fn make(dir: &Node, path: &Path) -> io::Result<Node> {
     let name = path.file_name().unwrap_or_default();
     rustix::fs::mkdirat(dir, name, Mode::RWXU)?;
     let made = dir.child(name)?;
-    made.filter(|made| made.meta.is_dir() && is_own(made))
-        .ok_or_else(|| io::Error::other("another program exchanged it"))
+    let made = made
+        .filter(|made| made.meta.is_dir() && is_own(made))
+        .ok_or_else(|| io::Error::other("another program exchanged it"))?;
+    attributes::mark(&made);
+    Ok(made)
 }
