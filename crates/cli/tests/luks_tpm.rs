@@ -186,3 +186,46 @@ fn a_tpm_opens_what_clevis_bound_to_it() {
     has(&said, "PCRs");
     assert_eq!(open(&tpm, &place, "", "").0, 0, "the others open it");
 }
+
+/// systemd 254 and newer protect what they seal by a key that the TPM keeps, and write its name into the token.
+#[test]
+fn a_kept_key_of_the_tpm_is_known_by_its_name() {
+    let place = Place::without_daemon();
+    if !are_installed(&["cryptsetup", "systemd-cryptenroll", "base64"]) {
+        return;
+    }
+    let Some(tpm) = Tpm::start(&place) else {
+        return;
+    };
+    format(&place, CHEAP);
+    let device = format!("--tpm2-device={}", tpm.tcti);
+    let words = [&*device, "--tpm2-pcrs=", "image"];
+    let passphrase = [("PASSWORD", "correct horse")];
+    tpm.run(&place, "systemd-cryptenroll", &words, &passphrase);
+    tpm.flush(&place);
+    // The same key, kept, as tpm2-tss writes it: handle, name, and more.
+    tpm.tool(&place, "tpm2_createprimary -Q -C o -G ecc -c key.ctx");
+    let keep = "tpm2_evictcontrol -Q -C o -c key.ctx 0x81000001 -o kept";
+    tpm.tool(&place, keep);
+    tpm.flush(&place);
+    let token = ends(&place, 0, "token export --token-id 0 {DIR}/image", "").out;
+    let mut token: serde_json::Value = serde_json::from_str(&token).unwrap();
+    let mut import = |number: u32| {
+        let kept = tpm.tool(&place, "base64 -w0 kept");
+        token["tpm2_srk"] = String::from_utf8(kept).unwrap().into();
+        std::fs::write(place.path("token"), token.to_string()).unwrap();
+        let import = "token import --json-file {DIR}/token --token-id";
+        ends(&place, 0, &format!("{import} {number} {{DIR}}/image"), "");
+    };
+    import(5);
+    let (code, said) = open(&tpm, &place, "--token-id 5", "");
+    assert_eq!(code, 0, "{said}");
+    // It is not the key of this name.
+    let mut kept = std::fs::read(place.path("kept")).unwrap();
+    kept[20] ^= 1;
+    std::fs::write(place.path("kept"), kept).unwrap();
+    import(6);
+    let (code, said) = open(&tpm, &place, "--token-id 6", "");
+    assert_eq!(code, NO_KEY, "{said}");
+    has(&said, "another TPM");
+}
