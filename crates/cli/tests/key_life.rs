@@ -104,6 +104,12 @@ fn the_keysource_stays_one_that_opens() {
     // It goes on naming slot 0.
     place.ok(&format!("key change --slot 1 -o {main} tank/a"));
     assert_eq!(value().trim_end(), third);
+    // Also if its key is away for a while.
+    fs::rename(place.path("third"), place.path("away")).unwrap();
+    place.ok(&format!("key change --slot 1 -o {other} tank/a"));
+    assert_eq!(value().trim_end(), third);
+    fs::rename(place.path("away"), place.path("third")).unwrap();
+    place.ok(&format!("key change --slot 1 -o {main} tank/a"));
     let said = place.fails("key remove tank/a 0", USAGE);
     has(&said, "opens no slot");
     place.fails(&format!("key remove -o {other} tank/a 0"), USAGE);

@@ -110,6 +110,21 @@ impl KeySource {
     }
 }
 
+impl Location {
+    /// Whether a person has to give the key, a PIN, or a part.
+    pub fn asks(&self) -> bool {
+        match self {
+            Location::Prompt => true,
+            Location::Token(token) => token.pin_source().is_none(),
+            Location::Tpm(tpm) => tpm.has_pin(),
+            Location::Shared(shared) => shared.parts.iter().any(Location::asks),
+            Location::File(_) | Location::Https(_) | Location::Tang(_) | Location::Provider(_) => {
+                false
+            }
+        }
+    }
+}
+
 impl Default for KeySource {
     /// `passphrase,prompt`
     fn default() -> KeySource {

@@ -184,7 +184,8 @@ pub(crate) struct KeyAccept {
 /// The key must be loaded; the command does not ask for the old passphrase. It replaces the wrapped keys
 /// and overwrites the old ones on the devices. It reads and writes no data. A dataset that inherited its
 /// key then has a key of its own; -i makes it inherit again. If the key has several slots, choose the slot
-/// that gets the new key; the others stay. Older copies of the devices still open with the old key.
+/// that gets the new key; the others stay. The property `keysource` then names the new key, unless its old
+/// value may open one of the others. Older copies of the devices still open with the old key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cipher::SystemRandom;
 use dataset::{NewGeneration, Resealer};
-use keys::{DataKeys, KeyMaterial, KeySource, Keyring, Location, Wrapping, WrappingKey};
+use keys::{DataKeys, KeySource, Keyring, Wrapping, WrappingKey};
 use parking_lot::Mutex;
 use pool::{Entry, MakeKeyring, NewKeyring, NewKeys, Origin, Reseal, SealInput};
 use protocol::api::{FailureKind, command};
@@ -132,7 +132,7 @@ impl ActivePool {
         let old = self.keysource(entry)?;
         let stands = are_others
             && !self.is_proposed(entry, &old)
-            && still_opens(&others, &old, slot, (&name, entry.suite), context.channel).is_ok();
+            && may_open(&others, &old, (&name, entry.suite), context.channel);
         let change = ("keysource".to_owned(), Some(source.to_string()));
         self.change_slots(entry, &context.origin(), |now, wrapping, key| {
             context.may_hand_all(self, now, None)?;
@@ -331,27 +331,74 @@ pub(crate) fn still_opens(
     wrapping: &Wrapping,
     source: &KeySource,
     number: u32,
-    (name, suite): (&str, u8),
+    dataset: (&str, u8),
     channel: &mut dyn Channel,
 ) -> Result<()> {
-    let refused = |why: &str| {
-        Failure::usage(format!(
-            "without key slot {number} the keysource of '{name}', {source}, opens no slot{why}; give another \
-             keysource with -o keysource=..., or use -f"
-        ))
+    let why = match tried(wrapping, source, dataset, channel) {
+        Tried::Opens => return Ok(()),
+        Tried::OpensNone(why) | Tried::Unknown(why) => why,
     };
+    Err(Failure::usage(format!(
+        "without key slot {number} the keysource of '{}', {source}, opens no slot{why}; give another keysource with \
+         -o keysource=..., or use -f",
+        dataset.0
+    )))
+}
+
+/// Whether the source in `keysource` opens one of these slots. A source that gives no key now, as a TPM that is locked, may
+/// open them later.
+fn may_open(
+    wrapping: &Wrapping,
+    source: &KeySource,
+    dataset: (&str, u8),
+    channel: &mut dyn Channel,
+) -> bool {
+    match tried(wrapping, source, dataset, channel) {
+        Tried::Opens => true,
+        Tried::OpensNone(_) => false,
+        Tried::Unknown(why) => {
+            channel.notice(format!(
+                "the keysource of '{}' stays {source}, which could not be tried{why}; 'key remove -o keysource=...' \
+                 names another one",
+                dataset.0
+            ));
+            true
+        }
+    }
+}
+
+/// What a source can do for slots. The text is the end of a sentence.
+enum Tried {
+    /// It opens one, or the person who gives the key knows it.
+    Opens,
+    /// It opens none.
+    OpensNone(String),
+    /// It is for one of them, and gives no key now.
+    Unknown(String),
+}
+
+fn tried(
+    wrapping: &Wrapping,
+    source: &KeySource,
+    dataset: (&str, u8),
+    channel: &mut dyn Channel,
+) -> Tried {
     let mut slots = wrapping.slots().iter();
     if !slots.any(|slot| slot.kind().takes(source)) {
-        return Err(refused(""));
+        return Tried::OpensNone(String::new());
     }
-    // The person who types the key knows it.
-    if matches!(source.location(), Location::Prompt) {
-        return Ok(());
+    if source.location().asks() {
+        return Tried::Opens;
     }
-    let found: KeyMaterial = material(source, (name, suite), false, channel)
-        .map_err(|failure| refused(&format!(" ({})", failure.message)))?;
+    let found = match material(source, dataset, false, channel) {
+        Ok(found) => found,
+        Err(failure) => return Tried::Unknown(format!(" ({})", failure.message)),
+    };
     match wrapping.unlock(&found) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(refused(&format!(" ({error})"))),
+        Ok(_) => Tried::Opens,
+        Err(error @ (keys::Error::WrongKey | keys::Error::KindMismatch(_))) => {
+            Tried::OpensNone(format!(" ({error})"))
+        }
+        Err(error) => Tried::Unknown(format!(" ({error})")),
     }
 }
