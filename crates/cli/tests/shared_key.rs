@@ -81,6 +81,18 @@ fn enough_parts_open_a_dataset_and_fewer_do_not() {
     two.delete_keys();
     has(&place.fails("key load tank/a", NO_KEY), "1 of the 2 parts");
 
+    // What is no part of a key does not keep the others from opening it.
+    let short = place.path("short");
+    fs::write(&short, "x".repeat(16)).unwrap();
+    let with_short = format!("tpm2:|file://{}|{stick}", short.display());
+    has(
+        &place.fails(
+            &format!("key load -o keysource=raw,sss:1|{with_short} tank/a"),
+            NO_KEY,
+        ),
+        "raw key of 32 bytes",
+    );
+
     // A new key needs all parts; nothing is made without one.
     let create = "create -u -o encryption=on -o";
     let new = |source: &str| format!("{create} keysource=raw,sss:1|{source} tank/b");
@@ -89,10 +101,18 @@ fn enough_parts_open_a_dataset_and_fewer_do_not() {
         &place.fails(&elsewhere, NO_KEY),
         "/nowhere/key does not exist",
     );
+    let elsewhere = new(&format!("{stick}|file://{}", short.display()));
+    place.fails(&elsewhere, USAGE);
     place.fails("list tank/b", NOT_FOUND);
     let with_pin = new(&format!("{stick}|tpm2:#pin=yes"));
     place.ok_with(&with_pin, "0451\n0451\n");
     place.ok("key unload tank/b");
     // Nobody gives the PIN.
     place.ok("key load tank/b");
+    place.ok("key unload tank/b");
+    let instead = format!(
+        "key load -o keysource=raw,sss:1|file://{}|{stick} tank/b",
+        short.display()
+    );
+    place.ok(&instead);
 }

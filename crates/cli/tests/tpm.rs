@@ -153,3 +153,41 @@ fn a_pin_that_is_wrong_too_often_and_tpms_that_do_not_help() {
     drop(tpm);
     has(&place.fails("key load tank/b", NO_KEY), "the TPM");
 }
+
+#[test]
+fn a_wrong_pin_is_tried_at_two_slots_and_told() {
+    let mut place = Place::without_daemon();
+    let Some(tpm) = Tpm::start(&place) else {
+        return;
+    };
+    place.start_with("STRONGROOM_TPM", &tpm.socket);
+    place.pool("tank");
+    let keysource = "-o keysource=raw,tpm2:#pin=yes";
+    place.ok_with(
+        &format!("create -u -o encryption=on {keysource} tank/a"),
+        "0001\n0001\n",
+    );
+    let add = |options: &str, pin: &str| {
+        let add = format!("key add {options} {keysource} tank/a");
+        place.ok_with(&add, &format!("{pin}\n{pin}\n"));
+    };
+    add("", "0002");
+    add("", "0003");
+    // A third wrong one would lock the TPM.
+    let setup = "tpm2_dictionarylockout --setup-parameters --max-tries=3 --recovery-time=1000";
+    tpm.tool(&place, setup);
+    has(
+        &place.fails_with("key load -n tank/a", "0452\n", WRONG_KEY),
+        "PIN",
+    );
+    place.ok_with("key load -n tank/a", "0001\n");
+
+    // A slot that another TPM sealed comes last, and does not hide the wrong PIN.
+    tpm.tool(&place, "tpm2_clear");
+    add("-p 200", "0004");
+    has(
+        &place.fails_with("key load -n tank/a", "0452\n", WRONG_KEY),
+        "PIN",
+    );
+    place.ok_with("key load -n tank/a", "0004\n");
+}

@@ -193,7 +193,7 @@ fn import_named(daemon: &Arc<Daemon>, search: &[PathBuf], keys_until: Instant) {
         altroot: None,
         checkpoint: Default::default(),
     };
-    let mut nobody = crate::ops::pools::NonInteractive::default();
+    let mut nobody = crate::state::channel::NonInteractive::default();
     let mut context = Context::internal("import at start", &mut nobody);
     let result = daemon.import_pools(&import, Some(keys_until), &mut context);
     nobody.log();

@@ -274,6 +274,15 @@ impl Error {
                 | Error::Shares(_)
         )
     }
+
+    /// Of the errors of several slots, one of the highest rank is told: a wrong PIN says more than a slot of another TPM.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Error::TpmLocked(_) => 2,
+            Error::TpmPin(_) => 1,
+            _ => 0,
+        }
+    }
 }
 
 /// Why a new key file could not be written, in words.

@@ -63,14 +63,11 @@ impl KeyMaterial {
         }
     }
 
-    /// What these hold together. A source that failed gives the reason.
-    ///
-    /// # Errors
-    /// [`Error::KeySource`] for a source that cannot hold a part.
+    /// What these hold together. A source that failed gives the reason; so does one that gave what cannot hold a part.
     pub fn shared(
         threshold: usize,
         parts: Vec<std::result::Result<KeyMaterial, String>>,
-    ) -> Result<SharedKey> {
+    ) -> SharedKey {
         let (mut holders, mut failures) = (Vec::new(), Vec::new());
         for part in parts {
             holders.push(match part {
@@ -78,8 +75,10 @@ impl KeyMaterial {
                 Ok(KeyMaterial::Tang(key)) => Holder::Tang(*key),
                 Ok(KeyMaterial::Tpm(key)) => Holder::Tpm(*key),
                 Ok(_) => {
-                    let reason = "a part of a key is a raw key of 32 bytes, a Tang server or a TPM";
-                    return Err(Error::KeySource(reason.into()));
+                    failures.push(
+                        "a part of a key is a raw key of 32 bytes, a Tang server or a TPM".into(),
+                    );
+                    continue;
                 }
                 Err(reason) => {
                     failures.push(reason);
@@ -87,7 +86,7 @@ impl KeyMaterial {
                 }
             });
         }
-        Ok(SharedKey::new(threshold, holders, failures))
+        SharedKey::new(threshold, holders, failures)
     }
 
     fn of_key(key: Secret) -> Result<KeyMaterial> {

@@ -73,13 +73,16 @@ impl SharedKey {
     /// Has all sources protect their shares now, so that nothing waits for them when a slot is made.
     ///
     /// # Errors
-    /// Those of the sources; [`Error::Shares`] if the shares do not fit into a slot.
+    /// Those of the sources; [`Error::KeySource`] if one is missing; [`Error::Shares`] if the shares do not fit into a slot.
     pub fn seal(mut self, random: &dyn Random) -> Result<SharedKey> {
         self.made = Some(self.make(random)?);
         Ok(self)
     }
 
     fn make(&self, random: &dyn Random) -> Result<(Key, Shares)> {
+        if let Some(reason) = self.failures.first() {
+            return Err(Error::KeySource(reason.clone()));
+        }
         let mut key = random_key(random)?;
         // Shares are numbers below the prime.
         while *key.expose() >= PRIME_256 {

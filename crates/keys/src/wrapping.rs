@@ -83,7 +83,9 @@ impl Wrapping {
                 Ok(None) => {}
                 Err(Error::WrongKey) if failure.is_of_one_slot() => {}
                 Err(error) if matches!(error, Error::WrongKey) || error.is_of_one_slot() => {
-                    failure = error;
+                    if error.rank() >= failure.rank() {
+                        failure = error;
+                    }
                 }
                 Err(error) => return Err(error),
             }

@@ -172,6 +172,10 @@ fn refuses_with_a_reason() {
         ("raw,sss:1|tpm2:", "2 to 16 parts"),
         ("raw,sss:3|tpm2:|file:///k", "fewer parts"),
         ("raw,sss:2|tpm2:|file:///k|tpm2:", "a part twice"),
+        (
+            "raw,sss:2|tpm2:#pin=yes|tpm2:#pcrs=7&pin=yes",
+            "one TPM with a PIN",
+        ),
         ("raw,sss:1|tpm2:|prompt", "neither a prompt nor a token"),
         (
             "raw,sss:1|tpm2:|pkcs11:object=k?module-path=/m",

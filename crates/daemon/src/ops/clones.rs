@@ -17,7 +17,8 @@ use crate::ops::receive_policy::DANGEROUS;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
-use crate::state::keyring::{OwnKey, has_generation, material, new_wrapping};
+use crate::state::key_material::material;
+use crate::state::keyring::{OwnKey, has_generation, new_wrapping};
 use crate::state::properties;
 
 impl Daemon {

@@ -12,7 +12,8 @@ use crate::failure::{Failure, Result};
 use crate::host::system::new_guid;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
-use crate::state::keyring::{NewKey, OwnKey, material, new_keyring, new_wrapping};
+use crate::state::key_material::material;
+use crate::state::keyring::{NewKey, OwnKey, new_keyring, new_wrapping};
 use crate::state::properties;
 
 /// The properties and the key of a new dataset, as decided from a command.

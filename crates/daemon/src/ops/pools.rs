@@ -27,7 +27,7 @@ use crate::ops::metered_devices::pool_user;
 use crate::ops::new_pool::MadeFiles;
 use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
-use crate::state::channel::Channel;
+use crate::state::channel::NonInteractive;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::{Daemon, already_imported};
 use crate::state::front_end::Going;
@@ -507,31 +507,6 @@ fn close(active: Arc<ActivePool>, context: &mut Context<'_>) {
         let text = "another command still has the devices of the pool open; they are free when that command \
                     ends";
         context.channel.notice(text.into());
-    }
-}
-
-/// A prompt for commands without a person to ask.
-#[derive(Default)]
-pub(crate) struct NonInteractive {
-    pub(crate) notices: Vec<String>,
-}
-
-impl NonInteractive {
-    /// Logs the notices that a person would have seen.
-    pub(crate) fn log(&self) {
-        for notice in &self.notices {
-            tracing::warn!(notice, "at start");
-        }
-    }
-}
-
-impl Channel for NonInteractive {
-    fn ask(&mut self, _: protocol::api::Ask) -> Result<Option<secret::Secret>> {
-        Ok(None)
-    }
-
-    fn notice(&mut self, text: String) {
-        self.notices.push(text);
     }
 }
 

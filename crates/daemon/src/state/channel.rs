@@ -33,6 +33,31 @@ pub(crate) trait Channel {
     }
 }
 
+/// A prompt for commands without a person to ask.
+#[derive(Default)]
+pub(crate) struct NonInteractive {
+    pub(crate) notices: Vec<String>,
+}
+
+impl NonInteractive {
+    /// Logs the notices that a person would have seen.
+    pub(crate) fn log(&self) {
+        for notice in &self.notices {
+            tracing::warn!(notice, "at start");
+        }
+    }
+}
+
+impl Channel for NonInteractive {
+    fn ask(&mut self, _: Ask) -> Result<Option<Secret>> {
+        Ok(None)
+    }
+
+    fn notice(&mut self, text: String) {
+        self.notices.push(text);
+    }
+}
+
 /// The data of one command: a stream, or the requests to a borrowed device.
 pub(crate) trait Data: Send + Sync {
     /// Tells the caller to send a stream, and returns a reader of it.

@@ -1,248 +1,31 @@
-//! The loaded keys of a pool: makes and loads keys. `ops::keys` changes them.
+//! The loaded keys of a pool: makes and loads keys, which `key_material` gets. `ops::keys` changes them.
 //!
 //! A dataset either has key slots of its own (it is a *key root*) or inherits the wrapping key of the
 //! key root above it.
 
 use std::collections::hash_map::Entry as MapEntry;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cipher::{Suite, SystemRandom};
 use keys::{
-    Argon2Params, DataKeys, Format, Generation, KeyMaterial, KeySource, Keyring, Location,
-    Wrapping, WrappingKey,
+    Argon2Params, DataKeys, Generation, KeyMaterial, KeySource, Keyring, Wrapping, WrappingKey,
 };
 use pool::{Entry, MakeKeyring};
-use protocol::api::{Ask, AskFormat, FailureKind};
+use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
-use crate::host::tokens::token_modules;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
+use crate::state::key_material::{material, typed_again, unlocked};
 use crate::state::properties;
 
 /// The time to try a passphrase.
 const KDF_TIME: Duration = Duration::from_millis(500);
 
-/// The time limit for a key server, a provider program, or the file system of a key file.
-const KEY_TIME: Duration = Duration::from_secs(30);
-
-/// A later limit, so that a source that ends at [`KEY_TIME`] can still report why there is no key.
-const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
-
 /// The number of times that a user may type a key.
 const TRIES: usize = 3;
-
-/// Gets a key for a dataset with this cipher suite from where it comes from. `new`: it is made now, so a person types
-/// it twice.
-pub(crate) fn material(
-    source: &KeySource,
-    (dataset, suite): (&str, u8),
-    new: bool,
-    channel: &mut dyn Channel,
-) -> Result<KeyMaterial> {
-    let what = format!("the key of '{dataset}'");
-    let material = any_material(source, (dataset, &what), new, channel)?;
-    match new {
-        true => suited(material, suite)
-            .map_err(|failure| failure.context(format_args!("the key of '{dataset}'"))),
-        // A received dataset has the key of the sender's key root, which may have another suite.
-        false => Ok(material),
-    }
-}
-
-/// Refuses a key that is not as long as the cipher suite needs. What has an unknown suite is refused elsewhere.
-fn suited(material: KeyMaterial, suite: u8) -> Result<KeyMaterial> {
-    if let Some(suite) = Suite::from_id(suite) {
-        material.check_for(suite)?;
-    }
-    Ok(material)
-}
-
-/// `what` it is, for errors.
-fn any_material(
-    source: &KeySource,
-    (dataset, what): (&str, &str),
-    new: bool,
-    channel: &mut dyn Channel,
-) -> Result<KeyMaterial> {
-    let context = |failure: Failure| failure.context(what);
-    let ask = |format, twice, channel: &mut dyn Channel| {
-        let ask = Ask {
-            dataset: dataset.into(),
-            format,
-            twice,
-            again: false,
-        };
-        channel.ask(ask)?.ok_or_else(|| {
-            Failure::new(
-                FailureKind::NoKey,
-                format!("{what} was not given; its keysource is '{source}'"),
-            )
-        })
-    };
-    match source.location() {
-        Location::File(path) => {
-            let path = path.display().to_string();
-            let source = source.clone();
-            let read = keys::in_time(&path, KEY_TIME, move || {
-                let mut warned = None;
-                let material = keys::read_file_with(&source, |warning| warned = Some(warning))?;
-                Ok((material, warned))
-            });
-            let (material, warned) = read.map_err(|error| context(error.into()))?;
-            if let Some(warning) = warned {
-                channel.notice(warning.to_string());
-            }
-            Ok(material)
-        }
-        Location::Https(url) => {
-            let (url, format) = (url.clone(), source.format());
-            let origin = "the key server";
-            keys::in_time(origin, KEY_TIME_OUTER, move || {
-                keys::fetch(&url, format, KEY_TIME)
-            })
-            .map_err(|error| context(error.into()))
-        }
-        Location::Provider(provider) => {
-            let (provider, format) = (provider.clone(), source.format());
-            let name = dataset.to_owned();
-            let ask = move || {
-                let request = keys::KeyRequest {
-                    format,
-                    dataset: &name,
-                    places: &provider_places(),
-                    time_max: KEY_TIME,
-                };
-                keys::ask_provider(&provider, &request)
-            };
-            let origin = "the key provider";
-            keys::in_time(origin, KEY_TIME_OUTER, ask).map_err(|error| context(error.into()))
-        }
-        Location::Token(uri) => {
-            let pin = match uri.pin_source() {
-                Some(path) => {
-                    let (shown, path) = (path.display().to_string(), path.to_owned());
-                    keys::in_time(&shown, KEY_TIME, move || keys::read_pin(&path))
-                        .map_err(|error| context(error.into()))?
-                }
-                None => ask(AskFormat::Pin, false, channel)?,
-            };
-            keys::token_material(&token_modules(None), uri, source.format(), pin)
-                .map_err(|error| context(error.into()))
-        }
-        Location::Tang(server) => {
-            let server = server.clone();
-            let work = move || {
-                let key = keys::TangKey::new(&server, KEY_TIME)?;
-                // A slot that exists says itself what the server is to be asked.
-                let key = if new { key.ask()? } else { key };
-                Ok(KeyMaterial::Tang(Box::new(key)))
-            };
-            keys::in_time("the Tang server", KEY_TIME_OUTER, work)
-                .map_err(|error| context(error.into()))
-        }
-        Location::Tpm(tpm) => {
-            // Asked once: a wrong one counts.
-            let pin = match tpm.has_pin() {
-                true => Some(ask(AskFormat::Pin, new, channel)?),
-                false => None,
-            };
-            let key = keys::TpmKey::new(tpm, pin).map_err(|error| context(error.into()))?;
-            let work = move || {
-                let key = if new { key.seal(&SystemRandom)? } else { key };
-                Ok(KeyMaterial::Tpm(Box::new(key)))
-            };
-            keys::in_time("the TPM", KEY_TIME_OUTER, work).map_err(|error| context(error.into()))
-        }
-        Location::Shared(shared) => shared_material(shared, dataset, new, channel).map_err(context),
-        Location::Prompt => {
-            let typed = ask(typed_format(source.format()), new, channel)?;
-            keys::material_from_prompt(source.format(), typed)
-                .map_err(|error| context(error.into()))
-        }
-    }
-}
-
-/// Gets what the sources have that hold a key together.
-fn shared_material(
-    shared: &keys::SharedSource,
-    dataset: &str,
-    new: bool,
-    channel: &mut dyn Channel,
-) -> Result<KeyMaterial> {
-    let mut parts = Vec::new();
-    for location in shared.parts() {
-        let source = KeySource::new(Format::Raw, location.clone())?;
-        let what = location.to_string();
-        parts.push(
-            match any_material(&source, (dataset, &what), new, channel) {
-                // A new key needs all of them, one that exists only some.
-                Err(failure) if new => return Err(failure),
-                part => part.map_err(|failure| failure.message.clone()),
-            },
-        );
-    }
-    let threshold = shared.threshold();
-    let work = move || {
-        let key = KeyMaterial::shared(threshold, parts)?;
-        let key = if new { key.seal(&SystemRandom)? } else { key };
-        Ok(KeyMaterial::Shared(Box::new(key)))
-    };
-    Ok(keys::in_time("the parts of the key", KEY_TIME_OUTER, work)?)
-}
-
-/// Asks again after a wrong key. `None` if no user answers, or if the key does not come from a prompt.
-fn typed_again(
-    source: &KeySource,
-    dataset: &str,
-    channel: &mut dyn Channel,
-) -> Result<Option<KeyMaterial>> {
-    let Location::Prompt = source.location() else {
-        return Ok(None);
-    };
-    let ask = Ask {
-        dataset: dataset.into(),
-        format: typed_format(source.format()),
-        twice: false,
-        again: true,
-    };
-    let typed = channel.ask(ask)?;
-    let material = typed.map(|typed| keys::material_from_prompt(source.format(), typed));
-    Ok(material.transpose()?)
-}
-
-/// The form in which a user types a key.
-fn typed_format(format: Format) -> AskFormat {
-    match format {
-        Format::Hex => AskFormat::Hex,
-        Format::Passphrase | Format::Raw => AskFormat::Passphrase,
-    }
-}
-
-/// Directories in which programs and sockets give keys: those of the variable `STRONGROOM_KEY_PROVIDERS`,
-/// with colons between them, if the daemon was started with it.
-fn provider_places() -> Vec<PathBuf> {
-    if let Some(places) = std::env::var_os("STRONGROOM_KEY_PROVIDERS") {
-        return std::env::split_paths(&places).collect();
-    }
-    let mut places: Vec<PathBuf> = [
-        "/etc/strongroom/key-providers",
-        "/usr/local/libexec/strongroom",
-        "/usr/libexec/strongroom",
-        "/run/strongroom/key-providers",
-    ]
-    .map(PathBuf::from)
-    .into();
-    if !rustix::process::geteuid().is_root()
-        && let Some(home) = std::env::var_os("HOME")
-    {
-        places.push(Path::new(&home).join(".local/libexec/strongroom"));
-    }
-    places
-}
 
 /// A wrapping key of its own for a dataset, and the slot that unwraps it.
 pub(crate) fn new_wrapping(material: &KeyMaterial) -> Result<OwnKey> {
@@ -473,12 +256,12 @@ impl ActivePool {
             Some(given) => given.clone(),
             None => self.accepted_source(key_root)?,
         };
-        let unlock = |material: &KeyMaterial| {
-            let key = keyring.unlock(material);
+        let unlock = |material: KeyMaterial| {
+            let key = unlocked(keyring.wrapping(), material);
             key.map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))
         };
         let suite = key_root.suite;
-        let mut key = unlock(&material(&own, (&name, suite), false, channel)?);
+        let mut key = unlock(material(&own, (&name, suite), false, channel)?);
         for _ in 1..TRIES {
             let is_wrong = key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey);
             let Some(again) = is_wrong
@@ -488,7 +271,7 @@ impl ActivePool {
                 break;
             };
             let Some(again) = again else { break };
-            key = unlock(&again);
+            key = unlock(again);
         }
         let key = key?;
         if dry_run {

@@ -15,6 +15,7 @@ pub(crate) mod exports;
 pub(crate) mod front_end;
 pub(crate) mod guests;
 pub(crate) mod ha;
+pub(crate) mod key_material;
 pub(crate) mod keyring;
 pub(crate) mod keyuses;
 pub(crate) mod leases;

@@ -195,6 +195,11 @@ fn parse_shared(rest: &str) -> Result<SharedSource> {
     if (1..parts.len()).any(|at| parts[..at].contains(&parts[at])) {
         return refuse("sss: names a part twice, which would count as two");
     }
+    if parts.iter().filter(|part| part.asks()).count() > 1 {
+        return refuse(
+            "sss: takes one TPM with a PIN: each PIN would be tried at both parts, and the TPM counts wrong ones",
+        );
+    }
     match threshold {
         Some(threshold) if (2..=PARTS_MAX).contains(&parts.len()) => match threshold {
             0 => refuse(SHARED),

@@ -1,5 +1,7 @@
 //! A key that the TPM of this machine seals and opens.
 
+use std::sync::{Mutex, PoisonError};
+
 use cipher::{Random, SystemRandom};
 use secret::{Key, Secret};
 
@@ -9,6 +11,9 @@ use super::unseal::unseal;
 use crate::key::random_key;
 use crate::{Error, Result, TpmSource};
 
+/// A TPM counts each refused PIN, and locks itself for all its users after some. So no PIN is tried at more objects.
+const REFUSED_MAX: usize = 2;
+
 /// A TPM, and the PIN that it wants.
 #[derive(Debug)]
 pub struct TpmKey {
@@ -17,6 +22,8 @@ pub struct TpmKey {
     pin: Secret,
     /// What it sealed, if a slot is to be made.
     made: Option<(Key, SealedByTpm)>,
+    /// What the PIN did not open.
+    refused: Mutex<Vec<SealedByTpm>>,
 }
 
 impl TpmKey {
@@ -38,6 +45,7 @@ impl TpmKey {
             source: source.clone(),
             pin,
             made: None,
+            refused: Mutex::default(),
         })
     }
 
@@ -87,10 +95,22 @@ impl TpmKey {
         Ok(Some(Key::from_bytes(opened)?))
     }
 
-    /// Opens what may be no key.
+    /// Opens what may be no key. A pool can have the same object many times: a PIN that does not open it is not tried again.
     pub(crate) fn open_bytes(&self, sealed: &SealedByTpm) -> Result<Secret> {
+        // Parts of a key are opened at the same time.
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = refused.iter().any(|known| known.is_same_object(sealed));
+        if sealed.has_pin() && (is_known || refused.len() >= REFUSED_MAX) {
+            return Err(Error::TpmPin(
+                "the PIN is wrong; it is not tried again, because the TPM counts each try".into(),
+            ));
+        }
         let (device, pin) = (self.source.device(), self.pin.expose());
-        unseal(device, sealed, pin, &SystemRandom)
+        let opened = unseal(device, sealed, pin, &SystemRandom);
+        if let Err(Error::TpmPin(_)) = opened {
+            refused.push(sealed.clone());
+        }
+        opened
     }
 
     /// What this is, for messages.

@@ -133,6 +133,11 @@ impl SealedByTpm {
             .0
     }
 
+    /// Whether the TPM takes both for the same.
+    pub(super) fn is_same_object(&self, other: &SealedByTpm) -> bool {
+        (&self.public, &self.private) == (&other.public, &other.private)
+    }
+
     /// Whether a person has to give a PIN.
     pub(crate) fn has_pin(&self) -> bool {
         matches!(self.opens, Opens::Policy { pin: true, .. })

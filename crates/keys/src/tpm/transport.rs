@@ -35,7 +35,7 @@ impl Transport {
     pub(super) fn open(device: Option<&Path>) -> Result<Transport> {
         let variable = || std::env::var_os("STRONGROOM_TPM").map_or(DEVICE.into(), PathBuf::from);
         let path = device.map_or_else(variable, Path::to_owned);
-        let opened = open(&path).map_err(|error| match error.kind() {
+        let opened = open_soon(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 Error::Tpm(format!("there is none: {} does not exist", path.display()))
             }
@@ -75,6 +75,19 @@ impl Transport {
         }
         bytes.truncate(len);
         Ok(bytes)
+    }
+}
+
+/// `/dev/tpm0` can be opened once at a time, and another program may be done soon.
+fn open_soon(path: &Path) -> io::Result<Stream> {
+    let until = Instant::now() + BUSY_MAX;
+    loop {
+        match open(path) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until => {
+                std::thread::sleep(BUSY_PAUSE);
+            }
+            opened => return opened,
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use pool::Entry;
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::ops::pools::NonInteractive;
 use crate::state::active_pool::ActivePool;
+use crate::state::channel::NonInteractive;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 

@@ -17,7 +17,8 @@ use crate::host::system::now_secs;
 use crate::ops::keys::change::check_has_keyring;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
-use crate::state::keyring::{changed_meanwhile, keyring_of, material};
+use crate::state::key_material::{material, unlocked};
+use crate::state::keyring::{changed_meanwhile, keyring_of};
 
 impl ActivePool {
     /// Copies the keyring of a dataset, and those of the datasets that inherit its key. No key is needed.
@@ -126,7 +127,7 @@ impl ActivePool {
                     ));
                 }
                 let material = material(&source, (name, entry.suite), false, channel)?;
-                let key = keyring.unlock(&material);
+                let key = unlocked(keyring.wrapping(), material);
                 Ok(Some(key.map_err(|error| context(error.into()))?))
             }
             Wrapping::Inherited { .. } => {

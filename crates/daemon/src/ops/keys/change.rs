@@ -19,7 +19,8 @@ use crate::ops::keys::handing::Handed;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
 use crate::state::context::Context;
-use crate::state::keyring::{changed_meanwhile, cost, keyring_of, material, new_wrapping, numbers};
+use crate::state::key_material::{material, unlocked};
+use crate::state::keyring::{changed_meanwhile, cost, keyring_of, new_wrapping, numbers};
 
 /// The text in the history for a keyring that was wrapped with another key.
 const REWRAPPED: &str = "keyring rewrapped";
@@ -394,7 +395,7 @@ fn tried(
         Ok(found) => found,
         Err(failure) => return Tried::Unknown(format!(" ({})", failure.message)),
     };
-    match wrapping.unlock(&found) {
+    match unlocked(wrapping, found) {
         Ok(_) => Tried::Opens,
         Err(error @ (keys::Error::WrongKey | keys::Error::KindMismatch(_))) => {
             Tried::OpensNone(format!(" ({error})"))

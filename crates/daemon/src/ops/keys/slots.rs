@@ -11,7 +11,8 @@ use crate::ops::keys::change::{SlotChange, check_has_keyring, still_opens};
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
 use crate::state::context::Context;
-use crate::state::keyring::{changed_meanwhile, cost, material};
+use crate::state::key_material::material;
+use crate::state::keyring::{changed_meanwhile, cost};
 
 impl ActivePool {
     /// Adds a slot that a new key opens, and returns its number. Takes the lock of the pool, but not while a user is

@@ -1,0 +1,278 @@
+//! Gets keys of datasets from where they come from: prompts, files, servers, tokens, the TPM.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cipher::{Suite, SystemRandom};
+use keys::{Format, KeyMaterial, KeySource, Location, Wrapping, WrappingKey};
+use protocol::api::{Ask, AskFormat, FailureKind};
+
+use crate::failure::{Failure, Result};
+use crate::host::tokens::token_modules;
+use crate::state::channel::{Channel, NonInteractive};
+
+/// The time limit for a key server, a provider program, or the file system of a key file.
+const KEY_TIME: Duration = Duration::from_secs(30);
+
+/// A later limit, so that a source that ends at [`KEY_TIME`] can still report why there is no key.
+const KEY_TIME_OUTER: Duration = Duration::from_secs(35);
+
+/// The time limit for a TPM, which may have many slots to open, and for parts of a key.
+const UNLOCK_TIME: Duration = Duration::from_secs(90);
+
+/// Gets a key for a dataset with this cipher suite from where it comes from. `new`: it is made now, so a person types
+/// it twice.
+pub(crate) fn material(
+    source: &KeySource,
+    (dataset, suite): (&str, u8),
+    new: bool,
+    channel: &mut dyn Channel,
+) -> Result<KeyMaterial> {
+    let what = format!("the key of '{dataset}'");
+    let material = any_material(source, (dataset, &what), new, channel)?;
+    match new {
+        true => suited(material, suite)
+            .map_err(|failure| failure.context(format_args!("the key of '{dataset}'"))),
+        // A received dataset has the key of the sender's key root, which may have another suite.
+        false => Ok(material),
+    }
+}
+
+/// Refuses a key that is not as long as the cipher suite needs. What has an unknown suite is refused elsewhere.
+fn suited(material: KeyMaterial, suite: u8) -> Result<KeyMaterial> {
+    if let Some(suite) = Suite::from_id(suite) {
+        material.check_for(suite)?;
+    }
+    Ok(material)
+}
+
+/// `what` it is, for errors.
+fn any_material(
+    source: &KeySource,
+    (dataset, what): (&str, &str),
+    new: bool,
+    channel: &mut dyn Channel,
+) -> Result<KeyMaterial> {
+    let context = |failure: Failure| failure.context(what);
+    let ask = |format, twice, channel: &mut dyn Channel| {
+        let ask = Ask {
+            dataset: dataset.into(),
+            format,
+            twice,
+            again: false,
+        };
+        channel.ask(ask)?.ok_or_else(|| {
+            Failure::new(
+                FailureKind::NoKey,
+                format!("{what} was not given; its keysource is '{source}'"),
+            )
+        })
+    };
+    match source.location() {
+        Location::File(path) => {
+            let path = path.display().to_string();
+            let source = source.clone();
+            let read = keys::in_time(&path, KEY_TIME, move || {
+                let mut warned = None;
+                let material = keys::read_file_with(&source, |warning| warned = Some(warning))?;
+                Ok((material, warned))
+            });
+            let (material, warned) = read.map_err(|error| context(error.into()))?;
+            if let Some(warning) = warned {
+                channel.notice(warning.to_string());
+            }
+            Ok(material)
+        }
+        Location::Https(url) => {
+            let (url, format) = (url.clone(), source.format());
+            let origin = "the key server";
+            keys::in_time(origin, KEY_TIME_OUTER, move || {
+                keys::fetch(&url, format, KEY_TIME)
+            })
+            .map_err(|error| context(error.into()))
+        }
+        Location::Provider(provider) => {
+            let (provider, format) = (provider.clone(), source.format());
+            let name = dataset.to_owned();
+            let ask = move || {
+                let request = keys::KeyRequest {
+                    format,
+                    dataset: &name,
+                    places: &provider_places(),
+                    time_max: KEY_TIME,
+                };
+                keys::ask_provider(&provider, &request)
+            };
+            let origin = "the key provider";
+            keys::in_time(origin, KEY_TIME_OUTER, ask).map_err(|error| context(error.into()))
+        }
+        Location::Token(uri) => {
+            let pin = match uri.pin_source() {
+                Some(path) => {
+                    let (shown, path) = (path.display().to_string(), path.to_owned());
+                    keys::in_time(&shown, KEY_TIME, move || keys::read_pin(&path))
+                        .map_err(|error| context(error.into()))?
+                }
+                None => ask(AskFormat::Pin, false, channel)?,
+            };
+            keys::token_material(&token_modules(None), uri, source.format(), pin)
+                .map_err(|error| context(error.into()))
+        }
+        Location::Tang(server) => {
+            let server = server.clone();
+            let work = move || {
+                let key = keys::TangKey::new(&server, KEY_TIME)?;
+                // A slot that exists says itself what the server is to be asked.
+                let key = if new { key.ask()? } else { key };
+                Ok(KeyMaterial::Tang(Box::new(key)))
+            };
+            keys::in_time("the Tang server", KEY_TIME_OUTER, work)
+                .map_err(|error| context(error.into()))
+        }
+        Location::Tpm(tpm) => {
+            // Asked once: a wrong one counts.
+            let pin = match tpm.has_pin() {
+                true => Some(ask(AskFormat::Pin, new, channel)?),
+                false => None,
+            };
+            let key = keys::TpmKey::new(tpm, pin).map_err(|error| context(error.into()))?;
+            let work = move || {
+                let key = if new { key.seal(&SystemRandom)? } else { key };
+                Ok(KeyMaterial::Tpm(Box::new(key)))
+            };
+            keys::in_time("the TPM", KEY_TIME_OUTER, work).map_err(|error| context(error.into()))
+        }
+        Location::Shared(shared) => shared_material(shared, dataset, new, channel).map_err(context),
+        Location::Prompt => {
+            let typed = ask(typed_format(source.format()), new, channel)?;
+            keys::material_from_prompt(source.format(), typed)
+                .map_err(|error| context(error.into()))
+        }
+    }
+}
+
+/// Gets what the sources have that hold a key together, all at the same time. The PIN of a TPM is asked for at the end, so
+/// that nobody gives it in vain.
+fn shared_material(
+    shared: &keys::SharedSource,
+    dataset: &str,
+    new: bool,
+    channel: &mut dyn Channel,
+) -> Result<KeyMaterial> {
+    let get = |location: &Location, channel: &mut dyn Channel| {
+        let source = KeySource::new(Format::Raw, location.clone())?;
+        any_material(&source, (dataset, &location.to_string()), new, channel)
+    };
+    let (asking, others): (Vec<&Location>, Vec<&Location>) =
+        shared.parts().iter().partition(|part| part.asks());
+    let mut parts = Vec::new();
+    for (part, notices) in at_the_same_time(&others, get) {
+        notices.into_iter().for_each(|text| channel.notice(text));
+        parts.push(part);
+    }
+    for location in asking {
+        // A new key needs all of them, one that exists only some.
+        let is_in_vain = new && parts.iter().any(Result::is_err);
+        if !is_in_vain {
+            parts.push(get(location, channel));
+        }
+    }
+    let mut held = Vec::new();
+    for part in parts {
+        match part {
+            Err(failure) if new => return Err(failure),
+            part => held.push(part.map_err(|failure| failure.message.clone())),
+        }
+    }
+    let key = KeyMaterial::shared(shared.threshold(), held);
+    let work = move || {
+        let key = if new { key.seal(&SystemRandom)? } else { key };
+        Ok(KeyMaterial::Shared(Box::new(key)))
+    };
+    Ok(keys::in_time("the parts of the key", KEY_TIME_OUTER, work)?)
+}
+
+/// Gets parts of a key on threads, and what is to be told about them.
+fn at_the_same_time(
+    locations: &[&Location],
+    get: impl Fn(&Location, &mut dyn Channel) -> Result<KeyMaterial> + Sync,
+) -> Vec<(Result<KeyMaterial>, Vec<String>)> {
+    let failed = || Failure::other("a thread for a part of the key failed");
+    std::thread::scope(|scope| {
+        let get = &get;
+        let start = |location| {
+            let thread = std::thread::Builder::new().name("key part".into());
+            thread.spawn_scoped(scope, move || {
+                let mut nobody = NonInteractive::default();
+                (get(location, &mut nobody), nobody.notices)
+            })
+        };
+        let threads: Vec<_> = locations.iter().copied().map(start).collect();
+        let threads = threads.into_iter();
+        let ends = threads.map(|thread| thread.ok().and_then(|thread| thread.join().ok()));
+        ends.map(|end| end.unwrap_or_else(|| (Err(failed()), Vec::new())))
+            .collect()
+    })
+}
+
+/// The wrapping key of these slots. A TPM and the sources of a key in parts are asked only now, and may never answer.
+pub(crate) fn unlocked(wrapping: &Wrapping, material: KeyMaterial) -> keys::Result<WrappingKey> {
+    match material {
+        KeyMaterial::Tpm(_) | KeyMaterial::Shared(_) => {
+            let wrapping = wrapping.clone();
+            let work = move || wrapping.unlock(&material);
+            keys::in_time("the TPM or a part of the key", UNLOCK_TIME, work)
+        }
+        material => wrapping.unlock(&material),
+    }
+}
+
+/// Asks again after a wrong key. `None` if no user answers, or if the key does not come from a prompt.
+pub(crate) fn typed_again(
+    source: &KeySource,
+    dataset: &str,
+    channel: &mut dyn Channel,
+) -> Result<Option<KeyMaterial>> {
+    let Location::Prompt = source.location() else {
+        return Ok(None);
+    };
+    let ask = Ask {
+        dataset: dataset.into(),
+        format: typed_format(source.format()),
+        twice: false,
+        again: true,
+    };
+    let typed = channel.ask(ask)?;
+    let material = typed.map(|typed| keys::material_from_prompt(source.format(), typed));
+    Ok(material.transpose()?)
+}
+
+/// The form in which a user types a key.
+fn typed_format(format: Format) -> AskFormat {
+    match format {
+        Format::Hex => AskFormat::Hex,
+        Format::Passphrase | Format::Raw => AskFormat::Passphrase,
+    }
+}
+
+/// Directories in which programs and sockets give keys: those of the variable `STRONGROOM_KEY_PROVIDERS`,
+/// with colons between them, if the daemon was started with it.
+fn provider_places() -> Vec<PathBuf> {
+    if let Some(places) = std::env::var_os("STRONGROOM_KEY_PROVIDERS") {
+        return std::env::split_paths(&places).collect();
+    }
+    let mut places: Vec<PathBuf> = [
+        "/etc/strongroom/key-providers",
+        "/usr/local/libexec/strongroom",
+        "/usr/libexec/strongroom",
+        "/run/strongroom/key-providers",
+    ]
+    .map(PathBuf::from)
+    .into();
+    if !rustix::process::geteuid().is_root()
+        && let Some(home) = std::env::var_os("HOME")
+    {
+        places.push(Path::new(&home).join(".local/libexec/strongroom"));
+    }
+    places
+}
