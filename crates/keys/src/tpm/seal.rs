@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cipher::Random;
-use zeroize::Zeroizing;
+use secret::Secret;
 
 use super::device::{NO_LOCKOUT, ParentKey, Tpm};
 use super::sealed::{KEYED_HASH, Opens, Parent, SealedByTpm, password, unusable};
@@ -18,8 +18,6 @@ const STAYS: u32 = 0x0000_0012;
 const BY_PASSWORD: u32 = 0x0000_0040;
 /// No scheme.
 const NULL: u16 = 0x0010;
-/// More than a command with a key has.
-const COMMAND_MAX: usize = 512;
 
 /// Seals a key of up to 128 bytes, and opens it again before it says that it is done.
 ///
@@ -82,16 +80,20 @@ fn create(
     random: &dyn Random,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     let password = match opens {
-        Opens::Policy { pin: true, .. } => password(pin),
-        _ => Zeroizing::default(),
+        Opens::Policy { pin: true, .. } => password(pin)?,
+        _ => Secret::new(),
     };
     let whole_public = Bytes::default().raw(public).sized(&[]).0;
-    // No part of it stays behind when it grows.
-    let sensitive = Bytes(Vec::with_capacity(COMMAND_MAX));
-    let sensitive = Zeroizing::new(sensitive.sized(&password).sized(key).0);
-    let params = Bytes(Vec::with_capacity(COMMAND_MAX)).sized(&sensitive);
-    let params = params.sized(&whole_public).sized(&[]).u32(0);
-    let mut params = Zeroizing::new(params.0);
+    // The part that is encrypted, and what follows.
+    let len = |bytes: &[u8]| u16::try_from(bytes.len()).expect("less than a message");
+    let (password, rest) = (password.expose(), Bytes::default().sized(&whole_public));
+    let sensitive_len = 4 + len(password) + len(key);
+    let mut params = Secret::from_slice(&sensitive_len.to_be_bytes())?;
+    for part in [password, key] {
+        params.push_slice(&len(part).to_be_bytes())?;
+        params.push_slice(part)?;
+    }
+    params.push_slice(&rest.sized(&[]).u32(0).0)?;
     let mut session = tpm.session(Kind::Password, parent, random)?;
     let about = About {
         code: Code::Create,
@@ -99,12 +101,12 @@ fn create(
         password: &[],
         proves_password: true,
     };
-    let auth = session.prove(&about, &mut params, COMMAND_ENCRYPTED, random)?;
-    let text = tpm.run(Code::Create, &[parent.handle], Some(&auth), &params)?;
+    let auth = session.prove(&about, params.expose_mut(), COMMAND_ENCRYPTED, random)?;
+    let text = tpm.run(Code::Create, &[parent.handle], Some(&auth), params.expose())?;
     let answer = answer(&text, false, true)?;
     tpm.forget(&session);
     let made = session.check(&about, COMMAND_ENCRYPTED, &answer)?;
-    let mut parts = Reader(&made);
+    let mut parts = Reader(made.expose());
     let (private, made_public) = (parts.sized()?, parts.sized()?);
     // With the policy that was asked for.
     match made_public.starts_with(public) {

@@ -1,8 +1,8 @@
 //! What a TPM sealed, as clevis and systemd store it, and as a key slot does.
 
 use cipher::Digest;
+use secret::Secret;
 use zerocopy::IntoBytes;
-use zeroize::Zeroizing;
 
 use super::session::SHA256;
 use super::wire::{Bytes, Reader};
@@ -181,15 +181,13 @@ pub(super) fn selection(pcrs: Pcrs) -> Vec<u8> {
 }
 
 /// The password of an object with this PIN, as systemd makes it.
-pub(super) fn password(pin: &[u8]) -> Zeroizing<Vec<u8>> {
-    let mut password = Zeroizing::new(Digest::Sha256.hash(&[pin]).to_vec());
+pub(super) fn password(pin: &[u8]) -> Result<Secret> {
+    let password = Digest::Sha256.hash(&[pin]);
     // A TPM takes zeros at the end off.
-    let len = password
-        .iter()
-        .rposition(|byte| *byte != 0)
-        .map_or(0, |at| at + 1);
-    password.truncate(len);
-    password
+    let last = password.iter().rposition(|byte| *byte != 0);
+    Ok(Secret::from_slice(
+        &password[..last.map_or(0, |at| at + 1)],
+    )?)
 }
 
 pub(super) fn unusable(reason: &str) -> Error {

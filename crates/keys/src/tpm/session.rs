@@ -4,6 +4,7 @@
 //! of his own as the key of the TPM, because this program does not know that key before.
 
 use cipher::{Curve, Digest, Point, Random};
+use secret::Secret;
 use zeroize::Zeroizing;
 
 use super::wire::{Answer, Bytes, Code, Reader, not_understood};
@@ -124,7 +125,7 @@ impl Session {
     ) -> Result<Vec<u8>> {
         random.fill(&mut self.nonce_caller)?;
         if flags & COMMAND_ENCRYPTED != 0 {
-            let (key, vector) = self.encryption(about, &self.nonce_caller, &self.nonce_tpm);
+            let (key, vector) = self.encryption(about, &self.nonce_caller, &self.nonce_tpm)?;
             cipher::cfb_encrypt(&key, vector, first(params)?)?;
         }
         let code = (about.code as u32).to_be_bytes();
@@ -135,7 +136,7 @@ impl Session {
         let proof = self.proof(
             about,
             &[&*hash, &self.nonce_caller, &self.nonce_tpm, &[flags]],
-        );
+        )?;
         Ok(Bytes::default()
             .u32(self.handle)
             .sized(&self.nonce_caller)
@@ -150,36 +151,42 @@ impl Session {
         about: &About<'_>,
         flags: u8,
         answer: &Answer<'_>,
-    ) -> Result<Zeroizing<Vec<u8>>> {
+    ) -> Result<Secret> {
         let mut auth = Reader(answer.auth);
         let (nonce, answered, proof) = (auth.sized()?, auth.u8()?, auth.sized()?);
         self.nonce_tpm = nonce.to_vec();
         let code = (about.code as u32).to_be_bytes();
         let hash = Digest::Sha256.hash(&[&[0; 4], &code, answer.params]);
         let nonces = [&self.nonce_tpm[..], &self.nonce_caller];
-        let expected = self.proof(about, &[&*hash, nonces[0], nonces[1], &[answered]]);
+        let expected = self.proof(about, &[&*hash, nonces[0], nonces[1], &[answered]])?;
         if !cipher::eq(&expected, proof) || answered & !CONTINUES != flags & !CONTINUES {
             return Err(Error::Tpm(
                 "its answer is not authentic; another device may be between it and this machine"
                     .into(),
             ));
         }
-        let mut params = Zeroizing::new(answer.params.to_vec());
+        let mut params = Secret::from_slice(answer.params)?;
         if flags & ANSWER_ENCRYPTED != 0 {
-            let (key, vector) = self.encryption(about, nonces[0], nonces[1]);
-            cipher::cfb_decrypt(&key, vector, first(&mut params)?)?;
+            let (key, vector) = self.encryption(about, nonces[0], nonces[1])?;
+            cipher::cfb_decrypt(&key, vector, first(params.expose_mut())?)?;
         }
         Ok(params)
     }
 
-    fn proof(&self, about: &About<'_>, parts: &[&[u8]]) -> cipher::Output {
+    fn proof(&self, about: &About<'_>, parts: &[&[u8]]) -> Result<cipher::Output> {
         let password = if about.proves_password {
             about.password
         } else {
             &[]
         };
-        let key = Zeroizing::new([&self.key[..], password].concat());
-        Digest::Sha256.hmac(&key, parts)
+        let key = self.key_with(password)?;
+        Ok(Digest::Sha256.hmac(key.expose(), parts))
+    }
+
+    fn key_with(&self, password: &[u8]) -> Result<Secret> {
+        let mut key = Secret::from_slice(&self.key)?;
+        key.push_slice(password)?;
+        Ok(key)
     }
 
     fn encryption(
@@ -187,12 +194,12 @@ impl Session {
         about: &About<'_>,
         newer: &[u8],
         older: &[u8],
-    ) -> (Zeroizing<Vec<u8>>, [u8; 16]) {
-        let value = Zeroizing::new([&self.key[..], about.password].concat());
-        let mut derived = derive(&value, b"CFB\0", newer, older, 256);
+    ) -> Result<(Zeroizing<Vec<u8>>, [u8; 16])> {
+        let value = self.key_with(about.password)?;
+        let mut derived = derive(value.expose(), b"CFB\0", newer, older, 256);
         let vector = derived[16..32].try_into().expect("16 bytes");
         derived.truncate(16);
-        (derived, vector)
+        Ok((derived, vector))
     }
 }
 

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use cipher::Random;
 use secret::Secret;
-use zeroize::Zeroizing;
 
 use super::device::{ParentKey, Tpm};
 use super::sealed::{Opens, SealedByTpm, password};
@@ -39,9 +38,9 @@ pub(super) fn unseal_by(
 ) -> Result<Secret> {
     let object = tpm.load(parent, sealed)?;
     let (kind, password, proves_password) = match sealed.opens {
-        Opens::Always => (Kind::Password, Zeroizing::default(), true),
-        Opens::Policy { pin: true, .. } => (Kind::Policy, password(pin), true),
-        Opens::Policy { .. } => (Kind::Policy, Zeroizing::default(), false),
+        Opens::Always => (Kind::Password, Secret::new(), true),
+        Opens::Policy { pin: true, .. } => (Kind::Policy, password(pin)?, true),
+        Opens::Policy { .. } => (Kind::Policy, Secret::new(), false),
     };
     let mut session = tpm.session(kind, parent, random)?;
     if let Opens::Policy { pcrs, pin } = sealed.opens {
@@ -51,7 +50,7 @@ pub(super) fn unseal_by(
     let about = About {
         code: Code::Unseal,
         names: &[&name],
-        password: &password,
+        password: password.expose(),
         proves_password,
     };
     let auth = session.prove(&about, &mut [], ANSWER_ENCRYPTED, random)?;
@@ -59,5 +58,5 @@ pub(super) fn unseal_by(
     let answer = answer(&text, false, true)?;
     tpm.forget(&session);
     let params = session.check(&about, ANSWER_ENCRYPTED, &answer)?;
-    Ok(Secret::from_slice(Reader(&params).sized()?)?)
+    Ok(Secret::from_slice(Reader(params.expose()).sized()?)?)
 }
