@@ -284,6 +284,12 @@ fn a_copy_that_ended_early_goes_on() {
     let file = File::options().write(true).open(&begun[0]).unwrap();
     file.write_all_at(b"wrong", 1 << 20).unwrap();
     file.write_all_at(b"wrong", 5 << 20).unwrap();
+    // Another command has it, which copies into a directory above.
+    file.lock().unwrap();
+    let done = place.run(&place.words("adopt {DIR}/source {DIR}/home"));
+    assert_eq!(done.code, OTHER, "{done:?}");
+    has(&done.err, "another command copies it");
+    assert!(begun[0].exists());
     drop(file);
     let said = place.ok("adopt {DIR}/source {DIR}/home");
     has(&said, "copied and verified 1 file (12M)");
@@ -314,6 +320,12 @@ fn a_wrong_place_is_refused_before_anything_is_copied() {
     has(
         &place.fails("adopt --passfile {DIR}/p {DIR}/source {DIR}/home", USAGE),
         "not a directory of gocryptfs",
+    );
+    fs::create_dir(place.path("lower")).unwrap();
+    place.ok("stack init --by-directory {DIR}/lower");
+    has(
+        &place.fails("adopt {DIR}/lower {DIR}/home", USAGE),
+        "is encrypted by fscrypt",
     );
     let other = File::open(place.path("home")).unwrap();
     other.lock().unwrap();

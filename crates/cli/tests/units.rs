@@ -323,7 +323,11 @@ fn systemd_understands_what_the_generator_writes() {
     let said = place.fails(line, OTHER);
     has(&said, "fstab, line 5: 'nowhere' is not the path");
     has(&said, "crypttab, line 3: the option swap is not known");
-    assert_eq!(said.lines().count(), 2, "{said}");
+    has(
+        &said,
+        "fstab, line 3: '/srv/www' has neither _netdev nor nofail",
+    );
+    assert_eq!(said.lines().count(), 3, "{said}");
 
     let data = "srv-a\\x20b.mount";
     for (name, wanted) in [

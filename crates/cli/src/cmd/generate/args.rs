@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 #[command(after_help = "\
 EXAMPLES
   See the units that systemd gets, without a change of the system:
-    strongroom generate systemd /tmp/units")]
+    strongroom generate systemd /root/units")]
 pub(crate) enum Generate {
     Systemd(GenerateSystemd),
 }
@@ -22,7 +22,8 @@ pub(crate) enum Generate {
 /// A line of /etc/fstab with the type `strongroom` becomes a mount unit that starts after the daemon, which imports the
 /// pools, and so after the network, from which keys may come. It replaces the unit that systemd makes of the same line:
 /// that one would have to be mounted before the daemon may start. The words noauto, nofail, _netdev and x-systemd.* mean
-/// what they mean for systemd; all mounts are remote ones for it (remote-fs.target).
+/// what they mean for systemd; all mounts are remote ones for it (remote-fs.target). Write _netdev into each line: without
+/// it, systemd also counts the mount as a local one, whose failure ends the start of the machine in an emergency shell.
 ///
 /// A line of /etc/strongroom/crypttab, `NAME DEVICE KEYFILE OPTIONS` as in crypttab(5), becomes a service that opens a
 /// LUKS container in the daemon: strongroom-luks-NAME.service. Without a key file (`none`) a token opens it: Tang, TPM or
@@ -34,12 +35,12 @@ pub(crate) enum Generate {
 #[command(after_help = "\
 EXAMPLES
   See the units of this machine, and those of another file:
-    strongroom generate systemd /tmp/units
-    strongroom generate systemd --crypttab crypttab /tmp/units
+    strongroom generate systemd /root/units
+    strongroom generate systemd --crypttab crypttab /root/units
 
 LINES
   In /etc/fstab; the dataset has the property canmount=noauto:
-    tank/home  /home  strongroom  noatime,nofail  0  0
+    tank/home  /home  strongroom  noatime,nofail,_netdev  0  0
 
   In /etc/strongroom/crypttab:
     data  /dev/disk/by-id/ata-1234  /etc/keys/data  discard,nofail

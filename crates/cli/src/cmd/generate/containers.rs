@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::table::Line;
-use super::unit::{Unit, argument, check, name, value};
+use super::unit::{Unit, argument, check, cleaned, name, path_name, quoted, udev_name, value};
 
 const TARGET: &str = "remote-fs.target";
 
@@ -16,9 +16,13 @@ pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, Str
     }
     let device = match device.split_once('=') {
         Some((tag @ ("UUID" | "LABEL" | "PARTUUID" | "PARTLABEL"), id)) => {
+            let quotes = ['"', '\''].into_iter();
+            let mut unquoted =
+                quotes.filter_map(|quote| id.strip_prefix(quote)?.strip_suffix(quote));
+            let id = udev_name(unquoted.next().unwrap_or(id));
             format!("/dev/disk/by-{}/{id}", tag.to_ascii_lowercase())
         }
-        _ => device.to_owned(),
+        _ => cleaned(device),
     };
     let mut command = format!("{} luks open", argument(program));
     let mut add = |option: &str, text: &str| {
@@ -50,14 +54,14 @@ pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, Str
     let _ = write!(command, " -- {} {}", argument(&device), argument(mapping));
     let needs = match device.starts_with("/dev/") {
         true => {
-            let unit = format!("{}.device", super::unit::path_name(&device));
+            let unit = format!("{}.device", path_name(&device));
             format!("BindsTo={}\nAfter={}\n", value(&unit), value(&unit))
         }
-        false if device.starts_with('/') => format!("RequiresMountsFor={}\n", argument(&device)),
+        false if device.starts_with('/') => format!("RequiresMountsFor={}\n", quoted(&device)),
         false => String::new(),
     };
     let needs_key = match key.starts_with('/') && !key.starts_with("/dev/") {
-        true => format!("RequiresMountsFor={}\n", argument(key)),
+        true => format!("RequiresMountsFor={}\n", quoted(key)),
         false => String::new(),
     };
     let order = match is_optional {
@@ -76,7 +80,7 @@ pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, Str
          \n[Service]\n\
          Type=oneshot\n\
          RemainAfterExit=yes\n\
-         TimeoutSec=infinity\n\
+         TimeoutStartSec=infinity\n\
          ExecStart={command}\n\
          ExecStop={program} luks close -- {mapping}\n",
         shown = value(mapping),
@@ -94,4 +98,21 @@ pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, Str
         text,
         pulled_by,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::generate::table::lines;
+
+    #[test]
+    fn a_device_has_the_name_of_its_unit() {
+        let text = "a LABEL=\"x\\040y\" /etc/$key\nb /dev//sda none";
+        let made = lines(text).map(|line| unit(&line, "crypttab", "strongroom").unwrap().text);
+        let made: Vec<String> = made.collect();
+        assert!(made[0].contains("BindsTo=dev-disk-by\\x2dlabel-x\\x5cx20y.device\n"));
+        assert!(made[0].contains("RequiresMountsFor=\"/etc/$key\"\n"));
+        assert!(made[0].contains("\"/dev/disk/by-label/x\\\\x20y\""));
+        assert!(made[1].contains("BindsTo=dev-sda.device\n"));
+    }
 }

@@ -7,7 +7,21 @@
 use std::fmt::Write;
 
 use super::table::Line;
-use super::unit::{Unit, check, path_name, value};
+use super::unit::{Unit, check, cleaned, path_name, value};
+
+/// What a person should know of a line that has a unit: systemd takes it for a local mount that must not fail.
+pub(super) fn warning(line: &Line) -> Option<String> {
+    let options = line.options(3);
+    let is_harmless = ["_netdev", "nofail", "noauto", "x-systemd.automount"];
+    let is_required = !is_harmless.iter().any(|word| options.contains(word));
+    (line.field(2) == TYPE && is_required).then(|| {
+        format!(
+            "'{}' has neither _netdev nor nofail: if it cannot be mounted, systemd starts no more than a shell for \
+             emergencies. Add _netdev",
+            line.field(1)
+        )
+    })
+}
 
 /// The type in fstab.
 const TYPE: &str = "strongroom";
@@ -24,6 +38,8 @@ pub(super) fn unit(line: &Line, source: &str) -> Result<Option<Unit>, String> {
     }
     line.fields.iter().try_for_each(|field| check(field))?;
     let options = line.options(3);
+    // An option may end a line of the unit, too.
+    options.iter().try_for_each(|option| check(option))?;
     let has = |word: &str| options.contains(&word);
     let is_optional = has("nofail");
     let order = match is_optional {
@@ -104,13 +120,19 @@ pub(super) fn unit(line: &Line, source: &str) -> Result<Option<Unit>, String> {
     }))
 }
 
-/// A path without empty parts.
-fn cleaned(path: &str) -> String {
-    let parts = path
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != ".");
-    match path.starts_with('/') {
-        true => format!("/{}", parts.collect::<Vec<_>>().join("/")),
-        false => path.to_owned(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::generate::table::lines;
+
+    #[test]
+    fn options_that_could_harm_are_found() {
+        let joins = lines("tank/a /a strongroom x-systemd.requires=a\\,nofail")
+            .next()
+            .unwrap();
+        assert!(unit(&joins, "fstab").is_err());
+        let text = "tank/a /a strongroom noatime\ntank/a /a strongroom _netdev\nx /x ext4 noatime";
+        let warned: Vec<bool> = lines(text).map(|line| warning(&line).is_some()).collect();
+        assert_eq!(warned, [true, false, false]);
     }
 }

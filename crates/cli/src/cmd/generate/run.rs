@@ -1,7 +1,7 @@
 //! Writes the units.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use protocol::api::Failure;
@@ -12,6 +12,7 @@ use super::unit::Unit;
 use super::{containers, mounts};
 use crate::outcome::{Outcome, Result};
 use crate::session::other;
+use crate::show::text;
 
 pub(crate) fn run(args: Generate) -> Result {
     match args {
@@ -28,12 +29,19 @@ fn systemd(args: &GenerateSystemd) -> Result {
     let program = std::env::current_exe().map_err(|error| other(error.to_string()))?;
     let program = program.to_string_lossy();
     let mut failures = Vec::new();
-    each(&args.fstab, early, &mut failures, mounts::unit)?;
+    each(
+        &args.fstab,
+        early,
+        &mut failures,
+        mounts::unit,
+        mounts::warning,
+    )?;
     each(
         &args.crypttab,
         &args.normal,
         &mut failures,
         |line, source| containers::unit(line, source, &program).map(Some),
+        |_| None,
     )?;
     Ok(Outcome {
         failures,
@@ -47,20 +55,24 @@ fn each(
     dir: &Path,
     failures: &mut Vec<Failure>,
     unit: impl Fn(&Line, &str) -> std::result::Result<Option<Unit>, String>,
+    warning: impl Fn(&Line) -> Option<String>,
 ) -> Result<()> {
-    let text = match fs::read(table) {
+    let table_text = match fs::read(table) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(other(format!("cannot read {}: {error}", table.display()))),
     };
     let source = table.display().to_string();
-    for line in lines(&text) {
+    for line in lines(&table_text) {
         let made = unit(&line, &source).and_then(|unit| match unit {
             Some(unit) => write(dir, &unit).map_err(|error| {
                 format!("cannot write {} in {}: {error}", unit.name, dir.display())
             }),
             None => Ok(()),
         });
+        if let Some(warning) = warning(&line).filter(|_| made.is_ok()) {
+            text::complain(&format!("{source}, line {}: {warning}", line.number));
+        }
         if let Err(why) = made {
             failures.push(other(format!("{source}, line {}: {why}", line.number)));
         }
@@ -69,7 +81,13 @@ fn each(
 }
 
 fn write(dir: &Path, unit: &Unit) -> io::Result<()> {
-    fs::write(dir.join(&unit.name), &unit.text)?;
+    let path = dir.join(&unit.name);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // No symbolic link is followed.
+    File::create_new(path)?.write_all(unit.text.as_bytes())?;
     for links in &unit.pulled_by {
         fs::create_dir_all(dir.join(links))?;
         let link = dir.join(links).join(&unit.name);

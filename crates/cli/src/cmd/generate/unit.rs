@@ -41,13 +41,39 @@ pub(super) fn value(text: &str) -> String {
     text.replace('%', "%%")
 }
 
-/// An argument of a command in a unit.
+/// An argument of a command in a unit, in which systemd looks for variables.
 pub(super) fn argument(text: &str) -> String {
-    let quoted = value(text)
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('$', "$$");
-    format!("\"{quoted}\"")
+    quoted(text).replace('$', "$$")
+}
+
+/// A value in quotes.
+pub(super) fn quoted(text: &str) -> String {
+    let text = value(text).replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{text}\"")
+}
+
+/// A label as udev has it in a name of /dev/disk.
+pub(super) fn udev_name(label: &str) -> String {
+    let mut name = String::new();
+    for c in label.chars() {
+        if c.is_ascii_alphanumeric() || "#+-.:=@_".contains(c) || !c.is_ascii() {
+            name.push(c);
+        } else {
+            let _ = write!(name, "\\x{:02x}", u32::from(c));
+        }
+    }
+    name
+}
+
+/// A path without empty parts.
+pub(super) fn cleaned(path: &str) -> String {
+    let parts = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".");
+    match path.starts_with('/') {
+        true => format!("/{}", parts.collect::<Vec<_>>().join("/")),
+        false => path.to_owned(),
+    }
 }
 
 /// Why a field cannot be in a unit: a line end or another control character begins a directive of its own.
@@ -74,6 +100,9 @@ mod tests {
         ] {
             assert_eq!(path_name(path), wanted);
         }
+        assert_eq!(quoted("a$b\\"), "\"a$b\\\\\"");
+        assert_eq!(udev_name("a b/ä\\"), "a\\x20b\\x2fä\\x5c");
+        assert_eq!(cleaned("/dev//x/./y/"), "/dev/x/y");
         assert_eq!(argument("a$b%c\"d\\"), "\"a$$b%%c\\\"d\\\\\"");
     }
 }

@@ -117,14 +117,18 @@ fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
 fn key_roots_now(active: &ActivePool) -> Result<Vec<KeyNow>> {
     let datasets = active.pool.datasets()?.into_iter();
     let roots = datasets.filter(|entry| entry.suite != 0 && entry.key_root == entry.id);
-    roots
-        .map(|entry| {
-            Ok(KeyNow {
-                dataset: active.pool.name_of(entry.id)?,
-                is_loaded: active.keys.lock().contains_key(&entry.id),
-            })
-        })
-        .collect()
+    let mut found = Vec::new();
+    for entry in roots {
+        // Without an entry it was destroyed meanwhile.
+        let Ok(dataset) = active.pool.name_of(entry.id) else {
+            continue;
+        };
+        found.push(KeyNow {
+            dataset,
+            is_loaded: active.keys.lock().contains_key(&entry.id),
+        });
+    }
+    Ok(found)
 }
 
 fn device_totals(meter: &DeviceMeter) -> Vec<(&'static str, Totals)> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -353,20 +353,48 @@ fn begin(dir: &Node, name: &OsStr) -> std::io::Result<(File, bool)> {
     if let Some(old) = dir.child(name)? {
         if old.meta.is_file() && is_own(&old) {
             let opened = dir.open_child(name, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty());
-            if let Ok(file) = opened
-                && (file.metadata()).is_ok_and(|meta| (meta.dev(), meta.ino()) == old.identity())
-            {
-                return Ok((file, true));
+            if let Ok(file) = opened {
+                lock(&file)?;
+                // It may have got its name, or gone, before it was locked.
+                let meta = file.metadata()?;
+                let identity = (meta.dev(), meta.ino());
+                if identity == old.identity()
+                    && (dir.child(name)?).is_some_and(|now| now.identity() == identity)
+                {
+                    return Ok((file, true));
+                }
             }
         }
         rustix::fs::unlinkat(dir, name, AtFlags::empty())?;
     }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     let file = dir.open_child(name, flags, Mode::RUSR | Mode::WUSR)?;
+    lock(&file)?;
     Ok((file, false))
 }
 
-pub(super) fn remove(dir: &Node, name: &OsStr) {
+/// Locks a file that is begun. The lock of the target keeps no other copy out of a directory inside of it.
+fn lock(file: &File) -> std::io::Result<()> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => std::io::Error::other("another command copies it"),
+        TryLockError::Error(error) => error,
+    })
+}
+
+/// Removes a file that an earlier run has begun, unless another command copies into it now.
+pub(super) fn remove_unfinished(dir: &Node, name: &OsStr) {
+    let begun = dir.child(name).ok().flatten();
+    let file = begun.filter(|begun| begun.meta.is_file());
+    let file = file.and_then(|begun| begun.open().ok());
+    let is_free = file
+        .as_ref()
+        .is_none_or(|file| !matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
+    if is_free {
+        remove(dir, name);
+    }
+}
+
+fn remove(dir: &Node, name: &OsStr) {
     let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
 }
 

@@ -9,7 +9,7 @@ use std::vec::IntoIter;
 use rustix::fs::Mode;
 
 use super::attributes;
-use super::copier::{Copier, To, is_own, remove};
+use super::copier::{Copier, To, is_own, remove_unfinished};
 use super::node::{Identity, Node, version};
 use super::place::Places;
 use super::tally::Done;
@@ -211,7 +211,7 @@ impl Walk<'_> {
         if let Some(to) = level.to.as_mut().filter(|_| !self.copier.args.dry_run) {
             let names = to.names().context("the target cannot be listed")?;
             for name in names.iter().filter(|name| temporary::is_one(name)) {
-                remove(to, name);
+                remove_unfinished(to, name);
                 level.is_changed = true;
             }
             if level.is_given {

@@ -136,7 +136,8 @@ pub(crate) fn encrypted(dir: &Path) -> Result<Option<Encrypted>> {
         Some(Encrypted::Gocryptfs)
     } else if pefs::keys(dir, &lower)?.is_some() {
         Some(Encrypted::Other("pefs"))
-    } else if matches!(Space::of(&lower), Ok(Some(_))) {
+    } else if fscrypt::has_metadata(&lower) || matches!(Space::of(&lower), Ok(Some(_))) {
+        // With metadata and without a policy, its directories may have policies of their own.
         Some(Encrypted::Other("fscrypt"))
     } else {
         None
