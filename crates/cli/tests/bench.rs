@@ -47,11 +47,16 @@ fn is_clean(place: &Place) {
 fn rows(place: &Place, what: &str) -> Vec<(String, String, f64)> {
     let line =
         format!("{what} --seconds 0.01 --size 16M --json --report {{DIR}}/page {{DIR}}/disk");
+    let page = place.path("page");
+    std::fs::write(&page, "mine").unwrap();
+    assert_eq!(run(bench(place, &line)).code, EXISTS);
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "mine");
+    std::fs::remove_file(&page).unwrap();
     let done = run(bench(place, &line));
     assert_eq!(done.code, 0, "{done:?}");
     has(&done.err, &place.arg("disk"));
     is_clean(place);
-    let page = std::fs::read_to_string(place.path("page")).unwrap();
+    let page = std::fs::read_to_string(page).unwrap();
     has(&page, "</svg>");
     lacks(&page, "<script");
     let found: serde_json::Value = serde_json::from_str(&done.out).unwrap();

@@ -51,6 +51,12 @@ fn in_memory(image: &[u8]) -> (Arc<MemoryDevice>, Arc<dyn BlockDevice>) {
     (Arc::clone(&device), device)
 }
 
+fn bytes(device: &dyn BlockDevice) -> Vec<u8> {
+    let mut bytes = vec![0; device.size() as usize];
+    device.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
 /// The beginning is there under the new key, and the rest as it was, encrypted with the old one.
 fn check(image: &[u8], before: &[u8], what: &str) {
     assert!(!is_in_reencryption(image), "{what}");
@@ -171,11 +177,6 @@ fn the_beginning_is_encrypted_and_decrypted() {
     .unwrap();
     let ended = container.reencrypt(&*plain.1, &keys, PART, &RANDOM, &mut |_| true);
     assert_eq!(ended.unwrap(), Reencrypted::All);
-    let bytes = |device: &dyn BlockDevice| {
-        let mut bytes = vec![0; device.size() as usize];
-        device.read_at(0, &mut bytes).unwrap();
-        bytes
-    };
     let disks = Disks {
         data: bytes(&*plain.1),
         header: Some(bytes(&*header.1)),
@@ -229,7 +230,7 @@ fn a_hot_zone_says_where_the_data_ends() {
     let ended = container.reencrypt(&*plain.1, &keys, PART, &RANDOM, &mut |_| true);
     assert_eq!(ended.unwrap(), Reencrypted::All);
     let faulty = |bytes| Arc::new(FaultDevice::from_bytes(bytes, &clock));
-    let (data, header) = (faulty(image_of(&plain.0)), faulty(image_of(&head.0)));
+    let (data, header) = (faulty(bytes(&*plain.1)), faulty(bytes(&*head.0)));
     let mut container = Container::open(Arc::clone(&header) as _, &RANDOM).unwrap();
     let unlocked = container.unlock(&secret("first"), None).unwrap();
     let slot = common::cheap_slot(Version::V2);
@@ -256,7 +257,7 @@ fn a_hot_zone_says_where_the_data_ends() {
             let keys = container.unlock_both(&secret("first")).unwrap();
             let ended = container.reencrypt(&*data, &keys, unsaid, &RANDOM, &mut |_| true);
             assert_eq!(ended.unwrap(), Reencrypted::All, "cut before {cut}");
-            assert!(image_of(&memory) == pattern(), "cut before {cut} of {end}");
+            assert!(bytes(&*memory) == pattern(), "cut before {cut} of {end}");
         }
     }
     assert!(hot > 10, "{hot}");

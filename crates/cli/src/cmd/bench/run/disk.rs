@@ -9,6 +9,7 @@ use std::time::Duration;
 use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
 use daemon::Failure;
+use protocol::api::FailureKind;
 
 use super::load::{Figures, Load, MIB};
 use super::report::{self, Measured};
@@ -102,6 +103,14 @@ fn run(
     as_json: bool,
     measure: impl FnOnce(&Load<'_>, &Work) -> Result<Measured>,
 ) -> Result {
+    if let Some(page) = how
+        .report
+        .as_ref()
+        .filter(|page| page.symlink_metadata().is_ok())
+    {
+        let message = format!("{} exists already; name a new file", page.display());
+        return Err(Failure::new(FailureKind::Exists, message));
+    }
     let work = Work::new(dir, how, needed)?;
     let mut pattern = vec![0; MIB];
     let filled = SystemRandom.fill(&mut pattern);
@@ -211,7 +220,7 @@ impl<'a> TestDirectory<'a> {
     }
 
     fn unmount(&self) -> Result<()> {
-        let unmount = ["stack", "unmount", "--force"].map(OsString::from);
+        let unmount = ["stack", "unmount"].map(OsString::from);
         let place = OsString::from(&self.mountpoint);
         self.work.program(unmount.into_iter().chain([place]))?;
         self.is_mounted.set(false);

@@ -1,6 +1,8 @@
 //! What came out: a table, JSON, and a page with a chart.
 
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
@@ -92,7 +94,8 @@ pub(super) fn outcome(
         false => text(&report),
     });
     if let Some(path) = &how.report
-        && let Err(error) = std::fs::write(path, page(&report))
+        && let Err(error) =
+            File::create_new(path).and_then(|mut file| file.write_all(page(&report).as_bytes()))
     {
         outcome.failures.push(cannot(path, &error).into());
     }
