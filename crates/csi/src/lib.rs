@@ -7,7 +7,7 @@
 //! - The *controller* makes, grows and destroys datasets and snapshots. A volume has the last part of its dataset's
 //!   name as its id, and the property `csi:volume`. The driver leaves all other datasets alone.
 //! - The *node* mounts them where containers see them. The daemon mounts a dataset in a directory of the driver, and
-//!   the driver puts clones of this mount at the paths that it is told ([`node::target`]).
+//!   the driver puts clones of this mount at the paths that it is told (`node::target`).
 //!
 //! The modules, the lowest first: `proto`, `status`, `names`, `busy`, `daemon`, `volumes`, `wanted`; `controller`,
 //! `node`, `identity`; `grpc`, `serve`.
