@@ -1,8 +1,9 @@
 //! The messages of CSI 1.13.
 //!
 //! Made by `prost-build` 0.14 and `protox` 0.9, without comments, from `csi.proto` of
-//! <https://github.com/container-storage-interface/spec> (commit e981e2a), which is licensed under Apache-2.0. Do not
-//! change it by hand: make it again. `Timestamp` is that of protobuf, which is not worth a crate of its own.
+//! <https://github.com/container-storage-interface/spec> (commit e981e2a), which is licensed under Apache-2.0. The
+//! names of enumerations as text, and the messages that the driver does not use, were taken out. `Timestamp` is that of protobuf,
+//! which is not worth a crate of its own.
 
 /// `google.protobuf.Timestamp`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -14,8 +15,7 @@ pub struct Timestamp {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetPluginInfoRequest {
-}
+pub struct GetPluginInfoRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetPluginInfoResponse {
     #[prost(string, tag = "1")]
@@ -26,8 +26,7 @@ pub struct GetPluginInfoResponse {
     pub manifest: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetPluginCapabilitiesRequest {
-}
+pub struct GetPluginCapabilitiesRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetPluginCapabilitiesResponse {
     #[prost(message, repeated, tag = "1")]
@@ -38,14 +37,12 @@ pub struct PluginCapability {
     #[prost(oneof = "plugin_capability::Type", tags = "1, 2")]
     pub r#type: ::core::option::Option<plugin_capability::Type>,
 }
-/// Nested message and enum types in `PluginCapability`.
 pub mod plugin_capability {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Service {
         #[prost(enumeration = "service::Type", tag = "1")]
         pub r#type: i32,
     }
-    /// Nested message and enum types in `Service`.
     pub mod service {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
         #[repr(i32)]
@@ -56,39 +53,12 @@ pub mod plugin_capability {
             GroupControllerService = 3,
             SnapshotMetadataService = 4,
         }
-        impl Type {
-            /// String value of the enum field names used in the ProtoBuf definition.
-            ///
-            /// The values are not transformed in any way and thus are considered stable
-            /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-            pub fn as_str_name(&self) -> &'static str {
-                match self {
-                    Self::Unknown => "UNKNOWN",
-                    Self::ControllerService => "CONTROLLER_SERVICE",
-                    Self::VolumeAccessibilityConstraints => "VOLUME_ACCESSIBILITY_CONSTRAINTS",
-                    Self::GroupControllerService => "GROUP_CONTROLLER_SERVICE",
-                    Self::SnapshotMetadataService => "SNAPSHOT_METADATA_SERVICE",
-                }
-            }
-            /// Creates an enum from field names used in the ProtoBuf definition.
-            pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-                match value {
-                    "UNKNOWN" => Some(Self::Unknown),
-                    "CONTROLLER_SERVICE" => Some(Self::ControllerService),
-                    "VOLUME_ACCESSIBILITY_CONSTRAINTS" => Some(Self::VolumeAccessibilityConstraints),
-                    "GROUP_CONTROLLER_SERVICE" => Some(Self::GroupControllerService),
-                    "SNAPSHOT_METADATA_SERVICE" => Some(Self::SnapshotMetadataService),
-                    _ => None,
-                }
-            }
-        }
     }
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct VolumeExpansion {
         #[prost(enumeration = "volume_expansion::Type", tag = "1")]
         pub r#type: i32,
     }
-    /// Nested message and enum types in `VolumeExpansion`.
     pub mod volume_expansion {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
         #[repr(i32)]
@@ -96,28 +66,6 @@ pub mod plugin_capability {
             Unknown = 0,
             Online = 1,
             Offline = 2,
-        }
-        impl Type {
-            /// String value of the enum field names used in the ProtoBuf definition.
-            ///
-            /// The values are not transformed in any way and thus are considered stable
-            /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-            pub fn as_str_name(&self) -> &'static str {
-                match self {
-                    Self::Unknown => "UNKNOWN",
-                    Self::Online => "ONLINE",
-                    Self::Offline => "OFFLINE",
-                }
-            }
-            /// Creates an enum from field names used in the ProtoBuf definition.
-            pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-                match value {
-                    "UNKNOWN" => Some(Self::Unknown),
-                    "ONLINE" => Some(Self::Online),
-                    "OFFLINE" => Some(Self::Offline),
-                    _ => None,
-                }
-            }
         }
     }
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
@@ -129,8 +77,7 @@ pub mod plugin_capability {
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ProbeRequest {
-}
+pub struct ProbeRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ProbeResponse {
     #[prost(message, optional, tag = "1")]
@@ -160,7 +107,6 @@ pub struct VolumeContentSource {
     #[prost(oneof = "volume_content_source::Type", tags = "1, 2")]
     pub r#type: ::core::option::Option<volume_content_source::Type>,
 }
-/// Nested message and enum types in `VolumeContentSource`.
 pub mod volume_content_source {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct SnapshotSource {
@@ -192,11 +138,9 @@ pub struct VolumeCapability {
     #[prost(oneof = "volume_capability::AccessType", tags = "1, 2")]
     pub access_type: ::core::option::Option<volume_capability::AccessType>,
 }
-/// Nested message and enum types in `VolumeCapability`.
 pub mod volume_capability {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-    pub struct BlockVolume {
-    }
+    pub struct BlockVolume {}
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct MountVolume {
         #[prost(string, tag = "1")]
@@ -211,7 +155,6 @@ pub mod volume_capability {
         #[prost(enumeration = "access_mode::Mode", tag = "1")]
         pub mode: i32,
     }
-    /// Nested message and enum types in `AccessMode`.
     pub mod access_mode {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
         #[repr(i32)]
@@ -224,38 +167,6 @@ pub mod volume_capability {
             MultiNodeMultiWriter = 5,
             SingleNodeSingleWriter = 6,
             SingleNodeMultiWriter = 7,
-        }
-        impl Mode {
-            /// String value of the enum field names used in the ProtoBuf definition.
-            ///
-            /// The values are not transformed in any way and thus are considered stable
-            /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-            pub fn as_str_name(&self) -> &'static str {
-                match self {
-                    Self::Unknown => "UNKNOWN",
-                    Self::SingleNodeWriter => "SINGLE_NODE_WRITER",
-                    Self::SingleNodeReaderOnly => "SINGLE_NODE_READER_ONLY",
-                    Self::MultiNodeReaderOnly => "MULTI_NODE_READER_ONLY",
-                    Self::MultiNodeSingleWriter => "MULTI_NODE_SINGLE_WRITER",
-                    Self::MultiNodeMultiWriter => "MULTI_NODE_MULTI_WRITER",
-                    Self::SingleNodeSingleWriter => "SINGLE_NODE_SINGLE_WRITER",
-                    Self::SingleNodeMultiWriter => "SINGLE_NODE_MULTI_WRITER",
-                }
-            }
-            /// Creates an enum from field names used in the ProtoBuf definition.
-            pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-                match value {
-                    "UNKNOWN" => Some(Self::Unknown),
-                    "SINGLE_NODE_WRITER" => Some(Self::SingleNodeWriter),
-                    "SINGLE_NODE_READER_ONLY" => Some(Self::SingleNodeReaderOnly),
-                    "MULTI_NODE_READER_ONLY" => Some(Self::MultiNodeReaderOnly),
-                    "MULTI_NODE_SINGLE_WRITER" => Some(Self::MultiNodeSingleWriter),
-                    "MULTI_NODE_MULTI_WRITER" => Some(Self::MultiNodeMultiWriter),
-                    "SINGLE_NODE_SINGLE_WRITER" => Some(Self::SingleNodeSingleWriter),
-                    "SINGLE_NODE_MULTI_WRITER" => Some(Self::SingleNodeMultiWriter),
-                    _ => None,
-                }
-            }
         }
     }
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
@@ -306,40 +217,7 @@ pub struct DeleteVolumeRequest {
     pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DeleteVolumeResponse {
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ControllerPublishVolumeRequest {
-    #[prost(string, tag = "1")]
-    pub volume_id: ::prost::alloc::string::String,
-    #[prost(string, tag = "2")]
-    pub node_id: ::prost::alloc::string::String,
-    #[prost(message, optional, tag = "3")]
-    pub volume_capability: ::core::option::Option<VolumeCapability>,
-    #[prost(bool, tag = "4")]
-    pub readonly: bool,
-    #[prost(map = "string, string", tag = "5")]
-    pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-    #[prost(map = "string, string", tag = "6")]
-    pub volume_context: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ControllerPublishVolumeResponse {
-    #[prost(map = "string, string", tag = "1")]
-    pub publish_context: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ControllerUnpublishVolumeRequest {
-    #[prost(string, tag = "1")]
-    pub volume_id: ::prost::alloc::string::String,
-    #[prost(string, tag = "2")]
-    pub node_id: ::prost::alloc::string::String,
-    #[prost(map = "string, string", tag = "3")]
-    pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ControllerUnpublishVolumeResponse {
-}
+pub struct DeleteVolumeResponse {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ValidateVolumeCapabilitiesRequest {
     #[prost(string, tag = "1")]
@@ -362,7 +240,6 @@ pub struct ValidateVolumeCapabilitiesResponse {
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
 }
-/// Nested message and enum types in `ValidateVolumeCapabilitiesResponse`.
 pub mod validate_volume_capabilities_response {
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Confirmed {
@@ -390,7 +267,6 @@ pub struct ListVolumesResponse {
     #[prost(string, tag = "2")]
     pub next_token: ::prost::alloc::string::String,
 }
-/// Nested message and enum types in `ListVolumesResponse`.
 pub mod list_volumes_response {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct VolumeStatus {
@@ -406,40 +282,6 @@ pub mod list_volumes_response {
         #[prost(message, optional, tag = "2")]
         pub status: ::core::option::Option<VolumeStatus>,
     }
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ControllerGetVolumeRequest {
-    #[prost(string, tag = "1")]
-    pub volume_id: ::prost::alloc::string::String,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ControllerGetVolumeResponse {
-    #[prost(message, optional, tag = "1")]
-    pub volume: ::core::option::Option<Volume>,
-    #[prost(message, optional, tag = "2")]
-    pub status: ::core::option::Option<controller_get_volume_response::VolumeStatus>,
-}
-/// Nested message and enum types in `ControllerGetVolumeResponse`.
-pub mod controller_get_volume_response {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-    pub struct VolumeStatus {
-        #[prost(string, repeated, tag = "1")]
-        pub published_node_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-        #[prost(message, optional, tag = "2")]
-        pub volume_condition: ::core::option::Option<super::VolumeCondition>,
-    }
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ControllerModifyVolumeRequest {
-    #[prost(string, tag = "1")]
-    pub volume_id: ::prost::alloc::string::String,
-    #[prost(map = "string, string", tag = "2")]
-    pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-    #[prost(map = "string, string", tag = "3")]
-    pub mutable_parameters: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ControllerModifyVolumeResponse {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetCapacityRequest {
@@ -460,8 +302,7 @@ pub struct GetCapacityResponse {
     pub minimum_volume_size: ::core::option::Option<i64>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ControllerGetCapabilitiesRequest {
-}
+pub struct ControllerGetCapabilitiesRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ControllerGetCapabilitiesResponse {
     #[prost(message, repeated, tag = "1")]
@@ -472,14 +313,12 @@ pub struct ControllerServiceCapability {
     #[prost(oneof = "controller_service_capability::Type", tags = "1")]
     pub r#type: ::core::option::Option<controller_service_capability::Type>,
 }
-/// Nested message and enum types in `ControllerServiceCapability`.
 pub mod controller_service_capability {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Rpc {
         #[prost(enumeration = "rpc::Type", tag = "1")]
         pub r#type: i32,
     }
-    /// Nested message and enum types in `RPC`.
     pub mod rpc {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
         #[repr(i32)]
@@ -500,54 +339,6 @@ pub mod controller_service_capability {
             SingleNodeMultiWriter = 13,
             ModifyVolume = 14,
             GetSnapshot = 15,
-        }
-        impl Type {
-            /// String value of the enum field names used in the ProtoBuf definition.
-            ///
-            /// The values are not transformed in any way and thus are considered stable
-            /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-            pub fn as_str_name(&self) -> &'static str {
-                match self {
-                    Self::Unknown => "UNKNOWN",
-                    Self::CreateDeleteVolume => "CREATE_DELETE_VOLUME",
-                    Self::PublishUnpublishVolume => "PUBLISH_UNPUBLISH_VOLUME",
-                    Self::ListVolumes => "LIST_VOLUMES",
-                    Self::GetCapacity => "GET_CAPACITY",
-                    Self::CreateDeleteSnapshot => "CREATE_DELETE_SNAPSHOT",
-                    Self::ListSnapshots => "LIST_SNAPSHOTS",
-                    Self::CloneVolume => "CLONE_VOLUME",
-                    Self::PublishReadonly => "PUBLISH_READONLY",
-                    Self::ExpandVolume => "EXPAND_VOLUME",
-                    Self::ListVolumesPublishedNodes => "LIST_VOLUMES_PUBLISHED_NODES",
-                    Self::VolumeCondition => "VOLUME_CONDITION",
-                    Self::GetVolume => "GET_VOLUME",
-                    Self::SingleNodeMultiWriter => "SINGLE_NODE_MULTI_WRITER",
-                    Self::ModifyVolume => "MODIFY_VOLUME",
-                    Self::GetSnapshot => "GET_SNAPSHOT",
-                }
-            }
-            /// Creates an enum from field names used in the ProtoBuf definition.
-            pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-                match value {
-                    "UNKNOWN" => Some(Self::Unknown),
-                    "CREATE_DELETE_VOLUME" => Some(Self::CreateDeleteVolume),
-                    "PUBLISH_UNPUBLISH_VOLUME" => Some(Self::PublishUnpublishVolume),
-                    "LIST_VOLUMES" => Some(Self::ListVolumes),
-                    "GET_CAPACITY" => Some(Self::GetCapacity),
-                    "CREATE_DELETE_SNAPSHOT" => Some(Self::CreateDeleteSnapshot),
-                    "LIST_SNAPSHOTS" => Some(Self::ListSnapshots),
-                    "CLONE_VOLUME" => Some(Self::CloneVolume),
-                    "PUBLISH_READONLY" => Some(Self::PublishReadonly),
-                    "EXPAND_VOLUME" => Some(Self::ExpandVolume),
-                    "LIST_VOLUMES_PUBLISHED_NODES" => Some(Self::ListVolumesPublishedNodes),
-                    "VOLUME_CONDITION" => Some(Self::VolumeCondition),
-                    "GET_VOLUME" => Some(Self::GetVolume),
-                    "SINGLE_NODE_MULTI_WRITER" => Some(Self::SingleNodeMultiWriter),
-                    "MODIFY_VOLUME" => Some(Self::ModifyVolume),
-                    "GET_SNAPSHOT" => Some(Self::GetSnapshot),
-                    _ => None,
-                }
-            }
         }
     }
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
@@ -595,8 +386,7 @@ pub struct DeleteSnapshotRequest {
     pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DeleteSnapshotResponse {
-}
+pub struct DeleteSnapshotResponse {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListSnapshotsRequest {
     #[prost(int32, tag = "1")]
@@ -617,25 +407,12 @@ pub struct ListSnapshotsResponse {
     #[prost(string, tag = "2")]
     pub next_token: ::prost::alloc::string::String,
 }
-/// Nested message and enum types in `ListSnapshotsResponse`.
 pub mod list_snapshots_response {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Entry {
         #[prost(message, optional, tag = "1")]
         pub snapshot: ::core::option::Option<super::Snapshot>,
     }
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetSnapshotRequest {
-    #[prost(string, tag = "1")]
-    pub snapshot_id: ::prost::alloc::string::String,
-    #[prost(map = "string, string", tag = "2")]
-    pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetSnapshotResponse {
-    #[prost(message, optional, tag = "1")]
-    pub snapshot: ::core::option::Option<Snapshot>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ControllerExpandVolumeRequest {
@@ -671,8 +448,7 @@ pub struct NodeStageVolumeRequest {
     pub volume_context: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NodeStageVolumeResponse {
-}
+pub struct NodeStageVolumeResponse {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodeUnstageVolumeRequest {
     #[prost(string, tag = "1")]
@@ -681,8 +457,7 @@ pub struct NodeUnstageVolumeRequest {
     pub staging_target_path: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NodeUnstageVolumeResponse {
-}
+pub struct NodeUnstageVolumeResponse {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodePublishVolumeRequest {
     #[prost(string, tag = "1")]
@@ -703,8 +478,7 @@ pub struct NodePublishVolumeRequest {
     pub volume_context: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NodePublishVolumeResponse {
-}
+pub struct NodePublishVolumeResponse {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodeUnpublishVolumeRequest {
     #[prost(string, tag = "1")]
@@ -713,8 +487,7 @@ pub struct NodeUnpublishVolumeRequest {
     pub target_path: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NodeUnpublishVolumeResponse {
-}
+pub struct NodeUnpublishVolumeResponse {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodeGetVolumeStatsRequest {
     #[prost(string, tag = "1")]
@@ -742,7 +515,6 @@ pub struct VolumeUsage {
     #[prost(enumeration = "volume_usage::Unit", tag = "4")]
     pub unit: i32,
 }
-/// Nested message and enum types in `VolumeUsage`.
 pub mod volume_usage {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
     #[repr(i32)]
@@ -750,28 +522,6 @@ pub mod volume_usage {
         Unknown = 0,
         Bytes = 1,
         Inodes = 2,
-    }
-    impl Unit {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::Unknown => "UNKNOWN",
-                Self::Bytes => "BYTES",
-                Self::Inodes => "INODES",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "UNKNOWN" => Some(Self::Unknown),
-                "BYTES" => Some(Self::Bytes),
-                "INODES" => Some(Self::Inodes),
-                _ => None,
-            }
-        }
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -782,8 +532,7 @@ pub struct VolumeCondition {
     pub message: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NodeGetCapabilitiesRequest {
-}
+pub struct NodeGetCapabilitiesRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeGetCapabilitiesResponse {
     #[prost(message, repeated, tag = "1")]
@@ -794,14 +543,12 @@ pub struct NodeServiceCapability {
     #[prost(oneof = "node_service_capability::Type", tags = "1")]
     pub r#type: ::core::option::Option<node_service_capability::Type>,
 }
-/// Nested message and enum types in `NodeServiceCapability`.
 pub mod node_service_capability {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Rpc {
         #[prost(enumeration = "rpc::Type", tag = "1")]
         pub r#type: i32,
     }
-    /// Nested message and enum types in `RPC`.
     pub mod rpc {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
         #[repr(i32)]
@@ -814,36 +561,6 @@ pub mod node_service_capability {
             SingleNodeMultiWriter = 5,
             VolumeMountGroup = 6,
         }
-        impl Type {
-            /// String value of the enum field names used in the ProtoBuf definition.
-            ///
-            /// The values are not transformed in any way and thus are considered stable
-            /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-            pub fn as_str_name(&self) -> &'static str {
-                match self {
-                    Self::Unknown => "UNKNOWN",
-                    Self::StageUnstageVolume => "STAGE_UNSTAGE_VOLUME",
-                    Self::GetVolumeStats => "GET_VOLUME_STATS",
-                    Self::ExpandVolume => "EXPAND_VOLUME",
-                    Self::VolumeCondition => "VOLUME_CONDITION",
-                    Self::SingleNodeMultiWriter => "SINGLE_NODE_MULTI_WRITER",
-                    Self::VolumeMountGroup => "VOLUME_MOUNT_GROUP",
-                }
-            }
-            /// Creates an enum from field names used in the ProtoBuf definition.
-            pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-                match value {
-                    "UNKNOWN" => Some(Self::Unknown),
-                    "STAGE_UNSTAGE_VOLUME" => Some(Self::StageUnstageVolume),
-                    "GET_VOLUME_STATS" => Some(Self::GetVolumeStats),
-                    "EXPAND_VOLUME" => Some(Self::ExpandVolume),
-                    "VOLUME_CONDITION" => Some(Self::VolumeCondition),
-                    "SINGLE_NODE_MULTI_WRITER" => Some(Self::SingleNodeMultiWriter),
-                    "VOLUME_MOUNT_GROUP" => Some(Self::VolumeMountGroup),
-                    _ => None,
-                }
-            }
-        }
     }
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Type {
@@ -852,8 +569,7 @@ pub mod node_service_capability {
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NodeGetInfoRequest {
-}
+pub struct NodeGetInfoRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeGetInfoResponse {
     #[prost(string, tag = "1")]
@@ -883,189 +599,10 @@ pub struct NodeExpandVolumeResponse {
     #[prost(int64, tag = "1")]
     pub capacity_bytes: i64,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GroupControllerGetCapabilitiesRequest {
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GroupControllerGetCapabilitiesResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub capabilities: ::prost::alloc::vec::Vec<GroupControllerServiceCapability>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GroupControllerServiceCapability {
-    #[prost(oneof = "group_controller_service_capability::Type", tags = "1")]
-    pub r#type: ::core::option::Option<group_controller_service_capability::Type>,
-}
-/// Nested message and enum types in `GroupControllerServiceCapability`.
-pub mod group_controller_service_capability {
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-    pub struct Rpc {
-        #[prost(enumeration = "rpc::Type", tag = "1")]
-        pub r#type: i32,
-    }
-    /// Nested message and enum types in `RPC`.
-    pub mod rpc {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-        #[repr(i32)]
-        pub enum Type {
-            Unknown = 0,
-            CreateDeleteGetVolumeGroupSnapshot = 1,
-        }
-        impl Type {
-            /// String value of the enum field names used in the ProtoBuf definition.
-            ///
-            /// The values are not transformed in any way and thus are considered stable
-            /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-            pub fn as_str_name(&self) -> &'static str {
-                match self {
-                    Self::Unknown => "UNKNOWN",
-                    Self::CreateDeleteGetVolumeGroupSnapshot => "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT",
-                }
-            }
-            /// Creates an enum from field names used in the ProtoBuf definition.
-            pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-                match value {
-                    "UNKNOWN" => Some(Self::Unknown),
-                    "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT" => Some(Self::CreateDeleteGetVolumeGroupSnapshot),
-                    _ => None,
-                }
-            }
-        }
-    }
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum Type {
-        #[prost(message, tag = "1")]
-        Rpc(Rpc),
-    }
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct CreateVolumeGroupSnapshotRequest {
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    #[prost(string, repeated, tag = "2")]
-    pub source_volume_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(map = "string, string", tag = "3")]
-    pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-    #[prost(map = "string, string", tag = "4")]
-    pub parameters: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct CreateVolumeGroupSnapshotResponse {
-    #[prost(message, optional, tag = "1")]
-    pub group_snapshot: ::core::option::Option<VolumeGroupSnapshot>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct VolumeGroupSnapshot {
-    #[prost(string, tag = "1")]
-    pub group_snapshot_id: ::prost::alloc::string::String,
-    #[prost(message, repeated, tag = "2")]
-    pub snapshots: ::prost::alloc::vec::Vec<Snapshot>,
-    #[prost(message, optional, tag = "3")]
-    pub creation_time: ::core::option::Option<crate::proto::Timestamp>,
-    #[prost(bool, tag = "4")]
-    pub ready_to_use: bool,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct DeleteVolumeGroupSnapshotRequest {
-    #[prost(string, tag = "1")]
-    pub group_snapshot_id: ::prost::alloc::string::String,
-    #[prost(string, repeated, tag = "2")]
-    pub snapshot_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(map = "string, string", tag = "3")]
-    pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DeleteVolumeGroupSnapshotResponse {
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetVolumeGroupSnapshotRequest {
-    #[prost(string, tag = "1")]
-    pub group_snapshot_id: ::prost::alloc::string::String,
-    #[prost(string, repeated, tag = "2")]
-    pub snapshot_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(map = "string, string", tag = "3")]
-    pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetVolumeGroupSnapshotResponse {
-    #[prost(message, optional, tag = "1")]
-    pub group_snapshot: ::core::option::Option<VolumeGroupSnapshot>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct BlockMetadata {
-    #[prost(int64, tag = "1")]
-    pub byte_offset: i64,
-    #[prost(int64, tag = "2")]
-    pub size_bytes: i64,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetMetadataAllocatedRequest {
-    #[prost(string, tag = "1")]
-    pub snapshot_id: ::prost::alloc::string::String,
-    #[prost(int64, tag = "2")]
-    pub starting_offset: i64,
-    #[prost(int32, tag = "3")]
-    pub max_results: i32,
-    #[prost(map = "string, string", tag = "4")]
-    pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetMetadataAllocatedResponse {
-    #[prost(enumeration = "BlockMetadataType", tag = "1")]
-    pub block_metadata_type: i32,
-    #[prost(int64, tag = "2")]
-    pub volume_capacity_bytes: i64,
-    #[prost(message, repeated, tag = "3")]
-    pub block_metadata: ::prost::alloc::vec::Vec<BlockMetadata>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetMetadataDeltaRequest {
-    #[prost(string, tag = "1")]
-    pub base_snapshot_id: ::prost::alloc::string::String,
-    #[prost(string, tag = "2")]
-    pub target_snapshot_id: ::prost::alloc::string::String,
-    #[prost(int64, tag = "3")]
-    pub starting_offset: i64,
-    #[prost(int32, tag = "4")]
-    pub max_results: i32,
-    #[prost(map = "string, string", tag = "5")]
-    pub secrets: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetMetadataDeltaResponse {
-    #[prost(enumeration = "BlockMetadataType", tag = "1")]
-    pub block_metadata_type: i32,
-    #[prost(int64, tag = "2")]
-    pub volume_capacity_bytes: i64,
-    #[prost(message, repeated, tag = "3")]
-    pub block_metadata: ::prost::alloc::vec::Vec<BlockMetadata>,
-}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum BlockMetadataType {
     Unknown = 0,
     FixedLength = 1,
     VariableLength = 2,
-}
-impl BlockMetadataType {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unknown => "UNKNOWN",
-            Self::FixedLength => "FIXED_LENGTH",
-            Self::VariableLength => "VARIABLE_LENGTH",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "UNKNOWN" => Some(Self::Unknown),
-            "FIXED_LENGTH" => Some(Self::FixedLength),
-            "VARIABLE_LENGTH" => Some(Self::VariableLength),
-            _ => None,
-        }
-    }
 }

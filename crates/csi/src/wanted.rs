@@ -42,8 +42,7 @@ impl Use {
             }
             Some(mode) => {
                 return Err(Status::invalid(format!(
-                    "{}: a pool is on one node, so its volumes can be used there only",
-                    mode.as_str_name()
+                    "{mode:?}: a pool is on one node, so its volumes can be used there only"
                 )));
             }
         };

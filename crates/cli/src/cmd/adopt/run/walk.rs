@@ -182,8 +182,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a directory of the target may get the owner, mode and ACLs of its source. One of another user is not given
-    /// away: somebody put it there. Only a new dataset that is mounted there belongs to root until its first copy.
+    /// Whether a directory of the target may get the owner, mode and ACLs of its source. If another user owns it, this
+    /// user has made it, and keeps it. A new dataset that is mounted there belongs to root until its first copy.
     fn may_give(&self, from: &Node, old: &Node, is_empty_mount: bool) -> Result<bool> {
         if !self.copier.is_of_another(from, old) || attributes::is_marked(old) {
             return Ok(true);
