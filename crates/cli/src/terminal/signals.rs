@@ -26,12 +26,20 @@ pub(super) struct Signals {
     wakeup: UnixStream,
 }
 
+/// Whether this process was started to go on when its terminal is closed, as by nohup(1).
+fn is_from_nohup(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    signal == SIGHUP && ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
+}
+
 impl Signals {
     pub(super) fn new() -> io::Result<Signals> {
         let (wakeup, sender) = UnixStream::pair()?;
         wakeup.set_nonblocking(true)?;
         let caught = Arc::new(AtomicUsize::new(0));
-        for signal in SIGNALS {
+        for signal in SIGNALS.into_iter().filter(|signal| !is_from_nohup(*signal)) {
             // They run in this order.
             flag::register_conditional_default(signal, DEFAULT.clone())?;
             flag::register_usize(signal, caught.clone(), signal as usize)?;
