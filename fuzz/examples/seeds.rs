@@ -295,6 +295,11 @@ fn texts() {
     );
     put(
         "clevis_token",
+        "keys-no-object",
+        &[br#"{"payload":"NA"}"#],
+    );
+    put(
+        "clevis_token",
         "keys",
         &[br#"{"thp":"BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU","payload":"eyJrZXlzIjpbeyJrdHkiOiJFQyIsImNydiI6IlAtMjU2IiwieCI6IkFBIiwieSI6IkFBIiwia2V5X29wcyI6WyJ2ZXJpZnkiXX1dfQ","protected":"eyJhbGciOiJFUzI1NiJ9","signature":"AAAA"}"#],
     );

@@ -125,11 +125,9 @@ fn is_signature(jws: &Value, signature: &Value, key: &Value) -> Option<()> {
 /// The keys in a payload.
 pub(super) fn payload_keys(jws: &Value) -> Option<Vec<Value>> {
     let payload = decode(jws["payload"].as_str()?).ok()?;
-    let mut payload: Value = serde_json::from_slice(&payload).ok()?;
-    match payload["keys"].take() {
-        Value::Array(keys) if keys.len() <= KEYS_MAX => Some(keys),
-        _ => None,
-    }
+    let payload: Value = serde_json::from_slice(&payload).ok()?;
+    let keys = payload["keys"].as_array()?;
+    (keys.len() <= KEYS_MAX).then(|| keys.clone())
 }
 
 /// Whether a key says that it is for this.
@@ -234,6 +232,24 @@ mod tests {
         assert_eq!(thumbprint(&key, &expected), Some(expected.clone()));
         assert_eq!(thumbprint(&key, "short"), None);
         assert_eq!(thumbprint(&json!({"x": 1}), &expected), None);
+    }
+
+    #[test]
+    fn a_payload_without_keys_is_refused() {
+        let keys =
+            |payload: &str| payload_keys(&json!({"payload": URL_SAFE_NO_PAD.encode(payload)}));
+        assert_eq!(keys(r#"{"keys": [{}]}"#), Some(vec![json!({})]));
+        for wrong in [
+            "4",
+            "null",
+            "[]",
+            r#""keys""#,
+            "{}",
+            r#"{"keys": 1}"#,
+            "no JSON",
+        ] {
+            assert_eq!(keys(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The pin `tpm2`: the key of what is sealed is a JSON Web Key that a TPM sealed.
 
 use cipher::SystemRandom;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::jose::{self, unusable};
@@ -43,11 +43,10 @@ pub(super) fn read(header: &Value) -> Result<SealedByTpm> {
 /// The key of A256GCM.
 pub(super) fn key(sealed: &SealedByTpm) -> Result<Zeroizing<Vec<u8>>> {
     let text = unseal(None, sealed, &[], &SystemRandom)?;
-    let json: Option<Value> = serde_json::from_slice(text.expose()).ok();
-    let key = json.and_then(|mut json| match json["k"].take() {
-        Value::String(key) => Some(Zeroizing::new(key)),
-        _ => None,
-    });
-    let key = key.ok_or_else(|| unusable("what the TPM sealed is no key"))?;
+    let mut json: Option<Map<String, Value>> = serde_json::from_slice(text.expose()).ok();
+    let key = match json.as_mut().and_then(|json| json.remove("k")) {
+        Some(Value::String(key)) => Zeroizing::new(key),
+        _ => return Err(unusable("what the TPM sealed is no key")),
+    };
     jose::decode(&key).map(Zeroizing::new)
 }
