@@ -303,6 +303,11 @@ fn texts() {
         "keys",
         &[br#"{"thp":"BgHn8ksdVZgDA5vYkZeAAm3IDDyFyVdN1KVvkbjP6JU","payload":"eyJrZXlzIjpbeyJrdHkiOiJFQyIsImNydiI6IlAtMjU2IiwieCI6IkFBIiwieSI6IkFBIiwia2V5X29wcyI6WyJ2ZXJpZnkiXX1dfQ","protected":"eyJhbGciOiJFUzI1NiJ9","signature":"AAAA"}"#],
     );
+    put(
+        "clevis_token",
+        "fido2",
+        &[br#"{"type":"systemd-fido2","keyslots":["1"],"fido2-credential":"AAAA","fido2-salt":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","fido2-rp":"io.systemd.cryptsetup","fido2-clientPin-required":true,"fido2-up-required":true,"fido2-uv-required":false}"#],
+    );
     // A session that begins, and an object that is public.
     let nonce = [
         &[0x80, 1, 0, 0, 0, 32, 0, 0, 0, 0, 3, 0, 0, 0, 0, 16][..],

@@ -1,7 +1,10 @@
-//! `luks open --token-only`: containers that clevis bound to a Tang server, with both as judges.
+//! `luks open --token-only`: containers that clevis bound to a Tang server, with both as judges, and other tokens.
 
 mod common;
 
+use std::fs::{Permissions, set_permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use common::containers::*;
@@ -188,6 +191,131 @@ fn a_recovery_key_of_systemd_is_typed() {
     ends(&place, 0, "open --test-passphrase -S 1 {DIR}/image", &key);
     let recovery = "open --test-passphrase --token-only --token-type systemd-recovery {DIR}/image";
     has(&ends(&place, NO_KEY, recovery, "").err, "is typed");
+}
+
+/// Stands for fido2-token(1) of libfido2: `-L` lists authenticators, `-I` prints what one can do.
+const TOKEN_TOOL: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 1
+case $1 in
+-L) cat devices ;;
+-I) printf 'extension strings: credProtect, hmac-secret\noptions: rk, up, clientPin\npin retries: %s\n' "$(cat tries)" ;;
+esac
+"#;
+
+/// Stands for fido2-assert(1) of libfido2, and an authenticator with one credential. It reads its input in one piece, as
+/// the C library does: a PIN that comes too early is lost. The question for the PIN goes to the terminal if there is
+/// one. What it was started with is kept in `calls`.
+const ASSERT_TOOL: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 1
+{ echo "$*"; env; } >>calls
+fail() { echo "fido2-assert: fido_dev_get_assert: FIDO_ERR_$1" >&2; exit 1; }
+(: </dev/tty) 2>/dev/null && fail TERMINAL
+given=$(dd bs=4096 count=1 2>/dev/null)
+{ read -r hash; read -r rp; read -r credential; read -r salt; } <<END
+$given
+END
+[ "$hash" = AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= ] || fail INVALID_ARGUMENT
+[ "$rp $credential" = "$(cat credential)" ] || fail NO_CREDENTIALS
+answer() { printf '%s\n' "$hash" "$rp" data signature "$@"; exit; }
+case "$* $(cat mode)" in
+"-G -t up=false /dev/hidraw7 "*) answer ;;
+*up=true*" is left alone") fail ACTION_TIMEOUT ;;
+*up=false*" demands all") fail UP_REQUIRED ;;
+*pin=true*) ;;
+*" demands all") fail PIN_REQUIRED ;;
+esac
+[ "${*%% -t*} $salt" = "-G -h BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=" ] || fail INVALID_PARAMETER
+case $* in *pin=true*)
+    printf 'Enter PIN for /dev/hidraw7: ' >&2
+    read -r pin
+    [ "$pin" = 0451 ] || { echo 7 >tries; fail PIN_INVALID; } ;;
+esac
+answer CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=
+"#;
+
+/// What that authenticator computes.
+const OF_AUTHENTICATOR: &str = "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=";
+
+#[test]
+fn an_authenticator_opens_a_container() {
+    let place = Place::without_daemon();
+    format(&place, CHEAP);
+    let add = format!("add-key {CHEAP} {{DIR}}/image");
+    let input = format!("{PASSPHRASE}{OF_AUTHENTICATOR}\n");
+    ends(&place, 0, &add, &input);
+    let import = |more: &str| {
+        let salt = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
+        let json = format!(
+            r#"{{"type":"systemd-fido2","keyslots":["1"],"fido2-credential":"AAAA","fido2-salt":"{salt}"{more}}}"#
+        );
+        std::fs::write(place.path("token"), json).unwrap();
+        let line = "token import --json-file {DIR}/token {DIR}/image";
+        ends(&place, 0, line, "");
+    };
+    // What newer versions of systemd make, what older ones made, and that of another authenticator.
+    import(r#","fido2-rp":"a b","fido2-clientPin-required":true,"fido2-up-required":true"#);
+    import("");
+    import(r#","fido2-rp":"other""#);
+    import(r#","fido2-clientPin-required":false,"fido2-up-required":true"#);
+    std::fs::create_dir(place.path("fido2")).unwrap();
+    let put =
+        |name: &str, text: &str| std::fs::write(place.path("fido2").join(name), text).unwrap();
+    let open = |id: u32, code: i32, input: &str| {
+        let line =
+            format!("luks open --test-passphrase --token-only --token-id {id} {{DIR}}/image");
+        let mut command = place.command();
+        command.env("STRONGROOM_FIDO2", place.path("fido2"));
+        let command = command.args(place.words(&line)).stdin(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let done = child.wait_with_output().unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(code), "{id}: {said}");
+        said
+    };
+    has(&open(0, NO_KEY, ""), "package fido2-tools");
+    for (name, text) in [("fido2-token", TOKEN_TOOL), ("fido2-assert", ASSERT_TOOL)] {
+        put(name, text);
+        set_permissions(
+            place.path("fido2").join(name),
+            Permissions::from_mode(0o755),
+        )
+        .unwrap();
+    }
+    put("devices", "");
+    has(&open(0, NO_KEY, ""), "plug it in");
+    put(
+        "devices",
+        "/dev/hidraw7: vendor=0x1050, product=0x0407 (Yubico YubiKey)\n",
+    );
+    put("tries", "8");
+    put("mode", "");
+    put("credential", "a b AAAA");
+    has(
+        &open(0, 0, "0451\n"),
+        "touch the authenticator /dev/hidraw7",
+    );
+    let wrong = open(0, WRONG_KEY, "0452\n");
+    has(&wrong, "7 tries");
+    // One that it cannot have costs no try, and neither does another authenticator.
+    std::fs::remove_file(place.path("fido2/calls")).unwrap();
+    has(&open(0, WRONG_KEY, "045\n"), "4 to 63");
+    has(&open(2, NO_KEY, "0451\n"), "does not have the credential");
+    let calls = std::fs::read_to_string(place.path("fido2/calls")).unwrap();
+    lacks(&calls, "pin=true");
+
+    put("credential", "io.systemd.cryptsetup AAAA");
+    lacks(&open(1, 0, ""), "touch");
+    has(&open(3, 0, ""), "touch");
+    put("mode", "demands all");
+    has(&open(1, 0, "0451\n"), "touch");
+    put("mode", "is left alone");
+    has(&open(3, NO_KEY, ""), "not touched in time");
+    let calls = std::fs::read_to_string(place.path("fido2/calls")).unwrap();
+    has(&calls, "pin=true");
+    for secret in ["0451", "HOME=", "BwcH", "CQkJ"] {
+        lacks(&calls, secret);
+    }
 }
 
 /// What is not known here, or was changed, is refused, and asks nobody.

@@ -185,7 +185,9 @@ impl From<keys::Error> for Failure {
     fn from(error: keys::Error) -> Failure {
         use keys::Error as E;
         let kind = match &error {
-            E::WrongKey | E::TokenPin { .. } | E::TpmPin(_) => FailureKind::WrongKey,
+            E::WrongKey | E::TokenPin { .. } | E::TpmPin(_) | E::FidoPin(_) => {
+                FailureKind::WrongKey
+            }
             E::TokenKeyExists { .. } => FailureKind::Exists,
             E::KeyFileWrite { source, .. } => match source.kind() {
                 ErrorKind::AlreadyExists | ErrorKind::IsADirectory => FailureKind::Exists,
@@ -208,6 +210,7 @@ impl From<keys::Error> for Failure {
             | E::UserKey { .. }
             | E::Tpm(_)
             | E::TpmLocked(_)
+            | E::Fido(_)
             | E::Shares(_)
             | E::KeyProvider { .. }
             | E::Token { .. }

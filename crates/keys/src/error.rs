@@ -88,6 +88,12 @@ pub enum Error {
     /// The TPM wants another PIN.
     #[error("the TPM: {0}")]
     TpmPin(String),
+    /// An authenticator did not give a key.
+    #[error("the authenticator: {0}")]
+    Fido(String),
+    /// An authenticator wants another PIN.
+    #[error("the authenticator: {0}")]
+    FidoPin(String),
     /// Of sources that hold a key together, too few helped.
     #[error("the key in parts: {0}")]
     Shares(String),

@@ -18,4 +18,5 @@ pub fn tpm_answer(bytes: &[u8]) {
 pub fn clevis_token(json: &serde_json::Value) {
     crate::clevis::look(json);
     let _ = crate::TpmToken::read(json);
+    let _ = crate::FidoToken::read(json);
 }

@@ -23,7 +23,7 @@
 //! - `layout`, `format`, `error`: bytes and errors;
 //! - `source`: key sources by name; `file`, `trusted`, `child`: opening files, starting programs;
 //! - `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
-//! - `tpm`: what the TPM of this machine seals and opens;
+//! - `tpm`: what the TPM of this machine seals and opens; `fido2`: what an authenticator computes;
 //! - `tls`, `http`; `clevis`: what is sealed to a Tang server, for a slot or as clevis does it;
 //! - `shares`: what several of these hold together;
 //! - the parts of `token`, then `material`: the material that opens a slot;
@@ -37,6 +37,7 @@ mod child;
 mod clevis;
 mod deadline;
 mod error;
+mod fido2;
 mod file;
 mod format;
 #[cfg(fuzzing)]
@@ -71,6 +72,7 @@ pub(crate) use clevis::is_for_server;
 pub use clevis::{TangKey, clevis};
 pub use deadline::in_time;
 pub use error::{Error, Result};
+pub use fido2::{FidoHolder, FidoToken};
 pub use format::{Format, PASSPHRASE_MAX, PASSPHRASE_MIN};
 pub use generation::{DataKeys, Generation, Heads};
 pub use https::fetch;

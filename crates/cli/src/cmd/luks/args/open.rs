@@ -32,7 +32,9 @@ pub(crate) enum LuksOpenType {
 /// --token-only opens a LUKS2 container without a question, by a token that `clevis luks bind` made with a Tang
 /// server, or with several of which some have to help: this command asks the servers that the header names, and
 /// sends the daemon the passphrase. A token of clevis or `systemd-cryptenroll` can also be of this machine's TPM,
-/// and may ask for a PIN. A token made by `luks token add` names a passphrase in the kernel's keyring.
+/// and may ask for a PIN. One that `systemd-cryptenroll` made with an authenticator (FIDO2) may ask for its PIN
+/// and for a touch; it needs the package fido2-tools, and is tried last. A token made by `luks token add` names
+/// a passphrase in the kernel's keyring.
 ///
 /// --type plain opens a device without a header. You give the cipher, key length and hash. A wrong
 /// passphrase is not detected and gives random data.
@@ -51,8 +53,9 @@ EXAMPLES
     strongroom luks open --allow-discards --persistent secret.img secret
     strongroom luks open --test-passphrase secret.img
 
-  By a Tang server, without a passphrase:
+  By a Tang server, without a passphrase; by an authenticator:
     strongroom luks open --token-only /dev/sdb data
+    strongroom luks open --token-only --token-type systemd-fido2 /dev/sdb data
 
   An old mapping without a header:
     strongroom luks open --type plain --cipher aes-cbc-essiv:sha256 --hash ripemd160 /dev/sdb old

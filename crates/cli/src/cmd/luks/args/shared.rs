@@ -49,7 +49,7 @@ pub(crate) struct LuksKey {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Tokens")]
 pub(crate) struct LuksTokenChoice {
-    /// Open by a token of Tang servers, the TPM or the kernel's keyring, and ask for no passphrase
+    /// Open by a token of Tang servers, the TPM, an authenticator or the keyring; ask for no passphrase
     #[arg(long, conflicts_with = "key_file")]
     pub(crate) token_only: bool,
     /// Use only this token

@@ -62,11 +62,13 @@ fn wanted(choice: &LuksTokenChoice, header: &Container) -> Result<Vec<u32>> {
         let kind = kind_of(header.token(id)?);
         let is_meant = match &choice.token_type {
             Some(given) => given == kind,
-            None => ["clevis", "systemd-tpm2", "luks2-keyring"].contains(&kind),
+            None => ["clevis", "systemd-tpm2", "luks2-keyring", "systemd-fido2"].contains(&kind),
         };
-        wanted.extend(is_meant.then_some(id));
+        wanted.extend(is_meant.then_some((kind == "systemd-fido2", id)));
     }
-    Ok(wanted)
+    // Those that wait for a person come last.
+    wanted.sort_unstable();
+    Ok(wanted.into_iter().map(|(_, id)| id).collect())
 }
 
 fn kind_of(token: &Value) -> &str {
@@ -86,6 +88,7 @@ fn found(header: &Container, id: u32, device: &Path) -> Result<Found> {
             };
             token.passphrase(pin.expose(), &SystemRandom)?
         }
+        "systemd-fido2" => keys::FidoToken::read(token)?.passphrase(&mut Holder(device))?,
         "luks2-keyring" => keys::user_key(token["key_description"].as_str().unwrap_or_default())?,
         "systemd-recovery" => {
             let reason = "a token of the type 'systemd-recovery' marks a recovery key, which is typed: open \
@@ -98,7 +101,7 @@ fn found(header: &Container, id: u32, device: &Path) -> Result<Found> {
                 FailureKind::TooNew,
                 format!(
                     "tokens of the type '{kind}' do not open containers here; those of the types 'clevis', \
-                     'systemd-tpm2' and 'luks2-keyring' do"
+                     'systemd-tpm2', 'systemd-fido2' and 'luks2-keyring' do"
                 ),
             ));
         }
@@ -108,4 +111,20 @@ fn found(header: &Container, id: u32, device: &Path) -> Result<Found> {
         _ => None,
     };
     Ok(Found { passphrase, slot })
+}
+
+/// The person with an authenticator for this device.
+struct Holder<'a>(&'a Path);
+
+impl keys::FidoHolder for Holder<'_> {
+    type Error = Failure;
+
+    fn pin(&mut self) -> Result<Secret> {
+        ask_pin(self.0)
+    }
+
+    fn touch(&mut self, path: &str) {
+        let device = self.0.display();
+        eprintln!("strongroom: touch the authenticator {path} when it blinks, to open '{device}'");
+    }
 }
