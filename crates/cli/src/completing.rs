@@ -15,6 +15,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{EnvCompleter, Fish, Zsh};
 use protocol::api::{Ask, Failure, Reply, command};
 use protocol::client::{Client, Terminal, default_socket};
+use protocol::pages::{ExitCode, PAGES};
 use protocol::property::{PROPERTIES, Property, Settable, Values};
 use secret::Secret;
 
@@ -58,6 +59,8 @@ enum Kind {
     Settings,
     /// The same, or a dataset.
     SettingsOrDatasets,
+    /// Pages and exit codes that `explain` knows.
+    Topics,
 }
 
 /// Answers a shell that asks what could be typed. False if none does.
@@ -110,6 +113,7 @@ fn kind(arg: &Arg, command: &str, is_of_pools: bool) -> Option<Kind> {
         "PROPERTY" | "all|PROPERTY,..." if !is_of_pools => Some(Kind::Properties),
         "PROPERTY=VALUE" if !is_of_pools => Some(Kind::Settings),
         "PROPERTY=VALUE|DATASET" => Some(Kind::SettingsOrDatasets),
+        "TOPIC" => Some(Kind::Topics),
         "NAME" if ["list", "get"].contains(&command) => Some(Kind::Snapshots),
         "OLD" if command == "rename" => Some(Kind::Snapshots),
         "FROM" if ["diff", "send"].contains(&command) => Some(Kind::Snapshots),
@@ -139,6 +143,12 @@ fn candidates(kind: Kind, typed: &str) -> Vec<String> {
             all.map(|name| format!("{before}{name}")).collect()
         }
         Kind::Settings => settings(typed),
+        Kind::Topics => {
+            let codes = ExitCode::all().map(|code| code.code.to_string());
+            codes
+                .chain(PAGES.iter().map(|page| page.name.into()))
+                .collect()
+        }
         Kind::SettingsOrDatasets => {
             let mut all = settings(typed);
             if !typed.contains('=') {
@@ -239,6 +249,7 @@ mod tests {
             " snapshot names",
             " rollback name",
             " key load names",
+            " explain topic",
         ] {
             assert!(found.iter().any(|one| one == wanted), "{wanted}: {found:?}");
         }
@@ -252,6 +263,7 @@ mod tests {
         let has = |kind, typed: &str, wanted: &str| {
             candidates(kind, typed).iter().any(|one| one == wanted)
         };
+        assert!(has(Kind::Topics, "pool-", "pool-full"));
         assert!(has(Kind::Properties, "us", "used"));
         assert!(has(Kind::Properties, "used,re", "used,referenced"));
         assert!(has(Kind::Settings, "compr", "compression="));

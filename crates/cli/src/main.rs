@@ -54,9 +54,7 @@ fn main() -> ExitCode {
     let mounts = args.next().and_then(|program| helper::called_as(&program));
     let is_helper = mounts.is_some();
     let parsed = match mounts {
-        None => Cli::try_parse_from(help_on_properties(
-            helper::as_generator(std::env::args_os()),
-        )),
+        None => Cli::try_parse_from(other_help(helper::as_generator(std::env::args_os()))),
         Some(kind) => match helper::command_line(kind, args) {
             Ok(Some(line)) => Cli::try_parse_from(line),
             Ok(None) => return ExitCode::SUCCESS,
@@ -79,10 +77,17 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    let is_json = cli.json;
     let outcome = Session::new(cli.socket, cli.json)
         .and_then(|mut session| cmd::run(cli.command, &mut session))
         .unwrap_or_else(Outcome::failed);
-    finish(outcome, is_helper)
+    let says_where = !is_json && !is_helper && io::stderr().is_terminal();
+    let page = outcome.page().filter(|_| says_where);
+    let code = finish(outcome, is_helper);
+    if let Some(page) = page {
+        eprintln!("see: strongroom help {page}");
+    }
+    code
 }
 
 /// Whether a person typed the name of the program and nothing else.
@@ -123,12 +128,17 @@ fn finish(outcome: Outcome, is_helper: bool) -> ExitCode {
     }
 }
 
-/// `help property NAME` is `properties NAME`: the names of properties are no subcommands.
-fn help_on_properties(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// `help property NAME` is `properties NAME`, and `help 9` is `explain 9`: these words are no subcommands.
+fn other_help(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
     let is_property = |word: &OsString| word == "property" || word == "properties";
-    if args.len() > 3 && args[1] == "help" && is_property(&args[2]) {
-        args.remove(1);
+    let is_topic = |word: &OsString| word.to_str().is_some_and(cmd::is_topic);
+    match &args[..] {
+        [_, help, word, _, ..] if help == "help" && is_property(word) => {
+            args.remove(1);
+        }
+        [_, help, word] if help == "help" && is_topic(word) => args[1] = "explain".into(),
+        _ => {}
     }
     args
 }

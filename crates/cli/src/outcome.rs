@@ -1,6 +1,7 @@
 //! The result of a command.
 
 use protocol::api::{Command, Failure, Reply};
+use protocol::pages::ExitCode;
 
 use crate::session::{Session, answer, unexpected};
 use crate::show::json;
@@ -36,6 +37,13 @@ impl Outcome {
             failures: vec![failure],
             ..Outcome::default()
         }
+    }
+
+    /// The exit code of a failure, if there is more to read about it than its message.
+    pub(crate) fn page(&self) -> Option<u8> {
+        let failure = self.failures.first()?;
+        let code = ExitCode::find(failure.kind.exit_code())?;
+        (self.exit_code.is_none() && code.is_explained()).then_some(code.code)
     }
 
     /// This outcome with an exit code of another program, whose options the command takes.

@@ -1,4 +1,4 @@
-//! Manual pages and completion scripts, as the programs that read them see them.
+//! Manual pages and completion scripts, as the programs that read them see them, and what errors say to read.
 
 mod common;
 
@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use common::terminal::Terminal;
 use common::*;
 
 /// Runs another program, if it is installed.
@@ -84,6 +85,55 @@ fn check_page(path: &Path) {
             }
         }
     }
+}
+
+#[test]
+fn the_guide_is_in_the_program_and_in_a_manual_page() {
+    let place = Place::without_daemon();
+    place.ok("man {DIR}/man1");
+    let page = fs::read_to_string(place.path("man1/strongroom-explain.1")).unwrap();
+    for title in ["A POOL IS SUSPENDED", "DATA IS DAMAGED", "EXIT CODES"] {
+        has(&page, &format!(".SH \"{title}\""));
+    }
+    for (other, topic) in [
+        ("help 9", "9"),
+        ("help pool-full", "ENOSPC"),
+        ("help errors", ""),
+    ] {
+        let explained = place.ok(format!("explain {topic}").trim_end());
+        assert_eq!(place.ok(other), explained, "{topic}");
+    }
+    let damaged = place.ok("explain 9");
+    has(
+        &damaged,
+        "Exit code 9: data, keys or structures are damaged",
+    );
+    has(&damaged, "strongroom pool scrub -w tank");
+    has(
+        &place.ok("explain SUSPENDED --json"),
+        r#""name": "pool-suspended""#,
+    );
+    has(
+        &place.fails("explain 99", NOT_FOUND),
+        "'strongroom explain' lists",
+    );
+}
+
+/// Only a person is told what to read, and only where there is more than the message.
+#[test]
+fn an_error_in_a_terminal_names_a_page() {
+    let place = Place::without_daemon();
+    let shown = |words: &[&str], code: i32| {
+        let (status, shown) = Terminal::run(&place, words).ends();
+        assert_eq!(status.code(), Some(code), "{shown}");
+        shown
+    };
+    let said = shown(&["daemon", "status"], NO_DAEMON);
+    assert!(said.starts_with("strongroom: no daemon"), "{said}");
+    assert!(said.ends_with("\r\nsee: strongroom help 13\r\n"), "{said}");
+    lacks(&shown(&["--json", "daemon", "status"], NO_DAEMON), "see:");
+    lacks(&shown(&["lisst"], USAGE), "see:");
+    lacks(&place.fails("daemon status", NO_DAEMON), "see:");
 }
 
 #[test]

@@ -20,6 +20,7 @@
 //! | `accounts`, `digits`, `property`, `sizes` | names of users and groups, properties of datasets, bytes and sizes as text |
 //! | `api` | commands, replies and failures |
 //! | `json` | replies as the command line and the HTTP API show them |
+//! | `pages` | what the guide says about exit codes, states and alerts |
 //! | `nbd_uri`, `device_name` | addresses of exports, and all names of devices |
 //! | `ha_file` | the file `ha.toml`, which describes the targets of a pool |
 //! | `wire` | frames |
@@ -33,6 +34,7 @@ pub mod digits;
 pub mod ha_file;
 pub mod json;
 pub mod nbd_uri;
+pub mod pages;
 pub mod property;
 pub mod sizes;
 pub mod wire;

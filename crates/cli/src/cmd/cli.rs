@@ -28,7 +28,7 @@ use crate::cmd::luks::args::Luks;
 use crate::cmd::pefs::args::Pefs;
 use crate::cmd::pool::args::{Inspect, Pool};
 use crate::cmd::send::args::{Receive, Send};
-use crate::cmd::service::args::{Anchor, Completion, Daemon, Manual};
+use crate::cmd::service::args::{Anchor, Completion, Daemon, Explain, Manual};
 use crate::cmd::snapshot::args::{
     Bookmark, Clone, Diff, Hold, Holds, Promote, Release, Rollback, Snapshot,
 };
@@ -49,7 +49,8 @@ macro_rules! socket_help {
 /// snapshots. It can be encrypted with a key of its own. A daemon owns the pools, the loaded keys and the
 /// mounts. Commands start the daemon when they need it, and it needs no configuration.
 ///
-/// `strongroom help pool create` explains the command `pool create`, with examples.
+/// `strongroom help pool create` explains the command `pool create`, with examples. `strongroom help 9`
+/// explains the exit code 9, and `strongroom help errors` what to do when something goes wrong.
 #[derive(Debug, Parser)]
 #[command(
     name = "strongroom",
@@ -133,6 +134,7 @@ pub(crate) enum Command {
     Ha(Ha),
     Inspect(Inspect),
     Doctor(Doctor),
+    Explain(Explain),
     #[command(subcommand)]
     Bench(Bench),
     Anchor(Anchor),
@@ -190,7 +192,8 @@ EXIT CODES
   13  the daemon cannot be reached
 
 A refused command changes nothing. An error is one line on the standard error that begins with
-`strongroom: `, with --json too. Only an error in the form of the command line has several
+`strongroom: `, with --json too. If that is a terminal and there is no --json, a second line
+names the page that says more. Only an error in the form of the command line has several
 lines, which begin with `error: `.
 
 FILES

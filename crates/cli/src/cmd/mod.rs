@@ -37,6 +37,11 @@ use crate::cmd::cli::Command;
 use crate::outcome::Result;
 use crate::session::Session;
 
+/// Whether `help` explains this word as `explain` does.
+pub(crate) fn is_topic(word: &str) -> bool {
+    service::run::explain::is_topic(word)
+}
+
 /// Carries out a command line without a command, typed at a terminal.
 pub(crate) fn welcome(session: &mut Session) -> Result {
     service::run::welcome::run(session)
@@ -91,6 +96,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Ha(args) => ha::run::run(args, session),
         Command::Nbd(args) => export::run::nbd::run(args, session),
         Command::Doctor(args) => doctor::run::run(&args, session),
+        Command::Explain(args) => service::run::explain::run(&args, session.json),
         Command::Bench(args) => Ok(bench::run::run(args, session.json)?),
         Command::Generate(args) => generate::run::run(args),
         Command::Inspect(args) => pool::run::inspect::run(args, session),

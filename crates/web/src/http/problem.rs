@@ -1,7 +1,7 @@
 //! Why a request is refused or fails, and with which status.
 
 use protocol::api::{Ask, Failure, FailureKind};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::response::Response;
 
@@ -43,10 +43,28 @@ impl Problem {
             Problem::TooMany(..) => 429,
             Problem::Refused(status, _) => *status,
         };
-        let of = |failure: &Failure| json!({"kind": failure.kind, "message": failure.message, "exit_code": failure.kind.exit_code()});
-        let other = |kind: &str, message: &str, like: FailureKind| json!({"kind": kind, "message": message, "exit_code": like.exit_code()});
         let mut response = Response::empty(status);
-        let error = match &self {
+        match &self {
+            Problem::Login(_) => response.header("WWW-Authenticate", "Bearer"),
+            Problem::TooMany(_, seconds) => response.header("Retry-After", seconds.to_string()),
+            _ => {}
+        }
+        response.with_json(&json!({ "error": self.error() }))
+    }
+
+    /// What the answer says. `type` is the address of the page of the guide about it, if there is one.
+    fn error(&self) -> Json {
+        let of = |failure: &Failure| {
+            let kind = failure.kind;
+            let mut error =
+                json!({"kind": kind, "message": failure.message, "exit_code": kind.exit_code()});
+            if let Some(page) = kind.page_url() {
+                error["type"] = page.into();
+            }
+            error
+        };
+        let other = |kind: &str, message: &str, like: FailureKind| json!({"kind": kind, "message": message, "exit_code": like.exit_code()});
+        match self {
             Problem::Failed(failure) => of(failure),
             Problem::SecretNeeded(failure, ask) => {
                 let mut error = of(failure);
@@ -54,18 +72,11 @@ impl Problem {
                 error["ask"] = json!(ask);
                 error
             }
-            Problem::Login(message) => {
-                response.header("WWW-Authenticate", "Bearer");
-                other("login", message, FailureKind::Permission)
-            }
-            Problem::TooMany(message, seconds) => {
-                response.header("Retry-After", seconds.to_string());
-                other("too-many", message, FailureKind::Busy)
-            }
+            Problem::Login(message) => other("login", message, FailureKind::Permission),
+            Problem::TooMany(message, _) => other("too-many", message, FailureKind::Busy),
             Problem::Refused(403, message) => other("permission", message, FailureKind::Permission),
             Problem::Refused(_, message) => other("usage", message, FailureKind::Usage),
-        };
-        response.with_json(&json!({ "error": error }))
+        }
     }
 }
 
@@ -88,5 +99,26 @@ fn status_of(kind: FailureKind) -> u16 {
         FailureKind::Device => 502,
         FailureKind::NoDaemon => 503,
         FailureKind::NoSpace => 507,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(kind: FailureKind) -> Json {
+        Problem::from(Failure::new(kind, "why")).error()
+    }
+
+    #[test]
+    fn a_failure_names_the_page_about_it() {
+        let damaged = error(FailureKind::Damaged);
+        let page = damaged["type"].as_str().expect("an address");
+        assert!(
+            page.starts_with("https://") && page.ends_with("/wrong/data-damaged.md"),
+            "{page}"
+        );
+        assert_eq!(damaged["exit_code"], 9);
+        assert_eq!(error(FailureKind::Usage).get("type"), None);
     }
 }

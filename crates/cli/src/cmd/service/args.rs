@@ -166,6 +166,33 @@ pub(crate) struct Completion {
     pub(crate) shell: Shell,
 }
 
+/// Explain exit codes, alerts and states, and what to do
+///
+/// Prints a page of the guide's chapter "When things go wrong". Without an argument it prints a table of what you may
+/// see, and which page is about it. `strongroom help 9` prints the same as `strongroom explain 9`, and the manual page
+/// strongroom-explain(1) has all pages. The command needs no daemon.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  What to do after a command ended with exit code 9:
+    strongroom explain 9
+
+  All exit codes; the page for a state, and for an alert:
+    strongroom explain exit-codes
+    strongroom explain SUSPENDED
+    strongroom explain StrongroomPoolFull
+
+JSON
+  {\"name\", \"title\", \"text\"}, where text is Markdown
+
+EXIT CODES
+  3 if there is no such page.")]
+pub(crate) struct Explain {
+    /// An exit code, a state, an alert or a page; default: the table
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topic: Option<String>,
+}
+
 /// Write the manual pages into a directory
 ///
 /// strongroom(1) is the page for all commands. Each command has its own page: strongroom-pool-create(1) for

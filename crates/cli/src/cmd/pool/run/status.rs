@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use protocol::api::{DeviceRow, PoolReport, RemovalRow, ScrubRow, SweepRow, command};
+use protocol::pages::Page;
 
 use super::repeat;
 use super::tree::{self, Line};
@@ -80,7 +81,9 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
         return out;
     }
     if pool.trouble.is_some() || !pool.damage.is_empty() {
-        line("see", "strongroom help pool status");
+        let page = Page::about(&pool.health, pool.trouble.as_deref());
+        let name = page.map_or("errors", |page| page.name);
+        line("see", &format!("strongroom help {name}"));
     }
     if pool.read_only {
         line("access", "read-only");

@@ -7,11 +7,13 @@ use std::path::Path;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
+use protocol::pages::PAGES;
 
 use crate::cmd::cli::Cli;
 use crate::cmd::service::args::Manual;
 use crate::outcome::{Outcome, Result};
 use crate::session::other;
+use crate::show::page;
 
 pub(crate) fn run(args: &Manual) -> Result {
     let mut command = Cli::command().disable_help_subcommand(true);
@@ -29,6 +31,9 @@ const GUIDE: &str = concat!(
     env!("CARGO_PKG_REPOSITORY"),
     "/blob/main/docs/guide/src/SUMMARY.md"
 );
+
+/// The columns of its pages, which are indented.
+const GUIDE_WIDTH: usize = 72;
 
 fn write_pages(command: &Command, dir: &Path) -> io::Result<()> {
     for subcommand in command.get_subcommands() {
@@ -68,12 +73,27 @@ fn render(command: &Command, man: &Man, page: &mut Vec<u8>) -> io::Result<()> {
             _ => verbatim(&mut roff, section),
         }
     }
+    if command.get_name() == "explain" {
+        guide(&mut roff);
+    }
     roff.control("SH", ["SEE ALSO"]);
     roff.text([roman(match command.get_name() {
         "strongroom" => GUIDE,
-        _ => "strongroom(1), which lists all exit codes",
+        _ => {
+            "strongroom(1), which lists all exit codes; strongroom-explain(1), which explains them"
+        }
     })]);
     page.write_all(roff.to_roff().as_bytes())
+}
+
+/// The pages of the guide that `explain` prints, each as a section.
+fn guide(roff: &mut Roff) {
+    for topic in PAGES {
+        let title = topic.title().to_uppercase();
+        roff.control("SH", [title.as_str()]);
+        let (_, body) = topic.text.split_once('\n').unwrap_or_default();
+        verbatim(roff, &page::plain(body, GUIDE_WIDTH));
+    }
 }
 
 /// The usage lines of the command with its options written out, then those of its subcommands.

@@ -2,6 +2,7 @@
 
 pub(crate) mod anchor;
 pub(crate) mod completion;
+pub(crate) mod explain;
 pub(crate) mod manual;
 pub(crate) mod welcome;
 
