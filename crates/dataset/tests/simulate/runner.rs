@@ -2,9 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
 
 use crate::sim::{Sim, Tally};
 
@@ -12,6 +17,10 @@ use crate::sim::{Sim, Tally};
 pub const STEPS: u64 = 250;
 /// Attempts to do without some steps of a run that fails.
 const ATTEMPTS: u32 = 120;
+/// A long run ends after so many failures: more would say the same.
+const MOST_FAILURES: usize = 10;
+/// A long run says how far it is after so many seeds.
+const PROGRESS: u64 = 100;
 
 /// A seed, and the steps that are not left out.
 #[derive(Clone)]
@@ -111,17 +120,16 @@ fn keep_messages() {
 
 /// Runs seeds from `first` on, `count` of them unless `STRONGROOM_SEEDS` says otherwise; `forever`
 /// with `FIRST+forever`. `STRONGROOM_STEPS` names the steps of a single one, and with `STRONGROOM_LOG`
-/// the program says what it has to say.
+/// the program says what it has to say. It ends at the first failure, but for a long run ([`Long`]).
 pub fn run_all(first: u64, count: u64) {
     if std::env::var_os("STRONGROOM_LOG").is_some() {
         let _ = tracing_subscriber::fmt().with_ansi(false).try_init();
     }
-    let seeds = seeds(first, count);
+    let (seeds, long) = (seeds(first, count), Long::asked());
     let next = AtomicU64::new(seeds.start);
-    let has_failed = AtomicBool::new(false);
-    let all: Mutex<Tally> = Mutex::default();
+    let found: Mutex<Found> = Mutex::default();
     let work = || {
-        while !has_failed.load(Ordering::Relaxed) {
+        while !long.is_over(&found.lock().unwrap()) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 return;
@@ -130,12 +138,14 @@ pub fn run_all(first: u64, count: u64) {
                 seed,
                 steps: steps(),
             };
-            match run.try_go() {
-                Ok((_, tally)) => all.lock().unwrap().add(tally),
-                Err(failure) => {
-                    has_failed.store(true, Ordering::Relaxed);
-                    report(run, failure);
-                }
+            let outcome = run.try_go();
+            {
+                let mut found = found.lock().unwrap();
+                found.add(&outcome, seed);
+                long.say(&found, &seeds);
+            }
+            if let Err(failure) = outcome {
+                long.note(&report(run, failure));
             }
         }
     };
@@ -146,27 +156,103 @@ pub fn run_all(first: u64, count: u64) {
             thread.spawn_scoped(scope, work).unwrap();
         }
     });
-    assert!(!has_failed.into_inner(), "a seed failed; see above");
-    let (count, all) = (seeds.end - seeds.start, all.into_inner().unwrap());
-    eprintln!("{count} seeds, {all:?}");
-    if count >= 50 {
-        // Else the model is of something that never happens.
-        assert!(all.hits > 0 && all.grown > 0 && all.clones > 0, "{all:?}");
+    found.into_inner().unwrap().sum_up(&seeds);
+}
+
+/// What came of the seeds so far.
+#[derive(Default)]
+struct Found {
+    done: u64,
+    failed: Vec<u64>,
+    all: Tally,
+}
+
+impl Found {
+    fn add(&mut self, outcome: &Result<(blake3::Hash, Tally), Failure>, seed: u64) {
+        self.done += 1;
+        match outcome {
+            Ok((_, tally)) => self.all.add(*tally),
+            Err(_) => self.failed.push(seed),
+        }
+    }
+
+    /// How many of how many.
+    fn of(&self, seeds: &Range<u64>) -> String {
+        match seeds.end {
+            u64::MAX => format!("{} seeds", self.done),
+            end => format!("{} of {} seeds", self.done, end - seeds.start),
+        }
+    }
+
+    fn sum_up(self, seeds: &Range<u64>) {
+        let (count, all) = (self.done, self.all);
+        eprintln!("{}, {all:?}", self.of(seeds));
+        assert!(
+            self.failed.is_empty(),
+            "these seeds failed; see above: {:?}",
+            self.failed
+        );
+        if count >= 50 {
+            // Else the model is of something that never happens.
+            assert!(all.hits > 0 && all.grown > 0 && all.clones > 0, "{all:?}");
+        }
     }
 }
 
-fn report(run: Run, failure: Failure) {
+/// A run of many seeds, which goes on after a failure and says how far it is: `STRONGROOM_FAILED` names the file for
+/// the commands that repeat what failed, `STRONGROOM_SECONDS` the time after which no seed is begun.
+struct Long {
+    failed: Option<PathBuf>,
+    begun: Instant,
+    time: Option<Duration>,
+}
+
+impl Long {
+    fn asked() -> Long {
+        let seconds = std::env::var("STRONGROOM_SECONDS").ok();
+        let time = seconds.map(|text| Duration::from_secs(text.parse().expect("seconds")));
+        Long {
+            failed: std::env::var_os("STRONGROOM_FAILED").map(PathBuf::from),
+            begun: Instant::now(),
+            time,
+        }
+    }
+
+    fn is_over(&self, found: &Found) -> bool {
+        let most = self.failed.as_ref().map_or(1, |_| MOST_FAILURES);
+        let is_late = self.time.is_some_and(|time| self.begun.elapsed() >= time);
+        is_late || found.failed.len() >= most
+    }
+
+    fn say(&self, found: &Found, seeds: &Range<u64>) {
+        if self.failed.is_some() && found.done.is_multiple_of(PROGRESS) {
+            let (failed, seconds) = (found.failed.len(), self.begun.elapsed().as_secs());
+            eprintln!("{}, {failed} failed, {seconds} s", found.of(seeds));
+        }
+    }
+
+    fn note(&self, command: &str) {
+        if let Some(path) = &self.failed {
+            let file = File::options().create(true).append(true).open(path);
+            writeln!(file.expect("the file for failures"), "{command}").expect("a line in it");
+        }
+    }
+}
+
+/// Says how a run failed, and with how few steps it does. Returns the command that repeats it.
+fn report(run: Run, failure: Failure) -> String {
     let seed = run.seed;
     eprintln!("seed {seed} fails:\n{}\n{}", failure.log, failure.message);
     let (run, failure) = run.shortened(failure);
     let steps: Vec<String> = run.steps.iter().map(u64::to_string).collect();
+    let command = format!("scripts/simulate {seed} {}", steps.join(","));
     eprintln!(
-        "\n\nseed {seed} with {} steps:\n{}\n{}\n\nagain:\n  scripts/simulate {seed} {}\n",
+        "\n\nseed {seed} with {} steps:\n{}\n{}\n\nagain:\n  {command}\n",
         steps.len(),
         failure.log,
         failure.message,
-        steps.join(",")
     );
+    command
 }
 
 fn threads() -> usize {
@@ -175,7 +261,7 @@ fn threads() -> usize {
     asked.map_or_else(cores, |text| text.parse().expect("a number"))
 }
 
-fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
+fn seeds(first: u64, count: u64) -> Range<u64> {
     match std::env::var("STRONGROOM_SEEDS").as_deref() {
         Ok(asked) if asked.ends_with("+forever") => {
             let first = asked.trim_end_matches("+forever").parse().expect("a seed");
