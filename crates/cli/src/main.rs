@@ -22,7 +22,6 @@ use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
-use clap::Parser;
 use protocol::api::{Failure, FailureKind};
 
 use crate::cmd::cli::Cli;
@@ -54,9 +53,9 @@ fn main() -> ExitCode {
     let mounts = args.next().and_then(|program| helper::called_as(&program));
     let is_helper = mounts.is_some();
     let parsed = match mounts {
-        None => Cli::try_parse_from(other_help(helper::as_generator(std::env::args_os()))),
+        None => Cli::read(&other_help(helper::as_generator(std::env::args_os()))),
         Some(kind) => match helper::command_line(kind, args) {
-            Ok(Some(line)) => Cli::try_parse_from(line),
+            Ok(Some(line)) => Cli::read(&line),
             Ok(None) => return ExitCode::SUCCESS,
             Err(why) => {
                 eprintln!("mount.strongroom: {why}");
@@ -77,8 +76,8 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let is_json = cli.json;
-    let outcome = Session::new(cli.socket, cli.json)
+    let is_json = cli.global.json;
+    let outcome = Session::new(cli.global.socket, cli.global.json)
         .and_then(|mut session| cmd::run(cli.command, &mut session))
         .unwrap_or_else(Outcome::failed);
     let says_where = !is_json && !is_helper && io::stderr().is_terminal();

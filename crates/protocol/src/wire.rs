@@ -3,7 +3,7 @@
 //! A frame of JSON is at most [`JSON_MAX`] bytes; a frame with a secret is read straight into locked
 //! memory and never becomes anything else on the way.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 
 use secret::Secret;
 use serde::de::DeserializeOwned;
@@ -25,6 +25,9 @@ const SECRET: u8 = b'S';
 const CANCEL: u8 = b'C';
 const DATA: u8 = b'D';
 
+/// Memory that is taken for a frame before its bytes come.
+const AT_ONCE: usize = 64 << 10;
+
 /// The longest piece of a stream of data.
 pub const DATA_MAX: usize = 1 << 20;
 
@@ -41,8 +44,15 @@ fn send_frame(stream: &mut impl Write, kind: u8, bytes: &[u8]) -> io::Result<()>
     let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
     let mut head = [kind, 0, 0, 0, 0];
     head[1..].copy_from_slice(&len.to_le_bytes());
-    stream.write_all(&head)?;
-    stream.write_all(bytes)?;
+    // In one call: the other side is woken once, and finds the whole frame.
+    let both = [IoSlice::new(&head), IoSlice::new(bytes)];
+    let written = match stream.write_vectored(&both) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+        result => result?,
+    };
+    let of_head = written.min(head.len());
+    stream.write_all(&head[of_head..])?;
+    stream.write_all(&bytes[written - of_head..])?;
     stream.flush()
 }
 
@@ -164,8 +174,13 @@ fn receive_data(stream: &mut impl Read, kind: u8, len: u32, piece: &mut Vec<u8>)
         return Err(bad("a frame of data was expected"));
     }
     piece.clear();
-    stream.take(u64::from(len)).read_to_end(piece)?;
-    match piece.len() == len as usize {
+    receive_bytes(stream, len, piece)
+}
+
+/// Receives so many bytes. Memory for more than [`AT_ONCE`] is taken as they come.
+fn receive_bytes(stream: &mut impl Read, len: u32, bytes: &mut Vec<u8>) -> io::Result<()> {
+    bytes.reserve(AT_ONCE.min(len as usize));
+    match stream.take(u64::from(len)).read_to_end(bytes)? == len as usize {
         true => Ok(()),
         false => Err(io::ErrorKind::UnexpectedEof.into()),
     }
@@ -291,10 +306,7 @@ fn receive_text(stream: &mut impl Read, kind: u8, len: u32, max: u32) -> io::Res
         return Err(bad("a frame of JSON was expected"));
     }
     let mut text = Vec::new();
-    stream.take(u64::from(len)).read_to_end(&mut text)?;
-    if text.len() < len as usize {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
+    receive_bytes(stream, len, &mut text)?;
     Ok(text)
 }
 
@@ -358,6 +370,32 @@ mod tests {
             receive(&mut stream).unwrap(),
             Answer::Done(Reply::Nothing)
         ));
+    }
+
+    /// Takes a few bytes at a time.
+    struct Narrow(Vec<u8>);
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(3);
+            self.0.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_frame_is_whole_if_it_is_sent_in_parts() {
+        let (mut narrow, mut wide) = (Narrow(Vec::new()), Vec::new());
+        for bytes in [&b""[..], b"a", b"a longer frame"] {
+            send_frame(&mut narrow, DATA, bytes).unwrap();
+            send_frame(&mut wide, DATA, bytes).unwrap();
+        }
+        assert_eq!(narrow.0, wide);
+        assert_eq!(&wide[..6], [DATA, 0, 0, 0, 0, DATA]);
     }
 
     #[test]

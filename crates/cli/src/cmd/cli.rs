@@ -5,9 +5,10 @@
 //! Examples stand below each command, because people copy them. Options have the names and letters of
 //! `zpool` and `zfs`, where these have such an option.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 use crate::cmd::adopt::args::Adopt;
 use crate::cmd::bench::args::Bench;
@@ -60,6 +61,16 @@ macro_rules! socket_help {
     after_long_help = EXAMPLES_AND_EXIT_CODES,
 )]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+// The options of every command. (A comment for documentation would become the help of the program.)
+#[derive(Args, Debug)]
+pub(crate) struct Global {
     /// Print JSON with exact numbers; print nothing where nothing is listed
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
@@ -75,13 +86,72 @@ pub(crate) struct Cli {
         help_heading = "Global options"
     )]
     pub(crate) socket: Option<PathBuf>,
-
-    #[command(subcommand)]
-    pub(crate) command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+impl Cli {
+    /// Reads a command line. The whole definition takes milliseconds to build, so it is built only for help, for
+    /// errors and for what does not begin with the name of a command.
+    pub(crate) fn read(args: &[OsString]) -> Result<Cli, clap::Error> {
+        let typed = args.get(1).and_then(|word| Command::alone(word.to_str()?));
+        if let Some(command) = typed {
+            let program =
+                Global::augment_args(clap::Command::new("strongroom")).subcommand(command);
+            let matches = program.try_get_matches_from(args);
+            if let Ok(cli) = matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+                return Ok(cli);
+            }
+        }
+        Cli::try_parse_from(args)
+    }
+}
+
+/// The definition of one command, as the derived one of [`Command`] has it.
+macro_rules! alone {
+    ($name:expr, $args:ty, subcommand) => {
+        <$args>::augment_subcommands(clap::Command::new($name))
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+    };
+    ($name:expr, $args:ty $(, $($other:tt)*)?) => {
+        <$args>::augment_args(clap::Command::new($name))
+    };
+}
+
+/// The name of a command from that of its variant.
+const fn lowercase<const N: usize>(word: &str) -> [u8; N] {
+    let mut bytes = *word.as_bytes().first_chunk().expect("its own length");
+    bytes.make_ascii_lowercase();
+    bytes
+}
+
+/// Defines the commands.
+macro_rules! commands {
+    ($($(#[command($($how:tt)*)])? $name:ident($args:ty),)*) => {
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $($(#[command($($how)*)])? $name($args),)*
+        }
+
+        impl Command {
+            /// The definition of the command with this name, without the others.
+            fn alone(name: &str) -> Option<clap::Command> {
+                $({
+                    const BYTES: [u8; stringify!($name).len()] = lowercase(stringify!($name));
+                    const NAME: &str = match std::str::from_utf8(&BYTES) {
+                        Ok(name) => name,
+                        Err(_) => panic!("a name is no text"),
+                    };
+                    if name == NAME {
+                        return Some(alone!(NAME, $args $(, $($how)*)?));
+                    }
+                })*
+                None
+            }
+        }
+    };
+}
+
+commands! {
     #[command(subcommand)]
     Pool(Pool),
     Create(Create),
@@ -212,6 +282,66 @@ mod tests {
     #[test]
     fn definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// What is built for one command is what the whole definition has.
+    #[test]
+    fn a_command_alone_is_the_same() {
+        fn same(alone: &clap::Command, whole: &clap::Command) {
+            let args = |command: &clap::Command| {
+                let args = command.get_arguments().map(|arg| format!("{arg:?}"));
+                args.collect::<Vec<_>>()
+            };
+            assert_eq!(args(alone), args(whole), "{}", whole.get_name());
+            let names = |command: &clap::Command| {
+                let below = command.get_subcommands();
+                below
+                    .map(|one| one.get_name().to_owned())
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(names(alone), names(whole), "{}", whole.get_name());
+            for (alone, whole) in alone.get_subcommands().zip(whole.get_subcommands()) {
+                same(alone, whole);
+            }
+        }
+        for whole in Cli::command().get_subcommands() {
+            let alone = Command::alone(whole.get_name()).expect(whole.get_name());
+            same(&alone, whole);
+            let settings = |command: &clap::Command| {
+                (
+                    command.is_subcommand_required_set(),
+                    command.is_arg_required_else_help_set(),
+                )
+            };
+            assert_eq!(settings(&alone), settings(whole), "{}", whole.get_name());
+        }
+    }
+
+    /// Options before the command, an alias, and what is wrong are read by the whole definition.
+    #[test]
+    fn every_command_line_is_read() {
+        let read = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            Cli::read(&words).map(|cli| format!("{cli:?}"))
+        };
+        for (line, other) in [
+            ("strongroom list --json tank", "strongroom --json list tank"),
+            ("strongroom receive tank/a", "strongroom recv tank/a"),
+            (
+                "strongroom pool list --socket /a",
+                "strongroom --socket=/a pool list",
+            ),
+        ] {
+            assert_eq!(read(line).unwrap(), read(other).unwrap());
+        }
+        for wrong in [
+            "strongroom pool",
+            "strongroom list --no-such",
+            "strongroom lisst",
+        ] {
+            let said = read(wrong).unwrap_err().to_string();
+            assert!(said.contains("Usage: strongroom"), "{wrong}: {said}");
+        }
     }
 
     #[test]
