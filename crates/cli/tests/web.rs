@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use common::*;
 use rustix::process::{Gid, Pid, PidfdFlags, PidfdGetfdFlags, Uid};
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value as Json, json};
-use site::Web;
+use site::{Web, client};
 
 impl Web {
     /// Sends this as a user, and returns the status and the body.
@@ -156,7 +156,9 @@ fn commands_and_resources_of_root() {
     assert_eq!(status, 400);
     assert_eq!(web.post("destroy", json!({"name": "tank/b"})).0, 404);
     assert_eq!(web.post("no-such", json!({})).0, 404);
-    assert_eq!(web.post("receive", json!({"target": "tank/c"})).0, 400);
+    assert_eq!(web.post("receive", json!({"target": "tank/c"})).0, 415);
+    let lent = json!({"device": "/dev/null", "how": "read"});
+    assert_eq!(web.post("luks-borrow", lent).0, 400);
     place.ok("get name tank/a@1");
     lacks(&place.log(), "horse");
 }
@@ -291,19 +293,6 @@ fn the_process_of_a_user_is_closed_to_the_user() {
         let name = std::fs::read_link(entry.unwrap().path()).unwrap();
         lacks(&name.to_string_lossy(), "secret");
     }
-}
-
-/// A client that trusts an authority.
-fn client(authority: CertificateDer<'static>) -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add(authority).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Arc::new(config)
 }
 
 #[test]

@@ -197,16 +197,23 @@ pub enum Received<T> {
 /// Receives a message or data.
 ///
 /// # Errors
-/// As [`receive`] and [`receive_piece`].
+/// As [`receive_up_to`] and [`receive_piece`].
 pub fn receive_any<T: DeserializeOwned>(
     stream: &mut impl Read,
     piece: &mut Vec<u8>,
+    max: u32,
 ) -> io::Result<Received<T>> {
     let (kind, len) = receive_head(stream)?;
     match kind {
         DATA => receive_data(stream, kind, len, piece).map(|()| Received::Data),
-        _ => receive_message(stream, kind, len, JSON_MAX).map(Received::Message),
+        _ => receive_message(stream, kind, len, max).map(Received::Message),
     }
+}
+
+/// The length of the message that begins with these bytes; `None` for a piece of data, which is at most [`DATA_MAX`]
+/// long.
+pub fn message_len([kind, len @ ..]: [u8; 5]) -> Option<u32> {
+    (kind != DATA).then_some(u32::from_le_bytes(len))
 }
 
 fn receive_head(stream: &mut impl Read) -> io::Result<(u8, u32)> {

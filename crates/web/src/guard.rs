@@ -85,12 +85,16 @@ pub(crate) fn check(request: &Request, names: &Names, is_secure: bool) -> Result
     }
     let kind = request.content_type.as_deref().unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    match kind.eq_ignore_ascii_case("application/json") {
+    let (what, wanted) = match request.has_stream() {
+        true => ("the stream", "application/octet-stream"),
+        false => ("JSON", "application/json"),
+    };
+    match kind.eq_ignore_ascii_case(wanted) {
         true => Ok(()),
-        false => Err(Problem::Refused(
-            415,
-            "send JSON, with 'Content-Type: application/json'".into(),
-        )),
+        false => {
+            let why = format!("send {what}, with 'Content-Type: {wanted}'");
+            Err(Problem::Refused(415, why))
+        }
     }
 }
 

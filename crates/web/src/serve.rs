@@ -15,11 +15,9 @@ use secret::Secret;
 use crate::api::{self, Answer, Caller};
 use crate::assets;
 use crate::guard::{self, Names};
-use crate::http::{Method, Problem, Reader, Request, Stream};
+use crate::http::{ANSWER_TIME, Method, Problem, Reader, Request, Stream, linger};
 use crate::session::{self, Logins, Via};
 
-/// The time for a client to take an answer.
-const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// After this many requests a connection is closed.
 const REQUESTS_MAX: usize = 10_000;
 
@@ -42,6 +40,8 @@ pub(crate) struct Visitor<'a> {
     pub(crate) idle: &'a dyn Fn() -> Duration,
     /// Whether one more stream of events may begin: it counts until the answer is dropped.
     pub(crate) begin_stream: &'a dyn Fn() -> Option<Box<dyn Any>>,
+    /// As `begin_stream`, for a stream of data of this caller.
+    pub(crate) begin_transfer: &'a dyn Fn(&Caller) -> Result<Option<Box<dyn Any>>, Problem>,
 }
 
 /// Serves a connection to its end.
@@ -78,11 +78,26 @@ pub(crate) fn connection<S: Stream>(
                     Problem::TooMany("too many streams of events are open".into(), 10).response()
                 }
             },
+            Ok((Answer::Transfer(transfer), caller)) => match (from.begin_transfer)(&caller) {
+                Ok(Some(_counted)) => {
+                    match transfer.run(stream, &mut reader, &request, &caller)? {
+                        true => continue,
+                        false => return Ok(()),
+                    }
+                }
+                Ok(None) => Problem::TooMany("too many streams are open".into(), 10).response(),
+                Err(problem) => counted(problem, request.bearer.is_some(), site, from).response(),
+            },
             Err(problem) => problem.response(),
         };
         stream.end_in(ANSWER_TIME);
-        response.send(stream, request.method != Method::Head, request.stays)?;
-        if !request.stays {
+        // The body was not read.
+        let stays = request.stays && !request.has_stream();
+        response.send(stream, request.method != Method::Head, stays)?;
+        if request.has_stream() {
+            linger(stream);
+        }
+        if !stays {
             return Ok(());
         }
     }

@@ -42,7 +42,7 @@ struct Session {
 }
 
 /// A user: the number, and the zone.
-type User = (u32, Option<String>);
+pub(crate) type User = (u32, Option<String>);
 
 /// Wrong tokens from an address.
 struct Failures {

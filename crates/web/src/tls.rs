@@ -1,6 +1,6 @@
 //! TLS of the site on the network.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -33,6 +33,12 @@ impl Drop for Identity {
 pub(crate) type TlsStream = StreamOwned<ServerConnection, Timed<TcpStream>>;
 
 impl Stream for TlsStream {
+    fn finish(&mut self) -> io::Result<()> {
+        self.conn.send_close_notify();
+        self.flush()?;
+        self.sock.finish()
+    }
+
     fn end_at(&mut self, moment: Instant) {
         self.sock.end_at(moment);
     }

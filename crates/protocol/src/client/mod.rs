@@ -205,7 +205,8 @@ impl Client {
         self.request(command)?;
         let mut piece = Vec::new();
         loop {
-            let answer = match wire::receive_any(&mut self.stream, &mut piece).map_err(lost)? {
+            let received = wire::receive_any(&mut self.stream, &mut piece, wire::JSON_MAX);
+            let answer = match received.map_err(lost)? {
                 wire::Received::Message(answer) => answer,
                 wire::Received::Data => {
                     data.take(&piece)?;

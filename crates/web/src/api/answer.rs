@@ -1,7 +1,9 @@
 //! Which part of the API answers a request.
 
+use super::commands::Run;
 use super::daemon::Caller;
 use super::events::Events;
+use super::streams::Transfer;
 use super::{commands, metrics, openapi, resources};
 use crate::http::{Method, Problem, Request, Response};
 
@@ -10,6 +12,8 @@ pub(crate) enum Answer {
     Response(Response),
     /// A stream of events, from what the caller has seen on.
     Events(Events),
+    /// A command with a stream.
+    Transfer(Transfer),
 }
 
 /// Answers a request for the API.
@@ -17,7 +21,13 @@ pub(crate) fn answer(request: &Request, caller: &Caller) -> Result<Answer, Probl
     let path = request.path.as_str();
     if let Some(name) = path.strip_prefix("/v1/commands/") {
         return match request.method {
-            Method::Post => commands::run(name, request, caller).map(Answer::Response),
+            Method::Post if request.has_stream() => {
+                Transfer::receive(&request.query).map(Answer::Transfer)
+            }
+            Method::Post => match commands::run(name, request, caller)? {
+                Run::Done(response) => Ok(Answer::Response(response)),
+                Run::Send(call) => Transfer::send(call, request).map(Answer::Transfer),
+            },
             _ => Err(only("POST")),
         };
     }

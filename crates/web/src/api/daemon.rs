@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::io::Read;
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -13,9 +14,10 @@ use std::time::Duration;
 
 use protocol::api::{API_VERSION, Answer, Ask, Command, Failure, FailureKind, Reply, Request};
 use protocol::client::{BAD_TOKEN, Client, Terminal};
-use protocol::wire;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::RecvFlags;
+use protocol::wire::{self, Received};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
 use secret::Secret;
 
 use super::secrets::Given;
@@ -64,43 +66,44 @@ impl Caller {
         secrets: Vec<Given>,
         hash_memory: Option<u64>,
     ) -> Result<Told, Problem> {
-        let mut answers = Answers {
+        let ends = matches!(command, Command::DaemonStop);
+        let mut talk = self.begin(command, secrets, hash_memory)?;
+        let reply = loop {
+            match talk.hear()? {
+                Heard::Done(reply) => break reply,
+                Heard::Note => {}
+                Heard::Ready | Heard::Data => return Err(not_understood().into()),
+            }
+        };
+        if ends {
+            // It keeps the connection until it has ended.
+            let _ = talk.stream.set_read_timeout(Some(END_TIME));
+            let _ = talk.stream.read(&mut [0]);
+        }
+        let notices = talk.answers.notices;
+        Ok(Told { reply, notices })
+    }
+
+    /// Sends the daemon a command, with the secrets that it may ask for.
+    pub(super) fn begin(
+        &self,
+        command: Command,
+        secrets: Vec<Given>,
+        hash_memory: Option<u64>,
+    ) -> Result<Talk<'_>, Problem> {
+        let answers = Answers {
             secrets,
             missing: None,
             notices: Vec::new(),
         };
-        let ends = matches!(command, Command::DaemonStop);
         let mut stream = self.connect()?;
         let sent = self.request(&mut stream, command, hash_memory);
         sent.map_err(refused)?;
-        let failure = loop {
-            match self.receive(&mut stream)? {
-                Answer::Done(reply) => {
-                    if ends {
-                        // It keeps the connection until it has ended.
-                        let _ = stream.set_read_timeout(Some(END_TIME));
-                        let _ = stream.read(&mut [0]);
-                    }
-                    let notices = answers.notices;
-                    return Ok(Told { reply, notices });
-                }
-                Answer::Failed(failure) => break failure,
-                Answer::Notice(text) => answers.notice(&text),
-                Answer::Progress(_) => wire::send(&mut stream, &true).map_err(lost)?,
-                Answer::Ask(ask) => match answers.ask(&ask) {
-                    Ok(Some(secret)) => wire::send_secret(&mut stream, &secret).map_err(lost)?,
-                    Ok(None) => wire::send_cancel(&mut stream).map_err(lost)?,
-                    Err(failure) => {
-                        wire::send_cancel(&mut stream).map_err(lost)?;
-                        break failure;
-                    }
-                },
-                Answer::Ready | Answer::Lent(_) => break lost("its answer is not understood"),
-            }
-        };
-        Err(match answers.missing {
-            Some(ask) => Problem::SecretNeeded(failure, ask),
-            None => refused(failure),
+        Ok(Talk {
+            caller: self,
+            stream,
+            answers,
+            piece: Vec::new(),
         })
     }
 
@@ -144,40 +147,133 @@ impl Caller {
             },
         }
     }
+}
 
+/// A command that the daemon carries out.
+pub(super) struct Talk<'a> {
+    caller: &'a Caller,
+    stream: UnixStream,
+    answers: Answers,
+    /// The last piece of data that came.
+    pub(super) piece: Vec<u8>,
+}
+
+/// What the daemon says.
+pub(super) enum Heard {
+    /// The command is done.
+    Done(Reply),
+    /// It waits for data.
+    Ready,
+    /// Here is a piece; an empty one is the last.
+    Data,
+    /// Something that is dealt with.
+    Note,
+}
+
+impl Talk<'_> {
     /// The next answer of the daemon, for as long as the client is there.
-    fn receive(&self, stream: &mut UnixStream) -> Result<Answer, Problem> {
-        let (client, gone) = &self.client;
-        let mut both = [
-            PollFd::new(stream, PollFlags::IN),
-            PollFd::new(client, *gone),
-        ];
+    ///
+    /// # Errors
+    /// The command failed, or needs a secret that was not given.
+    pub(super) fn hear(&mut self) -> Result<Heard, Problem> {
+        let answer = match self.receive()? {
+            Received::Data => return Ok(Heard::Data),
+            Received::Message(answer) => answer,
+        };
+        let stream = &mut self.stream;
+        match answer {
+            Answer::Done(reply) => return Ok(Heard::Done(reply)),
+            Answer::Ready => return Ok(Heard::Ready),
+            Answer::Failed(failure) => return Err(refused(failure)),
+            Answer::Lent(_) => return Err(not_understood().into()),
+            Answer::Notice(text) => self.answers.notice(&text),
+            Answer::Progress(_) => wire::send(stream, &true).map_err(lost)?,
+            Answer::Ask(ask) => match self.answers.ask(&ask) {
+                Ok(Some(secret)) => wire::send_secret(stream, &secret).map_err(lost)?,
+                Ok(None) => wire::send_cancel(stream).map_err(lost)?,
+                Err(failure) => {
+                    wire::send_cancel(stream).map_err(lost)?;
+                    return Err(match self.answers.missing.take() {
+                        Some(ask) => Problem::SecretNeeded(failure, ask),
+                        None => refused(failure),
+                    });
+                }
+            },
+        }
+        Ok(Heard::Note)
+    }
+
+    /// What it had to say besides, so far.
+    pub(super) fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.answers.notices)
+    }
+
+    /// Whether the daemon has said something, or has gone.
+    pub(super) fn has_said(&self) -> bool {
+        let mut one = [PollFd::new(&self.stream, PollFlags::IN)];
+        let at_once = Timespec::default();
+        !matches!(poll(&mut one, Some(&at_once)), Ok(0))
+    }
+
+    /// Sends a piece of data; an empty one is the last. Returns false if the daemon takes no more.
+    pub(super) fn give(&mut self, piece: &[u8]) -> Result<bool, Problem> {
+        let mut frame = Vec::with_capacity(piece.len() + 5);
+        wire::send_piece(&mut frame, piece).map_err(lost)?;
+        let mut rest = &frame[..];
+        while !rest.is_empty() {
+            self.wait(PollFlags::OUT)?;
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match rustix::net::send(&self.stream, rest, flags) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Ends the data before its end. The daemon then says why it cannot go on.
+    pub(super) fn break_off(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Waits for the daemon, for as long as the client is there.
+    fn wait(&self, what: PollFlags) -> Result<(), Problem> {
+        let (client, gone) = &self.caller.client;
+        let mut both = [PollFd::new(&self.stream, what), PollFd::new(client, *gone)];
         while let Err(error) = poll(&mut both, None) {
-            if error != rustix::io::Errno::INTR {
+            if error != Errno::INTR {
                 return Err(lost(error).into());
             }
         }
-        if !both[1].revents().is_empty() {
-            return Err(Problem::Refused(408, "the client has gone".into()));
+        match both[1].revents().is_empty() {
+            true => Ok(()),
+            false => Err(Problem::Refused(408, "the client has gone".into())),
         }
+    }
+
+    fn receive(&mut self) -> Result<Received<Answer>, Problem> {
+        self.wait(PollFlags::IN)?;
         // The kind and the length of what comes.
         let mut head = [0; 5];
         let flags = RecvFlags::PEEK | RecvFlags::WAITALL;
-        let (_, got) = rustix::net::recv(&*stream, &mut head, flags).map_err(lost)?;
-        let [_, len @ ..] = head;
-        let len = u32::from_le_bytes(len);
-        if got == head.len() && len > ANSWER_MAX {
+        let (_, got) = rustix::net::recv(&self.stream, &mut head, flags).map_err(lost)?;
+        let is_whole = got == head.len();
+        let len = wire::message_len(head).filter(|_| is_whole).unwrap_or(0);
+        if len > ANSWER_MAX {
             let why = "the answer is too long: ask for fewer names or properties, or use the command line";
             return Err(Problem::Refused(413, why.into()));
         }
         // The one before is no longer needed.
-        self.share.take();
+        let shared = &self.caller.share;
+        shared.take();
         if len > SHORT {
             let share = LONG_ANSWERS.take(len, PATIENCE);
             let busy = || Problem::TooMany("too many long answers are on their way".into(), 5);
-            self.share.replace(Some(share.ok_or_else(busy)?));
+            shared.replace(Some(share.ok_or_else(busy)?));
         }
-        Ok(wire::receive_up_to(stream, ANSWER_MAX).map_err(lost)?)
+        let received = wire::receive_any(&mut self.stream, &mut self.piece, ANSWER_MAX);
+        Ok(received.map_err(lost)?)
     }
 }
 
@@ -192,6 +288,10 @@ fn refused(failure: Failure) -> Problem {
 /// The connection broke. The daemon may run still, with its pools.
 fn lost(error: impl std::fmt::Display) -> Failure {
     Failure::other(format!("the daemon went away: {error}"))
+}
+
+pub(super) fn not_understood() -> Failure {
+    lost("its answer is not understood")
 }
 
 /// Answers the daemon's questions with what came with the request.

@@ -10,6 +10,7 @@ mod metrics;
 mod openapi;
 mod resources;
 mod secrets;
+mod streams;
 
 pub(crate) use answer::{Answer, answer};
 pub(crate) use daemon::Caller;

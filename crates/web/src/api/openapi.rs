@@ -5,12 +5,16 @@ use std::sync::LazyLock;
 use protocol::api::Reply;
 use serde_json::{Map, Value as Json, json};
 
-use super::commands::{COMMANDS, STREAMS};
+use super::commands::{COMMANDS, LENDS};
 use super::resources::{RESOURCES, Resource};
+use super::streams::PARAMETERS;
 use crate::shape::{Content, Shape, Variant, schema, shape_of};
 
 /// The shape of all replies.
 static REPLIES: LazyLock<Shape> = LazyLock::new(shape_of::<Reply>);
+
+/// The type of a stream.
+const OCTETS: &str = "application/octet-stream";
 
 /// The document.
 pub(super) fn document() -> Json {
@@ -21,12 +25,14 @@ pub(super) fn document() -> Json {
     let Shape::Choice(commands) = &*COMMANDS else {
         return Json::Null;
     };
-    for command in commands
-        .iter()
-        .filter(|command| command.name != "receive" && command.name != "luks-borrow")
-    {
+    for command in commands.iter().filter(|command| command.name != LENDS) {
         let path = format!("/v1/commands/{}", command.name);
-        paths.insert(path, json!({"post": post(command)}));
+        let post = match command.name {
+            "send" => send(post(command)),
+            "receive" => receive(command),
+            _ => post(command),
+        };
+        paths.insert(path, json!({ "post": post }));
     }
     paths.insert("/metrics".into(), json!({"get": {
         "summary": "Metrics for Prometheus",
@@ -123,20 +129,70 @@ fn post(command: &Variant) -> Json {
     body["properties"]["secrets"] = json!({"$ref": "#/components/schemas/secrets"});
     body["properties"]["hash_memory"] =
         json!({"type": "integer", "description": "MiB for a password hash"});
-    let envelope = json!({"type": "object", "properties": {
-        "kind": {"type": "string"}, "value": {},
-        "notices": {"type": "array", "items": {"type": "string"}},
-    }, "required": ["kind", "value", "notices"]});
-    let summary = match STREAMS.contains(&command.name) {
-        true => format!("{}, only with \"estimate\": true", command.name),
-        false => command.name.replace('-', " "),
-    };
     json!({
-        "summary": summary,
+        "summary": command.name.replace('-', " "),
         "operationId": command.name,
         "parameters": [{"$ref": "#/components/parameters/mark"}],
         "requestBody": {"required": true, "content": {"application/json": {"schema": body}}},
-        "responses": answers(envelope),
+        "responses": answers(envelope()),
+    })
+}
+
+/// What a command answers.
+fn envelope() -> Json {
+    json!({"type": "object", "properties": {
+        "kind": {"type": "string"}, "value": {},
+        "notices": {"type": "array", "items": {"type": "string"}},
+    }, "required": ["kind", "value", "notices"]})
+}
+
+/// The answer is a stream.
+fn send(mut post: Json) -> Json {
+    let stream = json!({
+        "description": "The stream, in chunks: without the last chunk it is not whole. With estimate: what would be sent",
+        "headers": {"X-Strongroom-Notices": {"description": "Notices, as a list in JSON", "schema": {"type": "string"}}},
+        "content": {OCTETS: {}, "application/json": {"schema": envelope()}},
+    });
+    post["responses"]["200"] = stream;
+    post
+}
+
+/// The body is a stream, and the fields are in the address.
+fn receive(command: &Variant) -> Json {
+    let fields = match &command.content {
+        Content::Some(Shape::Object(fields)) => &**fields,
+        _ => &[],
+    };
+    let parameter = |name: &&str| {
+        let field = fields.iter().find(|field| field.name == *name);
+        let schema = match (*name, field) {
+            ("secrets", _) => json!({"type": "integer"}),
+            ("props" | "exclude", _) => json!({"type": "array", "items": {"type": "string"}}),
+            (_, Some(field)) => schema(&field.shape, false),
+            (_, None) => json!({}),
+        };
+        let about = match *name {
+            "props" => "NAME=VALUE of a property",
+            "secrets" => {
+                "So many bytes before the stream are JSON with secrets: {\"secrets\": [...]}"
+            }
+            _ => "",
+        };
+        let mut parameter =
+            json!({"name": name, "in": "query", "schema": schema, "required": *name == "target"});
+        if !about.is_empty() {
+            parameter["description"] = about.into();
+        }
+        parameter
+    };
+    let mut parameters: Vec<Json> = PARAMETERS.iter().map(parameter).collect();
+    parameters.push(json!({"$ref": "#/components/parameters/mark"}));
+    json!({
+        "summary": "receive: the body is the stream",
+        "operationId": command.name,
+        "parameters": parameters,
+        "requestBody": {"required": true, "content": {OCTETS: {}}},
+        "responses": answers(envelope()),
     })
 }
 
@@ -156,7 +212,32 @@ mod tests {
         let document = document();
         let paths = document["paths"].as_object().unwrap();
         assert!(paths.contains_key("/v1/commands/key-load") && paths.contains_key("/v1/pools"));
-        assert!(!paths.contains_key("/v1/commands/receive"));
+        let of = |path: &str| document.pointer(path).unwrap();
+        let stream = "application~1octet-stream";
+        of(&format!(
+            "/paths/~1v1~1commands~1send/post/responses/200/content/{stream}"
+        ));
+        of(&format!(
+            "/paths/~1v1~1commands~1receive/post/requestBody/content/{stream}"
+        ));
+        let parameters = of("/paths/~1v1~1commands~1receive/post/parameters")
+            .as_array()
+            .unwrap();
+        let Some(Content::Some(Shape::Object(fields))) =
+            COMMANDS.variant("receive").map(|v| &v.content)
+        else {
+            panic!()
+        };
+        // Each field of the command can be given.
+        for field in fields {
+            let is_it = |parameter: &&Json| parameter["name"] == field.name;
+            let found = parameters.iter().find(is_it);
+            assert!(
+                found.is_some_and(|parameter| parameter["schema"] != json!({})),
+                "{}",
+                field.name
+            );
+        }
         assert!(paths.len() > 100, "{}", paths.len());
         // A resource names a kind of reply that there is.
         for resource in RESOURCES

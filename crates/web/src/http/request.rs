@@ -1,6 +1,7 @@
-//! Requests: the head is parsed by `httparse`, the body is read into locked memory.
+//! Requests: the head is parsed by `httparse`, the body is read into locked memory. A body that is a stream is left on
+//! the connection, see [`super::Body`].
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use secret::Secret;
@@ -21,7 +22,10 @@ const HEADERS_MAX: usize = 64;
 /// The time for a whole head, from its first byte on.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// The time for a whole body.
-const BODY_TIME: Duration = Duration::from_secs(30);
+pub(super) const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// The request whose body is a stream, of any length.
+const WITH_STREAM: &str = "/v1/commands/receive";
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +65,27 @@ pub(crate) struct Request {
     pub(crate) cookie: Option<Secret>,
     /// Whether the connection stays open.
     pub(crate) stays: bool,
+    /// Whether the client understands an answer in chunks.
+    pub(crate) knows_chunks: bool,
+    pub(crate) framing: Framing,
     pub(crate) body: Secret,
 }
 
-/// What a head says besides the request.
-struct Framing {
-    body_len: usize,
-    is_expected: bool,
+/// What a head says of the body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Framing {
+    pub(super) length: Length,
+    /// Whether the client waits until it is told to send the body.
+    pub(super) is_expected: bool,
+}
+
+/// How the end of a body is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Length {
+    /// It has so many bytes.
+    Known(u64),
+    /// It comes in chunks, each with its length.
+    Chunked,
 }
 
 /// Reads requests from a connection.
@@ -85,7 +103,7 @@ impl Reader {
     }
 
     /// The next request; `None` if the client has gone or is silent for `idle`. `admit`
-    /// says of a head whether a long body is read.
+    /// says of a head whether a long body is read. A body that is a stream is not read.
     pub(crate) fn next<S: Stream>(
         &mut self,
         stream: &mut S,
@@ -116,21 +134,25 @@ impl Reader {
         };
         let parsed = parse(&self.buffer[..len]);
         self.take(len);
-        let (mut request, framing) = match parsed {
+        let mut request = match parsed {
             Ok(parsed) => parsed,
             Err(problem) => return Ok(Some(Err(problem))),
         };
-        if framing.body_len > STRANGER_MAX
+        if request.has_stream() {
+            return Ok(Some(Ok(request)));
+        }
+        let body_len = match request.framing.short() {
+            Ok(len) => len,
+            Err(problem) => return Ok(Some(Err(problem))),
+        };
+        if body_len > STRANGER_MAX
             && let Err(problem) = admit(&request)
         {
             return Ok(Some(Err(problem)));
         }
         stream.end_in(BODY_TIME);
-        if framing.is_expected && self.buffer.is_empty() {
-            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
-            stream.flush()?;
-        }
-        match self.body(stream, framing.body_len) {
+        self.ask_for_body(stream, request.framing)?;
+        match self.body(stream, body_len) {
             Ok(Some(body)) => request.body = body,
             Ok(None) => return Ok(None),
             Err(error) => return Ok(Some(Err(too_much(&error)))),
@@ -170,7 +192,33 @@ impl Reader {
         Ok((body.len() == len).then_some(body))
     }
 
-    fn more(&mut self, stream: &mut impl Read) -> io::Result<usize> {
+    /// Tells a client that waits for it to send the body.
+    pub(super) fn ask_for_body(&self, stream: &mut impl Write, framing: Framing) -> io::Result<()> {
+        if framing.is_expected && self.buffer.is_empty() {
+            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+            stream.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Reads what comes next: what is in the buffer, or else from the connection.
+    pub(super) fn read(&mut self, stream: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
+        if self.buffer.is_empty() {
+            return stream.read(out);
+        }
+        let len = out.len().min(self.buffer.len());
+        out[..len].copy_from_slice(&self.buffer[..len]);
+        self.take(len);
+        Ok(len)
+    }
+
+    /// What was read and not used.
+    pub(super) fn ahead(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Reads more into the buffer; 0 at the end.
+    pub(super) fn more(&mut self, stream: &mut impl Read) -> io::Result<usize> {
         let old = self.buffer.len();
         let len = self.buffer.capacity().min(old + 4096);
         self.buffer.resize(len, 0);
@@ -181,7 +229,7 @@ impl Reader {
     }
 
     /// Removes what was used.
-    fn take(&mut self, len: usize) {
+    pub(super) fn take(&mut self, len: usize) {
         let rest = self.buffer.len() - len;
         self.buffer.copy_within(len.., 0);
         self.buffer[rest..].fill(0);
@@ -193,22 +241,19 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-fn is_late(error: &io::Error) -> bool {
+/// Whether nothing came in time.
+pub(crate) fn is_late(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
     )
 }
 
-fn too_much(error: &secret::Error) -> Problem {
+pub(super) fn too_much(error: &secret::Error) -> Problem {
     match error {
         secret::Error::Read(_) => Problem::Refused(408, "the body did not come in time".into()),
         error => Problem::TooMany(error.to_string(), 1),
     }
-}
-
-fn too_long(max: usize) -> Problem {
-    Problem::Refused(413, format!("the body has more than {max} bytes"))
 }
 
 fn bad(why: &str) -> Problem {
@@ -216,7 +261,7 @@ fn bad(why: &str) -> Problem {
 }
 
 /// Parses a head, which ends with an empty line.
-fn parse(head: &[u8]) -> Result<(Request, Framing), Problem> {
+fn parse(head: &[u8]) -> Result<Request, Problem> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
     match parsed.parse(head) {
@@ -254,18 +299,37 @@ fn parse(head: &[u8]) -> Result<(Request, Framing), Problem> {
         bearer: None,
         cookie: None,
         stays: parsed.version == Some(1),
+        knows_chunks: parsed.version == Some(1),
+        framing: Framing {
+            length: Length::Known(0),
+            is_expected: false,
+        },
         body: Secret::new(),
     };
-    let framing = request.take_headers(parsed.headers)?;
-    Ok((request, framing))
+    request.take_headers(parsed.headers)?;
+    Ok(request)
+}
+
+impl Framing {
+    /// The length of a body that is no stream.
+    fn short(self) -> Result<usize, Problem> {
+        let Length::Known(len) = self.length else {
+            let why = "send the length of the body: Content-Length";
+            return Err(Problem::Refused(411, why.into()));
+        };
+        let len = usize::try_from(len).ok().filter(|len| *len <= BODY_MAX);
+        let why = || format!("the body has more than {BODY_MAX} bytes");
+        len.ok_or_else(|| Problem::Refused(413, why()))
+    }
 }
 
 impl Request {
-    fn take_headers(&mut self, headers: &[httparse::Header<'_>]) -> Result<Framing, Problem> {
-        let mut framing = Framing {
-            body_len: 0,
-            is_expected: false,
-        };
+    /// Whether its body is a stream.
+    pub(crate) fn has_stream(&self) -> bool {
+        self.method == Method::Post && self.path == WITH_STREAM
+    }
+
+    fn take_headers(&mut self, headers: &[httparse::Header<'_>]) -> Result<(), Problem> {
         let mut once = Vec::new();
         for header in headers {
             let name = header.name.to_ascii_lowercase();
@@ -276,12 +340,14 @@ impl Request {
             };
             match &*name {
                 "host" => self.host = text()?,
-                "content-length" => framing.body_len = length(&text()?)?,
-                "transfer-encoding" => {
-                    let why = "send the length of the body: Content-Length";
-                    return Err(Problem::Refused(411, why.into()));
+                "content-length" => self.framing.length = Length::Known(length(&text()?)?),
+                "transfer-encoding" => match text()?.eq_ignore_ascii_case("chunked") {
+                    true if self.knows_chunks => self.framing.length = Length::Chunked,
+                    _ => return Err(bad("its transfer encoding is not 'chunked'")),
+                },
+                "expect" => {
+                    self.framing.is_expected = text()?.eq_ignore_ascii_case("100-continue");
                 }
-                "expect" => framing.is_expected = text()?.eq_ignore_ascii_case("100-continue"),
                 "connection" => self.stays &= !text()?.to_ascii_lowercase().contains("close"),
                 "origin" => self.origin = Some(text()?),
                 "sec-fetch-site" => self.fetch_site = Some(text()?),
@@ -299,7 +365,11 @@ impl Request {
             }
             once.push(name);
         }
-        Ok(framing)
+        // Two lengths could be taken for two requests.
+        match ["content-length", "transfer-encoding"].map(|name| once.iter().any(|o| o == name)) {
+            [true, true] => Err(bad("it has a length and comes in chunks")),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -315,27 +385,22 @@ fn locked(bytes: &[u8]) -> Result<Secret, Problem> {
     Secret::from_slice(bytes).map_err(|error| too_much(&error))
 }
 
-fn length(text: &str) -> Result<usize, Problem> {
+fn length(text: &str) -> Result<u64, Problem> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let parsed = text.parse::<usize>().ok().filter(|_| is_number);
-    match parsed {
-        Some(len) if len <= BODY_MAX => Ok(len),
-        Some(_) => Err(too_long(BODY_MAX)),
-        None => Err(bad("its length is no number")),
-    }
+    let parsed = text.parse().ok().filter(|_| is_number);
+    parsed.ok_or_else(|| bad("its length is no number"))
 }
 
 #[cfg(test)]
 impl Request {
     /// The request with this head.
     pub(crate) fn for_tests(head: &str) -> Request {
-        parse(head.as_bytes()).unwrap().0
+        parse(head.as_bytes()).unwrap()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::time::Instant;
 
     use super::*;
@@ -363,6 +428,10 @@ mod tests {
 
     impl Stream for Sent<'_> {
         fn end_at(&mut self, _: Instant) {}
+
+        fn finish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 
     fn all(text: &str) -> Vec<Result<Request, u16>> {
@@ -416,6 +485,12 @@ mod tests {
             (post("Content-Length: +1"), 400),
             (post("Content-Length: 1\r\nContent-Length: 2"), 400),
             (post("Transfer-Encoding: chunked"), 411),
+            (post("Transfer-Encoding: gzip, chunked"), 400),
+            (post("Transfer-Encoding: chunked\r\nContent-Length: 1"), 400),
+            (
+                post("Transfer-Encoding: chunked").replace("/1.1", "/1.0"),
+                400,
+            ),
             (post("Host: other"), 400),
             (post("X : 1"), 400),
             (post("X: \u{1}"), 400),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use serde_json::Value as Json;
 
@@ -19,6 +20,8 @@ const ALWAYS: &[(&str, &str)] = &[
     ("Cross-Origin-Opener-Policy", "same-origin"),
 ];
 
+/// The time for a client to take an answer.
+pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// So much of a body is sent together with the head.
 const WITH_HEAD: usize = 16 << 10;
 
@@ -90,6 +93,20 @@ impl Response {
         stream.flush()
     }
 
+    /// The head of a response whose body comes in chunks.
+    pub(crate) fn send_head_of_chunks(
+        &self,
+        stream: &mut dyn Write,
+        stays: bool,
+    ) -> io::Result<()> {
+        let mut head = self.head() + "Transfer-Encoding: chunked\r\n";
+        head += match stays {
+            true => "\r\n",
+            false => "Connection: close\r\n\r\n",
+        };
+        stream.write_all(head.as_bytes())
+    }
+
     /// The head of a response whose body has no end that is known.
     pub(crate) fn send_head(&self, stream: &mut dyn Write) -> io::Result<()> {
         let head = self.head() + "Connection: close\r\n\r\n";
@@ -131,6 +148,7 @@ fn reason(status: u16) -> &'static str {
         501 => "Not Implemented",
         502 => "Bad Gateway",
         503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
         507 => "Insufficient Storage",
         _ => "Other",
     }

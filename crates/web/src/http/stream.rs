@@ -1,7 +1,7 @@
 //! A connection with one time limit for a whole exchange, and not one for each piece.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,19 @@ use std::time::{Duration, Instant};
 pub(crate) trait Socket: Read + Write {
     /// Lets the next reads and writes take so long.
     fn limit(&self, time: Duration) -> io::Result<()>;
+
+    /// Closes the half that writes.
+    fn finish(&self) -> io::Result<()>;
 }
 
 impl Socket for UnixStream {
     fn limit(&self, time: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(time))?;
         self.set_write_timeout(Some(time))
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
     }
 }
 
@@ -23,10 +30,17 @@ impl Socket for TcpStream {
         self.set_read_timeout(Some(time))?;
         self.set_write_timeout(Some(time))
     }
+
+    fn finish(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
 }
 
 /// A connection.
 pub(crate) trait Stream: Read + Write {
+    /// Tells the client that nothing more comes. What the client sends can still be read.
+    fn finish(&mut self) -> io::Result<()>;
+
     /// From now on everything has to be done before this moment.
     fn end_at(&mut self, moment: Instant);
 
@@ -59,6 +73,10 @@ impl<S: Socket> Timed<S> {
 }
 
 impl<S: Socket> Stream for Timed<S> {
+    fn finish(&mut self) -> io::Result<()> {
+        self.socket.finish()
+    }
+
     fn end_at(&mut self, moment: Instant) {
         self.end = moment;
     }

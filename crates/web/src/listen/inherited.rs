@@ -57,6 +57,7 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
         idle: &|| IDLE,
         // The number of processes of each user is limited.
         begin_stream: &|| Some(Box::new(())),
+        begin_transfer: &|_| Ok(Some(Box::new(()))),
     };
     let mut stream = Timed::new(stream, IDLE);
     // A client that goes away is no failure.

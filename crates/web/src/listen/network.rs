@@ -1,5 +1,6 @@
 //! Connections of the network, each on a thread.
 
+use std::any::Any;
 use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -12,6 +13,7 @@ use rustls::ServerConfig;
 use crate::http::Timed;
 use crate::places::{Place, Places, network};
 use crate::serve::{Site, Visitor, connection};
+use crate::session::{User, known};
 use crate::tls;
 
 /// Connections at a time: in all, and of each address.
@@ -20,6 +22,9 @@ const CONNECTIONS_EACH_MAX: usize = 32;
 /// Streams of events at a time: in all, and of each address.
 const STREAMS_MAX: usize = 64;
 const STREAMS_EACH_MAX: usize = 8;
+/// Streams of data at a time: of all users but root, and of each.
+const TRANSFERS_MAX: usize = 64;
+const TRANSFERS_EACH_MAX: usize = 8;
 /// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The time for the handshake.
@@ -34,6 +39,9 @@ struct Shared {
     site: Site,
     connections: Arc<Places<IpAddr>>,
     streams: Arc<Places<IpAddr>>,
+    transfers: Arc<Places<User>>,
+    /// Others cannot lock out root.
+    root_transfers: Arc<Places<User>>,
 }
 
 /// Serves connections.
@@ -43,6 +51,8 @@ pub(super) fn serve(listener: &TcpListener, config: &Arc<ServerConfig>, site: Si
         site,
         connections: Places::new(CONNECTIONS_MAX, CONNECTIONS_EACH_MAX),
         streams: Places::new(STREAMS_MAX, STREAMS_EACH_MAX),
+        transfers: Places::new(TRANSFERS_MAX, TRANSFERS_EACH_MAX),
+        root_transfers: Places::new(TRANSFERS_MAX, TRANSFERS_EACH_MAX),
     });
     loop {
         let accepted = listener.accept().and_then(|(stream, address)| {
@@ -93,6 +103,15 @@ fn one(stream: TcpStream, address: IpAddr, shared: &Shared) -> io::Result<()> {
         begin_stream: &|| {
             let place = shared.streams.take(address)?;
             Some(Box::new(place))
+        },
+        begin_transfer: &|caller| {
+            let report = known(caller)?;
+            let places = match report.admin {
+                true => &shared.root_transfers,
+                false => &shared.transfers,
+            };
+            let place = places.take((report.uid, report.zone));
+            Ok(place.map(|place| Box::new(place) as Box<dyn Any>))
         },
     };
     let result = connection(&mut stream, &shared.site, &from);

@@ -1,0 +1,278 @@
+//! A body that is a stream: it is read in pieces as they come, and may have any length.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use secret::Secret;
+
+use super::problem::Problem;
+use super::request::{BODY_TIME, Framing, Length, Reader, too_much};
+use super::stream::Stream;
+
+/// The longest line between chunks.
+const LINE_MAX: usize = 1 << 10;
+/// The most lines after the last chunk.
+const TRAILERS_MAX: usize = 64;
+/// The time to read what a client still sends after its answer.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// The body of a request, on its connection. It ends where the head or the last chunk says; an earlier end is an error.
+pub(crate) struct Body<'a, S> {
+    reader: &'a mut Reader,
+    stream: &'a mut S,
+    framing: Framing,
+    next: Next,
+}
+
+/// What comes next.
+#[derive(Clone, Copy)]
+enum Next {
+    /// So much, up to the end.
+    Bytes(u64),
+    /// The length of a chunk.
+    Head,
+    /// So much of a chunk, and the end of its line.
+    Chunk(u64),
+    /// So many lines at most after the last chunk.
+    Trailers(usize),
+    /// Nothing.
+    End,
+}
+
+impl<'a, S: Stream> Body<'a, S> {
+    /// The body of the request that was read last.
+    pub(crate) fn new(reader: &'a mut Reader, stream: &'a mut S, framing: Framing) -> Body<'a, S> {
+        let next = match framing.length {
+            Length::Known(len) => Next::Bytes(len),
+            Length::Chunked => Next::Head,
+        };
+        Body {
+            reader,
+            stream,
+            framing,
+            next,
+        }
+    }
+
+    /// Tells a client that waits for it to send the body.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        self.stream.end_in(BODY_TIME);
+        let framing = Framing {
+            // It is told once.
+            is_expected: std::mem::take(&mut self.framing.is_expected),
+            ..self.framing
+        };
+        self.reader.ask_for_body(self.stream, framing)
+    }
+
+    /// Reads so many bytes into locked memory.
+    pub(crate) fn secret(&mut self, len: usize) -> Result<Secret, Problem> {
+        self.stream.end_in(BODY_TIME);
+        let secret = Secret::from_reader(self, len).map_err(|error| too_much(&error))?;
+        match secret.len() == len {
+            true => Ok(secret),
+            false => Err(Problem::usage("the body ends before the secrets do")),
+        }
+    }
+
+    /// As [`Read::read`], in this time.
+    pub(crate) fn read_in(&mut self, time: Duration, out: &mut [u8]) -> io::Result<usize> {
+        self.stream.end_in(time);
+        self.read(out)
+    }
+
+    /// Whether all of it was read.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.next, Next::End | Next::Bytes(0))
+    }
+
+    /// Reads the line before a chunk.
+    fn head(&mut self) -> io::Result<Next> {
+        loop {
+            let ahead = self.reader.ahead();
+            match httparse::parse_chunk_size(ahead) {
+                Ok(httparse::Status::Complete((used, len))) => {
+                    self.reader.take(used);
+                    return Ok(match len {
+                        0 => Next::Trailers(TRAILERS_MAX),
+                        len => Next::Chunk(len),
+                    });
+                }
+                Ok(httparse::Status::Partial) if ahead.len() < LINE_MAX => self.more()?,
+                Ok(httparse::Status::Partial) | Err(_) => return Err(malformed()),
+            }
+        }
+    }
+
+    /// Reads a line, and returns whether it was empty.
+    fn line(&mut self) -> io::Result<bool> {
+        loop {
+            let ahead = self.reader.ahead();
+            let end = ahead.windows(2).position(|two| two == b"\r\n");
+            match end {
+                Some(at) => {
+                    self.reader.take(at + 2);
+                    return Ok(at == 0);
+                }
+                None if ahead.len() < LINE_MAX => self.more()?,
+                None => return Err(malformed()),
+            }
+        }
+    }
+
+    fn more(&mut self) -> io::Result<()> {
+        match self.reader.more(self.stream)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// If it fails because it took too long, it can go on.
+impl<S: Stream> Read for Body<'_, S> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            self.next = match self.next {
+                Next::Bytes(0) | Next::End => return Ok(0),
+                Next::Head => self.head()?,
+                Next::Chunk(0) => match self.line()? {
+                    true => Next::Head,
+                    false => return Err(malformed()),
+                },
+                Next::Trailers(0) => return Err(malformed()),
+                Next::Trailers(left) => match self.line()? {
+                    true => Next::End,
+                    false => Next::Trailers(left - 1),
+                },
+                Next::Bytes(_) | Next::Chunk(_) => break,
+            };
+        }
+        let (Next::Bytes(left) | Next::Chunk(left)) = &mut self.next else {
+            return Ok(0);
+        };
+        let most = usize::try_from(*left).unwrap_or(usize::MAX);
+        let len = out.len().min(most);
+        if len == 0 {
+            return Ok(0);
+        }
+        let read = self.reader.read(self.stream, &mut out[..len])?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        *left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// Ends a connection on which a part of a body is unread: what comes is read for a while. Else the client would lose the
+/// answer with the connection.
+pub(crate) fn linger<S: Stream>(stream: &mut S) {
+    stream.end_in(LINGER);
+    if stream.finish().is_ok() {
+        let mut out = [0; 16 << 10];
+        while matches!(stream.read(&mut out), Ok(1..)) {}
+    }
+}
+
+fn malformed() -> io::Error {
+    let why = "the chunks of the body are malformed";
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// A connection on which this comes, in small pieces, and now and then nothing for a while.
+    struct Slow<'a>(&'a [u8], usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            self.1 += 1;
+            if self.1.is_multiple_of(3) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let len = out.len().min(2);
+            self.0.read(&mut out[..len])
+        }
+    }
+
+    impl Write for Slow<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Stream for Slow<'_> {
+        fn finish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn end_at(&mut self, _: Instant) {}
+    }
+
+    /// The body that comes, and what is left on the connection.
+    fn body(length: Length, text: &str) -> Result<(String, String), io::ErrorKind> {
+        let (mut stream, mut reader) = (Slow(text.as_bytes(), 0), Reader::new());
+        let is_expected = false;
+        let framing = Framing {
+            length,
+            is_expected,
+        };
+        let mut body = Body::new(&mut reader, &mut stream, framing);
+        let mut found = Vec::new();
+        loop {
+            let mut out = [0; 5];
+            match body.read(&mut out) {
+                Ok(0) => break,
+                Ok(len) => found.extend_from_slice(&out[..len]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.kind()),
+            }
+        }
+        assert!(body.is_over());
+        let rest = [reader.ahead(), stream.0].concat();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ok((text(found), text(rest)))
+    }
+
+    #[test]
+    fn a_body_ends_where_it_says() {
+        let of = |length, text| body(length, text).unwrap();
+        let both = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(of(Length::Known(3), "abcGET"), both("abc", "GET"));
+        assert_eq!(of(Length::Known(0), "GET"), both("", "GET"));
+        let chunks = "4\r\nabcd\r\nA;x=y\r\n0123\r\n6789\r\n0\r\nX: y\r\n\r\nGET";
+        let found = of(Length::Chunked, chunks);
+        assert_eq!(found, both("abcd0123\r\n6789", "GET"));
+    }
+
+    #[test]
+    fn a_hostile_body_is_an_error() {
+        use io::ErrorKind::{InvalidData, UnexpectedEof};
+        assert_eq!(body(Length::Known(4), "abc").unwrap_err(), UnexpectedEof);
+        let of = |text: &str| body(Length::Chunked, text).unwrap_err();
+        for cut in ["", "4", "4\r\nab", "4\r\nabcd", "4\r\nabcd\r\n", "0\r\n"] {
+            assert_eq!(of(cut), UnexpectedEof, "{cut:?}");
+        }
+        let long = format!("4;{}\r\nabcd\r\n", "x".repeat(LINE_MAX));
+        let many = format!("0\r\n{}\r\n", "X: y\r\n".repeat(TRAILERS_MAX));
+        for bad in [
+            "x\r\n",
+            "-1\r\n",
+            "4\r\nabcdef\r\n",
+            "11111111111111111\r\n",
+            &long,
+            &many,
+        ] {
+            assert_eq!(of(bad), InvalidData, "{bad:.40?}");
+        }
+    }
+}
