@@ -8,14 +8,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::sync::Arc;
 
 use common::*;
 use rustix::process::{Gid, Pid, PidfdFlags, PidfdGetfdFlags, Uid};
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value as Json, json};
-use site::{Web, client};
+use site::{Web, certify, client};
 
 impl Web {
     /// Sends this as a user, and returns the status and the body.
@@ -414,6 +415,38 @@ fn tokens_give_their_users_rights_on_the_network() {
     assert_eq!(ask(&post("/v1/commands/get", unknown, long.clone())).0, 401);
     assert_eq!(ask(&post("/v1/commands/get", &bearer, long)).0, 400);
     lacks(&place.log(), &root);
+}
+
+#[test]
+fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
+    let place = Place::new();
+    let first = certify(&place);
+    let mut command = Web::command_on_network(&place);
+    command.stderr(Stdio::piped());
+    let mut web = Web::by(command);
+    let mut said = BufReader::new(web.process.stderr.take().unwrap()).lines();
+    let mut until = |text: &str| {
+        let found = said.find(|line| line.as_ref().unwrap().contains(text));
+        found.expect("a line").unwrap()
+    };
+    let trusts = |authority: &CertificateDer<'static>| {
+        let name = ServerName::try_from("localhost").unwrap();
+        let connection = ClientConnection::new(client(authority.clone()), name).unwrap();
+        let mut stream = StreamOwned::new(connection, TcpStream::connect(&web.address).unwrap());
+        stream.write_all(get("/", "").as_bytes()).is_ok()
+    };
+    assert!(trusts(&first));
+    std::fs::write(place.path("cert.pem"), "no certificate").unwrap();
+    has(
+        &until("is not used, and the old one stays"),
+        "no certificate in PEM form",
+    );
+    assert!(trusts(&first));
+    let second = certify(&place);
+    until("the new certificate is in use");
+    // It is on its way to the process that serves.
+    while !trusts(&second) {}
+    assert!(!trusts(&first));
 }
 
 #[test]

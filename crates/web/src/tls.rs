@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,6 +29,56 @@ impl Drop for Identity {
     }
 }
 
+/// Where an identity is, and how the files were when they were read.
+pub(crate) struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    seen: [Option<Stamp>; 2],
+}
+
+/// Device, number, size and times of a file.
+type Stamp = [i128; 7];
+
+impl Files {
+    /// Reads an identity for the first time.
+    pub(crate) fn read(certificate: &Path, key: &Path) -> Result<(Files, Identity), Failure> {
+        let mut files = Files {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            seen: Default::default(),
+        };
+        files.seen = files.stamps();
+        let identity = Identity::read(certificate, key)?;
+        Ok((files, identity))
+    }
+
+    /// The identity, if a file has changed since it was read, or since it was tried.
+    pub(crate) fn renewed(&mut self) -> Option<Result<Identity, Failure>> {
+        // If a file changes after this, it is tried again.
+        let now = self.stamps();
+        if now == self.seen {
+            return None;
+        }
+        self.seen = now;
+        Some(Identity::read(&self.certificate, &self.key))
+    }
+
+    fn stamps(&self) -> [Option<Stamp>; 2] {
+        [&self.certificate, &self.key].map(|path| {
+            let found = std::fs::metadata(path).ok()?;
+            Some([
+                found.dev().into(),
+                found.ino().into(),
+                found.size().into(),
+                found.mtime().into(),
+                found.mtime_nsec().into(),
+                found.ctime().into(),
+                found.ctime_nsec().into(),
+            ])
+        })
+    }
+}
+
 /// A connection under TLS.
 pub(crate) type TlsStream = StreamOwned<ServerConnection, Timed<TcpStream>>;
 
@@ -46,7 +96,7 @@ impl Stream for TlsStream {
 
 impl Identity {
     /// Reads the files, and checks that they fit.
-    pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Identity, Failure> {
+    fn read(certificate: &Path, key: &Path) -> Result<Identity, Failure> {
         let unusable = |path: &Path, why: &dyn std::fmt::Display| {
             Failure::other(format!("{}: {why}", path.display()))
         };
@@ -88,7 +138,7 @@ impl Identity {
 }
 
 /// Begins TLS on a connection. The handshake is done as the first request is read.
-pub(crate) fn begin(socket: Timed<TcpStream>, config: &Arc<ServerConfig>) -> io::Result<TlsStream> {
-    let connection = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+pub(crate) fn begin(socket: Timed<TcpStream>, config: Arc<ServerConfig>) -> io::Result<TlsStream> {
+    let connection = ServerConnection::new(config).map_err(io::Error::other)?;
     Ok(StreamOwned::new(connection, socket))
 }

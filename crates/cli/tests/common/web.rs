@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -34,12 +34,22 @@ impl Drop for Web {
 impl Web {
     /// Starts it for the daemon at a socket, and returns when it listens.
     pub fn start(place: &Place, daemon: &Path, args: &[&str]) -> Web {
+        Web::by(Web::command(place, daemon, args))
+    }
+
+    /// The command that starts it.
+    pub fn command(place: &Place, daemon: &Path, args: &[&str]) -> Command {
         let mut command = place.command();
         command
             .env("STRONGROOM_SOCKET", daemon)
             .arg("web")
-            .args(args)
-            .stdout(Stdio::piped());
+            .args(args);
+        command
+    }
+
+    /// Starts it by its command, and returns when it listens.
+    pub fn by(mut command: Command) -> Web {
+        command.stdout(Stdio::piped());
         let mut process = command.spawn().expect("the program");
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut line = || lines.next().expect("it listens").unwrap();
@@ -63,10 +73,15 @@ impl Web {
     /// Starts it at a port of this machine, and returns the certificate of its authority too.
     pub fn on_network(place: &Place) -> (Web, CertificateDer<'static>) {
         let authority = certify(place);
+        (Web::by(Web::command_on_network(place)), authority)
+    }
+
+    /// The command that starts it with the certificate of the place.
+    pub fn command_on_network(place: &Place) -> Command {
         let (cert, key) = (place.arg("cert.pem"), place.arg("key.pem"));
         let tls = ["--tls-cert", &cert, "--tls-key", &key];
         let args = [&["--listen", "127.0.0.1:0"], &tls[..]].concat();
-        (Web::start(place, &place.socket(), &args), authority)
+        Web::command(place, &place.socket(), &args)
     }
 }
 
@@ -84,7 +99,7 @@ pub fn client(authority: CertificateDer<'static>) -> Arc<ClientConfig> {
 }
 
 /// Makes a certificate for `localhost` and its key.
-fn certify(place: &Place) -> CertificateDer<'static> {
+pub fn certify(place: &Place) -> CertificateDer<'static> {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();

@@ -1,6 +1,6 @@
 //! The processes that serve: what they have from the one that started them.
 
-use std::io::{self, Read};
+use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -12,10 +12,9 @@ use protocol::api::Failure;
 use rustix::event::PollFlags;
 use rustix::process::{Gid, Pid, Signal, Uid, getppid, set_parent_process_death_signal, setsid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
 
 use super::network;
+use super::settings::{self, Settings};
 use crate::guard::Names;
 use crate::http::Timed;
 use crate::serve::{Site, Visitor, connection};
@@ -23,17 +22,6 @@ use crate::tls::Identity;
 
 /// A connection at the unix socket is kept so long without a request.
 const IDLE: Duration = Duration::from_secs(60);
-/// Settings are hardly longer.
-const SETTINGS_SIZE: usize = 256 << 10;
-
-/// What the process for the network gets from the one that started it.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Settings {
-    pub(super) identity: Identity,
-    pub(super) names: Vec<String>,
-    /// The user and the group to become.
-    pub(super) account: Option<(u32, u32)>,
-}
 
 /// Serves the connection that is the standard input, for the user of this process.
 ///
@@ -72,12 +60,8 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
 pub fn serve_network(daemon: &Path, parent: u32) -> Result<(), Failure> {
     begin()?;
     let listener = TcpListener::from(inherited(io::stdin())?);
-    // What grows would leave a copy behind.
-    let mut text = Zeroizing::new(String::with_capacity(SETTINGS_SIZE));
-    let mut settings = UnixStream::from(inherited(io::stdout())?);
-    let read = settings.read_to_string(&mut text);
-    read.map_err(failed)?;
-    let settings: Settings = serde_json::from_str(&text).map_err(failed)?;
+    let mut channel = UnixStream::from(inherited(io::stdout())?);
+    let settings: Settings = settings::receive(&mut channel).map_err(failed)?;
     if let Some((uid, gid)) = settings.account {
         become_user(Uid::from_raw(uid), Gid::from_raw(gid))?;
     }
@@ -89,8 +73,14 @@ pub fn serve_network(daemon: &Path, parent: u32) -> Result<(), Failure> {
         socket: daemon.to_owned(),
         logins: Some(crate::session::Logins::new(random)),
     };
-    network::serve(&listener, &config, site);
-    Ok(())
+    // Nothing but a wrong message ends this: without its parent this process ends.
+    let renewed = move || {
+        settings::receive::<Identity>(&mut channel)
+            .ok()?
+            .config()
+            .ok()
+    };
+    network::serve(&listener, config, site, renewed).map_err(failed)
 }
 
 /// Keeps this process from others, and from the terminal of the one that started it.

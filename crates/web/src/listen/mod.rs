@@ -13,6 +13,7 @@ mod descriptors;
 mod inherited;
 mod network;
 mod parent;
+mod settings;
 
 pub use inherited::{serve_connection, serve_network};
 pub use parent::{CONNECTION, NETWORK, Network, default_socket, run};

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustix::event::PollFlags;
@@ -35,7 +35,8 @@ const IDLE_IN_A_CROWD: Duration = Duration::from_secs(3);
 
 /// What all connections share.
 struct Shared {
-    config: Arc<ServerConfig>,
+    /// Of the newest certificate.
+    config: RwLock<Arc<ServerConfig>>,
     site: Site,
     connections: Arc<Places<IpAddr>>,
     streams: Arc<Places<IpAddr>>,
@@ -44,16 +45,29 @@ struct Shared {
     root_transfers: Arc<Places<User>>,
 }
 
-/// Serves connections.
-pub(super) fn serve(listener: &TcpListener, config: &Arc<ServerConfig>, site: Site) {
+/// Serves connections. `renewed` waits for the next certificate.
+pub(super) fn serve(
+    listener: &TcpListener,
+    config: Arc<ServerConfig>,
+    site: Site,
+    mut renewed: impl FnMut() -> Option<Arc<ServerConfig>> + Send + 'static,
+) -> io::Result<()> {
     let shared = Arc::new(Shared {
-        config: Arc::clone(config),
+        config: RwLock::new(config),
         site,
         connections: Places::new(CONNECTIONS_MAX, CONNECTIONS_EACH_MAX),
         streams: Places::new(STREAMS_MAX, STREAMS_EACH_MAX),
         transfers: Places::new(TRANSFERS_MAX, TRANSFERS_EACH_MAX),
         root_transfers: Places::new(TRANSFERS_MAX, TRANSFERS_EACH_MAX),
     });
+    let with_config = Arc::clone(&shared);
+    let renew = move || {
+        while let Some(config) = renewed() {
+            let place = with_config.config.write();
+            *place.unwrap_or_else(PoisonError::into_inner) = config;
+        }
+    };
+    std::thread::Builder::new().spawn(renew)?;
     loop {
         let accepted = listener.accept().and_then(|(stream, address)| {
             let address = network(address.ip());
@@ -88,7 +102,9 @@ fn begin(
 fn one(stream: TcpStream, address: IpAddr, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let client = Arc::new(stream.as_fd().try_clone_to_owned()?);
-    let mut stream = tls::begin(Timed::new(stream, GREETING), &shared.config)?;
+    let config = shared.config.read();
+    let config = Arc::clone(&config.unwrap_or_else(PoisonError::into_inner));
+    let mut stream = tls::begin(Timed::new(stream, GREETING), config)?;
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;
     }

@@ -8,15 +8,16 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use protocol::accounts::{first_group, uid_of};
 use protocol::api::{Failure, FailureKind};
 
 use super::descriptors;
-use super::inherited::Settings;
+use super::settings::{self, Settings};
 use crate::places::{Place, Places};
-use crate::tls::Identity;
+use crate::tls::Files;
 
 /// The user of the process for the network, if there is such an account; else `nobody`.
 const USERS: [&str; 2] = ["strongroom-web", "nobody"];
@@ -25,6 +26,8 @@ const PROCESSES_MAX: usize = 256;
 const PROCESSES_EACH_MAX: usize = 32;
 /// The pause before the process for the network is started again, and after a connection could not be served.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often to look for a new certificate.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// What the hidden commands of the processes are called.
 pub const CONNECTION: &str = "connection";
@@ -138,7 +141,7 @@ fn program(daemon: &Path, what: &str) -> Command {
 
 /// Binds the address, starts the process for it, and starts it again whenever it ends.
 fn serve_site(daemon: &Path, site: &Network) -> Result<(), Failure> {
-    let identity = Identity::read(&site.certificate, &site.key)?;
+    let (files, identity) = Files::read(&site.certificate, &site.key)?;
     let listener = TcpListener::bind(&site.listen).map_err(|error| {
         let kind = match error.kind() {
             io::ErrorKind::AddrInUse => FailureKind::Busy,
@@ -156,21 +159,62 @@ fn serve_site(daemon: &Path, site: &Network) -> Result<(), Failure> {
         account: account()?,
     };
     let daemon = daemon.to_owned();
-    let mut child = start_site(&daemon, &listener, &settings)?;
+    let (mut child, channel) = start_site(&daemon, &listener, &settings)?;
+    let served = Arc::new(Mutex::new(Served { settings, channel }));
+    let of_watch = Arc::clone(&served);
     let watch = move || {
         loop {
             wait(&mut child);
             eprintln!("strongroom: the process for the network has ended; it is started again");
             std::thread::sleep(PAUSE);
-            match start_site(&daemon, &listener, &settings) {
-                Ok(next) => child = next,
+            let mut served = locked(&of_watch);
+            match start_site(&daemon, &listener, &served.settings) {
+                Ok(next) => (child, served.channel) = next,
                 Err(failure) => eprintln!("strongroom: {}", failure.message),
             }
         }
     };
-    let thread = std::thread::Builder::new().spawn(watch);
+    spawn(watch)?;
+    spawn(move || renew(files, &served))
+}
+
+fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<(), Failure> {
+    let thread = std::thread::Builder::new().spawn(work);
     thread.map_err(|error| Failure::other(format!("no thread: {error}")))?;
     Ok(())
+}
+
+/// What the process for the network is served with, and the way to it.
+struct Served {
+    settings: Settings,
+    channel: UnixStream,
+}
+
+fn locked(served: &Mutex<Served>) -> MutexGuard<'_, Served> {
+    served.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Passes each new certificate on. One that cannot be used changes nothing.
+fn renew(mut files: Files, served: &Mutex<Served>) {
+    loop {
+        std::thread::sleep(LOOK);
+        match files.renewed() {
+            None => {}
+            Some(Ok(identity)) => {
+                let mut served = locked(served);
+                // If the process has ended, the next one gets it.
+                let _ = settings::send(&mut served.channel, &identity);
+                served.settings.identity = identity;
+                eprintln!("strongroom: the new certificate is in use");
+            }
+            Some(Err(failure)) => {
+                let why = failure.message;
+                eprintln!(
+                    "strongroom: the new certificate is not used, and the old one stays: {why}"
+                );
+            }
+        }
+    }
 }
 
 /// The user and the group of the process for the network: none but those of this process, if it is not root's.
@@ -189,11 +233,11 @@ fn start_site(
     daemon: &Path,
     listener: &TcpListener,
     settings: &Settings,
-) -> Result<Child, Failure> {
+) -> Result<(Child, UnixStream), Failure> {
     let failed = |error: io::Error| {
         Failure::other(format!("the process for the network cannot start: {error}"))
     };
-    let (here, there) = UnixStream::pair().map_err(failed)?;
+    let (mut here, there) = UnixStream::pair().map_err(failed)?;
     let listener = listener.try_clone().map_err(failed)?;
     let mut command = program(daemon, NETWORK);
     command
@@ -202,8 +246,8 @@ fn start_site(
     let child = command.spawn().map_err(failed)?;
     // The other end of the pair is open here too, until the command goes.
     drop(command);
-    serde_json::to_writer(&here, settings).map_err(|error| failed(error.into()))?;
-    Ok(child)
+    settings::send(&mut here, settings).map_err(failed)?;
+    Ok((child, here))
 }
 
 #[cfg(test)]
