@@ -4,6 +4,7 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use common::*;
 use rustix::process::{Pid, Signal, kill_process};
@@ -112,6 +113,43 @@ fn an_interrupt_ends_it_and_nothing_is_left() {
     has(&said.next().unwrap().unwrap(), "interrupted");
     assert_eq!(child.wait().unwrap().code(), Some(OTHER));
     is_clean(&place);
+}
+
+#[test]
+fn a_killed_one_leaves_no_mount_and_no_process() {
+    if !can_mount() {
+        return;
+    }
+    for what in ["pool", "file"] {
+        let place = prepared();
+        let near = place.arg("near");
+        let line = format!("{what} --seconds 60 --size 16M {{DIR}}/disk");
+        let mut child = bench(&place, &line).stderr(Stdio::null()).spawn().unwrap();
+        let mounts = || std::fs::read_to_string("/proc/self/mounts").unwrap();
+        while !mounts().contains(&near) {
+            assert!(child.try_wait().unwrap().is_none(), "it ended");
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let patience = Instant::now() + Duration::from_secs(60);
+        while mounts().contains(&near) || serves(&near) {
+            assert!(Instant::now() < patience, "it stays: {}", mounts());
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Whether a process has been started with a path in its arguments.
+fn serves(path: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let names = processes.map(|entry| entry.unwrap().path().join("cmdline"));
+    // Of one that has ended there is none.
+    let lines = names.filter_map(|name| std::fs::read(name).ok());
+    let found: Vec<String> = lines
+        .map(|line| String::from_utf8_lossy(&line).into_owned())
+        .collect();
+    found.iter().any(|line| line.contains(path))
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod tests;
 
 pub use failure::Failure;
 pub use host::crypto;
+pub use host::input::at_end_of_input;
 pub use host::listen::{Bound, listen_beside, listen_privately};
 pub use host::tokens::{TOKEN_HELPER, token_modules};
 pub use ops::anchor_line;

@@ -15,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::failure::{Failure, Result};
 use crate::front_ends::FRONT_ENDS;
 use crate::host::crypto::Decisions;
+use crate::host::input::at_end_of_input;
 use crate::host::listen::{Listening, listen};
 use crate::host::statedir::usual_state_dir;
 use crate::host::stops::{Next, SIGNALLED, STOPPED, Stops};
@@ -39,6 +40,8 @@ pub struct ServeOptions {
     pub socket: PathBuf,
     /// Run in the background: print one line when it listens, and log to a file.
     pub detached: bool,
+    /// End, as after SIGTERM, when the standard input ends: the process that holds its other end has ended, however it did.
+    pub until_eof: bool,
     /// Memory for clean data.
     pub cache_bytes: u64,
     /// The state directory; the default one if absent.
@@ -124,6 +127,10 @@ fn start(options: &ServeOptions) -> Result<Started> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %hardware, "the daemon listens");
     let stops = Stops::new()?;
     stop_on_signals(&stops)?;
+    if options.until_eof {
+        let stops = stops.clone();
+        at_end_of_input(move || stops.tell(SIGNALLED))?;
+    }
     let daemon = Daemon::new(&options.socket, &state_dir, options.cache_bytes, FRONT_ENDS);
     FRONT_ENDS.iter().for_each(|each| each.prepare(&daemon));
     if let Some(listener) = listening.metrics.take() {

@@ -3,6 +3,7 @@
 pub mod crypto;
 pub(crate) mod huge_pages;
 pub(crate) mod identity;
+pub(crate) mod input;
 pub(crate) mod listen;
 pub(crate) mod memory;
 pub(crate) mod notify;

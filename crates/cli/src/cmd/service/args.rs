@@ -91,6 +91,9 @@ pub(crate) struct Daemon {
     /// What a daemon in the background is started with
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
+    /// End when the standard input ends: the process that holds its other end has ended
+    #[arg(long, hide = true, conflicts_with = "background")]
+    pub(crate) until_eof: bool,
     /// Memory for decrypted data; default: an eighth of the memory of the machine
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     pub(crate) cache_size: Option<u64>,

@@ -254,6 +254,9 @@ pub(crate) struct StackMount {
     /// What a mount in the background is started with
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub(crate) detached: bool,
+    /// Unmount by force when the standard input ends: the process that holds its other end has ended
+    #[arg(long, hide = true, requires = "detached")]
+    pub(crate) until_eof: bool,
     /// The lower directory
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,

@@ -1,6 +1,5 @@
 //! A pool, an encrypted directory and an encrypted device on a disk, beside what its parts allow.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use protocol::api::FailureKind;
 
 use super::load::{Figures, Load, MIB};
 use super::report::{self, Measured};
-use super::work::{Work, cannot, notice};
+use super::work::{Server, Work, cannot, notice};
 use super::{memory, parts};
 use crate::cmd::bench::args::{BenchBlock, BenchHow};
 use crate::outcome::LocalResult as Result;
@@ -130,6 +129,7 @@ struct TestPool<'a> {
     work: &'a Work,
     file: PathBuf,
     mountpoint: PathBuf,
+    _daemon: Server,
 }
 
 impl<'a> TestPool<'a> {
@@ -137,9 +137,9 @@ impl<'a> TestPool<'a> {
         let file = work.data.join("pool");
         let key = key_file(work)?;
         let state = work.near.join("state");
-        let daemon = ["daemon", "--background", CACHE, "--state-dir"].map(OsString::from);
-        work.program(daemon.into_iter().chain([state.into()]))?;
+        let daemon = ["daemon", CACHE, "--state-dir"].map(OsString::from);
         let pool = TestPool {
+            _daemon: work.serve(daemon.into_iter().chain([state.into()]))?,
             work,
             mountpoint: work.near.join("pool"),
             file,
@@ -186,17 +186,17 @@ struct TestDirectory<'a> {
     key: PathBuf,
     lower: PathBuf,
     mountpoint: PathBuf,
-    is_mounted: Cell<bool>,
+    mount: Option<Server>,
 }
 
 impl<'a> TestDirectory<'a> {
     fn new(work: &'a Work) -> Result<TestDirectory<'a>> {
-        let directory = TestDirectory {
+        let mut directory = TestDirectory {
             work,
             key: key_file(work)?,
             lower: work.data.join("lower"),
             mountpoint: work.mountpoint("stack")?,
-            is_mounted: Cell::new(false),
+            mount: None,
         };
         let lower = &directory.lower;
         std::fs::create_dir(lower).map_err(|error| cannot(lower, &error))?;
@@ -211,24 +211,23 @@ impl<'a> TestDirectory<'a> {
         Ok(directory)
     }
 
-    fn mount(&self) -> Result<()> {
+    fn mount(&mut self) -> Result<()> {
         let mount = ["stack", "mount", "--private", "-d"].map(OsString::from);
         let places = [&self.key, &self.lower, &self.mountpoint].map(OsString::from);
-        self.work.program(mount.into_iter().chain(places))?;
-        self.is_mounted.set(true);
+        self.mount = Some(self.work.serve(mount.into_iter().chain(places))?);
         Ok(())
     }
 
-    fn unmount(&self) -> Result<()> {
+    fn unmount(&mut self) -> Result<()> {
         let unmount = ["stack", "unmount"].map(OsString::from);
         let place = OsString::from(&self.mountpoint);
         self.work.program(unmount.into_iter().chain([place]))?;
-        self.is_mounted.set(false);
+        self.mount = None;
         Ok(())
     }
 
     /// Mounts it again, and has the kernel forget the large file.
-    fn cool(&self) -> Result<()> {
+    fn cool(&mut self) -> Result<()> {
         self.unmount()?;
         let failed = |error| cannot(&self.lower, &error);
         for entry in std::fs::read_dir(&self.lower).map_err(failed)? {
@@ -240,20 +239,21 @@ impl<'a> TestDirectory<'a> {
         self.mount()
     }
 
-    fn measure(&self, load: &Load<'_>) -> Result<Figures> {
-        let data = self.mountpoint.join("data");
+    fn measure(mut self, load: &Load<'_>) -> Result<Figures> {
+        let place = self.mountpoint.clone();
+        let data = place.join("data");
         let mut figures = load.contents(1, &mut || {
             self.cool()?;
             parts::open_or_make(&data)
         })?;
-        load.small_files(&self.mountpoint, &mut || self.cool(), &mut figures)?;
+        load.small_files(&place, &mut || self.cool(), &mut figures)?;
         Ok(figures)
     }
 }
 
 impl Drop for TestDirectory<'_> {
     fn drop(&mut self) {
-        if !self.is_mounted.get() {
+        if self.mount.is_none() {
             return;
         }
         if let Err(failure) = self.unmount() {

@@ -2,11 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use cipher::{Random, SystemRandom};
 use daemon::Failure;
@@ -82,27 +82,76 @@ impl Work {
 
     /// Runs this program, with the daemon of this run, and returns when it has ended.
     pub(super) fn program<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<()> {
-        let failed =
-            |error: io::Error| Failure::other(format!("this program cannot be run: {error}"));
-        let ended = Command::new(std::env::current_exe().map_err(failed)?)
-            .arg("--socket")
-            .arg(self.socket())
-            .args(args)
-            .stdin(Stdio::null())
-            // Interrupts of the terminal are for this process, which ends what the others do.
-            .process_group(0)
-            .output()
-            .map_err(failed)?;
-        if ended.status.success() {
-            return Ok(());
+        let ended = self.this_program(args)?.stdin(Stdio::null()).output();
+        let ended = ended.map_err(|error| not_run(&error))?;
+        match ended.status.success() {
+            true => Ok(()),
+            false => Err(ended_early(ended.status, &ended.stderr)),
         }
-        let said = String::from_utf8_lossy(&ended.stderr);
-        let why = said.trim().trim_start_matches("strongroom: ");
-        Err(Failure::other(match why {
-            "" => format!("this program ended: {}", ended.status),
-            why => why.to_owned(),
-        }))
     }
+
+    /// Starts this program as a process that serves something, and returns when it is ready. It also ends when this
+    /// process has ended, however that happens.
+    pub(super) fn serve<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> Result<Server> {
+        let mut command = self.this_program(args)?;
+        command.args(["--detached", "--until-eof"]);
+        let (input, output) = (Stdio::piped(), Stdio::piped());
+        let started = command
+            .stdin(input)
+            .stdout(output)
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut server = Server(started.map_err(|error| not_run(&error))?);
+        let mut line = String::new();
+        if let Some(said) = server.0.stdout.take() {
+            let read = BufReader::new(said).read_line(&mut line);
+            read.map_err(|error| not_run(&error))?;
+        }
+        if line == "ready\n" {
+            return Ok(server);
+        }
+        let mut why = Vec::new();
+        if let Some(mut errors) = server.0.stderr.take() {
+            let _ = errors.read_to_end(&mut why);
+        }
+        let ended = server.0.wait().map_err(|error| not_run(&error))?;
+        Err(ended_early(ended, &why))
+    }
+
+    fn this_program<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<Command> {
+        let program = std::env::current_exe().map_err(|error| not_run(&error))?;
+        let mut command = Command::new(program);
+        command.arg("--socket").arg(self.socket()).args(args);
+        // Interrupts of the terminal are for this process, which ends what the others do.
+        command.process_group(0);
+        Ok(command)
+    }
+}
+
+/// A process that serves something. It ends at the latest when this is dropped.
+pub(super) struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // This closes its standard input first.
+        let _ = self.0.wait();
+    }
+}
+
+fn not_run(error: &io::Error) -> Failure {
+    Failure::other(format!("this program cannot be run: {error}"))
+}
+
+fn ended_early(status: ExitStatus, errors: &[u8]) -> Failure {
+    let said = String::from_utf8_lossy(errors);
+    let why = said.trim().trim_start_matches("strongroom: ");
+    Failure::other(match why {
+        "" => format!("this program ended: {status}"),
+        why => why.to_owned(),
+    })
 }
 
 impl Drop for Work {

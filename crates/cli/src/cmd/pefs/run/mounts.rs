@@ -26,6 +26,7 @@ pub(super) fn mount(args: &PefsMount) -> Result {
         options: args.options.clone(),
         foreground: false,
         detached: false,
+        until_eof: false,
         dir,
         mountpoint,
     })?;

@@ -33,6 +33,7 @@ fn serve(args: Daemon, session: &Session) -> Result {
     let options = ServeOptions {
         socket: session.socket.clone(),
         detached: args.detached,
+        until_eof: args.until_eof,
         cache_bytes: args.cache_size.unwrap_or_else(default_cache_bytes),
         state_dir: args.state_dir.as_deref().map(absolute).transpose()?,
         pkcs11_list: args.pkcs11_list.as_deref().map(absolute).transpose()?,

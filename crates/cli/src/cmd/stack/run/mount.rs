@@ -157,6 +157,10 @@ fn serve_view<V: View>(
     let ended = {
         let handle = signals.handle();
         mount.on_end(move |_| handle.close());
+        if args.until_eof {
+            let mount = Arc::clone(&mount);
+            daemon::at_end_of_input(move || drop(mount.unmount(true)))?;
+        }
         match args.detached {
             true => background::leave(),
             false => notice(&format!("mounted on {}", args.mountpoint.display())),
