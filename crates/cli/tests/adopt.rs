@@ -5,12 +5,16 @@ mod common;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use common::stacked::{Mounted, refused};
 use common::*;
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A place with a mounted dataset at `home`, and an empty directory `source`.
 fn place() -> Option<Place> {
@@ -118,6 +122,7 @@ fn a_tree_keeps_all_that_belongs_to_it() {
              setfattr -n trusted.t -v t a/outside || true",
         );
     }
+    let _socket = UnixListener::bind(source.join("a/socket")).unwrap();
     let before = picture(&source);
     place.ok("adopt -n {DIR}/source {DIR}/home");
     assert_eq!(picture(&home).len(), 1, "a dry run makes nothing");
@@ -241,8 +246,14 @@ fn what_another_user_has_in_the_target_is_not_given_away() {
     assert_eq!(fs::read(home.join("file")).unwrap(), b"12345");
     assert_eq!(owner_and_mode("dataset").0, 12345, "a new dataset is empty");
 
+    shell(
+        &source,
+        "printf new > own; chown 12345:12345 own; chmod 4755 own",
+    );
     place.ok("adopt --no-owner {DIR}/source {DIR}/home");
     assert_eq!(owner_and_mode("private"), (0, 0o700));
+    assert_eq!(owner_and_mode("own"), (0, 0o755), "not root's rights");
+    fs::remove_file(home.join("own")).unwrap();
 
     // What an interrupted run made is root's too, but has a mark.
     let mark = "trusted.strongroom.unfinished";
@@ -294,6 +305,100 @@ fn a_copy_that_ended_early_goes_on() {
     let said = place.ok("adopt {DIR}/source {DIR}/home");
     has(&said, "copied and verified 1 file (12M)");
     has(&said, "1 entry was there already");
+    assert_eq!(picture(&home), picture(&source));
+    no_leftovers(&home);
+}
+
+/// Many files whose lines are long, `000-…` to `059-…`, in the directory `d` of the source.
+fn many_files(source: &Path) -> Vec<PathBuf> {
+    let dir = source.join("d");
+    fs::create_dir(&dir).unwrap();
+    let paths = (0..60).map(|number| dir.join(format!("{number:03}-{}", "x".repeat(200))));
+    let paths: Vec<PathBuf> = paths.collect();
+    for (number, path) in paths.iter().enumerate() {
+        fs::write(path, contents(number, 3000)).unwrap();
+    }
+    paths
+}
+
+/// Starts a copy that prints its lines into a pipe of one page: it gets twenty of [`many_files`] ahead of the reader at most.
+fn begin(place: &Place) -> (Child, BufReader<File>) {
+    let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let size = rustix::pipe::fcntl_setpipe_size(&write, 4096).unwrap();
+    assert_eq!(size, 4096, "a page");
+    let mut command = place.command();
+    command
+        .args(place.words("adopt -v {DIR}/source {DIR}/home"))
+        .stdout(write)
+        .stderr(Stdio::piped());
+    (command.spawn().unwrap(), BufReader::new(read.into()))
+}
+
+#[test]
+fn what_changes_during_a_copy_is_named_and_copied_next_time() {
+    let Some(place) = place() else { return };
+    let (source, home) = (place.path("source"), place.path("home"));
+    let files = many_files(&source);
+    let (last, gone) = (files.len() - 1, files.len() - 2);
+    fs::remove_file(&files[last]).unwrap();
+    fs::hard_link(&files[0], &files[last]).unwrap();
+
+    let (mut child, mut lines) = begin(&place);
+    let mut line = String::new();
+    while !line.contains("000-") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended");
+    }
+    // The first name is copied, and the last one is not: it is no link to what the file was.
+    fs::write(&files[last], "other contents").unwrap();
+    fs::remove_file(&files[gone]).unwrap();
+    fs::write(source.join("d/new"), "new").unwrap();
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    let mut errors = String::new();
+    let said = child.stderr.as_mut().unwrap();
+    said.read_to_string(&mut errors).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(OTHER), "{errors}");
+    has(&errors, "': went away while SOURCE was copied");
+    has(&errors, "source/d': changed while it was copied");
+    assert_eq!(errors.lines().count(), 2, "{errors}");
+    let copy = |number: usize| home.join(files[number].strip_prefix(&source).unwrap());
+    assert_eq!(fs::read(copy(0)).unwrap(), contents(0, 3000));
+    assert_eq!(fs::read(copy(last)).unwrap(), b"other contents");
+
+    place.ok("adopt {DIR}/source {DIR}/home");
+    assert_eq!(picture(&home), picture(&source));
+}
+
+#[test]
+fn a_copy_that_is_killed_at_any_file_goes_on() {
+    let Some(place) = place() else { return };
+    let (source, home) = (place.path("source"), place.path("home"));
+    let files = many_files(&source);
+    shell(
+        &source,
+        "ln d/000-* linked; ln -s d to; mkfifo d/fifo; chmod 750 d",
+    );
+    let is_ended = |signal: Signal| {
+        let (mut child, mut lines) = begin(&place);
+        let mut line = String::new();
+        // Ten lines, so that it is not ended sixty times.
+        let is_ended = (0..10).any(|_| lines.read_line(&mut line).unwrap() == 0);
+        if !is_ended {
+            kill_process(Pid::from_child(&child), signal).unwrap();
+        }
+        let _ = lines.read_to_string(&mut line);
+        let code = child.wait().unwrap().code();
+        // What has its name is whole.
+        for path in &files {
+            let copy = home.join(path.strip_prefix(&source).unwrap());
+            if let Ok(bytes) = fs::read(copy) {
+                assert!(bytes == fs::read(path).unwrap(), "{path:?}");
+            }
+        }
+        is_ended.then(|| assert_eq!(code, Some(0))).is_some()
+    };
+    while !is_ended(Signal::KILL) && !is_ended(Signal::INT) {}
     assert_eq!(picture(&home), picture(&source));
     no_leftovers(&home);
 }
@@ -388,6 +493,11 @@ fn a_directory_of_gocryptfs_is_opened_for_the_copy_only() {
     let mounted = Mounted::new(&place, &["--passfile", &place.arg("pass")]);
     mounted.shell("mkdir d; seq 50000 > d/numbers; ln d/numbers again; ln -s d link; chmod 750 d");
     let wanted = picture(&mounted.view);
+    if is_installed("setfattr") && rustix::process::geteuid().is_root() {
+        // Who can write the encrypted directory could give a program rights.
+        mounted.shell("setfattr -n security.other -v label again");
+        assert_ne!(picture(&mounted.view), wanted);
+    }
     mounted.end();
     let stored = picture(&place.path("lower"));
 

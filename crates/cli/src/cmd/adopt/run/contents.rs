@@ -17,7 +17,7 @@ const PIECE: usize = 1 << 20;
 pub(super) type Tick<'a> = dyn FnMut(usize) -> Result<()> + 'a;
 
 /// How many pieces are copied before they are verified.
-const WINDOW: usize = 1 << 14;
+const WINDOW: usize = if cfg!(test) { 2 } else { 1 << 14 };
 
 /// What was copied: the hash of each piece of data. Between them are holes.
 type Pieces = Vec<(Range<u64>, [u8; 32])>;
@@ -174,4 +174,96 @@ fn check_hole(file: &File, range: Range<u64>, buffer: &mut [u8]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use tempfile::tempfile;
+
+    use super::*;
+
+    const PART: u64 = PIECE as u64;
+    const LEN: u64 = 6 * PART;
+
+    /// Pieces of data with a hole after the first, and another at the end.
+    fn source() -> File {
+        let source = tempfile().unwrap();
+        for at in [0, 2, 3, 4] {
+            let piece = vec![at as u8 + 1; PIECE];
+            source.write_all_at(&piece, at * PART).unwrap();
+        }
+        source.set_len(LEN).unwrap();
+        source
+    }
+
+    /// What comes of a copy when something happens after so many pieces, which `act` may answer.
+    fn after(
+        pieces: u32,
+        (from, to): (&File, &File),
+        is_begun: bool,
+        act: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut copied = 0;
+        copy(from, to, LEN, is_begun, &mut |bytes| {
+            copied += u32::from(bytes > 0);
+            match bytes > 0 && copied == pieces {
+                true => act(),
+                false => Ok(()),
+            }
+        })
+    }
+
+    #[test]
+    fn one_wrong_byte_anywhere_in_a_copy_is_found() {
+        let from = source();
+        // After the piece, and before its window is read back: in data, in holes, in the last window.
+        for (pieces, at, why) in [
+            (1, 0, "differs"),
+            (1, PART + 5, "has data where"),
+            (2, 3 * PART - 1, "differs"),
+            (4, 4 * PART, "differs"),
+            (4, LEN - 1, "has data where"),
+        ] {
+            let to = tempfile().unwrap();
+            let flip = || to.write_all_at(b"!", at).context("it is full");
+            let trouble = after(pieces, (&from, &to), false, flip).unwrap_err();
+            assert!(trouble.why.contains(why), "{at}: {trouble:?}");
+            assert!(!trouble.is_end, "the next file may be well");
+        }
+    }
+
+    #[test]
+    fn a_copy_goes_on_after_any_piece() {
+        let from = source();
+        for pieces in 1..=4 {
+            let to = tempfile().unwrap();
+            let end = || Err(Trouble::interrupted());
+            assert!(after(pieces, (&from, &to), false, end).unwrap_err().is_end);
+            // What an earlier source had there.
+            to.write_all_at(b"old", PART + 7).unwrap();
+            to.set_len(LEN + 1).unwrap();
+            copy(&from, &to, LEN, true, &mut |_| Ok(())).unwrap();
+            let is_whole = is_same(&from, &to, LEN, &mut |_| Ok(()));
+            assert!(is_whole.unwrap(), "{pieces}");
+            assert_eq!(to.metadata().unwrap().len(), LEN);
+        }
+    }
+
+    #[test]
+    fn a_source_that_gets_shorter_is_named() {
+        let (from, to) = (source(), tempfile().unwrap());
+        let cut = || from.set_len(3 * PART + 9).context("it stays");
+        let trouble = after(2, (&from, &to), false, cut).unwrap_err();
+        assert!(trouble.why.contains("became shorter"), "{trouble:?}");
+    }
+
+    #[test]
+    fn holes_stay_holes() {
+        let (from, to) = (source(), tempfile().unwrap());
+        copy(&from, &to, LEN, false, &mut |_| Ok(())).unwrap();
+        let blocks = |file: &File| file.metadata().unwrap().blocks();
+        assert!(blocks(&to) <= blocks(&from), "{}", blocks(&to));
+    }
 }
