@@ -3,12 +3,13 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use bytes::BytesMut;
+use common::machine::run_in_machine;
 use common::*;
 
 const INVALID_ARGUMENT: u32 = 3;
@@ -403,6 +404,134 @@ fn dead_mounts_are_replaced() {
     cluster.place.start();
     cluster.unpublish("a");
     cluster.does("Controller/DeleteVolume", &id("a"));
+}
+
+/// Block devices need a kernel with nbd: this program runs [`block_volumes`] in a machine that has it.
+#[test]
+fn block_volumes_are_devices_of_a_kernel() {
+    let own = std::env::current_exe().unwrap();
+    let (own, dir) = (
+        own.to_str().unwrap(),
+        Path::new(PROGRAM).parent().unwrap().display(),
+    );
+    let name = own.rsplit('/').next().unwrap();
+    let job = format!(
+        "set -e; mkdir -p {dir}; ln -s /sbin/strongroom {PROGRAM}
+         TMPDIR=/run /in/{name} --ignored --exact --nocapture block_volumes"
+    );
+    if let Some(told) = run_in_machine(&job, &[], &[own], &["nbd"]) {
+        has(&told, "1 passed");
+    }
+}
+
+#[test]
+#[ignore = "block_volumes_are_devices_of_a_kernel runs it, in a machine with nbd"]
+fn block_volumes() {
+    let mut cluster = Cluster::start().expect("root and FUSE");
+    let staging = cluster.target("staging");
+    fs::create_dir(&staging).unwrap();
+    let staging = staging.to_str().unwrap().to_owned();
+    let stage = |volume: &str| all(&[(1, volume), (3, &staging)], &[(4, &block())]);
+    let path = |name: &str| cluster_path(&cluster, name);
+    let (pod, second, of_clone) = (path("pod"), path("second"), path("clone"));
+    let publish = |volume: &str, target: &str, mode: u8| {
+        let single = all(&[], &[(1, &[]), (3, &[8, mode])]);
+        all(&[(1, volume), (3, &staging), (4, target)], &[(5, &single)])
+    };
+    cluster.does("Controller/CreateVolume", &creating("disk", &block()));
+    cluster.does("Controller/CreateVolume", &creating("files", &mounted()));
+    for _ in 0..2 {
+        cluster.does("Node/NodeStageVolume", &stage("disk"));
+        cluster.does("Node/NodePublishVolume", &publish("disk", &pod, ONE_WRITER));
+    }
+    assert_eq!(size_of_device(&pod), 8 << 20);
+    let data = contents(3, 1 << 20);
+    write_synced(Path::new(&pod), &data).unwrap();
+
+    // A second path, if the mode allows one; neither for reading alone nor as files.
+    let message = publish("disk", &second, ONE_WRITER);
+    let why = cluster.refuses(FAILED_PRECONDITION, "Node/NodePublishVolume", &message);
+    has(&why, "is at");
+    let message = publish("disk", &second, WRITERS);
+    cluster.does("Node/NodePublishVolume", &message);
+    let read_only = [publish("disk", &second, WRITERS), vec![6 << 3, 1]].concat();
+    cluster.refuses(INVALID_ARGUMENT, "Node/NodePublishVolume", &read_only);
+    let message = publishing("disk", &staging, &path("files"));
+    cluster.refuses(INVALID_ARGUMENT, "Node/NodePublishVolume", &message);
+    assert_eq!(read_device(&second, data.len()), data);
+
+    // Statistics are those of its own paths.
+    let grown = all(&[(1, "disk"), (2, &pod)], &[(3, &SIXTEEN_MIB)]);
+    cluster.does("Node/NodeExpandVolume", &grown);
+    let stats = |volume: &str, target: &str| all(&[(1, volume), (2, target)], &[]);
+    cluster.does("Node/NodeGetVolumeStats", &stats("disk", &second));
+
+    // A clone of a snapshot, while the volume is in use.
+    let snapshot = all(&[(1, "disk"), (2, "s")], &[]);
+    cluster.does("Controller/CreateSnapshot", &snapshot);
+    write_synced(Path::new(&pod), &contents(4, 1 << 20)).unwrap();
+    let source = all(&[], &[(1, &all(&[(1, "disk@s")], &[]))]);
+    let clone = all(
+        &[(1, "clone")],
+        &[(2, &SIXTEEN_MIB), (3, &block()), (6, &source)],
+    );
+    cluster.does("Controller/CreateVolume", &clone);
+    cluster.does("Node/NodeStageVolume", &stage("clone"));
+    let message = publish("clone", &of_clone, ONE_WRITER);
+    cluster.does("Node/NodePublishVolume", &message);
+    assert_eq!(read_device(&of_clone, data.len()), data);
+    let message = stats("disk", &of_clone);
+    cluster.refuses(UNKNOWN_VOLUME, "Node/NodeGetVolumeStats", &message);
+
+    // Another daemon goes on with the devices, and knows that one has grown.
+    assert!(cluster.place.terminate());
+    cluster.place.start();
+    cluster.place.ok("nbd list");
+    assert_eq!(size_of_device(&pod), 16 << 20);
+    assert_eq!(read_device(&pod, data.len()), contents(4, 1 << 20));
+
+    cluster.refuses(FAILED_PRECONDITION, "Controller/DeleteVolume", &id("clone"));
+    let message = all(&[(1, "disk"), (2, &staging)], &[]);
+    let why = cluster.refuses(FAILED_PRECONDITION, "Node/NodeUnstageVolume", &message);
+    has(&why, "still published");
+    for (volume, targets) in [("disk", vec![&pod, &second]), ("clone", vec![&of_clone])] {
+        for target in targets {
+            let message = all(&[(1, volume), (2, target)], &[]);
+            cluster.does("Node/NodeUnpublishVolume", &message);
+            assert!(!Path::new(target).exists());
+        }
+        let message = all(&[(1, volume), (2, &staging)], &[]);
+        cluster.does("Node/NodeUnstageVolume", &message);
+    }
+    cluster.does("Controller/DeleteSnapshot", &id("disk@s"));
+    for volume in ["disk", "clone", "files"] {
+        cluster.does("Controller/DeleteVolume", &id(volume));
+    }
+    let left = cluster.place.ok("list -H -o name -r -t all tank");
+    assert_eq!(left, "tank\ntank/csi\n");
+    assert_eq!(cluster.place.ok("nbd list -H"), "");
+}
+
+/// A size, as part of a message.
+const SIXTEEN_MIB: [u8; 5] = [8, 0x80, 0x80, 0x80, 8];
+/// The modes of access of one pod, and of several on this node.
+const ONE_WRITER: u8 = 6;
+const WRITERS: u8 = 7;
+
+fn cluster_path(cluster: &Cluster, name: &str) -> String {
+    cluster.target(name).to_str().unwrap().to_owned()
+}
+
+fn size_of_device(path: &str) -> u64 {
+    let mut device = fs::File::open(path).unwrap();
+    assert!(device.metadata().unwrap().file_type().is_block_device());
+    device.seek(SeekFrom::End(0)).unwrap()
+}
+
+fn read_device(path: &str, len: usize) -> Vec<u8> {
+    let mut data = vec![0; len];
+    fs::File::open(path).unwrap().read_exact(&mut data).unwrap();
+    data
 }
 
 /// The files for Kubernetes are what its schemas want.

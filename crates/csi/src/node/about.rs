@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use protocol::api::{PoolReport, Reply, command};
 
-use super::mounts::Mounted;
+use super::mounts::{Mounted, number};
 use super::target::{Target, given, itself};
 use crate::daemon::not_understood;
 use crate::driver::Driver;
@@ -84,7 +84,8 @@ impl Driver {
         })
     }
 
-    /// Makes a volume larger, if the controller did not. Its mount, or its device, follows by itself.
+    /// Makes a volume larger, if the controller did not. Its mount follows by itself; a device has
+    /// the new size when it is attached again.
     pub(crate) fn expand_on_node(
         &self,
         request: &NodeExpandVolumeRequest,
@@ -113,9 +114,14 @@ impl Driver {
     /// A path where a volume is published.
     fn published(&self, volume: &Volume, path: &str) -> Result<Target> {
         let dataset = volume.id.dataset(&self.settings.parent);
+        let device = match volume.kind {
+            Kind::Files => None,
+            Kind::Block => self.daemon.kernel_device_of(&dataset)?,
+        };
+        let device = device.as_deref().and_then(number);
         let is_it = |mount: &Mounted| match volume.kind {
             Kind::Files => mount.is_dataset(&dataset),
-            Kind::Block => mount.kernel_device().is_some(),
+            Kind::Block => device.is_some() && mount.kernel_device() == device,
         };
         let target = Target::find(&self.settings.kubelet_dir, path);
         let target = target.ok().flatten().filter(|target| {

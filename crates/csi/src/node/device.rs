@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use protocol::api::{Failure, FailureKind, Reply, command};
 use rustix::fs::FileType;
 
-use super::target::{Target, open_own, taken};
+use super::mounts::{self, number};
+use super::target::{Target, elsewhere, open_own, taken};
 use crate::daemon::not_understood;
 use crate::driver::Driver;
 use crate::names::VolumeId;
@@ -42,13 +43,23 @@ impl Driver {
         }
     }
 
-    /// Has the device of a volume at a path.
-    pub(super) fn show_device(&self, volume: &Volume, target: &Target) -> Result<()> {
+    /// Has the device of a volume at a path, and at no other one if `is_single`.
+    pub(super) fn show_device(
+        &self,
+        volume: &Volume,
+        target: &Target,
+        is_single: bool,
+    ) -> Result<()> {
         let device = self.attach(volume)?;
+        let shown = mounts::of_device(Some(&device))?;
         match target.mounted()? {
             None => {}
-            Some(there) if there.kernel_device() == number(&device) => return Ok(()),
+            // The kubelet may have shown it at a path of its own by now.
+            Some(there) if shown.contains(&there) => return Ok(()),
             Some(there) => return Err(taken(&there.place)),
+        }
+        if let Some(other) = shown.first().filter(|_| is_single) {
+            return Err(elsewhere(&volume.id, &other.place));
         }
         let source = block_device(&device)?;
         let is_new = target.make_file()?;
@@ -58,11 +69,6 @@ impl Driver {
             }
         })
     }
-}
-
-/// The number in `/dev/nbd0`.
-pub(super) fn number(device: &str) -> Option<u32> {
-    device.strip_prefix("/dev/nbd")?.parse().ok()
 }
 
 fn no_device(id: &VolumeId, failure: Failure) -> Status {

@@ -49,6 +49,21 @@ pub(super) fn of_dataset(name: &str) -> Result<Vec<Mounted>> {
     Ok(all)
 }
 
+/// Where the node of a network block device is shown: `/dev/nbd0`, or none.
+pub(super) fn of_device(name: Option<&str>) -> Result<Vec<Mounted>> {
+    let Some(number) = name.and_then(number) else {
+        return Ok(Vec::new());
+    };
+    let mut all = all()?;
+    all.retain(|mount| mount.kernel_device() == Some(number));
+    Ok(all)
+}
+
+/// The number in `/dev/nbd0`.
+pub(super) fn number(device: &str) -> Option<u32> {
+    device.strip_prefix("/dev/nbd")?.parse().ok()
+}
+
 fn all() -> Result<Vec<Mounted>> {
     let text = std::fs::read("/proc/self/mountinfo")?;
     Ok(text

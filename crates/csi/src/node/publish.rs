@@ -2,9 +2,8 @@
 
 use rustix::mount::MountFlags;
 
-use super::device::number;
-use super::mounts::{self, Mounted};
-use super::target::{Target, given};
+use super::mounts::{self, Mounted, number};
+use super::target::{Target, elsewhere, given};
 use crate::driver::Driver;
 use crate::names::VolumeId;
 use crate::proto::{
@@ -50,7 +49,7 @@ impl Driver {
                     "a block device cannot be published for reading only",
                 ));
             }
-            Kind::Block => self.show_device(&volume, &target)?,
+            Kind::Block => self.show_device(&volume, &target, wanted.is_single)?,
         }
         Ok(NodePublishVolumeResponse {})
     }
@@ -90,11 +89,7 @@ impl Driver {
         let all = mounts::of_dataset(&volume.id.dataset(&self.settings.parent))?;
         match all.iter().find(|mount| !own.contains(mount)) {
             None => Ok(()),
-            Some(other) => Err(Status::precondition(format!(
-                "'{}' may be at one path only, and is at {}",
-                volume.id,
-                other.place.display()
-            ))),
+            Some(other) => Err(elsewhere(&volume.id, &other.place)),
         }
     }
 }

@@ -50,7 +50,11 @@ impl Driver {
         let target = Target::find(&self.settings.kubelet_dir, path)?;
         let staged = target.as_ref().map_or(Ok(None), Target::mounted)?;
         let is_other = |it: &&mounts::Mounted| ![&own, &staged].contains(&&Some((*it).clone()));
-        if let Some(other) = mounts::of_dataset(&dataset)?.iter().find(is_other) {
+        let device = self.daemon.kernel_device_of(&dataset)?;
+        // The next volume may get the number of this device.
+        let nodes = mounts::of_device(device.as_deref())?;
+        let places = mounts::of_dataset(&dataset)?;
+        if let Some(other) = places.iter().find(is_other).or(nodes.first()) {
             return Err(Status::precondition(format!(
                 "'{id}' is still published at {}",
                 other.place.display()
@@ -59,7 +63,7 @@ impl Driver {
         if let Some(target) = target {
             target.unmount(|there| there.is_dataset(&dataset))?;
         }
-        if let Some(device) = self.daemon.kernel_device_of(&dataset)? {
+        if let Some(device) = device {
             self.daemon.call(command::NbdDetach {
                 device,
                 force: false,

@@ -15,7 +15,7 @@ use rustix::mount::{
 };
 
 use super::mounts::{self, Mounted};
-use crate::names::shown;
+use crate::names::{VolumeId, shown};
 use crate::status::{Code, Result, Status};
 
 const HERE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
@@ -199,6 +199,12 @@ pub(super) fn taken(place: &Path) -> Status {
     let place = place.display();
     let why = format!("something else, or the volume with other options, is mounted at {place}");
     Status::new(Code::AlreadyExists, why)
+}
+
+/// The failure of a call for a second path of a volume that may be at one only.
+pub(super) fn elsewhere(id: &VolumeId, place: &Path) -> Status {
+    let place = place.display();
+    Status::precondition(format!("'{id}' may be at one path only, and is at {place}"))
 }
 
 /// Neither out of the directory nor through a symbolic link.
