@@ -26,6 +26,12 @@ pub struct TokenModules {
 impl TokenModules {
     /// The module of a token, if it is listed, and only root and this user can change it or the list.
     pub(super) fn module(&self, uri: &TokenUri) -> Result<PathBuf> {
+        if cfg!(target_feature = "crt-static") {
+            // It has no loader, and a module needs the libraries of the system.
+            return Err(uri.failed(
+                "this program is a static one, which loads no PKCS#11 modules; use one that a package installs",
+            ));
+        }
         let unusable = |path: &Path, why: String| {
             uri.failed(format_args!("its module {}: {why}", path.display()))
         };
