@@ -43,6 +43,9 @@ macro_rules! delegate {
     (@ $self:ident $to:expr, waits_on_write) => {
         $crate::delegate!(@@ $self $to, waits_on_write() -> bool);
     };
+    (@ $self:ident $to:expr, io_mode) => {
+        $crate::delegate!(@@ $self $to, io_mode() -> ::std::option::Option<$crate::IoMode>);
+    };
     (@ $self:ident $to:expr, drop_cached) => {
         $crate::delegate!(@@ $self $to, drop_cached() -> $crate::Result<()>);
     };
@@ -63,8 +66,8 @@ macro_rules! delegate {
     };
 }
 
-/// `refresh_size`, `drop_cached` and `waits_on_write` of a device whose size does not change, that has no cache
-/// between itself and its medium, and whose writes wait for nothing. A device around another one passes these
+/// `refresh_size`, `drop_cached`, `waits_on_write` and `io_mode` of a device whose size does not change, that has no
+/// cache between itself and its medium, whose writes wait for nothing, and that is no file. A device around another one passes these
 /// on with [`delegate!`](crate::delegate!) instead.
 #[macro_export]
 macro_rules! plain_device {
@@ -79,6 +82,10 @@ macro_rules! plain_device {
 
         fn waits_on_write(&self) -> bool {
             false
+        }
+
+        fn io_mode(&self) -> ::std::option::Option<$crate::IoMode> {
+            ::std::option::Option::None
         }
     };
 }

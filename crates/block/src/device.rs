@@ -34,6 +34,25 @@ pub struct Status {
     pub is_zero: bool,
 }
 
+/// How a device reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoMode {
+    /// Between the memory of this process and the medium.
+    Direct,
+    /// Through the cache of the system.
+    Buffered,
+}
+
+impl IoMode {
+    /// The word for it in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            IoMode::Direct => "direct",
+            IoMode::Buffered => "buffered",
+        }
+    }
+}
+
 /// A device of numbered bytes. All offsets and lengths are in bytes.
 ///
 /// Calls may come from any thread at any time. A failed call may have done part of its work.
@@ -113,14 +132,18 @@ pub trait BlockDevice: Send + Sync {
     /// from a thread for each. A write to a file does not wait: it goes to the system's cache.
     fn waits_on_write(&self) -> bool;
 
+    /// How it reads and writes, if it is a file or a disk of this system.
+    fn io_mode(&self) -> Option<IoMode>;
+
     /// Makes every write that has returned durable.
     ///
     /// # Errors
-    /// [`Error::Io`]. Earlier writes may be lost then, and a later success says nothing of them.
+    /// [`Error::Io`]. Earlier writes may be lost then, and a later success says nothing of them. Files and disks have
+    /// none before [`BlockDevice::drop_cached`] succeeds.
     fn flush(&self) -> Result<()>;
 
     /// From now on reads return what the medium holds. A flush that failed may have left something else in
-    /// the system's cache. Everything was flushed before.
+    /// the system's cache. After such a failure, what the cache still has to write is written first.
     ///
     /// # Errors
     /// As [`BlockDevice::read_at`].
@@ -186,7 +209,7 @@ pub trait BlockDevice: Send + Sync {
 impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     delegate!(self => **self;
         size refresh_size sector_sizes name claim check_unreserved read_at write_at write_durably_at write_in_place flush
-        drop_cached discard zero zero_fast status_at overwrite waits_on_write);
+        drop_cached discard zero zero_fast status_at overwrite waits_on_write io_mode);
 }
 
 /// Checks that a range lies on a device.

@@ -11,7 +11,7 @@ use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::{BlockDevice, Error, Result, SectorSizes, check_range, total};
+use crate::{BlockDevice, Error, IoMode, Result, SectorSizes, check_range, total};
 
 /// Sectors tear at this size.
 const SECTOR: usize = 512;
@@ -48,9 +48,9 @@ pub enum Fault {
         /// How many bytes arrive.
         written: usize,
     },
-    /// The flush with this number fails.
+    /// The flush with this number fails, and all later ones until [`BlockDevice::drop_cached`].
     FailFlush(u64),
-    /// The flush with this number fails, and what was written since the last one is not on the medium. Reads
+    /// As [`Fault::FailFlush`], and what was written since the last one is not on the medium. Reads
     /// see it until [`BlockDevice::drop_cached`], as they do in the cache of a system.
     LoseFlush(u64),
     /// Reads that touch these bytes fail.
@@ -192,6 +192,8 @@ struct State {
     current: Vec<u8>,
     journal: Journal,
     faults: Vec<Fault>,
+    /// A flush has failed.
+    has_lost: bool,
     written: u64,
     discarded: u64,
 }
@@ -221,6 +223,7 @@ impl FaultDevice {
                     events: Vec::new(),
                 },
                 faults: Vec::new(),
+                has_lost: false,
                 written: 0,
                 discarded: 0,
             }),
@@ -232,7 +235,7 @@ impl FaultDevice {
         self.lock().faults.push(fault);
     }
 
-    /// Takes all faults back.
+    /// Takes all faults back. A flush that failed stays failed.
     pub fn heal(&self) {
         self.lock().faults.clear();
     }
@@ -333,6 +336,10 @@ impl BlockDevice for FaultDevice {
         false
     }
 
+    fn io_mode(&self) -> Option<IoMode> {
+        None
+    }
+
     fn size(&self) -> u64 {
         self.size.load(Ordering::SeqCst)
     }
@@ -395,7 +402,8 @@ impl BlockDevice for FaultDevice {
         if loses {
             state.journal.lose_unflushed();
         }
-        if dead || loses || state.faults.contains(&Fault::FailFlush(event)) {
+        state.has_lost |= loses || state.faults.contains(&Fault::FailFlush(event));
+        if dead || state.has_lost {
             return Err(self.error("flush", 0, self.size(), io::ErrorKind::Other));
         }
         state.journal.events.push((event, Event::Flush));
@@ -408,6 +416,7 @@ impl BlockDevice for FaultDevice {
             return Err(self.error("drop", 0, self.size(), io::ErrorKind::Other));
         }
         state.current = state.journal.image(u64::MAX, Survival::All);
+        state.has_lost = false;
         Ok(())
     }
 
@@ -502,6 +511,8 @@ mod tests {
         assert!(write(&device, 0, &[0; 9]).unwrap_err().is_no_space());
         device.inject(Fault::FailFlush(clock.now()));
         assert!(device.flush().is_err());
+        assert!(device.flush().is_err(), "it is not tried again");
+        device.drop_cached().unwrap();
         device.flush().unwrap();
         device.inject(Fault::DeadFrom(clock.now()));
         assert!(write(&device, 0, b"x").is_err());

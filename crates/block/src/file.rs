@@ -1,18 +1,24 @@
 //! Regular files and disks.
 
+mod create;
+mod direct;
+mod flushes;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
+use self::direct::Alignment;
+use self::flushes::Flushes;
 use crate::reservation::{Disk, left_over};
 use crate::{
-    BlockDevice, Claim, Claimant, Error, Result, SectorSizes, Status, check_range, holder, lock,
-    total,
+    BlockDevice, Claim, Claimant, Error, IoMode, Result, SectorSizes, Status, check_range, holder,
+    lock, total,
 };
 
 /// How a device is opened.
@@ -24,13 +30,19 @@ pub enum Access {
     Exclusive,
 }
 
-/// A regular file or a disk of the system, through the kernel's page cache.
+/// A regular file or a disk of the system: through the kernel's page cache, or past it ([`FileDevice::past_cache`]).
+///
+/// After a flush that failed, no other one succeeds until the device is opened again, or until
+/// [`BlockDevice::drop_cached`] succeeds.
 pub struct FileDevice {
     pub(crate) file: File,
     path: PathBuf,
     size: AtomicU64,
     sectors: SectorSizes,
     access: Access,
+    /// How transfers past the cache have to be aligned; none if they go through it.
+    direct: Option<Alignment>,
+    flushes: Flushes,
     /// Whether other owners are kept out without `flock`.
     pub(crate) is_owned: bool,
     /// What making a hole fails with.
@@ -76,7 +88,26 @@ impl FileDevice {
                 },
                 _ => open_error(source),
             })?;
-        FileDevice::from_file(file, path, access)
+        let device = FileDevice::from_file(file, path, access)?;
+        if access == Access::Exclusive {
+            // A flush that failed before leaves pages in the cache that the medium does not hold.
+            device.drop_cached()?;
+        }
+        Ok(device)
+    }
+
+    /// From now on reads and writes go past the cache of the system, if the file system or disk allows it. A write of a
+    /// part of a block is refused then. The sizes of sectors say how large blocks are.
+    #[must_use]
+    pub fn past_cache(mut self) -> FileDevice {
+        self.direct = Alignment::begin(&self.file);
+        if let Some(direct) = &self.direct {
+            let SectorSizes { logical, physical } = self.sectors;
+            let logical = logical.max(direct.block());
+            let physical = physical.max(logical);
+            self.sectors = SectorSizes { logical, physical };
+        }
+        self
     }
 
     /// Creates a file of `size` bytes, all of them holes, readable by its owner only. It must not
@@ -85,11 +116,7 @@ impl FileDevice {
     /// # Errors
     /// As [`FileDevice::open`]; [`Error::Open`] also if the file exists or the file system is full.
     pub fn create(path: &Path, size: u64) -> Result<FileDevice> {
-        let made = match create_whole(path, size) {
-            Err(error) if has_no_unnamed_files(&error) => create_in_place(path, size),
-            made => made,
-        };
-        let file = made.map_err(|source| Error::Open {
+        let file = create::create(path, size).map_err(|source| Error::Open {
             path: path.display().to_string(),
             source,
         })?;
@@ -131,6 +158,8 @@ impl FileDevice {
             size: AtomicU64::new(size),
             sectors,
             access,
+            direct: None,
+            flushes: Flushes::default(),
             is_owned,
             #[cfg(test)]
             refuses_holes: std::sync::Mutex::default(),
@@ -140,6 +169,13 @@ impl FileDevice {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it is a file, or a loop device, whose data lie in one.
+    pub fn lies_in_a_file(&self) -> bool {
+        const LOOP: u32 = 7;
+        let metadata = self.file.metadata();
+        metadata.is_ok_and(|it| it.is_file() || rustix::fs::major(it.rdev()) == LOOP)
     }
 
     fn io_error(
@@ -184,18 +220,6 @@ impl FileDevice {
         }
         let file = self.file.try_clone();
         Ok(Disk(file.map_err(|error| refused(error.to_string()))?))
-    }
-}
-
-fn sync_parent(path: &Path) -> io::Result<()> {
-    File::open(parent(path))?.sync_all()
-}
-
-/// The directory that a file is in.
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
     }
 }
 
@@ -258,42 +282,54 @@ impl BlockDevice for FileDevice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         check_range(self, offset, buf.len() as u64)?;
         let len = buf.len() as u64;
-        self.file
-            .read_exact_at(buf, offset)
-            .map_err(self.io_error("read", offset, len))
+        let read = match &self.direct {
+            Some(direct) => direct.read(&self.file, offset, buf),
+            None => self.file.read_exact_at(buf, offset),
+        };
+        read.map_err(self.io_error("read", offset, len))
     }
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        self.check_writable()?;
-        let len = total(pieces);
-        check_range(self, offset, len)?;
-        write_all_vectored(&self.file, offset, pieces, ReadWriteFlags::empty())
-            .map_err(self.io_error("write", offset, len))
+        self.check_write(offset, total(pieces))?;
+        self.write(offset, pieces, ReadWriteFlags::empty())
     }
 
     fn write_durably_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        self.check_writable()?;
-        let len = total(pieces);
-        check_range(self, offset, len)?;
-        write_all_vectored(&self.file, offset, pieces, ReadWriteFlags::DSYNC)
-            .map_err(self.io_error("write", offset, len))
+        self.check_write(offset, total(pieces))?;
+        let write = || self.write(offset, pieces, ReadWriteFlags::DSYNC);
+        self.flushes.write_durably(write)
     }
 
+    fn io_mode(&self) -> Option<IoMode> {
+        Some(match self.direct {
+            Some(_) => IoMode::Direct,
+            None => IoMode::Buffered,
+        })
+    }
+
+    /// A write through the cache does not wait for the medium.
     fn waits_on_write(&self) -> bool {
-        false
+        self.direct.is_some()
     }
 
     fn flush(&self) -> Result<()> {
         self.check_writable()?;
-        self.file
-            .sync_data()
-            .map_err(self.io_error("flush", 0, self.size()))
+        let flushed = self.flushes.flush(|| self.file.sync_data());
+        flushed.map_err(self.io_error("flush", 0, self.size()))
     }
 
     fn drop_cached(&self) -> Result<()> {
         // What is not dirty is let go of, from the first byte to the last.
-        rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)
-            .map_err(|errno| self.io_error("emptying the cache", 0, self.size())(errno.into()))
+        let drop = || rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
+        let begun = self.flushes.begin_anew(|| {
+            self.file.sync_data()?;
+            Ok(drop()?)
+        });
+        begun.and_then(|()| Ok(drop()?)).map_err(self.io_error(
+            "emptying the cache",
+            0,
+            self.size(),
+        ))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
@@ -361,6 +397,29 @@ impl BlockDevice for FileDevice {
 }
 
 impl FileDevice {
+    /// Refuses a write that cannot be.
+    fn check_write(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_writable()?;
+        check_range(self, offset, len)?;
+        match &self.direct {
+            Some(direct) if !direct.has_whole_blocks(offset, len) => Err(Error::Misaligned {
+                device: self.name(),
+                offset,
+                len,
+                sector: direct.block(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&self, offset: u64, pieces: &[IoSlice<'_>], how: ReadWriteFlags) -> Result<()> {
+        let written = match &self.direct {
+            Some(direct) => direct.write(&self.file, offset, pieces, how),
+            None => write_all_vectored(&self.file, offset, pieces, how),
+        };
+        written.map_err(self.io_error("write", offset, total(pieces)))
+    }
+
     fn end(&self) -> Result<u64> {
         rustix::fs::seek(&self.file, SeekFrom::End(0))
             .map_err(|errno| self.io_error("looking for the end", 0, 0)(errno.into()))
@@ -377,49 +436,6 @@ impl FileDevice {
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(&self.file, flags, offset, len)?)
-    }
-}
-
-/// Makes a file without a name, and gives it one when it has its size: a crash leaves it whole or not
-/// at all.
-fn create_whole(path: &Path, size: u64) -> io::Result<File> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR;
-    let file = File::from(rustix::fs::open(parent(path), flags, mode)?);
-    file.set_len(size)?;
-    file.sync_all()?;
-    rustix::fs::linkat(&file, "", CWD, path, AtFlags::EMPTY_PATH)?;
-    named(file, path)
-}
-
-/// Whether that cannot be done on a file system, or before Linux 6.10 by an ordinary user.
-fn has_no_unnamed_files(error: &io::Error) -> bool {
-    let code = error.raw_os_error();
-    // If the directory is missing, the other way says so too.
-    [Errno::OPNOTSUPP, Errno::ISDIR, Errno::NOENT, Errno::INVAL]
-        .iter()
-        .any(|errno| code == Some(errno.raw_os_error()))
-}
-
-fn create_in_place(path: &Path, size: u64) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create_new(true).mode(0o600);
-    let file = options.open(path)?;
-    if let Err(error) = file.set_len(size).and_then(|()| file.sync_all()) {
-        let _ = std::fs::remove_file(path);
-        return Err(error);
-    }
-    named(file, path)
-}
-
-/// Makes the name of a new file durable.
-fn named(file: File, path: &Path) -> io::Result<File> {
-    match sync_parent(path) {
-        Ok(()) => Ok(file),
-        Err(error) => {
-            let _ = std::fs::remove_file(path);
-            Err(error)
-        }
     }
 }
 
@@ -476,5 +492,7 @@ fn write_rest(file: &File, offset: u64, group: &[IoSlice<'_>], written: usize) -
     Ok(())
 }
 
+#[cfg(test)]
+mod direct_tests;
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ mod owner;
 mod reservation;
 mod shared;
 
-pub use device::{BlockDevice, SectorSizes, Status};
+pub use device::{BlockDevice, IoMode, SectorSizes, Status};
 pub(crate) use device::{check_range, total};
 pub use error::{Error, Loss, Result};
 pub use file::{Access, FileDevice};

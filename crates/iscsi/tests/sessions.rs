@@ -52,7 +52,7 @@ impl Slow {
 }
 
 impl BlockDevice for Slow {
-    block::delegate!(self => self.memory; size refresh_size sector_sizes read_at drop_cached discard waits_on_write);
+    block::delegate!(self => self.memory; size refresh_size sector_sizes read_at drop_cached discard waits_on_write io_mode);
 
     fn name(&self) -> String {
         "slow".into()

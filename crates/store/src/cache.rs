@@ -7,7 +7,7 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use block::BlockDevice;
+use block::{BlockDevice, IoMode};
 
 use crate::devices::refuse_contents;
 use crate::layout::{BLOCK, CACHE_MAGIC, decode_frame, encode_frame};
@@ -122,6 +122,11 @@ impl CacheRange {
     /// The name of the device.
     pub fn name(&self) -> String {
         self.device.name()
+    }
+
+    /// See [`BlockDevice::io_mode`].
+    pub fn io_mode(&self) -> Option<IoMode> {
+        self.device.io_mode()
     }
 
     /// How many units of [`UNIT`] bytes there are.

@@ -206,6 +206,7 @@ impl Member {
             is_spare: self.label.is_spare(),
             state: self.state(),
             errors: self.errors(),
+            io_mode: self.device.io_mode(),
         }
     }
 
@@ -412,14 +413,16 @@ impl Member {
         self.condition.is_stalled.store(false, Ordering::Release);
     }
 
-    /// Makes the writes that failed once more, and flushes. Of what a flush failed for before nothing is
-    /// known afterwards either, see [`Member::drop_cached`].
+    /// Makes the writes that failed once more, and flushes. What a flush failed for before may be lost: then reads are
+    /// of the medium, which alone tells.
     pub(crate) fn retry(&self) -> Result<()> {
         let condition = &self.condition;
         let _flushing = condition.flushing.lock();
         let mut debts = condition.debts.write();
         self.check_identity()?;
         let had_lost = self.may_have_lost();
+        // Before this no flush of a device that has lost something succeeds.
+        had_lost.then(|| self.device.drop_cached()).transpose()?;
         if let Err(error) = self.write_debts(&debts) {
             // A device that was away says with its first flush that it may have lost writes. They are read afterwards
             // then, and the debts have to be written again.
@@ -428,6 +431,7 @@ impl Member {
             }
             let _ = self.device.refresh_size();
             self.check_identity()?;
+            self.device.drop_cached()?;
             self.write_debts(&debts)?;
         }
         self.forget_debts(&mut debts);
@@ -465,11 +469,6 @@ impl Member {
     /// Whether a flush has failed, and what was written before may be lost.
     pub(crate) fn may_have_lost(&self) -> bool {
         self.condition.has_lost.load(Ordering::Acquire)
-    }
-
-    /// Has reads return what is on the device, also where the system believes it to hold something else.
-    pub(crate) fn drop_cached(&self) -> Result<()> {
-        Ok(self.device.drop_cached()?)
     }
 
     /// It is known what was lost.

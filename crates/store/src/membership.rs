@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::BlockDevice;
+use block::{BlockDevice, IoMode};
 
 use crate::Error;
 
@@ -67,6 +67,8 @@ pub struct MemberInfo {
     pub state: MemberState,
     /// How often it failed.
     pub errors: ErrorCounts,
+    /// See [`BlockDevice::io_mode`].
+    pub io_mode: Option<IoMode>,
 }
 
 /// The newest superblock of a device.

@@ -312,7 +312,6 @@ impl Store {
             member.retry()?;
         }
         let lost: Vec<&Arc<Member>> = layout.active().filter(|m| m.may_have_lost()).collect();
-        lost.iter().try_for_each(|member| member.drop_cached())?;
         lost.iter().for_each(|member| member.trust());
         Ok(!lost.is_empty())
     }

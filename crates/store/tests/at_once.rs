@@ -44,7 +44,7 @@ struct Waiting {
 }
 
 impl BlockDevice for Waiting {
-    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at flush drop_cached discard zero);
+    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at flush drop_cached discard zero io_mode);
 
     fn waits_on_write(&self) -> bool {
         true

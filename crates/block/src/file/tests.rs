@@ -1,5 +1,6 @@
 use std::os::unix::fs::MetadataExt;
 
+use super::create::{create_in_place, create_whole};
 use super::*;
 
 fn temp(size: u64) -> (tempfile::TempDir, FileDevice) {

@@ -123,6 +123,7 @@ pub(crate) fn rows(pool: &Pool) -> Vec<DeviceRow> {
         read: cache.errors.read,
         write: cache.errors.write,
         checksum: cache.errors.checksum,
+        io: cache.io_mode.map(|mode| mode.as_str().into()),
     };
     pool.caches().into_iter().map(row).collect()
 }

@@ -234,6 +234,7 @@ pub(crate) fn rows(
         read: device.errors.read,
         write: device.errors.write,
         checksum: device.errors.checksum,
+        io: device.io_mode.map(|mode| mode.as_str().into()),
     };
     devices.iter().map(row).collect()
 }

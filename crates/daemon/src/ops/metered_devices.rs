@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use block::{Access, BlockDevice, DeviceMeter, Metered};
+use block::{Access, BlockDevice, DeviceMeter, FileDevice, Metered};
 use meter::Operation;
 use parking_lot::Mutex;
 use protocol::api::{CacheIo, DeviceIo, Io, PoolIo};
@@ -42,8 +42,20 @@ impl Daemon {
                 "{name} cannot be a device of a pool"
             )));
         }
-        Ok(metered(self.open(name, access, user)?))
+        Ok(match name {
+            DeviceName::Path(path) => metered_file(FileDevice::open(path, access)?),
+            _ => metered(self.open(name, access, user)?),
+        })
     }
+}
+
+/// A file or a disk of a pool. A disk is used past the cache of the system. What lies in a file is faster with the reads
+/// ahead and the late writes of the kernel (`docs/perf/NOTES.md`).
+pub(crate) fn metered_file(device: FileDevice) -> Arc<dyn BlockDevice> {
+    metered(match device.lies_in_a_file() {
+        true => device,
+        false => device.past_cache(),
+    })
 }
 
 /// The name in messages for a pool as the user of its devices.

@@ -115,7 +115,7 @@ impl Daemon {
                     }
                 })?,
             };
-            opened.push(metered_devices::metered(device));
+            opened.push(metered_devices::metered_file(device));
         }
         Ok(opened)
     }

@@ -483,9 +483,7 @@ impl BlockDevice for Mapping {
         })
     }
 
-    fn waits_on_write(&self) -> bool {
-        self.device.waits_on_write()
-    }
+    block::delegate!(self => self.device; waits_on_write io_mode);
 
     fn flush(&self) -> block::Result<()> {
         match self.read_only {

@@ -47,7 +47,7 @@ impl Stepped {
 }
 
 impl BlockDevice for Stepped {
-    block::delegate!(self => self.inner; size refresh_size name read_at drop_cached discard waits_on_write);
+    block::delegate!(self => self.inner; size refresh_size name read_at drop_cached discard waits_on_write io_mode);
 
     fn sector_sizes(&self) -> SectorSizes {
         self.inner.sector_sizes()

@@ -8,7 +8,7 @@
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use block::{Access, BlockDevice, Error, Result, SectorSizes, Status};
+use block::{Access, BlockDevice, Error, IoMode, Result, SectorSizes, Status};
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::connection::{Connection, Failed};
@@ -405,6 +405,10 @@ impl BlockDevice for RemoteExport {
     /// Each write waits for the answer of the server.
     fn waits_on_write(&self) -> bool {
         true
+    }
+
+    fn io_mode(&self) -> Option<IoMode> {
+        None
     }
 
     /// The caches of the server are its own.

@@ -6,12 +6,13 @@
 
 pub(crate) mod caches;
 mod expand;
+mod info;
 pub(crate) mod logs;
 mod spares;
 
 use std::sync::Arc;
 
-use store::{Assigned, BlockDevice, ErrorCounts, Joins, MemberInfo, MemberState, NewMember, Shape};
+use store::{Assigned, BlockDevice, ErrorCounts, Joins, MemberState, NewMember};
 
 use crate::engine::device_changes::Replaced;
 use crate::engine::gate::Engine;
@@ -19,71 +20,14 @@ use crate::engine::history::{Origin, log, log_own};
 use crate::engine::membership;
 use crate::engine::membership::shapes;
 use crate::error::{Error, Result};
-use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose, Role};
+use crate::format::config::{ConfigDevice, DeviceState, Purpose, Role};
 use crate::format::resilver_status::ResilverStatus;
 use crate::format::root::DEVICES_MAX;
 use crate::format::scrub_status::ScrubPhase;
 use crate::ops::devices::logs::LOG_SEGMENTS_MAX;
 use crate::ops::pool::Pool;
 pub use expand::{Expandable, Gained};
-
-/// A device of the pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceInfo {
-    /// Its guid.
-    pub guid: u64,
-    /// Its path, or where it was last.
-    pub path: String,
-    /// Its size, in bytes.
-    pub size: u64,
-    /// The group it belongs to; a spare to none.
-    pub group: Option<u16>,
-    /// The role of its group.
-    pub purpose: Purpose,
-    /// The layout of its group.
-    pub shape: Shape,
-    /// Its column in a group with columns.
-    pub column: u16,
-    /// Its state.
-    pub state: DeviceState,
-    /// The device whose place it takes, or 0.
-    pub replaces: u64,
-    /// Whether it was a spare before.
-    pub was_spare: bool,
-    /// The number of its failures.
-    pub errors: ErrorCounts,
-}
-
-impl DeviceInfo {
-    /// `failed` is the name of the device that suspended the pool.
-    fn new(
-        config: &Config,
-        device: &ConfigDevice,
-        present: &[MemberInfo],
-        failed: Option<&str>,
-    ) -> DeviceInfo {
-        let member = present.iter().find(|member| member.guid == device.guid);
-        let has_failed = member.is_some_and(|member| {
-            member.state == MemberState::Faulted || Some(member.name.as_str()) == failed
-        });
-        DeviceInfo {
-            guid: device.guid,
-            path: member.map_or_else(|| device.path.clone(), |member| member.name.clone()),
-            size: device.size,
-            group: device.is_member().then_some(device.group),
-            purpose: config.purpose(device.group),
-            shape: config.shape(device.group),
-            column: device.column,
-            state: match has_failed && device.is_member() {
-                true => DeviceState::Faulted,
-                false => device.state,
-            },
-            replaces: device.replaces,
-            was_spare: device.was_spare,
-            errors: member.map_or(device.errors, |member| member.errors),
-        }
-    }
-}
+pub use info::DeviceInfo;
 
 impl Pool {
     /// The devices, by group and column, then the spares.

@@ -100,6 +100,10 @@ pub struct DeviceRow {
     pub write: u64,
     /// Copies that were not what they should be.
     pub checksum: u64,
+    /// `direct` if it is read and written past the cache of the system, `buffered` if through it; none if it is no file
+    /// or disk of this system, or not there.
+    #[serde(default)]
+    pub io: Option<String>,
 }
 
 /// What a pool's devices did since they were opened.

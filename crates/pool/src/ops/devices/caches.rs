@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meter::CacheTotals;
-use store::{BlockDevice, CacheRange, ErrorCounts, NewMember};
+use store::{BlockDevice, CacheRange, ErrorCounts, IoMode, NewMember};
 
 use crate::engine::history::{Origin, log};
 use crate::error::{Error, Result};
@@ -38,6 +38,8 @@ pub struct CacheInfo {
     pub held: u64,
     /// How often it failed since it was opened.
     pub errors: ErrorCounts,
+    /// As of the other devices.
+    pub io_mode: Option<IoMode>,
 }
 
 impl Pool {
@@ -58,6 +60,7 @@ impl Pool {
                 },
                 held: device.map_or(0, |device| device.bytes().0),
                 errors: device.map_or_else(ErrorCounts::default, |device| device.errors()),
+                io_mode: device.and_then(|device| device.range().io_mode()),
             }
         };
         state.config.caches.iter().map(info).collect()

@@ -399,7 +399,8 @@ EXAMPLES
   Pools with problems only:
     strongroom pool status -x
 
-  One pool, with the names of damaged files and datasets:
+  One pool, with the names of damaged files and datasets. IO: a device is read and written past the
+  cache of the system (direct) or through it (buffered):
     strongroom pool status -v tank
 
   The progress of a scrub, every ten seconds:
@@ -409,7 +410,8 @@ JSON
   [{\"name\", \"guid\", \"health\", \"trouble\", \"action\", \"size\", \"allocated\", \"free\",
     \"expandable\", \"dedupratio\", \"freeing\", \"read_only\", \"txg\",
     \"devices\": [{\"path\", \"guid\", \"size\", \"unused\", \"state\", \"group\", \"replaces\",
-    \"was_spare\", \"read\", \"write\", \"checksum\"}, ...],
+    \"was_spare\", \"read\", \"write\", \"checksum\",
+    \"io\": \"direct\" (past the cache of the system), \"buffered\" or null}, ...],
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\",
       \"unreadable\": how many of the errors a device failed to read},
     \"scrub_late\": null or what to do about a scrub that is too long ago,
@@ -426,7 +428,7 @@ pub(crate) struct PoolStatus {
     /// Only pools with problems
     #[arg(short = 'x')]
     pub(crate) unhealthy: bool,
-    /// Name the damaged files and datasets
+    /// Name the damaged files and datasets, and say how each device is read and written
     #[arg(short)]
     pub(crate) verbose: bool,
     #[command(flatten)]

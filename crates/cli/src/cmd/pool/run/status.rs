@@ -132,7 +132,7 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
         out += "remove: space of destroyed data is still being freed\n";
     }
     out += "config:\n\n";
-    out += &config(pool);
+    out += &config(pool, verbose);
     out += "\n";
     out += &errors(pool, verbose);
     out
@@ -324,9 +324,9 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
-/// The tree of devices.
-fn config(pool: &PoolReport) -> String {
-    let heads = [
+/// The tree of devices. `verbose` adds how each one reads and writes.
+fn config(pool: &PoolReport, verbose: bool) -> String {
+    let mut heads = vec![
         Column::left("NAME"),
         Column::left("STATE"),
         Column::right("READ"),
@@ -334,13 +334,14 @@ fn config(pool: &PoolReport) -> String {
         Column::right("CKSUM"),
         Column::right("SIZE"),
     ];
+    heads.extend(verbose.then(|| Column::left("IO")));
     let row = |line: &Line<'_>| {
         let sum = |count: fn(&DeviceRow) -> u64| {
             let sum: u64 = line.devices.iter().map(|device| count(device)).sum();
             sum.to_string()
         };
         let name = line.indented();
-        match line.size {
+        let mut cells = match line.size {
             None => vec![name, "".into(), "".into(), "".into(), "".into(), "".into()],
             Some(bytes) => vec![
                 name,
@@ -350,7 +351,13 @@ fn config(pool: &PoolReport) -> String {
                 sum(|device| device.checksum),
                 size::human(bytes),
             ],
-        }
+        };
+        let io = match line.devices[..] {
+            [device] => device.io.as_deref().unwrap_or("-"),
+            _ => "",
+        };
+        cells.extend(verbose.then(|| io.to_owned()));
+        cells
     };
     let rows: Vec<_> = tree::lines(pool).iter().map(row).collect();
     let table = table::show(&heads, &rows, false);

@@ -17,6 +17,7 @@ fn device(path: &str, group: Option<u16>, state: &str) -> DeviceRow {
         read: 0,
         write: 0,
         checksum: 0,
+        io: Some("buffered".into()),
     }
 }
 

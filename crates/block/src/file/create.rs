@@ -1,0 +1,68 @@
+//! New files.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Makes a file of `size` bytes, all of them holes, readable by its owner only. It must not exist.
+pub(super) fn create(path: &Path, size: u64) -> io::Result<File> {
+    match create_whole(path, size) {
+        Err(error) if has_no_unnamed_files(&error) => create_in_place(path, size),
+        made => made,
+    }
+}
+
+/// Makes a file without a name, and gives it one when it has its size: a crash leaves it whole or not
+/// at all.
+pub(super) fn create_whole(path: &Path, size: u64) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = File::from(rustix::fs::open(parent(path), flags, mode)?);
+    file.set_len(size)?;
+    file.sync_all()?;
+    rustix::fs::linkat(&file, "", CWD, path, AtFlags::EMPTY_PATH)?;
+    named(file, path)
+}
+
+/// Whether that cannot be done on a file system, or before Linux 6.10 by an ordinary user.
+fn has_no_unnamed_files(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    // If the directory is missing, the other way says so too.
+    [Errno::OPNOTSUPP, Errno::ISDIR, Errno::NOENT, Errno::INVAL]
+        .iter()
+        .any(|errno| code == Some(errno.raw_os_error()))
+}
+
+pub(super) fn create_in_place(path: &Path, size: u64) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options.open(path)?;
+    if let Err(error) = file.set_len(size).and_then(|()| file.sync_all()) {
+        let _ = std::fs::remove_file(path);
+        return Err(error);
+    }
+    named(file, path)
+}
+
+/// Makes the name of a new file durable.
+fn named(file: File, path: &Path) -> io::Result<File> {
+    match File::open(parent(path)).and_then(|parent| parent.sync_all()) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            let _ = std::fs::remove_file(path);
+            Err(error)
+        }
+    }
+}
+
+/// The directory that a file is in.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}

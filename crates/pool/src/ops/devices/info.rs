@@ -1,0 +1,66 @@
+//! A device of a pool, for reports.
+
+use store::{ErrorCounts, IoMode, MemberInfo, MemberState, Shape};
+
+use crate::format::config::{Config, ConfigDevice, DeviceState, Purpose};
+
+/// A device of the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its guid.
+    pub guid: u64,
+    /// Its path, or where it was last.
+    pub path: String,
+    /// Its size, in bytes.
+    pub size: u64,
+    /// The group it belongs to; a spare to none.
+    pub group: Option<u16>,
+    /// The role of its group.
+    pub purpose: Purpose,
+    /// The layout of its group.
+    pub shape: Shape,
+    /// Its column in a group with columns.
+    pub column: u16,
+    /// Its state.
+    pub state: DeviceState,
+    /// The device whose place it takes, or 0.
+    pub replaces: u64,
+    /// Whether it was a spare before.
+    pub was_spare: bool,
+    /// The number of its failures.
+    pub errors: ErrorCounts,
+    /// How it reads and writes, if it is a file or a disk of this system that is there.
+    pub io_mode: Option<IoMode>,
+}
+
+impl DeviceInfo {
+    /// `failed` is the name of the device that suspended the pool.
+    pub(super) fn new(
+        config: &Config,
+        device: &ConfigDevice,
+        present: &[MemberInfo],
+        failed: Option<&str>,
+    ) -> DeviceInfo {
+        let member = present.iter().find(|member| member.guid == device.guid);
+        let has_failed = member.is_some_and(|member| {
+            member.state == MemberState::Faulted || Some(member.name.as_str()) == failed
+        });
+        DeviceInfo {
+            guid: device.guid,
+            path: member.map_or_else(|| device.path.clone(), |member| member.name.clone()),
+            size: device.size,
+            group: device.is_member().then_some(device.group),
+            purpose: config.purpose(device.group),
+            shape: config.shape(device.group),
+            column: device.column,
+            state: match has_failed && device.is_member() {
+                true => DeviceState::Faulted,
+                false => device.state,
+            },
+            replaces: device.replaces,
+            was_spare: device.was_spare,
+            errors: member.map_or(device.errors, |member| member.errors),
+            io_mode: member.and_then(|member| member.io_mode),
+        }
+    }
+}
