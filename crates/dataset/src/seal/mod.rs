@@ -8,7 +8,7 @@ mod compression;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -176,16 +176,24 @@ pub(crate) enum OpenError {
     Malformed,
 }
 
+/// The memory that a thread keeps for the next records that it seals, or that of one record if this is longer.
+const SPARE_BYTES: usize = 256 << 10;
+
 thread_local! {
-    /// The memory of the record that this thread sealed last. Getting memory from the kernel costs about as much as
+    /// The memory of the records that this thread sealed last. Getting memory from the kernel costs about as much as
     /// sealing.
-    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Sealed {
     /// Keeps its memory for the next record that this thread seals.
     pub(crate) fn recycle(self) {
-        SPARE.set(self.bytes);
+        SPARE.with_borrow_mut(|spare| {
+            let kept: usize = spare.iter().map(Vec::capacity).sum();
+            if kept == 0 || kept + self.bytes.capacity() <= SPARE_BYTES {
+                spare.push(self.bytes);
+            }
+        });
     }
 }
 
@@ -314,7 +322,7 @@ impl Sealer {
         };
         // Sealed pages stay in memory until the commit writes them, so their buffers have no spare space.
         let mut bytes = match head.kind {
-            Kind::Data => SPARE.take(),
+            Kind::Data => SPARE.with_borrow_mut(Vec::pop).unwrap_or_default(),
             Kind::Pages | Kind::Log => Vec::new(),
         };
         bytes.resize(payload.len(), 0);

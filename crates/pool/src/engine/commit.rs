@@ -45,7 +45,7 @@ impl TxgWriter<'_> {
         self.core
             .disk
             .hold_unwritten_map(&placed.place(), placed.allotted());
-        let writes = placed.allotted().writes(&Piece::Bytes(Arc::new(bytes)));
+        let writes = placed.allotted().pieces(&Piece::Bytes(Arc::new(bytes)));
         self.write_later(writes)?;
         self.put_placed(dataset, array, slot, placed);
         Ok(())

@@ -16,14 +16,13 @@ use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
 use crate::format::node::NODE_BYTES;
-use crate::format::pointer::{Addr, Identity, RecordPtr, SLOT_LIMIT, checksum};
+use crate::format::pointer::{RecordPtr, SLOT_LIMIT, checksum};
 use crate::format::seal_input::SealInput;
 use crate::storage::array::{Overlay, walk};
 use crate::storage::cache_device::SecondaryCache;
-use crate::storage::gang::Allotted;
 use crate::storage::reader::Keep;
 use crate::storage::space::Reservation;
-use crate::storage::writer::reserve::{self, DEAD_BYTES};
+use crate::storage::writer::reserve::DEAD_BYTES;
 use crate::storage::writer::txg::TxgWriter;
 
 /// What a commit calls on the key holder of an open dataset.
@@ -283,141 +282,6 @@ impl OpenDataset {
 
     fn array(&self, array: ArrayKind) -> &RwLock<ArrayState> {
         &self.arrays[array as usize]
-    }
-
-    /// Allocates space for a record and writes it there. `bytes` are whole units.
-    ///
-    /// # Errors
-    /// [`Error::Suspended`](crate::Error::Suspended); [`Error::NoSpace`](crate::Error::NoSpace) if the pool is
-    /// full; [`Error::Store`](crate::Error::Store) if a device fails: that suspends the pool.
-    pub fn place(&self, array: ArrayKind, identity: Identity, bytes: &[u8]) -> Result<Placed> {
-        self.place_copies(array, identity, bytes, array.copies())
-    }
-
-    /// As [`OpenDataset::place`], in one or two copies. If free space is in small pieces, two copies of a record of
-    /// more than half of [`RECORD_MAX`] may find no place.
-    ///
-    /// [`RECORD_MAX`]: crate::RECORD_MAX
-    ///
-    /// # Errors
-    /// As [`OpenDataset::place`].
-    pub fn place_copies(
-        &self,
-        array: ArrayKind,
-        identity: Identity,
-        bytes: &[u8],
-        copies: usize,
-    ) -> Result<Placed> {
-        self.place_summed(array, identity, bytes, checksum(bytes), copies)
-    }
-
-    /// As [`OpenDataset::place`], for bytes with a known BLAKE3 hash.
-    pub(crate) fn place_hashed(
-        &self,
-        array: ArrayKind,
-        identity: Identity,
-        bytes: &[u8],
-        hash: [u8; 32],
-    ) -> Result<Placed> {
-        let mut sum = [0; 16];
-        sum.copy_from_slice(&hash[..16]);
-        self.place_summed(array, identity, bytes, sum, array.copies())
-    }
-
-    fn place_summed(
-        &self,
-        array: ArrayKind,
-        identity: Identity,
-        bytes: &[u8],
-        sum: [u8; 16],
-        copies: usize,
-    ) -> Result<Placed> {
-        let context = &self.context;
-        let for_commit = context.is_collecting.load(Ordering::Acquire);
-        if !for_commit {
-            context.suspension.check()?;
-        }
-        let placed = self.allocate_copies(array, identity, bytes.len(), sum, copies)?;
-        placed
-            .allotted
-            .write_to(context.disk.store.as_ref(), bytes)
-            .map_err(|error| context.suspend(error.into()))?;
-        match context.check_stall() {
-            // The commit continues with the bytes in memory, and reports the failure when it flushes.
-            Err(error) if !for_commit => Err(error),
-            _ => Ok(placed),
-        }
-    }
-
-    /// Allocates space for a record that a commit will write.
-    pub(crate) fn allocate(
-        &self,
-        array: ArrayKind,
-        identity: Identity,
-        len: usize,
-        checksum: [u8; 16],
-    ) -> Result<Placed> {
-        self.allocate_copies(array, identity, len, checksum, array.copies())
-    }
-
-    fn allocate_copies(
-        &self,
-        array: ArrayKind,
-        identity: Identity,
-        len: usize,
-        checksum: [u8; 16],
-        copies: usize,
-    ) -> Result<Placed> {
-        let ticket = self.context.in_flight.ticket();
-        let allotted = reserve::allot(&self.context.core, array.class(), len, copies)?;
-        Ok(Placed {
-            _ticket: ticket,
-            context: Arc::clone(&self.context),
-            allotted,
-            checksum,
-            identity,
-            share: None,
-            is_used: false,
-        })
-    }
-
-    /// Places a record of `data` whose nonce is a hash of its contents. Shares the space of an equal record. If
-    /// there is none, it works as [`OpenDataset::place`], and later records can share the space.
-    ///
-    /// # Errors
-    /// As [`OpenDataset::place`].
-    pub fn place_shared(&self, identity: Identity, bytes: &[u8]) -> Result<Placed> {
-        let sum = checksum(bytes);
-        if let Some(placed) = self.find_shared(&identity, bytes.len(), sum) {
-            return Ok(placed);
-        }
-        let mut placed = self.place_summed(ArrayKind::Data, identity, bytes, sum, 1)?;
-        if let [extent] = placed.allotted.extents()[..] {
-            let dedup = &self.context.dedup;
-            placed.share = dedup.adopt(&identity, placed.checksum, &extent);
-        }
-        Ok(placed)
-    }
-
-    /// A record that is not found, or cannot be read, is not shared. That is no error.
-    fn find_shared(&self, identity: &Identity, len: usize, sum: [u8; 16]) -> Option<Placed> {
-        let ticket = self.context.in_flight.ticket();
-        if self.context.is_resilvering() {
-            // The resilver may already be past this slot, and may not have copied the record yet.
-            return None;
-        }
-        let disk = &self.context.disk;
-        let found = self.context.dedup.find(disk, identity, &sum, len);
-        let share = found.ok().flatten()?;
-        Some(Placed {
-            _ticket: ticket,
-            context: Arc::clone(&self.context),
-            allotted: Allotted::whole([share.addr, Addr::default()]),
-            checksum: sum,
-            identity: *identity,
-            share: Some(share),
-            is_used: false,
-        })
     }
 
     /// Puts a record into a slot in the open transaction group.

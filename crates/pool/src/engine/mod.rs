@@ -19,6 +19,7 @@ pub(crate) mod history;
 pub(crate) mod keyarea;
 pub(crate) mod log;
 pub(crate) mod membership;
+pub(crate) mod place;
 pub(crate) mod placed;
 pub(crate) mod quota;
 pub(crate) mod removal;

@@ -279,42 +279,56 @@ impl Allotted {
 
     /// Writes every copy, with its map.
     pub(crate) fn write_to(&self, store: &Store, record: &[u8]) -> store::Result<()> {
-        for (copy, addr) in self.addr.iter().enumerate() {
-            if addr.is_empty() {
-                continue;
-            }
-            let at = (addr.segment(), addr.offset());
-            let Some((gang, map)) = &self.gang else {
-                store.write(at.0, at.1, &[IoSlice::new(record)])?;
-                continue;
-            };
-            store.write(at.0, at.1, &[IoSlice::new(map)])?;
-            for run in gang.runs(copy) {
-                let bytes = IoSlice::new(&record[run.bytes]);
-                store.write(run.segment, run.offset, &[bytes])?;
-            }
+        for (segment, offset, bytes) in self.slices(record) {
+            store.write(segment, offset, &[IoSlice::new(bytes)])?;
         }
         Ok(())
     }
 
     /// The bytes to write, and their places.
-    pub(crate) fn writes(&self, record: &Piece) -> Vec<(SegmentId, u32, Piece)> {
-        let copies = self.addr.iter().enumerate();
-        let copies = copies.filter(|(_, addr)| !addr.is_empty());
+    pub(crate) fn slices<'a>(&'a self, record: &'a [u8]) -> Vec<(SegmentId, u32, &'a [u8])> {
+        self.to_write(|source| match source {
+            Source::Whole => record,
+            Source::Map(map) => map,
+            Source::Part(range) => &record[range],
+        })
+    }
+
+    /// As [`Allotted::slices`], to be written later.
+    pub(crate) fn pieces(&self, record: &Piece) -> Vec<(SegmentId, u32, Piece)> {
+        self.to_write(|source| match source {
+            Source::Whole => record.clone(),
+            Source::Map(map) => Piece::Bytes(Arc::clone(map)),
+            Source::Part(range) => record.part(range),
+        })
+    }
+
+    fn to_write<'a, T>(&'a self, bytes_of: impl Fn(Source<'a>) -> T) -> Vec<(SegmentId, u32, T)> {
         let mut writes = Vec::new();
-        for (copy, addr) in copies {
-            let at = (addr.segment(), addr.offset());
+        for (copy, addr) in self.addr.iter().enumerate() {
+            if addr.is_empty() {
+                continue;
+            }
+            let (segment, offset) = (addr.segment(), addr.offset());
             let Some((gang, map)) = &self.gang else {
-                writes.push((at.0, at.1, record.clone()));
+                writes.push((segment, offset, bytes_of(Source::Whole)));
                 continue;
             };
-            writes.push((at.0, at.1, Piece::Bytes(Arc::clone(map))));
+            writes.push((segment, offset, bytes_of(Source::Map(map))));
             for run in gang.runs(copy) {
-                writes.push((run.segment, run.offset, record.part(run.bytes)));
+                writes.push((run.segment, run.offset, bytes_of(Source::Part(run.bytes))));
             }
         }
         writes
     }
+}
+
+/// What is written to one place.
+enum Source<'a> {
+    Whole,
+    Map(&'a Arc<Vec<u8>>),
+    /// A range of the record.
+    Part(Range<usize>),
 }
 
 /// The units of the maps at `copies` and of all pieces.

@@ -90,9 +90,7 @@ impl Dataset {
             self.reserve_parts(settings, &mut parts)?;
             if self.put_blocks(inode, block_size, &mut parts)? {
                 let complete = parts.iter().filter(|part| part.is_to_the_end(block_size));
-                for block in complete.map(|part| part.record).collect::<Vec<_>>() {
-                    self.seal_early(inode, block);
-                }
+                self.seal_early(inode, complete.map(|part| part.record));
                 return Ok(());
             }
         }

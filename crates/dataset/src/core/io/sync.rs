@@ -8,52 +8,122 @@ use pool::{ArrayKind, DatasetHooks, Placed, RecordPtr, SealInput, TxgWriter};
 
 use super::frozen::{FrozenFiles, FrozenRecord};
 use super::inode::{DirtyRecord, Inode, SealJob, Stage};
-use super::workers::Pending;
+use super::workers::{Pending, PendingJob};
 use crate::buffer::Buffer;
 use crate::core::{Dataset, Settings};
 use crate::error::Result;
 use crate::seal::{Nonces, Sealed};
 
+/// Records that together have this many bytes are sealed by one job. Those that come to lie side by side are written
+/// with one call.
+const GROUP_BYTES: usize = 256 << 10;
+
+/// A record that a worker seals ahead of a commit.
+struct Ahead {
+    record: u64,
+    slot: u64,
+    buffer: Arc<Buffer>,
+    copies: usize,
+    job: Arc<SealJob>,
+    _pending: [PendingJob; 2],
+}
+
 impl Dataset {
-    /// Makes a worker seal a record that was written sequentially, while its writer goes on.
-    pub(crate) fn seal_early(&self, inode: &Arc<Inode>, record: u64) {
-        self.seal_ahead(inode, record, |dirty| dirty.is_streamed);
+    /// Makes workers seal records that were written sequentially, while their writer goes on.
+    pub(crate) fn seal_early(&self, inode: &Arc<Inode>, records: impl Iterator<Item = u64>) {
+        self.seal_ahead(inode, records.map(|record| (record, ())), |(), dirty| {
+            dirty.is_streamed
+        });
     }
 
-    /// Makes a worker put a record into the open transaction group, if the record waits and is `wanted`. Returns a
-    /// value to wait for, also if another thread began the work. `None` if there is no work.
-    pub(crate) fn seal_ahead(
+    /// Makes workers put records into the open transaction group, if they wait and are `wanted`. Returns values to wait
+    /// for, also where another thread began the work.
+    pub(crate) fn seal_ahead<T>(
         &self,
         inode: &Arc<Inode>,
-        record: u64,
-        wanted: impl FnOnce(&DirtyRecord) -> bool,
-    ) -> Option<Pending> {
-        let job = Arc::new(SealJob::default());
-        let (buffer, slot, copies) = {
-            let mut records = inode.records.lock();
-            let dirty = records.get_mut(&record)?;
+        records: impl Iterator<Item = (u64, T)>,
+        wanted: impl Fn(T, &DirtyRecord) -> bool,
+    ) -> Vec<Pending> {
+        let (mut begun, mut group, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (record, why) in records {
+            let mut waiting = inode.records.lock();
+            let Some(dirty) = waiting.get_mut(&record) else {
+                continue;
+            };
             match &dirty.stage {
-                Stage::Dirty if wanted(dirty) => {}
-                Stage::Sealing(begun) => return Some(begun.under_way.clone()),
-                Stage::Dirty | Stage::Syncing => return None,
+                Stage::Dirty if wanted(why, dirty) => {}
+                Stage::Sealing(job) => {
+                    begun.push(job.under_way.clone());
+                    continue;
+                }
+                Stage::Dirty | Stage::Syncing => continue,
             }
-            dirty.stage = Stage::Sealing(Arc::clone(&job));
-            (Arc::clone(&dirty.buffer), dirty.slot, dirty.copies)
-        };
-        let dataset = self.this();
-        let inode = Arc::clone(inode);
-        let under_way = job.under_way.clone();
-        let pending = (self.pending.begin(), under_way.begin());
+            let ahead = self.begin_ahead(record, dirty);
+            drop(waiting);
+            begun.push(ahead.job.under_way.clone());
+            bytes += ahead.buffer.len();
+            group.push(ahead);
+            if bytes >= GROUP_BYTES {
+                self.seal_in_worker(inode, std::mem::take(&mut group));
+                bytes = 0;
+            }
+        }
+        self.seal_in_worker(inode, group);
+        begun
+    }
+
+    fn begin_ahead(&self, record: u64, dirty: &mut DirtyRecord) -> Ahead {
+        let job = Arc::new(SealJob::default());
+        dirty.stage = Stage::Sealing(Arc::clone(&job));
+        Ahead {
+            record,
+            slot: dirty.slot,
+            buffer: Arc::clone(&dirty.buffer),
+            copies: dirty.copies,
+            _pending: [self.pending.begin(), job.under_way.begin()],
+            job,
+        }
+    }
+
+    fn seal_in_worker(&self, inode: &Arc<Inode>, group: Vec<Ahead>) {
+        if group.is_empty() {
+            return;
+        }
+        let (dataset, inode) = (self.this(), Arc::clone(inode));
         self.engine.workers.run(self.pool.guid(), move || {
-            if job.begin() {
-                let outcome = dataset.seal_record(&buffer, copies);
-                dataset.finish_early(&inode, record, slot, &buffer, &job, outcome);
-            }
-            // A thread that waits for the job may be about to close the dataset.
+            let own: Vec<&Ahead> = group.iter().filter(|ahead| ahead.job.begin()).collect();
+            let records: Vec<_> = own.iter().map(|one| (&*one.buffer, one.copies)).collect();
+            let outcomes = dataset.seal_records(&records);
+            dataset.finish_early(&inode, own.into_iter().zip(outcomes));
+            // A thread that waits for these jobs may be about to close the dataset.
             drop(dataset);
-            drop(pending);
+            drop(group);
         });
-        Some(under_way)
+    }
+
+    /// As [`Dataset::seal_record`], for several records and the numbers of their copies.
+    fn seal_records(&self, records: &[(&Buffer, usize)]) -> Vec<Result<Placed>> {
+        let settings = self.settings();
+        let alone = || {
+            let records = records.iter();
+            records.map(|(buffer, copies)| self.seal_record(buffer, *copies))
+        };
+        if settings.dedup || records.len() == 1 {
+            return alone().collect();
+        }
+        let sealed = records.iter();
+        let sealed = sealed.map(|(buffer, _)| self.seal(&settings, ArrayKind::Data, buffer));
+        let Ok(sealed) = sealed.collect::<Result<Vec<_>>>() else {
+            // Which of them cannot be sealed is said of it alone.
+            return alone().collect();
+        };
+        let to_place = sealed.iter().zip(records);
+        let to_place = to_place.map(|(one, (_, copies))| (one.identity, &*one.bytes, *copies));
+        let placed = self
+            .open
+            .place_each(ArrayKind::Data, &to_place.collect::<Vec<_>>());
+        sealed.into_iter().for_each(Sealed::recycle);
+        placed.into_iter().map(|placed| Ok(placed?)).collect()
     }
 
     pub(crate) fn seal_record(&self, buffer: &Buffer, copies: usize) -> Result<Placed> {
@@ -98,40 +168,40 @@ impl Dataset {
         vfs::Error::Io.into()
     }
 
-    fn finish_early(
+    fn finish_early<'a>(
         &self,
         inode: &Inode,
-        record: u64,
-        slot: u64,
-        buffer: &Arc<Buffer>,
-        job: &Arc<SealJob>,
-        outcome: Result<Placed>,
+        outcomes: impl Iterator<Item = (&'a Ahead, Result<Placed>)>,
     ) {
         let hold = self.pool.enter();
         let mut records = inode.records.lock();
-        if job.is_frozen() {
-            return job.deliver(outcome);
-        }
-        let is_ours = |stage: &Stage| matches!(stage, Stage::Sealing(at) if Arc::ptr_eq(at, job));
-        let Some(dirty) = records
-            .get_mut(&record)
-            .filter(|dirty| is_ours(&dirty.stage))
-        else {
-            // Another thread has changed or removed the record, and does the rest.
-            return;
-        };
-        match (hold, outcome) {
-            (Ok(hold), Ok(placed)) => {
-                let ptr = self.open.put(&hold, ArrayKind::Data, slot, placed);
-                self.mark_changed(&hold);
-                if !dirty.is_streamed {
-                    self.cache_record(&ptr, buffer);
-                }
-                records.remove(&record);
-                self.engine.sub_dirty(&self.dirty, buffer.len());
+        for (ahead, outcome) in outcomes {
+            if ahead.job.is_frozen() {
+                ahead.job.deliver(outcome);
+                continue;
             }
-            // The commit tries again, and reports the error.
-            _ => dirty.stage = Stage::Dirty,
+            let is_ours =
+                |stage: &Stage| matches!(stage, Stage::Sealing(at) if Arc::ptr_eq(at, &ahead.job));
+            let Some(dirty) = records
+                .get_mut(&ahead.record)
+                .filter(|dirty| is_ours(&dirty.stage))
+            else {
+                // Another thread has changed or removed the record, and does the rest.
+                continue;
+            };
+            match (&hold, outcome) {
+                (Ok(hold), Ok(placed)) => {
+                    let ptr = self.open.put(hold, ArrayKind::Data, ahead.slot, placed);
+                    self.mark_changed(hold);
+                    if !dirty.is_streamed {
+                        self.cache_record(&ptr, &ahead.buffer);
+                    }
+                    records.remove(&ahead.record);
+                    self.engine.sub_dirty(&self.dirty, ahead.buffer.len());
+                }
+                // The commit tries again, and reports the error.
+                _ => dirty.stage = Stage::Dirty,
+            }
         }
     }
 
@@ -165,29 +235,19 @@ impl Dataset {
 
     /// Seals and places the frozen records, on several threads if there are many.
     fn sync_records(&self, commit: &TxgWriter<'_>, records: &[FrozenRecord]) -> Result<()> {
+        let groups = in_groups(records);
         let next = AtomicUsize::new(0);
         let work = || -> Result<()> {
-            while let Some(frozen) = records.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let placed = match &frozen.job {
-                    Some(job) if !job.begin() => job.wait(),
-                    Some(_) | None => self.seal_record(&frozen.buffer, frozen.copies),
-                }?;
-                *frozen.ptr.lock() =
-                    commit.put_placed(&self.open, ArrayKind::Data, frozen.slot, placed);
-                drop(frozen.reserved.lock().take());
+            while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.sync_group(commit, group)?;
             }
             Ok(())
         };
-        let helpers = self
-            .engine
-            .workers
-            .count()
-            .min(records.len() / 4)
-            .saturating_sub(1);
+        let threads = self.engine.workers.count().min(groups.len());
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..helpers).map(|_| scope.spawn(work)).collect();
+            let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let mut result = work();
-            for thread in threads {
+            for thread in helpers {
                 let outcome = thread
                     .join()
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -195,6 +255,23 @@ impl Dataset {
             }
             result
         })
+    }
+
+    fn sync_group(&self, commit: &TxgWriter<'_>, group: &[FrozenRecord]) -> Result<()> {
+        let is_own = |frozen: &&FrozenRecord| frozen.job.as_ref().is_none_or(|job| job.begin());
+        let (own, begun): (Vec<_>, Vec<_>) = group.iter().partition(is_own);
+        let records: Vec<_> = own.iter().map(|one| (&*one.buffer, one.copies)).collect();
+        let sealed = own.into_iter().zip(self.seal_records(&records));
+        let begun = begun.into_iter().filter_map(|frozen| {
+            let job = frozen.job.as_ref()?;
+            Some((frozen, job.wait()))
+        });
+        for (frozen, placed) in sealed.chain(begun) {
+            *frozen.ptr.lock() =
+                commit.put_placed(&self.open, ArrayKind::Data, frozen.slot, placed?);
+            drop(frozen.reserved.lock().take());
+        }
+        Ok(())
     }
 
     fn sync_pages(&self, commit: &TxgWriter<'_>, frozen: &FrozenFiles) -> Result<()> {
@@ -235,6 +312,20 @@ impl Dataset {
             self.engine.sub_dirty(&self.dirty, frozen.buffer.len());
         }
     }
+}
+
+/// Neighbours in a list, each group as long as one job writes.
+fn in_groups(records: &[FrozenRecord]) -> Vec<&[FrozenRecord]> {
+    let mut bytes = 0;
+    let same_group = |one: &FrozenRecord, _: &FrozenRecord| {
+        bytes += one.buffer.len();
+        let goes_on = bytes < GROUP_BYTES;
+        if !goes_on {
+            bytes = 0;
+        }
+        goes_on
+    };
+    records.chunk_by(same_group).collect()
 }
 
 impl DatasetHooks for Dataset {

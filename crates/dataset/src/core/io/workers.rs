@@ -134,8 +134,8 @@ impl Drop for Workers {
 pub(crate) struct Pending(Arc<(Mutex<usize>, Condvar)>);
 
 impl Pending {
-    /// Counts a job until the returned value is dropped.
-    pub(crate) fn begin(&self) -> impl Drop + Send + use<> {
+    /// Counts a job.
+    pub(crate) fn begin(&self) -> PendingJob {
         *self.0.0.lock() += 1;
         PendingJob(self.clone())
     }
@@ -153,7 +153,8 @@ impl Pending {
     }
 }
 
-struct PendingJob(Pending);
+/// A job that a [`Pending`] counts until this is dropped.
+pub(crate) struct PendingJob(Pending);
 
 impl Drop for PendingJob {
     fn drop(&mut self) {

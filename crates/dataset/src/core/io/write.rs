@@ -140,15 +140,10 @@ impl Dataset {
             self.reserve_parts(settings, &mut parts)?;
             let tree_reserved = self.reserve_operation(settings, ReserveFor::Writing)?;
             if self.put_parts(inode, write, &mut parts, tree_reserved)? {
-                let complete: Vec<u64> = parts
+                let complete = parts
                     .iter()
-                    .filter(|part| part.is_to_the_end(write.record_size))
-                    .map(|part| part.record)
-                    .collect();
-                drop(parts);
-                for record in complete {
-                    self.seal_early(inode, record);
-                }
+                    .filter(|part| part.is_to_the_end(write.record_size));
+                self.seal_early(inode, complete.map(|part| part.record));
                 return Ok(());
             }
         }

@@ -12,7 +12,6 @@ use super::steps::{Contents, Logged, PREAMBLE, preamble, put_contents, put_empty
 use super::writer::{ENTRY_STEPS_MAX, LogRequest};
 use crate::core::Dataset;
 use crate::core::io::inode::Inode;
-use crate::core::io::workers::Pending;
 use crate::error::Result;
 
 /// If more bytes of contents than this changed, the records are written to their final places, and the log only points
@@ -102,10 +101,10 @@ impl Dataset {
         if parts.len() > LOG_PLACES_MAX {
             return;
         }
-        let begun = parts.iter().filter_map(|(record, part)| {
-            self.seal_ahead(inode, *record, |dirty| 2 * part.bytes >= dirty.buffer.len())
+        let records = parts.iter().map(|(record, part)| (*record, part.bytes));
+        let begun = self.seal_ahead(inode, records, |changed, dirty| {
+            2 * changed >= dirty.buffer.len()
         });
-        let begun: Vec<Pending> = begun.collect();
         self.engine.workers.finish(self.pool.guid(), &begun);
     }
 

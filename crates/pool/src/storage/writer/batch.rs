@@ -82,18 +82,22 @@ impl Batch {
     }
 }
 
-/// Writes neighbouring pieces with one call.
-fn write(store: &Store, mut waiting: Waiting) -> Result<()> {
-    waiting
-        .pieces
-        .sort_unstable_by_key(|(segment, offset, _)| (*segment, *offset));
-    let adjacent = |a: &(SegmentId, u32, Piece), b: &(SegmentId, u32, Piece)| {
+fn write(store: &Store, waiting: Waiting) -> Result<()> {
+    let pieces = waiting.pieces.iter();
+    let slices = pieces.map(|(segment, offset, piece)| (*segment, *offset, piece.bytes()));
+    write_slices(store, slices.collect())
+}
+
+/// Writes neighbours with one call.
+pub(crate) fn write_slices(store: &Store, mut slices: Vec<(SegmentId, u32, &[u8])>) -> Result<()> {
+    slices.sort_unstable_by_key(|(segment, offset, _)| (*segment, *offset));
+    let adjacent = |a: &(SegmentId, u32, &[u8]), b: &(SegmentId, u32, &[u8])| {
         let units = (a.2.len() as u32).div_ceil(UNIT);
         let end = a.1 + store.shape(a.0.group()).taken(units) * UNIT;
         a.0 == b.0 && end == b.1
     };
-    for run in waiting.pieces.chunk_by(adjacent) {
-        let stripes: Vec<&[u8]> = run.iter().map(|(_, _, piece)| piece.bytes()).collect();
+    for run in slices.chunk_by(adjacent) {
+        let stripes: Vec<&[u8]> = run.iter().map(|(_, _, bytes)| *bytes).collect();
         store.write_each(run[0].0, run[0].1, &stripes)?;
     }
     Ok(())

@@ -167,7 +167,7 @@ impl<'a> TxgWriter<'a> {
         let disk = &self.core.disk;
         disk.hold_unwritten_map(&place, &allotted);
         disk.hold_unwritten(sum, piece.clone());
-        self.write_later(allotted.writes(&piece))?;
+        self.write_later(allotted.pieces(&piece))?;
         Ok(RecordPtr { place, identity })
     }
 
