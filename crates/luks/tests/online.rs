@@ -102,55 +102,113 @@ impl Opened {
     }
 }
 
-/// Requests at each step of a re-encryption. One that touches the hot zone waits until that is over.
+/// Requests at each step of a re-encryption. Where the hot zone is being written they wait for that; a write waits until
+/// the place is new, or until the hot zone is over.
 struct Users {
     mapping: Arc<Mapping>,
+    device: Arc<Stepped>,
     dice: Dice,
     holds: Arc<Mutex<Vec<u8>>>,
     /// Where the hot zone begins.
     hot: Arc<AtomicU64>,
-    /// The range of the request that waits, whether it is over, and its thread.
+    /// Whether writes go on in it where it is new.
+    writes_go_on: bool,
+    /// What of it was written, the last of which may be being written.
+    written: Vec<std::ops::Range<u64>>,
+    /// The request that may wait.
     waits: Option<Waiting>,
     waited: Arc<AtomicU64>,
+    went_on: Arc<AtomicU64>,
 }
 
-type Waiting = (std::ops::Range<u64>, Arc<AtomicBool>, JoinHandle<()>);
+struct Waiting {
+    range: std::ops::Range<u64>,
+    /// It waits for the end of the hot zone.
+    until_end: bool,
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+fn touch(one: &std::ops::Range<u64>, other: &std::ops::Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
 
 impl Users {
     fn step(&mut self) {
         let hot = self.hot.load(Ordering::SeqCst);
         let hot = hot..hot + ZONE;
-        if let Some((_, is_over, _)) = &self.waits {
-            assert!(!is_over.load(Ordering::SeqCst), "it did not wait");
+        let last = self.device.last_write();
+        let last = last.start.saturating_sub(DATA)..last.end.saturating_sub(DATA);
+        if touch(&last, &hot) && self.written.last() != Some(&last) {
+            self.written.push(last);
+        }
+        if let Some(waiting) = self.waits.as_ref().filter(|it| it.until_end) {
+            assert!(!waiting.is_over.load(Ordering::SeqCst), "it did not wait");
         }
         for _ in 0..2 {
             let offset = self.dice.below(LEN / SECTOR) * SECTOR;
             let longest = 16.min((LEN - offset) / SECTOR);
             let range = offset..offset + (1 + self.dice.below(longest)) * SECTOR;
-            let touches = |of: &std::ops::Range<u64>| range.start < of.end && of.start < range.end;
-            if self.waits.as_ref().is_some_and(|(of, ..)| touches(of)) {
+            if self
+                .waits
+                .as_ref()
+                .is_some_and(|it| touch(&it.range, &range))
+            {
                 continue;
             }
-            if !touches(&hot) {
-                self.request(range).1.join().unwrap();
+            let writes = self.dice.below(2) == 0;
+            let goes_on = self.goes_on(&hot, &range, writes);
+            if goes_on {
+                self.request(range.clone(), writes).1.join().unwrap();
+                let is_hot = u64::from(touch(&hot, &range));
+                self.went_on.fetch_add(is_hot, Ordering::SeqCst);
             } else if self.waits.is_none() {
-                let (is_over, thread) = self.request(range.clone());
-                self.waits = Some((range, is_over, thread));
+                let (is_over, thread) = self.request(range.clone(), writes);
+                self.waits = Some(Waiting {
+                    range,
+                    until_end: writes && !self.writes_go_on,
+                    is_over,
+                    thread,
+                });
             }
         }
+    }
+
+    /// Whether a request certainly need not wait.
+    fn goes_on(
+        &self,
+        hot: &std::ops::Range<u64>,
+        range: &std::ops::Range<u64>,
+        writes: bool,
+    ) -> bool {
+        let (last, new) = match self.written.split_last() {
+            Some((last, new)) => (last.clone(), new),
+            None => (0..0, &[][..]),
+        };
+        if !touch(hot, range) || touch(&last, range) {
+            return !touch(hot, range);
+        }
+        let is_new = |at: u64| new.iter().any(|of| of.contains(&at));
+        let mut sectors = (range.start.max(hot.start)..range.end.min(hot.end)).step_by(512);
+        !writes || self.writes_go_on && sectors.all(is_new)
     }
 
     /// Lets the request end that waits, after the hot zone.
     fn end_zone(&mut self) {
-        if let Some((_, _, thread)) = self.waits.take() {
-            thread.join().unwrap();
+        if let Some(waiting) = self.waits.take() {
+            waiting.thread.join().unwrap();
             self.waited.fetch_add(1, Ordering::SeqCst);
         }
+        self.written.clear();
     }
 
-    fn request(&mut self, range: std::ops::Range<u64>) -> (Arc<AtomicBool>, JoinHandle<()>) {
+    fn request(
+        &mut self,
+        range: std::ops::Range<u64>,
+        writes: bool,
+    ) -> (Arc<AtomicBool>, JoinHandle<()>) {
         let len = range.end - range.start;
-        let new = (self.dice.below(2) == 0).then(|| noise(&mut self.dice, len));
+        let new = writes.then(|| noise(&mut self.dice, len));
         let (mapping, holds) = (Arc::clone(&self.mapping), Arc::clone(&self.holds));
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
@@ -181,7 +239,7 @@ impl Users {
 }
 
 #[test]
-fn requests_at_each_step_see_what_was_written_and_only_those_in_the_hot_zone_wait() {
+fn requests_at_each_step_see_what_was_written_and_wait_only_where_the_hot_zone_is_written() {
     for (n, protection) in [checksum(), Protection::Journal, Protection::None]
         .into_iter()
         .enumerate()
@@ -191,14 +249,18 @@ fn requests_at_each_step_see_what_was_written_and_only_those_in_the_hot_zone_wai
         it.mapping.set_flags(flags);
         let keys = it.begin(protection);
         let holds = Arc::new(Mutex::new(it.holds.clone()));
-        let (hot, waited) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let [hot, waited, went_on] = [(); 3].map(|()| Arc::new(AtomicU64::new(0)));
         let users = Arc::new(Mutex::new(Users {
             mapping: Arc::clone(&it.mapping),
+            device: Arc::clone(&it.device),
             dice: Dice(n as u64),
             holds: Arc::clone(&holds),
             hot: Arc::clone(&hot),
+            writes_go_on: n == 0,
+            written: Vec::new(),
             waits: None,
             waited: Arc::clone(&waited),
+            went_on: Arc::clone(&went_on),
         }));
         let each = Arc::clone(&users);
         it.device
@@ -212,6 +274,7 @@ fn requests_at_each_step_see_what_was_written_and_only_those_in_the_hot_zone_wai
         it.device.no_more();
         users.lock().unwrap().end_zone();
         assert!(waited.load(Ordering::SeqCst) > 2, "{n}");
+        assert!(went_on.load(Ordering::SeqCst) > 2, "{n}");
         let holds = holds.lock().unwrap();
         assert!(read(&it.mapping, 0, LEN) == *holds, "{n}");
         assert!(!is_in_reencryption(&it.bytes()));

@@ -38,6 +38,9 @@ struct History {
     dice: Dice,
     /// Where the hot zone begins.
     hot: u64,
+    /// Whether writes go on where it is new, and how many did.
+    goes_on: bool,
+    wrote_hot: usize,
 }
 
 fn sector(value: u64) -> Vec<u8> {
@@ -45,15 +48,22 @@ fn sector(value: u64) -> Vec<u8> {
 }
 
 impl History {
-    /// Writes sectors somewhere outside of the hot zone, and flushes now and then.
-    fn step(&mut self, mapping: &Mapping, clock: &FaultClock) {
+    /// Writes sectors somewhere outside of the hot zone, and in it where it is new, which is up to `new`; and flushes now
+    /// and then.
+    fn step(&mut self, mapping: &Mapping, clock: &FaultClock, new: u64) {
         let n = 1 + self.dice.below(12);
         let first = self.dice.below(LEN / SECTOR - n);
         let (from, to) = (first * SECTOR, (first + n) * SECTOR);
-        if from < self.hot + ZONE && self.hot < to {
-            return;
+        if from >= self.hot + ZONE || self.hot >= to {
+            self.write(first, n, mapping, clock);
         }
-        self.write(first, n, mapping, clock);
+        if self.goes_on && (self.hot..self.hot + ZONE).contains(&new) && self.hot < new {
+            let there = (new - self.hot) / SECTOR;
+            let n = n.min(there);
+            let first = self.hot / SECTOR + self.dice.below(there - n + 1);
+            self.write(first, n, mapping, clock);
+            self.wrote_hot += 1;
+        }
         if self.dice.below(6) == 0 {
             mapping.flush().unwrap();
             let all = self.sectors.iter_mut().flatten();
@@ -121,13 +131,18 @@ fn cut_everywhere(protection: Protection, (header, data): Devices, clock: &Fault
         next: LEN,
         dice: Dice(7),
         hot: u64::MAX / 2,
+        goes_on: matches!(protection, Protection::Checksum(_)),
+        wrote_hot: 0,
     }));
     let begun = clock.now();
     let keys = begin(&mut container, &*data_steps, &how(protection.clone())).unwrap();
     for steps in [&header_steps, &data_steps] {
         let (history, mapping, clock) = (Arc::clone(&history), Arc::clone(&mapping), clock.clone());
+        let written = Arc::clone(&data_steps);
         steps.each(Box::new(move || {
-            let step = || history.lock().unwrap().step(&mapping, &clock);
+            // What is before the piece that is being written is new.
+            let new = written.last_write().start.saturating_sub(offset);
+            let step = || history.lock().unwrap().step(&mapping, &clock, new);
             std::thread::scope(|scope| scope.spawn(step).join().unwrap());
         }));
     }
@@ -146,6 +161,8 @@ fn cut_everywhere(protection: Protection, (header, data): Devices, clock: &Fault
         .iter()
         .for_each(|of| of.no_more());
     let end = clock.now();
+    let wrote_hot = history.lock().unwrap().wrote_hot;
+    assert_eq!(wrote_hot > 8, matches!(protection, Protection::Checksum(_)));
     let journals = match is_one {
         true => (header.take_journal(), None),
         false => (header.take_journal(), Some(data.take_journal())),

@@ -115,6 +115,39 @@ fn settings(dice: &mut Dice) -> Settings {
 }
 
 #[test]
+fn neighbouring_blocks_are_written_with_one_call() {
+    let clock = FaultClock::new();
+    let device = Arc::new(FaultDevice::new(32 << 20, &clock));
+    let pool = create(&device, SUITE, 8 << 20, BLOCK);
+    let volume = open(&pool, "tank/vol", SUITE, Settings::default());
+    pool.commit().unwrap();
+    let mut dice = Dice(3);
+    let mut model = vec![0; volume.size() as usize];
+
+    // Whole blocks are written at once, 16 of them together.
+    let large = contents(&mut dice, 1 << 20);
+    model[..large.len()].copy_from_slice(&large);
+    let before = clock.now();
+    write(&volume, 0, &large).unwrap();
+    assert_eq!(clock.now() - before, 4);
+
+    // Small changes of many blocks wait for a commit. It writes them together too, wherever they are in the volume.
+    for block in (0..512).step_by(8) {
+        let at = (block * BLOCK) as usize;
+        let small = contents(&mut dice, 4096);
+        model[at..at + small.len()].copy_from_slice(&small);
+        write(&volume, at as u64, &small).unwrap();
+    }
+    let before = clock.now();
+    pool.commit().unwrap();
+    let writes = clock.now() - before;
+    assert!(writes < 64 / 2, "{writes} writes");
+
+    assert!(read_all(&volume) == model);
+    close(volume);
+}
+
+#[test]
 fn a_volume_is_a_row_of_bytes() {
     for seed in seeds(0, 12) {
         let mut dice = Dice(seed);

@@ -36,7 +36,7 @@ use crate::{BothKeys, Container, Error, Result};
 pub use meter::{MappingMeter, Served, ServedTotals};
 use own::Own;
 use queue::Queue;
-use regions::Regions;
+use regions::{Access, Regions};
 use sectors::{Core, Form};
 pub use serving::Failing;
 use serving::{Held, Place, Serving};
@@ -323,12 +323,12 @@ impl Mapping {
     /// Serves a request for a range, when it may begin.
     fn serve(
         &self,
-        offset: u64,
-        len: u64,
+        access: Access,
+        (offset, len): (u64, u64),
         act: impl FnOnce(&Arc<Serving>) -> block::Result<()>,
     ) -> block::Result<()> {
         let serving = self.held()?;
-        let _entered = serving.enter(offset, len)?;
+        let _entered = serving.enter(access, offset, len)?;
         act(&serving)
     }
 
@@ -370,10 +370,14 @@ impl Mapping {
         let at = (offset, len as u64);
         match self.write_workqueue.load(Ordering::Relaxed) {
             false => self.meter.write_inline.count(len, || {
-                self.serve(at.0, at.1, |it| it.write(offset, len, pieces, durably))
+                self.serve(Access::Write, at, |it| {
+                    it.write(offset, len, pieces, durably)
+                })
             }),
             true => self.meter.write_queued.count(len, || {
-                self.serve(at.0, at.1, |it| self.queue().write(it, offset, len, pieces))?;
+                self.serve(Access::Write, at, |it| {
+                    self.queue().write(it, offset, len, pieces)
+                })?;
                 if durably { self.flush() } else { Ok(()) }
             }),
         }
@@ -453,12 +457,13 @@ impl BlockDevice for Mapping {
         let bytes = len as u64;
         self.check(offset, bytes)?;
         match self.read_workqueue.load(Ordering::Relaxed) {
-            false => self
-                .meter
-                .read_inline
-                .count(len, || self.serve(offset, bytes, |it| it.read(offset, buf))),
+            false => self.meter.read_inline.count(len, || {
+                self.serve(Access::Read, (offset, bytes), |it| it.read(offset, buf))
+            }),
             true => self.meter.read_queued.count(len, || {
-                self.serve(offset, bytes, |it| self.queue().read(it, offset, buf))
+                self.serve(Access::Read, (offset, bytes), |it| {
+                    self.queue().read(it, offset, buf)
+                })
             }),
         }
     }
@@ -479,7 +484,9 @@ impl BlockDevice for Mapping {
         self.check_writable()?;
         self.check(offset, len as u64)?;
         self.meter.write_inline.count(len, || {
-            self.serve(offset, len as u64, |it| it.write_in_place(offset, data))
+            self.serve(Access::Write, (offset, len as u64), |it| {
+                it.write_in_place(offset, data)
+            })
         })
     }
 
@@ -502,7 +509,7 @@ impl BlockDevice for Mapping {
         self.check_writable()?;
         self.check(offset, len)?;
         match self.allow_discards.load(Ordering::Relaxed) {
-            true => self.serve(offset, len, |it| it.discard(offset, len)),
+            true => self.serve(Access::Write, (offset, len), |it| it.discard(offset, len)),
             false => Ok(()),
         }
     }

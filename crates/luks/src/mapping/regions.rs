@@ -1,8 +1,10 @@
 //! A container in re-encryption: what is encrypted how, and the hot zone, whose requests wait.
 //!
-//! Each request enters with its range and leaves. A range that touches the hot zone enters when the hot zone is over;
-//! the hot zone begins when the requests in it have left. So inside of a range that has entered, nothing changes, and
-//! requests elsewhere do not wait. Where the hot zone can be neither finished nor given up, its requests fail.
+//! Each request enters with its range and leaves. A piece of the hot zone is written when the requests in it have left,
+//! and requests enter it when it is written. So inside of a range that has entered, nothing changes. Elsewhere in the hot
+//! zone reads go on. Writes go on where it is new, if a recovery would leave them alone; others wait, and the piece for
+//! which one waits is written next. Outside of the hot zone nobody waits. Where the hot zone can be neither finished nor
+//! given up, its requests fail.
 
 use std::io;
 use std::ops::Range;
@@ -12,7 +14,7 @@ use block::BlockDevice;
 
 use super::sectors::Core;
 use crate::luks2::{Extent, Part, Reencryption, Resilience, State};
-use crate::reencrypt::Traffic;
+use crate::reencrypt::{GoesOn, Traffic};
 use crate::{BothKeys, Error, Result};
 
 /// What serves a container in re-encryption.
@@ -35,25 +37,78 @@ struct Now {
     places: Arc<[(u64, State)]>,
     hot: Option<Hot>,
     /// The requests that have entered.
-    running: Vec<Range<u64>>,
+    running: Vec<Request>,
+}
+
+#[derive(Clone, PartialEq)]
+struct Request {
+    access: Access,
+    range: Range<u64>,
+}
+
+/// What a request does; a discard counts as a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
 }
 
 struct Hot {
     range: Range<u64>,
+    goes_on: GoesOn,
+    /// What of it is being written, and what is new.
+    piece: Range<u64>,
+    new: Vec<Range<u64>>,
+    /// A place for which a write waits.
+    wanted: Option<u64>,
     /// Its requests fail.
     is_lost: bool,
+}
+
+impl Hot {
+    /// Whether a request can enter that touches the hot zone.
+    fn admits(&self, request: &Request) -> bool {
+        if touch(&self.piece, &request.range) {
+            return false;
+        }
+        match self.goes_on {
+            GoesOn::Nothing => false,
+            GoesOn::Reads => request.access == Access::Read,
+            GoesOn::Blocks(_) if request.access == Access::Read => true,
+            GoesOn::Blocks(block) => {
+                let part = self.part(&request.range);
+                let mut ends = [part.start, part.end].into_iter();
+                let is_whole = ends.all(|at| (at - self.range.start).is_multiple_of(block.into()));
+                is_whole && self.first_old(&part).is_none()
+            }
+        }
+    }
+
+    /// The part of a range that is hot.
+    fn part(&self, range: &Range<u64>) -> Range<u64> {
+        range.start.max(self.range.start)..range.end.min(self.range.end)
+    }
+
+    /// The first place in a part of the hot zone that is not new.
+    fn first_old(&self, part: &Range<u64>) -> Option<u64> {
+        let mut at = part.start;
+        while let Some(piece) = self.new.iter().find(|piece| piece.contains(&at)) {
+            at = piece.end;
+        }
+        (at < part.end).then_some(at)
+    }
 }
 
 /// A request that has entered, until this is dropped.
 pub(super) struct Entered<'a> {
     regions: &'a Regions,
-    range: Range<u64>,
+    request: Request,
 }
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let mut now = self.regions.lock();
-        if let Some(own) = now.running.iter().position(|range| *range == self.range) {
+        if let Some(own) = now.running.iter().position(|of| *of == self.request) {
             now.running.swap_remove(own);
         }
         drop(now);
@@ -147,19 +202,33 @@ impl Regions {
     }
 
     /// Lets a request begin, when it may.
-    pub(super) fn enter(&self, offset: u64, len: u64) -> block::Result<Entered<'_>> {
+    pub(super) fn enter(
+        &self,
+        access: Access,
+        offset: u64,
+        len: u64,
+    ) -> block::Result<Entered<'_>> {
         let range = offset..offset + len;
+        let request = Request { access, range };
         let mut now = self.lock();
-        while let Some(hot) = now.hot.as_ref().filter(|hot| touch(&hot.range, &range)) {
+        while let Some(hot) = &mut now.hot
+            && touch(&hot.range, &request.range)
+        {
             if hot.is_lost {
                 return Err(self.lost(offset, len));
             }
+            if hot.admits(&request) {
+                break;
+            }
+            if access == Access::Write {
+                hot.wanted = hot.first_old(&hot.part(&request.range)).or(hot.wanted);
+            }
             now = self.wait(now);
         }
-        now.running.push(range.clone());
+        now.running.push(request.clone());
         Ok(Entered {
             regions: self,
-            range,
+            request,
         })
     }
 
@@ -199,21 +268,71 @@ fn places(state: &Reencryption) -> Arc<[(u64, State)]> {
     pieces.map(|piece| (piece.at, piece.state)).collect()
 }
 
+/// Where each region begins when this range is new too.
+fn with_new(places: &[(u64, State)], new: Range<u64>) -> Arc<[(u64, State)]> {
+    let state_at_end = places.iter().rev().find(|(at, _)| *at <= new.end);
+    let rest = state_at_end.map(|(_, state)| (new.end, *state));
+    let before = places.iter().filter(|(at, _)| *at < new.start);
+    let after = places.iter().filter(|(at, _)| *at > new.end);
+    let new = (new.start, State::New);
+    before
+        .copied()
+        .chain([new])
+        .chain(rest)
+        .chain(after.copied())
+        .collect()
+}
+
 impl Traffic for Regions {
     fn goes_on(&self) -> bool {
         true
     }
 
-    fn hold(&self, part: &Part) {
+    fn hold(&self, part: &Part, goes_on: GoesOn) {
         let range = range_of(part);
         let mut now = self.lock();
         now.hot = Some(Hot {
             range: range.clone(),
+            goes_on,
+            piece: 0..0,
+            new: Vec::new(),
+            wanted: None,
             is_lost: false,
         });
-        while now.running.iter().any(|running| touch(running, &range)) {
+        let is_held = |of: &Request| of.access == Access::Write || goes_on == GoesOn::Nothing;
+        while now
+            .running
+            .iter()
+            .any(|of| is_held(of) && touch(&of.range, &range))
+        {
             now = self.wait(now);
         }
+    }
+
+    fn wanted(&self) -> Option<u64> {
+        self.lock().hot.as_mut()?.wanted.take()
+    }
+
+    fn hold_piece(&self, at: u64, len: u64) {
+        let piece = at..at + len;
+        let mut now = self.lock();
+        if let Some(hot) = &mut now.hot {
+            hot.piece = piece.clone();
+        }
+        while now.running.iter().any(|of| touch(&of.range, &piece)) {
+            now = self.wait(now);
+        }
+    }
+
+    fn release_piece(&self) {
+        let mut now = self.lock();
+        if let Some(hot) = &mut now.hot {
+            let piece = std::mem::replace(&mut hot.piece, 0..0);
+            hot.new.push(piece.clone());
+            now.places = with_new(&now.places, piece);
+        }
+        drop(now);
+        self.changed.notify_all();
     }
 
     fn release(&self, layout: &[Extent]) {

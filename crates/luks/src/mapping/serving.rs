@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 
-use super::regions::{Entered, Regions};
+use super::regions::{Access, Entered, Regions};
 use super::sectors::{Core, Gather, PIECE, with_buffer};
 use crate::{Error, Result};
 
@@ -23,10 +23,15 @@ pub(super) enum Serving {
 
 impl Serving {
     /// Lets a request begin, when it may. Without a re-encryption none waits.
-    pub(super) fn enter(&self, offset: u64, len: u64) -> block::Result<Option<Entered<'_>>> {
+    pub(super) fn enter(
+        &self,
+        access: Access,
+        offset: u64,
+        len: u64,
+    ) -> block::Result<Option<Entered<'_>>> {
         match self {
             Serving::All(_) => Ok(None),
-            Serving::Regions(regions) => regions.enter(offset, len).map(Some),
+            Serving::Regions(regions) => regions.enter(access, offset, len).map(Some),
         }
     }
 

@@ -17,6 +17,6 @@ mod zone;
 pub use begin::{Protection, Reencrypt};
 pub use encrypt::{begin_encryption, begin_encryption_in_place};
 pub use keys::BothKeys;
-pub(crate) use run::Traffic;
+pub(crate) use run::{GoesOn, Traffic};
 pub use run::{Pace, Progress, Reencrypted};
 pub use stage::Stage;

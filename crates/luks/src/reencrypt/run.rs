@@ -66,14 +66,46 @@ pub(crate) trait Traffic {
     /// Whether there can be any.
     fn goes_on(&self) -> bool;
 
-    /// Lets requests for a part wait. When this returns, none of them runs.
-    fn hold(&self, part: &Part);
+    /// Lets requests for a part wait, but for those that go on in it. When this returns, none of the others runs.
+    fn hold(&self, part: &Part, goes_on: GoesOn);
+
+    /// A place in the held part for which a request waits, if it is not new.
+    fn wanted(&self) -> Option<u64>;
+
+    /// Lets all requests for a piece of the held part wait. When this returns, none of them runs.
+    fn hold_piece(&self, at: u64, len: u64);
+
+    /// The piece is new.
+    fn release_piece(&self);
 
     /// Serves the data as it is now, and lets no request wait.
     fn release(&self, layout: &[Extent]);
 
     /// Lets requests for the part that is held fail: what it is cannot be said.
     fn fail(&self);
+}
+
+/// Which requests go on in a part that is held, but for the piece of it that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GoesOn {
+    Nothing,
+    /// What would be written is lost if the part has to be recovered.
+    Reads,
+    /// Reads, and writes of whole blocks of so many bytes, where the part is new.
+    Blocks(u32),
+}
+
+impl GoesOn {
+    fn new(state: &Reencryption, part: &Part) -> GoesOn {
+        match state.resilience_of(part) {
+            // It goes to another place, where something else is until then.
+            _ if part.is_moved => GoesOn::Nothing,
+            Resilience::Shift(_) => GoesOn::Nothing,
+            Resilience::None | Resilience::Journal => GoesOn::Reads,
+            // A recovery leaves alone what is not as it was.
+            Resilience::Checksum { block, .. } => GoesOn::Blocks(block),
+        }
+    }
 }
 
 /// Nothing has the data open.
@@ -84,7 +116,15 @@ impl Traffic for Closed {
         false
     }
 
-    fn hold(&self, _: &Part) {}
+    fn hold(&self, _: &Part, _: GoesOn) {}
+
+    fn wanted(&self) -> Option<u64> {
+        None
+    }
+
+    fn hold_piece(&self, _: u64, _: u64) {}
+
+    fn release_piece(&self) {}
 
     fn release(&self, _: &[Extent]) {}
 
@@ -200,7 +240,7 @@ impl Container {
     /// Encrypts the next part of the data anew, and says whether that was the last one.
     fn write_next(&mut self, run: &mut Run<'_>) -> Result<bool> {
         let part = run.state.next(run.total, run.done, run.zone);
-        let held = Held::new(run.traffic, &part);
+        let held = Held::new(run, &part);
         let device = Arc::clone(&self.device);
         let (zone, old) = match self.protected(&*device, run, &part) {
             Ok(zone) => zone,
@@ -263,7 +303,7 @@ impl Container {
                 header.advance(&run.state, run.total, run.done, Some(part))
             })?;
         }
-        zone.write(old)
+        zone.write(old, run.traffic)
     }
 
     /// Lets the header say what is done, where it follows each part, or that all is.
@@ -318,9 +358,9 @@ impl Run<'_> {
 struct Held<'a>(Option<&'a dyn Traffic>);
 
 impl<'a> Held<'a> {
-    fn new(traffic: &'a dyn Traffic, part: &Part) -> Held<'a> {
-        traffic.hold(part);
-        Held(Some(traffic))
+    fn new(run: &Run<'a>, part: &Part) -> Held<'a> {
+        run.traffic.hold(part, GoesOn::new(&run.state, part));
+        Held(Some(run.traffic))
     }
 
     fn release(mut self, run: &Run<'_>) {

@@ -4,6 +4,7 @@
 //! data is moved. With that, what is still as it was is found later, encrypted anew and made durable before the
 //! header says so: a power cut on the way leaves the hot zone as hot as before.
 
+use std::collections::BTreeSet;
 use std::io::IoSlice;
 
 use block::BlockDevice;
@@ -11,12 +12,15 @@ use cipher::SectorCipher;
 use secret::Secret;
 
 use super::keys::BothKeys;
+use super::run::Traffic;
 use crate::luks2::{Part, Reencryption, Resilience};
 use crate::model::{SECTOR, Segment};
 use crate::{Result, crypto};
 
-/// How much of the hot zone is worked on at once, in bytes.
-const CHUNK: usize = 1 << 20;
+/// How much of the hot zone is worked on at once at most, in bytes.
+const CHUNK: u64 = 1 << 20;
+/// A hot zone is worked on in at least so many pieces, if it has so many blocks.
+const PIECES: u64 = 8;
 
 /// One of the two encryptions of the zone, and where the zone is or was.
 struct Half {
@@ -85,7 +89,11 @@ pub(super) struct Zone<'a> {
     resilience: Resilience,
     old: Half,
     new: Half,
+    /// Where it is in the data.
+    at: u64,
     len: u64,
+    /// How much of it is worked on at once.
+    piece: u64,
 }
 
 impl<'a> Zone<'a> {
@@ -102,6 +110,7 @@ impl<'a> Zone<'a> {
             _ => state.old.segment.part(part.at, None),
         };
         let new = state.new.segment.part(part.at, None);
+        let unit = u64::from(state.block());
         Ok(Zone {
             kept,
             data,
@@ -109,14 +118,16 @@ impl<'a> Zone<'a> {
             resilience: state.resilience_of(part),
             old: Half::new(&old, keys.old.as_ref(), data)?,
             new: Half::new(&new, keys.new.as_ref(), data)?,
+            at: part.at,
             len: part.len,
+            piece: (part.len / PIECES).clamp(1, CHUNK).next_multiple_of(unit),
         })
     }
 
     /// All of it, as it is on the device, and what else it takes to write it.
     pub(super) fn read(&self) -> Result<Taken> {
         let mut bytes = vec![0; self.len as usize];
-        let buffer = Secret::zeroed(CHUNK.min(bytes.len()))?;
+        let buffer = Secret::zeroed(self.piece.min(self.len) as usize)?;
         self.data.read_at(self.old.begin, &mut bytes)?;
         Ok(Taken { bytes, buffer })
     }
@@ -140,14 +151,22 @@ impl<'a> Zone<'a> {
         Ok(self.kept.flush()?)
     }
 
-    /// Encrypts all of it, which is this now, anew, durably.
-    pub(super) fn write(&self, mut old: Taken) -> Result<()> {
-        let mut from = 0;
-        for chunk in old.bytes.chunks(CHUNK) {
-            let bytes = &mut old.buffer.expose_mut()[..chunk.len()];
-            bytes.copy_from_slice(chunk);
+    /// Encrypts all of it, which is this now, anew, durably: next what a request waits for.
+    pub(super) fn write(&self, mut old: Taken, traffic: &dyn Traffic) -> Result<()> {
+        let mut left: BTreeSet<u64> = (0..self.len.div_ceil(self.piece)).collect();
+        while let Some(first) = left.first() {
+            let wanted = traffic
+                .wanted()
+                .map(|at| at.saturating_sub(self.at) / self.piece);
+            let n = wanted.filter(|n| left.contains(n)).unwrap_or(*first);
+            left.remove(&n);
+            let from = n * self.piece;
+            let len = self.piece.min(self.len - from);
+            traffic.hold_piece(self.at + from, len);
+            let bytes = &mut old.buffer.expose_mut()[..len as usize];
+            bytes.copy_from_slice(&old.bytes[from as usize..(from + len) as usize]);
             self.anew(from, bytes)?;
-            from += chunk.len() as u64;
+            traffic.release_piece();
         }
         Ok(self.data.flush()?)
     }
@@ -156,7 +175,7 @@ impl<'a> Zone<'a> {
     pub(super) fn recover(&self) -> Result<()> {
         let mut done = 0;
         while done < self.len {
-            let n = (CHUNK as u64).min(self.len - done);
+            let n = self.piece.min(self.len - done);
             self.recover_part(done, n as usize)?;
             done += n;
         }

@@ -1,6 +1,7 @@
 //! A container that is re-encrypted while it is open, and requests to it at each step of that.
 
 use std::io::IoSlice;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
@@ -14,6 +15,8 @@ use super::{RANDOM, secret};
 pub(crate) struct Stepped {
     inner: Arc<dyn BlockDevice>,
     step: Mutex<Option<(ThreadId, Step)>>,
+    /// The range of the last write of that thread.
+    last: Mutex<Range<u64>>,
 }
 
 pub(crate) type Step = Box<dyn FnMut() + Send>;
@@ -21,7 +24,8 @@ pub(crate) type Step = Box<dyn FnMut() + Send>;
 impl Stepped {
     pub(crate) fn new(inner: Arc<dyn BlockDevice>) -> Arc<Stepped> {
         let step = Mutex::new(None);
-        Arc::new(Stepped { inner, step })
+        let last = Mutex::default();
+        Arc::new(Stepped { inner, step, last })
     }
 
     /// From now on, before each write and flush of this thread.
@@ -33,12 +37,20 @@ impl Stepped {
         *self.step.lock().unwrap() = None;
     }
 
-    fn step(&self) {
+    /// The range of the write before which the step is, or of the last one before a flush.
+    pub(crate) fn last_write(&self) -> Range<u64> {
+        self.last.lock().unwrap().clone()
+    }
+
+    fn step(&self, write: Option<Range<u64>>) {
         let mut now = self.step.lock().unwrap();
         let Some((thread, mut step)) = now.take_if(|(of, _)| *of == std::thread::current().id())
         else {
             return;
         };
+        if let Some(range) = write {
+            *self.last.lock().unwrap() = range;
+        }
         // What the step does comes from other threads.
         drop(now);
         step();
@@ -54,12 +66,13 @@ impl BlockDevice for Stepped {
     }
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
-        self.step();
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        self.step(Some(offset..offset + len as u64));
         self.inner.write_at(offset, pieces)
     }
 
     fn flush(&self) -> block::Result<()> {
-        self.step();
+        self.step(None);
         self.inner.flush()
     }
 }
