@@ -13,6 +13,8 @@ use crate::{Error, Result};
 
 /// How long a hot zone is unless it is said, in bytes.
 const ZONE: u64 = 32 << 20;
+/// The same while the container is open: writes to the zone wait while what is kept of it is written.
+const ZONE_IN_USE: u64 = 4 << 20;
 
 /// How far a re-encryption is, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +182,7 @@ impl Container {
         let total = state.data_len(data.size());
         let mut course = Run {
             done: state.done(total),
-            zone: zone_len(&state, pace.zone)?,
+            zone: zone_len(&state, pace.zone, traffic)?,
             // The header of an open container follows each part, also where nothing is kept of it.
             says_each: state.resilience != Resilience::None || traffic.goes_on(),
             state,
@@ -379,10 +381,14 @@ impl Drop for Held<'_> {
 }
 
 /// How long a hot zone can be.
-fn zone_len(state: &Reencryption, wanted: Option<u64>) -> Result<u64> {
+fn zone_len(state: &Reencryption, wanted: Option<u64>, traffic: &dyn Traffic) -> Result<u64> {
     let unit = u64::from(state.block());
     let most = state.resilience.capacity(state.area.1, state.unit());
-    let len = wanted.unwrap_or(ZONE).min(most);
+    let usual = match traffic.goes_on() {
+        true => ZONE_IN_USE,
+        false => ZONE,
+    };
+    let len = wanted.unwrap_or(usual).min(most);
     match len - len % unit {
         0 => Err(Error::Usage(format!(
             "a hot zone has at least {unit} bytes, and there is space for {most}"

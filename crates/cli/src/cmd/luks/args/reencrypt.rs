@@ -109,7 +109,7 @@ pub(crate) struct LuksReencrypt {
     /// The hash of --resilience checksum; default: sha256
     #[arg(long, value_name = "HASH", conflicts_with = "resume_only")]
     pub(crate) resilience_hash: Option<String>,
-    /// The largest size of a hot zone, such as 64M; default: 32M
+    /// The largest size of a hot zone, such as 64M; default: 32M, or 4M while the mapping is open
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) hotzone_size: Option<u64>,
     /// Prepare the header and stop; no data is written
