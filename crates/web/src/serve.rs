@@ -30,6 +30,9 @@ pub(crate) struct Site {
     pub(crate) logins: Option<Logins>,
 }
 
+/// What counts as a stream until it is dropped; `None` if there are too many.
+pub(crate) type Counted = Option<Box<dyn Any>>;
+
 /// A connection, and where it comes from.
 pub(crate) struct Visitor<'a> {
     /// On the network.
@@ -39,9 +42,9 @@ pub(crate) struct Visitor<'a> {
     /// How long the connection is kept without a request.
     pub(crate) idle: &'a dyn Fn() -> Duration,
     /// Whether one more stream of events may begin: it counts until the answer is dropped.
-    pub(crate) begin_stream: &'a dyn Fn() -> Option<Box<dyn Any>>,
+    pub(crate) begin_stream: &'a dyn Fn() -> Counted,
     /// As `begin_stream`, for a stream of data of this caller.
-    pub(crate) begin_transfer: &'a dyn Fn(&Caller) -> Result<Option<Box<dyn Any>>, Problem>,
+    pub(crate) begin_transfer: &'a dyn Fn(&Caller) -> Result<Counted, Problem>,
 }
 
 /// Serves a connection to its end.
