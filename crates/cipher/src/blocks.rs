@@ -8,7 +8,6 @@ use zeroize::Zeroizing;
 use crate::BlockCipher;
 use crate::ffi::{AesKey, Direction, Ecb};
 use crate::per_thread::PerThread;
-use crate::twofish::Twofish;
 use crate::{Error, Result};
 
 /// A block.
@@ -23,7 +22,7 @@ pub(crate) trait Blocks: Send + Sync {
     fn decrypt(&self, blocks: &mut [Block]) -> Result<()>;
 }
 
-/// `cipher` of RustCrypto, or Twofish of this crate, with a key of 16, 24 or 32 bytes.
+/// `cipher` of RustCrypto, with a key of 16, 24 or 32 bytes.
 pub(crate) fn portable(cipher: BlockCipher, key: &[u8]) -> Result<Box<dyn Blocks>> {
     match (cipher, key.len()) {
         (BlockCipher::Aes, 16) => Portable::<::aes::Aes128>::boxed(key),
@@ -33,7 +32,7 @@ pub(crate) fn portable(cipher: BlockCipher, key: &[u8]) -> Result<Box<dyn Blocks
         (BlockCipher::Camellia, 24) => Portable::<camellia::Camellia192>::boxed(key),
         (BlockCipher::Camellia, _) => Portable::<camellia::Camellia256>::boxed(key),
         (BlockCipher::Serpent, _) => Portable::<serpent::Serpent>::boxed(key),
-        (BlockCipher::Twofish, _) => Ok(Box::new(Twofish::new(key))),
+        (BlockCipher::Twofish, _) => Portable::<twofish::Twofish>::boxed(key),
     }
 }
 

@@ -33,7 +33,7 @@
 //! Layers, lowest first:
 //! - `algorithms`: the names of the algorithms;
 //! - `error`, `ffi`, `hash`, `policy`, `pieces`: AWS-LC, BLAKE3, and which provider is allowed;
-//! - `digest`, `kdf`, `twofish`, `blocks`, `openssl`, `sector`: providers and their mechanisms;
+//! - `digest`, `kdf`, `blocks`, `openssl`, `sector`: providers and their mechanisms;
 //! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `chap`, `keywrap`, `vmac`, [`af`]: types for callers;
 //! - `hardware`, `selftest`, `kat`: processor features, and tests.
 
@@ -67,7 +67,6 @@ mod selftest;
 mod shamir;
 mod stealing;
 mod tweaked;
-mod twofish;
 mod vmac;
 
 pub use aead::AeadCipher;
