@@ -266,6 +266,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// An authenticator that did not give a key, and why.
+    pub(crate) fn fido(reason: impl std::fmt::Display) -> Error {
+        Error::Fido(reason.to_string())
+    }
+
     /// Whether it says what is wrong with one slot, so that another slot may still open.
     pub(crate) fn is_of_one_slot(&self) -> bool {
         matches!(

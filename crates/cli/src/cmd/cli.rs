@@ -305,7 +305,7 @@ mod tests {
             }
         }
         for whole in Cli::command().get_subcommands() {
-            let alone = Command::alone(whole.get_name()).expect(whole.get_name());
+            let alone = Command::alone(whole.get_name()).expect("a command of its own");
             same(&alone, whole);
             let settings = |command: &clap::Command| {
                 (

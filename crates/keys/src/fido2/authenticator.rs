@@ -7,7 +7,6 @@ use base64::engine::general_purpose::STANDARD;
 use secret::Secret;
 
 use super::program::{Call, Ended};
-use super::unusable;
 use crate::{Error, Result};
 
 /// So long an authenticator that waits for nobody has to answer. `fido2-assert` waits 21 s for one in use.
@@ -95,7 +94,7 @@ fn token_tool(words: &[&str], path: &str) -> Result<Ended> {
         pin: None,
         time_max: ANSWER_MAX,
     };
-    let failed = |what: &str| unusable(format_args!("{path}{what}"));
+    let failed = |what: &str| Error::fido(format_args!("{path}{what}"));
     match call.run()? {
         Some(ended) if ended.is_success => Ok(ended),
         Some(ended) => Err(failed(match code(&ended.errors).as_str() {
@@ -156,7 +155,7 @@ impl Authenticator {
         pin: Option<&Secret>,
     ) -> Answer<Secret> {
         let ended = self.assert(question, Some(salt), pin, TOUCH_MAX)?;
-        let odd = || unusable(format_args!("{}: its answer is not a secret", self.path));
+        let odd = || Error::fido(format_args!("{}: its answer is not a secret", self.path));
         // Client data hash, relying party, authenticator data, signature, secret.
         let mut lines = ended.output.expose().split(|byte| *byte == b'\n');
         let line = lines.nth(4).ok_or_else(odd)?;
@@ -250,9 +249,9 @@ impl Authenticator {
             "FIDO_ERR_RX" | "FIDO_ERR_TX" => "it was unplugged, or does not answer; try again",
             "FIDO_ERR_INTERNAL" => CANNOT_OPEN,
             "" => "fido2-assert failed, and does not say why",
-            code => return unusable(format_args!("{}: it answers {code}", self.path)),
+            code => return Error::fido(format_args!("{}: it answers {code}", self.path)),
         };
-        unusable(format_args!("{}: {reason}", self.path))
+        Error::fido(format_args!("{}: {reason}", self.path))
     }
 }
 

@@ -12,9 +12,3 @@ mod session;
 mod token;
 
 pub use token::{FidoHolder, FidoToken};
-
-use crate::Error;
-
-fn unusable(reason: impl std::fmt::Display) -> Error {
-    Error::Fido(reason.to_string())
-}

@@ -11,10 +11,9 @@ use rustix::io::Errno;
 use secret::Secret;
 
 use super::session::start_alone;
-use super::unusable;
-use crate::Result;
 use crate::child::Running;
 use crate::trusted::check_trusted;
+use crate::{Error, Result};
 
 /// The programs are here, unless `STRONGROOM_FIDO2` names another directory.
 const FOLDERS: [&str; 2] = ["/usr/bin", "/usr/local/bin"];
@@ -56,7 +55,7 @@ impl Call<'_> {
         match self.talk(&path, until) {
             Ok(ended) => Ok(Some(ended)),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(None),
-            Err(error) => Err(unusable(format_args!(
+            Err(error) => Err(Error::fido(format_args!(
                 "the program {}: {error}",
                 path.display()
             ))),
@@ -190,11 +189,11 @@ fn find(program: &str) -> Result<PathBuf> {
     };
     let mut paths = folders.iter().map(|folder| folder.join(program));
     let path = paths.find(|path| path.exists()).ok_or_else(|| {
-        unusable(format_args!(
+        Error::fido(format_args!(
             "the program {program} is not installed; install the package {PACKAGE}"
         ))
     })?;
     check_trusted(&path).map_err(|(path, reason)| {
-        unusable(format_args!("the program {}: {reason}", path.display()))
+        Error::fido(format_args!("the program {}: {reason}", path.display()))
     })
 }

@@ -6,7 +6,6 @@ use secret::Secret;
 use serde_json::Value;
 
 use super::authenticator::{Authenticator, Question, Refusal, is_absence, list};
-use super::unusable;
 use crate::{Error, Result};
 
 /// No credential is longer (CTAP 2.1, `maxCredentialIdLength`).
@@ -59,23 +58,23 @@ impl FidoToken {
         let wanted = |name: &str| match token.get(name) {
             None => Ok(None),
             Some(Value::Bool(wanted)) => Ok(Some(*wanted)),
-            Some(_) => Err(unusable(format_args!(
+            Some(_) => Err(Error::fido(format_args!(
                 "'{name}' of the token is not true or false"
             ))),
         };
         let (credential, salt) = (bytes("fido2-credential"), bytes("fido2-salt"));
         if !(1..=CREDENTIAL_MAX).contains(&credential.len()) {
-            return Err(unusable("the token has no credential"));
+            return Err(Error::fido("the token has no credential"));
         }
         if salt.len() != 32 {
-            return Err(unusable("the token has no salt of 32 bytes"));
+            return Err(Error::fido("the token has no salt of 32 bytes"));
         }
         let rp = token.get("fido2-rp").map_or(Some(RP), Value::as_str);
         let is_name =
             |rp: &&str| (1..=RP_MAX).contains(&rp.len()) && !rp.chars().any(char::is_control);
         let rp = rp
             .filter(is_name)
-            .ok_or_else(|| unusable("'fido2-rp' of the token is not a name"))?;
+            .ok_or_else(|| Error::fido("'fido2-rp' of the token is not a name"))?;
         Ok(FidoToken {
             credential: STANDARD.encode(credential),
             salt: STANDARD.encode(salt),
@@ -96,7 +95,7 @@ impl FidoToken {
     ) -> std::result::Result<Secret, H::Error> {
         let paths = list()?;
         if paths.is_empty() {
-            return Err(unusable("there is none that this user may use; plug it in").into());
+            return Err(Error::fido("there is none that this user may use; plug it in").into());
         }
         let mut failure = None;
         let (mut sure, mut silent) = (Vec::new(), Vec::new());
@@ -114,7 +113,7 @@ impl FidoToken {
             }
         }
         let absent = || {
-            unusable(format_args!(
+            Error::fido(format_args!(
                 "{} does not have the credential of the token; plug in the one that the token was made with",
                 paths.join(", ")
             ))

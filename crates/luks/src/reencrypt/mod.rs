@@ -3,6 +3,7 @@
 //! - `begin` makes a container one in re-encryption, with two keys; `keys` has these;
 //! - `encrypt` begins an encryption, with `stage`, which makes space for a header; `decrypt` begins a decryption;
 //! - `zone` is the part of the data that is being written;
+//! - `traffic` is who uses the data meanwhile;
 //! - `run` goes on to the end; `recover` puts right what an interruption left.
 
 mod begin;
@@ -12,11 +13,12 @@ mod keys;
 mod recover;
 mod run;
 mod stage;
+mod traffic;
 mod zone;
 
 pub use begin::{Protection, Reencrypt};
 pub use encrypt::{begin_encryption, begin_encryption_in_place};
 pub use keys::BothKeys;
-pub(crate) use run::{GoesOn, Traffic};
 pub use run::{Pace, Progress, Reencrypted};
 pub use stage::Stage;
+pub(crate) use traffic::{GoesOn, Traffic};

@@ -12,7 +12,7 @@ use cipher::SectorCipher;
 use secret::Secret;
 
 use super::keys::BothKeys;
-use super::run::Traffic;
+use super::traffic::Traffic;
 use crate::luks2::{Part, Reencryption, Resilience};
 use crate::model::{SECTOR, Segment};
 use crate::{Result, crypto};
