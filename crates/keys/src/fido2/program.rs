@@ -48,7 +48,7 @@ impl Call<'_> {
     /// Runs it. `None` if it did not end in time.
     ///
     /// # Errors
-    /// [`Error::Fido`](crate::Error::Fido) if it is not installed, others can change it, or it cannot be run.
+    /// [`Error::Fido`] if it is not installed, others can change it, or it cannot be run.
     pub(super) fn run(&self) -> Result<Option<Ended>> {
         let until = Instant::now() + self.time_max;
         let path = find(self.program)?;

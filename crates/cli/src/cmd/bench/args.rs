@@ -11,8 +11,8 @@ use crate::cmd::values;
 /// `bench pool`, `bench file` and `bench block DIR` measure Strongroom on the disk of a directory. With the same
 /// requests they measure the disk, the cipher and FUSE, each alone. A run takes less than a minute. It writes to new
 /// files only, and removes them at the end, also after an error or Ctrl-C. If it is killed (SIGKILL), its daemon and its
-/// mounts end, but the directories strongroom-bench-* stay, in DIR and in TMPDIR. Figures are comparable within one run
-/// only: other work on the machine changes them.
+/// mounts end, but the directories strongroom-bench-* stay, in DIR and in TMPDIR; while it measures FUSE alone, a mount
+/// without a server stays there too. Figures are comparable within one run only: other work on the machine changes them.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES

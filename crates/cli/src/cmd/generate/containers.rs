@@ -47,6 +47,8 @@ pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, Str
             ("nofail", "") => is_optional = true,
             ("noauto", "") => is_manual = true,
             ("luks" | "auto" | "_netdev" | "none" | "defaults", "") => {}
+            // The token of the container is one of these.
+            ("fido2-device" | "tpm2-device", "auto") if is_token => {}
             _ => return Err(format!("the option {option} is not known")),
         }
     }
@@ -104,6 +106,17 @@ pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, Str
 mod tests {
     use super::*;
     use crate::cmd::generate::table::lines;
+
+    #[test]
+    fn a_chip_or_an_authenticator_opens_by_a_token() {
+        let of = |text: &str| unit(&lines(text).next().unwrap(), "crypttab", "strongroom");
+        for option in ["fido2-device=auto", "tpm2-device=auto"] {
+            let made = of(&format!("a /dev/sda - {option}")).unwrap();
+            assert!(made.text.contains(" --token-only "), "{}", made.text);
+            assert!(of(&format!("a /dev/sda /key {option}")).is_err());
+        }
+        assert!(of("a /dev/sda - tpm2-device=/dev/tpmrm1").is_err());
+    }
 
     #[test]
     fn a_device_has_the_name_of_its_unit() {

@@ -11,7 +11,8 @@ use clap::{Args, Subcommand};
 /// Each connection is served by a process of its own, with the rights of that user.
 ///
 /// With --listen it also listens on the network, with TLS only. There a request shows a token, and has the
-/// rights of the user of the token. `strongroom web token create` makes one.
+/// rights of the user of the token. `strongroom web token create` makes one. A renewed certificate is used
+/// without a restart.
 ///
 /// docs/WEB.md describes the API. `/v1/openapi.json` has all requests and replies.
 #[derive(Args, Debug)]
