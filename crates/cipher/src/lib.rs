@@ -1,6 +1,6 @@
 //! Every cryptographic algorithm that Strongroom uses, behind small types.
 //!
-//! This is the only crate with cryptographic foreign code (AWS-LC, in the module `ffi`), and the only
+//! This is the only crate with cryptographic foreign code (AWS-LC and libgcrypt, in the module `ffi`), and the only
 //! place where an algorithm is chosen. So a reviewer finds all cryptographic computations of the project here:
 //!
 //! - [`RecordCipher`] seals and opens the records of a dataset. It expands one data key once. Each record has a
@@ -33,7 +33,7 @@
 //! Layers, lowest first:
 //! - `algorithms`: the names of the algorithms;
 //! - `error`, `ffi`, `hash`, `policy`, `pieces`: AWS-LC, BLAKE3, and which provider is allowed;
-//! - `digest`, `kdf`, `blocks`, `openssl`, `sector`: providers and their mechanisms;
+//! - `digest`, `kdf`, `blocks`, `libgcrypt`, `openssl`, `sector`: providers and their mechanisms;
 //! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `chap`, `keywrap`, `vmac`, [`af`]: types for callers;
 //! - `hardware`, `selftest`, `kat`: processor features, and tests.
 
@@ -54,6 +54,7 @@ mod hash;
 mod kat;
 mod kdf;
 mod keywrap;
+mod libgcrypt;
 mod names;
 mod openssl;
 mod password;

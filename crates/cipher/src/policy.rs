@@ -44,7 +44,7 @@ impl Target {
             None => (text, None),
         };
         let known = Provider::from_name(provider).ok_or_else(|| {
-            format!("there is no provider '{provider}': aws-lc, openssl, portable")
+            format!("there is no provider '{provider}': aws-lc, openssl, libgcrypt, portable")
         })?;
         let Some(name) = mechanism else {
             return Ok(Target::Provider(known));
@@ -84,14 +84,15 @@ impl Policy {
     /// Disables something. `fips-140` is switched off.
     ///
     /// # Errors
-    /// The mechanisms that would have no provider; nothing changes then.
+    /// The mechanisms that would have no provider that is built in; nothing changes then. (A library of the system can
+    /// go away, and must not take the policy with it.)
     pub fn disable(&mut self, target: Target) -> std::result::Result<(), Vec<Mechanism>> {
         let mut changed = self.clone();
         changed.fips &= target != Target::Fips;
         let mut orphans = Vec::new();
         for (provider, mechanism) in target.mechanisms() {
             changed.disabled[provider as usize] |= 1 << mechanism.index();
-            if changed.enabled(mechanism).is_none() {
+            if changed.enabled(mechanism, Provider::is_built).is_none() {
                 orphans.push(mechanism);
             }
         }
@@ -112,7 +113,7 @@ impl Policy {
         self.disabled[provider as usize] >> mechanism.index() & 1 == 1
     }
 
-    /// Who serves a mechanism: the first that has it, is built in, and is enabled.
+    /// Who serves a mechanism: the first that has it, is available, and is enabled.
     ///
     /// # Errors
     /// [`Error::NotApproved`] in FIPS mode; [`Error::Disabled`] if no provider is left.
@@ -123,12 +124,13 @@ impl Policy {
                 algorithm: mechanism.full_name(),
             });
         }
-        self.enabled(mechanism).ok_or(Error::Disabled { mechanism })
+        self.enabled(mechanism, Provider::is_available)
+            .ok_or(Error::Disabled { mechanism })
     }
 
-    fn enabled(&self, mechanism: Mechanism) -> Option<Provider> {
+    fn enabled(&self, mechanism: Mechanism, counts: fn(Provider) -> bool) -> Option<Provider> {
         let mut providers = mechanism.providers().iter().copied();
-        providers.find(|provider| provider.is_built() && !self.is_disabled(*provider, mechanism))
+        providers.find(|provider| !self.is_disabled(*provider, mechanism) && counts(*provider))
     }
 
     /// Reads what [`Policy`] prints; or the line that is none of that.
@@ -220,6 +222,13 @@ mod tests {
         let cbc = Mechanism::Sector(BlockCipher::Aes, SectorMode::Cbc);
         assert_eq!(policy.provider(cbc), Ok(Provider::AwsLc));
 
+        let twofish = Mechanism::Sector(BlockCipher::Twofish, SectorMode::Xts);
+        let first = [Provider::Portable, Provider::Libgcrypt];
+        let first = first[usize::from(Provider::Libgcrypt.is_available())];
+        assert_eq!(policy.provider(twofish), Ok(first));
+        policy.disable(target("libgcrypt")).expect("another");
+        assert_eq!(policy.provider(twofish), Ok(Provider::Portable));
+
         assert_eq!(policy.disable(target("portable/aes-xts")), Err(vec![XTS]));
         assert_eq!(policy.provider(XTS), Ok(Provider::Portable));
         let read = Policy::parse(&policy.to_string()).expect("as printed");
@@ -234,6 +243,8 @@ mod tests {
             ("aws-lc", "record-xaes-256-gcm"),
             ("portable", "argon2"),
             ("portable/serpent-xts", "serpent-xts"),
+            // The other one is a library, which can go away.
+            ("portable/twofish-xts", "twofish-xts"),
         ] {
             let mut policy = Policy::default();
             let orphans = policy.disable(target(text)).expect_err(text);

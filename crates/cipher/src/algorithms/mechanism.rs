@@ -33,7 +33,7 @@ pub enum Mechanism {
     Vmac,
 }
 
-use Provider::{AwsLc, OpenSsl, Portable};
+use Provider::{AwsLc, Libgcrypt, OpenSsl, Portable};
 
 impl Mechanism {
     /// How many there are.
@@ -107,7 +107,8 @@ impl Mechanism {
                 &[Portable]
             }
             Mechanism::Sector(BlockCipher::Camellia, _) => &[OpenSsl, Portable],
-            Mechanism::Sector(..) => &[Portable],
+            Mechanism::Sector(BlockCipher::Twofish, _) => &[Libgcrypt, Portable],
+            Mechanism::Sector(BlockCipher::Serpent, _) => &[Portable],
             Mechanism::Name(_) => &[AwsLc, Portable],
             Mechanism::Message(
                 Aead::Aes128Gcm | Aead::Aes192Gcm | Aead::Aes256Gcm | Aead::ChaCha20Poly1305,

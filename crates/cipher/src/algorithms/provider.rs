@@ -9,28 +9,37 @@ pub enum Provider {
     AwsLc,
     /// The system's OpenSSL 3, if this program was built with the feature `openssl`.
     OpenSsl,
+    /// The system's libgcrypt, if there is one: Twofish alone.
+    Libgcrypt,
     /// The crates of RustCrypto: Rust, with the processor's instructions for AES and SHA.
     Portable,
 }
 
 impl Provider {
     /// Every provider, the first choice first.
-    pub const ALL: [Provider; 3] = [Provider::AwsLc, Provider::OpenSsl, Provider::Portable];
+    pub const ALL: [Provider; 4] = [
+        Provider::AwsLc,
+        Provider::OpenSsl,
+        Provider::Libgcrypt,
+        Provider::Portable,
+    ];
 
     /// The name in commands and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Provider::AwsLc => "aws-lc",
             Provider::OpenSsl => "openssl",
+            Provider::Libgcrypt => "libgcrypt",
             Provider::Portable => "portable",
         }
     }
 
-    /// Whether this program has it.
-    pub const fn is_built(self) -> bool {
+    /// Whether it is a part of this program. A library that is loaded is none: it can go away.
+    pub(crate) const fn is_built(self) -> bool {
         match self {
             Provider::AwsLc | Provider::Portable => true,
             Provider::OpenSsl => cfg!(feature = "openssl"),
+            Provider::Libgcrypt => false,
         }
     }
 

@@ -1,11 +1,12 @@
-//! The foreign code: the few calls into AWS-LC that `aws-lc-rs` does not offer, made safe here.
+//! The foreign code: the few calls into AWS-LC that `aws-lc-rs` does not offer, and Twofish of libgcrypt, made safe
+//! here.
 //!
 //! This module and its children hold all the `unsafe` of the crate. Each function takes slices and
 //! arrays, checks every length itself and returns a plain result, so nothing above it can get a
 //! pointer wrong. Contexts live on the stack of the call that uses them, or where their owner keeps
 //! them, and are wiped when they go, on every path (`library::Wiped`).
 //!
-//! The library keeps a queue of error descriptions per thread. It is emptied after each failure, so
+//! AWS-LC keeps a queue of error descriptions per thread. It is emptied after each failure, so
 //! that a stream of unauthentic records leaves nothing behind.
 //!
 //! What cannot be wiped from here: copies that the library makes in its own stack frames (AES-GCM
@@ -20,6 +21,7 @@ mod ccm;
 mod evp;
 mod fork;
 mod gcm;
+mod libgcrypt;
 mod library;
 mod md5;
 mod number;
@@ -35,6 +37,7 @@ pub(crate) use ccm::Ccm;
 pub(crate) use evp::Direction;
 pub(crate) use fork::generation as fork_generation;
 pub(crate) use gcm::GcmStream;
+pub(crate) use libgcrypt::{Libgcrypt, TwofishKey};
 pub(crate) use library::random_public;
 pub(crate) use md5::md5;
 pub(crate) use points::{add_multiple, multiples, subtract_multiple};

@@ -21,6 +21,7 @@ impl Provider {
         match self {
             Provider::AwsLc => "AWS-LC: C and assembly".into(),
             Provider::OpenSsl => version(),
+            Provider::Libgcrypt => crate::libgcrypt::description(),
             Provider::Portable => "RustCrypto and BLAKE3: Rust, of several crates".into(),
         }
     }

@@ -1,7 +1,7 @@
 //! IVs from the numbers of sectors.
 
 use crate::blocks::{self, Blocks};
-use crate::{BlockCipher, IvMode, Provider, Result, SectorMode, SectorSpec};
+use crate::{BlockCipher, IvMode, Provider, Result, SectorMode, SectorSpec, libgcrypt};
 
 /// Makes the IVs of one device.
 pub(super) enum IvGenerator {
@@ -29,6 +29,7 @@ impl IvGenerator {
         let salt = digest.hash(&[key]);
         Ok(IvGenerator::Essiv(match (provider, spec.cipher()) {
             (Provider::AwsLc, BlockCipher::Aes) => blocks::aws_lc(&salt)?,
+            (Provider::Libgcrypt, BlockCipher::Twofish) => libgcrypt::twofish(&salt)?,
             (_, cipher) => blocks::portable(cipher, &salt)?,
         }))
     }

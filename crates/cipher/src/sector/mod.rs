@@ -5,7 +5,7 @@
 //! sector's number. The names are those of dm-crypt (`aes-xts-plain64`), and what is made here is
 //! what the Linux kernel reads.
 //!
-//! AWS-LC serves AES, with one context of it for each thread that uses a cipher; the portable
+//! AWS-LC serves AES, and libgcrypt Twofish, with one context for each thread that uses a cipher; the portable
 //! implementations of RustCrypto serve the other ciphers, unless [`crate::Policy`] says otherwise.
 
 mod aes;
@@ -18,7 +18,9 @@ mod wide;
 use std::fmt;
 
 use crate::ffi::Direction;
-use crate::{BlockCipher, Error, Mechanism, Provider, Result, SectorSpec, blocks, pieces, policy};
+use crate::{
+    BlockCipher, Error, Mechanism, Provider, Result, SectorSpec, blocks, libgcrypt, pieces, policy,
+};
 use engine::Ivs;
 pub(crate) use engine::{Engine, Sectors};
 use iv::IvGenerator;
@@ -103,6 +105,9 @@ impl SectorCipher {
         let engine: Box<dyn Engine> = match (provider, spec.cipher()) {
             (Provider::AwsLc, BlockCipher::Aes) => aes::engine(spec.mode(), key)?,
             (Provider::OpenSsl, _) => crate::openssl::sectors(spec, key)?,
+            (Provider::Libgcrypt, BlockCipher::Twofish) => {
+                modes::engine(spec.mode(), key, libgcrypt::twofish)?
+            }
             (Provider::Portable, cipher) => {
                 modes::engine(spec.mode(), key, |key| blocks::portable(cipher, key))?
             }

@@ -11,7 +11,7 @@ use crate::{AeadAlgorithm, AeadCipher, Error, Mechanism, Provider};
 /// Who serves `algorithm`.
 fn providers(algorithm: AeadAlgorithm) -> Vec<Provider> {
     let providers = Mechanism::Message(algorithm).providers().iter();
-    providers.copied().filter(|p| p.is_built()).collect()
+    providers.copied().filter(|p| p.is_available()).collect()
 }
 
 fn cipher(provider: Provider, algorithm: AeadAlgorithm) -> AeadCipher {

@@ -44,7 +44,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
 }
 
 /// `len` bytes that are no pattern a cipher could have.
-fn bytes(seed: u64, len: usize) -> Vec<u8> {
+pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
     use crate::Random;
     let mut bytes = vec![0; len];
     crate::SeededRandom::new(seed)

@@ -18,7 +18,7 @@ fn sectors_in_pieces() {
         };
         let name = format!("{}-{}-essiv:sha256", cipher.name(), mode.name());
         let spec = SectorSpec::parse(&name).expect("name");
-        let built = mechanism.providers().iter().filter(|p| p.is_built());
+        let built = mechanism.providers().iter().filter(|p| p.is_available());
         for provider in built {
             for key_len in spec.key_lens() {
                 let key = bytes(seed, *key_len);
@@ -167,7 +167,7 @@ fn parts_of_hashes() {
     let whole = data.clone();
     for digest in Digest::ALL {
         let providers = Mechanism::Digest(digest).providers().iter();
-        for (seed, provider) in (0..).zip(providers.filter(|p| p.is_built())) {
+        for (seed, provider) in (0..).zip(providers.filter(|p| p.is_available())) {
             for seed in seed * CUTS..(seed + 1) * CUTS {
                 let parts = cut(&mut data, seed);
                 let parts: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();

@@ -21,7 +21,7 @@ fn cipher(provider: Provider, name: &str, key: &[u8]) -> SectorCipher {
 fn providers(name: &str) -> Vec<Provider> {
     let spec = SectorSpec::parse(name).expect(name);
     let providers = Mechanism::of_sectors(spec).providers();
-    let built = providers.iter().filter(|provider| provider.is_built());
+    let built = providers.iter().filter(|provider| provider.is_available());
     built.copied().collect()
 }
 

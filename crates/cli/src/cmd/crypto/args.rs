@@ -8,7 +8,8 @@ use clap::{Args, Subcommand};
 ///
 /// A mechanism is a computation: aes-xts, sha256, record-aes-256-gcm (records of datasets). A provider
 /// implements mechanisms: AWS-LC, the OpenSSL of the system (in programs built with the cargo feature
-/// openssl), and portable Rust. The first provider that has a mechanism and is not disabled serves it.
+/// openssl), the libgcrypt of the system (for Twofish, if it is installed), and portable Rust. The first
+/// provider that has a mechanism and is not disabled serves it.
 ///
 /// STRONGROOM_HWCAP switches features of the processor off in one process, to compare and to test slow
 /// paths: -aes, -pclmul, -ssse3, -avx, -avx2, -avx512, -vaes, -vpclmul, -sha. It acts on AWS-LC and

@@ -31,7 +31,7 @@ fn show_text(policy: &Policy) -> String {
         .map(|mechanism| {
             let served = policy.provider(mechanism);
             let others = mechanism.providers().iter().filter(|other| {
-                let is_free = other.is_built() && !policy.is_disabled(**other, mechanism);
+                let is_free = other.is_available() && !policy.is_disabled(**other, mechanism);
                 is_free && served != Ok(**other)
             });
             let others: Vec<&str> = others.map(|other| other.name()).collect();
@@ -67,9 +67,9 @@ fn why(policy: &Policy, mechanism: Mechanism) -> String {
     };
     let before = mechanism.providers().iter().take_while(|p| **p != served);
     let reasons: Vec<String> = before
-        .map(|provider| match provider.is_built() {
+        .map(|provider| match provider.is_available() {
             true => format!("{provider} is disabled"),
-            false => format!("{provider} is not built in"),
+            false => format!("{provider} is not available"),
         })
         .collect();
     match (reasons.is_empty(), mechanism.providers()) {
@@ -85,7 +85,7 @@ fn show_json(policy: &Policy) -> String {
         json!({
             "name": provider.name(),
             "description": provider.description(),
-            "built": provider.is_built(),
+            "built": provider.is_available(),
         })
     };
     let mechanism = |mechanism: Mechanism| {
