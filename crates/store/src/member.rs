@@ -255,7 +255,7 @@ impl Member {
         let block = self.label.encode();
         for copy in COPIES {
             self.write(self.geometry.label(copy), &[IoSlice::new(&block[..])])?;
-            self.device.flush()?;
+            self.flush_device()?;
         }
         Ok(())
     }

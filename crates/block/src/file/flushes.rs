@@ -98,8 +98,10 @@ impl Flushes {
         if !state.has_failed {
             return Ok(());
         }
+        // A durable write may fail meanwhile.
+        state.has_failed = false;
         let (mut state, done) = self.run(state, sync);
-        state.has_failed = done.is_err();
+        state.has_failed |= done.is_err();
         done
     }
 
@@ -137,6 +139,9 @@ mod tests {
         flushes.begin_anew(|| panic!("nothing failed")).unwrap();
         // A durable write may be told of what another write lost.
         assert!(flushes.write_durably(fails).is_err());
+        assert!(flushes.flush(|| Ok(())).is_err());
+        let meanwhile = || flushes.write_durably(fails).or(Ok(()));
+        flushes.begin_anew(meanwhile).unwrap();
         assert!(flushes.flush(|| Ok(())).is_err());
     }
 

@@ -30,7 +30,9 @@ impl Driver {
                     return Err(not_understood().into());
                 };
                 let row = rows.into_iter().next();
-                row.ok_or_else(not_understood)?.listen
+                let place = row.ok_or_else(not_understood)?.listen;
+                self.refuse_old_paths(volume, &place)?;
+                place
             }
         };
         match number(&place) {
@@ -41,6 +43,26 @@ impl Driver {
                 volume.id
             ))),
         }
+    }
+
+    /// The kernel gives a number again when its device is gone. A path that shows the number since then, of another
+    /// volume, would show this one.
+    fn refuse_old_paths(&self, volume: &Volume, device: &str) -> Result<()> {
+        let shown = mounts::of_device(Some(device))?;
+        let Some(old) = shown.first() else {
+            return Ok(());
+        };
+        let why = format!(
+            "'{}' would be {device}, which {} shows of another volume; unpublish that one",
+            volume.id,
+            old.place.display()
+        );
+        let detached = self.daemon.call(command::NbdDetach {
+            device: device.into(),
+            force: false,
+        });
+        detached.map_err(|failure| Status::internal(format!("{why}; {}", failure.message)))?;
+        Err(Status::precondition(why))
     }
 
     /// Has the device of a volume at a path, and at no other one if `is_single`.

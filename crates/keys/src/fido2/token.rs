@@ -107,6 +107,14 @@ impl FidoToken {
                 Err(error) => failure = Some(error),
             }
         }
+        if sure.is_empty() && silent.len() > 1 {
+            // Each wrong PIN counts.
+            return Err(Error::fido(format_args!(
+                "of {} none tells whether it has the credential of the token; unplug the others",
+                paths.join(", ")
+            ))
+            .into());
+        }
         for authenticator in sure.iter().chain(&silent) {
             if let Some(passphrase) = self.ask(authenticator, holder)? {
                 return Ok(passphrase);

@@ -14,8 +14,8 @@ use crate::{BothKeys, Container, Error, Pace, Progress, Reencrypted, Result};
 
 impl Mapping {
     /// Goes on with the re-encryption of the container that is open here, to the end or until `go_on` says no.
-    /// Requests go on meanwhile: only those for the part that is being written wait, for the time of that. Only one
-    /// thread may do this at a time.
+    /// Requests go on meanwhile: those for the piece that is being written wait, and in the hot zone around it most
+    /// writes, see `regions`. Only one thread may do this at a time.
     ///
     /// # Errors
     /// [`Error::Usage`] if the mapping is not what the header says, or its blocks would become larger;

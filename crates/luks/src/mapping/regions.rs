@@ -350,3 +350,63 @@ impl Traffic for Regions {
         self.changed.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hot(goes_on: GoesOn) -> Hot {
+        Hot {
+            range: 8192..32768,
+            goes_on,
+            piece: 16384..20480,
+            new: vec![12288..16384, 8192..12288],
+            wanted: None,
+            is_lost: false,
+        }
+    }
+
+    #[test]
+    fn a_request_goes_on_where_a_recovery_leaves_it_alone() {
+        use Access::{Read, Write};
+        let all = [GoesOn::Nothing, GoesOn::Reads, GoesOn::Blocks(4096)];
+        for (access, range, admitted) in [
+            (Read, 8192..8704, [false, true, true]),
+            (Read, 20480..40960, [false, true, true]),
+            // A piece that is being written.
+            (Read, 16384..16896, [false; 3]),
+            (Read, 0..65536, [false; 3]),
+            (Write, 8192..16384, [false, false, true]),
+            (Write, 0..12288, [false, false, true]),
+            // A part of a block with one checksum: after a power cut the block may be neither old nor new.
+            (Write, 8192..8704, [false; 3]),
+            (Write, 12288..15872, [false; 3]),
+            // It is old.
+            (Write, 20480..24576, [false; 3]),
+            (Write, 28672..40960, [false; 3]),
+        ] {
+            let request = Request { access, range };
+            let found = all.map(|goes_on| hot(goes_on).admits(&request));
+            assert_eq!(found, admitted, "{access:?} {:?}", request.range);
+        }
+        let first_old = |part| hot(GoesOn::Reads).first_old(&part);
+        assert_eq!(first_old(8192..16384), None);
+        assert_eq!(first_old(8704..32768), Some(16384));
+        assert_eq!(first_old(24576..28672), Some(24576));
+    }
+
+    #[test]
+    fn a_new_piece_is_a_region() {
+        use State::{New, Old};
+        let places = [(0, New), (100, Old)];
+        let with = |range| with_new(&places, range).to_vec();
+        assert_eq!(with(100..150), [(0, New), (100, New), (150, Old)]);
+        assert_eq!(
+            with(120..150),
+            [(0, New), (100, Old), (120, New), (150, Old)]
+        );
+        let backward = [(0, Old), (100, New)];
+        let found = with_new(&backward, 50..100);
+        assert_eq!(*found, [(0, Old), (50, New), (100, New)]);
+    }
+}

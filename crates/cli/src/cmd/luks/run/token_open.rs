@@ -34,15 +34,22 @@ pub(super) fn open_by_token<T>(
 ) -> Result<T> {
     let header = look(container, session)?;
     let device = container.header_device();
-    let mut last = None;
+    let mut failure: Option<Failure> = None;
     for id in wanted(choice, &header)? {
         let opened = found(&header, id, device).and_then(|found| open(found, session));
         match opened {
             Ok(opened) => return Ok(opened),
-            Err(failure) => last = Some(failure.context(format_args!("token {id}"))),
+            Err(next) => {
+                let next = next.context(format_args!("token {id}"));
+                // The first one is said, unless a later one was tried and is the wrong one.
+                failure = match failure {
+                    Some(first) if next.kind != FailureKind::WrongKey => Some(first),
+                    _ => Some(next),
+                };
+            }
         }
     }
-    Err(last.unwrap_or_else(|| {
+    Err(failure.unwrap_or_else(|| {
         let device = container.device.display();
         Failure::new(
             FailureKind::NotFound,
