@@ -253,6 +253,22 @@ fn check_end(form: &Form, disks: &Disks, what: &str) {
     assert_eq!(is_clear, !form.encrypts(), "{what}: plaintext");
 }
 
+/// Has cryptsetup end what it has recovered.
+fn end_by(judge: &Judge, disks: Disks) -> std::result::Result<Disks, String> {
+    if !is_under_way(&disks) {
+        return Ok(disks);
+    }
+    let on = in_memory(&disks);
+    let container = Container::look(on.header()).unwrap();
+    let progress = container.reencryption_progress(&*on.data).unwrap();
+    if progress.done < progress.total {
+        return judge.run_on(&disks, &with_header(&disks, "--resume-only"));
+    }
+    // cryptsetup 2.6 would decrypt all data once more.
+    assert_eq!(resume(&on, 1000).unwrap(), Reencrypted::All);
+    Ok(contents(&on))
+}
+
 /// Options with which cryptsetup finds the header.
 fn with_header(disks: &Disks, options: &str) -> String {
     match disks.header {
@@ -418,13 +434,9 @@ fn cut_everywhere(form: &Form, judge: Option<&Judge>) {
             assert_eq!(ended, Reencrypted::All, "{what}");
             check_end(form, &contents(&on), &what);
             if let Some(judge) = judge.filter(|_| !is_staged && cut % 13 == 0) {
-                let ended =
-                    judge
-                        .recovered_on(&disks)
-                        .and_then(|disks| match is_under_way(&disks) {
-                            true => judge.run_on(&disks, &with_header(&disks, "--resume-only")),
-                            false => Ok(disks),
-                        });
+                let ended = judge
+                    .recovered_on(&disks)
+                    .and_then(|disks| end_by(judge, disks));
                 // cryptsetup does not end what has only the last step to do.
                 match ended {
                     Ok(ended) => check_end(form, &ended, &format!("{what}: by cryptsetup")),
