@@ -522,7 +522,7 @@ fn without_the_instructions_of_the_processor() {
         panic!("two blocks");
     };
     let printed = reader.types(switches);
-    let lists: Vec<&str> = printed.split("PROVIDER  WHAT IT IS").skip(1).collect();
+    let lists: Vec<&str> = printed.split("WHAT IT IS").skip(1).collect();
     let [all, slow, disabled] = &lists[..] else {
         panic!("{printed}");
     };
