@@ -286,6 +286,11 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ),
     (
         "docs/LUKS.md",
+        "sudo systemd-cryptenroll --fido2-device=auto --fido2-with-client-pin=yes /dev/sdb",
+        Not(NO_DISK),
+    ),
+    (
+        "docs/LUKS.md",
         "strongroom luks reencrypt --encrypt --reduce-device-size 32M plain.img   # the last 32 MiB of it are free",
         Not(REENCRYPTS),
     ),
