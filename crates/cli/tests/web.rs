@@ -240,6 +240,10 @@ fn users_have_their_own_rights() {
     lacks(&datasets, "tank");
     assert_eq!(tenant(&get("/v1/pools", "")).0, 403);
     assert_eq!(tenant(&get("/v1/datasets?name=tank/b", "")).0, 404);
+    // Nothing in the zone is encrypted, and something outside is.
+    place.ok("keygen {DIR}/key");
+    place.ok("create -o encryption=on -o keysource=raw,file://{DIR}/key tank/sealed");
+    assert_eq!(tenant(&get("/v1/keys", "")), (200, "[]\n".into()));
     assert_eq!(zone.raw_as(ANN, &get("/v1/datasets", "")).0, 403);
 }
 

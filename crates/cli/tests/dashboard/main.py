@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import acts
+import others
 import pages
 from browser import Browser, Failed
 
@@ -21,6 +22,9 @@ class World:
         self.program = os.environ["STRONGROOM"]
         self.url = os.environ["DASHBOARD_URL"]
         self.token = os.environ["DASHBOARD_TOKEN"]
+        # Of a user with a permission, and of the tenant of a zone, if there are such users.
+        self.delegate = os.environ.get("DASHBOARD_DELEGATE")
+        self.tenant = os.environ.get("DASHBOARD_TENANT")
         self.dir = os.environ["DASHBOARD_DIR"]
         self.pictures = os.environ.get("DASHBOARD_PICTURES")
         self.browser = Browser(os.environ["CHROMIUM"], os.environ["CHROMEDRIVER"])
@@ -51,7 +55,7 @@ def main():
     try:
         if world.pictures:
             return pages.pictures(world)
-        for part in (pages, acts):
+        for part in (pages, acts, others):
             part.run(world)
         complaints = [line for line in world.browser.complaints() if "status of 4" not in line]
         if complaints:
