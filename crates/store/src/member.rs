@@ -477,6 +477,8 @@ impl Member {
     }
 
     pub(crate) fn write(&self, at: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        // A disk takes nothing else past the cache.
+        debug_assert!(is_whole_units(at, pieces), "a part of a block, at {at}");
         let written = self.device.write_at(at, pieces);
         // Only now: a flush that began before the end of the write need not cover it.
         self.condition.dirty.store(true, Ordering::Release);
@@ -534,6 +536,11 @@ impl Member {
             supported: FORMAT_VERSION,
         }
     }
+}
+
+fn is_whole_units(at: u64, pieces: &[IoSlice<'_>]) -> bool {
+    let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+    (at | len as u64).is_multiple_of(u64::from(UNIT))
 }
 
 /// The label of a device, or why there is none.
