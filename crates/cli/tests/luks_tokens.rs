@@ -311,6 +311,20 @@ fn an_authenticator_opens_a_container() {
     has(&open(1, 0, "0451\n"), "touch");
     put("mode", "is left alone");
     has(&open(3, NO_KEY, ""), "not touched in time");
+    // Of two that do not tell, neither gets the PIN.
+    let two =
+        "/dev/hidraw7: vendor=0x1050, product=0x1\n/dev/hidraw8: vendor=0x1050, product=0x1\n";
+    put("devices", two);
+    put("mode", "demands all");
+    std::fs::remove_file(place.path("fido2/calls")).unwrap();
+    has(&open(1, NO_KEY, "0451\n"), "unplug the others");
+    let calls = std::fs::read_to_string(place.path("fido2/calls")).unwrap();
+    lacks(&calls, "pin=true");
+    put(
+        "devices",
+        "/dev/hidraw7: vendor=0x1050, product=0x0407 (Yubico YubiKey)\n",
+    );
+    assert!(open(1, 0, "0451\n").contains("touch"));
     let calls = std::fs::read_to_string(place.path("fido2/calls")).unwrap();
     has(&calls, "pin=true");
     for secret in ["0451", "HOME=", "BwcH", "CQkJ"] {

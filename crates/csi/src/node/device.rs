@@ -45,15 +45,15 @@ impl Driver {
         }
     }
 
-    /// The kernel gives a number again when its device is gone. A path that shows the number since then, of another
-    /// volume, would show this one.
+    /// The kernel gives a number again when its device is gone. A path that was left from that device would show this
+    /// volume, whichever it was of.
     fn refuse_old_paths(&self, volume: &Volume, device: &str) -> Result<()> {
         let shown = mounts::of_device(Some(device))?;
         let Some(old) = shown.first() else {
             return Ok(());
         };
         let why = format!(
-            "'{}' would be {device}, which {} shows of another volume; unpublish that one",
+            "'{}' would be {device}, which {} shows since before; unpublish that path",
             volume.id,
             old.place.display()
         );
