@@ -35,7 +35,7 @@ impl Provider {
     }
 
     /// Whether it is a part of this program. A library that is loaded is none: it can go away.
-    pub(crate) const fn is_built(self) -> bool {
+    pub const fn is_built(self) -> bool {
         match self {
             Provider::AwsLc | Provider::Portable => true,
             Provider::OpenSsl => cfg!(feature = "openssl"),
