@@ -313,7 +313,7 @@ fn an_authenticator_opens_a_container() {
     has(&open(3, NO_KEY, ""), "not touched in time");
     // Of two that do not tell, neither gets the PIN.
     let two =
-        "/dev/hidraw7: vendor=0x1050, product=0x1\n/dev/hidraw8: vendor=0x1050, product=0x1\n";
+        "/dev/hidraw8: vendor=0x1050, product=0x1\n/dev/hidraw9: vendor=0x1050, product=0x1\n";
     put("devices", two);
     put("mode", "demands all");
     std::fs::remove_file(place.path("fido2/calls")).unwrap();
