@@ -43,11 +43,17 @@ macro_rules! delegate {
     (@ $self:ident $to:expr, waits_on_write) => {
         $crate::delegate!(@@ $self $to, waits_on_write() -> bool);
     };
+    (@ $self:ident $to:expr, would_wait) => {
+        $crate::delegate!(@@ $self $to, would_wait(at: u64, len: u64, is_write: bool) -> bool);
+    };
     (@ $self:ident $to:expr, io_mode) => {
         $crate::delegate!(@@ $self $to, io_mode() -> ::std::option::Option<$crate::IoMode>);
     };
     (@ $self:ident $to:expr, drop_cached) => {
         $crate::delegate!(@@ $self $to, drop_cached() -> $crate::Result<()>);
+    };
+    (@ $self:ident $to:expr, begin_anew) => {
+        $crate::delegate!(@@ $self $to, begin_anew() -> $crate::Result<()>);
     };
     (@ $self:ident $to:expr, zero_fast) => {
         $crate::delegate!(@@ $self $to, zero_fast(at: u64, len: u64) -> $crate::Result<bool>);
@@ -66,9 +72,9 @@ macro_rules! delegate {
     };
 }
 
-/// `refresh_size`, `drop_cached`, `waits_on_write` and `io_mode` of a device whose size does not change, that has no
-/// cache between itself and its medium, whose writes wait for nothing, and that is no file. A device around another one passes these
-/// on with [`delegate!`](crate::delegate!) instead.
+/// `refresh_size`, `drop_cached`, `begin_anew`, `waits_on_write` and `io_mode` of a device whose size does not change, that
+/// has no cache between itself and its medium, whose writes wait for nothing, and that is no file. A device around another
+/// one passes these on with [`delegate!`](crate::delegate!) instead.
 #[macro_export]
 macro_rules! plain_device {
     () => {
@@ -77,6 +83,10 @@ macro_rules! plain_device {
         }
 
         fn drop_cached(&self) -> $crate::Result<()> {
+            Ok(())
+        }
+
+        fn begin_anew(&self) -> $crate::Result<()> {
             Ok(())
         }
 

@@ -132,6 +132,13 @@ pub trait BlockDevice: Send + Sync {
     /// from a thread for each. A write to a file does not wait: it goes to the system's cache.
     fn waits_on_write(&self) -> bool;
 
+    /// Whether a read or a write of a range would wait now for work on that part, and others would not. It may change at
+    /// once: this is for a caller that has other requests to carry out meanwhile.
+    fn would_wait(&self, offset: u64, len: u64, is_write: bool) -> bool {
+        let _ = (offset, len, is_write);
+        false
+    }
+
     /// How it reads and writes, if it is a file or a disk of this system.
     fn io_mode(&self) -> Option<IoMode>;
 
@@ -139,15 +146,21 @@ pub trait BlockDevice: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Io`]. Earlier writes may be lost then, and a later success says nothing of them. Files and disks have
-    /// none before [`BlockDevice::drop_cached`] succeeds.
+    /// none before [`BlockDevice::begin_anew`] succeeds.
     fn flush(&self) -> Result<()>;
 
-    /// From now on reads return what the medium holds. A flush that failed may have left something else in
-    /// the system's cache. After such a failure, what the cache still has to write is written first.
+    /// From now on reads return what the medium holds, but for what the system's cache still has to write.
     ///
     /// # Errors
     /// As [`BlockDevice::read_at`].
     fn drop_cached(&self) -> Result<()>;
+
+    /// After a flush that failed: what the cache still has is written, reads return what the medium holds, and flushes may
+    /// succeed again. For a caller that writes again what may be lost.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::flush`]. Nothing is forgiven then.
+    fn begin_anew(&self) -> Result<()>;
 
     /// Says that a range is no longer needed. It reads as anything afterwards.
     ///
@@ -209,7 +222,7 @@ pub trait BlockDevice: Send + Sync {
 impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     delegate!(self => **self;
         size refresh_size sector_sizes name claim check_unreserved read_at write_at write_durably_at write_in_place flush
-        drop_cached discard zero zero_fast status_at overwrite waits_on_write io_mode);
+        drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode);
 }
 
 /// Checks that a range lies on a device.

@@ -48,7 +48,7 @@ pub enum Fault {
         /// How many bytes arrive.
         written: usize,
     },
-    /// The flush with this number fails, and all later ones until [`BlockDevice::drop_cached`].
+    /// The flush with this number fails, and all later ones until [`BlockDevice::begin_anew`].
     FailFlush(u64),
     /// As [`Fault::FailFlush`], and what was written since the last one is not on the medium. Reads
     /// see it until [`BlockDevice::drop_cached`], as they do in the cache of a system.
@@ -416,7 +416,12 @@ impl BlockDevice for FaultDevice {
             return Err(self.error("drop", 0, self.size(), io::ErrorKind::Other));
         }
         state.current = state.journal.image(u64::MAX, Survival::All);
-        state.has_lost = false;
+        Ok(())
+    }
+
+    fn begin_anew(&self) -> Result<()> {
+        self.drop_cached()?;
+        self.lock().has_lost = false;
         Ok(())
     }
 
@@ -513,6 +518,8 @@ mod tests {
         assert!(device.flush().is_err());
         assert!(device.flush().is_err(), "it is not tried again");
         device.drop_cached().unwrap();
+        assert!(device.flush().is_err(), "nothing was written again");
+        device.begin_anew().unwrap();
         device.flush().unwrap();
         device.inject(Fault::DeadFrom(clock.now()));
         assert!(write(&device, 0, b"x").is_err());

@@ -33,7 +33,7 @@ pub enum Access {
 /// A regular file or a disk of the system: through the kernel's page cache, or past it ([`FileDevice::past_cache`]).
 ///
 /// After a flush that failed, no other one succeeds until the device is opened again, or until
-/// [`BlockDevice::drop_cached`] succeeds.
+/// [`BlockDevice::begin_anew`] succeeds.
 pub struct FileDevice {
     pub(crate) file: File,
     path: PathBuf,
@@ -319,17 +319,17 @@ impl BlockDevice for FileDevice {
     }
 
     fn drop_cached(&self) -> Result<()> {
-        // What is not dirty is let go of, from the first byte to the last.
-        let drop = || rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
+        let dropped = self.forget_clean();
+        dropped.map_err(self.io_error("emptying the cache", 0, self.size()))
+    }
+
+    fn begin_anew(&self) -> Result<()> {
         let begun = self.flushes.begin_anew(|| {
             self.file.sync_data()?;
-            Ok(drop()?)
+            self.forget_clean()
         });
-        begun.and_then(|()| Ok(drop()?)).map_err(self.io_error(
-            "emptying the cache",
-            0,
-            self.size(),
-        ))
+        let begun = begun.and_then(|()| self.forget_clean());
+        begun.map_err(self.io_error("flush", 0, self.size()))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
@@ -423,6 +423,11 @@ impl FileDevice {
     fn end(&self) -> Result<u64> {
         rustix::fs::seek(&self.file, SeekFrom::End(0))
             .map_err(|errno| self.io_error("looking for the end", 0, 0)(errno.into()))
+    }
+
+    /// The cache lets go of what is not dirty, from the first byte to the last.
+    fn forget_clean(&self) -> io::Result<()> {
+        Ok(rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)?)
     }
 
     /// A hole reads as zeros, on files and (by the kernel's promise) on disks.

@@ -146,6 +146,10 @@ impl<D: BlockDevice> BlockDevice for Metered<D> {
         self.device.drop_cached()
     }
 
+    fn begin_anew(&self) -> Result<()> {
+        self.awaited(&self.meter.flush, 0, || self.device.begin_anew())
+    }
+
     fn refresh_size(&self) -> Result<u64> {
         let _answer = self.meter.waiting.begin();
         self.device.refresh_size()

@@ -10,10 +10,13 @@ use block::{BlockDevice, MemoryDevice};
 use common::initiator::{CHECK, GOOD};
 use common::{Kept, Portal, TARGET};
 
+/// Where the block is for which each request waits.
+const HELD: u64 = 8 * 512;
+
 const FLUSH: [u8; 10] = [0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const WRITE: [u8; 10] = [0x2a, 0, 0, 0, 0, 1, 0, 0, 1, 0];
 
-/// A device whose flush waits.
+/// A device whose flush waits, and each request for one of its blocks.
 struct Slow {
     memory: MemoryDevice,
     now: Mutex<Now>,
@@ -22,7 +25,7 @@ struct Slow {
 
 #[derive(Default)]
 struct Now {
-    /// Flushes end.
+    /// Flushes end, and requests for that block.
     is_open: bool,
     flushing: usize,
     /// Writes, and how many flushes ran meanwhile.
@@ -52,14 +55,27 @@ impl Slow {
 }
 
 impl BlockDevice for Slow {
-    block::delegate!(self => self.memory; size refresh_size sector_sizes read_at drop_cached discard waits_on_write io_mode);
+    block::delegate!(self => self.memory; size refresh_size sector_sizes drop_cached begin_anew discard waits_on_write io_mode);
 
     fn name(&self) -> String {
         "slow".into()
     }
 
+    fn would_wait(&self, offset: u64, _len: u64, _is_write: bool) -> bool {
+        offset == HELD && !self.now.lock().unwrap().is_open
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
+        let now = self.now.lock().unwrap();
+        let held = |now: &mut Now| offset == HELD && !now.is_open;
+        drop(self.changed.wait_while(now, held).unwrap());
+        self.memory.read_at(offset, buf)
+    }
+
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
-        let mut now = self.now.lock().unwrap();
+        let now = self.now.lock().unwrap();
+        let held = |now: &mut Now| offset == HELD && !now.is_open;
+        let mut now = self.changed.wait_while(now, held).unwrap();
         let flushing = now.flushing;
         now.writes.push(flushing);
         self.changed.notify_all();
@@ -95,6 +111,21 @@ fn a_command_that_takes_long_holds_up_no_other() {
     answered.sort_unstable();
     assert_eq!(answered, flushes);
     assert_eq!(portal.targets.all()[0].counts().waiting, 0);
+}
+
+#[test]
+fn a_command_that_waits_for_its_blocks_holds_up_no_other() {
+    let device = Slow::new();
+    let portal = Portal::new(device.clone(), None);
+    let mut a = portal.log_in("a");
+    let read = a.send(0x41, &[0x28, 0, 0, 0, 0, 8, 0, 0, 1, 0], &[], 512);
+    let write = a.send(0x21, &[0x2a, 0, 0, 0, 0, 8, 0, 0, 1, 0], &[8; 512], 512);
+    assert_eq!(a.write(1, 5), GOOD);
+    assert_eq!(a.read(1).data, [5; 512]);
+    device.open();
+    let mut answered = [a.hear().tag(), a.hear().tag()];
+    answered.sort_unstable();
+    assert_eq!(answered, [read, write]);
 }
 
 /// WRITE AND VERIFY has the unit for itself while it flushes.

@@ -144,6 +144,7 @@ impl Users {
         }
         if let Some(waiting) = self.waits.as_ref().filter(|it| it.until_end) {
             assert!(!waiting.is_over.load(Ordering::SeqCst), "it did not wait");
+            assert!(self.would_wait(&waiting.range, true));
         }
         for _ in 0..2 {
             let offset = self.dice.below(LEN / SECTOR) * SECTOR;
@@ -159,6 +160,7 @@ impl Users {
             let writes = self.dice.below(2) == 0;
             let goes_on = self.goes_on(&hot, &range, writes);
             if goes_on {
+                assert!(!self.would_wait(&range, writes));
                 self.request(range.clone(), writes).1.join().unwrap();
                 let is_hot = u64::from(touch(&hot, &range));
                 self.went_on.fetch_add(is_hot, Ordering::SeqCst);
@@ -172,6 +174,11 @@ impl Users {
                 });
             }
         }
+    }
+
+    fn would_wait(&self, range: &std::ops::Range<u64>, writes: bool) -> bool {
+        let len = range.end - range.start;
+        self.mapping.would_wait(range.start, len, writes)
     }
 
     /// Whether a request certainly need not wait.

@@ -198,9 +198,17 @@ impl<'a> Connection<'a> {
         };
         let others_wait = input.len() > payload || self.aside.load(Relaxed) > 0;
         match request.kind {
+            Kind::Read | Kind::Write if len <= LARGE && self.would_wait(request) => true,
             Kind::Read | Kind::Write if len > SMALL_MAX => takes_long && len <= LARGE,
             _ => takes_long && others_wait,
         }
+    }
+
+    /// Whether a read or a write would wait, with all that come after it.
+    fn would_wait(&self, request: &Request) -> bool {
+        let is_write = request.kind == Kind::Write;
+        let device = self.session.attached.export().device();
+        device.would_wait(request.offset, request.len.into(), is_write)
     }
 
     /// Leaves the input to another thread, and carries a request out.

@@ -150,6 +150,66 @@ fn a_slow_device_gets_requests_side_by_side() {
     }
 }
 
+/// A device whose first sector is held until the second one is read.
+struct Held {
+    begun: Barrier,
+    released: Barrier,
+}
+
+impl BlockDevice for Held {
+    block::plain_device!();
+
+    fn size(&self) -> u64 {
+        1 << 20
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        SectorSizes::COMMON
+    }
+
+    fn name(&self) -> String {
+        "held".into()
+    }
+
+    fn would_wait(&self, offset: u64, _len: u64, _is_write: bool) -> bool {
+        offset == 0
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        if offset == 0 {
+            self.begun.wait();
+        }
+        self.released.wait();
+        buf.fill(0);
+        Ok(())
+    }
+
+    fn write_at(&self, _offset: u64, _pieces: &[IoSlice<'_>]) -> Result<()> {
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_request_that_would_wait_holds_up_no_other() {
+    let [begun, released] = [(); 2].map(|()| Barrier::new(2));
+    let device = Arc::new(Held { begun, released });
+    let place = Place::with(Arc::clone(&device) as Arc<dyn BlockDevice>);
+    let mut client = place.client();
+    client.request(READ, 0, 0, 512);
+    device.begun.wait();
+    // Only this one ends the wait of the other one.
+    client.request(READ, 0, 512, 512);
+    assert_eq!([client.outcome(), client.outcome()], [0, 0]);
+}
+
 #[test]
 fn small_and_large_requests_mix() {
     let device = Arc::new(MemoryDevice::new(8 << 20));

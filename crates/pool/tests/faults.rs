@@ -181,7 +181,7 @@ struct SlowFlush {
 }
 
 impl BlockDevice for SlowFlush {
-    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at write_at drop_cached discard waits_on_write io_mode);
+    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at write_at drop_cached begin_anew discard waits_on_write io_mode);
 
     fn flush(&self) -> block::Result<()> {
         while self.is_held.load(Ordering::SeqCst) {
@@ -239,7 +239,7 @@ fn devices_that_may_have_joined_are_not_erased() {
         drop(pool);
         devices[0].heal();
         // As a file does that is opened again.
-        devices[0].drop_cached().unwrap();
+        devices[0].begin_anew().unwrap();
         devices.push(new);
         let pool = open_on(&devices).unwrap_or_else(|error| panic!("event {event}: {error}"));
         if added.is_ok() {

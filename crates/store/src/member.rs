@@ -422,7 +422,7 @@ impl Member {
         self.check_identity()?;
         let had_lost = self.may_have_lost();
         // Before this no flush of a device that has lost something succeeds.
-        had_lost.then(|| self.device.drop_cached()).transpose()?;
+        had_lost.then(|| self.device.begin_anew()).transpose()?;
         if let Err(error) = self.write_debts(&debts) {
             // A device that was away says with its first flush that it may have lost writes. They are read afterwards
             // then, and the debts have to be written again.
@@ -431,7 +431,7 @@ impl Member {
             }
             let _ = self.device.refresh_size();
             self.check_identity()?;
-            self.device.drop_cached()?;
+            self.device.begin_anew()?;
             self.write_debts(&debts)?;
         }
         self.forget_debts(&mut debts);

@@ -44,7 +44,7 @@ struct Waiting {
 }
 
 impl BlockDevice for Waiting {
-    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at flush drop_cached discard zero io_mode);
+    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard zero io_mode);
 
     fn waits_on_write(&self) -> bool {
         true
@@ -73,6 +73,7 @@ fn waiting_group(devices: &[Arc<FaultDevice>], parity: usize) -> (Store, Arc<Mee
 }
 
 fn write(store: &Store, segment: SegmentId, text: &[u8]) {
+    let text = unit(text);
     let (front, back) = text.split_at(text.len() / 2);
     let pieces = [IoSlice::new(front), IoSlice::new(back)];
     store.write(segment, 0, &pieces).unwrap();

@@ -15,7 +15,7 @@ const FIRST: Joins = Joins::Group {
 };
 
 fn write(store: &Store, text: &[u8]) -> store::Result<()> {
-    store.write(PLACE, 0, &[IoSlice::new(text)])
+    store.write(PLACE, 0, &[IoSlice::new(&unit(text))])
 }
 
 fn read_nth(store: &Store, nth: usize) -> Vec<u8> {

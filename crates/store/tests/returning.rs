@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use block::{BlockDevice, MemoryDevice, Result, SectorSizes};
 use common::*;
 use parking_lot::RwLock;
-use store::{CreateOptions, Error, Store};
+use store::{CreateOptions, Error, Store, UNIT};
 
 /// As an export of a server that can be reached or not, and says with its first flush afterwards that it may have lost
 /// writes.
@@ -102,18 +102,19 @@ fn store(device: &Arc<Remote>, pool_guid: u64) -> Store {
 fn what_may_be_lost_is_known_after_one_try() {
     let device = Remote::new();
     let store = store(&device, 7);
-    store.write(PLACE, 0, &[IoSlice::new(b"sent")]).unwrap();
+    let (sent, kept) = (unit(b"sent"), unit(b"kept"));
+    store.write(PLACE, 0, &[IoSlice::new(&sent)]).unwrap();
     device.is_away.store(true, Ordering::SeqCst);
-    store.write(PLACE, 4, &[IoSlice::new(b"kept")]).unwrap();
+    store.write(PLACE, UNIT, &[IoSlice::new(&kept)]).unwrap();
     assert!(store.stall().is_some() && store.retry().is_err());
     device.is_away.store(false, Ordering::SeqCst);
     device.may_have_lost.store(true, Ordering::SeqCst);
     // The pool has to read what it wrote, and can go on.
     assert!(store.retry().unwrap(), "writes may be lost");
     store.flush().unwrap();
-    let mut buf = [0; 8];
+    let mut buf = vec![0; 2 * UNIT as usize];
     store.read_nth(0, PLACE, 0, &mut buf).unwrap();
-    assert_eq!(&buf, b"sentkept");
+    assert!(buf == [sent, kept].concat());
 }
 
 #[test]
@@ -121,7 +122,8 @@ fn another_device_gets_nothing() {
     let device = Remote::new();
     let ours = store(&device, 7);
     device.is_away.store(true, Ordering::SeqCst);
-    ours.write(PLACE, 0, &[IoSlice::new(b"kept")]).unwrap();
+    let kept = unit(b"kept");
+    ours.write(PLACE, 0, &[IoSlice::new(&kept)]).unwrap();
     device.is_away.store(false, Ordering::SeqCst);
     let own = Arc::clone(&device.medium.read());
     let foreign = Remote::new();

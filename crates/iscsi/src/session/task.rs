@@ -90,6 +90,22 @@ impl Task {
         )
     }
 
+    /// Whether it would wait now, with all that come after it.
+    pub(super) fn would_wait(&self) -> bool {
+        use Operation as O;
+        let (blocks, is_write) = match self.request.operation {
+            O::Write { blocks, .. } => (blocks, true),
+            O::Read { blocks } => (blocks, false),
+            _ => return false,
+        };
+        let unit = self.place.as_ref().and_then(|it| it.unit.upgrade());
+        unit.is_some_and(|unit| {
+            let bytes = |blocks: u64| blocks.saturating_mul(unit.block().into());
+            let (offset, len) = (bytes(blocks.first), bytes(blocks.count));
+            unit.device.would_wait(offset, len, is_write)
+        })
+    }
+
     /// How many bytes it reads or writes, if it is one that does only that.
     pub(super) fn moves(&self) -> Option<usize> {
         use Operation as O;

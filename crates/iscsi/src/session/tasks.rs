@@ -120,7 +120,8 @@ impl Connection<'_, '_> {
     }
 
     fn is_for_helper(&self, task: &Task) -> bool {
-        let is_long = task.takes_long() || task.moves().is_some() && self.shared.is_slow();
+        let is_long = task.takes_long()
+            || task.moves().is_some() && (self.shared.is_slow() || task.would_wait());
         is_long && task.order() == Order::Simple
     }
 

@@ -492,6 +492,15 @@ impl BlockDevice for Mapping {
 
     block::delegate!(self => self.device; waits_on_write io_mode);
 
+    /// In the hot zone of a re-encryption. While the mapping is suspended all requests wait: no thread more for each.
+    fn would_wait(&self, offset: u64, len: u64, is_write: bool) -> bool {
+        let access = match is_write {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        self.serving.would_wait(access, offset, len)
+    }
+
     fn flush(&self) -> block::Result<()> {
         match self.read_only {
             true => Ok(()),
@@ -502,6 +511,10 @@ impl BlockDevice for Mapping {
 
     fn drop_cached(&self) -> block::Result<()> {
         self.device.drop_cached()
+    }
+
+    fn begin_anew(&self) -> block::Result<()> {
+        self.device.begin_anew()
     }
 
     /// Passed on only if that is allowed: from what is discarded it can be seen which sectors are in use.

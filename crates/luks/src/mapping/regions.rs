@@ -8,9 +8,10 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use block::BlockDevice;
+use parking_lot::{Condvar, Mutex};
 
 use super::sectors::Core;
 use crate::luks2::{Extent, Part, Reencryption, Resilience, State};
@@ -28,7 +29,10 @@ pub(super) struct Regions {
     new: Option<Core>,
     moved: Option<Core>,
     now: Mutex<Now>,
-    changed: Condvar,
+    /// More requests may enter.
+    opened: Condvar,
+    /// A request has left.
+    left: Condvar,
 }
 
 /// What holds now.
@@ -107,12 +111,12 @@ pub(super) struct Entered<'a> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        let mut now = self.regions.lock();
+        let mut now = self.regions.now.lock();
         if let Some(own) = now.running.iter().position(|of| *of == self.request) {
             now.running.swap_remove(own);
         }
         drop(now);
-        self.regions.changed.notify_all();
+        self.regions.left.notify_one();
     }
 }
 
@@ -152,7 +156,8 @@ impl Regions {
                 hot: None,
                 running: Vec::new(),
             }),
-            changed: Condvar::new(),
+            opened: Condvar::new(),
+            left: Condvar::new(),
         };
         let mut needed = state.pieces.iter().map(|piece| piece.state);
         match needed.all(|state| regions.core(state).is_some()) {
@@ -178,27 +183,26 @@ impl Regions {
                 return Ok(false);
             }
         }
-        let places = Arc::clone(&other.lock().places);
-        let now = self.lock();
+        let places = Arc::clone(&other.now.lock().places);
+        let now = self.now.lock();
         Ok(now.hot.is_none() && now.places == places)
     }
 
     /// Whether all data is as it was before, by this.
     pub(super) fn is_all_like(&self, before: &Core) -> Result<bool> {
-        match (&self.old, &self.lock().places[..]) {
+        match (&self.old, &self.now.lock().places[..]) {
             (Some(old), [(0, State::Old)]) => old.is_like(before),
             _ => Ok(false),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, now: MutexGuard<'a, Now>) -> MutexGuard<'a, Now> {
-        self.changed
-            .wait(now)
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Whether a request would wait now.
+    pub(super) fn would_wait(&self, access: Access, offset: u64, len: u64) -> bool {
+        let range = offset..offset.saturating_add(len);
+        let request = Request { access, range };
+        let now = self.now.lock();
+        let hot = now.hot.as_ref().filter(|hot| !hot.is_lost);
+        hot.is_some_and(|hot| touch(&hot.range, &request.range) && !hot.admits(&request))
     }
 
     /// Lets a request begin, when it may.
@@ -210,7 +214,7 @@ impl Regions {
     ) -> block::Result<Entered<'_>> {
         let range = offset..offset + len;
         let request = Request { access, range };
-        let mut now = self.lock();
+        let mut now = self.now.lock();
         while let Some(hot) = &mut now.hot
             && touch(&hot.range, &request.range)
         {
@@ -223,7 +227,7 @@ impl Regions {
             if access == Access::Write {
                 hot.wanted = hot.first_old(&hot.part(&request.range)).or(hot.wanted);
             }
-            now = self.wait(now);
+            self.opened.wait(&mut now);
         }
         now.running.push(request.clone());
         Ok(Entered {
@@ -250,7 +254,7 @@ impl Regions {
 
     /// The parts of a range that has entered: what serves each, where it begins in that, and how long it is.
     pub(super) fn parts(&self, offset: u64, len: u64) -> impl Iterator<Item = (&Core, u64, u64)> {
-        let places = Arc::clone(&self.lock().places);
+        let places = Arc::clone(&self.now.lock().places);
         let end = offset + len;
         (0..places.len()).filter_map(move |n| {
             let (at, state) = places[n];
@@ -290,7 +294,7 @@ impl Traffic for Regions {
 
     fn hold(&self, part: &Part, goes_on: GoesOn) {
         let range = range_of(part);
-        let mut now = self.lock();
+        let mut now = self.now.lock();
         now.hot = Some(Hot {
             range: range.clone(),
             goes_on,
@@ -305,49 +309,49 @@ impl Traffic for Regions {
             .iter()
             .any(|of| is_held(of) && touch(&of.range, &range))
         {
-            now = self.wait(now);
+            self.left.wait(&mut now);
         }
     }
 
     fn wanted(&self) -> Option<u64> {
-        self.lock().hot.as_mut()?.wanted.take()
+        self.now.lock().hot.as_mut()?.wanted.take()
     }
 
     fn hold_piece(&self, at: u64, len: u64) {
         let piece = at..at + len;
-        let mut now = self.lock();
+        let mut now = self.now.lock();
         if let Some(hot) = &mut now.hot {
             hot.piece = piece.clone();
         }
         while now.running.iter().any(|of| touch(&of.range, &piece)) {
-            now = self.wait(now);
+            self.left.wait(&mut now);
         }
     }
 
     fn release_piece(&self) {
-        let mut now = self.lock();
+        let mut now = self.now.lock();
         if let Some(hot) = &mut now.hot {
             let piece = std::mem::replace(&mut hot.piece, 0..0);
             hot.new.push(piece.clone());
             now.places = with_new(&now.places, piece);
         }
         drop(now);
-        self.changed.notify_all();
+        self.opened.notify_all();
     }
 
     fn release(&self, layout: &[Extent]) {
-        let mut now = self.lock();
+        let mut now = self.now.lock();
         now.places = layout.iter().map(|of| (of.at, of.state)).collect();
         now.hot = None;
         drop(now);
-        self.changed.notify_all();
+        self.opened.notify_all();
     }
 
     fn fail(&self) {
-        if let Some(hot) = &mut self.lock().hot {
+        if let Some(hot) = &mut self.now.lock().hot {
             hot.is_lost = true;
         }
-        self.changed.notify_all();
+        self.opened.notify_all();
     }
 }
 

@@ -35,6 +35,13 @@ impl Serving {
         }
     }
 
+    fn would_wait(&self, access: Access, offset: u64, len: u64) -> bool {
+        match self {
+            Serving::All(_) => false,
+            Serving::Regions(regions) => regions.would_wait(access, offset, len),
+        }
+    }
+
     pub(super) fn encryption(&self) -> &str {
         match self {
             Serving::All(core) => &core.encryption,
@@ -212,6 +219,13 @@ impl Place {
     /// What serves; `None` while the mapping is suspended.
     pub(super) fn now(&self) -> Option<Held<'_>> {
         RwLockReadGuard::try_map(self.serving.read(), Option::as_ref).ok()
+    }
+
+    /// Whether a request would wait now, and others would not.
+    pub(super) fn would_wait(&self, access: Access, offset: u64, len: u64) -> bool {
+        let serving = self.serving.try_read();
+        let serving = serving.as_ref().and_then(|serving| serving.as_ref());
+        serving.is_some_and(|serving| serving.would_wait(access, offset, len))
     }
 
     /// The encryption. This does not wait, whatever requests do.

@@ -416,6 +416,10 @@ impl BlockDevice for RemoteExport {
         Ok(())
     }
 
+    fn begin_anew(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn flush(&self) -> Result<()> {
         match self.access {
             Access::ReadOnly => Ok(()),

@@ -24,6 +24,13 @@ pub fn dynamic(devices: &[Arc<FaultDevice>]) -> Vec<Arc<dyn BlockDevice>> {
         .collect()
 }
 
+/// A block that begins with a text: pools write whole blocks.
+pub fn unit(text: &[u8]) -> Vec<u8> {
+    let mut unit = text.to_vec();
+    unit.resize(text.len().next_multiple_of(store::UNIT as usize), 0);
+    unit
+}
+
 /// One group of all devices; their guids count from 100.
 pub fn group(devices: &[Arc<FaultDevice>], parity: usize) -> Store {
     let store = new_group(dynamic(devices), parity);
