@@ -72,9 +72,9 @@ macro_rules! delegate {
     };
 }
 
-/// `refresh_size`, `drop_cached`, `begin_anew`, `waits_on_write` and `io_mode` of a device whose size does not change, that
-/// has no cache between itself and its medium, whose writes wait for nothing, and that is no file. A device around another
-/// one passes these on with [`delegate!`](crate::delegate!) instead.
+/// `refresh_size`, `drop_cached`, `begin_anew`, `waits_on_write`, `would_wait` and `io_mode` of a device whose size does not
+/// change, that has no cache between itself and its medium, whose requests wait for nothing, and that is no file. A device
+/// around another one passes these on with [`delegate!`](crate::delegate!) instead.
 #[macro_export]
 macro_rules! plain_device {
     () => {
@@ -91,6 +91,10 @@ macro_rules! plain_device {
         }
 
         fn waits_on_write(&self) -> bool {
+            false
+        }
+
+        fn would_wait(&self, _offset: u64, _len: u64, _is_write: bool) -> bool {
             false
         }
 

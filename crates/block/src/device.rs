@@ -134,10 +134,7 @@ pub trait BlockDevice: Send + Sync {
 
     /// Whether a read or a write of a range would wait now for work on that part, and others would not. It may change at
     /// once: this is for a caller that has other requests to carry out meanwhile.
-    fn would_wait(&self, offset: u64, len: u64, is_write: bool) -> bool {
-        let _ = (offset, len, is_write);
-        false
-    }
+    fn would_wait(&self, offset: u64, len: u64, is_write: bool) -> bool;
 
     /// How it reads and writes, if it is a file or a disk of this system.
     fn io_mode(&self) -> Option<IoMode>;

@@ -336,6 +336,10 @@ impl BlockDevice for FaultDevice {
         false
     }
 
+    fn would_wait(&self, _offset: u64, _len: u64, _is_write: bool) -> bool {
+        false
+    }
+
     fn io_mode(&self) -> Option<IoMode> {
         None
     }

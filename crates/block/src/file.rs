@@ -312,6 +312,10 @@ impl BlockDevice for FileDevice {
         self.direct.is_some()
     }
 
+    fn would_wait(&self, _offset: u64, _len: u64, _is_write: bool) -> bool {
+        false
+    }
+
     fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let flushed = self.flushes.flush(|| self.file.sync_data());

@@ -29,6 +29,8 @@ use crate::proto::{Kind, PAYLOAD_MAX, Request};
 const THREADS_MAX: usize = 16;
 /// A device that takes longer for a request, beyond a nanosecond for each byte, is slow.
 const SLOW: Duration = Duration::from_micros(100);
+/// What one request takes counts up to this, in nanoseconds: one that had to wait long says little of others.
+const EXCESS_MAX: u64 = 4 * SLOW.as_nanos() as u64;
 
 pub(crate) type Result<T> = std::result::Result<T, Gone>;
 
@@ -280,7 +282,7 @@ impl<'a> Connection<'a> {
         let begin = Instant::now();
         let done = act();
         let took = begin.elapsed().as_nanos() as u64;
-        let excess = took.saturating_sub(len as u64);
+        let excess = took.saturating_sub(len as u64).min(EXCESS_MAX);
         let before = self.excess.load(Relaxed);
         self.excess.store(before - before / 8 + excess / 8, Relaxed);
         done

@@ -152,24 +152,14 @@ fn a_slow_device_gets_requests_side_by_side() {
 
 /// A device whose first sector is held until the second one is read.
 struct Held {
+    memory: MemoryDevice,
     begun: Barrier,
     released: Barrier,
 }
 
 impl BlockDevice for Held {
-    block::plain_device!();
-
-    fn size(&self) -> u64 {
-        1 << 20
-    }
-
-    fn sector_sizes(&self) -> SectorSizes {
-        SectorSizes::COMMON
-    }
-
-    fn name(&self) -> String {
-        "held".into()
-    }
+    block::delegate!(self => self.memory; size refresh_size sector_sizes name write_at flush drop_cached begin_anew);
+    block::delegate!(self => self.memory; discard waits_on_write io_mode);
 
     fn would_wait(&self, offset: u64, _len: u64, _is_write: bool) -> bool {
         offset == 0
@@ -180,27 +170,18 @@ impl BlockDevice for Held {
             self.begun.wait();
         }
         self.released.wait();
-        buf.fill(0);
-        Ok(())
-    }
-
-    fn write_at(&self, _offset: u64, _pieces: &[IoSlice<'_>]) -> Result<()> {
-        Ok(())
-    }
-
-    fn flush(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _offset: u64, _len: u64) -> Result<()> {
-        Ok(())
+        self.memory.read_at(offset, buf)
     }
 }
 
 #[test]
 fn a_request_that_would_wait_holds_up_no_other() {
     let [begun, released] = [(); 2].map(|()| Barrier::new(2));
-    let device = Arc::new(Held { begun, released });
+    let device = Arc::new(Held {
+        memory: MemoryDevice::new(1 << 20),
+        begun,
+        released,
+    });
     let place = Place::with(Arc::clone(&device) as Arc<dyn BlockDevice>);
     let mut client = place.client();
     client.request(READ, 0, 0, 512);

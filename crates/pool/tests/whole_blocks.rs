@@ -28,6 +28,10 @@ impl BlockDevice for Blocks {
         true
     }
 
+    fn would_wait(&self, _offset: u64, _len: u64, _is_write: bool) -> bool {
+        false
+    }
+
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         Blocks::check(offset, pieces.iter().map(|piece| piece.len() as u64).sum());
         self.0.write_at(offset, pieces)

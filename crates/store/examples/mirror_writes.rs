@@ -29,6 +29,10 @@ impl BlockDevice for Delayed {
         self.says_so
     }
 
+    fn would_wait(&self, _offset: u64, _len: u64, _is_write: bool) -> bool {
+        false
+    }
+
     fn write_at(&self, at: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         if !self.delay.is_zero() {
             std::thread::sleep(self.delay);

@@ -109,7 +109,7 @@ impl LookedAt {
 }
 
 impl BlockDevice for LookedAt {
-    block::delegate!(self => self.0; size sector_sizes name read_at drop_cached begin_anew status_at waits_on_write io_mode);
+    block::delegate!(self => self.0; size sector_sizes name read_at drop_cached begin_anew status_at waits_on_write would_wait io_mode);
 
     /// Only the user of the export connects again, and not a reader.
     fn refresh_size(&self) -> block::Result<u64> {
