@@ -46,6 +46,9 @@ pub enum Error {
     /// The coordinates are those of no point of the curve, or of its neutral one.
     #[error("not a point of the curve")]
     Point,
+    /// The bytes are not a public key of RSA.
+    #[error("not a public key of RSA")]
+    RsaKey,
     /// They are not the shares of one secret.
     #[error("the shares do not belong together")]
     Shares,

@@ -15,6 +15,7 @@
 //! - [`AeadCipher`] seals messages with nonces of the caller, also in pieces and in streams.
 //! - [`Digest`] computes hashes and authentication codes for the formats of other programs. [`PasswordHash`]
 //!   makes keys from passphrases.
+//! - [`RsaPublicKey`] reads a public key for a TPM.
 //! - [`ChapHash`] answers the challenges of CHAP, with which iSCSI initiators log in.
 //! - A [`Provider`] implements mechanisms. [`Policy`] chooses the provider of each [`Mechanism`].
 //! - [`selftest()`] runs known-answer tests of the mechanisms that pools need, [`test_mechanisms`] of all.
@@ -34,7 +35,8 @@
 //! - `algorithms`: the names of the algorithms;
 //! - `error`, `ffi`, `hash`, `policy`, `pieces`: AWS-LC, BLAKE3, and which provider is allowed;
 //! - `digest`, `kdf`, `blocks`, `libgcrypt`, `openssl`, `sector`: providers and their mechanisms;
-//! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `chap`, `keywrap`, `vmac`, [`af`]: types for callers;
+//! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `chap`, `keywrap`, `rsa`, `vmac`, [`af`]: types for
+//!   callers;
 //! - `hardware`, `selftest`, `kat`: processor features, and tests.
 
 mod adiantum;
@@ -63,6 +65,7 @@ mod pieces;
 mod policy;
 mod random;
 mod record;
+mod rsa;
 mod sector;
 mod selftest;
 mod shamir;
@@ -89,6 +92,7 @@ pub use password::{Argon2Kind, PasswordHash};
 pub use policy::{Policy, Target};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
+pub use rsa::RsaPublicKey;
 pub use sector::SectorCipher;
 pub use selftest::{SelfTest, selftest};
 pub use shamir::{PRIME_256, join_shares, split_secret};
