@@ -293,11 +293,7 @@ fn texts() {
         "parts",
         &[br#"{"alg":"dir","enc":"A256GCM","clevis":{"pin":"sss","sss":{"t":1,"p":"__________________________________________8","jwe":["eyJhbGciOiJFQ0RILUVTIiwiZW5jIjoiQTI1NkdDTSIsImNsZXZpcyI6eyJwaW4iOiJ0YW5nIn19..AAAA.AAAA.AAAAAAAAAAAAAAAAAAAAAA"]}}}"#],
     );
-    put(
-        "clevis_token",
-        "keys-no-object",
-        &[br#"{"payload":"NA"}"#],
-    );
+    put("clevis_token", "keys-no-object", &[br#"{"payload":"NA"}"#]);
     put(
         "clevis_token",
         "keys",
@@ -307,6 +303,16 @@ fn texts() {
         "clevis_token",
         "fido2",
         &[br#"{"type":"systemd-fido2","keyslots":["1"],"fido2-credential":"AAAA","fido2-salt":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","fido2-rp":"io.systemd.cryptsetup","fido2-clientPin-required":true,"fido2-up-required":true,"fido2-uv-required":false}"#],
+    );
+    put(
+        "clevis_token",
+        "tpm-signed",
+        &[br#"{"type":"systemd-tpm2","keyslots":["1"],"tpm2-blob":"AJ4AIG1ptWJGJya/meShx9zRs9hAcz3QWCmqD5+VinpHNhRaABBlb9okW1f47/Fd5XwmF7bWs3Zr869wrE4rhEThbm4Ug9yYjgSGBq0Kffm0LazXQ6dP5FdKMPukdpsYx7TUXVHRBeQJyFPO3sqR3H64M0KBrDu0HzfjvCfAufexEQjhVr3sJxfj58ofuryO+49w/B+i4oimju4UXw0EgwBOAAgACwAAABIAIJMYBNlkODNvjD6LZHta6hWksyq29f+e+z4BkltWJh39ABAAINDX3YMKwX04BXQ0d7WqVTm/BuElVBajcLJNyXh7H3rf","tpm2-pcrs":[],"tpm2-pcr-bank":"sha256","tpm2-primary-alg":"ecc","tpm2-policy-hash":"931804d96438336f8c3e8b647b5aea15a4b32ab6f5ff9efb3e01925b56261dfd","tpm2-pin":false,"tpm2_pubkey_pcrs":[11],"tpm2_pubkey":"LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KTUlJQklqQU5CZ2txaGtpRzl3MEJBUUVGQUFPQ0FROEFNSUlCQ2dLQ0FRRUFoZm1ucjVjZGgvUmJEdlI2YW5oUAprVXcxMmdKM1FJVzRXa0lqZ2tKd1ZtcFZlSmE2U3dvZVhZemhmZmhrNHhBbnlmWlpEMHlhK201U3dQRWVhUm5aCkUxSWpyYzJuMlpSVi9GWVJkOXNMN3ZYK0FGOWcwV2sxRDdLSFc5dHZyOEVWcUlCSHE3cUtYRGF0eHpYeDZiUGoKQnJPaDc5U0p3dFU1L2lZWkd1TmRGN2xIU2NpNzBQWEJWY0laa2hxMUVyd3NNM0ZCVmxhWkZCYlZCVXh3Y011dwo4NWZYQ05CVDNTWGMvN1RuaE1aZHlrcVZRTDZVdGw0Q205Q3hyNE8rN1BvUEFxNlI1UzhiU0pCd2JZYWZVVEFJCmUwbi9lVnJQV2ZnM0JEaFc3Y2dNMmlmWWJmMVA0dHB1M1VTNnRSa1dDNnpWOHNSc0FSUGp0RWhjVHoraEUyckQKL3dJREFRQUIKLS0tLS1FTkQgUFVCTElDIEtFWS0tLS0tCg=="}"#],
+    );
+    put(
+        "clevis_token",
+        "signatures",
+        &[br#"{"sha256":[{"pcrs":[11],"pkfp":"64dde56cf2e94ba231dc49d15cb2a415eef2069197d75bc6b749f0ceb9aec1ec","pol":"4ff71af61068af0691ff4fb19a58dc695265f97b286d517fea5b79d4c2894e03","sig":"XVIqLxS/NSxjE9O8ma1uKA419lxM8D5+DrrwvwhAxhj89/BWOXTW6GeB5qc87vAOHWnlG5508ZSFtmoBOMsHHSzT4vlovo99Q2mlMU2dLPXCldPVQcLZZjb9RKq77ZMg4Iu8X3XHGGcJOsipwivVe54VqQlsly0ka1VLJan4qtE8Czgh7IqinL0beRDKZ8ALowfbwc9nLeWHuDhBuOFjVPBlMdT72JPKbzDdTZiV1KyhXeEjwuXRHv/JO4K62gyrcJA9naQN+gQ4VEq4RsNMImV+cz+cYdf5S9JFidH5tB/LFK9LdWWVXoDmb1Eu7X6HTPDGlS+qDKBvkMcBA3hF7A=="}]}"#],
     );
     // A session that begins, and an object that is public.
     let nonce = [
@@ -319,6 +325,13 @@ fn texts() {
         0x80, 2, 0, 0, 0, 23, 0, 0, 0, 0, 0, 0, 0, 4, 0, 2, 7, 7, 0, 0, 1, 0, 0,
     ];
     put("tpm_answer", "unsealed", &[&unsealed]);
+    // The digest of a policy, and the ticket for a signature.
+    let head = [0x80, 1, 0, 0, 0, 44, 0, 0, 0, 0, 0, 32];
+    put("tpm_answer", "policy", &[&head, &[7; 32]]);
+    let head = [
+        0x80, 1, 0, 0, 0, 50, 0, 0, 0, 0, 0x80, 0x22, 0x40, 0, 0, 1, 0, 32,
+    ];
+    put("tpm_answer", "ticket", &[&head, &[7; 32]]);
     // PCR 7 with SHA-256, and what locks a TPM.
     let head = [0x80, 1, 0, 0, 0, 66, 0, 0, 0, 0];
     let selected = [

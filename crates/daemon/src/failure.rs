@@ -196,7 +196,7 @@ impl From<keys::Error> for Failure {
                 ErrorKind::StorageFull => FailureKind::NoSpace,
                 _ => FailureKind::Other,
             },
-            E::Damaged(_) => FailureKind::Damaged,
+            E::Damaged(_) | E::SignatureFile { .. } => FailureKind::Damaged,
             E::TooNew { .. } => FailureKind::TooNew,
             E::KeySource(_) => FailureKind::Usage,
             E::Backup(_) => FailureKind::Damaged,

@@ -82,6 +82,16 @@ pub enum Error {
     /// The TPM did not give a key.
     #[error("the TPM: {0}")]
     Tpm(String),
+    /// What signs the values of PCRs is damaged.
+    #[error(
+        "the signature file {path} is damaged: {reason}; make it again with 'systemd-measure sign'", path = .path.display()
+    )]
+    SignatureFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The TPM opens nothing for a while, after wrong PINs.
     #[error("the TPM: {0}")]
     TpmLocked(String),

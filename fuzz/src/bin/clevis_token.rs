@@ -1,4 +1,5 @@
-//! Tokens of clevis in headers of LUKS2, their own headers, and the keys of Tang servers.
+//! Tokens of clevis in headers of LUKS2, their own headers, the keys of Tang servers, and files
+//! of signatures of PCRs.
 
 #![no_main]
 

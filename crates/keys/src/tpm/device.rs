@@ -108,9 +108,20 @@ impl Tpm {
             .sized(&sealed.public)
             .0;
         let text = self.run(Code::Load, &[parent.handle], Some(&no_password()), &params)?;
-        let loaded = answer(&text, true, true)?;
+        self.loaded(&answer(&text, true, true)?, sealed.name())
+    }
+
+    /// Loads a key that is not the TPM's, by its public part.
+    pub(super) fn load_public(&mut self, public: &[u8]) -> Result<u32> {
+        let params = Bytes::default().sized(&[]).sized(public).u32(OWNER).0;
+        let text = self.run(Code::LoadExternal, &[], None, &params)?;
+        self.loaded(&answer(&text, true, false)?, name(public))
+    }
+
+    /// Its handle, if it is the object of this name.
+    fn loaded(&mut self, loaded: &Answer<'_>, name: Name) -> Result<u32> {
         self.handles.push(loaded.handle);
-        match Reader(loaded.params).sized()? == sealed.name() {
+        match Reader(loaded.params).sized()? == name {
             true => Ok(loaded.handle),
             false => Err(not_understood()),
         }
@@ -149,13 +160,24 @@ impl Tpm {
         Ok(())
     }
 
-    /// What [`Tpm::fulfil`] leads to while PCRs have their present values (TPM 2.0 Library, part 3, 23.7 and 23.17).
-    pub(super) fn policy(&mut self, pcrs: Option<Pcrs>, pin: bool) -> Result<[u8; 32]> {
+    /// What [`Tpm::fulfil`] leads to while PCRs have their present values (TPM 2.0 Library, part 3, 23.7 and 23.17), also
+    /// after the approval by a key of this name (23.16).
+    pub(super) fn policy(
+        &mut self,
+        approved_by: Option<Name>,
+        pcrs: Option<Pcrs>,
+        pin: bool,
+    ) -> Result<[u8; 32]> {
         let mut policy = [0; 32];
         let mut extend = |parts: &[&[u8]]| {
             let hash = Digest::Sha256.hash(&[&[&policy[..]], parts].concat());
             policy.copy_from_slice(&hash);
         };
+        if let Some(key) = approved_by {
+            extend(&[&(Code::PolicyAuthorize as u32).to_be_bytes(), &key]);
+            // The reference of the policy, which is empty.
+            extend(&[]);
+        }
         if let Some(pcrs) = pcrs {
             let values = Digest::Sha256.hash(&[&self.pcr_values(pcrs)?]);
             let code = (Code::PolicyPcr as u32).to_be_bytes();

@@ -2,6 +2,9 @@
 
 use crate::Error;
 
+pub(super) const OTHER_PCRS: &str =
+    "its PCRs do not have the values to which the key was sealed: the machine started otherwise";
+
 /// The error of a response code. Those with bit 7 also say which handle, session or parameter they mean.
 pub(super) fn refusal(code: u32) -> Error {
     let kind = match code & 0x80 {
@@ -15,12 +18,11 @@ pub(super) fn refusal(code: u32) -> Error {
         0x921 => {
             return Error::TpmLocked("it is locked after too many wrong PINs".into());
         }
-        0x9d => {
-            "its PCRs do not have the values to which the key was sealed: the machine started otherwise"
-        }
+        0x9d => OTHER_PCRS,
         0x8b | 0x9f => {
             "another TPM sealed the key, or this one was cleared, or what is stored is damaged"
         }
+        0x9b => "another key made it, or it is damaged; sign again with the key of the token",
         0x84 | 0x8a | 0x92 | 0x95 | 0x9a => "it does not know what is stored; it may be damaged",
         0x902..=0x905 => "it has no memory for another key or session",
         0x100 => "it was not started by the firmware",

@@ -62,7 +62,7 @@ fn public(tpm: &mut Tpm, opens: Opens) -> Result<Vec<u8>> {
         Opens::Policy { pcrs, pin } => {
             // Wrong PINs have to count.
             let counts = if pin { 0 } else { NO_LOCKOUT };
-            (counts, tpm.policy(pcrs, pin)?.to_vec())
+            (counts, tpm.policy(None, pcrs, pin)?.to_vec())
         }
     };
     let bytes = Bytes::default().u16(KEYED_HASH).u16(SHA256);

@@ -5,6 +5,7 @@ use secret::Secret;
 use zerocopy::IntoBytes;
 
 use super::session::SHA256;
+use super::signed::SignedPolicy;
 use super::wire::{Bytes, Reader};
 use crate::layout::{self, TpmParams};
 use crate::source::Pcrs;
@@ -21,6 +22,8 @@ pub(crate) struct SealedByTpm {
     /// What the TPM calls the parent, if that is known.
     pub(super) parent_name: Option<Name>,
     pub(super) opens: Opens,
+    /// Whose signature the TPM wants before that.
+    pub(super) signed: Option<Box<SignedPolicy>>,
 }
 
 /// What a TPM calls an object: the number of SHA-256, and the hash of its public part.
@@ -80,7 +83,14 @@ impl SealedByTpm {
             parent,
             parent_name: None,
             opens,
+            signed: None,
         })
+    }
+
+    /// With a signature too.
+    pub(super) fn signed_by(self, signed: Option<SignedPolicy>) -> SealedByTpm {
+        let signed = signed.map(Box::new);
+        SealedByTpm { signed, ..self }
     }
 
     /// Under the parent of this name only.
@@ -141,6 +151,13 @@ impl SealedByTpm {
     /// Whether a person has to give a PIN.
     pub(crate) fn has_pin(&self) -> bool {
         matches!(self.opens, Opens::Policy { pin: true, .. })
+    }
+
+    /// The digest of its policy; empty if there is none.
+    pub(super) fn policy(&self) -> &[u8] {
+        // Kind, hash and attributes stand before it.
+        let rest = self.public.get(8..).unwrap_or_default();
+        Reader(rest).sized().unwrap_or_default()
     }
 
     /// What the TPM calls the object, computed here so that it cannot take another one.

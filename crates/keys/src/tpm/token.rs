@@ -1,5 +1,7 @@
 //! Tokens of the type `systemd-tpm2`, which `systemd-cryptenroll` puts into a LUKS2 header.
 
+use std::path::Path;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cipher::Random;
@@ -7,6 +9,7 @@ use secret::Secret;
 use serde_json::Value;
 
 use super::sealed::{Name, Opens, Parent, SealedByTpm, unusable};
+use super::signed::SignedPolicy;
 use super::unseal::unseal;
 use super::wire::{Bytes, Reader};
 use crate::Result;
@@ -23,9 +26,10 @@ impl TpmToken {
     /// [`Error::Tpm`](crate::Error::Tpm) for what systemd does not make, or makes with what is not known here.
     pub fn read(token: &Value) -> Result<TpmToken> {
         let is_set = |name: &str| !matches!(&token[name], Value::Null | Value::Bool(false));
-        let has_some = |name: &str| token[name].as_array().is_some_and(|list| !list.is_empty());
-        if is_set("tpm2_pcrlock") || has_some("tpm2_pubkey_pcrs") {
-            return Err(unusable("a token with a signed policy is not known here"));
+        if is_set("tpm2_pcrlock") {
+            return Err(unusable(
+                "a token with a policy of pcrlock is not known here",
+            ));
         }
         if is_set("tpm2_salt") {
             return Err(unusable("a token with a salted PIN is not known here"));
@@ -44,24 +48,31 @@ impl TpmToken {
             .sized()
             .map(|private| Bytes::default().sized(private).0);
         let private = private.map_err(|_| unusable("what the TPM sealed is cut off"))?;
-        let numbers = token["tpm2-pcrs"].as_array().map_or(&[][..], Vec::as_slice);
-        let bank = token["tpm2-pcr-bank"].as_str().unwrap_or("sha256");
-        let pcrs = match numbers {
-            [] => None,
-            numbers => Some(Pcrs::new(bank, numbers.iter().map(Value::as_u64))?),
-        };
         let opens = Opens::Policy {
-            pcrs,
+            pcrs: pcrs(token, "tpm2-pcrs")?,
             pin: is_set("tpm2-pin"),
         };
+        let signed = signed_policy(token)?;
         // Later versions protect it by the key that the TPM keeps for all.
         if !is_set("tpm2_srk") {
             let sealed = SealedByTpm::new(&private, rest.0, Parent::Made, opens)?;
-            return Ok(TpmToken(sealed));
+            return Ok(TpmToken(sealed.signed_by(signed)));
         }
         let (parent, name) = kept(token["tpm2_srk"].as_str().unwrap_or_default())?;
         let sealed = SealedByTpm::new(&private, rest.0, parent, opens)?;
-        Ok(TpmToken(sealed.under(name)))
+        Ok(TpmToken(sealed.signed_by(signed).under(name)))
+    }
+
+    /// Looks for the signatures that a signed policy wants, in this file or in the one that the system has.
+    ///
+    /// # Errors
+    /// [`Error::Tpm`](crate::Error::Tpm) if there is no file, or it has none by the key of the token;
+    /// [`Error::SignatureFile`](crate::Error::SignatureFile).
+    pub fn find_signatures(&mut self, file: Option<&Path>) -> Result<()> {
+        match &mut self.0.signed {
+            Some(signed) => signed.find_signatures(file),
+            None => Ok(()),
+        }
     }
 
     /// Whether a person has to give a PIN.
@@ -69,7 +80,8 @@ impl TpmToken {
         self.0.has_pin()
     }
 
-    /// The passphrase of the key slot. `pin` is empty if none is needed.
+    /// The passphrase of the key slot. `pin` is empty if none is needed. A signed policy needs [`TpmToken::find_signatures`]
+    /// before.
     ///
     /// # Errors
     /// [`Error::Tpm`](crate::Error::Tpm); [`Error::TpmPin`](crate::Error::TpmPin) for a wrong PIN.
@@ -80,6 +92,28 @@ impl TpmToken {
         encoded.map_err(|_| unusable("what the TPM sealed is too long"))?;
         Ok(passphrase)
     }
+}
+
+/// The PCRs of a list of the token; `None` if it is empty.
+fn pcrs(token: &Value, list: &str) -> Result<Option<Pcrs>> {
+    let bank = token["tpm2-pcr-bank"].as_str().unwrap_or("sha256");
+    match &token[list] {
+        Value::Null => Ok(None),
+        Value::Array(numbers) if numbers.is_empty() => Ok(None),
+        Value::Array(numbers) => Pcrs::new(bank, numbers.iter().map(Value::as_u64)).map(Some),
+        _ => Err(unusable("the token has no list of PCRs where it has to be")),
+    }
+}
+
+/// Whose signature is wanted, if there is a policy of PCRs that a key signs.
+fn signed_policy(token: &Value) -> Result<Option<SignedPolicy>> {
+    let Some(pcrs) = pcrs(token, "tpm2_pubkey_pcrs")? else {
+        return Ok(None);
+    };
+    let pem = token["tpm2_pubkey"].as_str().unwrap_or_default();
+    let pem = STANDARD.decode(pem).ok();
+    let pem = pem.ok_or_else(|| unusable("the public key of the token is not base64"))?;
+    SignedPolicy::new(&pem, pcrs).map(Some)
 }
 
 /// A key that the TPM keeps, and its name, as `Esys_TR_Serialize` of tpm2-tss writes them.

@@ -43,6 +43,9 @@ pub(super) fn unseal_by(
         Opens::Policy { .. } => (Kind::Policy, Secret::new(), false),
     };
     let mut session = tpm.session(kind, parent, random)?;
+    if let Some(signed) = &sealed.signed {
+        tpm.approve(&session, sealed, signed)?;
+    }
     if let Opens::Policy { pcrs, pin } = sealed.opens {
         tpm.fulfil(&session, pcrs, pin)?;
     }

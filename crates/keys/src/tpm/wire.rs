@@ -20,12 +20,16 @@ pub(super) enum Code {
     Load = 0x157,
     Unseal = 0x15e,
     FlushContext = 0x165,
+    LoadExternal = 0x167,
+    PolicyAuthorize = 0x16a,
     PolicyAuthValue = 0x16b,
     ReadPublic = 0x173,
     StartAuthSession = 0x176,
+    VerifySignature = 0x177,
     GetCapability = 0x17a,
     PcrRead = 0x17e,
     PolicyPcr = 0x17f,
+    PolicyGetDigest = 0x189,
 }
 
 /// Bytes that are put together.

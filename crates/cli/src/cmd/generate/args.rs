@@ -28,8 +28,8 @@ pub(crate) enum Generate {
 /// A line of /etc/strongroom/crypttab, `NAME DEVICE KEYFILE OPTIONS` as in crypttab(5), becomes a service that opens a
 /// LUKS container in the daemon: strongroom-luks-NAME.service. Without a key file (`none`) a token opens it: Tang, TPM,
 /// an authenticator or the kernel's keyring. Of the options it knows header=, keyfile-offset=, keyfile-size=, key-slot=,
-/// read-only, discard, no-read-workqueue, no-write-workqueue, noauto, nofail, _netdev, tpm2-device=auto and
-/// fido2-device=auto, and refuses lines with others.
+/// read-only, discard, no-read-workqueue, no-write-workqueue, noauto, nofail, _netdev, tpm2-device=auto,
+/// tpm2-signature= and fido2-device=auto, and refuses lines with others.
 ///
 /// systemd gives three directories (systemd.generator(7)). With one, all units are written into it.
 #[derive(Args, Debug)]

@@ -33,6 +33,7 @@ pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, Str
         add("--key-file", key);
     }
     let (mut is_optional, mut is_manual) = (false, false);
+    let mut signatures = None;
     let mut flags = if is_token { " --token-only" } else { "" }.to_owned();
     for option in line.options(3) {
         match option.split_once('=').unwrap_or((option, "")) {
@@ -49,6 +50,10 @@ pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, Str
             ("luks" | "auto" | "_netdev" | "none" | "defaults", "") => {}
             // The token of the container is one of these.
             ("fido2-device" | "tpm2-device", "auto") if is_token => {}
+            ("tpm2-signature", file) if is_token && file.starts_with('/') => {
+                add("--tpm2-signature", file);
+                signatures = Some(file);
+            }
             _ => return Err(format!("the option {option} is not known")),
         }
     }
@@ -62,9 +67,10 @@ pub(super) fn unit(line: &Line, source: &str, program: &str) -> Result<Unit, Str
         false if device.starts_with('/') => format!("RequiresMountsFor={}\n", quoted(&device)),
         false => String::new(),
     };
-    let needs_key = match key.starts_with('/') && !key.starts_with("/dev/") {
-        true => format!("RequiresMountsFor={}\n", quoted(key)),
-        false => String::new(),
+    let is_file = |path: &&str| path.starts_with('/') && !path.starts_with("/dev/");
+    let needs_key = match Some(key).filter(is_file).or(signatures) {
+        Some(file) => format!("RequiresMountsFor={}\n", quoted(file)),
+        None => String::new(),
     };
     let order = match is_optional {
         true => String::new(),
@@ -116,6 +122,19 @@ mod tests {
             assert!(of(&format!("a /dev/sda /key {option}")).is_err());
         }
         assert!(of("a /dev/sda - tpm2-device=/dev/tpmrm1").is_err());
+        let made = of("a /dev/sda - tpm2-device=auto,tpm2-signature=/etc/a\\040b").unwrap();
+        for part in [
+            " --tpm2-signature \"/etc/a b\" --token-only -- ",
+            "RequiresMountsFor=\"/etc/a b\"\n",
+        ] {
+            assert!(made.text.contains(part), "{}", made.text);
+        }
+        for line in [
+            "a /dev/sda - tpm2-signature=pcrs.json",
+            "a /dev/sda /key tpm2-signature=/x",
+        ] {
+            assert!(of(line).is_err());
+        }
     }
 
     #[test]

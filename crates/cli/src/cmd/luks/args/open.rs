@@ -32,7 +32,8 @@ pub(crate) enum LuksOpenType {
 /// --token-only opens a LUKS2 container without a question, by a token that `clevis luks bind` made with a Tang
 /// server, or with several of which some have to help: this command asks the servers that the header names, and
 /// sends the daemon the passphrase. A token of clevis or `systemd-cryptenroll` can also be of this machine's TPM,
-/// and may ask for a PIN. One that `systemd-cryptenroll` made with an authenticator (FIDO2) may ask for its PIN
+/// and may ask for a PIN. If it has a signed policy (`--tpm2-public-key`), the command looks for the file of
+/// signatures that `systemd-measure sign` wrote. One that `systemd-cryptenroll` made with an authenticator (FIDO2) may ask for its PIN
 /// and for a touch; it needs the package fido2-tools, and is tried last. A token made by `luks token add` names
 /// a passphrase in the kernel's keyring.
 ///
@@ -53,9 +54,10 @@ EXAMPLES
     strongroom luks open --allow-discards --persistent secret.img secret
     strongroom luks open --test-passphrase secret.img
 
-  By a Tang server, without a passphrase; by an authenticator:
+  By a Tang server, without a passphrase; by an authenticator; by the TPM with signed PCRs:
     strongroom luks open --token-only /dev/sdb data
     strongroom luks open --token-only --token-type systemd-fido2 /dev/sdb data
+    strongroom luks open --token-only --tpm2-signature kernel.json /dev/sdb data
 
   An old mapping without a header:
     strongroom luks open --type plain --cipher aes-cbc-essiv:sha256 --hash ripemd160 /dev/sdb old

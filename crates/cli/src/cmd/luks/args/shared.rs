@@ -58,6 +58,10 @@ pub(crate) struct LuksTokenChoice {
     /// Use only tokens of this type
     #[arg(long, value_name = "TYPE", requires = "token_only")]
     pub(crate) token_type: Option<String>,
+    /// The signatures of PCRs for a token of the TPM that has a signed policy; default:
+    /// tpm2-pcr-signature.json in /etc/systemd, /run/systemd or /usr/lib/systemd
+    #[arg(long, value_name = "FILE", requires = "token_only")]
+    pub(crate) tpm2_signature: Option<PathBuf>,
 }
 
 /// Versions of the format.

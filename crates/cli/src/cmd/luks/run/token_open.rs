@@ -36,7 +36,7 @@ pub(super) fn open_by_token<T>(
     let device = container.header_device();
     let mut failure: Option<Failure> = None;
     for id in wanted(choice, &header)? {
-        let opened = found(&header, id, device).and_then(|found| open(found, session));
+        let opened = found(choice, &header, id, device).and_then(|found| open(found, session));
         match opened {
             Ok(opened) => return Ok(opened),
             Err(next) => {
@@ -82,13 +82,14 @@ fn kind_of(token: &Value) -> &str {
     token["type"].as_str().unwrap_or_default()
 }
 
-fn found(header: &Container, id: u32, device: &Path) -> Result<Found> {
+fn found(choice: &LuksTokenChoice, header: &Container, id: u32, device: &Path) -> Result<Found> {
     secret::harden_process().map_err(|error| Failure::other(error.to_string()))?;
     let token = header.token(id)?;
     let passphrase = match kind_of(token) {
         "clevis" => keys::clevis(token, PATIENCE)?,
         "systemd-tpm2" => {
-            let token = keys::TpmToken::read(token)?;
+            let mut token = keys::TpmToken::read(token)?;
+            token.find_signatures(choice.tpm2_signature.as_deref())?;
             let pin = match token.has_pin() {
                 true => ask_pin(device)?,
                 false => Secret::zeroed(0)?,
