@@ -96,6 +96,7 @@ fn add_options(line: &mut Vec<OsString>, kind: Type, options: &str) {
             "reverse",
             "private",
             "writeback",
+            "overlay",
             "cache",
             "allow_other",
         ];

@@ -2,11 +2,14 @@
 
 mod common;
 
-use std::process::Command;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
 
 use common::containers::*;
 use common::terminal::Terminal;
 use common::*;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Whether cryptsetup ends well; `None` if there is none.
 fn cryptsetup(place: &Place, words: &str) -> Option<(bool, String)> {
@@ -111,6 +114,37 @@ fn a_slot_is_changed_in_place() {
     std::fs::write(place.path("key"), "battery staple").unwrap();
     let judge = "open --test-passphrase --key-file {DIR}/key {DIR}/image";
     assert!(cryptsetup(&place, judge).is_none_or(|(ok, _)| ok));
+}
+
+/// The container opens, but sectors that were not written yet cannot be read.
+#[test]
+fn an_interrupted_wipe_says_that_the_container_is_not_whole() {
+    let place = Place::without_daemon();
+    let image = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(place.path("image"))
+        .unwrap();
+    image.set_len(4 << 30).unwrap();
+    let line = format!("luks format -q {CHEAP} --integrity hmac-sha256 {{DIR}}/image");
+    let mut command = place.command();
+    command.args(place.words(&line)).stdin(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(PASSPHRASE.as_bytes()).unwrap();
+    drop(input);
+    // From the moment on when there is a header, signals are held back.
+    let mut magic = [0; 4];
+    while magic != *b"LUKS" {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too soon");
+        image.read_exact_at(&mut magic, 0).unwrap();
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(OTHER), "{said}");
+    has(&said, "not all of it was written; make it again");
 }
 
 /// Sectors with tags, without the journal: for once, and by the header, which cryptsetup reads.

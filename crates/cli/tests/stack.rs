@@ -73,6 +73,9 @@ fn what_is_wrong_is_said() {
     );
     let mount = |key| format!("stack mount -d {{DIR}}/{key} {lower} {{DIR}}/view");
     place.ok("keygen {DIR}/other");
+    fs::write(place.path("view/clear"), "").expect("written");
+    refused(&place, &mount("other"), BUSY, "-O");
+    fs::remove_file(place.path("view/clear")).expect("removed");
     refused(&place, &mount("other"), WRONG_KEY, "not the one");
     refused(&place, &mount("none"), NO_KEY, "No such file");
     fs::write(place.path("short"), [1; 31]).expect("written");
@@ -158,6 +161,29 @@ fn programs_use_the_view() {
             .next()
             .is_none()
     );
+}
+
+/// Else what is written next is in clear.
+#[test]
+fn a_mount_stays_when_its_terminal_closes() {
+    if !can_mount() || !is_installed("script") {
+        return;
+    }
+    let place = prepared();
+    fs::write(place.path("view/hidden"), "").expect("written");
+    let line = "stack mount -O -d {DIR}/key {DIR}/lower {DIR}/view";
+    let words = place.words(line).join(" ");
+    for round in 0..5 {
+        let closed = Command::new("script")
+            .args(["-qec", &format!("{PROGRAM} {words}"), "/dev/null"])
+            .stdin(Stdio::null())
+            .output()
+            .expect("it runs");
+        assert!(closed.status.success(), "{closed:?}");
+        assert!(!place.path("view/hidden").exists(), "round {round}");
+        place.ok("stack unmount {DIR}/view");
+        assert!(place.path("view/hidden").exists());
+    }
 }
 
 #[test]

@@ -44,7 +44,11 @@ fn what_was_never_written_is_not_read_until_it_is_wiped() {
     assert_eq!(sector, [0; 4096], "nothing of it is given out");
     drop(mapping);
     let mut steps = Vec::new();
-    luks::wipe(&container, &key, &mut |done, of| steps.push((done, of))).unwrap();
+    luks::wipe(&container, &key, &mut |done, of| {
+        steps.push((done, of));
+        true
+    })
+    .unwrap();
     let mapping = open(&container, &key, Flags::default()).unwrap();
     assert_eq!(steps.last(), Some(&(mapping.size(), mapping.size())));
     let mut all = vec![1; mapping.size() as usize];
@@ -88,7 +92,7 @@ fn both_forms_of_the_data_path_read_what_was_written() {
 #[test]
 fn sectors_are_where_they_were_written_as_they_were_written() {
     let (container, key) = made();
-    luks::wipe(&container, &key, &mut |_, _| {}).unwrap();
+    luks::wipe(&container, &key, &mut |_, _| true).unwrap();
     let device = Arc::clone(container.device());
     let size = open(&container, &key, Flags::default()).unwrap().size();
     // In an area, data follows its tags.
@@ -213,7 +217,7 @@ fn what_makes_no_sense_is_not_made() {
 #[test]
 fn sectors_are_written_without_the_journal() {
     let (container, key) = made();
-    luks::wipe(&container, &key, &mut |_, _| {}).unwrap();
+    luks::wipe(&container, &key, &mut |_, _| true).unwrap();
     let direct = Flags {
         no_journal: true,
         ..Flags::default()
@@ -244,7 +248,7 @@ fn sectors_are_written_without_the_journal() {
 #[test]
 fn a_damaged_journal_is_left_aside() {
     let (container, key) = made();
-    luks::wipe(&container, &key, &mut |_, _| {}).unwrap();
+    luks::wipe(&container, &key, &mut |_, _| true).unwrap();
     let mapping = open(&container, &key, Flags::default()).unwrap();
     mapping.write_at(8192, &[IoSlice::new(&[7; 4096])]).unwrap();
     mapping.flush().unwrap();

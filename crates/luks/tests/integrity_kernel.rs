@@ -177,7 +177,7 @@ fn the_kernel_reads_and_writes_what_is_made_here() {
         let path = bench.image(&format!("image{n}"));
         let (container, key) =
             luks::format(device(&path), &case.format(), &secret(PASSPHRASE), &RANDOM).unwrap();
-        luks::wipe(&container, &key, &mut |_, _| {}).unwrap();
+        luks::wipe(&container, &key, &mut |_, _| true).unwrap();
         drop(container);
         let mapping = mapping(&path);
         // What is not written here is zeros, by the wipe.
@@ -327,7 +327,7 @@ fn the_kernel_carries_out_what_is_left_here() {
     let path = bench.image("image");
     let (container, key) =
         luks::format(device(&path), &case.format(), &secret(PASSPHRASE), &RANDOM).unwrap();
-    luks::wipe(&container, &key, &mut |_, _| {}).unwrap();
+    luks::wipe(&container, &key, &mut |_, _| true).unwrap();
     drop(container);
     let clock = FaultClock::new();
     let fault = Arc::new(FaultDevice::from_bytes(

@@ -54,11 +54,16 @@ pub fn integrity_type(option: &str) -> Result<&'static str> {
 }
 
 /// Writes zeros over the data of a container with integrity, so that all of it can be read: what was
-/// never written is not authentic. `progress` is told how many bytes are done, and of how many.
+/// never written is not authentic. `go_on` is told how many bytes are done, and of how many, and says whether to go
+/// on. Returns whether all was written.
 ///
 /// # Errors
 /// [`Error::Usage`] if its sectors are not authenticated, or this is not its key.
-pub fn wipe(container: &Container, key: &Secret, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+pub fn wipe(
+    container: &Container,
+    key: &Secret,
+    go_on: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<bool> {
     let segment = container.segment()?;
     let Some(integrity) = &segment.integrity else {
         return Err(Error::usage("its sectors are not authenticated"));
@@ -77,9 +82,12 @@ pub fn wipe(container: &Container, key: &Secret, progress: &mut dyn FnMut(u64, u
         buffer.resize(WIPE_PIECE.min((len - done) as usize), 0);
         sealed.write(done, &mut buffer)?;
         done += buffer.len() as u64;
-        progress(done, len);
+        if !go_on(done, len) {
+            return Ok(false);
+        }
     }
-    Ok(sealed.flush()?)
+    sealed.flush()?;
+    Ok(true)
 }
 
 /// Refuses what may not be used, or a key that does not fit.

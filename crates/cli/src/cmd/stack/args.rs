@@ -203,8 +203,9 @@ EXAMPLES
     rsync -a --delete /mnt/encrypted/ backup@example.org:documents
 
 EXIT CODES
-  1 if it cannot be mounted, or the directory is not prepared; 3 if there is no such directory; 7 if
-  the key is wrong; 8 if the key cannot be read; 9 if the policy is damaged."
+  1 if it cannot be mounted, or the directory is not prepared; 3 if there is no such directory; 5 if
+  files of the mountpoint would be hidden, without -O; 7 if the key is wrong; 8 if the key cannot be
+  read; 9 if the policy is damaged."
 )]
 pub(crate) struct StackMount {
     #[command(flatten)]
@@ -230,6 +231,9 @@ pub(crate) struct StackMount {
     /// Let the kernel gather writes, and send them later or when a program syncs or closes the file
     #[arg(long, requires = "private", conflicts_with = "reverse")]
     pub(crate) writeback: bool,
+    /// Mount over a directory that is not empty
+    #[arg(short = 'O', long)]
+    pub(crate) overlay: bool,
     /// How long the mount believes what it knows of attributes and directories: `auto`, a second if the lower file
     /// system is a local one; `none`, not at all
     #[arg(

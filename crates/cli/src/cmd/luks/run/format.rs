@@ -18,7 +18,7 @@ use crate::cmd::luks::args::LuksFormat;
 use crate::cmd::sure::be_sure;
 use crate::outcome::{LocalResult as Result, Outcome};
 use crate::session::Session;
-use crate::terminal::bar;
+use crate::terminal::{Interruptions, bar};
 
 pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
     let version = args.version.version();
@@ -49,6 +49,9 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
         Some(path) => header_file(path, &format, session)?,
         None => (data, None),
     };
+    let wipes = format.integrity.is_some() && !args.integrity_no_wipe;
+    let signals = wipes.then(Interruptions::hold).transpose();
+    let signals = signals.map_err(|error| Failure::other(error.to_string()))?;
     let (container, key) = match luks::format(header, &format, &passphrase, &SystemRandom) {
         Ok(made) => made,
         Err(error) => {
@@ -58,11 +61,14 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
             return Err(error.into());
         }
     };
-    if format.integrity.is_some() && !args.integrity_no_wipe {
-        wipe(&container, &key).map_err(|error| {
-            let what = "the container was made, but not all of it was written; make it again";
-            Failure::from(error).context(what)
-        })?;
+    if let Some(signals) = signals {
+        let wiped = match wipe(&container, &key, &signals) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Failure::other("interrupted")),
+            Err(error) => Err(error.into()),
+        };
+        let what = "the container was made, but not all of it was written; make it again";
+        wiped.map_err(|failure| failure.context(what))?;
     }
     Ok(Outcome::done())
 }
@@ -74,14 +80,16 @@ fn integrity(args: &LuksFormat) -> Result<Option<String>> {
     Ok(kind.map(String::from))
 }
 
-/// Writes all sectors of a container once, so that they are authentic, with a progress bar on a terminal.
-fn wipe(container: &Container, key: &Secret) -> luks::Result<()> {
+/// Writes all sectors of a container once, so that they are authentic, with a progress bar on a terminal. Returns whether
+/// it was not interrupted.
+fn wipe(container: &Container, key: &Secret, signals: &Interruptions) -> luks::Result<bool> {
     let bar = std::io::stderr().is_terminal().then(|| bar("wipe"));
     luks::wipe(container, key, &mut |done, of| {
         if let Some(bar) = &bar {
             bar.set_length(of);
             bar.set_position(done);
         }
+        !signals.came()
     })
 }
 

@@ -22,6 +22,8 @@ pub(super) fn mount(args: &PefsMount) -> Result {
         allow_other: false,
         private: false,
         writeback: false,
+        // As mount_pefs(8).
+        overlay: true,
         cache: CacheMode::Auto,
         options: args.options.clone(),
         foreground: false,

@@ -61,6 +61,7 @@ fn words(args: &StackMount) -> Vec<OsString> {
         ("--allow-other", args.allow_other),
         ("--private", args.private),
         ("--writeback", args.writeback),
+        ("--overlay", args.overlay),
         ("--reverse", args.reverse),
     ];
     if args.cache == CacheMode::None {
@@ -75,10 +76,11 @@ fn words(args: &StackMount) -> Vec<OsString> {
     words
 }
 
-/// Tells the process that waits that the mount answers, and leaves its terminal and its directory.
+/// Leaves the terminal and the directory, and tells the process that waits that the mount answers. Only then: the
+/// terminal may close as soon as that one ends, and its signal would unmount.
 pub(super) fn leave() {
-    let _ = writeln!(std::io::stdout(), "{READY}");
-    daemon::leave_terminal();
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
+    let _ = writeln!(std::io::stdout(), "{READY}");
+    daemon::leave_terminal();
 }

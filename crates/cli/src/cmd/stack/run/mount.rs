@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use crate::terminal::Prompter;
 pub(super) fn run(args: &StackMount) -> Result {
     secret::harden_process().map_err(Failure::from)?;
     let dir = lower::open(&args.dir)?;
+    check_empty(args)?;
     if args.reverse {
         let keys = gocryptfs::open_reverse(&args.dir, &dir, &args.key)?;
         let hears = hears(args, &dir);
@@ -174,6 +176,23 @@ fn serve_view<V: View>(
             "{} is not mounted any more: error {errno} of /dev/fuse",
             args.mountpoint.display()
         ))),
+    }
+}
+
+/// Refuses to hide files, but for those of the lower directory itself.
+fn check_empty(args: &StackMount) -> Result<()> {
+    let (at, dir) = (&args.mountpoint, &args.dir);
+    let id = |path: &Path| path.metadata().map(|it| (it.dev(), it.ino())).ok();
+    if args.overlay || id(at) == id(dir) {
+        return Ok(());
+    }
+    match at.read_dir().map(|mut entries| entries.next().is_some()) {
+        Ok(true) => Err(Failure::new(
+            FailureKind::Busy,
+            format!("{} is not empty; use -O to mount over it", at.display()),
+        )),
+        // The mount says what is wrong.
+        Ok(false) | Err(_) => Ok(()),
     }
 }
 
