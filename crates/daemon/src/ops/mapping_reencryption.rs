@@ -9,6 +9,7 @@ use cipher::SystemRandom;
 use luks::{Container, Mapping, Pace, Progress, Reencrypted};
 use protocol::api::{Answer, FailureKind, MappingReencryption, command};
 use protocol::wire;
+use rustix::process::{getpriority_process, setpriority_process};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
@@ -27,6 +28,29 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// The longest answer of a command, in bytes.
 const ANSWER_MAX: u32 = 64;
+
+/// How much the work gives way to requests, if both want a processor (nice(2)).
+const NICENESS: i32 = 10;
+
+/// While this exists, its thread gives way to others. A daemon that may not take that back keeps it until the connection
+/// of the command closes.
+struct GivesWay {
+    before: i32,
+}
+
+impl GivesWay {
+    fn begin() -> Option<GivesWay> {
+        let before = getpriority_process(None).ok()?;
+        setpriority_process(None, before + NICENESS).ok()?;
+        Some(GivesWay { before })
+    }
+}
+
+impl Drop for GivesWay {
+    fn drop(&mut self) {
+        let _ = setpriority_process(None, self.before);
+    }
+}
 
 /// A container that is being re-encrypted.
 struct Work {
@@ -141,7 +165,9 @@ impl Daemon {
             !work.worker.0.is_to_pause() && wants_more(caller, row)
         };
         let mapping = &work.mapping;
+        let gives_way = GivesWay::begin();
         let ended = mapping.reencrypt(&mut container, &keys, pace, &SystemRandom, &mut go_on);
+        drop(gives_way);
         work.is_under_way = container.is_in_reencryption();
         let progress = container.reencryption_progress(&**mapping.device());
         let row = progress.ok().map(|at| Pacer::new().row(at, false));
