@@ -76,15 +76,12 @@ const PLACES: &[Place] = &[
         &["docs/guide/src/keys.md"],
         &[HOME, "mkdir -p /media/stick"],
     ),
-    place(
-        &["docs/guide/src/sharing.md"],
-        &[HOME, "strongroom create tank/home/ann", USERS],
-    ),
+    place(&["docs/guide/src/sharing.md"], &[HOME, USERS]),
     place(&["docs/guide/src/backup.md"], &[HOME, HOST]),
     place(&["docs/guide/src/luks.md"], &["cd ~"]),
     place(&["docs/guide/src/directories.md"], &[]),
     place(&["docs/guide/src/serving.md"], &[TANK]),
-    place(&["docs/guide/src/failover.md"], &[TANK]),
+    place(&["docs/guide/src/failover.md"], &[TANK, DISK, MIRROR]),
     place(&["docs/guide/src/object-stores.md"], &[HOME, STORE]),
     place(
         &[
@@ -193,11 +190,6 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ),
     (
         "docs/guide/src/keys.md",
-        "strongroom key change tank/home                   # a new passphrase; asks twice",
-        Without("", &[("strongroom key change -o keysource=raw,https:", NO_SERVER)]),
-    ),
-    (
-        "docs/guide/src/keys.md",
         "strongroom destroy --shred -n tank/mail           # says what would go, and what would stay readable",
         Without("", &[("strongroom destroy --shred tank/mail", NO_TERMINAL)]),
     ),
@@ -255,7 +247,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ),
     (
         "docs/guide/src/failover.md",
-        "strongroom pool import -f -d /var/lib -o cachefile=none -l tank",
+        "strongroom pool import -f -d /var/lib -d /mnt/other -o cachefile=none -l tank",
         After("strongroom ha stop tank; strongroom pool export tank"),
     ),
     ("docs/guide/src/wrong/daemon-down.md", "systemctl status strongroom strongroom-metrics.socket", Not(NO_SYSTEMD)),
