@@ -16,11 +16,18 @@ static REPLIES: LazyLock<Shape> = LazyLock::new(shape_of::<Reply>);
 /// The type of a stream.
 const OCTETS: &str = "application/octet-stream";
 
+/// The type of a stream of events.
+const EVENT_STREAM: &str = "text/event-stream";
+
 /// The document.
 pub(super) fn document() -> Json {
     let mut paths = Map::new();
     for resource in RESOURCES {
-        paths.insert(resource.path.into(), json!({"get": get(resource)}));
+        let get = match resource.path {
+            "/v1/events" => events(get(resource)),
+            _ => get(resource),
+        };
+        paths.insert(resource.path.into(), json!({ "get": get }));
     }
     let Shape::Choice(commands) = &*COMMANDS else {
         return Json::Null;
@@ -99,6 +106,15 @@ fn get(resource: &Resource) -> Json {
         "parameters": parameters,
         "responses": answers(reply(resource.reply)),
     })
+}
+
+/// The answer may be a stream.
+fn events(mut get: Json) -> Json {
+    get["responses"]["200"]["content"][EVENT_STREAM] = json!({"schema": {
+        "type": "string",
+        "description": "Messages 'event', with an event, and 'changed', with what to get again: {\"what\": [...]}",
+    }});
+    get
 }
 
 /// The schema of a kind of reply.
@@ -220,6 +236,9 @@ mod tests {
         of(&format!(
             "/paths/~1v1~1commands~1receive/post/requestBody/content/{stream}"
         ));
+        let content = of("/paths/~1v1~1events/get/responses/200/content");
+        assert!(content.get("application/json").is_some());
+        assert!(content.get(EVENT_STREAM).is_some());
         let parameters = of("/paths/~1v1~1commands~1receive/post/parameters")
             .as_array()
             .unwrap();
