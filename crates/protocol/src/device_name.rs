@@ -154,6 +154,22 @@ impl<'a> DeviceName<'a> {
             _ => Ok(self),
         }
     }
+
+    /// The name, if such a device can be one of a pool.
+    ///
+    /// # Errors
+    /// No device of this kind can be opened, or it is a mapping.
+    pub fn for_pool(self) -> Result<DeviceName<'a>, Failure> {
+        let name = self.supported()?;
+        match name.kind().carries {
+            true => Ok(name),
+            false => Err(Failure::usage(format!(
+                "{name} cannot be a device of a pool: the daemon opens no container when it starts, so the pool would \
+                 miss it; encrypt the datasets instead ('strongroom create -o encryption=on'), or let another daemon use \
+                 the export of the mapping"
+            ))),
+        }
+    }
 }
 
 /// As it is typed.
@@ -210,6 +226,18 @@ mod tests {
             "nbd://host/x"
         );
         assert!(DeviceName::parse("nbd://").canonical().is_err());
+    }
+
+    #[test]
+    fn a_mapping_is_no_device_of_a_pool() {
+        let refusal = DeviceName::parse("luks:secret").for_pool().unwrap_err();
+        let begin = "luks:secret cannot be a device of a pool: ";
+        assert!(refusal.message.starts_with(begin), "{refusal:?}");
+        assert!(refusal.message.contains("-o encryption=on"), "{refusal:?}");
+        for name in ["/dev/sdb", "./luks:secret", "volume:a/b", "nbd://a/b"] {
+            assert!(DeviceName::parse(name).for_pool().is_ok(), "{name}");
+        }
+        assert!(DeviceName::parse("s3://a").for_pool().is_err());
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! Mappings without their key: suspended by one command, resumed by another that has the key.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use block::FileLock;
 use luks::{Container, Failing, Mapping};
 use protocol::api::{Borrowing, FailureKind, command};
-use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
@@ -37,7 +36,6 @@ impl Daemon {
                 "the mapping '{name}' is suspended already"
             )));
         }
-        self.check_no_heartbeats(name)?;
         let held = self.hold_container(&device)?;
         Ok(mapping.suspend(&held.container)?)
     }
@@ -136,25 +134,6 @@ impl Daemon {
             Some(Entry::Open(open)) => Daemon::check_not_suspended(name, &open.mapping),
             _ => Ok(()),
         }
-    }
-
-    /// Refuses to suspend a mapping below a pool whose heartbeats another machine watches: they would stop.
-    fn check_no_heartbeats(&self, name: &str) -> Result<()> {
-        let path = PathBuf::from(DeviceName::Luks(name).to_string());
-        for active in self.pools() {
-            let devices = active.pool.devices();
-            if devices.iter().any(|it| it.path == path) && active.pool.is_multihost()? {
-                let pool = active.pool.name();
-                return Err(Failure::new(
-                    FailureKind::Busy,
-                    format!(
-                        "the pool '{pool}' on it has multihost=on, and its heartbeats would stop: export it first, \
-                         or set multihost=off"
-                    ),
-                ));
-            }
-        }
-        Ok(())
     }
 
     /// Refuses to end the daemon while a suspended mapping is in use: its users could not write what they have.

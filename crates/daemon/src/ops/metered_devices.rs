@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use protocol::api::{CacheIo, DeviceIo, Io, PoolIo};
 use protocol::device_name::DeviceName;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 
@@ -36,15 +36,9 @@ impl Daemon {
         access: Access,
         user: &str,
     ) -> Result<Arc<dyn BlockDevice>> {
-        let name = DeviceName::parse(path).supported()?;
-        if !name.kind().carries {
-            return Err(Failure::usage(format!(
-                "{name} cannot be a device of a pool"
-            )));
-        }
-        Ok(match name {
+        Ok(match DeviceName::parse(path).for_pool()? {
             DeviceName::Path(path) => metered_file(FileDevice::open(path, access)?),
-            _ => metered(self.open(name, access, user)?),
+            name => metered(self.open(name, access, user)?),
         })
     }
 }

@@ -16,8 +16,9 @@ pub(crate) enum LuksOpenType {
 ///
 /// The command asks for the passphrase, and the daemon tries the key slots in the order of their
 /// priorities. The daemon claims the container until `luks close` or until it ends. The mapping is not a
-/// file: `strongroom nbd export luks:NAME` offers it to other programs. A volume with an open container is
-/// in use: close the container before you export the pool or stop the daemon.
+/// file: `strongroom nbd export luks:NAME` offers it to other programs. It cannot be a device of a pool:
+/// encrypt the datasets of a pool instead. A volume with an open container is in use: close the container
+/// before you export the pool or stop the daemon.
 ///
 /// The daemon serves a request on the calling thread (inline), which is fastest for small requests. With a
 /// workqueue, several threads serve it, as in the kernel, which is faster for large requests.
@@ -230,7 +231,7 @@ pub(crate) struct LuksRefresh {
 /// end the only user of a mapping: its requests fail. A signal that ends the daemon does so too, but a mounted
 /// /dev/nbdN waits for the next daemon.
 ///
-/// A container in re-encryption, a plain mapping, and one below a pool with multihost=on are not suspended.
+/// A container in re-encryption and a plain mapping are not suspended.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -239,8 +240,8 @@ EXAMPLES
     strongroom luks resume secret
 
 EXIT CODES
-  2 if it cannot be suspended; 3 if there is no such mapping; 5 if a request does not end, another
-  command changes the header, or a pool on it has multihost=on.")]
+  2 if it cannot be suspended; 3 if there is no such mapping; 5 if a request does not end, or
+  another command changes the header.")]
 pub(crate) struct LuksSuspend {
     /// The mapping
     #[arg(value_name = "NAME")]

@@ -12,7 +12,7 @@ use crate::cmd::pool::args::{Activity, Pool};
 use crate::cmd::pool::run::layout::layout_of;
 use crate::cmd::pool::run::wait::{self, INCOMPLETE, until_ended};
 use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, device_path, is_path, usage};
+use crate::session::{Session, device_path, is_path, pool_device, usage};
 
 /// A group with parity has so many devices, and more than it has parity.
 const RAIDZ_MIN: usize = 3;
@@ -101,7 +101,7 @@ pub(super) fn device(given: &Path) -> Result<PathBuf> {
     let is_name = given.components().count() == 1 && !given.exists();
     match is_name && in_dev.exists() {
         true => Ok(in_dev),
-        false => device_path(given),
+        false => pool_device(given),
     }
 }
 
@@ -285,7 +285,7 @@ const WORDS: [&str; 8] = [
 
 /// Refuses a name without a slash that is none of a disk: a word that is mistyped would become a file.
 fn check_path(word: &Path) -> Result<()> {
-    DeviceName::parse(word).canonical()?;
+    DeviceName::parse(word).for_pool()?.canonical()?;
     let text = word.to_string_lossy();
     let is_disk = Path::new("/dev").join(word).exists();
     if text.contains('/') || !is_path(word) || is_disk {
@@ -433,6 +433,14 @@ mod tests {
             parsed.groups[0].devices[0].to_str(),
             Some("nbd://host/disk")
         );
+        for are_new in [true, false] {
+            let mapping = [PathBuf::from("luks:secret")];
+            let refusal = devices(&mapping, are_new).unwrap_err().message;
+            assert!(
+                refusal.contains("cannot be a device of a pool: "),
+                "{refusal}"
+            );
+        }
         assert!(
             devices(&exports, true).is_err(),
             "an export is not made with -s"
