@@ -354,7 +354,7 @@ pub(crate) enum StackFormat {
 /// How long a mount believes what it knows of attributes and directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CacheMode {
-    /// Half a second, if only this machine changes the lower file system
+    /// A second, if only this machine changes the lower file system
     Auto,
     /// Not at all
     None,
