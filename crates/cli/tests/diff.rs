@@ -1,4 +1,4 @@
-//! What changed since a snapshot: by name with the key, by number of records without.
+//! What changed since a snapshot, and what is damaged: by name with the key, by number without.
 
 mod common;
 
@@ -85,4 +85,50 @@ fn it_reads_what_changed() {
     bench.ok("key unload tank/a");
     assert!(counts(&bench.ok("diff tank/a@1 @2"))[1] > 20);
     assert!(counts(&bench.ok("diff tank/a@2 @3"))[1] < 10);
+}
+
+/// The unit in the middle of the longest run of units that differ.
+fn middle_of_change(before: &[u8], after: &[u8]) -> usize {
+    let pairs = before.chunks(4096).zip(after.chunks(4096));
+    let (mut run, mut best) = (0, (0, 0));
+    for (at, (old, new)) in pairs.enumerate() {
+        run = if old == new { 0 } else { run + 1 };
+        best = best.max((run, at));
+    }
+    (best.1 - best.0 / 2) * 4096
+}
+
+#[test]
+fn damaged_files_have_names_with_the_key() {
+    let Some(bench) = Bench::new() else { return };
+    let file = bench.place.path("tank.pool");
+    bench.ok("pool sync tank");
+    let before = fs::read(&file).unwrap();
+    fs::create_dir(bench.file("tank/a", "dir")).unwrap();
+    let hostile = bench.file("tank/a", "dir/two\nlines");
+    fs::write(hostile, contents(7, 4 << 20)).unwrap();
+    bench.ok("pool export tank");
+    let mut image = fs::read(&file).unwrap();
+    let at = middle_of_change(&before, &image);
+    image[at] ^= 1;
+    fs::write(&file, image).unwrap();
+    bench.ok(&format!("pool import -d {} tank", file.display()));
+    bench.ok("mount -a -l");
+    bench.place.fails("pool scrub -w tank", DAMAGED);
+
+    let short = bench.ok("pool status tank");
+    has(&short, "'strongroom pool status -v tank' names them");
+    lacks(&short, "two");
+    let dir = bench.place.arg("mnt/tank/a");
+    let named = format!("tank/a: {dir}/dir/two\\nlines");
+    has(&bench.ok("pool status -v tank"), &format!("\t{named}\n"));
+    has(&bench.ok("--json pool status tank"), &named);
+    bench.ok("unmount tank/a");
+    let inside = bench.ok("pool status -v tank");
+    has(&inside, "\ttank/a: /dir/two\\nlines\n");
+    bench.ok("key unload tank/a");
+    let without = bench.ok("pool status -v tank");
+    has(&without, "tank/a: a record of a file, slot ");
+    has(&without, "to see it: strongroom key load tank/a");
+    lacks(&without, "two");
 }

@@ -409,7 +409,7 @@ fn a_device_is_not_let_go_before_all_of_it_is_copied() {
     has(&status, "lacks 1 records or nodes");
     has(&status, &format!("{old} stays in the pool"));
     has(&status, "pool clear tank");
-    has(&status, "tank/a: a record of a file, slot ");
+    has(&status, &format!("tank/a: {dir}/f\n"));
     let refused = place.fails("pool detach -f tank {DIR}/new", USAGE);
     has(&refused, "no INCOMPLETE device is in its place");
     fs::remove_file(place.path("mnt/f")).unwrap();

@@ -42,7 +42,7 @@ pub use self::core::{
     Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, Reencrypted, Settings, SyncMode,
     verify_seal,
 };
-pub use diff::{Change, Difference, diff};
+pub use diff::{Change, Difference, FilesFound, RecordFile, Wanted, diff, files_with};
 pub use error::{Error, Result};
 pub use fs::Miscount;
 #[doc(hidden)]

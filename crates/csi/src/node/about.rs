@@ -144,6 +144,7 @@ impl Driver {
         let pool = parent.split('/').next().unwrap_or(parent);
         let status = command::PoolStatus {
             pools: vec![pool.into()],
+            names_files: false,
         };
         let Reply::Pools(pools) = self.daemon.call(status)? else {
             return Err(not_understood().into());

@@ -84,7 +84,7 @@ impl ActivePool {
     }
 
     /// Where the dataset is mounted, if it is.
-    fn dir_of(&self, entry: &Entry) -> Vec<u8> {
+    pub(super) fn dir_of(&self, entry: &Entry) -> Vec<u8> {
         let id = match entry.is_snapshot() {
             true => entry.parent,
             false => entry.id,

@@ -114,7 +114,9 @@ pub(crate) fn advice_on_data(
         ),
         _ => (
             Some("Some data is damaged in every copy.".into()),
-            Some("Restore the files named below from a backup or a snapshot.".into()),
+            Some(format!(
+                "Restore the damaged files from a backup or a snapshot. 'strongroom pool status -v {pool}' names them."
+            )),
         ),
     }
 }

@@ -139,7 +139,7 @@ impl Daemon {
         })
     }
 
-    pub(crate) fn status(&self, names: &[String]) -> Result<Vec<PoolReport>> {
+    pub(crate) fn status(&self, names: &[String], names_files: bool) -> Result<Vec<PoolReport>> {
         let mut reports = self.absent_reports(names);
         let is_here = |name: &&String| !reports.iter().any(|absent| absent.name == **name);
         let here: Vec<String> = names.iter().filter(is_here).cloned().collect();
@@ -148,7 +148,7 @@ impl Daemon {
             false => self.pools_named(&here)?,
         };
         for active in &pools {
-            let mut report = report(active)?;
+            let mut report = report(active, names_files)?;
             report.waiting = self.waiting_for_keys(active)?;
             reports.push(report);
         }

@@ -8,6 +8,7 @@ mod bookmarks;
 pub(crate) mod caches;
 pub(crate) mod checkpoints;
 pub(crate) mod clones;
+mod damage;
 pub(crate) mod dataset_spec;
 pub(crate) mod datasets;
 mod deferral;

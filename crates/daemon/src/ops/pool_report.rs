@@ -8,6 +8,7 @@ use protocol::api::{PoolReport, RemovalRow, ScrubRow};
 
 use crate::failure::Result;
 use crate::ops::caches;
+use crate::ops::damage;
 use crate::ops::health;
 use crate::ops::scrubs;
 use crate::state::active_pool::ActivePool;
@@ -15,24 +16,18 @@ use crate::state::active_pool::ActivePool;
 /// A device that has not answered for so long is not asked more.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);
 
-/// The report on a pool.
-pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
+/// The report on a pool. With `names_files` it names the files that are damaged, as far as their keys are loaded.
+pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolReport> {
     let pool = &active.pool;
     let space = pool.space();
     let scrub = pool.scrub_status();
     let suspended = pool.suspended();
     let (devices, resilver) = (pool.devices(), pool.resilver_status());
-    let mut damage: Vec<String> = Vec::new();
     let of_resilver = match health::incomplete(&devices, &resilver) {
         Some(_) => &resilver.progress.damage[..],
         None => &[],
     };
-    for found in scrub.damage.iter().chain(of_resilver) {
-        let name = describe(active, found);
-        if !damage.contains(&name) {
-            damage.push(name);
-        }
-    }
+    let found: Vec<&pool::Damage> = scrub.damage.iter().chain(of_resilver).collect();
     let degraded = health::degraded(&devices);
     let waits = health::silent(&devices);
     let silent = waits.filter(|(_, time)| *time >= health::SILENCE_MAX);
@@ -61,12 +56,14 @@ pub(crate) fn report(active: &ActivePool) -> Result<PoolReport> {
         _ => (trouble, action),
     };
     let shared = pool.dedup_info();
-    // This asks the devices for their sizes: not one that may not answer.
+    // This uses the devices: not one that may not answer.
     let is_quiet = waits.is_none_or(|(_, time)| time < ASKED_AGAIN);
-    let expandable = match suspended.is_none() && is_quiet {
+    let may_read = suspended.is_none() && is_quiet;
+    let expandable = match may_read {
         true => pool.expandable(),
         false => Vec::new(),
     };
+    let damage = damage::names(active, &found, names_files && may_read);
     let (trouble, action) = match trouble {
         None => health::growth(&pool.name(), &devices, &expandable),
         trouble => (trouble, action),
@@ -156,35 +153,6 @@ fn removal_row(removal: RemovalStatus) -> RemovalRow {
         left: removal.left,
         waits: removal.waits,
     }
-}
-
-/// The place of damage, by names as far as they are known without a key.
-fn describe(active: &ActivePool, damage: &pool::Damage) -> String {
-    let Some(array) = damage.array else {
-        return match damage.in_checkpoint {
-            Some(_) => "the checkpoint's own records".into(),
-            None => "the pool's own records".into(),
-        };
-    };
-    let dataset = match &damage.in_checkpoint {
-        // The name at the time of the checkpoint. It may now belong to another dataset, or to none.
-        Some(name) => format!("{name} in the checkpoint"),
-        None => {
-            let name = active.pool.name_of(damage.dataset);
-            name.unwrap_or_else(|_| format!("dataset {}", damage.dataset))
-        }
-    };
-    let what = match (array, damage.level) {
-        (pool::ArrayKind::Data, 0) => "a record of a file",
-        (pool::ArrayKind::Data, _) => "many records of files",
-        (pool::ArrayKind::Pages, 0) => "a page of metadata",
-        (pool::ArrayKind::Pages, _) => "many pages of metadata",
-    };
-    let why = match damage.is_unreadable {
-        true => ", which a device fails to read",
-        false => "",
-    };
-    format!("{dataset}: {what}, slot {}{why}", damage.slot)
 }
 
 /// The ratio of bytes before compression to bytes on disk, in hundredths, at least 1.00.

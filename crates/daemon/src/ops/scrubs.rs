@@ -200,7 +200,7 @@ mod tests {
             let done = command(|context| active.scrub(stop, pause, context));
             done.map_err(|failure| failure.kind)
         };
-        let state = || report(&active).unwrap().scrub.state;
+        let state = || report(&active, false).unwrap().scrub.state;
         assert_eq!(scrub(false, true), Err(FailureKind::NotFound));
         assert_eq!(scrub(true, false), Err(FailureKind::NotFound));
         assert_eq!(scrub(false, false), Ok(()));

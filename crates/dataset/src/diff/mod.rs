@@ -5,6 +5,7 @@
 //! both maps are equal.
 
 mod cells;
+mod files;
 mod view;
 
 use std::collections::{BTreeSet, HashMap};
@@ -19,6 +20,7 @@ use crate::error::Result;
 use crate::layout::{AttrValue, KeyKind, NameEntry, decode_names};
 use crate::seal::Sealer;
 use cells::Cells;
+pub use files::{FilesFound, RecordFile, Wanted, files_with};
 use view::View;
 
 /// The kind of a difference.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use pool::{ArrayKind, Entry, OpenDataset, Pool};
@@ -29,6 +29,8 @@ pub(super) struct View {
     sealer: Arc<Sealer>,
     /// Whether the comparison has to stop.
     ended: Arc<AtomicBool>,
+    /// How many more pages may be read.
+    left: AtomicU64,
     /// `None` if the dataset was never written.
     tree: Option<Tree>,
     /// A name of each inode in the directories that were read.
@@ -39,6 +41,14 @@ impl PageSource for View {
     fn load(&self, slot: u64) -> Result<Page> {
         if self.ended.load(Ordering::Acquire) {
             return Err(vfs::Error::Stale.into());
+        }
+        let take = |left: u64| left.checked_sub(1);
+        let left = &self.left;
+        if left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_err()
+        {
+            return Err(vfs::Error::Io.into());
         }
         let page = (slot, self.open.get(ArrayKind::Pages, slot)?);
         let found = read_record(&self.open, &self.sealer, &self.name, ArrayKind::Pages, page)?;
@@ -65,8 +75,14 @@ impl View {
             open,
             sealer: Arc::clone(sealer),
             ended: Arc::clone(ended),
+            left: AtomicU64::new(u64::MAX),
             known: Mutex::default(),
         })
+    }
+
+    /// Sets how many more pages may be read. Then reads fail.
+    pub(super) fn allow(&self, pages: u64) {
+        self.left.store(pages, Ordering::Relaxed);
     }
 
     pub(super) fn damaged(&self, what: &str) -> Error {

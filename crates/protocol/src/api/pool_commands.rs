@@ -97,10 +97,13 @@ pub struct PoolDestroy {
 }
 
 /// The state of pools; of all if none is named.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PoolStatus {
     /// Their names.
     pub pools: Vec<String>,
+    /// Whether to name damaged files, which reads metadata of their datasets.
+    #[serde(default)]
+    pub names_files: bool,
 }
 
 /// What the devices of pools did; of all pools if none is named.

@@ -126,7 +126,7 @@ impl Events {
 
     /// What differs from the last look.
     fn changed(&mut self, caller: &Caller) -> Result<Vec<&'static str>, Problem> {
-        let pools = asked(caller, command::PoolStatus { pools: Vec::new() })?;
+        let pools = asked(caller, command::PoolStatus::default())?;
         let (pools, jobs) = match pools {
             Some(Reply::Pools(pools)) => (of_pools(&pools), Some(jobs::of_pools(&pools))),
             _ => (Json::Null, None),

@@ -11,7 +11,7 @@ const FREE_PART: u64 = 10;
 
 /// The advice for all pools, and the worst of it.
 pub(super) fn report(caller: &Caller) -> Result<Json, Problem> {
-    let pools = match caller.ask(command::PoolStatus { pools: Vec::new() })? {
+    let pools = match caller.ask(command::PoolStatus::default())? {
         Reply::Pools(pools) => pools,
         _ => Vec::new(),
     };

@@ -8,7 +8,7 @@ use crate::http::Problem;
 
 /// What runs, and what ran last.
 pub(super) fn list(caller: &Caller) -> Result<Json, Problem> {
-    let pools = match caller.ask(command::PoolStatus { pools: Vec::new() })? {
+    let pools = match caller.ask(command::PoolStatus::default())? {
         Reply::Pools(pools) => pools,
         _ => Vec::new(),
     };

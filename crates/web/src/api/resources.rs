@@ -36,7 +36,7 @@ resources! {
     "/v1/daemon" "The daemon" [], "daemon", |_, caller| shown(caller, Command::DaemonStatus);
     "/v1/pools" "The state of pools" ["name"], "pools", |query, caller| {
         let pools = query.all("name");
-        shown(caller, command::PoolStatus { pools })
+        shown(caller, command::PoolStatus { pools, names_files: false })
     };
     "/v1/io" "What devices did since they were opened" ["name"], "io", |query, caller| {
         let pools = query.all("name");

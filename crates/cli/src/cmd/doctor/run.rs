@@ -94,7 +94,7 @@ fn version(report: &DaemonReport) -> Check {
 fn pools(session: &mut Session) -> Check {
     const NAME: &str = "pools";
     const ADVICE: &str = "see 'strongroom pool status -x'";
-    let every = command::PoolStatus { pools: Vec::new() };
+    let every = command::PoolStatus::default();
     let pools = session.call_running(every);
     match pools.and_then(|reply| answer!(reply, Pools)) {
         Ok(pools) => {

@@ -77,7 +77,7 @@ root_only!(
 root_only!(
     PoolStatus,
     |it| Line::new("pool status").words(&it.pools),
-    |it, daemon, _| daemon.status(&it.pools).map(Reply::Pools)
+    |it, daemon, _| daemon.status(&it.pools, it.names_files).map(Reply::Pools)
 );
 
 root_only!(

@@ -93,7 +93,7 @@ impl Daemon {
 }
 
 fn pool_now(active: &Arc<ActivePool>) -> Result<PoolNow> {
-    let mut report = pool_report::report(active)?;
+    let mut report = pool_report::report(active, false)?;
     let key_roots = key_roots_now(active)?;
     let rows = std::mem::take(&mut report.devices);
     let devices = rows.into_iter().map(|row| DeviceNow {

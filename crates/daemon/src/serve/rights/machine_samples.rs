@@ -59,6 +59,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
         }),
         Command::PoolStatus(command::PoolStatus {
             pools: vec![pool()],
+            names_files: true,
         }),
         Command::PoolIo(command::PoolIo {
             pools: vec![pool()],

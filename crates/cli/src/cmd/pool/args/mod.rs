@@ -386,8 +386,9 @@ pub(crate) enum PoolColumn {
 ///
 /// Says what is wrong, what that means and what to do. READ counts failed reads, WRITE counts failed writes
 /// and flushes, CKSUM counts copies with a wrong checksum. Damage is data that neither another copy nor a
-/// retry could repair. Data is unreadable if a device fails to read a copy of it, which may be good. -v lists
-/// the damaged and unreadable files and datasets, as far as their names are known without a key. UNAVAIL is a pool
+/// retry could repair. Data is unreadable if a device fails to read a copy of it, which may be good. -v names
+/// the damaged and unreadable files. Names are encrypted, so the key of the dataset must be loaded. Otherwise, and
+/// in datasets with very many files, it gives the dataset and the number of the record or inode. UNAVAIL is a pool
 /// that was in use here and could not be imported when the daemon started. INCOMPLETE is a device that lacks data
 /// of which the resilver found no good copy: see 'help pool replace'.
 #[derive(Args, Debug)]

@@ -14,7 +14,13 @@ pub(super) fn run(args: PoolList, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(args.words.clone())?;
     repeat::run(again, args.stamp.checked(session)?, |_| {
         let pools = pools.clone();
-        let pools = answer!(session.call(command::PoolStatus { pools })?, Pools)?;
+        let pools = answer!(
+            session.call(command::PoolStatus {
+                pools,
+                names_files: false
+            })?,
+            Pools
+        )?;
         Ok(match session.json {
             true => json::show(&pools),
             false => listed(&pools, &args),

@@ -267,7 +267,7 @@ fn export(args: PoolExport, session: &mut Session) -> Result {
 
 /// The pools of the daemon, also those that could not be imported at its start.
 fn pool_names(session: &mut Session) -> Result<Vec<String>> {
-    let pools = answer!(session.call(command::PoolStatus { pools: vec![] })?, Pools)?;
+    let pools = answer!(session.call(command::PoolStatus::default())?, Pools)?;
     Ok(pools.into_iter().map(|pool| pool.name).collect())
 }
 

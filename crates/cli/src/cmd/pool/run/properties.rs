@@ -37,7 +37,10 @@ pub(super) fn get(args: PoolGet, session: &mut Session) -> Result {
         }
     }
     let has = |name: &str| names.is_empty() || names.iter().any(|wanted| full(wanted) == name);
-    let command = command::PoolStatus { pools: args.pools };
+    let command = command::PoolStatus {
+        pools: args.pools,
+        names_files: false,
+    };
     let pools = answer!(session.call(command)?, Pools)?;
     let mut rows = Vec::new();
     for pool in &pools {

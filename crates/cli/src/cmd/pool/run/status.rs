@@ -18,8 +18,11 @@ pub(super) fn run(args: PoolStatus, session: &mut Session) -> Result {
     let (pools, again) = repeat::split(args.words)?;
     let named = pools.clone();
     repeat::run(again, args.stamp.checked(session)?, |made| {
-        let pools = pools.clone();
-        let mut pools = answer!(session.call(command::PoolStatus { pools })?, Pools)?;
+        let status = command::PoolStatus {
+            pools: pools.clone(),
+            names_files: args.verbose || session.json,
+        };
+        let mut pools = answer!(session.call(status)?, Pools)?;
         let all_are_well = args.unhealthy && !pools.is_empty() && pools.iter().all(is_healthy);
         if args.unhealthy {
             pools.retain(|pool| !is_healthy(pool));

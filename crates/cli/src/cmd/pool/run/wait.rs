@@ -118,6 +118,7 @@ pub(super) fn until_ended(
 pub(super) fn report(pool: &str, session: &mut Session) -> Result<PoolReport> {
     let command = command::PoolStatus {
         pools: vec![pool.into()],
+        names_files: false,
     };
     let reports = answer!(session.call_running(command)?, Pools)?;
     let report = reports.into_iter().next();

@@ -25,7 +25,7 @@ const FIRST: [Step; 3] = [
 /// Starts no daemon.
 pub(crate) fn run(session: &mut Session) -> Result {
     let head = concat!("Strongroom ", env!("CARGO_PKG_VERSION"));
-    let every = command::PoolStatus { pools: Vec::new() };
+    let every = command::PoolStatus::default();
     let pools = session.call_running(Command::from(every));
     let text = match pools.and_then(|reply| answer!(reply, Pools)) {
         Ok(pools) if pools.is_empty() => without_pools(head, "no pool is imported"),
