@@ -95,3 +95,47 @@ fn mounts_and_exports_come_back_or_are_listed() {
     has(&exports, "tank/disk");
     lacks(&exports, "not loaded");
 }
+
+/// As root, a full file system is not needed: nothing can be written where a directory is.
+fn stop_writes(place: &Place, file: &str) -> std::path::PathBuf {
+    let dir = place.path("state").join(format!("{file}.new"));
+    fs::create_dir(&dir).unwrap();
+    dir
+}
+
+#[test]
+fn a_command_says_what_is_not_saved_in_the_state_directory() {
+    let mut place = Place::new();
+    let dir = stop_writes(&place, "pools.json");
+    stop_writes(&place, "exports.json");
+    let create = place.words("pool create -s 64M -m none tank {DIR}/tank.pool");
+    let done = place.run(&create);
+    assert_eq!(done.code, 0, "{done:?}");
+    has(&done.err, "the list of imported pools is not saved");
+    has(&done.err, "pools.json cannot be written");
+    let again = place.run(&place.words("create -u tank/a"));
+    has(&again.err, "'strongroom pool list', which saves it");
+    assert_eq!(place.run(&["pool", "list"]).err, "");
+    fs::remove_dir(&dir).unwrap();
+    place.ok("pool list");
+    assert_eq!(place.run(&place.words("create -u tank/b")).err, "");
+    place.kill();
+    place.start();
+    has(&place.ok("list -H -o name -r tank"), "tank/b");
+
+    // Nothing is lost: the files have the right contents.
+    let dir = stop_writes(&place, "pools.json");
+    let stopped = place.run(&["daemon", "stop"]);
+    assert_eq!((stopped.code, stopped.err.as_str()), (0, ""));
+    place.wait_for_end();
+    place.start();
+    place.ok("list tank/b");
+    place.ok("pool create -s 64M -m none late {DIR}/late.pool");
+    let stopped = place.run(&["daemon", "stop"]);
+    assert_eq!(stopped.code, 0, "{stopped:?}");
+    has(&stopped.err, "after a start: strongroom pool import");
+    place.wait_for_end();
+    fs::remove_dir(dir).unwrap();
+    place.start();
+    place.ok("list tank/b");
+}

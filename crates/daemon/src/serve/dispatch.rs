@@ -104,6 +104,12 @@ impl Daemon {
             channel: &mut seen,
         };
         let result = command.run(self, &mut context);
+        let unsaved = self.save_again();
+        if !is_look && view.is_none() && context.peer.is_admin {
+            unsaved
+                .into_iter()
+                .for_each(|text| context.channel.notice(text));
+        }
         if stops && result.is_ok() {
             return Ok(Outcome::Stop);
         }

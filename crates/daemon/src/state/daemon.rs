@@ -80,6 +80,8 @@ struct Pools {
     unremembered: BTreeSet<u64>,
     /// Whether the daemon is ending. Then no pool may be added.
     stopping: bool,
+    /// Why the list of them was not written, if it was not.
+    unsaved: Option<String>,
 }
 
 impl Daemon {
@@ -188,7 +190,7 @@ impl Daemon {
             .pools
             .retain(|_, known| known.guid != Some(guid));
         pools.active.insert(name, active);
-        self.remember(&pools);
+        self.remember(&mut pools);
         drop(pools);
         self.exported_pools.remove(guid);
         Ok(())
@@ -199,7 +201,7 @@ impl Daemon {
         let mut pools = self.pools.lock();
         let was_imported = pools.active.remove(name).is_some();
         let was_absent = pools.absent.remove(name);
-        self.remember(&pools);
+        self.remember(&mut pools);
         was_imported || was_absent
     }
 
@@ -210,7 +212,7 @@ impl Daemon {
         if !pools.unremembered.contains(&active.pool.guid()) {
             pools.absent.insert(active.pool.name(), active.known());
         }
-        self.remember(&pools);
+        self.remember(&mut pools);
     }
 
     /// Remembers a pool that is about to be exported and imported again, so that it is not lost if the daemon ends in
@@ -218,7 +220,7 @@ impl Daemon {
     pub(crate) fn remember_renumbered(&self, name: &str, known: KnownPool) {
         let mut pools = self.pools.lock();
         pools.renumbered.insert(name.to_owned(), known);
-        self.remember(&pools);
+        self.remember(&mut pools);
     }
 
     /// Called when the pool was exported, so that the next start imports it, or when it stayed (`is_let_go` false).
@@ -227,7 +229,7 @@ impl Daemon {
         if let Some(known) = pools.renumbered.remove(name).filter(|_| is_let_go) {
             pools.absent.insert(name.to_owned(), known);
         }
-        self.remember(&pools);
+        self.remember(&mut pools);
     }
 
     /// Sets whether the daemon is stopping. Then no more pools are imported.
@@ -237,7 +239,7 @@ impl Daemon {
 
     /// Remembers the present devices of the imported pools.
     pub(crate) fn remember_pools(&self) {
-        self.remember(&self.pools.lock());
+        self.remember(&mut self.pools.lock());
     }
 
     /// Remembers devices that are about to join a pool, before they do.
@@ -251,14 +253,14 @@ impl Daemon {
             (pool.to_owned(), device)
         });
         pools.joining.extend(joining);
-        self.remember(&pools);
+        self.remember(&mut pools);
     }
 
     /// Forgets the devices that were about to join a pool. From now on the pool knows its devices.
     pub(crate) fn remember_joined(&self, pool: &str) {
         let mut pools = self.pools.lock();
         pools.joining.retain(|(name, _)| name != pool);
-        self.remember(&pools);
+        self.remember(&mut pools);
     }
 
     /// Reads the pools that were imported when the daemon last ran. Even if they cannot be imported now, they stay
@@ -302,13 +304,37 @@ impl Daemon {
         remembered
     }
 
-    fn remember(&self, pools: &Pools) {
-        if let Err(failure) = self.remember_in(MEMORY, &Daemon::to_remember(pools)) {
+    fn remember(&self, pools: &mut Pools) {
+        let written = self.remember_in(MEMORY, &Daemon::to_remember(pools));
+        let reason = written.err().map(|failure| failure.0.message);
+        if let Some(reason) = reason.as_ref().filter(|_| pools.unsaved.is_none()) {
             tracing::warn!(
-                reason = failure.message,
+                reason,
                 "the list of imported pools could not be written; the next start imports older ones"
             );
         }
+        pools.unsaved = reason;
+    }
+
+    /// Tries again to write what could not be written to the state directory. Returns what is still not saved, with the
+    /// way out.
+    pub(crate) fn save_again(&self) -> Vec<String> {
+        let mut pools = self.pools.lock();
+        if pools.unsaved.is_some() {
+            self.remember(&mut pools);
+        }
+        let of_imported = pools.unsaved.as_ref().map(|reason| {
+            format!(
+                "the list of imported pools is not saved, and the next start of the daemon imports older ones: \
+                 {reason}. Free space there, then run 'strongroom pool list', which saves it; after a start: \
+                 strongroom pool import"
+            )
+        });
+        drop(pools);
+        of_imported
+            .into_iter()
+            .chain(self.exported_pools.save_again())
+            .collect()
     }
 
     /// Reads a file of the state directory. `again` says how to make its contents again.

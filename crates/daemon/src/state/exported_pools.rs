@@ -17,6 +17,8 @@ const POOLS_MAX: usize = 100;
 pub(crate) struct ExportedPools {
     state: Arc<StateDir>,
     pools: Mutex<Vec<ExportedPool>>,
+    /// Why the file was not written, if it was not.
+    unsaved: Mutex<Option<String>>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -31,6 +33,7 @@ impl ExportedPools {
         ExportedPools {
             state: Arc::clone(state),
             pools: Mutex::new(state.recall(FILE, "strongroom pool import -d")),
+            unsaved: Mutex::default(),
         }
     }
 
@@ -60,12 +63,31 @@ impl ExportedPools {
         pools.iter().flat_map(|pool| pool.devices.clone()).collect()
     }
 
+    /// Tries again to write the file if it could not be written. Returns what is still not saved, with the way out.
+    pub(crate) fn save_again(&self) -> Option<String> {
+        let pools = self.pools.lock();
+        if self.unsaved.lock().is_some() {
+            self.remember(&pools);
+        }
+        let unsaved = self.unsaved.lock();
+        unsaved.as_ref().map(|reason| {
+            format!(
+                "where exported pools are is not saved, and after the next start of the daemon 'pool import' needs -d \
+                 for them: {reason}. Free space there, then run 'strongroom pool list', which saves it"
+            )
+        })
+    }
+
     fn remember(&self, pools: &[ExportedPool]) {
-        if let Err(failure) = self.state.remember(FILE, &pools) {
+        let written = self.state.remember(FILE, &pools);
+        let reason = written.err().map(|failure| failure.0.message);
+        let mut unsaved = self.unsaved.lock();
+        if let Some(reason) = reason.as_ref().filter(|_| unsaved.is_none()) {
             tracing::warn!(
-                reason = failure.message,
+                reason,
                 "where exported pools are could not be written; 'pool import' needs -d for them"
             );
         }
+        *unsaved = reason;
     }
 }

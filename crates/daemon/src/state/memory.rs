@@ -21,6 +21,8 @@ pub(crate) struct StateDir {
     dir: PathBuf,
     /// Files that could be neither read nor put aside. They are not written to.
     stuck: Mutex<BTreeSet<String>>,
+    /// Files whose last write failed. What they hold may not be durable.
+    unsure: Mutex<BTreeSet<String>>,
 }
 
 impl StateDir {
@@ -28,6 +30,7 @@ impl StateDir {
         StateDir {
             dir: dir.to_owned(),
             stuck: Mutex::default(),
+            unsure: Mutex::default(),
         }
     }
 
@@ -86,7 +89,7 @@ impl StateDir {
         }
     }
 
-    /// Writes a file for the next start.
+    /// Writes a file for the next start, unless it has these contents already.
     pub(crate) fn remember(&self, name: &str, what: &impl Serialize) -> Result<()> {
         let file = self.file(name);
         let failed = |reason: String| {
@@ -95,8 +98,17 @@ impl StateDir {
         if self.stuck.lock().contains(name) {
             return Err(failed("what it holds cannot be read".into()));
         }
-        let written = std::fs::create_dir_all(&self.dir);
-        let written = written.and_then(|()| write_json(&file, what));
+        let text = serde_json::to_string_pretty(what).map_err(|error| failed(error.to_string()))?;
+        let mut unsure = self.unsure.lock();
+        let is_known = !unsure.contains(name);
+        if is_known && std::fs::read(&file).is_ok_and(|old| old == text.as_bytes()) {
+            return Ok(());
+        }
+        let written = std::fs::create_dir_all(&self.dir).and_then(|()| write(&file, &text));
+        match written {
+            Ok(()) => drop(unsure.remove(name)),
+            Err(_) => drop(unsure.insert(name.into())),
+        }
         written.map_err(|error| failed(error.to_string()))
     }
 }
@@ -118,10 +130,9 @@ fn put_aside(file: &Path) -> io::Result<PathBuf> {
 }
 
 /// Replaces a file for the next start atomically.
-fn write_json(path: &Path, what: &impl Serialize) -> io::Result<()> {
+fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
-    let text = serde_json::to_string_pretty(what)?;
     // Only the daemon may read it, also if other users can enter the directory.
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);

@@ -381,6 +381,9 @@ impl Daemon {
         let all = self.exported.all.lock();
         let all: BTreeMap<&String, &Definition> =
             all.iter().map(|(name, entry)| (name, &entry.is)).collect();
+        if all.is_empty() && !self.state_dir().file(MEMORY).exists() {
+            return Ok(());
+        }
         self.remember_in(MEMORY, &all)
     }
 
