@@ -112,3 +112,30 @@ fn exports_of_a_volume_end_with_its_key_and_with_it() {
     place.ok("pool destroy -f tank");
     assert_eq!(place.ok("nbd list -H"), "");
 }
+
+#[test]
+fn mount_loads_the_keys_of_what_it_mounts() {
+    if !can_mount() {
+        return;
+    }
+    let place = place();
+    let key = place.arg("k");
+    place.ok(&format!(
+        "create -u -o encryption=on -o keysource=raw,file://{key} -o canmount=noauto tank/later"
+    ));
+    let state = |name: &str| place.ok(&format!("get -H -o value keystatus {name}"));
+    place.ok("unmount -a");
+    place.ok("key unload -a");
+    place.ok("mount -a -l");
+    assert_eq!(state("tank/a"), "available\n");
+    assert_eq!(state("tank/later"), "unavailable\n");
+
+    fs::create_dir(place.path("full")).unwrap();
+    fs::write(place.path("full/file"), "x").unwrap();
+    let mount = "mount -l tank/later {DIR}/full";
+    has(&place.fails(mount, BUSY), "is not empty");
+    assert_eq!(state("tank/later"), "unavailable\n");
+    place.ok("key load tank/later");
+    has(&place.fails(mount, BUSY), "is not empty");
+    assert_eq!(state("tank/later"), "available\n", "it was loaded before");
+}

@@ -6,7 +6,6 @@ use protocol::api::{FailureKind, command};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::ops::keys::commands::unloaded_roots;
 use crate::ops::mounts::HowToMount;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
@@ -35,12 +34,28 @@ impl Daemon {
                 ),
             ));
         }
-        if mount.load_keys && entry.suite != 0 {
-            active.ensure_key(active.key_root(&entry)?, context.channel)?;
-        }
+        let root = active.key_root(&entry)?;
+        let was_loaded_here = match mount.load_keys && entry.suite != 0 {
+            true => active.ensure_key(root, context.channel)?,
+            false => false,
+        };
         let _admin = active.lock()?;
-        let entry = active.again(&entry, name)?;
-        self.mount(&active, &entry, &how)
+        let mounted = active
+            .again(&entry, name)
+            .and_then(|entry| self.mount(&active, &entry, &how));
+        if mounted.is_err() && was_loaded_here {
+            // A command that fails changes nothing. If the key is in use by now, it stays.
+            let root = active.pool.entry(root).map_err(Failure::from);
+            let unloaded = root.and_then(|root| self.unload_key(&active, &root, false));
+            if let Err(failure) = unloaded {
+                tracing::info!(
+                    dataset = name,
+                    reason = failure.message,
+                    "its key stays loaded"
+                );
+            }
+        }
+        mounted
     }
 
     /// The owner of the root directory of a dataset that is mounted for the first time. A delegate owns it only with
@@ -66,7 +81,7 @@ impl Daemon {
         let mut failures = Vec::new();
         for active in self.pools() {
             if load_keys {
-                for root in unloaded_roots(&active)? {
+                for root in self.awaited_keys(&active)? {
                     failures.extend(active.ensure_key(root, context.channel).err());
                 }
             }

@@ -1,5 +1,6 @@
 //! Cleans up after a crash: mounts without a server, and datasets that wait for a key.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fuse::Listed;
@@ -114,17 +115,32 @@ impl Daemon {
 
     /// The datasets that would be mounted or exported if their keys were loaded, or were mounted before a crash.
     pub(crate) fn waiting_for_keys(&self, active: &ActivePool) -> Result<Vec<String>> {
+        let waiting = self.waiting(active)?.into_iter();
+        let names = waiting.map(|entry| Ok(active.pool.name_of(entry.id)?));
+        let mut names = names.collect::<Result<Vec<_>>>()?;
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// The key roots whose keys these datasets need.
+    pub(crate) fn awaited_keys(&self, active: &ActivePool) -> Result<BTreeSet<u64>> {
+        let waiting = self.waiting(active)?.into_iter();
+        waiting.map(|entry| active.key_root(&entry)).collect()
+    }
+
+    fn waiting(&self, active: &ActivePool) -> Result<Vec<Arc<Entry>>> {
         let again = active.not_mounted_again.lock().clone();
         // Snapshots that wait to be mounted again are included.
         let again = again.iter().filter_map(|id| active.pool.entry(*id).ok());
         let mut waiting = Vec::new();
         for entry in active.all_heads()?.into_iter().chain(again) {
-            if active.waits_for_key(&entry)? && self.is_awaited(active, &entry)? {
-                waiting.push(active.pool.name_of(entry.id)?);
+            // Where a property is wrong, the mount says so.
+            let is_awaited = || self.is_awaited(active, &entry).unwrap_or(true);
+            if active.waits_for_key(&entry)? && is_awaited() {
+                waiting.push(entry);
             }
         }
-        waiting.sort();
-        waiting.dedup();
         Ok(waiting)
     }
 

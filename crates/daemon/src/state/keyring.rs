@@ -295,15 +295,15 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Loads a key unless it is loaded.
-    pub(crate) fn ensure_key(&self, key_root: u64, channel: &mut dyn Channel) -> Result<()> {
+    /// Loads a key unless it is loaded. Returns whether it did.
+    pub(crate) fn ensure_key(&self, key_root: u64, channel: &mut dyn Channel) -> Result<bool> {
         if self.has_key(key_root) {
-            return Ok(());
+            return Ok(false);
         }
         match self.load_key(&*self.pool.entry(key_root)?, None, false, channel) {
             // Another command was faster.
-            Err(failure) if failure.kind == FailureKind::Exists => Ok(()),
-            result => result,
+            Err(failure) if failure.kind == FailureKind::Exists => Ok(false),
+            result => result.map(|()| true),
         }
     }
 

@@ -144,7 +144,7 @@ impl Daemon {
     }
 
     /// Forgets a key. Mounts and exports that need it end first.
-    fn unload_key(
+    pub(in crate::ops) fn unload_key(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         root: &Entry,
@@ -276,19 +276,6 @@ fn key_root(
     Err(Failure::other(format!(
         "'{name}' has its key from '{root}'; load or unload that"
     )))
-}
-
-/// The key roots of a pool whose keys are not loaded.
-pub(crate) fn unloaded_roots(active: &ActivePool) -> Result<Vec<u64>> {
-    let heads = active.all_heads()?;
-    let keys = active.keys.lock();
-    let is_wanted =
-        |entry: &&Arc<Entry>| entry.key_root == entry.id && !keys.contains_key(&entry.id);
-    Ok(heads
-        .iter()
-        .filter(is_wanted)
-        .map(|entry| entry.id)
-        .collect())
 }
 
 /// A key source with the same format and another location.

@@ -12,6 +12,8 @@ use crate::cmd::values::HashCost;
 /// Without an argument, lists the mounted datasets. A dataset is mounted at its property `mountpoint`, or
 /// at DIRECTORY. A snapshot needs a DIRECTORY. -a mounts all datasets with `canmount=on` and a mountpoint.
 /// The key of an encrypted dataset must be loaded; -l loads it first, and asks for it if it is a prompt.
+/// -a -l loads only keys of datasets that it mounts and of exported volumes. If one dataset cannot be mounted, -l
+/// unloads the key that it loaded for it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
