@@ -423,3 +423,27 @@ fn a_snapshot_goes_with_its_last_hold_or_clone() {
     assert_eq!(bench.read("a", "later"), Some("later".into()));
     bench.again();
 }
+
+#[test]
+fn a_dry_run_says_how_much_would_be_freed() {
+    let Some(bench) = Bench::new() else { return };
+    fs::write(bench.file("a", "big"), contents(3, 2 << 20)).unwrap();
+    bench.ok("snapshot tank/a@2");
+    let big = fs::File::options().write(true).open(bench.file("a", "big"));
+    let other = contents(4, 2 << 20);
+    std::os::unix::fs::FileExt::write_all_at(&big.unwrap(), &other, 0).unwrap();
+    bench.ok("snapshot tank/a@3");
+    let used = |name: &str| bench.ok(&format!("list -H -o used {name}"));
+    let dry = bench.ok("destroy -n -v tank/a@2");
+    let line = format!("would free {}", used("tank/a@2"));
+    assert_eq!(dry, format!("would destroy tank/a@2\n{line}"));
+    assert!(line.contains('M'), "{line}");
+    has(
+        &bench.ok("destroy -n -v tank/a@%"),
+        "\nwould free at least ",
+    );
+    let line = format!("\nwould free {}", used("tank/a"));
+    has(&bench.ok("destroy -r -n -v tank/a"), &line);
+    lacks(&bench.ok("destroy -n tank/a@2"), "free");
+    lacks(&bench.ok("--json destroy -n -v tank/a@2"), "free");
+}

@@ -111,8 +111,8 @@ EXAMPLES
     strongroom destroy tank/home/ann
     strongroom destroy tank/home@monday
 
-  Only show what -r would destroy:
-    strongroom destroy -r -n tank/home
+  Only show what -r would destroy, and how much space that would free:
+    strongroom destroy -r -n -v tank/home
 
   Snapshots from one to another; all snapshots up to one:
     strongroom destroy tank/home@monday%friday
@@ -157,7 +157,7 @@ pub(crate) struct Destroy {
     /// Only show what would be destroyed
     #[arg(short = 'n')]
     pub(crate) dry_run: bool,
-    /// Show what was destroyed
+    /// Show what was destroyed; with -n, the space that would be freed
     #[arg(short)]
     pub(crate) verbose: bool,
     /// Destroy the keys too, and prove it

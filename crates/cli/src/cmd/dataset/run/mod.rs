@@ -2,6 +2,7 @@
 
 pub(crate) mod copy;
 pub(crate) mod delegation;
+mod freed;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod properties;
@@ -90,7 +91,11 @@ pub(crate) fn destroy(args: Destroy, session: &mut Session) -> Result {
     };
     if args.dry_run {
         let names = call_names(session, ask(true))?;
-        return Ok(report(&names, "would destroy", session.json));
+        if session.json || !args.verbose {
+            return Ok(report(&names, "would destroy", session.json));
+        }
+        let space = freed::space(&names, args.clones, session)?;
+        return Ok(Outcome::text(lines(&names, "would destroy") + &space));
     }
     may_destroy(&args, || call_names(session, ask(true)))?;
     let names = call_names(session, ask(false))?;
