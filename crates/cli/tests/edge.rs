@@ -146,6 +146,7 @@ fn a_person_types_a_passphrase_up_to_three_times() {
     for (typed, is_loaded) in [
         (&["password1"][..], true),
         (&["not this 1", "nor this 2", "password1"], true),
+        (&["short", "", "password1"], true),
         (&["not this 1", "nor this 2", "nor this 3"], false),
     ] {
         place.run(&["key", "unload", "tank/a"]);

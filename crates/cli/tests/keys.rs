@@ -116,6 +116,11 @@ fn wrong_missing_and_damaged_are_told_apart() {
 
     let mut said = Vec::new();
     said.push(place.fails_with("key load tank/home", "wrong horse battery", WRONG_KEY));
+    // No length is told apart: the bounds are for new passphrases.
+    for wrong in ["short\n", "\n"] {
+        let refused = place.fails_with("key load tank/home", wrong, WRONG_KEY);
+        has(&refused, "the key or passphrase is wrong");
+    }
     let load = |name: &str, file: &str, code| {
         place.fails(&format!("key load -L file://{file} tank/{name}"), code)
     };

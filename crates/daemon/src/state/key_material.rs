@@ -6,6 +6,7 @@ use std::time::Duration;
 use cipher::{Suite, SystemRandom};
 use keys::{Format, KeyMaterial, KeySource, Location, Wrapping, WrappingKey};
 use protocol::api::{Ask, AskFormat, FailureKind};
+use secret::Secret;
 
 use crate::failure::{Failure, Result};
 use crate::host::tokens::token_modules;
@@ -53,7 +54,7 @@ fn any_material(
     new: bool,
     channel: &mut dyn Channel,
 ) -> Result<KeyMaterial> {
-    let context = |failure: Failure| failure.context(what);
+    let context = |error: keys::Error| failure_of(error, new).context(what);
     let ask = |format, twice, channel: &mut dyn Channel| {
         let ask = Ask {
             dataset: dataset.into(),
@@ -64,7 +65,16 @@ fn any_material(
         channel.ask(ask)?.ok_or_else(|| {
             Failure::new(
                 FailureKind::NoKey,
-                format!("{what} was not given; its keysource is '{source}'"),
+                format!(
+                    "{what} was not given; its keysource is '{source}': {}",
+                    match new {
+                        true => "type it at a terminal, or give it on the standard input".into(),
+                        false => format!(
+                            "'strongroom key load {dataset}' asks for it at a terminal, and so does \
+                             'strongroom mount -a -l' for all"
+                        ),
+                    }
+                ),
             )
         })
     };
@@ -77,7 +87,7 @@ fn any_material(
                 let material = keys::read_file_with(&source, |warning| warned = Some(warning))?;
                 Ok((material, warned))
             });
-            let (material, warned) = read.map_err(|error| context(error.into()))?;
+            let (material, warned) = read.map_err(context)?;
             if let Some(warning) = warned {
                 channel.notice(warning.to_string());
             }
@@ -89,7 +99,7 @@ fn any_material(
             keys::in_time(origin, KEY_TIME_OUTER, move || {
                 keys::fetch(&url, format, KEY_TIME)
             })
-            .map_err(|error| context(error.into()))
+            .map_err(context)
         }
         Location::Provider(provider) => {
             let (provider, format) = (provider.clone(), source.format());
@@ -104,19 +114,18 @@ fn any_material(
                 keys::ask_provider(&provider, &request)
             };
             let origin = "the key provider";
-            keys::in_time(origin, KEY_TIME_OUTER, ask).map_err(|error| context(error.into()))
+            keys::in_time(origin, KEY_TIME_OUTER, ask).map_err(context)
         }
         Location::Token(uri) => {
             let pin = match uri.pin_source() {
                 Some(path) => {
                     let (shown, path) = (path.display().to_string(), path.to_owned());
                     keys::in_time(&shown, KEY_TIME, move || keys::read_pin(&path))
-                        .map_err(|error| context(error.into()))?
+                        .map_err(context)?
                 }
                 None => ask(AskFormat::Pin, false, channel)?,
             };
-            keys::token_material(&token_modules(None), uri, source.format(), pin)
-                .map_err(|error| context(error.into()))
+            keys::token_material(&token_modules(None), uri, source.format(), pin).map_err(context)
         }
         Location::Tang(server) => {
             let server = server.clone();
@@ -126,8 +135,7 @@ fn any_material(
                 let key = if new { key.ask()? } else { key };
                 Ok(KeyMaterial::Tang(Box::new(key)))
             };
-            keys::in_time("the Tang server", KEY_TIME_OUTER, work)
-                .map_err(|error| context(error.into()))
+            keys::in_time("the Tang server", KEY_TIME_OUTER, work).map_err(context)
         }
         Location::Tpm(tpm) => {
             // Asked once: a wrong one counts.
@@ -135,18 +143,19 @@ fn any_material(
                 true => Some(ask(AskFormat::Pin, new, channel)?),
                 false => None,
             };
-            let key = keys::TpmKey::new(tpm, pin).map_err(|error| context(error.into()))?;
+            let key = keys::TpmKey::new(tpm, pin).map_err(context)?;
             let work = move || {
                 let key = if new { key.seal(&SystemRandom)? } else { key };
                 Ok(KeyMaterial::Tpm(Box::new(key)))
             };
-            keys::in_time("the TPM", KEY_TIME_OUTER, work).map_err(|error| context(error.into()))
+            keys::in_time("the TPM", KEY_TIME_OUTER, work).map_err(context)
         }
-        Location::Shared(shared) => shared_material(shared, dataset, new, channel).map_err(context),
+        Location::Shared(shared) => {
+            shared_material(shared, dataset, new, channel).map_err(|failure| failure.context(what))
+        }
         Location::Prompt => {
             let typed = ask(typed_format(source.format()), new, channel)?;
-            keys::material_from_prompt(source.format(), typed)
-                .map_err(|error| context(error.into()))
+            typed_material(source.format(), typed, new).map_err(context)
         }
     }
 }
@@ -243,8 +252,33 @@ pub(crate) fn typed_again(
         again: true,
     };
     let typed = channel.ask(ask)?;
-    let material = typed.map(|typed| keys::material_from_prompt(source.format(), typed));
+    let material = typed.map(|typed| typed_material(source.format(), typed, false));
     Ok(material.transpose()?)
+}
+
+/// Makes a key of what a person typed. No key that exists has a passphrase that a new one may not have: such a one is
+/// wrong.
+fn typed_material(format: Format, typed: Secret, new: bool) -> keys::Result<KeyMaterial> {
+    keys::material_from_prompt(format, typed).map_err(|error| match new {
+        false if is_of_length(&error) => keys::Error::WrongKey,
+        _ => error,
+    })
+}
+
+/// Why a source gave no key. What it gives for a key that exists is wrong if no passphrase has that length.
+fn failure_of(error: keys::Error, new: bool) -> Failure {
+    let is_wrong = !new && is_of_length(&error);
+    let mut failure = Failure::from(error);
+    if is_wrong {
+        failure.kind = FailureKind::WrongKey;
+    }
+    failure
+}
+
+/// Whether a passphrase is shorter or longer than a new one may be.
+fn is_of_length(error: &keys::Error) -> bool {
+    use keys::Error::{PassphraseLong, PassphraseShort};
+    matches!(error, PassphraseShort { .. } | PassphraseLong { .. })
 }
 
 /// The form in which a user types a key.

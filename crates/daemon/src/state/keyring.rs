@@ -261,17 +261,16 @@ impl ActivePool {
             key.map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))
         };
         let suite = key_root.suite;
-        let mut key = unlock(material(&own, (&name, suite), false, channel)?);
+        let mut key = material(&own, (&name, suite), false, channel).and_then(&unlock);
         for _ in 1..TRIES {
             let is_wrong = key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey);
-            let Some(again) = is_wrong
-                .then(|| typed_again(&own, &name, channel))
-                .transpose()?
-            else {
+            if !is_wrong {
                 break;
-            };
-            let Some(again) = again else { break };
-            key = unlock(again);
+            }
+            match typed_again(&own, &name, channel).transpose() {
+                Some(again) => key = again.and_then(&unlock),
+                None => break,
+            }
         }
         let key = key?;
         if dry_run {
