@@ -57,7 +57,18 @@ fn headers_are_copied_erased_and_put_back() {
     luks(USAGE, "erase {DIR}/image", "");
     luks(0, "erase -q {DIR}/image", "");
     let add = format!("add-key {CHEAP} {{DIR}}/image");
-    luks(WRONG_KEY, &add, PASSPHRASE);
+    // Without a key slot no passphrase is right.
+    for line in [
+        add.as_str(),
+        "remove-key {DIR}/image",
+        "open --test-passphrase {DIR}/image",
+    ] {
+        let refused = luks(NO_KEY, line, "");
+        has(
+            &refused.err,
+            "can be used: it has none; if there is a backup of its header",
+        );
+    }
     // A restore that was cut off left the header of then; it stays.
     let left = place.path("backup.old-header");
     std::fs::write(&left, "an old header").unwrap();
@@ -301,7 +312,7 @@ fn a_container_on_a_volume() {
     luks(BUSY, "kill-slot -q volume:tank/disk 1", "");
     place.ok("nbd unexport tank/disk");
     luks(0, "erase -q volume:tank/disk", "");
-    luks(WRONG_KEY, open, "another one\n");
+    luks(NO_KEY, open, "another one\n");
     let restore = "header-restore -q --header-backup-file {DIR}/backup volume:tank/disk";
     luks(0, restore, "");
     luks(0, open, "another one\n");

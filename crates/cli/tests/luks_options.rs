@@ -42,6 +42,18 @@ fn a_wrong_passphrase_is_typed_again() {
         let (status, seen) = terminal.ends();
         assert!(status.success(), "{seen}");
     }
+    // The new one is asked for in other words than the one of today.
+    let line = format!("luks add-key {CHEAP} {image}");
+    let add: Vec<&str> = line.split(' ').collect();
+    let mut terminal = Terminal::run(&place, &add);
+    terminal.wait_for(&format!("Enter passphrase for '{image}': "));
+    terminal.types(PASSPHRASE);
+    terminal.wait_for(&format!("Enter new passphrase for '{image}': "));
+    terminal.types("another horse\n");
+    terminal.wait_for("Re-enter passphrase: ");
+    terminal.types("another horse\n");
+    let (status, seen) = terminal.ends();
+    assert!(status.success(), "{seen}");
     // A container that is open is not opened again, and nothing is asked.
     place.ok("luks close x");
     let mut terminal = Terminal::run(&place, &["luks", "open", "-T", "2", &image, "y"]);

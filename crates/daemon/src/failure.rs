@@ -246,6 +246,7 @@ impl From<luks::Error> for Failure {
             E::Unreadable { .. } => FailureKind::Device,
             E::Unsupported { .. } => FailureKind::TooNew,
             E::WrongPassphrase { .. } => FailureKind::WrongKey,
+            E::NoUsableSlot { .. } => FailureKind::NoKey,
             E::SlotInUse { .. } => FailureKind::Exists,
             E::LastSlot { .. } | E::Busy(_) => FailureKind::Busy,
             E::NoSpace { .. } | E::TooSmall { .. } => FailureKind::NoSpace,

@@ -236,7 +236,7 @@ impl Container {
     ///
     /// # Errors
     /// [`Error::WrongPassphrase`]; [`Error::KeyMaterial`] if a slot that did not open is damaged;
-    /// [`Error::NoSlot`]; [`Error::Unsupported`].
+    /// [`Error::NoUsableSlot`]; [`Error::NoSlot`]; [`Error::Unsupported`].
     pub fn unlock(&self, passphrase: &Secret, slot: Option<u32>) -> Result<Unlocked> {
         self.unlock_one_of(self.digest(), passphrase, slot)
     }
@@ -267,6 +267,65 @@ impl Container {
         self.try_slots(&digest?, passphrase, slot)
     }
 
+    /// Refuses a container that no passphrase opens, so that nobody is asked for one.
+    ///
+    /// # Errors
+    /// [`Error::NoUsableSlot`], [`Error::NoSlot`], [`Error::Unsupported`].
+    pub fn check_slots(&self, slot: Option<u32>) -> Result<()> {
+        self.check_requirements()?;
+        self.slots_to_try(&self.digest()?, slot).map(drop)
+    }
+
+    /// The key slots of a digest that are tried: this one, or all that can be used. At least one.
+    fn slots_to_try(&self, digest: &Digest, slot: Option<u32>) -> Result<Vec<Keyslot>> {
+        let mut slots = self.slots();
+        slots.retain(|slot| digest.keyslots.contains(&slot.id));
+        match slot {
+            Some(id) => slots.retain(|slot| slot.id == id),
+            None if slots.is_empty() => {}
+            None => {
+                let ignored = slots[0].id;
+                slots.retain(|slot| slot.priority > Priority::Ignore);
+                if slots.is_empty() {
+                    let why =
+                        format!("it has only ignored ones; name one, as in --key-slot {ignored}");
+                    return Err(self.no_usable_slot(why));
+                }
+            }
+        }
+        if !slots.is_empty() {
+            return Ok(slots);
+        }
+        let odd = self.odd_slots();
+        Err(match slot {
+            Some(id) => match odd.iter().find(|(odd, _)| *odd == id) {
+                Some((_, why)) => self.unsupported(format!("key slot {id} cannot be used: {why}")),
+                None => self.no_slot(id),
+            },
+            None => {
+                let odd = odd
+                    .iter()
+                    .map(|(id, why)| format!("key slot {id}: {why}; "));
+                let odd: String = odd.collect();
+                let none = if odd.is_empty() {
+                    "it has none; "
+                } else {
+                    &odd
+                };
+                self.no_usable_slot(format!(
+                    "{none}if there is a backup of its header, 'luks header-restore' puts that back"
+                ))
+            }
+        })
+    }
+
+    fn no_usable_slot(&self, why: String) -> Error {
+        Error::NoUsableSlot {
+            device: self.device.name(),
+            why,
+        }
+    }
+
     /// The key of a digest, out of one of its slots.
     pub(crate) fn try_slots(
         &self,
@@ -274,19 +333,8 @@ impl Container {
         passphrase: &Secret,
         slot: Option<u32>,
     ) -> Result<Unlocked> {
-        let mut slots = self.slots();
-        match slot {
-            Some(id) => slots.retain(|slot| slot.id == id),
-            None => slots.retain(|slot| slot.priority > Priority::Ignore),
-        }
-        slots.retain(|slot| digest.keyslots.contains(&slot.id));
+        let slots = self.slots_to_try(digest, slot)?;
         let odd = self.odd_slots();
-        if let (Some(id), true) = (slot, slots.is_empty()) {
-            return Err(match odd.iter().find(|(odd, _)| *odd == id) {
-                Some((_, why)) => self.unsupported(format!("key slot {id} cannot be used: {why}")),
-                None => self.no_slot(id),
-            });
-        }
         let mut damage = None;
         let mut work = HashWork::new(WORK_MAX);
         for slot in slots {

@@ -72,6 +72,14 @@ pub enum Error {
         /// Key slots that could not be tried, and why, each after a semicolon.
         untried: String,
     },
+    /// No key slot can be tried at all.
+    #[error("no key slot of {device} can be used: {why}")]
+    NoUsableSlot {
+        /// The device.
+        device: String,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// The key material of a slot is not what was written.
     #[error(
         "the key material of slot {slot} of {device} is damaged (bytes from {offset} are not encrypted); \

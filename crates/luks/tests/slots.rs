@@ -131,8 +131,13 @@ fn erasing_leaves_nothing_to_open() {
         }
         let read = reopen(after).unwrap();
         assert!(read.slots().is_empty());
-        let error = read.unlock(&secret("first"), None).unwrap_err();
-        assert!(matches!(error, Error::WrongPassphrase { .. }));
+        for error in [
+            read.check_slots(None).unwrap_err(),
+            read.unlock(&secret("first"), None).map(drop).unwrap_err(),
+        ] {
+            assert!(matches!(error, Error::NoUsableSlot { .. }), "{error}");
+            assert!(error.to_string().contains("it has none"), "{error}");
+        }
     }
 }
 

@@ -39,6 +39,9 @@ const TRIES: u32 = 3;
 /// Whether the standard input is data, and so no place to read secrets from.
 static INPUT_IS_DATA: AtomicBool = AtomicBool::new(false);
 
+/// Whether a person has typed a secret that exists, so that another one is asked for in other words.
+static EXISTING_IS_TYPED: AtomicBool = AtomicBool::new(false);
+
 /// From now on no secret is read from the standard input: a command reads data there.
 pub(crate) fn input_is_data() {
     INPUT_IS_DATA.store(true, Ordering::Relaxed);
@@ -92,7 +95,11 @@ impl Prompter {
             }
         };
         let what = noun(ask.format);
-        let prompt = format!("Enter {what} for '{}': ", ask.dataset);
+        let new = match ask.twice && EXISTING_IS_TYPED.load(Ordering::Relaxed) {
+            true => "new ",
+            false => "",
+        };
+        let prompt = format!("Enter {new}{what} for '{}': ", ask.dataset);
         if ask.again {
             self.wrong += 1;
             if self.tries.is_some_and(|tries| self.wrong >= tries) {
@@ -106,6 +113,7 @@ impl Prompter {
                 return Ok(None);
             };
             if !ask.twice {
+                EXISTING_IS_TYPED.store(true, Ordering::Relaxed);
                 return Ok(Some(secret));
             }
             is_too_short = ask.format == AskFormat::Passphrase && secret.len() < PASSPHRASE_MIN;

@@ -47,6 +47,7 @@ pub(super) fn open_luks(
     if container.is_in_reencryption() {
         return open_in_reencryption(container, data, header_file.clone(), channel, new);
     }
+    container.check_slots(new.key_slot)?;
     let open = |given: &Secret| container.unlock(given, new.key_slot);
     let Unlocked { slot, key } = unlock(&shown(new), new.with_key_file, channel, open)?;
     let flags = flags(&container, new);

@@ -72,7 +72,11 @@ impl Container {
         let old = match unlock(&state.old.digest) {
             Ok(old) => old,
             // Its slots are the first that go when all data is encrypted anew.
-            Err(Error::WrongPassphrase { .. } | Error::KeyMaterial { .. }) if is_new => None,
+            Err(
+                Error::WrongPassphrase { .. }
+                | Error::NoUsableSlot { .. }
+                | Error::KeyMaterial { .. },
+            ) if is_new => None,
             Err(error) => return Err(error),
         };
         let new = unlock(&state.new.digest)?;

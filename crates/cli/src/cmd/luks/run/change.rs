@@ -67,6 +67,7 @@ fn with_new_key(
     change: impl FnOnce(&mut Container, &Unlocked, &Secret, &SlotChoice) -> luks::Result<u32>,
 ) -> Result {
     let mut container = open(&args.container, ChangeHeader, session)?;
+    container.check_slots(slot)?;
     let unlock_slot = |given: &Secret| container.unlock(given, slot);
     let (_, unlocked) = unlock(&args.key, &args.container, unlock_slot)?;
     let new = new_passphrase(args)?;
@@ -88,6 +89,7 @@ fn new_passphrase(args: &LuksNewKey) -> Result<Secret> {
 
 pub(super) fn remove_key(args: &LuksRemoveKey, session: &Session) -> Result {
     let mut container = open(&args.container, ChangeHeader, session)?;
+    container.check_slots(None)?;
     let open = |given: &Secret| container.unlock(given, None);
     let slot = unlock(&args.key, &args.container, open)?.1.slot;
     container.remove_slot(slot, args.batch_mode, &SystemRandom)?;

@@ -102,6 +102,10 @@ fn test_passphrase(args: &LuksOpen, session: &mut Session) -> LocalResult {
         return open_by_token(&args.token, &args.container, session, test);
     }
     let container = look(&args.container, session)?;
+    // A slot that is named may be one whose key encrypts no data.
+    if args.key_slot.is_none() {
+        container.check_slots(None)?;
+    }
     let open = |given: &Secret| container.test(given, args.key_slot);
     unlock(&args.key, &args.container, open)?;
     Ok(Outcome::done())

@@ -95,6 +95,7 @@ pub(super) fn kept(
                 slots.len()
             )));
         }
+        container.check_slots(args.key_slot)?;
         let open = |given: &Secret| container.unlock(given, args.key_slot);
         let (given, Unlocked { slot, key }) = unlock(&args.key, &args.container, open)?;
         return Ok((key, vec![(slot, given)]));
