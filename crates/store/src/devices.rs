@@ -55,6 +55,8 @@ pub struct Found {
     pub change: Change,
     /// 0 without a change.
     pub other_guid: u64,
+    /// Whether it is shorter than its label says.
+    pub is_cut: bool,
 }
 
 impl Found {
@@ -89,6 +91,7 @@ pub fn probe(device: &dyn BlockDevice) -> Result<Found> {
         group: label.group.get(),
         change: label.change(),
         other_guid: label.other_guid.get(),
+        is_cut: device.size() < label.device_size.get(),
     })
 }
 

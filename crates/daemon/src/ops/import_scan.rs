@@ -46,12 +46,23 @@ impl Daemon {
         let places = self.places(search, &mut failures);
         let paths: Vec<&Path> = places.keys().map(PathBuf::as_path).collect();
         let probed = self.probe_all(&paths);
-        for ((path, is_named), probed) in places.into_iter().zip(probed) {
+        for ((path, is_named), probed) in places.iter().zip(probed) {
             match probed {
-                Ok(found) => all.push((path, found)),
+                Ok(found) => all.push((path.clone(), found)),
                 // A device that the user named is not skipped in silence.
-                Err(failure) if is_named => failures.push(failure),
+                Err(failure) if *is_named => failures.push(failure),
                 Err(_) => {}
+            }
+        }
+        for (path, whole) in leave_out_cut_copies(&mut all) {
+            let why = format!(
+                "{} is left out: it is a copy of {} that was cut off",
+                path.display(),
+                whole.display()
+            );
+            tracing::warn!("{why}");
+            if places[&path] {
+                failures.push(Failure::new(FailureKind::Damaged, why));
             }
         }
         let pools = self.group(all).into_iter();
@@ -322,6 +333,25 @@ impl Daemon {
     }
 }
 
+/// Takes out copies of devices that are shorter than their labels say, where the whole device is there too. Each with the
+/// path of that.
+fn leave_out_cut_copies(all: &mut Vec<(PathBuf, store::Found)>) -> Vec<(PathBuf, PathBuf)> {
+    let id = |found: &store::Found| (found.pool_guid, found.device_guid);
+    let whole = all.iter().filter(|(_, found)| !found.is_cut);
+    let whole: BTreeMap<_, _> = whole
+        .map(|(path, found)| (id(found), path.clone()))
+        .collect();
+    let mut left_out = Vec::new();
+    all.retain(|(path, found)| match whole.get(&id(found)) {
+        Some(other) if found.is_cut => {
+            left_out.push((path.clone(), other.clone()));
+            false
+        }
+        _ => true,
+    });
+    left_out
+}
+
 /// Why the device at the path of a device of a pool is not that device.
 fn explain_foreign(path: &Path, found: &store::Found, guid: u64) -> String {
     let path = path.display();
@@ -445,6 +475,35 @@ mod tests {
         };
         assert_eq!((pool.guid, pool.paths.len()), (guid, 1));
         assert!(pool.superblock.is_ok() && !pool.is_degraded);
+    }
+
+    /// A device that became too small itself stays one of the pool.
+    #[test]
+    fn a_copy_that_was_cut_off_is_no_device() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = daemon(dir.path());
+        let active = create_pool(&daemon, dir.path(), "tank");
+        let whole = active.known().paths().remove(0);
+        drop(active);
+        command(|context| daemon.export_pool("tank", false, context)).unwrap();
+        let copy = dir.path().join("copy");
+        std::fs::copy(&whole, &copy).unwrap();
+        let cut = |path: &Path| {
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            file.set_len(32 << 20).unwrap();
+        };
+        cut(&copy);
+        let found = daemon.scan_for_pools(&[dir.path().to_owned()]);
+        assert_eq!(found.pools[0].paths, [whole.clone()]);
+        assert!(found.failures.is_empty());
+        let found = daemon.scan_for_pools(&[copy.clone(), whole.clone()]);
+        assert_eq!(found.pools[0].paths, [whole.clone()]);
+        let said = &found.failures[0].message;
+        assert!(said.contains("copy is left out: it is a copy of"), "{said}");
+        cut(&whole);
+        let found = daemon.scan_for_pools(&[dir.path().to_owned()]).pools;
+        assert_eq!(found[0].paths, [copy, whole]);
+        assert!(found[0].superblock.is_err());
     }
 
     #[test]
