@@ -29,7 +29,7 @@ use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::NonInteractive;
 use crate::state::context::{Context, first_of};
-use crate::state::daemon::{Daemon, already_imported};
+use crate::state::daemon::{Daemon, already_imported, name_is_taken};
 use crate::state::front_end::Going;
 use crate::state::memory::KnownPool;
 use crate::state::mountpoints;
@@ -43,7 +43,7 @@ impl Daemon {
         pool::check_pool_name(&new.pool)?;
         let name = new.temporary_name.as_ref().unwrap_or(&new.pool);
         if self.pool(name).is_ok() {
-            return Err(already_imported(name));
+            return Err(name_is_taken(name));
         }
         if new
             .devices
@@ -70,7 +70,7 @@ impl Daemon {
         let plan = DatasetSpec::new(0, &new.pool, &new.props, context.channel)?;
         // Another command may have been faster while a key was asked for.
         if self.pool(name).is_ok() {
-            return Err(already_imported(name));
+            return Err(name_is_taken(name));
         }
         let (top, key) = plan.carry_out(None, &new.pool)?;
         let made = MadeFiles::default();
@@ -200,14 +200,24 @@ impl Daemon {
         let mut names = Vec::new();
         for candidate in chosen {
             let pools = self.pools();
-            let mut guids = pools.iter().map(|active| active.pool.guid());
-            if !guids.any(|guid| guid == candidate.guid) {
-                names.push(self.import_one(candidate, import, keys_until, context)?);
-            } else if import.pool.is_some() {
-                return Err(Failure::new(
-                    FailureKind::Exists,
-                    "the pool is imported already",
-                ));
+            let mut pools = pools.iter().map(|active| &active.pool);
+            match (
+                pools.find(|pool| pool.guid() == candidate.guid),
+                &import.pool,
+            ) {
+                (None, _) => names.push(self.import_one(candidate, import, keys_until, context)?),
+                (Some(pool), Some(wanted)) => {
+                    let name = pool.name();
+                    let alias = match *wanted == name {
+                        true => String::new(),
+                        false => format!(", as '{name}'"),
+                    };
+                    return Err(Failure::new(
+                        FailureKind::Exists,
+                        format!("the pool '{wanted}' is imported already{alias}"),
+                    ));
+                }
+                (Some(_), None) => {}
             }
         }
         Ok(names)

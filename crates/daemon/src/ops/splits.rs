@@ -11,7 +11,7 @@ use crate::failure::Result;
 use crate::host::system::new_guid;
 use crate::ops::devices::find;
 use crate::state::context::Context;
-use crate::state::daemon::{Daemon, already_imported};
+use crate::state::daemon::{Daemon, name_is_taken};
 
 impl Daemon {
     /// Splits a pool, and returns the devices of the new pool. The new pool is imported if a directory for its mount
@@ -23,7 +23,7 @@ impl Daemon {
     ) -> Result<Vec<String>> {
         pool::check_pool_name(&split.new)?;
         if self.pool(&split.new).is_ok() {
-            return Err(already_imported(&split.new));
+            return Err(name_is_taken(&split.new));
         }
         let active = self.pool(&split.pool)?;
         let guid = new_guid();

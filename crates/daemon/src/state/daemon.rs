@@ -359,3 +359,11 @@ pub(crate) fn already_imported(name: &str) -> Failure {
         format!("a pool '{name}' is imported already; give the other one a new name"),
     )
 }
+
+/// The failure of making a pool whose name another one has.
+pub(crate) fn name_is_taken(name: &str) -> Failure {
+    Failure::new(
+        FailureKind::Exists,
+        format!("there is a pool '{name}' already; choose another name"),
+    )
+}
