@@ -18,7 +18,7 @@ mod show;
 mod terminal;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
@@ -71,9 +71,10 @@ fn main() -> ExitCode {
         }
         Err(_) if is_bare_call() => return finish(welcome(), false),
         Err(error) => {
-            // Help, a version or a usage error. A closed pipe is no error here.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            // Help, a version or a usage error.
+            let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            let printed = error.print().and_then(|()| io::stdout().flush());
+            return printed.map_or_else(|error| unprinted(&error).unwrap_or(code), |()| code);
         }
     };
     let is_json = cli.global.json;
@@ -102,13 +103,10 @@ fn welcome() -> Outcome {
 
 /// Prints what came of a command, and says it by the exit code.
 fn finish(outcome: Outcome, is_helper: bool) -> ExitCode {
-    if let Err(error) = text::print(&outcome.text) {
-        // A reader that has seen enough, like `head`, is no error.
-        if error.kind() != io::ErrorKind::BrokenPipe {
-            let why = text::message(&error.to_string());
-            eprintln!("strongroom: cannot write to the standard output: {why}");
-            return ExitCode::FAILURE;
-        }
+    if let Err(error) = text::print(&outcome.text)
+        && let Some(code) = unprinted(&error)
+    {
+        return code;
     }
     for Failure { message, .. } in &outcome.failures {
         text::complain(message);
@@ -127,16 +125,35 @@ fn finish(outcome: Outcome, is_helper: bool) -> ExitCode {
     }
 }
 
+/// Says that an output is not printed. A reader that has seen enough, like `head`, is no error.
+fn unprinted(error: &io::Error) -> Option<ExitCode> {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return None;
+    }
+    text::complain(&format!("cannot write to the standard output: {error}"));
+    Some(ExitCode::from(FailureKind::of_system(error).exit_code()))
+}
+
 /// `help property NAME` is `properties NAME`, and `help 9` is `explain 9`: these words are no subcommands.
 fn other_help(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
     let is_property = |word: &OsString| word == "property" || word == "properties";
     let is_topic = |word: &OsString| word.to_str().is_some_and(cmd::is_topic);
-    match &args[..] {
-        [_, help, word, _, ..] if help == "help" && is_property(word) => {
-            args.remove(1);
+    // The options of every command come first.
+    let mut at = 1;
+    while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
+        at += match word {
+            "--json" => 1,
+            "--socket" => 2,
+            other if other.starts_with("--socket=") => 1,
+            _ => break,
+        };
+    }
+    match args.get(at..).unwrap_or_default() {
+        [help, word, _, ..] if help == "help" && is_property(word) => {
+            args.remove(at);
         }
-        [_, help, word] if help == "help" && is_topic(word) => args[1] = "explain".into(),
+        [help, word] if help == "help" && is_topic(word) => args[at] = "explain".into(),
         _ => {}
     }
     args
@@ -161,4 +178,33 @@ fn switch_features_off() -> Result<(), String> {
     }
     let error = again.args(args).env("OPENSSL_ia32cap", value).exec();
     Err(wrong(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_explains_what_is_no_command() {
+        let read = |line: &str| {
+            let args = other_help(line.split(' ').map(OsString::from));
+            args.join(" ".as_ref()).into_string().unwrap()
+        };
+        for (line, becomes) in [
+            ("s help 9", "s explain 9"),
+            ("s --json help 9", "s --json explain 9"),
+            (
+                "s --socket /s --json help FAULTED",
+                "s --socket /s --json explain FAULTED",
+            ),
+            (
+                "s --socket=/s help property quota",
+                "s --socket=/s property quota",
+            ),
+            ("s help pool", "s help pool"),
+            ("s --socket", "s --socket"),
+        ] {
+            assert_eq!(read(line), becomes);
+        }
+    }
 }

@@ -284,9 +284,11 @@ fn closed_inputs_and_outputs() {
     }
     // A full disk.
     let full = || File::options().write(true).open("/dev/full").unwrap();
-    let (code, said) = run(&["list"], Stdio::null(), full().into());
-    assert_eq!(code, Some(1));
-    has(&said, "cannot write to the standard output");
+    for args in [&["list"][..], &["help", "pool"], &["explain", "9"]] {
+        let (code, said) = run(args, Stdio::null(), full().into());
+        assert_eq!(code, Some(NO_SPACE), "{args:?}");
+        has(&said, "cannot write to the standard output");
+    }
     // Input that ended before it began.
     let create = ["create", "-u", "-o", "encryption=on", "tank/a"];
     let (code, said) = run(&create, Stdio::null(), Stdio::null());

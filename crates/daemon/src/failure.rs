@@ -89,6 +89,7 @@ fn kind_of_device(error: &block::Error) -> FailureKind {
         | block::Error::Misaligned { .. }
         | block::Error::NoReservations { .. } => FailureKind::Usage,
         block::Error::Unauthentic { .. } => FailureKind::Damaged,
+        full if full.is_no_space() => FailureKind::NoSpace,
         _ => FailureKind::Device,
     }
 }
@@ -137,6 +138,7 @@ fn kind_of_store(error: &store::Error) -> FailureKind {
     use store::Error as E;
     match error {
         E::Device(error) => kind_of_device(error),
+        E::Stalled { is_full: true, .. } => FailureKind::NoSpace,
         E::NotAPool { .. } => FailureKind::NotFound,
         E::MissingDevices { .. } | E::NoMember { .. } | E::OtherDevice { .. } => {
             FailureKind::Device

@@ -66,7 +66,12 @@ impl Page {
         // A page begins with what it is about, and may name others after it.
         let place = |page: &'static Page| Some((page.summary().find(&quoted)?, page));
         let found = PAGES.iter().filter_map(place);
-        Some(found.min_by_key(|(place, _)| *place)?.1)
+        let found = found.min_by_key(|(place, _)| *place).map(|(_, page)| page);
+        // States of devices share a page, and are in tables.
+        let has_row = |page: &&Page| rows(page.text).any(|cells| cells[0].contains(&quoted));
+        found
+            .or_else(|| Page::about(word, None))
+            .or_else(|| PAGES.iter().find(has_row))
     }
 
     /// The page to which a link of another page leads.
@@ -219,6 +224,13 @@ mod tests {
             ("StrongroomPoolFull", "pool-full"),
             ("StrongroomPoolDegraded", "pool-degraded"),
             ("ENOSPC", "pool-full"),
+            ("FAULTED", "device-not-online"),
+            ("MISSING", "device-not-online"),
+            ("OFFLINE", "device-not-online"),
+            ("RESILVERING", "pool-degraded"),
+            ("REMOVING", "device-not-online"),
+            ("AVAIL", "device-not-online"),
+            ("ONLINE", "none"),
             ("pool", "none"),
             ("dmesg", "none"),
             ("", "none"),

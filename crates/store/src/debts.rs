@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 
+use crate::Error;
+
 /// Writes to a device that are still to be made. A later one takes the place of an earlier one.
 #[derive(Default)]
 pub(crate) struct Debts {
@@ -10,9 +12,28 @@ pub(crate) struct Debts {
     runs: BTreeMap<u64, Vec<u8>>,
     /// What the first write failed with. While there is one the device is not written to.
     pub(crate) reason: Option<String>,
+    /// Whether that was a full file system.
+    is_full: bool,
 }
 
 impl Debts {
+    /// A write failed with this. Of several, the first one counts.
+    pub(crate) fn begin(&mut self, error: &Error) {
+        if self.reason.is_none() {
+            self.reason = Some(error.to_string());
+            self.is_full = matches!(error, Error::Device(error) if error.is_no_space());
+        }
+    }
+
+    /// What the device, of this name, failed with.
+    pub(crate) fn stall(&self, device: String) -> Option<Error> {
+        Some(Error::Stalled {
+            device,
+            reason: self.reason.clone()?,
+            is_full: self.is_full,
+        })
+    }
+
     pub(crate) fn add(&mut self, at: u64, pieces: &[IoSlice<'_>]) {
         let bytes: Vec<u8> = pieces
             .iter()

@@ -23,6 +23,8 @@ pub enum Error {
         device: String,
         /// What the write failed with.
         reason: String,
+        /// Whether the file system of the device is full.
+        is_full: bool,
     },
     /// The device has the label of none or of another pool, where it had that of this one.
     #[error("{device} is not the device that the pool had here; connect the device of the pool")]

@@ -382,9 +382,7 @@ impl Member {
 
     /// What the device failed with, if there is something that it did not take.
     pub(crate) fn stall(&self) -> Option<Error> {
-        let reason = self.condition.debts.read().reason.clone()?;
-        let device = self.device.name();
-        Some(Error::Stalled { device, reason })
+        self.condition.debts.read().stall(self.device.name())
     }
 
     /// Keeps a write in memory, if others are kept already.
@@ -403,7 +401,7 @@ impl Member {
     /// Keeps a write in memory that failed. From now on nothing but [`Member::retry`] writes to the device.
     pub(crate) fn owe(&self, at: u64, pieces: &[IoSlice<'_>], error: &Error) {
         let mut debts = self.condition.debts.write();
-        debts.reason.get_or_insert_with(|| error.to_string());
+        debts.begin(error);
         debts.add(at, pieces);
         self.condition.is_stalled.store(true, Ordering::Release);
     }

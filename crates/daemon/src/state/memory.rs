@@ -1,12 +1,14 @@
 //! The files in the state directory that the next start of the daemon reads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::fs::Permissions;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
+use protocol::api::FailureKind;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -92,13 +94,15 @@ impl StateDir {
     /// Writes a file for the next start, unless it has these contents already.
     pub(crate) fn remember(&self, name: &str, what: &impl Serialize) -> Result<()> {
         let file = self.file(name);
-        let failed = |reason: String| {
-            Failure::other(format!("{} cannot be written: {reason}", file.display()))
+        let failed = |kind, reason: &dyn Display| {
+            let message = format!("{} cannot be written: {reason}", file.display());
+            Failure::new(kind, message)
         };
         if self.stuck.lock().contains(name) {
-            return Err(failed("what it holds cannot be read".into()));
+            return Err(failed(FailureKind::Other, &"what it holds cannot be read"));
         }
-        let text = serde_json::to_string_pretty(what).map_err(|error| failed(error.to_string()))?;
+        let text = serde_json::to_string_pretty(what)
+            .map_err(|error| failed(FailureKind::Other, &error))?;
         let mut unsure = self.unsure.lock();
         let is_known = !unsure.contains(name);
         if is_known && std::fs::read(&file).is_ok_and(|old| old == text.as_bytes()) {
@@ -109,7 +113,7 @@ impl StateDir {
             Ok(()) => drop(unsure.remove(name)),
             Err(_) => drop(unsure.insert(name.into())),
         }
-        written.map_err(|error| failed(error.to_string()))
+        written.map_err(|error| failed(FailureKind::of_system(&error), &error))
     }
 }
 

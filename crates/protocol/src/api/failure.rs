@@ -1,5 +1,7 @@
 //! Failures of commands.
 
+use std::io;
+
 use serde::{Deserialize, Serialize};
 
 /// The result of a command.
@@ -73,6 +75,14 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// The kind of an error of the system, wherever it happened.
+    pub fn of_system(error: &io::Error) -> FailureKind {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureKind::NoSpace,
+            _ => FailureKind::Other,
+        }
+    }
+
     /// The exit code of a command that fails like this.
     pub const fn exit_code(self) -> u8 {
         match self {

@@ -227,8 +227,7 @@ pub(super) fn cannot(path: &Path, error: &io::Error) -> Failure {
             FailureKind::Permission
         }
         io::ErrorKind::NotADirectory => FailureKind::Usage,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureKind::NoSpace,
-        _ => FailureKind::Other,
+        _ => FailureKind::of_system(error),
     };
     Failure::new(kind, format!("{}: {error}", path.display()))
 }

@@ -139,8 +139,7 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Failure {
     let kind = match error.kind() {
         io::ErrorKind::NotFound => FailureKind::NotFound,
         io::ErrorKind::PermissionDenied => FailureKind::Permission,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureKind::NoSpace,
-        _ => FailureKind::Other,
+        _ => FailureKind::of_system(error),
     };
     Failure::new(kind, format!("{what} '{}': {error}", path.display()))
 }

@@ -7,18 +7,24 @@ use std::path::Path;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
+use protocol::api::{Failure, FailureKind};
 use protocol::pages::PAGES;
 
 use crate::cmd::cli::Cli;
 use crate::cmd::service::args::Manual;
 use crate::outcome::{Outcome, Result};
-use crate::session::other;
 use crate::show::page;
 
 pub(crate) fn run(args: &Manual) -> Result {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
-    let failed = |error| other(format!("cannot write to {}: {error}", args.dir.display()));
+    let failed = |error| {
+        let kind = FailureKind::of_system(&error);
+        Failure::new(
+            kind,
+            format!("cannot write to {}: {error}", args.dir.display()),
+        )
+    };
     fs::create_dir_all(&args.dir)
         .and_then(|()| write_pages(&command, &args.dir))
         .map_err(failed)?;
