@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use protocol::api::{Ask, Borrowing, Command, Failure, FailureKind, MappingReencryption, Reply};
-use protocol::client::{Client, Data, RemoteDevice, SYSTEM_SOCKET, Terminal, default_socket};
+use protocol::client::{
+    Client, Data, RemoteDevice, SYSTEM_SOCKET, Terminal, default_socket, socket_of_environment,
+};
 use protocol::device_name::DeviceName;
 use secret::Secret;
 
@@ -74,7 +76,7 @@ impl Session {
     /// What this user's own daemon does not know, root's may: users with permissions there find the way. A socket that the
     /// environment names was chosen.
     fn name_system_daemon(&self, failure: Failure) -> Failure {
-        let is_chosen = !self.starts || std::env::var_os("STRONGROOM_SOCKET").is_some();
+        let is_chosen = !self.starts || socket_of_environment().is_some();
         if is_chosen
             || self.socket == Path::new(SYSTEM_SOCKET)
             || failure.kind != FailureKind::NotFound

@@ -57,10 +57,13 @@ pub const SYSTEM_DIR: &str = "/run/strongroom";
 /// Where the daemon of this user listens, unless said otherwise: `/run/strongroom/socket` for root,
 /// else `strongroom/socket` in the user's runtime directory.
 pub fn default_socket() -> PathBuf {
-    if let Some(path) = std::env::var_os("STRONGROOM_SOCKET") {
-        return path.into();
-    }
-    runtime_dir().join("socket")
+    socket_of_environment().unwrap_or_else(|| runtime_dir().join("socket"))
+}
+
+/// The socket that the environment names. An empty variable names none.
+pub fn socket_of_environment() -> Option<PathBuf> {
+    let path = std::env::var_os("STRONGROOM_SOCKET")?;
+    (!path.is_empty()).then(|| path.into())
 }
 
 /// The directory with the sockets of this user's processes.
@@ -68,8 +71,13 @@ pub fn runtime_dir() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         return SYSTEM_DIR.into();
     }
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(dir) => Path::new(&dir).join("strongroom"),
+    runtime_dir_in(std::env::var_os("XDG_RUNTIME_DIR"))
+}
+
+/// By its specification, this variable means nothing if it is empty or no absolute path.
+fn runtime_dir_in(variable: Option<OsString>) -> PathBuf {
+    match variable.map(PathBuf::from).filter(|dir| dir.is_absolute()) {
+        Some(dir) => dir.join("strongroom"),
         None => fallback_dir(),
     }
 }
@@ -414,5 +422,15 @@ mod tests {
         let (root, ann, bob) = (Uid::ROOT, Uid::from_raw(1000), Uid::from_raw(1001));
         assert!(is_trusted(root, ann) && is_trusted(ann, ann) && is_trusted(root, root));
         assert!(!is_trusted(bob, ann) && !is_trusted(bob, root));
+    }
+
+    #[test]
+    fn a_runtime_directory_is_an_absolute_path() {
+        let dir = |variable: &str| runtime_dir_in(Some(variable.into()));
+        assert_eq!(dir("/run/user/7"), Path::new("/run/user/7/strongroom"));
+        for variable in ["", "run/user/7"] {
+            assert_eq!(dir(variable), fallback_dir(), "{variable}");
+        }
+        assert_eq!(runtime_dir_in(None), fallback_dir());
     }
 }

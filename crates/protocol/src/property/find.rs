@@ -23,6 +23,11 @@ impl Property {
         all.find(|property| property.name == name || property.short == name)
     }
 
+    /// What is said of a name that no property has.
+    pub fn unknown(name: &str) -> String {
+        format!("there is no property '{name}'; 'strongroom properties' lists all properties")
+    }
+
     /// The property with this name, if it can be set.
     pub fn settable(name: &str) -> Option<&'static Property> {
         let named = PROPERTIES.iter().find(|property| property.name == name)?;
