@@ -115,6 +115,7 @@ fn commands_and_resources_of_root() {
     web.ok("key-unload", json!({"names": ["tank/a"]}));
     let load = |secret: &str| json!({"names": ["tank/a"], "secrets": [{"dataset": "tank/a", "secret": secret}]});
     assert_eq!(web.post("key-load", load("wrong horse")).0, 422);
+    assert_eq!(web.post("key-load", load("short")).0, 422);
     web.ok("key-load", load("correct \"horse\""));
     web.ok("snapshot", json!({"names": ["tank/a@1"]}));
 
@@ -403,6 +404,9 @@ fn tokens_give_their_users_rights_on_the_network() {
         .iter()
         .find(|row| row["user"] == "daemon")
         .unwrap();
+    let label = of_ann["label"].as_str().unwrap();
+    let refused = place.fails(&format!("web token revoke {label}"), NOT_FOUND);
+    has(&refused, of_ann["id"].as_str().unwrap());
     place.ok(&format!(
         "web token revoke {}",
         of_ann["id"].as_str().unwrap()

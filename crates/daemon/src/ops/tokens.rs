@@ -78,7 +78,18 @@ impl Daemon {
     /// Revokes a token.
     pub(crate) fn revoke_token(&self, id: &str, peer: &Peer) -> Result<()> {
         if !self.tokens.remove(id, whose(peer))? {
-            let why = format!("there is no token '{id}'; 'strongroom web token list' lists them");
+            let rows = self.token_rows(peer).into_iter();
+            let ids: Vec<String> = rows
+                .filter(|row| row.label == id)
+                .map(|row| row.id)
+                .collect();
+            let why = match &ids[..] {
+                [] => format!("there is no token '{id}'; 'strongroom web token list' lists them"),
+                ids => format!(
+                    "'{id}' is a label, and several tokens can have the same; revoke the token by its id: {}",
+                    ids.join(" or ")
+                ),
+            };
             return Err(Failure::new(FailureKind::NotFound, why));
         }
         self.open_to_delegates();
