@@ -155,6 +155,12 @@ fn records_that_hide_the_number_of_keys() {
     assert_eq!(chain(&place, "first").len(), 1);
     let shown = place.ok("pefs showalgs");
     assert_eq!(shown.lines().count(), 7);
+    let list = |line: &str| -> Vec<serde_json::Value> {
+        serde_json::from_str(&place.ok(&format!("--json pefs {line}"))).expect(line)
+    };
+    assert_eq!(list("showalgs").len(), 6);
+    let keys = list("showchains -f -j {DIR}/first {DIR}/lower");
+    assert_eq!(keys[0]["algorithm"], "aes256-xts");
 }
 
 /// A second passphrase opens what was written with the first.

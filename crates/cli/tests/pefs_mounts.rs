@@ -112,6 +112,12 @@ fn keys_come_and_go() {
     let first = mounted.add("first");
     let line = format!("Keys:\n\t0    {first} aes256-xts\n");
     assert_eq!(mounted.ok("showkeys {DIR}/view"), line);
+    let keys: serde_json::Value =
+        serde_json::from_str(&mounted.ok("showkeys --json {DIR}/view")).unwrap();
+    assert_eq!(
+        keys,
+        serde_json::json!([{"id": first, "algorithm": "aes256-xts"}])
+    );
     assert_eq!(mounted.ok("status -t {DIR}/view"), "");
     fs::write(mounted.view("file"), "of the first").expect("written");
     symlink("a target", mounted.view("link")).expect("linked");

@@ -88,7 +88,7 @@ pub(crate) fn run(command: Command, session: &mut Session) -> Result {
         Command::Luks(args) => Ok(luks::run::run(*args, session)?),
         Command::Stack(args) => Ok(stack::run::run(args, session.json)?),
         Command::Fscrypt(args) => Ok(fscrypt::run::run(args, session.json)?),
-        Command::Pefs(args) => Ok(pefs::run::run(&args)),
+        Command::Pefs(args) => Ok(pefs::run::run(&args, session.json)),
         Command::Zone(args) => zone::run::run(args, session),
         Command::Web(args) => web::run::run(args, session),
         Command::Csi(args) => csi::run::run(args, session),

@@ -15,6 +15,7 @@ use super::place::{Lower, failure};
 use crate::cmd::pefs::args::{AddKey, ChainOf, DelKey, GetKey, KeyOf, OfMount, SetKey, ShowKeys};
 use crate::cmd::stack::run::{Answer, KeyLine, Mounted, Request};
 use crate::outcome::{LocalResult as Result, Outcome};
+use crate::show::json;
 use crate::terminal::Prompter;
 
 /// The exit code if a key cannot be added.
@@ -70,11 +71,14 @@ pub(super) fn flush(args: &OfMount) -> Result {
     Ok(Outcome::done())
 }
 
-pub(super) fn show(args: &ShowKeys) -> Result {
+pub(super) fn show(args: &ShowKeys, is_json: bool) -> Result {
     let mounted = Mounted::of(&args.of.mountpoint)?;
     let keys = lines(mounted.ask(&Request::Keys, None)?)?;
     if args.test {
         return Ok(silent(!keys.is_empty(), 7));
+    }
+    if is_json {
+        return Ok(Outcome::text(json::show(&keys)));
     }
     if keys.is_empty() {
         return Ok(Outcome::text("No keys specified\n"));
@@ -118,13 +122,16 @@ pub(super) fn set(args: &SetKey) -> Result {
     }))
 }
 
-pub(super) fn get(args: &GetKey) -> Result {
+pub(super) fn get(args: &GetKey, is_json: bool) -> Result {
     let mounted = Mounted::of(&args.file)?;
     let (_open, found) = held(&args.file)?;
     let request = Request::KeyOf { ino: found.st_ino };
     let key = lines(mounted.ask(&request, None)?)?.pop();
     if args.test {
         return Ok(silent(key.is_some(), 1));
+    }
+    if is_json {
+        return Ok(Outcome::text(json::show(&key)));
     }
     let file = args.file.display();
     Ok(Outcome::text(match key {

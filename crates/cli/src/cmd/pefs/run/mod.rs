@@ -15,23 +15,25 @@ use stack::formats::pefs::{Algorithm, Chains, KeyError, KeyId, MasterKey};
 pub(crate) use self::login::Home;
 use self::place::Lower;
 use crate::cmd::pefs::args::{AddChain, DelChain, Pefs, RandomChain, ShowChains};
+use crate::cmd::stack::run::KeyLine;
 use crate::outcome::{LocalResult as Result, Outcome};
+use crate::show::json;
 
-pub(crate) fn run(args: &Pefs) -> Outcome {
+pub(crate) fn run(args: &Pefs, is_json: bool) -> Outcome {
     let done = match args {
         Pefs::Mount(args) => mounts::mount(args),
         Pefs::Unmount(args) => mounts::unmount(args),
         Pefs::Addkey(args) => keys::add(args),
         Pefs::Delkey(args) => keys::delete(args),
         Pefs::Flushkeys(args) => keys::flush(args),
-        Pefs::Showkeys(args) => keys::show(args),
+        Pefs::Showkeys(args) => keys::show(args, is_json),
         Pefs::Setkey(args) => keys::set(args),
-        Pefs::Getkey(args) => keys::get(args),
+        Pefs::Getkey(args) => keys::get(args, is_json),
         Pefs::Addchain(args) => add(args),
         Pefs::Delchain(args) => delete(args),
-        Pefs::Showchains(args) => show(args),
+        Pefs::Showchains(args) => show(args, is_json),
         Pefs::Randomchain(args) => add_decoys(args),
-        Pefs::Showalgs => Ok(algorithms()),
+        Pefs::Showalgs => Ok(algorithms(is_json)),
     };
     done.unwrap_or_else(|failure| {
         let code = codes::of(failure.0.kind);
@@ -90,13 +92,21 @@ fn delete(args: &DelChain) -> Result {
     Ok(said(args.verbose, text))
 }
 
-fn show(args: &ShowChains) -> Result {
+fn show(args: &ShowChains, is_json: bool) -> Result {
     let lower = Lower::open(&args.place)?;
     let first = key::parent(&lower, &args.key, &lower.config()?, false)?;
     let chains = lower.chains()?;
     let keys = opened(&chains, first, &lower)?;
-    let lines = keys.iter().zip(1..).map(|((key, algorithm), number)| {
-        let id = key.id();
+    let keys = keys.iter().map(|(key, algorithm)| KeyLine {
+        id: key.id().to_string(),
+        algorithm: algorithm.to_string(),
+    });
+    let keys: Vec<KeyLine> = keys.collect();
+    if is_json {
+        return Ok(Outcome::text(json::show(&keys)));
+    }
+    let lines = keys.iter().zip(1..).map(|(key, number)| {
+        let KeyLine { id, algorithm } = key;
         format!("\t{number:<4} {id} {algorithm}\n")
     });
     Ok(Outcome::text(format!(
@@ -133,12 +143,12 @@ fn opened(chains: &Chains, first: MasterKey, lower: &Lower) -> Result<Vec<(Maste
     keys.ok_or_else(|| keys::no_record(id, lower))
 }
 
-fn algorithms() -> Outcome {
-    let names = Algorithm::ALL.iter().map(|name| format!("{name}\n"));
-    Outcome::text(format!(
-        "Supported algorithms:\n{}",
-        names.map(|name| format!("\t{name}")).collect::<String>()
-    ))
+fn algorithms(is_json: bool) -> Outcome {
+    let names = Algorithm::ALL.map(|algorithm| algorithm.to_string());
+    Outcome::text(match is_json {
+        true => json::show(&names),
+        false => format!("Supported algorithms:\n\t{}\n", names.join("\n\t")),
+    })
 }
 
 fn said(verbose: bool, text: String) -> Outcome {
