@@ -198,7 +198,7 @@ fn a_pool_is_planned_and_not_made() {
     );
     assert_eq!(place.ok("pool list -H"), "");
     place.fails("pool create -n tank {DIR}/small", USAGE);
-    place.fails("pool create -n -O nonsense=1 tank {DIR}/a", USAGE);
+    place.fails("pool create -n -O nonsense=1 tank {DIR}/a", NOT_FOUND);
     place.fails("pool create -n tank {DIR}/nowhere", NOT_FOUND);
     place.ok("pool create -m none tank {DIR}/a");
     place.fails("pool create -n other {DIR}/a", BUSY);

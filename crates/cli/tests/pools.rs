@@ -452,7 +452,7 @@ fn properties_of_pools_are_shown_and_set() {
         "cannot be set",
     );
     has(
-        &place.fails("pool set atime=off tank", USAGE),
+        &place.fails("pool set atime=off tank", NOT_FOUND),
         "strongroom set",
     );
     place.fails("pool set autoexpand=perhaps tank", USAGE);

@@ -198,7 +198,7 @@ impl Daemon {
         recursive: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let prop = properties::whole_name(prop).map_err(properties::unsettable)?;
+        let prop = properties::whole_name(prop)?;
         match Property::settable(&prop) {
             _ if properties::is_user_property(&prop) => {}
             Some(property) if property.settable == Settable::Always => {}

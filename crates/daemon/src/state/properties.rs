@@ -98,16 +98,7 @@ pub(crate) fn whole_name(name: &str) -> Result<String> {
     if is_user_property(name) || is_of_something || name == "name" {
         return Ok(name.into());
     }
-    Err(Failure::new(
-        FailureKind::NotFound,
-        format!("there is no property '{name}'; 'strongroom get all' lists all properties"),
-    ))
-}
-
-/// The failure of setting or unsetting an unknown property: a usage error.
-pub(crate) fn unsettable(mut unknown: Failure) -> Failure {
-    unknown.kind = FailureKind::Usage;
-    unknown
+    Err(Failure::new(FailureKind::NotFound, Property::unknown(name)))
 }
 
 /// Checks a new value of a property.
@@ -128,7 +119,7 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
                 "the property '{name}' cannot be set"
             )));
         }
-        whole_name(name).map_err(unsettable)?;
+        whole_name(name)?;
         return Err(Failure::usage(format!(
             "the property '{name}' is inside the data; 'strongroom set' it once the dataset is mounted"
         )));

@@ -54,8 +54,8 @@ JSON
   With -n, -v or -P, an array of names.
 
 EXIT CODES
-  2 for an unknown property or a wrong value; 3 if the dataset above does not exist; 4 if the name
-  is taken; 8 if the key cannot be read; 11 if there is not enough free space to reserve.")]
+  2 for a wrong value; 3 if there is no such property, or the dataset above does not exist; 4 if the
+  name is taken; 8 if the key cannot be read; 11 if there is not enough free space to reserve.")]
 pub(crate) struct Create {
     /// Create the datasets above it too; no error if it exists
     #[arg(short)]
@@ -409,8 +409,8 @@ PROPERTIES
 {}
 
 EXIT CODES
-  2 for an unknown property, a property that cannot be set, or a wrong value; 3 if there is no
-  such dataset; 11 for a quota below the used or reserved space, or a reservation above the free
+  2 for a property that cannot be set, or a wrong value; 3 if there is no such dataset or
+  property; 11 for a quota below the used or reserved space, or a reservation above the free
   space.",
         shown::values()
     )
@@ -437,7 +437,7 @@ EXAMPLES
     strongroom inherit -r mountpoint tank/home
 
 EXIT CODES
-  2 for an unknown property, or one that is not inherited; 3 if there is no such dataset.")]
+  2 for a property that is not inherited; 3 if there is no such dataset or property.")]
 pub(crate) struct Inherit {
     /// Also for all datasets below
     #[arg(short)]

@@ -31,9 +31,7 @@ pub(crate) fn run(args: &Properties, is_json: bool) -> Result {
 fn find(name: &str) -> Result<&'static Property> {
     Property::find(name).ok_or_else(|| Failure {
         kind: FailureKind::NotFound,
-        message: format!(
-            "there is no property '{name}'; 'strongroom properties' lists all properties"
-        ),
+        message: Property::unknown(name),
     })
 }
 

@@ -59,7 +59,7 @@ EXAMPLES
 
 EXIT CODES
   4 if the slot is in use; 5 if another program uses the container; 7 if the passphrase is wrong;
-  11 if there is no space for another slot.")]
+  8 if no key slot can be used; 11 if there is no space for another slot.")]
 pub(crate) struct LuksAddKey {
     /// The number of the new slot
     #[arg(short = 'S', long, value_name = "SLOT")]
@@ -92,7 +92,8 @@ EXAMPLES
     strongroom luks change-key --pbkdf pbkdf2 secret.img
 
 EXIT CODES
-  5 if another program uses the container; 7 if the passphrase is wrong; 11 if no slot is free.")]
+  5 if another program uses the container; 7 if the passphrase is wrong; 8 if no key slot can be
+  used; 11 if no slot is free.")]
 pub(crate) struct LuksChangeKey {
     /// Change only this slot
     #[arg(short = 'S', long, value_name = "SLOT")]
@@ -116,7 +117,7 @@ EXAMPLES
 
 EXIT CODES
   5 if another program uses the container, or this is the last passphrase; 7 if the passphrase is
-  wrong.")]
+  wrong; 8 if no key slot can be used.")]
 pub(crate) struct LuksRemoveKey {
     /// Allow the last one too
     #[arg(short = 'q', long)]

@@ -65,8 +65,9 @@ EXAMPLES
 
 EXIT CODES
   2 for a wrong argument; 3 if there is no header; 4 if the name is taken; 5 if the container is
-  in use; 7 if the passphrase opens no key slot; 8 if the key cannot be read; 9 if the header or
-  key material is damaged; 10 if the header has features that are unknown here.")]
+  in use; 7 if the passphrase opens no key slot; 8 if the key cannot be read, or no key slot can be
+  used; 9 if the header or key material is damaged; 10 if the header has features that are unknown
+  here.")]
 pub(crate) struct LuksOpen {
     /// The type of the device
     #[arg(long = "type", value_enum, default_value = "luks")]
@@ -261,7 +262,8 @@ EXAMPLES
 
 EXIT CODES
   2 if it is not suspended, or the header is another one; 3 if there is no such mapping; 7 if the
-  passphrase opens no key slot; 9 if the header or key material is damaged.")]
+  passphrase opens no key slot; 8 if no key slot can be used; 9 if the header or key material is
+  damaged.")]
 pub(crate) struct LuksResume {
     /// Try only this key slot
     #[arg(short = 'S', long, value_name = "SLOT")]

@@ -128,8 +128,9 @@ EXAMPLES
         'nbds://server.example.org/disk?tls-certificates=/etc/nbd'
 
 EXIT CODES
-  2 for an unknown property, a wrong value or a device that is too small; 4 if a pool of that name
-  exists, or a device belongs to a pool; 5 if a device is in use.")]
+  2 for a property that a new pool does not take, a wrong value or a device that is too small; 3 if
+  there is no such property; 4 if a pool of that name exists, or a device belongs to a pool; 5 if a
+  device is in use; 11 if there is no space for a new file.")]
 pub(crate) struct PoolCreate {
     /// Use devices even if they hold data, which is lost; accept groups of different redundancy
     #[arg(short)]

@@ -72,7 +72,7 @@ EXAMPLES
     strongroom pool set scrub-schedule=monthly tank
 
 EXIT CODES
-  2 for an unknown property or a wrong value; 3 if there is no such pool.")]
+  2 for a wrong value; 3 if there is no such pool or property.")]
 pub(crate) struct PoolSet {
     /// The property and its new value
     #[arg(value_name = "PROPERTY=VALUE", value_parser = values::property)]

@@ -143,12 +143,14 @@ fn settings(
 pub(super) fn set(args: PoolSet, session: &mut Session) -> Result {
     let (name, _) = &args.prop;
     if !is_of_pools(name) {
-        return Err(usage(match COUNTED.contains(&full(name)) {
-            true => format!("'{name}' of a pool is counted or fixed; it cannot be set"),
-            false => {
-                format!("pools have no property '{name}'; 'strongroom set' sets those of datasets")
-            }
-        }));
+        if COUNTED.contains(&full(name)) {
+            return Err(usage(format!(
+                "'{name}' of a pool is counted or fixed; it cannot be set"
+            )));
+        }
+        let message =
+            format!("pools have no property '{name}'; 'strongroom set' sets those of datasets");
+        return Err(Failure::new(FailureKind::NotFound, message));
     }
     if args.pool.contains(['/', '@']) {
         return Err(usage(format!("'{}' is not the name of a pool", args.pool)));

@@ -159,7 +159,7 @@ EXAMPLES
     strongroom clone -K -o keysource=raw,file:///etc/keys/try tank/home@1 tank/try2
 
 EXIT CODES
-  2 for an unknown or forbidden property; 3 if the snapshot, or the dataset above the clone, does
+  2 for a forbidden property; 3 if the snapshot, the property, or the dataset above the clone does
   not exist; 4 if the name is taken; 8 if the key of the origin or of the dataset above is not
   loaded.")]
 pub(crate) struct Clone {
