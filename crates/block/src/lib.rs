@@ -10,7 +10,7 @@
 //!
 //! Layers, lowest first: `error`; `device` (the trait), with the claims of `reservation`; `file`, `memory`, `metered`
 //! and [`fault`] (the devices, which do not depend on each other); `shared` (a disk that several machines of a test
-//! reach); `holder` (the process that has opened a file); `flusher`.
+//! reach); `holder` (the process that has opened a file); `flusher`; `size` (sizes for people).
 
 #[macro_use]
 mod delegate;
@@ -26,6 +26,7 @@ mod metered;
 mod owner;
 mod reservation;
 mod shared;
+mod size;
 
 pub use device::{BlockDevice, IoMode, SectorSizes, Status};
 pub(crate) use device::{check_range, total};
@@ -37,3 +38,4 @@ pub use metered::{DeviceMeter, Metered};
 pub use owner::FileLock;
 pub use reservation::{Answer, Claim, Claimant, Registered, Registrar};
 pub use shared::{SharedDisk, View};
+pub use size::human_size;

@@ -46,7 +46,7 @@ mod relabel;
 mod segment;
 mod shape;
 
-pub use block::{BlockDevice, Claimant, IoMode};
+pub use block::{BlockDevice, Claimant, IoMode, human_size};
 pub use cache::CacheRange;
 pub use clear::clear_label;
 pub use devices::{CreateOptions, Found, NewGroup, Store, probe};

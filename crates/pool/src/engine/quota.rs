@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use store::human_size;
+
 use crate::engine::reservation::{Slacks, size, taken_by};
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
@@ -142,8 +144,10 @@ impl Demand {
             return Err(Error::Limit {
                 name: state.name_of(entry),
                 reason: format!(
-                    "it uses {used} bytes, reservations included, which is more than the {} of {limit}",
-                    kind.property()
+                    "it uses {}, reservations included, which is more than the {} of {}",
+                    human_size(used),
+                    kind.property(),
+                    human_size(limit)
                 ),
             });
         }
@@ -152,10 +156,9 @@ impl Demand {
             return Err(Error::Limit {
                 name: state.pool_name(),
                 reason: format!(
-                    "this would reserve {} bytes more, and only {} bytes of the pool are neither used nor \
-                     reserved",
-                    now.kept - self.kept,
-                    available.saturating_sub(self.kept)
+                    "this would reserve {} more, and only {} of the pool are neither used nor reserved",
+                    human_size(now.kept - self.kept),
+                    human_size(available.saturating_sub(self.kept))
                 ),
             });
         }

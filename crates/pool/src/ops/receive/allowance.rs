@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use store::human_size;
+
 use crate::engine::quota::{self, QuotaKind};
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
@@ -105,8 +107,10 @@ impl Allowance {
                 return Err(Error::Limit {
                     name: name.unwrap_or_else(|| "what is received".into()),
                     reason: format!(
-                        "what came takes it to {used} bytes, which is more than the {} of {limit}",
-                        kind.property()
+                        "what came takes it to {}, which is more than the {} of {}",
+                        human_size(used),
+                        kind.property(),
+                        human_size(limit)
                     ),
                 });
             }
