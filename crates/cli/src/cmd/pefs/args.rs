@@ -134,7 +134,10 @@ EXAMPLES
 const SHOWKEYS_EXAMPLES: &str = "\
 EXAMPLES
   The keys of a mount:
-    strongroom pefs showkeys ~/private";
+    strongroom pefs showkeys ~/private
+
+JSON
+  [{\"id\", \"algorithm\"}, ...]";
 
 const SETKEY_EXAMPLES: &str = "\
 EXAMPLES
@@ -144,7 +147,10 @@ EXAMPLES
 const GETKEY_EXAMPLES: &str = "\
 EXAMPLES
   The key of a directory:
-    strongroom pefs getkey ~/private/secret";
+    strongroom pefs getkey ~/private/secret
+
+JSON
+  {\"id\", \"algorithm\"}, or null if it has no key.";
 
 const ADD_EXAMPLES: &str = "\
 EXAMPLES
@@ -162,7 +168,10 @@ EXAMPLES
 const SHOW_EXAMPLES: &str = "\
 EXAMPLES
   The keys that a passphrase opens:
-    strongroom pefs showchains -f ~/private.encrypted";
+    strongroom pefs showchains -f ~/private.encrypted
+
+JSON
+  [{\"id\", \"algorithm\"}, ...]";
 
 const RANDOM_EXAMPLES: &str = "\
 EXAMPLES
@@ -172,7 +181,10 @@ EXAMPLES
 const ALGS_EXAMPLES: &str = "\
 EXAMPLES
   The names that -a takes:
-    strongroom pefs showalgs";
+    strongroom pefs showalgs
+
+JSON
+  An array of names.";
 
 /// Which directory.
 #[derive(Args, Debug)]
