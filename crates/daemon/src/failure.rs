@@ -89,7 +89,6 @@ fn kind_of_device(error: &block::Error) -> FailureKind {
         | block::Error::Misaligned { .. }
         | block::Error::NoReservations { .. } => FailureKind::Usage,
         block::Error::Unauthentic { .. } => FailureKind::Damaged,
-        full if full.is_no_space() => FailureKind::NoSpace,
         _ => FailureKind::Device,
     }
 }
