@@ -201,6 +201,8 @@ fn a_pool_is_planned_and_not_made() {
     place.fails("pool create -n -O nonsense=1 tank {DIR}/a", NOT_FOUND);
     place.fails("pool create -n tank {DIR}/nowhere", NOT_FOUND);
     place.ok("pool create -m none tank {DIR}/a");
+    let again = place.fails("pool import -d {DIR}/a tank", EXISTS);
+    has(&again, "the pool 'tank' is imported already");
     place.fails("pool create -n other {DIR}/a", BUSY);
     place.fails("pool create -n tank {DIR}/b", EXISTS);
     place.pool("other");
