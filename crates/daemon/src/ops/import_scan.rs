@@ -494,10 +494,10 @@ mod tests {
         };
         cut(&copy);
         let found = daemon.scan_for_pools(&[dir.path().to_owned()]);
-        assert_eq!(found.pools[0].paths, [whole.clone()]);
+        assert_eq!(found.pools[0].paths, std::slice::from_ref(&whole));
         assert!(found.failures.is_empty());
         let found = daemon.scan_for_pools(&[copy.clone(), whole.clone()]);
-        assert_eq!(found.pools[0].paths, [whole.clone()]);
+        assert_eq!(found.pools[0].paths, std::slice::from_ref(&whole));
         let said = &found.failures[0].message;
         assert!(said.contains("copy is left out: it is a copy of"), "{said}");
         cut(&whole);
