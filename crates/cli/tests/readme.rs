@@ -281,6 +281,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "sudo systemd-cryptenroll --fido2-device=auto --fido2-with-client-pin=yes /dev/sdb",
         Not(NO_DISK),
     ),
+    ("docs/LUKS.md", "openssl genrsa -out key.pem 2048", Not(NO_DISK)),
     (
         "docs/LUKS.md",
         "strongroom luks reencrypt --encrypt --reduce-device-size 32M plain.img   # the last 32 MiB of it are free",
