@@ -6,6 +6,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice, Survival};
 use common::model::*;
 use common::*;
@@ -231,6 +232,10 @@ fn a_device_that_fails_at_any_event_loses_nothing() {
             let _ = workload.commit();
             drop(workload);
             devices.iter().for_each(|device| device.heal());
+            // As a file does that is opened again.
+            devices
+                .iter()
+                .for_each(|device| device.begin_anew().unwrap());
             let pool = open_on(&devices)
                 .unwrap_or_else(|error| panic!("seed {seed}, event {event}: {error}"));
             assert_clean(&pool);
