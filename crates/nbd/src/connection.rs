@@ -30,7 +30,7 @@ const THREADS_MAX: usize = 16;
 /// A device that takes longer for a request, beyond a nanosecond for each byte, is slow.
 const SLOW: Duration = Duration::from_micros(100);
 /// What one request takes counts up to this, in nanoseconds: one that had to wait long says little of others.
-const EXCESS_MAX: u64 = 4 * SLOW.as_nanos() as u64;
+const EXCESS_MAX: u64 = 16 * SLOW.as_nanos() as u64;
 
 pub(crate) type Result<T> = std::result::Result<T, Gone>;
 
