@@ -429,7 +429,7 @@ impl FileDevice {
             .map_err(|errno| self.io_error("looking for the end", 0, 0)(errno.into()))
     }
 
-    /// The cache lets go of what is not dirty, from the first byte to the last.
+    /// Removes all clean pages of the file from the system's cache.
     fn forget_clean(&self) -> io::Result<()> {
         Ok(rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)?)
     }

@@ -206,3 +206,15 @@ fn a_file_cut_short_behind_our_back_is_an_error() {
         Err(Error::Io { .. })
     ));
 }
+
+/// Who only looks at the medium forgives nothing.
+#[test]
+fn a_failed_flush_is_forgiven_only_by_beginning_anew() {
+    let (_dir, device) = temp(8192);
+    let fails = || Err::<(), _>(io::Error::other("lost"));
+    device.flushes.write_durably(fails).unwrap_err();
+    device.drop_cached().unwrap();
+    device.flush().unwrap_err();
+    device.begin_anew().unwrap();
+    device.flush().unwrap();
+}

@@ -279,3 +279,23 @@ fn wants_more(mut caller: &mut dyn Dialogue, row: MappingReencryption) -> bool {
     let answer = told.and_then(|()| wire::receive_up_to::<bool>(&mut caller, ANSWER_MAX));
     answer.unwrap_or(false)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_thread_that_works_gives_way() {
+        let now = || getpriority_process(None).unwrap();
+        let before = now();
+        let work = std::thread::spawn(move || {
+            let gives_way = GivesWay::begin();
+            assert_eq!(now(), (before + NICENESS).min(19));
+            drop(gives_way);
+            now()
+        });
+        let after = work.join().unwrap();
+        assert!(after == before || !rustix::process::geteuid().is_root());
+        assert_eq!(now(), before);
+    }
+}

@@ -131,7 +131,8 @@ fn slots_of(key: &[u8], value: &[u8]) -> Option<(Range<u64>, Ino)> {
     if *kind == KeyKind::Extent as u8 {
         let record = u64::from_be_bytes(rest.try_into().ok()?);
         let extent = Extent::decode(record, value)?;
-        return Some((extent.slot..extent.slot + extent.count, ino));
+        let end = extent.slot.saturating_add(extent.count);
+        return Some((extent.slot..end, ino));
     }
     if *kind != KeyKind::Xattr as u8 {
         return None;
