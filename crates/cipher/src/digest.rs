@@ -115,7 +115,7 @@ impl Digest {
             (Provider::Portable, _) => Ok(self.hash_portable(parts)),
             (Provider::AwsLc, Some(algorithm)) => Ok(aws_hash(algorithm, parts)),
             (Provider::OpenSsl, _) => crate::openssl::hash(self, parts),
-            (Provider::AwsLc, None) | (Provider::Libgcrypt, _) => {
+            (Provider::AwsLc, None) | (Provider::Ring | Provider::Libgcrypt, _) => {
                 Err(Error::Unsupported { provider })
             }
         }
@@ -130,7 +130,7 @@ impl Digest {
             (Provider::Portable, _) => Ok(self.hmac_portable(key, parts)),
             (Provider::AwsLc, Some(algorithm)) => Ok(aws_mac(algorithm, key, parts)),
             (Provider::OpenSsl, _) => crate::openssl::hmac(self, key, parts),
-            (Provider::AwsLc, None) | (Provider::Libgcrypt, _) => {
+            (Provider::AwsLc, None) | (Provider::Ring | Provider::Libgcrypt, _) => {
                 Err(Error::Unsupported { provider })
             }
         }

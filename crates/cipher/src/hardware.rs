@@ -5,6 +5,7 @@
 //! any other sign; so the daemon logs what [`hardware()`] returns.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 /// What the processor offers for cryptography, as AWS-LC sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,17 @@ impl fmt::Display for Hardware {
 pub fn hardware() -> Hardware {
     let setting = std::env::var("OPENSSL_ia32cap").ok();
     platform::hardware(setting.as_deref())
+}
+
+/// Whether there are vector instructions for AES, but not those with AVX-512, which AWS-LC needs to use any.
+pub(crate) fn has_vaes_alone() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(|| {
+        let features = hardware().features;
+        let has = |name: &&str| features.contains(name);
+        ["avx2", "vaes", "vpclmulqdq"].iter().all(has)
+            && !["avx512f", "avx512bw", "avx512vl"].iter().all(has)
+    });
+    *HAS
 }
 
 /// The value of `OPENSSL_ia32cap` that switches off what `setting` names: `-aes,-pclmul,-avx512`, as

@@ -22,6 +22,7 @@ impl Provider {
     pub fn is_available(self) -> bool {
         match self {
             Provider::Libgcrypt => library().is_ok(),
+            Provider::Ring => crate::hardware::has_vaes_alone(),
             _ => self.is_built(),
         }
     }

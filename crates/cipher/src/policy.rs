@@ -44,7 +44,7 @@ impl Target {
             None => (text, None),
         };
         let known = Provider::from_name(provider).ok_or_else(|| {
-            format!("there is no provider '{provider}': aws-lc, openssl, libgcrypt, portable")
+            format!("there is no provider '{provider}': ring, aws-lc, openssl, libgcrypt, portable")
         })?;
         let Some(name) = mechanism else {
             return Ok(Target::Provider(known));

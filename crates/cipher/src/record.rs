@@ -10,9 +10,9 @@ use std::mem::MaybeUninit;
 
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::ffi::{Aead, Buffers, Ccm};
+use crate::ffi::{Aead, Buffers, Ccm, RingGcm};
 use crate::kdf::RecordKdf;
-use crate::{Error, Result, Suite, pieces};
+use crate::{Error, Mechanism, Provider, Result, Suite, pieces, policy};
 
 /// The length of a nonce: 192 bits, enough to draw at random for ever.
 pub const NONCE_LEN: usize = 24;
@@ -52,11 +52,17 @@ pub struct RecordCipher {
 /// The key, and what it is for.
 enum DataKey {
     /// Derives keys for AES-GCM.
-    Gcm(Aead, RecordKdf),
+    Gcm(Gcm, RecordKdf),
     /// Derives keys for AES-CCM.
     Ccm(Ccm, RecordKdf),
     /// Is itself the key of XChaCha20-Poly1305.
     XChaCha(XChaChaKey),
+}
+
+/// AES-GCM of a provider.
+enum Gcm {
+    AwsLc(Aead),
+    Ring(RingGcm),
 }
 
 struct XChaChaKey([u8; 32]);
@@ -74,7 +80,15 @@ impl RecordCipher {
     /// [`Error::KeyLength`] unless `key` has [`Suite::key_len`] bytes; [`Error::NotApproved`] in FIPS
     /// mode.
     pub fn new(suite: Suite, key: &[u8]) -> Result<RecordCipher> {
-        let mut cipher = RecordCipher::blank(suite);
+        RecordCipher::with_provider(policy::provider(Mechanism::Record(suite))?, suite, key)
+    }
+
+    /// As [`RecordCipher::new`], with this provider.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the provider does not have the suite; [`Error::KeyLength`].
+    pub fn with_provider(provider: Provider, suite: Suite, key: &[u8]) -> Result<RecordCipher> {
+        let mut cipher = RecordCipher::blank(provider, suite)?;
         cipher.set(key)?;
         Ok(cipher)
     }
@@ -88,28 +102,35 @@ impl RecordCipher {
         suite: Suite,
         key: &[u8],
     ) -> Result<&'a mut RecordCipher> {
-        let cipher = place.write(RecordCipher::blank(suite));
+        let provider = policy::provider(Mechanism::Record(suite))?;
+        let cipher = place.write(RecordCipher::blank(provider, suite)?);
         cipher.set(key)?;
         Ok(cipher)
     }
 
     /// A cipher without a key, which never leaves this module.
-    fn blank(suite: Suite) -> RecordCipher {
+    fn blank(provider: Provider, suite: Suite) -> Result<RecordCipher> {
+        if !Mechanism::Record(suite).providers().contains(&provider) {
+            return Err(Error::Unsupported { provider });
+        }
         let kdf = RecordKdf::blank(suite);
+        let gcm = |aead| match RingGcm::new(suite.key_len()) {
+            Some(ring) if provider == Provider::Ring => Gcm::Ring(ring),
+            _ => Gcm::AwsLc(aead),
+        };
         let key = match suite {
-            Suite::Xaes256Gcm | Suite::Aes256Gcm => DataKey::Gcm(Aead::Aes256Gcm, kdf),
-            Suite::Aes128Gcm => DataKey::Gcm(Aead::Aes128Gcm, kdf),
-            Suite::Aes192Gcm => DataKey::Gcm(Aead::Aes192Gcm, kdf),
+            Suite::Xaes256Gcm | Suite::Aes256Gcm => DataKey::Gcm(gcm(Aead::Aes256Gcm), kdf),
+            Suite::Aes128Gcm => DataKey::Gcm(gcm(Aead::Aes128Gcm), kdf),
+            Suite::Aes192Gcm => DataKey::Gcm(gcm(Aead::Aes192Gcm), kdf),
             Suite::Aes128Ccm => DataKey::Ccm(Ccm::Aes128, kdf),
             Suite::Aes192Ccm => DataKey::Ccm(Ccm::Aes192, kdf),
             Suite::Aes256Ccm => DataKey::Ccm(Ccm::Aes256, kdf),
             Suite::XChaCha20Poly1305 => DataKey::XChaCha(XChaChaKey([0; 32])),
         };
-        RecordCipher { suite, key }
+        Ok(RecordCipher { suite, key })
     }
 
     fn set(&mut self, key: &[u8]) -> Result<()> {
-        self.suite.check()?;
         let expected = self.suite.key_len();
         if key.len() != expected {
             return Err(Error::KeyLength {
@@ -238,7 +259,10 @@ impl RecordCipher {
         match &self.key {
             DataKey::Gcm(gcm, kdf) => {
                 kdf.derive(context, key);
-                gcm.seal(key, iv, aad, data)
+                match gcm {
+                    Gcm::AwsLc(aead) => aead.seal(key, iv, aad, data),
+                    Gcm::Ring(ring) => ring.seal(key, iv, aad, data),
+                }
             }
             DataKey::Ccm(ccm, kdf) => {
                 kdf.derive(context, key);
@@ -267,7 +291,10 @@ impl RecordCipher {
         match &self.key {
             DataKey::Gcm(gcm, kdf) => {
                 kdf.derive(context, key);
-                gcm.open(key, iv, aad, tag, data)
+                match gcm {
+                    Gcm::AwsLc(aead) => aead.open(key, iv, aad, tag, data),
+                    Gcm::Ring(ring) => ring.open(key, iv, aad, tag, data),
+                }
             }
             DataKey::Ccm(ccm, kdf) => {
                 kdf.derive(context, key);

@@ -33,7 +33,7 @@ pub enum Mechanism {
     Vmac,
 }
 
-use Provider::{AwsLc, Libgcrypt, OpenSsl, Portable};
+use Provider::{AwsLc, Libgcrypt, OpenSsl, Portable, Ring};
 
 impl Mechanism {
     /// How many there are.
@@ -95,6 +95,9 @@ impl Mechanism {
     pub fn providers(self) -> &'static [Provider] {
         use AeadAlgorithm as Aead;
         match self {
+            Mechanism::Record(Suite::Xaes256Gcm | Suite::Aes256Gcm | Suite::Aes128Gcm) => {
+                &[Ring, AwsLc]
+            }
             Mechanism::Record(_)
             | Mechanism::Scrypt
             | Mechanism::Cmac

@@ -5,7 +5,10 @@ use std::fmt;
 /// An implementation of algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Provider {
-    /// AWS-LC: C and assembly, with the processor's instructions. The first choice.
+    /// `ring`: C and assembly. AES-GCM alone, on processors where it is faster than AWS-LC: with vector
+    /// instructions for AES, without AVX-512.
+    Ring,
+    /// AWS-LC: C and assembly, with the processor's instructions.
     AwsLc,
     /// The system's OpenSSL 3, if this program was built with the feature `openssl`.
     OpenSsl,
@@ -17,7 +20,8 @@ pub enum Provider {
 
 impl Provider {
     /// Every provider, the first choice first.
-    pub const ALL: [Provider; 4] = [
+    pub const ALL: [Provider; 5] = [
+        Provider::Ring,
         Provider::AwsLc,
         Provider::OpenSsl,
         Provider::Libgcrypt,
@@ -27,6 +31,7 @@ impl Provider {
     /// The name in commands and messages.
     pub const fn name(self) -> &'static str {
         match self {
+            Provider::Ring => "ring",
             Provider::AwsLc => "aws-lc",
             Provider::OpenSsl => "openssl",
             Provider::Libgcrypt => "libgcrypt",
@@ -34,12 +39,12 @@ impl Provider {
         }
     }
 
-    /// Whether it is a part of this program. A library that is loaded is none: it can go away.
+    /// Whether it is a part of this program on every processor. A library that is loaded is none: it can go away.
     pub const fn is_built(self) -> bool {
         match self {
             Provider::AwsLc | Provider::Portable => true,
             Provider::OpenSsl => cfg!(feature = "openssl"),
-            Provider::Libgcrypt => false,
+            Provider::Ring | Provider::Libgcrypt => false,
         }
     }
 

@@ -50,6 +50,18 @@ impl Buffers<'_> {
         }
     }
 
+    /// The output, with the input in it: for a cipher that overwrites its input.
+    pub(super) fn copied(&mut self) -> Result<&mut [u8]> {
+        let (_, _, _) = self.pointers()?;
+        match self {
+            Buffers::Apart(input, output) => {
+                output.copy_from_slice(input);
+                Ok(output)
+            }
+            Buffers::InPlace(data) => Ok(data),
+        }
+    }
+
     /// Zeroes the output: the caller must not see unauthenticated plaintext.
     pub(crate) fn wipe_output(&mut self) {
         match self {

@@ -6,12 +6,17 @@ use aws_lc_sys as sys;
 
 use crate::{Error, Result};
 
-/// A C structure on the stack, uninitialised at first, overwritten with zeros when it goes.
+/// A structure on the stack, uninitialised at first, overwritten with zeros when it goes.
 pub(super) struct Wiped<T>(MaybeUninit<T>);
 
-impl<T: Copy> Wiped<T> {
+impl<T> Wiped<T> {
     pub(super) const fn uninit() -> Wiped<T> {
+        const { assert!(!std::mem::needs_drop::<T>()) }
         Wiped(MaybeUninit::uninit())
+    }
+
+    pub(super) fn write(&mut self, value: T) -> &T {
+        self.0.write(value)
     }
 
     pub(super) fn as_ptr(&self) -> *const T {
@@ -29,6 +34,12 @@ impl<T> Drop for Wiped<T> {
         // MaybeUninit) and which any bytes are valid for.
         unsafe { sys::OPENSSL_cleanse(self.0.as_mut_ptr().cast(), size_of::<T>()) }
     }
+}
+
+/// Overwrites what functions that were called before have left on the stack, down to 4 KiB.
+#[inline(never)]
+pub(super) fn wipe_stack() {
+    drop(Wiped::<[u8; 4096]>::uninit());
 }
 
 /// Fills `out` from the library's generator for public values (nonces), which shares no state with

@@ -1,5 +1,5 @@
-//! The foreign code: the few calls into AWS-LC that `aws-lc-rs` does not offer, and Twofish of libgcrypt, made safe
-//! here.
+//! The foreign code: the few calls into AWS-LC that `aws-lc-rs` does not offer, AES-GCM of `ring`, and Twofish of
+//! libgcrypt, made safe here.
 //!
 //! This module and its children hold all the `unsafe` of the crate. Each function takes slices and
 //! arrays, checks every length itself and returns a plain result, so nothing above it can get a
@@ -26,6 +26,7 @@ mod library;
 mod md5;
 mod number;
 mod points;
+mod ring;
 mod rsa;
 mod scrypt;
 mod sector;
@@ -42,6 +43,7 @@ pub(crate) use libgcrypt::{Libgcrypt, TwofishKey};
 pub(crate) use library::random_public;
 pub(crate) use md5::md5;
 pub(crate) use points::{add_multiple, multiples, subtract_multiple};
+pub(crate) use ring::RingGcm;
 pub(crate) use rsa::rsa_numbers;
 pub(crate) use scrypt::scrypt;
 pub(crate) use sector::{CbcKey, Ecb, Xts256};

@@ -19,6 +19,14 @@ impl Provider {
     /// What it is, with its version where it has one.
     pub fn description(self) -> String {
         match self {
+            Provider::Ring => {
+                let here = if self.is_available() {
+                    "as this"
+                } else {
+                    "unlike this"
+                };
+                format!("ring: C and assembly; for processors with VAES without AVX-512, {here}")
+            }
             Provider::AwsLc => "AWS-LC: C and assembly".into(),
             Provider::OpenSsl => version(),
             Provider::Libgcrypt => crate::libgcrypt::description(),

@@ -32,6 +32,15 @@ mod sizes;
 mod tamper;
 mod xaes;
 
+use crate::{Mechanism, RecordCipher, Suite};
+
+/// A key with each provider that has the suite, also with those that this processor has no use for.
+fn ciphers(suite: Suite, key: &[u8]) -> Vec<RecordCipher> {
+    let providers = Mechanism::Record(suite).providers().iter();
+    let ciphers = providers.map(|provider| RecordCipher::with_provider(*provider, suite, key));
+    ciphers.map(|cipher| cipher.expect("key length")).collect()
+}
+
 /// Bytes from hexadecimal digits; spaces are ignored.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::bytes;
+use super::{bytes, ciphers};
 use crate::{Error, RecordCipher, Suite};
 
 fn cipher(suite: Suite) -> RecordCipher {
@@ -16,29 +16,35 @@ fn every_size_comes_back() {
     let sizes: Vec<usize> = (0..=66).chain(around.into_iter().flatten()).collect();
     let plain = bytes(2, (128 << 10) + 1);
     for suite in Suite::ALL {
-        let cipher = cipher(suite);
-        for &len in &sizes {
-            let nonce = bytes(len as u64, 24).try_into().expect("24 bytes");
-            let (plain, aad) = (&plain[..len], &plain[..len % 97]);
-            let mut sealed = vec![0; len];
-            let tag = cipher.seal(&nonce, aad, plain, &mut sealed).expect("seal");
-            assert!(len < 16 || sealed != plain, "{suite}, {len}");
-
-            let mut in_place = plain.to_vec();
-            let same = cipher.seal_in_place(&nonce, aad, &mut in_place);
-            assert!(same == Ok(tag) && in_place == sealed, "{suite}, {len}");
-
-            let mut opened = vec![0; len];
-            cipher
-                .open(&nonce, aad, &sealed, &tag, &mut opened)
-                .expect("open");
-            assert!(opened == plain, "{suite}, {len}");
-            cipher
-                .open_in_place(&nonce, aad, &mut in_place, &tag)
-                .expect("open");
-            assert!(in_place == plain, "{suite}, {len}");
+        for cipher in ciphers(suite, &bytes(1, suite.key_len())) {
+            for &len in &sizes {
+                comes_back(&cipher, &plain[..len]);
+            }
         }
     }
+}
+
+fn comes_back(cipher: &RecordCipher, plain: &[u8]) {
+    let (suite, len) = (cipher.suite(), plain.len());
+    let nonce = bytes(len as u64, 24).try_into().expect("24 bytes");
+    let aad = &plain[..len % 97];
+    let mut sealed = vec![0; len];
+    let tag = cipher.seal(&nonce, aad, plain, &mut sealed).expect("seal");
+    assert!(len < 16 || sealed != plain, "{suite}, {len}");
+
+    let mut in_place = plain.to_vec();
+    let same = cipher.seal_in_place(&nonce, aad, &mut in_place);
+    assert!(same == Ok(tag) && in_place == sealed, "{suite}, {len}");
+
+    let mut opened = vec![0; len];
+    cipher
+        .open(&nonce, aad, &sealed, &tag, &mut opened)
+        .expect("open");
+    assert!(opened == plain, "{suite}, {len}");
+    cipher
+        .open_in_place(&nonce, aad, &mut in_place, &tag)
+        .expect("open");
+    assert!(in_place == plain, "{suite}, {len}");
 }
 
 #[test]

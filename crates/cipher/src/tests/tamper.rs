@@ -1,6 +1,6 @@
 //! A record that was changed in any bit does not open, and nothing of it is shown.
 
-use super::bytes;
+use super::{bytes, ciphers};
 use crate::{Error, RecordCipher, Suite};
 
 struct Sealed {
@@ -12,8 +12,16 @@ struct Sealed {
 }
 
 impl Sealed {
-    fn new(suite: Suite, len: usize) -> Sealed {
-        let cipher = RecordCipher::new(suite, &bytes(1, suite.key_len())).expect("key length");
+    /// One by each provider.
+    fn each(suite: Suite, len: usize) -> Vec<Sealed> {
+        let ciphers = ciphers(suite, &bytes(1, suite.key_len()));
+        ciphers
+            .into_iter()
+            .map(|cipher| Sealed::new(cipher, len))
+            .collect()
+    }
+
+    fn new(cipher: RecordCipher, len: usize) -> Sealed {
         let nonce = bytes(2, 24).try_into().expect("24 bytes");
         let (aad, plain) = (bytes(3, 19), bytes(4, len));
         let mut data = vec![0; len];
@@ -66,8 +74,10 @@ fn flip_each(sealed: &mut Sealed, what: &str, part: impl Fn(&mut Sealed) -> &mut
 
 #[test]
 fn every_bit_counts() {
-    for suite in Suite::ALL {
-        let mut sealed = Sealed::new(suite, 37);
+    for mut sealed in Suite::ALL
+        .into_iter()
+        .flat_map(|suite| Sealed::each(suite, 37))
+    {
         flip_each(&mut sealed, "nonce", |sealed| &mut sealed.nonce);
         flip_each(&mut sealed, "associated data", |sealed| &mut sealed.aad);
         flip_each(&mut sealed, "ciphertext", |sealed| &mut sealed.data);
@@ -77,8 +87,10 @@ fn every_bit_counts() {
 
 #[test]
 fn an_empty_record_is_authenticated_too() {
-    for suite in Suite::ALL {
-        let mut sealed = Sealed::new(suite, 0);
+    for mut sealed in Suite::ALL
+        .into_iter()
+        .flat_map(|suite| Sealed::each(suite, 0))
+    {
         flip_each(&mut sealed, "nonce", |sealed| &mut sealed.nonce);
         flip_each(&mut sealed, "associated data", |sealed| &mut sealed.aad);
         flip_each(&mut sealed, "tag", |sealed| &mut sealed.tag);
@@ -88,27 +100,31 @@ fn an_empty_record_is_authenticated_too() {
 #[test]
 fn every_bit_of_the_key_counts() {
     for suite in Suite::ALL {
-        let mut sealed = Sealed::new(suite, 37);
+        let mut all = Sealed::each(suite, 37);
         let key = bytes(1, suite.key_len());
         for bit in 0..key.len() * 8 {
             let mut wrong = key.clone();
             wrong[bit / 8] ^= 1 << (bit % 8);
-            sealed.cipher = RecordCipher::new(suite, &wrong).expect("key length");
-            sealed.assert_refused(&format!("bit {bit} of the key"));
+            for (sealed, cipher) in all.iter_mut().zip(ciphers(suite, &wrong)) {
+                sealed.cipher = cipher;
+                sealed.assert_refused(&format!("bit {bit} of the key"));
+            }
         }
     }
 }
 
 #[test]
 fn lengths_are_authenticated() {
-    for suite in Suite::ALL {
-        let mut sealed = Sealed::new(suite, 37);
-        sealed.data.pop();
+    for mut sealed in Suite::ALL
+        .into_iter()
+        .flat_map(|suite| Sealed::each(suite, 37))
+    {
+        let last = sealed.data.pop().expect("a byte");
         sealed.assert_refused("a byte less");
-        let mut sealed = Sealed::new(suite, 37);
-        sealed.data.push(0);
+        sealed.data.extend([last, 0]);
         sealed.assert_refused("a byte more");
-        let mut sealed = Sealed::new(suite, 37);
+        sealed.data.pop();
+        sealed.assert_opens();
         sealed.aad.push(0);
         sealed.assert_refused("more associated data");
         sealed.aad.clear();
@@ -120,11 +136,13 @@ fn lengths_are_authenticated() {
 #[test]
 fn suites_are_apart() {
     for suite in Suite::ALL {
-        let mut sealed = Sealed::new(suite, 37);
-        for other in Suite::ALL.into_iter().filter(|other| *other != suite) {
-            let key = bytes(1, 32);
-            sealed.cipher = RecordCipher::new(other, &key[..other.key_len()]).expect("key length");
-            sealed.assert_refused(&format!("sealed with {suite}"));
+        for mut sealed in Sealed::each(suite, 37) {
+            for other in Suite::ALL.into_iter().filter(|other| *other != suite) {
+                for cipher in ciphers(other, &bytes(1, 32)[..other.key_len()]) {
+                    sealed.cipher = cipher;
+                    sealed.assert_refused(&format!("sealed with {suite}"));
+                }
+            }
         }
     }
 }

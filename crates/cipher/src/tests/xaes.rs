@@ -3,20 +3,24 @@
 use shake::Shake128;
 use shake::digest::{ExtendableOutput, Update, XofReader};
 
-use super::hex;
-use crate::{RecordCipher, Suite};
+use super::{ciphers, hex};
+use crate::Suite;
 
 fn seal(key: &[u8], nonce: &[u8; 24], plain: &[u8], aad: &[u8]) -> Vec<u8> {
-    let cipher = RecordCipher::new(Suite::Xaes256Gcm, key).expect("key length");
-    let mut sealed = vec![0; plain.len()];
-    let tag = cipher.seal(nonce, aad, plain, &mut sealed).expect("seal");
-    let mut opened = vec![0; plain.len()];
-    cipher
-        .open(nonce, aad, &sealed, &tag, &mut opened)
-        .expect("open");
-    assert_eq!(opened, plain);
-    sealed.extend(tag);
-    sealed
+    let sealed = ciphers(Suite::Xaes256Gcm, key).into_iter().map(|cipher| {
+        let mut sealed = vec![0; plain.len()];
+        let tag = cipher.seal(nonce, aad, plain, &mut sealed).expect("seal");
+        let mut opened = vec![0; plain.len()];
+        cipher
+            .open(nonce, aad, &sealed, &tag, &mut opened)
+            .expect("open");
+        assert_eq!(opened, plain);
+        sealed.extend(tag);
+        sealed
+    });
+    let sealed: Vec<_> = sealed.collect();
+    assert!(sealed.len() == 2 && sealed[0] == sealed[1]);
+    sealed.concat().split_off(sealed[0].len())
 }
 
 #[test]

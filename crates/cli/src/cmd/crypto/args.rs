@@ -7,9 +7,10 @@ use clap::{Args, Subcommand};
 /// Choose, test and measure implementations of ciphers
 ///
 /// A mechanism is a computation: aes-xts, sha256, record-aes-256-gcm (records of datasets). A provider
-/// implements mechanisms: AWS-LC, the OpenSSL of the system (in programs built with the cargo feature
-/// openssl), the libgcrypt of the system (for Twofish, if it is installed), and portable Rust. The first
-/// provider that has a mechanism and is not disabled serves it.
+/// implements mechanisms: AWS-LC, ring (for AES-GCM of records, on processors with VAES without AVX-512),
+/// the OpenSSL of the system (in programs built with the cargo feature openssl), the libgcrypt of the
+/// system (for Twofish, if it is installed), and portable Rust. The first provider that has a mechanism
+/// and is not disabled serves it.
 ///
 /// STRONGROOM_HWCAP switches features of the processor off in one process, to compare and to test slow
 /// paths: -aes, -pclmul, -ssse3, -avx, -avx2, -avx512, -vaes, -vpclmul, -sha. It acts on AWS-LC and
