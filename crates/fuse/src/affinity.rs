@@ -8,10 +8,12 @@
 //! time to time where that is.
 //!
 //! That helps only while the other processors have work: the scheduler wakes the program on an idle one if
-//! there is any. So where a processor has nothing else to do, the worker is free, and looks for the next
-//! request for a moment before it sleeps: then only the program has to be woken. Whether requests come so soon
-//! cannot be known before that is tried, since to wake the worker may take longer than the moment. So it is
-//! tried, and more and more rarely where most of them do not.
+//! there is any. So where a processor has nothing else to do, the worker [yields](crate::yielding), and the program
+//! stays. Something else may still move it: the worker sees that when it finds no request, and follows.
+//!
+//! Where it may not yield, it is free instead, and looks for the next request for a moment before it sleeps: then only
+//! the program has to be woken. Whether requests come so soon cannot be known before that is tried, since to wake
+//! the worker may take longer than the moment. So it is tried, and more and more rarely where most of them do not.
 //!
 //! This is a matter of speed only: what fails is left alone.
 
@@ -20,10 +22,12 @@ use std::io::Read;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use rustix::process::getpid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::request::{Op, Request};
 use crate::workers::requests_lie;
+use crate::yielding::Yielding;
 
 /// After so many requests of one thread in a row, and again after as many more, the worker looks
 /// where that thread is. To look costs about as much as to serve a request.
@@ -38,7 +42,16 @@ const LARGE: usize = 32 << 10;
 /// For so long a worker looks for the next request, where more than half of them come so soon.
 const SOON: Duration = Duration::from_micros(60);
 
-/// At most so many intervals pass before a worker tries again whether to look is worth it.
+/// After so many answers in a row to which the asker has asked nothing yet, it is somewhere else.
+const MISSES: u32 = 2;
+
+/// So often a worker that yields follows in an interval; more often is not worth it.
+const MOVES: u32 = 4;
+
+/// After so many intervals with no idle processor a worker yields no longer.
+const BUSY_INTERVALS: u32 = 3;
+
+/// At most so many intervals pass before a worker tries again whether to yield or to look is worth it.
 const LONGEST_PAUSE: u32 = 256;
 
 /// One worker, and the thread whose processor it shares.
@@ -58,7 +71,15 @@ pub(crate) struct Affinity {
     looks: bool,
     /// How many of those counted it saw when it looked.
     seen: u32,
-    /// For how many intervals it does not try to look.
+    /// Whether it yields, as far as it knows.
+    yields: bool,
+    /// How often in a row nothing was asked when it yielded.
+    missed: u32,
+    /// How often it had to follow in this interval.
+    moves: u32,
+    /// For how many intervals there has been no idle processor.
+    busy: u32,
+    /// For how many intervals it tries neither.
     pause: u32,
     /// How long the last pause was.
     last_pause: u32,
@@ -81,8 +102,11 @@ impl Affinity {
         }
     }
 
-    /// Looks for the next request for a moment, if that is worth it.
-    pub(crate) fn look(&mut self, device: BorrowedFd<'_>) {
+    /// Looks for the next request, for a moment if that is worth it.
+    pub(crate) fn look(&mut self, device: BorrowedFd<'_>, yielding: &Yielding) {
+        if self.yields {
+            return self.stay_together(device, yielding);
+        }
         let Some(answered) = self.answered.filter(|_| self.looks) else {
             return;
         };
@@ -94,17 +118,37 @@ impl Affinity {
         }
     }
 
+    /// The asker has asked again by the time that this worker runs, if they share a processor.
+    fn stay_together(&mut self, device: BorrowedFd<'_>, yielding: &Yielding) {
+        if requests_lie(&device) {
+            self.missed = 0;
+            return;
+        }
+        self.missed += 1;
+        if self.missed < MISSES {
+            return;
+        }
+        self.missed = 0;
+        self.moves += 1;
+        if self.moves > MOVES || !yielding.is_mine() {
+            self.stop_yielding(yielding);
+            self.rest();
+        } else if let Some(processor) = processor_of(self.asker) {
+            self.keep_at(processor);
+        }
+    }
+
     /// The request that was seen is answered.
     pub(crate) fn answered(&mut self) {
         self.answered = Some(Instant::now());
     }
 
     /// Sees a request that this worker is about to serve, and whether it is the only one at work.
-    pub(crate) fn see(&mut self, request: &Request<'_>, is_alone: bool) {
+    pub(crate) fn see(&mut self, request: &Request<'_>, is_alone: bool, yielding: &Yielding) {
         if !is_alone || self.is_work(request) {
-            self.let_go();
+            self.let_go(yielding);
         } else {
-            self.note(request.header.pid);
+            self.note(request.header.pid, yielding);
         }
     }
 
@@ -122,40 +166,62 @@ impl Affinity {
     }
 
     /// `asker` is 0 for the kernel itself, and for a process outside this PID namespace.
-    fn note(&mut self, asker: u32) {
+    fn note(&mut self, asker: u32, yielding: &Yielding) {
         if asker == 0 {
             // The kernel forgets inodes and closes files between the requests of any process.
             return;
         }
         if asker != self.asker {
-            self.let_go();
-            (self.pause, self.last_pause) = (0, 0);
+            self.let_go(yielding);
+            (self.busy, self.pause, self.last_pause) = (0, 0, 0);
             self.asker = asker;
         }
         self.count += 1;
         if self.count >= INTERVAL {
             let most_were_seen = std::mem::take(&mut self.seen) > INTERVAL / 2;
             self.count = 0;
-            self.place(asker, most_were_seen);
+            self.place(asker, most_were_seen, yielding);
         }
     }
 
-    /// Lets the worker look for requests wherever it may run, or follow `asker`, for the next interval.
-    fn place(&mut self, asker: u32, most_were_seen: bool) {
-        if self.looks && !most_were_seen {
-            self.last_pause = (self.last_pause * 2).clamp(1, LONGEST_PAUSE);
-            self.pause = self.last_pause;
-        } else if self.looks {
+    /// For the next interval the worker follows `asker`, and yields if there is an idle processor; or it looks for
+    /// requests wherever it may run.
+    fn place(&mut self, asker: u32, most_were_seen: bool, yielding: &Yielding) {
+        let rescued = self.yields && !yielding.is_mine();
+        if rescued || self.looks && !most_were_seen {
+            self.rest();
+        } else if self.yields || self.looks {
             (self.pause, self.last_pause) = (0, 0);
         } else {
             self.pause = self.pause.saturating_sub(1);
         }
-        if self.pause == 0 && has_idle_processor(self.processors) {
+        // A program that goes on while the worker closes files runs too.
+        let tasks = tasks_running().unwrap_or(u32::MAX);
+        let is_busy = self.processors == 1 || tasks > self.processors;
+        self.busy = if is_busy { self.busy + 1 } else { 0 };
+        let stays = self.yields && !rescued && self.busy < BUSY_INTERVALS;
+        self.moves = 0;
+        if !stays {
+            self.stop_yielding(yielding);
+        }
+        self.yields = stays || self.pause == 0 && !is_busy && yielding.begin();
+        self.looks = self.pause == 0 && !self.yields && tasks < self.processors;
+        if self.looks {
             self.stay_nowhere();
-            self.looks = true;
         } else if let Some(processor) = processor_of(asker) {
-            self.looks = false;
             self.keep_at(processor);
+        }
+    }
+
+    /// What was tried is not worth it: the next time is twice as far away as the last.
+    fn rest(&mut self) {
+        self.last_pause = (self.last_pause * 2).clamp(1, LONGEST_PAUSE);
+        self.pause = self.last_pause;
+    }
+
+    fn stop_yielding(&mut self, yielding: &Yielding) {
+        if std::mem::take(&mut self.yields) {
+            yielding.end_mine();
         }
     }
 
@@ -178,9 +244,10 @@ impl Affinity {
         }
     }
 
-    /// The worker is free, and sleeps at once, until one program has asked often enough again.
-    fn let_go(&mut self) {
+    /// The worker is free, and sleeps at once, until one program has asked often enough again; or it ends.
+    pub(crate) fn let_go(&mut self, yielding: &Yielding) {
         (self.count, self.seen, self.looks) = (0, 0, false);
+        self.stop_yielding(yielding);
         self.stay_nowhere();
     }
 
@@ -192,9 +259,11 @@ impl Affinity {
     }
 }
 
-/// Whether there is a processor that only this worker uses, and the program while it does not wait.
-fn has_idle_processor(processors: u32) -> bool {
-    tasks_running().is_some_and(|tasks| tasks < processors)
+/// Has the calling thread run wherever the first thread of the process may.
+pub(crate) fn be_free() {
+    if let Ok(processors) = sched_getaffinity(Some(getpid())) {
+        let _ = sched_setaffinity(None, &processors);
+    }
 }
 
 /// The processor that a thread has last run on.
@@ -233,6 +302,7 @@ mod tests {
     use zerocopy::FromZeros;
 
     use super::*;
+    use crate::yielding::{self, tests::yields};
 
     fn myself() -> u32 {
         rustix::thread::gettid()
@@ -241,21 +311,103 @@ mod tests {
             .cast_unsigned()
     }
 
+    /// As if there were always an idle processor.
+    fn idle() -> Affinity {
+        Affinity {
+            processors: u32::MAX,
+            asker: myself(),
+            ..Affinity::default()
+        }
+    }
+
+    fn may_yield() -> bool {
+        let may = yielding::is_possible();
+        if !may {
+            eprintln!("skipped: no right to yield and to end it (CAP_SYS_NICE)");
+        }
+        may
+    }
+
+    #[test]
+    fn yields_where_it_follows_and_there_is_an_idle_processor() {
+        if !may_yield() {
+            return;
+        }
+        let (mut affinity, yielding) = (idle(), Yielding::default());
+        affinity.place(myself(), false, &yielding);
+        assert!(yields() && affinity.kept.is_some() && !affinity.looks);
+        // Now and then there seems to be none.
+        affinity.processors = 0;
+        for _ in 1..BUSY_INTERVALS {
+            affinity.place(myself(), false, &yielding);
+            assert!(yields());
+        }
+        affinity.place(myself(), false, &yielding);
+        assert!(!yields() && affinity.kept.is_some());
+
+        affinity.processors = u32::MAX;
+        affinity.place(myself(), false, &yielding);
+        assert!(yields());
+        affinity.note(myself() + 1, &yielding);
+        assert!(!yields() && affinity.kept.is_none());
+    }
+
+    #[test]
+    fn does_not_yield_where_the_asker_is_elsewhere_all_the_time() {
+        if !may_yield() {
+            return;
+        }
+        let (requests, kernel) = rustix::pipe::pipe().unwrap();
+        let (mut affinity, yielding) = (idle(), Yielding::default());
+        affinity.place(myself(), false, &yielding);
+        for _ in 0..MISSES * MOVES {
+            affinity.look(requests.as_fd(), &yielding);
+            assert!(yields());
+        }
+        for _ in 0..MISSES {
+            affinity.look(requests.as_fd(), &yielding);
+        }
+        assert!(!yields());
+        affinity.place(myself(), false, &yielding);
+        assert!(yields(), "after a pause of one interval");
+        rustix::io::write(&kernel, b"request").unwrap();
+        for _ in 0..1000 {
+            affinity.look(requests.as_fd(), &yielding);
+        }
+        assert!(yields(), "it asks at once");
+        affinity.let_go(&yielding);
+    }
+
+    #[test]
+    fn does_not_yield_again_at_once_when_it_was_rescued() {
+        if !may_yield() {
+            return;
+        }
+        let (mut affinity, yielding) = (idle(), Yielding::default());
+        affinity.place(myself(), false, &yielding);
+        yielding.end();
+        affinity.place(myself(), false, &yielding);
+        assert!(!yields() && affinity.pause > 0);
+        affinity.place(myself(), false, &yielding);
+        assert!(yields());
+        affinity.let_go(&yielding);
+    }
+
     #[test]
     fn follows_one_and_lets_go_for_another() {
         let before = sched_getaffinity(None).unwrap();
-        let mut affinity = Affinity::default();
+        let (mut affinity, yielding) = (Affinity::default(), Yielding::default());
         for _ in 0..INTERVAL - 1 {
-            affinity.note(myself());
-            affinity.note(0);
+            affinity.note(myself(), &yielding);
+            affinity.note(0, &yielding);
         }
         assert!(affinity.kept.is_none());
-        affinity.note(myself());
+        affinity.note(myself(), &yielding);
         let there = sched_getaffinity(None).unwrap();
         assert_eq!(there.count(), 1);
         let kept = affinity.kept.as_ref().unwrap();
         assert!(there.is_set(kept.processor) && before.is_set(kept.processor));
-        affinity.note(myself() + 1);
+        affinity.note(myself() + 1, &yielding);
         assert_eq!(sched_getaffinity(None).unwrap(), before);
     }
 
@@ -268,31 +420,33 @@ mod tests {
             pause: 2,
             ..Affinity::default()
         };
-        affinity.place(myself(), false);
+        let yielding = Yielding::of_another();
+        affinity.place(myself(), false, &yielding);
         assert!(affinity.kept.is_some() && !affinity.looks);
-        affinity.place(myself(), false);
+        affinity.place(myself(), false, &yielding);
         assert!(affinity.looks);
         assert_eq!(sched_getaffinity(None).unwrap(), before);
-        affinity.note(myself() + 1);
+        affinity.note(myself() + 1, &yielding);
         assert!(!affinity.looks);
     }
 
     #[test]
     fn looks_for_a_moment() {
         let (requests, kernel) = rustix::pipe::pipe().unwrap();
+        let yielding = Yielding::default();
         let mut affinity = Affinity {
             looks: true,
             ..Affinity::default()
         };
         affinity.answered();
-        affinity.look(requests.as_fd());
+        affinity.look(requests.as_fd(), &yielding);
         assert_eq!(affinity.seen, 0);
         rustix::io::write(&kernel, b"request").unwrap();
         affinity.answered = Some(Instant::now() + Duration::from_secs(3600));
-        affinity.look(requests.as_fd());
+        affinity.look(requests.as_fd(), &yielding);
         assert_eq!(affinity.seen, 1);
         affinity.looks = false;
-        affinity.look(requests.as_fd());
+        affinity.look(requests.as_fd(), &yielding);
         assert_eq!(affinity.seen, 1);
     }
 
@@ -302,15 +456,16 @@ mod tests {
             processors: u32::MAX,
             ..Affinity::default()
         };
+        let yielding = Yielding::of_another();
         let mut tries = 0;
         for _ in 0..1000 {
-            affinity.place(myself(), false);
+            affinity.place(myself(), false, &yielding);
             tries += u32::from(affinity.looks);
         }
         assert!((5..15).contains(&tries), "{tries}");
         affinity.looks = true;
         for _ in 0..10 {
-            affinity.place(myself(), true);
+            affinity.place(myself(), true, &yielding);
             assert!(affinity.looks);
         }
         assert_eq!(affinity.last_pause, 0);

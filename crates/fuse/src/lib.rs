@@ -45,6 +45,7 @@ mod serve;
 mod session;
 mod tune;
 mod workers;
+mod yielding;
 
 pub use dead::{Listed, clear_dead, listed};
 pub use elsewhere::Holder;

@@ -18,7 +18,7 @@ use vfs::{FileSystem, Ino, Kind};
 use zerocopy::FromBytes;
 
 use crate::abi::{self, op};
-use crate::affinity::Affinity;
+use crate::affinity::{self, Affinity};
 use crate::buffer::Buffer;
 use crate::crowd::Crowd;
 use crate::errno::Errno;
@@ -280,7 +280,7 @@ impl Seat {
         let mut out = Vec::new();
         let mut affinity = Affinity::new();
         while workers.turn(self.number) {
-            affinity.look(self.device.as_fd());
+            affinity.look(self.device.as_fd(), &workers.yielding);
             match buffer.read(self.device.as_fd()) {
                 Ok(bytes) => {
                     if self.handle(bytes, &mut out, &mut affinity) {
@@ -304,6 +304,7 @@ impl Seat {
                 }
             }
         }
+        affinity.let_go(&workers.yielding);
         self.finish();
     }
 
@@ -363,7 +364,13 @@ impl Seat {
     fn spawn(self, name: &str, run: impl FnOnce(Seat) + Send + 'static) -> std::io::Result<()> {
         let session = Arc::clone(&self.session);
         session.live.fetch_add(1, Ordering::AcqRel);
-        session.spawn(name, move || run(self)).inspect_err(|error| {
+        // The thread would inherit both.
+        session.workers.yielding.end_mine();
+        let run = move || {
+            affinity::be_free();
+            run(self);
+        };
+        session.spawn(name, run).inspect_err(|error| {
             // The calling thread is still counted, so this does not end the session.
             session.live.fetch_sub(1, Ordering::AcqRel);
             tracing::debug!(%error, name, "no thread");
@@ -405,7 +412,8 @@ impl Seat {
         if matches!(request.op, Op::NotifyReply) {
             return true;
         }
-        affinity.see(&request, session.workers.is_alone());
+        let workers = &session.workers;
+        affinity.see(&request, workers.is_alone(), &workers.yielding);
         out.clear();
         let server = Server {
             fs: &*session.fs,

@@ -26,9 +26,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::reply;
+use crate::yielding::Yielding;
 
 /// How often the watcher looks.
 const INTERVAL: Duration = Duration::from_micros(500);
+/// How often it looks while a worker yields. Each time it moves the program that shares the worker's processor.
+const YIELDING_INTERVAL: Duration = Duration::from_millis(5);
 /// After so many looks at which requests lay and all were busy, though not with the same ones, there
 /// is one too few.
 const LYING_LOOKS: u32 = 4;
@@ -51,6 +54,7 @@ pub(crate) struct Workers {
     watcher_sleeps: AtomicBool,
     /// A file that the kernel knows, or did; 0 if none was seen.
     file: AtomicU64,
+    pub(crate) yielding: Yielding,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +97,7 @@ impl Workers {
             watcher: OnceLock::new(),
             watcher_sleeps: AtomicBool::new(false),
             file: AtomicU64::new(0),
+            yielding: Yielding::default(),
         }
     }
 
@@ -189,15 +194,16 @@ impl Workers {
         reap: impl Fn() -> bool,
     ) {
         let _ = self.watcher.set(thread::current());
-        let (mut idle, mut lying, mut before) = (0, 0, 0);
+        let (mut idle, mut lying, mut before, mut all_before) = (0, 0, 0, 0);
         while !self.stop.load(SeqCst) {
+            let interval = self.look_after(&device, &mut all_before);
             let waiting = self.waiting.load(SeqCst);
             let steps = self.steps(waiting);
             let Some(steps) = steps else {
                 idle += 1;
                 (lying, before) = (0, 0);
                 if idle < IDLE_LOOKS {
-                    thread::park_timeout(INTERVAL);
+                    thread::park_timeout(interval);
                     continue;
                 }
                 idle = 0;
@@ -215,8 +221,26 @@ impl Workers {
                 lying = 0;
                 self.call_another(waiting, &start);
             }
-            thread::park_timeout(INTERVAL);
+            thread::park_timeout(interval);
         }
+    }
+
+    /// Ends the yielding of a worker that does not get on. How long the watcher sleeps before it looks again.
+    fn look_after(&self, device: &impl AsFd, before: &mut u64) -> Duration {
+        if !self.yielding.is_any() {
+            return INTERVAL;
+        }
+        let steps = self
+            .all
+            .iter()
+            .map(|worker| worker.steps.load(SeqCst))
+            .sum();
+        let stuck = steps == std::mem::replace(before, steps);
+        if stuck && (self.all.iter().any(Worker::is_busy) || requests_lie(device)) {
+            self.yielding.end();
+            return INTERVAL;
+        }
+        YIELDING_INTERVAL
     }
 
     fn call_another(&self, waiting: usize, start: &impl Fn(usize) -> bool) {
@@ -298,8 +322,10 @@ pub(crate) fn requests_lie(device: &impl AsFd) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::cell::Cell;
+
+    use super::*;
+    use crate::yielding::tests::yields;
 
     #[test]
     fn one_waits_and_others_are_started_when_they_are_needed() {
@@ -332,6 +358,42 @@ mod tests {
         assert_eq!(workers.waiting.load(SeqCst), 1);
         assert!(workers.turn(0));
         assert!(workers.have_heard(0));
+    }
+
+    #[test]
+    fn a_worker_that_does_not_get_on_yields_no_longer() {
+        if !crate::yielding::is_possible() {
+            eprintln!("skipped: no right to yield and to end it (CAP_SYS_NICE)");
+            return;
+        }
+        let (device, kernel) = rustix::pipe::pipe().unwrap();
+        let workers = Workers::new(2);
+        let mut before = 0;
+        let mut look = || workers.look_after(&device, &mut before);
+        assert_eq!(look(), INTERVAL);
+        assert!(workers.yielding.begin());
+        // It waits.
+        assert_eq!([look(), look()], [YIELDING_INTERVAL; 2]);
+        // It serves one request after the other.
+        for _ in 0..3 {
+            workers.begin(0, false);
+            workers.end(0);
+            assert_eq!(look(), YIELDING_INTERVAL);
+        }
+        // It serves one for long.
+        workers.begin(0, false);
+        assert_eq!(look(), YIELDING_INTERVAL);
+        assert!(yields());
+        assert_eq!(look(), INTERVAL);
+        assert!(!yields() && !workers.yielding.is_any());
+
+        // It takes no request although there is one.
+        workers.end(0);
+        assert!(workers.yielding.begin());
+        rustix::io::write(&kernel, b"request").unwrap();
+        assert_eq!(look(), YIELDING_INTERVAL);
+        assert_eq!(look(), INTERVAL);
+        assert!(!yields());
     }
 
     #[test]

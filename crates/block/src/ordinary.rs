@@ -1,0 +1,65 @@
+//! Threads that inherit nothing of how the thread that starts them is scheduled.
+//!
+//! A worker that serves one program stays on its processor, and may yield it to everything else (see `affinity` in the
+//! crate `fuse`). The kernel gives both to the threads that the worker starts, and these may live longer.
+
+// The standard library and rustix have no policies.
+#![allow(unsafe_code)]
+
+use rustix::process::getpid;
+use rustix::thread::{Pid, sched_getaffinity, sched_setaffinity};
+
+/// Has the calling thread run where and as the first thread of the process does. What fails is left alone.
+pub fn be_ordinary() {
+    let first = getpid();
+    if let Ok(processors) = sched_getaffinity(Some(first)) {
+        let _ = sched_setaffinity(None, &processors);
+    }
+    if policy(None) == libc::SCHED_IDLE && policy(Some(first)) == libc::SCHED_OTHER {
+        set_policy(libc::SCHED_OTHER);
+    }
+}
+
+/// The policy of a thread, or of the calling one.
+fn policy(thread: Option<Pid>) -> i32 {
+    // SAFETY: takes a number; 0 is the calling thread.
+    unsafe { libc::sched_getscheduler(Pid::as_raw(thread)) }
+}
+
+fn set_policy(policy: i32) -> bool {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the structure lives longer than the call, which only reads it.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use rustix::thread::{CpuSet, sched_getcpu};
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_inherited() {
+        // On threads that end.
+        let worker = || {
+            let before = sched_getaffinity(None).unwrap();
+            let mut here = CpuSet::new();
+            here.set(sched_getcpu());
+            sched_setaffinity(None, &here).unwrap();
+            assert!(set_policy(libc::SCHED_IDLE));
+            let started = || {
+                assert_eq!(sched_getaffinity(None).unwrap(), here);
+                assert_eq!(policy(None), libc::SCHED_IDLE);
+                be_ordinary();
+                (sched_getaffinity(None).unwrap(), policy(None))
+            };
+            let (processors, policy) = thread::scope(|scope| scope.spawn(started).join().unwrap());
+            assert_eq!(processors, before);
+            // To end it takes CAP_SYS_NICE.
+            assert!(policy == libc::SCHED_OTHER || !set_policy(libc::SCHED_OTHER));
+        };
+        thread::scope(|scope| scope.spawn(worker).join().unwrap());
+    }
+}
