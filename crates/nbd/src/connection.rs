@@ -2,8 +2,8 @@
 //!
 //! One thread at a time has the input: it takes a request from it and, as long as the device is quick,
 //! carries it out at once and keeps the answer until several can be sent together or no request waits.
-//! No other thread is woken. Where the device is slow it copies the request, leaves the input to another thread, and
-//! carries the request out beside it. So requests overtake each other, as the protocol allows; a flush is
+//! No other thread is woken. Where the device is slow, or there is much to write, it copies the request, leaves the
+//! input to another thread, and carries the request out beside it. So requests overtake each other, as the protocol allows; a flush is
 //! about those that were answered before.
 //!
 //! A large request is carried out in pieces, so that a connection needs little memory whatever is asked of
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::buffers::{Buffers, LARGE, SMALL_MAX};
+use crate::buffers::{Buffers, LARGE, PIECE, SMALL_MAX};
 use crate::error::Gone;
 use crate::input::Input;
 use crate::link::Link;
@@ -195,7 +195,9 @@ impl<'a> Connection<'a> {
         let is_slow = Duration::from_nanos(self.excess.load(Relaxed)) > SLOW;
         let (takes_long, payload) = match request.kind {
             Kind::Read => (is_slow, 0),
-            Kind::Write => (is_slow, len),
+            // Meanwhile the next one is received. A reader that goes on in order must not overtake itself: the volume
+            // that it reads may read ahead.
+            Kind::Write => (is_slow || len > PIECE, len),
             _ => (true, 0),
         };
         let others_wait = input.len() > payload || self.aside.load(Relaxed) > 0;

@@ -7,7 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown};
+use rustix::net::{AddressFamily, SendFlags, Shutdown, sockopt};
+
+/// What a unix socket keeps of what was sent: a large answer, so that the sender need not wait for the other end again
+/// and again. (The buffers of TCP grow by themselves.)
+const SEND_BUFFER: usize = 1 << 20;
 
 /// Bytes to and from the other end. One thread receives at a time, and one sends.
 pub(crate) trait Link: Send + Sync {
@@ -89,6 +93,10 @@ impl Socket {
     /// `patience`: how long the handshake may take.
     pub(crate) fn new(fd: OwnedFd, patience: Duration) -> Socket {
         let end = Instant::now() + patience;
+        if sockopt::socket_domain(&fd) == Ok(AddressFamily::UNIX) {
+            // Where that is refused, large answers take longer.
+            let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
+        }
         Socket {
             fd,
             receive_limit: Limit::new(end),

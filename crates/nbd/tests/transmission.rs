@@ -191,6 +191,43 @@ fn a_request_that_would_wait_holds_up_no_other() {
     assert_eq!([client.outcome(), client.outcome()], [0, 0]);
 }
 
+/// A device that writes two at a time.
+struct Pairs {
+    memory: MemoryDevice,
+    both: Barrier,
+}
+
+impl BlockDevice for Pairs {
+    block::delegate!(self => self.memory; size refresh_size sector_sizes name read_at flush drop_cached begin_anew);
+    block::delegate!(self => self.memory; discard waits_on_write would_wait io_mode);
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.both.wait();
+        self.memory.write_at(offset, pieces)
+    }
+}
+
+#[test]
+fn what_is_large_is_written_while_the_next_is_received() {
+    let place = Place::with(Arc::new(Pairs {
+        memory: MemoryDevice::new(4 << 20),
+        both: Barrier::new(2),
+    }));
+    let mut client = place.client();
+    // One after the other they would wait for ever.
+    for n in 0..4 {
+        client.request(WRITE, 0, n << 20, 1 << 20);
+        client.say(&vec![n as u8 + 1; 1 << 20]);
+    }
+    for _ in 0..4 {
+        assert_eq!(client.outcome(), 0);
+    }
+    for n in 0..4 {
+        client.request(READ, 0, (n << 20) + 4096, 4096);
+        assert_eq!(data(client.answer()), [n as u8 + 1; 4096]);
+    }
+}
+
 #[test]
 fn small_and_large_requests_mix() {
     let device = Arc::new(MemoryDevice::new(8 << 20));
