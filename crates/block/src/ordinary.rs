@@ -1,7 +1,8 @@
 //! Threads that inherit nothing of how the thread that starts them is scheduled.
 //!
 //! A worker that serves one program stays on its processor, and may yield it to everything else (see `affinity` in the
-//! crate `fuse`). The kernel gives both to the threads that the worker starts, and these may live longer.
+//! crate `fuse`). The kernel gives both to the threads that the worker starts. A new thread could change that only once it
+//! runs, which may take long then: so the worker becomes ordinary before it starts one.
 
 // The standard library and rustix have no policies.
 #![allow(unsafe_code)]
@@ -9,7 +10,8 @@
 use rustix::process::getpid;
 use rustix::thread::{Pid, sched_getaffinity, sched_setaffinity};
 
-/// Has the calling thread run where and as the first thread of the process does. What fails is left alone.
+/// Has the calling thread run where and as the first thread of the process does. To be called before a thread is started
+/// while a request of a file system is carried out. What fails is left alone.
 pub fn be_ordinary() {
     let first = getpid();
     if let Ok(processors) = sched_getaffinity(Some(first)) {
@@ -49,12 +51,10 @@ mod tests {
             here.set(sched_getcpu());
             sched_setaffinity(None, &here).unwrap();
             assert!(set_policy(libc::SCHED_IDLE));
-            let started = || {
-                assert_eq!(sched_getaffinity(None).unwrap(), here);
-                assert_eq!(policy(None), libc::SCHED_IDLE);
-                be_ordinary();
-                (sched_getaffinity(None).unwrap(), policy(None))
-            };
+            let started = || (sched_getaffinity(None).unwrap(), policy(None));
+            let inherited = thread::scope(|scope| scope.spawn(started).join().unwrap());
+            assert_eq!(inherited, (here, libc::SCHED_IDLE));
+            be_ordinary();
             let (processors, policy) = thread::scope(|scope| scope.spawn(started).join().unwrap());
             assert_eq!(processors, before);
             // To end it takes CAP_SYS_NICE.

@@ -18,6 +18,7 @@ const INSTALL: &str = include_str!("../../../docs/guide/src/install.md");
 const SHARING: &str = include_str!("../../../docs/guide/src/sharing.md");
 const SERVING: &str = include_str!("../../../docs/guide/src/serving.md");
 const WRONG: &str = include_str!("../../../docs/guide/src/wrong/README.md");
+const PERFORMANCE: &str = include_str!("../../../docs/PERFORMANCE.md");
 const FAILOVER: &str = include_str!("../../../docs/FAILOVER.md");
 const PROVIDERS: &str = include_str!("../../../docs/KEY-PROVIDERS.md");
 
@@ -113,6 +114,14 @@ const FEATURES: &[(&str, &str, &[Need])] = &[
         README,
         "on files or disks",
         &[Without(NO_DEVICES), Calls("ioctl fallocate")],
+    ),
+    (
+        PERFORMANCE,
+        "may yield processors (`CAP_SYS_NICE`",
+        &[
+            Capabilities("CAP_SYS_NICE"),
+            Calls("sched_setscheduler sched_setaffinity"),
+        ],
     ),
     (
         FAILOVER,

@@ -105,7 +105,11 @@ impl Affinity {
     /// Looks for the next request, for a moment if that is worth it.
     pub(crate) fn look(&mut self, device: BorrowedFd<'_>, yielding: &Yielding) {
         if self.yields {
-            return self.stay_together(device, yielding);
+            match yielding.is_mine() {
+                true => return self.stay_together(device, yielding),
+                // The watcher has ended it, and has let this worker run anywhere.
+                false => self.let_go(yielding),
+            }
         }
         let Some(answered) = self.answered.filter(|_| self.looks) else {
             return;
@@ -130,12 +134,17 @@ impl Affinity {
         }
         self.missed = 0;
         self.moves += 1;
-        if self.moves > MOVES || !yielding.is_mine() {
+        if self.moves > MOVES {
             self.stop_yielding(yielding);
             self.rest();
         } else if let Some(processor) = processor_of(self.asker) {
             self.keep_at(processor);
         }
+    }
+
+    /// Whether the worker yields, as far as it knows.
+    pub(crate) fn yields(&self) -> bool {
+        self.yields
     }
 
     /// The request that was seen is answered.
@@ -187,8 +196,10 @@ impl Affinity {
     /// For the next interval the worker follows `asker`, and yields if there is an idle processor; or it looks for
     /// requests wherever it may run.
     fn place(&mut self, asker: u32, most_were_seen: bool, yielding: &Yielding) {
-        let rescued = self.yields && !yielding.is_mine();
-        if rescued || self.looks && !most_were_seen {
+        if self.yields && !yielding.is_mine() {
+            return self.let_go(yielding);
+        }
+        if self.looks && !most_were_seen {
             self.rest();
         } else if self.yields || self.looks {
             (self.pause, self.last_pause) = (0, 0);
@@ -199,18 +210,22 @@ impl Affinity {
         let tasks = tasks_running().unwrap_or(u32::MAX);
         let is_busy = self.processors == 1 || tasks > self.processors;
         self.busy = if is_busy { self.busy + 1 } else { 0 };
-        let stays = self.yields && !rescued && self.busy < BUSY_INTERVALS;
+        let stays = self.yields && self.busy < BUSY_INTERVALS;
         self.moves = 0;
         if !stays {
             self.stop_yielding(yielding);
         }
-        self.yields = stays || self.pause == 0 && !is_busy && yielding.begin();
-        self.looks = self.pause == 0 && !self.yields && tasks < self.processors;
+        let tries = self.pause == 0 && !stays;
+        let may_yield = tries && !is_busy && yielding.may_begin();
+        self.looks = tries && !may_yield && tasks < self.processors;
         if self.looks {
-            self.stay_nowhere();
-        } else if let Some(processor) = processor_of(asker) {
+            return self.stay_nowhere();
+        }
+        // To get there before it yields: a worker that yields may have to wait for that.
+        if let Some(processor) = processor_of(asker) {
             self.keep_at(processor);
         }
+        self.yields = stays || may_yield && yielding.begin();
     }
 
     /// What was tried is not worth it: the next time is twice as far away as the last.
@@ -302,7 +317,7 @@ mod tests {
     use zerocopy::FromZeros;
 
     use super::*;
-    use crate::yielding::{self, tests::yields};
+    use crate::yielding::tests::{may_yield, yields};
 
     fn myself() -> u32 {
         rustix::thread::gettid()
@@ -318,14 +333,6 @@ mod tests {
             asker: myself(),
             ..Affinity::default()
         }
-    }
-
-    fn may_yield() -> bool {
-        let may = yielding::is_possible();
-        if !may {
-            eprintln!("skipped: no right to yield and to end it (CAP_SYS_NICE)");
-        }
-        may
     }
 
     #[test]
@@ -379,18 +386,25 @@ mod tests {
     }
 
     #[test]
-    fn does_not_yield_again_at_once_when_it_was_rescued() {
+    fn notices_that_the_watcher_has_ended_it() {
         if !may_yield() {
             return;
         }
+        let before = sched_getaffinity(None).unwrap();
+        let (requests, _kernel) = rustix::pipe::pipe().unwrap();
         let (mut affinity, yielding) = (idle(), Yielding::default());
-        affinity.place(myself(), false, &yielding);
-        yielding.end();
-        affinity.place(myself(), false, &yielding);
-        assert!(!yields() && affinity.pause > 0);
-        affinity.place(myself(), false, &yielding);
-        assert!(yields());
-        affinity.let_go(&yielding);
+        for look in [true, false] {
+            affinity.place(myself(), false, &yielding);
+            assert!(yields() && sched_getaffinity(None).unwrap().count() == 1);
+            yielding.end(false);
+            assert_eq!(sched_getaffinity(None).unwrap(), before);
+            match look {
+                true => affinity.look(requests.as_fd(), &yielding),
+                false => affinity.place(myself(), false, &yielding),
+            }
+            assert!(!affinity.yields() && affinity.kept.is_none() && !yielding.is_any());
+            assert_eq!(sched_getaffinity(None).unwrap(), before);
+        }
     }
 
     #[test]

@@ -412,7 +412,11 @@ impl Seat {
         if matches!(request.op, Op::NotifyReply) {
             return true;
         }
+        // A file system that panicked may be in any state, but it is still mounted, and the caller
+        // still waits: it gets an error for this call.
+        let excused = opcode != op::WRITE;
         let workers = &session.workers;
+        workers.begin(self.number, excused);
         affinity.see(&request, workers.is_alone(), &workers.yielding);
         out.clear();
         let server = Server {
@@ -421,16 +425,14 @@ impl Seat {
             hears: session.hears,
             crowd: session.crowd.as_ref(),
         };
-        // A file system that panicked may be in any state, but it is still mounted, and the caller
-        // still waits: it gets an error for this call.
-        let excused = opcode != op::WRITE;
-        session.workers.begin(self.number, excused);
         let answer = catch_unwind(AssertUnwindSafe(|| server.serve(&request, out)));
         if let Some(file) = known_file(&request, out) {
             session.workers.sees(file);
         }
         let large = matches!(&answer, Ok(Ok(Answer::Pieces(_, len))) if *len > LARGE);
-        if !large {
+        // One that yields may not get on before it has answered.
+        let ends_later = large || affinity.yields();
+        if !ends_later {
             // Before the answer: with it, the next request may come.
             session.workers.end(self.number);
         }
@@ -467,7 +469,7 @@ impl Seat {
                 }
             }
         }
-        if large {
+        if ends_later {
             session.workers.end(self.number);
         }
         if let Some(crowd) = &session.crowd {

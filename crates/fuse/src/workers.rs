@@ -55,6 +55,8 @@ pub(crate) struct Workers {
     /// A file that the kernel knows, or did; 0 if none was seen.
     file: AtomicU64,
     pub(crate) yielding: Yielding,
+    /// The steps of all at the watcher's last look.
+    seen: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +100,7 @@ impl Workers {
             watcher_sleeps: AtomicBool::new(false),
             file: AtomicU64::new(0),
             yielding: Yielding::default(),
+            seen: AtomicU64::new(0),
         }
     }
 
@@ -194,9 +197,9 @@ impl Workers {
         reap: impl Fn() -> bool,
     ) {
         let _ = self.watcher.set(thread::current());
-        let (mut idle, mut lying, mut before, mut all_before) = (0, 0, 0, 0);
+        let (mut idle, mut lying, mut before) = (0, 0, 0);
         while !self.stop.load(SeqCst) {
-            let interval = self.look_after(&device, &mut all_before);
+            let interval = self.look_after(&device);
             let waiting = self.waiting.load(SeqCst);
             let steps = self.steps(waiting);
             let Some(steps) = steps else {
@@ -223,10 +226,12 @@ impl Workers {
             }
             thread::park_timeout(interval);
         }
+        self.yielding.stop();
     }
 
-    /// Ends the yielding of a worker that does not get on. How long the watcher sleeps before it looks again.
-    fn look_after(&self, device: &impl AsFd, before: &mut u64) -> Duration {
+    /// Ends the yielding of a worker that has not moved on since the last look, or is not alone. How long the watcher
+    /// sleeps before it looks again. A worker that only waits loses little.
+    fn look_after(&self, device: &impl AsFd) -> Duration {
         if !self.yielding.is_any() {
             return INTERVAL;
         }
@@ -235,18 +240,20 @@ impl Workers {
             .iter()
             .map(|worker| worker.steps.load(SeqCst))
             .sum();
-        let stuck = steps == std::mem::replace(before, steps);
-        if stuck && (self.all.iter().any(Worker::is_busy) || requests_lie(device)) {
-            self.yielding.end();
-            return INTERVAL;
+        let moves = steps != self.seen.swap(steps, SeqCst);
+        if moves && self.is_alone() {
+            return YIELDING_INTERVAL;
         }
-        YIELDING_INTERVAL
+        let has_work = self.all.iter().any(Worker::is_busy) || requests_lie(device);
+        self.yielding.end(has_work);
+        INTERVAL
     }
 
     fn call_another(&self, waiting: usize, start: &impl Fn(usize) -> bool) {
         let Some(next) = self.all.get(waiting) else {
             return;
         };
+        self.yielding.end(false);
         self.waiting.store(waiting + 1, SeqCst);
         if !next.is_there.swap(true, SeqCst) && !start(waiting) {
             next.is_there.store(false, SeqCst);
@@ -273,7 +280,7 @@ impl Workers {
                 if reap() || self.stop.load(SeqCst) {
                     break;
                 }
-                thread::park_timeout(INTERVAL);
+                thread::park_timeout(self.look_after(device));
             }
         }
         self.sleep(None);
@@ -299,6 +306,8 @@ impl Workers {
         self.watcher_sleeps.store(true, SeqCst);
         // A worker may have begun before it could see that.
         let begun = self.all.iter().any(Worker::is_busy);
+        // What that worker has begun with is not ended by anybody while the watcher sleeps. All others wake it first.
+        self.yielding.end(false);
         let mut is_over = false;
         while !begun && !is_over && self.watcher_sleeps.load(SeqCst) && !self.stop.load(SeqCst) {
             match until.map(|until| until.saturating_duration_since(Instant::now())) {
@@ -325,7 +334,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::yielding::tests::yields;
+    use crate::yielding::tests::{may_yield, yields};
 
     #[test]
     fn one_waits_and_others_are_started_when_they_are_needed() {
@@ -362,38 +371,80 @@ mod tests {
 
     #[test]
     fn a_worker_that_does_not_get_on_yields_no_longer() {
-        if !crate::yielding::is_possible() {
-            eprintln!("skipped: no right to yield and to end it (CAP_SYS_NICE)");
+        if !may_yield() {
             return;
         }
         let (device, kernel) = rustix::pipe::pipe().unwrap();
         let workers = Workers::new(2);
-        let mut before = 0;
-        let mut look = || workers.look_after(&device, &mut before);
-        assert_eq!(look(), INTERVAL);
-        assert!(workers.yielding.begin());
-        // It waits.
-        assert_eq!([look(), look()], [YIELDING_INTERVAL; 2]);
-        // It serves one request after the other.
-        for _ in 0..3 {
+        let look = || workers.look_after(&device);
+        let serve = || {
             workers.begin(0, false);
             workers.end(0);
+        };
+        let begin = || {
+            workers.yielding.end_mine();
+            workers.yielding.forgive();
+            assert!(workers.yielding.begin());
+            serve();
+            assert_eq!(look(), YIELDING_INTERVAL);
+            assert!(yields());
+        };
+        assert_eq!(look(), INTERVAL);
+        // It serves one request after the other.
+        begin();
+        for _ in 0..3 {
+            serve();
             assert_eq!(look(), YIELDING_INTERVAL);
         }
+        // It only waits: that is no failure.
+        assert_eq!(look(), INTERVAL);
+        assert!(!yields() && !workers.yielding.is_mine());
+        workers.yielding.end_mine();
+        assert!(workers.yielding.may_begin());
+
         // It serves one for long.
+        begin();
         workers.begin(0, false);
         assert_eq!(look(), YIELDING_INTERVAL);
-        assert!(yields());
         assert_eq!(look(), INTERVAL);
-        assert!(!yields() && !workers.yielding.is_any());
+        workers.end(0);
+        workers.yielding.end_mine();
+        assert!(!yields() && !workers.yielding.may_begin());
 
         // It takes no request although there is one.
-        workers.end(0);
-        assert!(workers.yielding.begin());
+        begin();
         rustix::io::write(&kernel, b"request").unwrap();
-        assert_eq!(look(), YIELDING_INTERVAL);
+        assert_eq!(look(), INTERVAL);
+        workers.yielding.end_mine();
+        assert!(!yields() && !workers.yielding.may_begin());
+
+        // Another one is called, and moves on.
+        begin();
+        workers.call_another(1, &|_| true);
+        assert!(!yields());
+        workers.yielding.end_mine();
+        assert!(workers.yielding.begin());
+        serve();
         assert_eq!(look(), INTERVAL);
         assert!(!yields());
+    }
+
+    #[test]
+    fn nobody_yields_while_the_watcher_sleeps_and_after_the_end() {
+        if !may_yield() {
+            return;
+        }
+        let workers = Workers::new(1);
+        assert!(workers.yielding.begin());
+        workers.sleep(Some(Instant::now()));
+        assert!(!yields());
+        workers.yielding.end_mine();
+        assert!(workers.yielding.begin());
+        workers.stop();
+        let (device, _kernel) = rustix::pipe::pipe().unwrap();
+        workers.watch(&device, |_| true, || true);
+        workers.yielding.end_mine();
+        assert!(!yields() && !workers.yielding.begin());
     }
 
     #[test]

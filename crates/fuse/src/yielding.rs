@@ -5,57 +5,137 @@
 //! only tasks that yield counts as idle, so the program stays.
 //!
 //! Such a worker may get no processor for long, while it holds locks or a request waits for it. So the watcher
-//! looks after it, and ends its yielding when it does not get on.
+//! looks after it, and ends its yielding whenever it has not moved on. The worker may be stopped at any place, so there is
+//! no lock between the two: the worker says that it yields, the watcher says that this has ended.
 
 #![allow(unsafe_code)]
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::thread;
+use std::time::Instant;
 
-use parking_lot::Mutex;
-use rustix::thread::{Pid, gettid};
+use rustix::process::getpid;
+use rustix::thread::{Pid, gettid, sched_getaffinity, sched_setaffinity};
 
-/// Which worker yields. Only one does at a time.
-#[derive(Debug, Default)]
+/// After the first failure no worker yields for so long, in milliseconds; after each one soon after the last, twice as long.
+const SHORTEST_PAUSE: u64 = 100;
+const LONGEST_PAUSE: u64 = 10_000;
+/// To yield for so long without a failure, in milliseconds, makes the next pause the shortest again.
+const GOOD: u64 = 1000;
+
+/// Which worker of a session yields. Only one does at a time.
+#[derive(Debug)]
 pub(crate) struct Yielding {
-    worker: Mutex<Option<Pid>>,
+    /// The thread that yields, or is about to; 0 if there is none. Written by this thread alone.
+    worker: AtomicI32,
+    /// Whether the watcher has ended that.
+    is_ended: AtomicBool,
+    /// Whether there is no watcher any more.
+    is_over: AtomicBool,
+    start: Instant,
+    /// Moments in milliseconds since the start.
+    begun: AtomicU64,
+    not_before: AtomicU64,
+    pause: AtomicU64,
+}
+
+impl Default for Yielding {
+    fn default() -> Yielding {
+        Yielding {
+            worker: AtomicI32::new(0),
+            is_ended: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            start: Instant::now(),
+            begun: AtomicU64::new(0),
+            not_before: AtomicU64::new(0),
+            pause: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Yielding {
-    /// Has the calling worker yield, if no other one does. Whether that was done.
+    /// Whether a worker may begin to yield.
+    pub(crate) fn may_begin(&self) -> bool {
+        self.now() >= self.not_before.load(SeqCst) && !self.is_any() && is_possible()
+    }
+
+    /// Has the calling worker yield, if it may. Whether that was done.
     pub(crate) fn begin(&self) -> bool {
-        let mut worker = self.worker.lock();
-        if worker.is_some() || !is_possible() || !set(0, libc::SCHED_IDLE) {
+        if !self.may_begin() {
             return false;
         }
-        *worker = Some(gettid());
+        let now = self.now();
+        let own = gettid().as_raw_nonzero().get();
+        if self
+            .worker
+            .compare_exchange(0, own, SeqCst, SeqCst)
+            .is_err()
+        {
+            return false;
+        }
+        self.is_ended.store(false, SeqCst);
+        self.begun.store(now, SeqCst);
+        let begun = set(0, libc::SCHED_IDLE);
+        // The watcher may have ended it before it had begun.
+        if !begun || self.is_ended.load(SeqCst) || self.is_over.load(SeqCst) {
+            self.end_mine();
+            return false;
+        }
         true
     }
 
-    /// Whether the calling worker yields: nobody has ended that.
+    /// Whether the calling worker yields, and nobody has ended that.
     pub(crate) fn is_mine(&self) -> bool {
-        *self.worker.lock() == Some(gettid())
+        self.worker.load(SeqCst) == gettid().as_raw_nonzero().get() && !self.is_ended.load(SeqCst)
     }
 
-    /// Whether a worker yields.
+    /// Whether a worker yields, or has not noticed that this has ended.
     pub(crate) fn is_any(&self) -> bool {
-        self.worker.lock().is_some()
+        self.worker.load(SeqCst) != 0
     }
 
     /// Has the calling worker be as others, if it yields. It calls this before it ends.
     pub(crate) fn end_mine(&self) {
-        let mut worker = self.worker.lock();
-        if worker.take_if(|worker| *worker == gettid()).is_some() {
-            set(0, libc::SCHED_OTHER);
+        if self.worker.load(SeqCst) == gettid().as_raw_nonzero().get() {
+            if !set(0, libc::SCHED_OTHER) {
+                tracing::warn!("a worker cannot get its priority back; serving it may be slow");
+            }
+            self.worker.store(0, SeqCst);
         }
     }
 
-    /// Has the worker that yields be as others.
-    pub(crate) fn end(&self) {
-        let mut worker = self.worker.lock();
-        if let Some(thread) = worker.take() {
-            set(thread.as_raw_nonzero().get(), libc::SCHED_OTHER);
+    /// Has the worker that yields be as others, and run wherever the process may. Called by the watcher alone, again until
+    /// the worker has noticed. `is_failure`: it did not move on although there was something to do.
+    pub(crate) fn end(&self, is_failure: bool) {
+        let Some(thread) = Pid::from_raw(self.worker.load(SeqCst)) else {
+            return;
+        };
+        let is_first = !self.is_ended.swap(true, SeqCst);
+        set(thread.as_raw_nonzero().get(), libc::SCHED_OTHER);
+        if let Ok(processors) = sched_getaffinity(Some(getpid())) {
+            let _ = sched_setaffinity(Some(thread), &processors);
         }
+        if is_failure && is_first {
+            let now = self.now();
+            let longer = match now - self.begun.load(SeqCst).min(now) {
+                0..GOOD => self.pause.load(SeqCst) * 2,
+                _ => 0,
+            };
+            let pause = longer.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+            self.pause.store(pause, SeqCst);
+            self.not_before.store(now + pause, SeqCst);
+        }
+    }
+
+    /// From now on nobody yields.
+    pub(crate) fn stop(&self) {
+        self.is_over.store(true, SeqCst);
+        self.end(false);
+    }
+
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
     }
 }
 
@@ -94,19 +174,33 @@ pub(crate) mod tests {
         policy() == libc::SCHED_IDLE
     }
 
+    /// Whether tests can show anything.
+    pub(crate) fn may_yield() -> bool {
+        let may = is_possible();
+        if !may {
+            eprintln!("skipped: no right to yield and to end it (CAP_SYS_NICE)");
+        }
+        may
+    }
+
     impl Yielding {
         /// Where another worker yields.
         pub(crate) fn of_another() -> Yielding {
             Yielding {
-                worker: Mutex::new(Some(Pid::INIT)),
+                worker: AtomicI32::new(1),
+                ..Yielding::default()
             }
+        }
+
+        /// As if the last failure were long ago.
+        pub(crate) fn forgive(&self) {
+            self.not_before.store(0, SeqCst);
         }
     }
 
     #[test]
-    fn one_yields_and_others_can_end_that() {
-        if !is_possible() {
-            eprintln!("skipped: no right to yield and to end it (CAP_SYS_NICE)");
+    fn one_yields_and_the_watcher_can_end_that() {
+        if !may_yield() {
             return;
         }
         let yielding = Yielding::default();
@@ -114,10 +208,44 @@ pub(crate) mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 assert!(!yielding.is_mine() && yielding.is_any() && !yielding.begin());
-                yielding.end();
+                yielding.end_mine();
+                assert!(yielding.is_any(), "of another thread");
+                yielding.end(false);
             });
         });
-        assert!(!yielding.is_mine() && !yielding.is_any() && !yields());
-        yielding.end();
+        assert!(!yielding.is_mine() && !yields());
+        // Until the worker has noticed, the watcher says it again.
+        assert!(yielding.is_any() && !yielding.begin());
+        assert!(set(0, libc::SCHED_IDLE));
+        yielding.end(false);
+        assert!(!yields());
+        yielding.end_mine();
+        assert!(!yielding.is_any() && yielding.begin());
+        yielding.stop();
+        assert!(!yields());
+        yielding.end_mine();
+        assert!(!yielding.begin() && !yields());
+    }
+
+    #[test]
+    fn failures_one_after_the_other_make_longer_pauses() {
+        if !may_yield() {
+            return;
+        }
+        let yielding = Yielding::default();
+        let fail = || {
+            yielding.forgive();
+            assert!(yielding.begin());
+            yielding.end(true);
+            yielding.end(true);
+            yielding.end_mine();
+            assert!(!yielding.begin());
+            yielding.pause.load(SeqCst)
+        };
+        assert_eq!([fail(), fail(), fail()], [100, 200, 400]);
+        for _ in 0..10 {
+            fail();
+        }
+        assert_eq!(fail(), LONGEST_PAUSE);
     }
 }

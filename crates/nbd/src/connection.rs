@@ -195,9 +195,7 @@ impl<'a> Connection<'a> {
         let is_slow = Duration::from_nanos(self.excess.load(Relaxed)) > SLOW;
         let (takes_long, payload) = match request.kind {
             Kind::Read => (is_slow, 0),
-            // Meanwhile the next one is received. A reader that goes on in order must not overtake itself: the volume
-            // that it reads may read ahead.
-            Kind::Write => (is_slow || len > PIECE, len),
+            Kind::Write => (is_slow || self.is_large_write(len), len),
             _ => (true, 0),
         };
         let others_wait = input.len() > payload || self.aside.load(Relaxed) > 0;
@@ -206,6 +204,13 @@ impl<'a> Connection<'a> {
             Kind::Read | Kind::Write if len > SMALL_MAX => takes_long && len <= LARGE,
             _ => takes_long && others_wait,
         }
+    }
+
+    /// Whether to receive the next request while this is written. Two at a time use the processors, and a device of the
+    /// kernel gets no more memory than it has while the kernel itself is short of it. A reader that goes on in order must
+    /// not overtake itself: the volume that it reads may read ahead.
+    fn is_large_write(&self, len: usize) -> bool {
+        len > PIECE && !self.session.reads_whole && self.aside.load(Relaxed) < 2
     }
 
     /// Whether a read or a write would wait, with all that come after it.

@@ -94,7 +94,7 @@ impl Socket {
     pub(crate) fn new(fd: OwnedFd, patience: Duration) -> Socket {
         let end = Instant::now() + patience;
         if sockopt::socket_domain(&fd) == Ok(AddressFamily::UNIX) {
-            // Where that is refused, large answers take longer.
+            // The system may allow less (`net.core.wmem_max`): then large answers take longer.
             let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
         }
         Socket {

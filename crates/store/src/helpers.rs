@@ -48,10 +48,10 @@ fn run(job: Job) {
     let idle = IDLE.lock().pop();
     match idle {
         Some((_, thread)) => thread.send(job).expect("it waits"),
-        None => drop(std::thread::spawn(move || {
+        None => {
             block::be_ordinary();
-            work(job);
-        })),
+            drop(std::thread::spawn(move || work(job)));
+        }
     }
 }
 

@@ -36,10 +36,11 @@ impl<T> Drop for Wiped<T> {
     }
 }
 
-/// Overwrites what functions that were called before have left on the stack, down to 4 KiB.
+/// Overwrites what functions that were called before have left on the stack, down to 8 KiB. Those of `ring` that expand a
+/// key need some 4 KiB.
 #[inline(never)]
 pub(super) fn wipe_stack() {
-    drop(Wiped::<[u8; 4096]>::uninit());
+    drop(Wiped::<[u8; 8192]>::uninit());
 }
 
 /// Fills `out` from the library's generator for public values (nonces), which shares no state with

@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 ///
 /// STRONGROOM_HWCAP switches features of the processor off in one process, to compare and to test slow
 /// paths: -aes, -pclmul, -ssse3, -avx, -avx2, -avx512, -vaes, -vpclmul, -sha. It acts on AWS-LC and
-/// OpenSSL.
+/// OpenSSL, and on whether ring is used: with -avx512 alone it may be.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES

@@ -244,6 +244,9 @@ impl Dataset {
             Ok(())
         };
         let threads = self.engine.workers.count().min(groups.len());
+        if threads > 1 {
+            block::be_ordinary();
+        }
         std::thread::scope(|scope| {
             let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let mut result = work();
