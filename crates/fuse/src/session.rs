@@ -364,7 +364,7 @@ impl Seat {
     fn spawn(self, name: &str, run: impl FnOnce(Seat) + Send + 'static) -> std::io::Result<()> {
         let session = Arc::clone(&self.session);
         session.live.fetch_add(1, Ordering::AcqRel);
-        // The thread would inherit both.
+        // The thread would inherit that, and the processor.
         session.workers.yielding.end_mine();
         let run = move || {
             affinity::be_free();
@@ -412,8 +412,6 @@ impl Seat {
         if matches!(request.op, Op::NotifyReply) {
             return true;
         }
-        // A file system that panicked may be in any state, but it is still mounted, and the caller
-        // still waits: it gets an error for this call.
         let excused = opcode != op::WRITE;
         let workers = &session.workers;
         workers.begin(self.number, excused);
@@ -425,6 +423,8 @@ impl Seat {
             hears: session.hears,
             crowd: session.crowd.as_ref(),
         };
+        // A file system that panicked may be in any state, but it is still mounted, and the caller
+        // still waits: it gets an error for this call.
         let answer = catch_unwind(AssertUnwindSafe(|| server.serve(&request, out)));
         if let Some(file) = known_file(&request, out) {
             session.workers.sees(file);

@@ -80,20 +80,25 @@ impl Compression {
     }
 }
 
-/// The length of each sample of a record, before LZ4 compresses all of it.
-const SAMPLE: usize = 4096;
+/// The shortest record that is sampled before LZ4 compresses all of it.
+const SAMPLED: usize = 8 << 10;
+/// The lengths of a sample.
+const SHORTEST_SAMPLE: usize = 1024;
+const LONGEST_SAMPLE: usize = 4096;
 
-/// Whether samples of a large record show that LZ4 would not compress it, for example because it is compressed already.
-/// This takes a tenth of the time of compressing all of it.
+/// Whether samples of a record show that LZ4 would not compress it, for example because it is compressed already. Data that
+/// compress a little are slow to compress, and not worth storing so.
 fn looks_random(plain: &[u8]) -> bool {
-    if plain.len() < 8 * SAMPLE {
+    if plain.len() < SAMPLED {
         return false;
     }
-    let mut out = [0; SAMPLE - SAMPLE / 16];
-    let last = plain.len() - SAMPLE;
+    let len = (plain.len() / 64).clamp(SHORTEST_SAMPLE, LONGEST_SAMPLE);
+    let mut out = [0; LONGEST_SAMPLE];
+    let out = &mut out[..len - len / 16];
+    let last = plain.len() - len;
     [0, last / 3, last / 3 * 2, last].iter().all(|at| {
-        let sample = &plain[*at..*at + SAMPLE];
-        lz4::block::compress_to_buffer(sample, None, false, &mut out).is_err()
+        let sample = &plain[*at..*at + len];
+        lz4::block::compress_to_buffer(sample, None, false, out).is_err()
     })
 }
 
@@ -214,10 +219,10 @@ mod tests {
         let mut out = vec![0; 128 << 10];
         assert!(looks_random(&plain));
         assert_eq!(Compression::Lz4.compress(&plain, &mut out), None);
-        assert!(!looks_random(&plain[..16 << 10]));
+        assert!(looks_random(&plain[..16 << 10]) && !looks_random(&plain[..4 << 10]));
         // A compressible end is enough to try the compression.
         plain[120 << 10..].fill(0);
-        assert!(!looks_random(&plain));
+        assert!(!looks_random(&plain) && !looks_random(&plain[112 << 10..]));
         assert!(Compression::Lz4.compress(&plain, &mut out).is_some());
     }
 }
