@@ -74,7 +74,6 @@ impl Yielding {
         {
             return false;
         }
-        self.is_ended.store(false, SeqCst);
         self.begun.store(now, SeqCst);
         let begun = set(0, libc::SCHED_IDLE);
         // The watcher may have ended it before it had begun.
@@ -101,6 +100,8 @@ impl Yielding {
             if !set(0, libc::SCHED_OTHER) {
                 tracing::warn!("a worker cannot get its priority back; serving it may be slow");
             }
+            // If the watcher ends it once more after this, the next one to begin ends at once, and nothing is lost.
+            self.is_ended.store(false, SeqCst);
             self.worker.store(0, SeqCst);
         }
     }
@@ -139,8 +140,8 @@ impl Yielding {
     }
 }
 
-/// Whether threads of this process may yield and end that again, which takes `CAP_SYS_NICE`; and whether they have the
-/// ordinary policy, and not one that somebody has chosen for them.
+/// Whether threads of this process may yield and end that again, which takes `CAP_SYS_NICE`, and have the ordinary policy
+/// now.
 pub(crate) fn is_possible() -> bool {
     // On a thread that ends: it may be left with the policy.
     static IS_POSSIBLE: LazyLock<bool> = LazyLock::new(|| {

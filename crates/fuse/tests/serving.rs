@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Barrier, mpsc};
 
 use fuse::{Hears, Options};
@@ -156,5 +157,63 @@ fn one_worker_is_enough() {
     let data = vec![1; 5 << 20];
     fs::write(mounted.path("file"), &data).unwrap();
     assert_eq!(fs::read(mounted.path("file")).unwrap(), data);
+    mounted.mount.unmount(false).unwrap();
+}
+
+/// The policy of the calling thread as the kernel tells it: 5 is `SCHED_IDLE`.
+fn policy() -> u32 {
+    let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+    // Field 41; the name, which may contain anything, is field 2.
+    let (_, rest) = stat.rsplit_once(')').unwrap();
+    rest.split_whitespace().nth(38).unwrap().parse().unwrap()
+}
+
+/// Whether no more tasks run or could than there are processors.
+fn has_idle_processor() -> bool {
+    let loadavg = fs::read_to_string("/proc/loadavg").unwrap();
+    let running = loadavg.split([' ', '/']).nth(3).unwrap();
+    running.parse::<usize>().unwrap() <= std::thread::available_parallelism().unwrap().get()
+}
+
+fn may_set_priorities() -> bool {
+    let sets = rustix::thread::capabilities(None).unwrap();
+    sets.effective
+        .contains(rustix::thread::CapabilitySet::SYS_NICE)
+}
+
+/// A worker yields to the one program that it serves, and to no other.
+#[test]
+fn a_worker_yields_to_one_program() {
+    const IDLE: u32 = 5;
+    if !may_set_priorities() || std::thread::available_parallelism().unwrap().get() == 1 {
+        eprintln!("skipped: no right to set priorities (CAP_SYS_NICE), or one processor");
+        return;
+    }
+    let mounted = mounted_or_skip!();
+    let file = File::create(mounted.path("file")).unwrap();
+    let seen = Arc::new(Mutex::new(0));
+    let hooked = Arc::clone(&seen);
+    mounted.fs.set_hook(move |_, _| *hooked.lock() = policy());
+    let write = || {
+        file.write_at(b"small", 0).unwrap();
+        *seen.lock()
+    };
+    let (mut quiet, mut yields) = (0, false);
+    for _ in 0..400 {
+        yields |= (0..64).any(|_| write() == IDLE);
+        quiet += u32::from(has_idle_processor());
+        if yields {
+            break;
+        }
+    }
+    if !yields {
+        assert!(quiet < 200, "it does not yield");
+        eprintln!("skipped: the processors are busy");
+        return;
+    }
+    // The next one waits for no program that computes.
+    let other = std::thread::scope(|scope| scope.spawn(write).join().unwrap());
+    assert_ne!(other, IDLE);
+    drop(file);
     mounted.mount.unmount(false).unwrap();
 }

@@ -52,7 +52,7 @@ impl Buffers<'_> {
 
     /// The output, with the input in it: for a cipher that overwrites its input.
     pub(super) fn copied(&mut self) -> Result<&mut [u8]> {
-        let (_, _, _) = self.pointers()?;
+        self.pointers()?;
         match self {
             Buffers::Apart(input, output) => {
                 output.copy_from_slice(input);
