@@ -22,10 +22,11 @@ use crate::storage::writer::txg::TxgWriter;
 pub(super) const NOT_WHAT_WAS_SAID: &str = "does not hold what it says that it does";
 
 impl Pool {
-    /// Makes the received data a snapshot, in one commit, and returns its name.
+    /// Makes the received data a snapshot, in one commit, and returns its name. `id` is the hidden dataset, and `head` the
+    /// dataset that the stream extends.
     pub(super) fn finish_receive(
         &self,
-        id: u64,
+        (id, head): (u64, Option<u64>),
         begin: &Begin,
         into: &ReceiveInto<'_>,
         policy: &dyn ReceivePolicy,
@@ -34,7 +35,7 @@ impl Pool {
     ) -> Result<String> {
         self.engine.commit_within_limits(|commit, state| {
             let plan = Plan::new(self, state, begin, into, When::End)?;
-            plan.check_is_same(state.entry(id)?)?;
+            plan.check_is_same(state.entry(id)?, head)?;
             let keyring = match sealing {
                 None => plan.keyring(self, begin, policy)?,
                 Some(sealing) => {
@@ -87,11 +88,12 @@ impl Pool {
 impl Plan {
     /// Checks that the target of the receive is still the same as at its start. The received data shares records with
     /// the snapshot from which the stream starts, and not with another one, even an equal one.
-    fn check_is_same(&self, partial: &Entry) -> Result<()> {
+    fn check_is_same(&self, partial: &Entry, head: Option<u64>) -> Result<()> {
         let base = self.base.as_ref().map_or(0, |base| base.id);
         let is_place = partial.parent == self.parent
             && partial.name.strip_prefix(PARTIAL) == Some(self.last.as_str());
-        match is_place && partial.origin == base {
+        let is_head = self.head.as_ref().map(|head| head.id) == head;
+        match is_place && is_head && partial.origin == base {
             true => Ok(()),
             false => Err(Error::refused(
                 self.dataset.as_str(),

@@ -20,6 +20,16 @@ use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
 use crate::storage::array::diff;
 use crate::storage::writer::txg::TxgWriter;
 
+/// A receive that has begun.
+pub(super) struct Begun {
+    /// The hidden dataset.
+    pub(super) dataset: Arc<OpenDataset>,
+    /// The id of the dataset that the stream extends; `None` if it makes one.
+    pub(super) head: Option<u64>,
+    /// Whether the received part is kept after an interruption.
+    pub(super) is_resumable: bool,
+}
+
 impl Pool {
     /// Checks whether a stream can be received, and opens the hidden dataset for it.
     pub(super) fn begin_receive(
@@ -27,25 +37,31 @@ impl Pool {
         begin: &Begin,
         into: &ReceiveInto<'_>,
         policy: &dyn ReceivePolicy,
-    ) -> Result<(Arc<OpenDataset>, bool)> {
-        let id = self.engine.commit_with(|commit, state| {
+    ) -> Result<Begun> {
+        let (id, head) = self.engine.commit_with(|commit, state| {
             let plan = Plan::new(self, state, begin, into, When::Begin)?;
             plan.keyring(self, begin, policy)?;
             plan.check_new(begin, policy)?;
-            match state.partial_of(plan.parent, &plan.last).cloned() {
-                Some(partial) if self.goes_on(state, &plan, &partial, begin)? => Ok(partial.id),
+            let head = plan.head.as_ref().map(|head| head.id);
+            let id = match state.partial_of(plan.parent, &plan.last).cloned() {
+                Some(partial) if self.goes_on(state, &plan, &partial, begin)? => partial.id,
                 Some(partial) => {
                     destroy::destroy_head(commit, state, partial.id)?;
-                    plan.make_partial(commit, state, begin, into)
+                    plan.make_partial(commit, state, begin, into)?
                 }
-                None => plan.make_partial(commit, state, begin, into),
-            }
+                None => plan.make_partial(commit, state, begin, into)?,
+            };
+            Ok((id, head))
         })?;
         let dataset = self.open_dataset(id)?;
         let partial = self.entry(id)?;
         let is_resumable = partial.receiving().is_some_and(|was| was.resumable);
         match begin.start <= self.next_to_receive(&partial)? {
-            true => Ok((dataset, is_resumable)),
+            true => Ok(Begun {
+                dataset,
+                head,
+                is_resumable,
+            }),
             false => Err(Error::refused(
                 into.target,
                 "the stream goes on further than what was received; make it with the token of now \

@@ -16,6 +16,7 @@ use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy, SealedRecord, Seal
 use crate::storage::space::{Reservation, ReserveFor};
 
 use super::allowance::Allowance;
+use super::partial::Begun;
 use super::{finish, kept};
 
 /// The changed slots after which a commit makes them durable and frees their memory.
@@ -114,7 +115,11 @@ impl Pool {
         policy: &dyn ReceivePolicy,
         origin: &Origin,
     ) -> Result<String> {
-        let (dataset, is_resumable) = self.begin_receive(begin, into, policy)?;
+        let Begun {
+            dataset,
+            head,
+            is_resumable,
+        } = self.begin_receive(begin, into, policy)?;
         let id = dataset.id();
         // It seals the received records with each commit, even with the last commit after a failure.
         let mut keeper = None;
@@ -126,7 +131,9 @@ impl Pool {
             }
             let mut allowance = Allowance::new(self, id, begin, into, policy)?;
             self.fill(&dataset, frames, sealing, &mut allowance)?;
-            policy.finish(&mut || self.finish_receive(id, begin, into, policy, sealing, origin))
+            policy.finish(&mut || {
+                self.finish_receive((id, head), begin, into, policy, sealing, origin)
+            })
         });
         if let Err(error) = &done {
             self.give_up(dataset, is_resumable && !is_final(error));
