@@ -7,6 +7,7 @@ use crate::ops::offers::WithdrawnOffers;
 use crate::ops::volumes;
 use crate::state::active_pool::{ActivePool, Admin};
 use crate::state::daemon::Daemon;
+use crate::state::decision::Internal;
 use crate::state::front_end::InPool;
 
 impl Daemon {
@@ -68,7 +69,7 @@ impl Daemon {
         // One that was exported meanwhile has left already.
         let mut held: Vec<(&Arc<ActivePool>, Admin<'_>)> = pools
             .iter()
-            .filter_map(|active| Some((active, active.lock().ok()?)))
+            .filter_map(|active| Some((active, active.lock(&Internal).ok()?)))
             .collect();
         let wanted: Vec<InPool<'_>> = held
             .iter()

@@ -19,6 +19,7 @@ use crate::state::channel::Channel;
 use crate::state::channel::NonInteractive;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::decision::Internal;
 use crate::state::exports::listen::Protocol;
 use crate::state::memory::KnownPool;
 
@@ -216,7 +217,7 @@ fn a_question_without_an_answer_blocks_no_other_command() {
     let source = key_file(dir.path(), "new");
     let entry = active.pool.find("tank/asked").unwrap();
     let loaded = while_asked(
-        |context| active.load_key(&entry, None, false, context.channel),
+        |context| active.load_key(&entry, None, false, context.decision, context.channel),
         || {
             command(|context| {
                 daemon
@@ -531,7 +532,7 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
     daemon.export_device(&export).unwrap();
     let is_open = || daemon.export_rows(Protocol::Nbd)[0].failure.is_none();
 
-    let held = tank.lock().unwrap();
+    let held = tank.lock(&Internal).unwrap();
     let names = ["tank/disk".to_owned()];
     thread::scope(|scope| {
         let unload =
@@ -552,8 +553,14 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
     });
     assert!(!is_open());
     let (_, disk) = daemon.find("tank/disk").unwrap();
-    tank.load_key(&disk, None, false, &mut NonInteractive::default())
-        .unwrap();
+    tank.load_key(
+        &disk,
+        None,
+        false,
+        &Internal,
+        &mut NonInteractive::default(),
+    )
+    .unwrap();
     daemon.restore_offers();
     assert!(is_open());
 }

@@ -10,13 +10,13 @@ use crate::state::daemon::Daemon;
 impl Daemon {
     pub(crate) fn bookmark(&self, of: &str, name: &str, context: &mut Context<'_>) -> Result<()> {
         let active = self.pool_of(dataset_of(name))?;
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
         Ok(active.pool.bookmark(of, name, &context.origin())?)
     }
 
     pub(crate) fn destroy_bookmark(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
         let active = self.pool_of(dataset_of(name))?;
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
         Ok(active.pool.destroy_bookmark(name, &context.origin())?)
     }
 

@@ -10,7 +10,7 @@ use crate::state::context::Context;
 impl ActivePool {
     /// Makes a checkpoint, or discards it.
     pub(crate) fn checkpoint(&self, discard: bool, context: &Context<'_>) -> Result<()> {
-        let _admin = self.lock()?;
+        let _admin = self.lock(context.decision)?;
         let (pool, name) = (&self.pool, self.pool.name());
         match (discard, pool.checkpoint_info()) {
             (true, None) => {

@@ -1,5 +1,6 @@
 //! Clones, and the promotion of clones.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use cipher::{Suite, SystemRandom};
@@ -67,18 +68,10 @@ impl Daemon {
             ));
         }
         let parent = active.pool.find(above)?;
-        let head = active.pool.entry(origin.parent)?;
         if parent.suite != origin.suite {
             // The encryption differs from that of the dataset above, so it is stored here.
             let suite = Suite::from_id(origin.suite).map_or("off", |suite| suite.name());
             props.insert("encryption".into(), suite.into());
-        }
-        let forbidden = context.forbidden(&active, &parent)?;
-        for name in active.distrusted(&head, &parent)? {
-            // A user who may set the property may decide that the clone is trusted.
-            if forbidden.contains(name) || !props.contains_key(name) {
-                props.insert(name.into(), "off".into());
-            }
         }
         let mut own = None;
         if origin.suite != 0 {
@@ -100,20 +93,20 @@ impl Daemon {
                 clone.snapshot
             )));
         }
-        let _admin = active.lock()?;
-        let origin = active.again(&origin, &clone.snapshot)?;
+        let _admin = active.lock(context.decision)?;
+        let origin = active.same(&origin, &clone.snapshot, context.decision)?;
+        let parent = active.same(&parent, above, context.decision)?;
+        active.distrust(&origin, &parent, &mut props, context)?;
         let own_key = own.as_ref().map(|(_, key)| key.try_clone()).transpose()?;
         let keys = match origin.suite {
             0 => None,
             _ => {
-                let parent = active.pool.find(above)?;
                 let handed = active.may_clone_keys(&origin, &parent, own.is_some(), context)?;
                 Some(active.clone_keys(&origin, &parent, own, clone.rekey, handed)?)
             }
         };
         let (keyring, reseal) = keys.unzip();
         if let Some(uid) = context.creator() {
-            let parent = active.pool.find(above)?;
             props.extend(active.grants_for_creator(&parent, uid)?);
         }
         let new = NewClone {
@@ -150,8 +143,8 @@ impl Daemon {
     /// Gives a clone the snapshots that it shares with the dataset of its origin. That dataset becomes the clone.
     pub(crate) fn promote(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
         let (active, entry) = self.find(name)?;
-        let _admin = active.lock()?;
-        let clone = active.again(&entry, name)?;
+        let _admin = active.lock(context.decision)?;
+        let clone = active.same(&entry, name, context.decision)?;
         let moving = active.pool.promoted_by(name)?;
         let reseal = match clone.suite {
             0 => None,
@@ -199,6 +192,25 @@ impl ActivePool {
             }
         }
         Ok(found)
+    }
+
+    /// Turns properties of a new clone off whose files are not trusted. A user who may set such a property may decide that
+    /// the clone is trusted. The caller holds the lock of the pool.
+    fn distrust(
+        &self,
+        origin: &Entry,
+        parent: &Entry,
+        props: &mut BTreeMap<String, String>,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        let forbidden = context.forbidden(self, parent)?;
+        let head = self.pool.entry(origin.parent)?;
+        for name in self.distrusted(&head, parent)? {
+            if forbidden.contains(name) || !props.contains_key(name) {
+                props.insert(name.into(), "off".into());
+            }
+        }
+        Ok(())
     }
 
     /// A clone that takes over snapshots of `from` must not allow more than `from`. A value that was set on the clone

@@ -61,9 +61,11 @@ impl Daemon {
         if dry_run {
             return would_create(&active, name, &props, parents);
         }
-        let spec = DatasetSpec::new(suite_above(&active, name)?, name, &props, context.channel)?;
+        let (above, above_name) = nearest_above(&active, name)?;
+        let spec = DatasetSpec::new(above.suite, name, &props, context.channel)?;
         let spec = spec.of_volume(shape);
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
+        active.same(&above, above_name, context.decision)?;
         if is_there()? {
             return Ok(Vec::new());
         }
@@ -136,7 +138,7 @@ impl Daemon {
             force,
             "its volume was to be destroyed",
             || {
-                let _admin = active.lock()?;
+                let _admin = active.lock(context.decision)?;
                 let doomed = doomed()?;
                 self.may_go(&Going::Datasets(active, &doomed))?;
                 let ids: Vec<u64> = doomed.iter().map(|entry| entry.id).collect();
@@ -248,13 +250,15 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         for (active, mut entries) in selection {
-            let _admin = active.lock()?;
+            let _admin = active.lock(context.decision)?;
             entries.sort_by_key(|entry| entry.id);
             entries.dedup_by_key(|entry| entry.id);
-            let names: Vec<String> = entries
-                .iter()
-                .map(|entry| Ok(active.pool.name_of(entry.id)?))
-                .collect::<Result<_>>()?;
+            let mut names = Vec::new();
+            for entry in &mut entries {
+                let name = active.pool.name_of(entry.id)?;
+                *entry = active.again(entry, &name, context.decision)?;
+                names.push(name);
+            }
             let is_for_all = |(key, _): &(String, _)| properties::is_user_property(key);
             let snapshot = entries.iter().position(|entry| entry.is_snapshot());
             if let Some(at) = snapshot.filter(|_| !changes.iter().all(is_for_all)) {
@@ -406,7 +410,7 @@ impl Daemon {
         let Some(target) = target else {
             let mut failures = Vec::new();
             for active in self.pools() {
-                let _admin = active.lock()?;
+                let _admin = active.lock(context.decision)?;
                 let all = (&active, active.mounted_ids());
                 failures.extend(Daemon::unmount_what_can(&[all], force));
             }
@@ -419,12 +423,12 @@ impl Daemon {
             let mut pools = self.pools().into_iter();
             let active = pools.find(|active| active.mounted_at(dir).is_some());
             let active = active.ok_or_else(not_mounted)?;
-            let _admin = active.lock()?;
+            let _admin = active.lock(context.decision)?;
             let id = active.mounted_at(dir).ok_or_else(not_mounted)?;
             return active.unmount(id, force);
         }
         let active = self.pool_of(target)?;
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
         let entry = active.pool.find(target)?;
         if !active.mounts.lock().contains_key(&entry.id) {
             return Err(not_mounted());
@@ -500,16 +504,21 @@ fn create_all(
     Ok(made)
 }
 
-/// The suite of the nearest dataset above a name.
-pub(crate) fn suite_above(active: &ActivePool, name: &str) -> Result<u8> {
+/// The nearest dataset above a name, and its name.
+fn nearest_above<'n>(active: &ActivePool, name: &'n str) -> Result<(Arc<Entry>, &'n str)> {
     let mut at = name;
     while let Some((above, _)) = at.rsplit_once('/') {
         if let Ok(entry) = active.pool.find(above) {
-            return Ok(entry.suite);
+            return Ok((entry, above));
         }
         at = above;
     }
     Err(Failure::usage("create a pool with 'pool create'"))
+}
+
+/// The suite of the nearest dataset above a name.
+pub(crate) fn suite_above(active: &ActivePool, name: &str) -> Result<u8> {
+    Ok(nearest_above(active, name)?.0.suite)
 }
 
 /// The datasets above one that do not exist, from the top.

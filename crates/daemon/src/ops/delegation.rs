@@ -357,7 +357,7 @@ impl Daemon {
             .iter()
             .map(|name| resolve(change.kind, name))
             .collect::<Result<_>>()?;
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
         let entry = active.pool.find(&change.name)?;
         if entry.is_snapshot() {
             return Err(Failure::usage(format!(

@@ -26,7 +26,7 @@ impl Daemon {
     ) -> Result<()> {
         let active = self.pool(pool)?;
         {
-            let _admin = active.lock()?;
+            let _admin = active.lock(context.decision)?;
             let done = active.change_devices(self, change, context);
             active.wake();
             // The next start needs the paths of the devices.

@@ -13,13 +13,19 @@ use vfs::Kind;
 use crate::failure::{Failure, Result};
 use crate::ops::volumes::refuse_volume;
 use crate::state::active_pool::ActivePool;
+use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
 /// How often a comparison starts again because a dataset in use has freed a record that was being compared.
 const TRIES: usize = 10;
 
 impl Daemon {
-    pub(crate) fn diff(&self, from: &str, to: Option<&str>) -> Result<DiffReport> {
+    pub(crate) fn diff(
+        &self,
+        from: &str,
+        to: Option<&str>,
+        context: &Context<'_>,
+    ) -> Result<DiffReport> {
         let (active, older) = self.find(from)?;
         if !older.is_snapshot() {
             return Err(Failure::usage(format!(
@@ -33,6 +39,8 @@ impl Daemon {
             Some(to) => to.to_owned(),
         };
         let newer = active.pool.find(&to)?;
+        active.again(&older, from, context.decision)?;
+        active.again(&newer, &to, context.decision)?;
         refuse_volume(&older, from, "compared file by file")?;
         if !active.pool.is_earlier(&older, &newer) {
             return Err(Failure::usage(format!(

@@ -41,6 +41,7 @@ pub(crate) mod pool_report;
 pub(crate) mod pools;
 mod receive;
 pub(crate) mod receive_policy;
+pub(crate) mod receive_right;
 mod reguid;
 pub(crate) mod remote_device;
 pub(crate) mod remote_exports;

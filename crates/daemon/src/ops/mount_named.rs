@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use pool::Entry;
 use protocol::api::{FailureKind, command};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
 use crate::ops::mounts::HowToMount;
+use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
 
@@ -17,32 +19,27 @@ impl Daemon {
         mount: &command::Mount,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let how = HowToMount {
-            dir: mount.dir.clone(),
-            read_only: mount.read_only,
-            overlay: mount.overlay,
-            allowed: mount.allowed,
-            owner: self.owner_of_root(name, context)?,
-        };
         let (active, entry) = self.find(name)?;
-        if !entry.is_snapshot() && entry.props.get("canmount").is_some_and(|is| is == "off") {
-            return Err(Failure::new(
-                FailureKind::Permission,
-                format!(
-                    "'{name}' is not mounted: its property canmount is off; 'strongroom set canmount=noauto \
-                     {name}' lets a command mount it"
-                ),
-            ));
-        }
+        check_canmount(&entry, name)?;
         let root = active.key_root(&entry)?;
         let was_loaded_here = match mount.load_keys && entry.suite != 0 {
-            true => active.ensure_key(root, context.channel)?,
+            true => active.ensure_key(root, context.decision, context.channel)?,
             false => false,
         };
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
         let mounted = active
-            .again(&entry, name)
-            .and_then(|entry| self.mount(&active, &entry, &how));
+            .again(&entry, name, context.decision)
+            .and_then(|entry| {
+                check_canmount(&entry, name)?;
+                let how = HowToMount {
+                    dir: mount.dir.clone(),
+                    read_only: mount.read_only,
+                    overlay: mount.overlay,
+                    allowed: mount.allowed,
+                    owner: owner_of_root(&active, &entry, context)?,
+                };
+                self.mount(&active, &entry, &how)
+            });
         if mounted.is_err() && was_loaded_here {
             // A command that fails changes nothing. If the key is in use by now, it stays.
             let root = active.pool.entry(root).map_err(Failure::from);
@@ -58,21 +55,6 @@ impl Daemon {
         mounted
     }
 
-    /// The owner of the root directory of a dataset that is mounted for the first time. A delegate owns it only with
-    /// the permission to make datasets there.
-    fn owner_of_root(&self, name: &str, context: &Context<'_>) -> Result<Caller> {
-        let (active, entry) = self.find(name)?;
-        let may_make = match active.pool.entry(entry.parent) {
-            Ok(above) => active.allows(&above, &context.peer, "create")?,
-            // The root of a pool is made with the pool only.
-            Err(_) => false,
-        };
-        Ok(match may_make {
-            true => context.caller(),
-            false => context.owner_elsewhere(),
-        })
-    }
-
     pub(crate) fn mount_all(
         self: &Arc<Self>,
         load_keys: bool,
@@ -82,11 +64,15 @@ impl Daemon {
         for active in self.pools() {
             if load_keys {
                 for root in self.awaited_keys(&active)? {
-                    failures.extend(active.ensure_key(root, context.channel).err());
+                    failures.extend(
+                        active
+                            .ensure_key(root, context.decision, context.channel)
+                            .err(),
+                    );
                 }
             }
             // A pool that was exported meanwhile has nothing to mount.
-            let Ok(_admin) = active.lock() else {
+            let Ok(_admin) = active.lock(context.decision) else {
                 continue;
             };
             let entries = active.all_heads()?;
@@ -94,4 +80,32 @@ impl Daemon {
         }
         first_of(failures, context)
     }
+}
+
+/// Refuses a dataset that no command may mount.
+fn check_canmount(entry: &Entry, name: &str) -> Result<()> {
+    if entry.is_snapshot() || entry.props.get("canmount").is_none_or(|is| is != "off") {
+        return Ok(());
+    }
+    Err(Failure::new(
+        FailureKind::Permission,
+        format!(
+            "'{name}' is not mounted: its property canmount is off; 'strongroom set canmount=noauto {name}' lets a \
+             command mount it"
+        ),
+    ))
+}
+
+/// The owner of the root directory of a dataset that is mounted for the first time. A delegate owns it only with the
+/// permission to make datasets there.
+fn owner_of_root(active: &ActivePool, entry: &Entry, context: &Context<'_>) -> Result<Caller> {
+    let may_make = match active.pool.entry(entry.parent) {
+        Ok(above) => active.allows(&above, &context.peer, "create")?,
+        // The root of a pool is made with the pool only.
+        Err(_) => false,
+    };
+    Ok(match may_make {
+        true => context.caller(),
+        false => context.owner_elsewhere(),
+    })
 }

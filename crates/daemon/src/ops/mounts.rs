@@ -14,7 +14,9 @@ use crate::failure::{Failure, Result};
 use crate::host::huge_pages::Counted;
 use crate::ops::volumes::refuse_volume;
 use crate::state::active_pool::{ActivePool, MountState};
+use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::decision::Internal;
 use crate::state::front_end::InPool;
 use crate::state::leases::Thing;
 use crate::state::metered_files::{FilesMeter, MeteredFiles};
@@ -133,9 +135,11 @@ impl Daemon {
         name: &str,
         read_only: Option<bool>,
         allowed: Allowed,
+        context: &Context<'_>,
     ) -> Result<()> {
         let (active, entry) = self.find(name)?;
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
+        let entry = active.again(&entry, name, context.decision)?;
         let mut mounts = active.mounts.lock();
         let state = mounts.get_mut(&entry.id).ok_or_else(|| {
             let why = format!("'{name}' is not mounted; mount it first: strongroom mount {name}");
@@ -204,7 +208,7 @@ impl Daemon {
             };
             // Not on the thread that reports the end: that thread is still part of the mount.
             let cleanup = move || {
-                if let Ok(_admin) = active.lock() {
+                if let Ok(_admin) = active.lock(&Internal) {
                     active.clean_up(id);
                 }
             };

@@ -30,6 +30,7 @@ use crate::state::active_pool::ActivePool;
 use crate::state::channel::NonInteractive;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::{Daemon, already_imported, name_is_taken};
+use crate::state::decision::Internal;
 use crate::state::front_end::Going;
 use crate::state::memory::KnownPool;
 use crate::state::mountpoints;
@@ -113,7 +114,7 @@ impl Daemon {
         self.take_in(&active)?;
         self.events.add("pool_create", name, "the pool was created");
         if !new.no_mount {
-            let _admin = active.lock()?;
+            let _admin = active.lock(context.decision)?;
             let failures = self.offer_datasets(&active, &[entry], context.caller());
             let created = |failure: Failure| {
                 failure.context(format_args!("'{name}' was created, but not mounted"))
@@ -300,7 +301,7 @@ impl Daemon {
             self.load_keys_of(&active, keys_until, context)?;
         }
         if !import.no_mount {
-            let _admin = active.lock()?;
+            let _admin = active.lock(context.decision)?;
             let entries = active.all_heads()?;
             let failures = self.offer_datasets(&active, &entries, Caller::default());
             context.tell(failures);
@@ -315,7 +316,7 @@ impl Daemon {
     fn take_in(&self, active: &Arc<ActivePool>) -> Result<()> {
         let added = self.add(Arc::clone(active));
         if added.is_err() {
-            let mut admin = active.lock()?;
+            let mut admin = active.lock(&Internal)?;
             active.export(&mut admin)?;
         }
         self.open_to_delegates();
@@ -427,7 +428,7 @@ impl Daemon {
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let mut admin = active.lock()?;
+        let mut admin = active.lock(context.decision)?;
         let own_dirs = active.all_own_dirs();
         let withdrawn = self.withdraw(&[(active, active.used_ids())], force)?;
         let is_writable = !active.pool.is_read_only() && active.pool.suspended().is_none();
@@ -482,7 +483,7 @@ impl Daemon {
         force: bool,
         context: &mut Context<'_>,
     ) -> Result<(Vec<pool::DeviceInfo>, Result<()>)> {
-        let mut admin = active.lock()?;
+        let mut admin = active.lock(context.decision)?;
         let own_dirs = active.all_own_dirs();
         let withdrawn = self.withdraw(&[(active, active.used_ids())], force)?;
         active.stop_worker();

@@ -12,6 +12,7 @@ use secret::Secret;
 
 use crate::failure::{Failure, Result};
 use crate::ops::receive_policy::{Chosen, Rules};
+use crate::ops::receive_right::{MayReceive, ReceiveRight};
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::{Channel, Data};
 use crate::state::context::Context;
@@ -19,14 +20,12 @@ use crate::state::daemon::Daemon;
 use crate::state::keyuses::{KeyNow, WhileLoaded};
 use crate::state::zones::rules::denied;
 
-/// Decides whether the caller may receive into a dataset that a stream names.
-pub(crate) type MayReceive<'a> = dyn Fn(&str, &Context<'_>) -> Result<()> + 'a;
-
 /// One receive, with all its streams.
 struct Session<'a> {
     daemon: &'a Arc<Daemon>,
     active: &'a Arc<ActivePool>,
     it: &'a command::Receive,
+    may: &'a MayReceive<'a>,
     data: &'a Arc<dyn Data>,
     /// The key of the dataset that is being received.
     key: &'a KeyNow,
@@ -50,7 +49,12 @@ impl Daemon {
         let active = self.pool_of(dataset)?;
         // The user is asked now: later the stream occupies the connection.
         let chosen = match it.naming {
-            ReceiveName::Exact => Some(chosen(&active, dataset, it, context)?),
+            ReceiveName::Exact => {
+                let right = ReceiveRight::new(&active, &it.target, may, context)?;
+                let exclude = it.exclude.clone();
+                let chosen = Chosen::new(&active, dataset, &it.props, exclude, &right, context)?;
+                Some((chosen, right))
+            }
             ReceiveName::Path | ReceiveName::Last => {
                 check_base(&active, &it.target)?;
                 None
@@ -67,13 +71,14 @@ impl Daemon {
             daemon: self,
             active: &active,
             it,
+            may,
             data,
             key: &key,
             dry_run: DryRun::default(),
             names: Vec::new(),
             failures: Vec::new(),
         };
-        let received = session.receive_all(&mut input, chosen, may, context);
+        let received = session.receive_all(&mut input, chosen, context);
         if !it.dry_run {
             context.tell(active.apply_settings()?);
             active.wake();
@@ -102,21 +107,20 @@ impl Daemon {
 
     pub(crate) fn abandon_receive(&self, target: &str, context: &mut Context<'_>) -> Result<()> {
         let active = self.pool_of(target)?;
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
         active.pool.abandon_receive(target, &context.origin())?;
         active.wake();
         Ok(())
     }
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
     /// Receives one stream after the other. With a failure it returns the dataset too.
-    fn receive_all(
+    fn receive_all<'c: 'a>(
         &mut self,
         input: &mut WhileLoaded<'_, Box<dyn std::io::Read + '_>>,
-        mut exact: Option<Chosen>,
-        may: &MayReceive<'_>,
-        context: &mut Context<'_>,
+        mut exact: Option<(Chosen, ReceiveRight<'a>)>,
+        context: &mut Context<'c>,
     ) -> std::result::Result<(), (String, Failure)> {
         let mut dataset = dataset_of(&self.it.target).to_owned();
         let mut incoming = Incoming::new(input);
@@ -137,7 +141,7 @@ impl Session<'_> {
                 let is_exact = target == self.it.target;
                 let chosen = match exact.take().filter(|_| is_exact) {
                     Some(chosen) => (target.clone(), chosen),
-                    None => self.choose(&target, may, context)?,
+                    None => self.choose(&target, context)?,
                 };
                 if let Some(package) = incoming.package() {
                     self.follow(package, &begin, &dataset, context)?;
@@ -152,13 +156,12 @@ impl Session<'_> {
     }
 
     /// Decides whether to receive into the dataset that a stream names, and makes the datasets above it.
-    fn choose(
+    fn choose<'c: 'a>(
         &mut self,
         target: &str,
-        may: &MayReceive<'_>,
-        context: &mut Context<'_>,
-    ) -> Result<(String, Chosen)> {
-        may(target, context)?;
+        context: &mut Context<'c>,
+    ) -> Result<(String, (Chosen, ReceiveRight<'a>))> {
+        let right = ReceiveRight::new(self.active, target, self.may, context)?;
         let mut silent = Silent;
         let context = &mut context.with_channel(&mut silent);
         let mut at = target.to_owned();
@@ -174,8 +177,15 @@ impl Session<'_> {
         let none = Props::new();
         let props = if is_below { &none } else { &self.it.props };
         let exclude = self.it.exclude.clone();
-        let chosen = Chosen::new(self.active, dataset_of(&at), props, exclude, context)?;
-        Ok((at, chosen))
+        let chosen = Chosen::new(
+            self.active,
+            dataset_of(&at),
+            props,
+            exclude,
+            &right,
+            context,
+        )?;
+        Ok((at, (chosen, right)))
     }
 
     /// Destroys and renames snapshots of a dataset as the sender has done. Only with -F, and only for root.
@@ -245,7 +255,7 @@ impl Session<'_> {
     fn receive_into(
         &mut self,
         target: &str,
-        (at, chosen): (String, Chosen),
+        (at, (chosen, right)): (String, (Chosen, ReceiveRight<'a>)),
         begin: Box<Begin>,
         incoming: &mut Incoming<'_>,
         context: &mut Context<'_>,
@@ -261,7 +271,14 @@ impl Session<'_> {
             resumable: self.it.resumable,
             is_open: false,
         };
-        let rules = Rules::new(self.daemon, self.active, &into, self.it.no_mount, chosen);
+        let rules = Rules::new(
+            self.daemon,
+            self.active,
+            &into,
+            self.it.no_mount,
+            chosen,
+            &right,
+        );
         let into = ReceiveInto {
             is_open: rules.is_mounted(),
             ..into
@@ -355,15 +372,6 @@ fn named(it: &command::Receive, begin: &Begin, package: Option<&Package>) -> Res
 
 fn last_part(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
-}
-
-fn chosen(
-    active: &ActivePool,
-    dataset: &str,
-    it: &command::Receive,
-    context: &mut Context<'_>,
-) -> Result<Chosen> {
-    Chosen::new(active, dataset, &it.props, it.exclude.clone(), context)
 }
 
 /// Checks the dataset below which streams are received by their names.

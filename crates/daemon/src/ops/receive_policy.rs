@@ -1,7 +1,7 @@
 //! Decides how a stream is received: the keys and properties of the dataset, and the sealing of records that arrive
 //! in the clear.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cipher::Suite;
@@ -15,6 +15,7 @@ use protocol::property::{PROPERTIES, Property, Received, Settable};
 use crate::failure::{Failure, Result};
 use crate::ops::dataset_spec::{DatasetSpec, checked};
 use crate::ops::datasets::suite_above;
+use crate::ops::receive_right::ReceiveRight;
 use crate::state::active_pool::{ActivePool, MountState};
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -44,8 +45,6 @@ pub(crate) struct Chosen {
     spec: Option<DatasetSpec>,
     /// Whether the caller chose that, instead of the dataset above.
     says_how: bool,
-    /// Properties that the caller may not set. A stream that this caller receives may not set them either.
-    forbidden: BTreeSet<&'static str>,
     /// Whether a received dataset may be a clone of any snapshot of the pool: the caller may do everything there.
     may_clone: bool,
 }
@@ -60,14 +59,14 @@ impl Chosen {
         dataset: &str,
         given: &Props,
         exclude: Vec<String>,
+        right: &ReceiveRight<'_>,
         context: &mut Context<'_>,
     ) -> Result<Chosen> {
-        let forbidden = forbidden(active, dataset, context)?;
         let mut props = checked(given)?;
         let is_of_keys = |name: &str| OF_KEYS.contains(&name);
         let says_how = props.keys().any(|name| is_of_keys(name))
             || exclude.iter().any(|name| is_of_keys(name));
-        let is_new = active.pool.find(dataset).is_err();
+        let is_new = right.is_new();
         if let (false, Some(name)) = (is_new, props.keys().next()) {
             return Err(Failure::usage(format!(
                 "'{dataset}' exists already, and receive -o {name} is for a new dataset; use 'set' or 'key \
@@ -78,7 +77,7 @@ impl Chosen {
             Property::find(name).is_some_and(|p| matches!(p.received, Received::Distrusted(_)))
         };
         let mut denied = exclude.iter().filter(|name| is_distrusted(name));
-        if let Some(name) = denied.find(|name| forbidden.contains(name.as_str())) {
+        if let Some(name) = denied.find(|name| right.forbidden().contains(name.as_str())) {
             return Err(Failure::new(
                 FailureKind::Permission,
                 format!(
@@ -100,35 +99,8 @@ impl Chosen {
             exclude,
             spec,
             says_how,
-            forbidden,
             may_clone: context.view.is_none() && context.creator().is_none(),
         })
-    }
-}
-
-/// The properties that the caller may not set there. A received file may be owned by root and set-user-ID. So these
-/// properties stay off, unless the caller may set them.
-fn forbidden(
-    active: &ActivePool,
-    dataset: &str,
-    context: &Context<'_>,
-) -> Result<BTreeSet<&'static str>> {
-    let Ok(head) = active.pool.find(dataset) else {
-        let (above, _) = dataset.rsplit_once('/').unwrap_or((dataset, ""));
-        return context.forbidden(active, &*active.pool.find(above)?);
-    };
-    let forbidden = context.forbidden(active, &head)?;
-    let is_off = |name: &str| head.props.get(name).is_some_and(|value| value == "off");
-    let mut dangerous = DANGEROUS.iter();
-    match dangerous.find(|name| forbidden.contains(*name) && !is_off(name)) {
-        None => Ok(forbidden),
-        Some(name) => Err(Failure::new(
-            FailureKind::Permission,
-            format!(
-                "'{dataset}': a stream may hold programs and devices that only root can make; ask root to set \
-                 {name}=off there, or to give you the permission '{name}'"
-            ),
-        )),
     }
 }
 
@@ -148,8 +120,8 @@ pub(crate) struct Rules<'a> {
     props: BTreeMap<String, String>,
     exclude: Vec<String>,
     says_how: bool,
-    forbidden: BTreeSet<&'static str>,
     may_clone: bool,
+    right: &'a ReceiveRight<'a>,
     spec: Mutex<Option<DatasetSpec>>,
     new: Mutex<New>,
     /// Whether a stream was refused because a key is not loaded.
@@ -187,6 +159,7 @@ impl<'a> Rules<'a> {
         into: &ReceiveInto<'a>,
         no_mount: bool,
         chosen: Chosen,
+        right: &'a ReceiveRight<'a>,
     ) -> Rules<'a> {
         let (dataset, _) = into.target.split_once('@').unwrap_or((into.target, ""));
         let head = active.pool.find(dataset).ok();
@@ -201,8 +174,8 @@ impl<'a> Rules<'a> {
             props: chosen.props,
             exclude: chosen.exclude,
             says_how: chosen.says_how,
-            forbidden: chosen.forbidden,
             may_clone: chosen.may_clone,
+            right,
             spec: Mutex::new(chosen.spec),
             new: Mutex::default(),
             no_key: Mutex::default(),
@@ -250,7 +223,7 @@ impl<'a> Rules<'a> {
     fn keysource(&self, sent: Option<String>) -> String {
         let sent = sent.and_then(|sent| sent.parse::<KeySource>().ok());
         let sent = sent.unwrap_or_default();
-        if !self.forbidden.contains("keysource") {
+        if !self.right.forbidden().contains("keysource") {
             return sent.to_string();
         }
         match sent.format() {
@@ -441,8 +414,11 @@ impl ReceivePolicy for Rules<'_> {
         let mut props = begin.props.clone();
         props.retain(|name, value| {
             let is_known = properties::check(name, value, Settable::WithKey).is_ok();
-            let may_set =
-                name == "keysource" || !self.forbidden.contains(properties::permission_for(name));
+            let may_set = name == "keysource"
+                || !self
+                    .right
+                    .forbidden()
+                    .contains(properties::permission_for(name));
             let travels = Property::find(name).is_none_or(|p| p.received == Received::Kept);
             is_known && may_set && travels && !self.exclude.iter().any(|left| left == name)
         });
@@ -451,14 +427,16 @@ impl ReceivePolicy for Rules<'_> {
                 continue;
             };
             let name = property.name;
-            let is_trusted =
-                self.exclude.iter().any(|left| left == name) && !self.forbidden.contains(name);
+            let is_trusted = self.exclude.iter().any(|left| left == name)
+                && !self.right.forbidden().contains(name);
             if begin.volume.is_none() && !is_trusted {
                 props.insert(name.into(), value.into());
             }
         }
         // Received snapshots have the names of the sender's schedule. A schedule of this pool would prune them.
-        if !self.exclude.iter().any(|left| left == SCHEDULE) || self.forbidden.contains(SCHEDULE) {
+        if !self.exclude.iter().any(|left| left == SCHEDULE)
+            || self.right.forbidden().contains(SCHEDULE)
+        {
             props.insert(SCHEDULE.into(), "none".into());
         }
         if begin.plain.is_some() {
@@ -495,7 +473,7 @@ impl ReceivePolicy for Rules<'_> {
             name: self.dataset.into(),
             reason: failure.0.message,
         };
-        let _admin = self.active.lock().map_err(refused)?;
+        let _admin = self.active.lock(self.right).map_err(refused)?;
         self.check_keys().map_err(refused)?;
         let withdrawn = self
             .daemon
@@ -510,6 +488,9 @@ impl ReceivePolicy for Rules<'_> {
                 }
             })?;
         let finished = finish();
+        if finished.is_ok() {
+            self.right.has_received();
+        }
         if self.no_mount && finished.is_ok() {
             return finished;
         }

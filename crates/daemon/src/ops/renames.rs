@@ -43,7 +43,7 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let (from, to) = (wanted.from.as_str(), wanted.to.as_str());
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
         let entry = active.pool.find(from)?;
         if entry.is_snapshot() {
             let (pool, origin) = (&active.pool, context.origin());

@@ -12,6 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::ops::mounts::{HowToMount, Unmounted};
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
+use crate::state::decision::Internal;
 use crate::state::front_end::{FrontEnd, InPool, Withdrawn};
 use crate::state::properties::{self, Mountpoint};
 
@@ -88,7 +89,7 @@ impl Withdrawn<Daemon> for Vec<Unmounted> {
 impl Daemon {
     fn mount_one_as_before(self: &Arc<Self>, dead: &Listed) -> Result<()> {
         let (active, entry) = self.find(&dead.source)?;
-        let _admin = active.lock()?;
+        let _admin = active.lock(&Internal)?;
         if active.mounts.lock().contains_key(&entry.id) {
             return Ok(());
         }

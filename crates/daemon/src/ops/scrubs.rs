@@ -21,7 +21,7 @@ impl ActivePool {
     /// Starts a scrub, or stops or pauses the one that runs.
     pub(crate) fn scrub(&self, stop: bool, pause: bool, context: &Context<'_>) -> Result<()> {
         let pool = &self.pool;
-        let _admin = self.lock()?;
+        let _admin = self.lock(context.decision)?;
         let name = pool.name();
         let phase = pool.scrub_status().phase;
         SCRUB.check(phase, (stop, pause), &name)?;

@@ -43,7 +43,7 @@ impl Daemon {
             )));
         }
         let active = self.pool_of(name)?;
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
         let doomed = active.pool.doomed(name, reach)?;
         if context.creator().is_some() {
             active.may_destroy(&doomed, &context.peer)?;

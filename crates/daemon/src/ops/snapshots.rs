@@ -19,7 +19,7 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         for (active, names) in self.by_pool(names)? {
-            let _admin = active.lock()?;
+            let _admin = active.lock(context.decision)?;
             active
                 .pool
                 .hold(&names, tag, recursive, &context.origin())?;
@@ -35,7 +35,7 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         for (active, names) in self.by_pool(names)? {
-            let _admin = active.lock()?;
+            let _admin = active.lock(context.decision)?;
             let pool = &active.pool;
             active.close_snapshots(&pool.freed_by_release(&names, tag, recursive)?);
             pool.release(&names, tag, recursive, &context.origin())?;
@@ -93,7 +93,7 @@ impl Daemon {
                 ));
             }
         }
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
         Ok(active.pool.snapshot(names, recursive, &context.origin())?)
     }
 

@@ -28,7 +28,7 @@ impl Daemon {
         let active = self.pool(&split.pool)?;
         let guid = new_guid();
         let devices = {
-            let _admin = active.lock()?;
+            let _admin = active.lock(context.decision)?;
             let pool = &active.pool;
             let named = split.devices.iter();
             let named = named.map(|name| Ok(find(pool, name)?.guid));

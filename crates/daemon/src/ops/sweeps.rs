@@ -42,7 +42,7 @@ impl ActivePool {
             Sweep::Trim => &TRIM,
             Sweep::Initialize => &INITIALIZATION,
         };
-        let _admin = self.lock()?;
+        let _admin = self.lock(context.decision)?;
         let name = pool.name();
         let device = device.map(|device| find(pool, device)).transpose()?;
         let now = pool.sweep_status(what);

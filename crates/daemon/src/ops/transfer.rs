@@ -93,6 +93,13 @@ impl Daemon {
                 (active, pieces, None)
             }
         };
+        // The names may mean other datasets since the decision.
+        for piece in &pieces {
+            for id in [Some(piece.to), piece.from].into_iter().flatten() {
+                let name = active.pool.name_of(id)?;
+                active.again(&*active.pool.entry(id)?, &name, context.decision)?;
+            }
+        }
         let prepared = Prepared {
             raw: is_raw(it)?,
             props: it.props,

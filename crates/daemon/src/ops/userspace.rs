@@ -88,6 +88,7 @@ impl Daemon {
         let mut all = Vec::new();
         for name in names {
             let (active, entry) = self.find(name)?;
+            let entry = active.again(&entry, name, context.decision)?;
             all.push(mounted_files(&active, &entry, name)?);
         }
         for dataset in all {
@@ -117,6 +118,7 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<Vec<AccountRow>> {
         let (active, entry) = self.find(name)?;
+        let entry = active.again(&entry, name, context.decision)?;
         let dataset = mounted_files(&active, &entry, name)?;
         if !dataset.counts_owners() {
             context

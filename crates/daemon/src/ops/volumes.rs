@@ -302,8 +302,8 @@ impl Daemon {
             ))
         })?;
         let (active, entry) = self.find(name)?;
-        let _admin = active.lock()?;
-        let entry = active.again(&entry, name)?;
+        let _admin = active.lock(context.decision)?;
+        let entry = active.again(&entry, name, context.decision)?;
         self.resize_volume(&active, &entry, name, size, force, context)?;
         context.tell(active.apply_settings()?);
         Ok(true)

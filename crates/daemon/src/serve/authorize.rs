@@ -1,6 +1,7 @@
 //! Checks the permissions of delegates: callers that are neither root nor the daemon's user. Each command names the
 //! permissions that it needs (`serve::commands`).
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use keys::{KeySource, Location};
@@ -9,6 +10,7 @@ use protocol::api::{DatasetRow, FailureKind, Props, Value};
 
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
+use crate::serve::subjects::{Subjects, replaced};
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::properties;
@@ -23,6 +25,8 @@ const NOTHING: &str = "you have no permission on it";
 pub(crate) struct Check<'a> {
     pub(super) daemon: &'a Daemon,
     pub(super) peer: &'a Peer,
+    /// The datasets that the decision is about, if it is to be made again.
+    pub(super) subjects: Option<&'a RefCell<Subjects>>,
 }
 
 impl Daemon {
@@ -37,7 +41,7 @@ impl Daemon {
         if peer.is_admin {
             return rows;
         }
-        let check = Check { daemon: self, peer };
+        let check = Check::new(self, peer);
         if all {
             rows.retain(|row| check.something_of(dataset_of(&row.name)).is_ok());
         }
@@ -53,7 +57,16 @@ impl Daemon {
     }
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    /// A check whose decision is not made again.
+    pub(super) fn new(daemon: &'a Daemon, peer: &'a Peer) -> Check<'a> {
+        Check {
+            daemon,
+            peer,
+            subjects: None,
+        }
+    }
+
     /// Refuses a delegate who names no dataset, because that means all datasets.
     pub(super) fn all_named(&self, names: &[String]) -> Result<()> {
         match names.is_empty() {
@@ -78,6 +91,14 @@ impl Check<'_> {
     pub(super) fn receive(&self, target: &str) -> Result<()> {
         let (at, _) = self.receives_at(target)?;
         self.need(at, RECEIVE)
+    }
+
+    /// Checks that a receive may go on with a dataset that it has made itself.
+    pub(super) fn receive_new(&self, target: &str) -> Result<()> {
+        match dataset_of(target).rsplit_once('/') {
+            Some((above, _)) => self.need(above, RECEIVE),
+            None => Err(refused("only root makes pools")),
+        }
     }
 
     /// The dataset whose permissions decide about a receive, and whether it is the target itself. For a new dataset,
@@ -270,7 +291,15 @@ impl Check<'_> {
     /// A user cannot tell a missing dataset from one without any permission.
     pub(super) fn find(&self, name: &str) -> Result<(Arc<ActivePool>, Arc<Entry>)> {
         let found = self.daemon.find(name);
-        found.map_err(|_| self.may_not(name, NOTHING))
+        let (active, entry) = found.map_err(|_| self.may_not(name, NOTHING))?;
+        if let Some(subjects) = self.subjects {
+            let dataset = active.dataset_guid(&entry)?;
+            if !subjects.borrow_mut().enter(dataset_of(name), dataset) {
+                self.something(name, &active, &entry)?;
+                return Err(replaced(dataset_of(name)));
+            }
+        }
+        Ok((active, entry))
     }
 
     /// Refuses a caller without a permission on `entry`. The caller named `named`, which means or includes `entry`.
@@ -289,6 +318,14 @@ impl Check<'_> {
                 return Err(self.may_not(&name, &why));
             }
         }
+        self.allow(active, entry)
+    }
+
+    /// Enters a dataset whose permissions were enough.
+    fn allow(&self, active: &ActivePool, entry: &Entry) -> Result<()> {
+        if let Some(subjects) = self.subjects {
+            subjects.borrow_mut().allow(active.dataset_guid(entry)?);
+        }
         Ok(())
     }
 
@@ -300,7 +337,7 @@ impl Check<'_> {
     /// Refuses a caller without any permission on `entry`. The refusal has only the name that the caller used, `named`.
     pub(super) fn something(&self, named: &str, active: &ActivePool, entry: &Entry) -> Result<()> {
         if active.allows_something(entry, self.peer)? {
-            return Ok(());
+            return self.allow(active, entry);
         }
         let name = active.pool.name_of(entry.id)?;
         Err(match dataset_of(&name) == dataset_of(named) {

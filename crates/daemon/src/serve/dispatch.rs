@@ -9,6 +9,7 @@ use secret::Secret;
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
 use crate::serve::commands::served;
+use crate::serve::decision::Decision;
 use crate::state::channel::{Channel, Data};
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -86,13 +87,13 @@ impl Daemon {
         keys::allow_hash_memory(hash_memory_of(&request, &peer, view)?);
         let stops = matches!(request.command, Command::DaemonStop);
         let is_look = is_look(&request.command);
-        let mut command = served(request.command);
-        let said = command.line().0;
+        let said = served(request.command.clone()).line().0;
         match is_look {
             true => tracing::debug!(who = peer.who, command = said, "command"),
             false => tracing::info!(who = peer.who, command = said, "command"),
         }
-        self.authorize(&peer, view, &mut *command)?;
+        let decision = Decision::new(self, &peer, view, request.command);
+        let command = decision.make()?;
         let mut seen = Seen { channel, view };
         let pools = || self.pools();
         let mut context = Context {
@@ -101,6 +102,7 @@ impl Daemon {
             pools: &pools,
             // In a zone what it means outside.
             said: command.line().0,
+            decision: &decision,
             channel: &mut seen,
         };
         let result = command.run(self, &mut context);

@@ -2,10 +2,12 @@
 
 pub(crate) mod authorize;
 pub(crate) mod commands;
+mod decision;
 pub(crate) mod dispatch;
 pub(crate) mod hurried;
 pub(crate) mod metrics;
 #[cfg(test)]
 mod rights;
+mod subjects;
 pub(crate) mod unix;
 pub(crate) mod zones;

@@ -19,6 +19,7 @@ use crate::host::huge_pages::Counted;
 use crate::host::wakeup::Wakeup;
 use crate::state::acceptances::Acceptances;
 use crate::state::channel::Data;
+use crate::state::decision::Decide;
 use crate::state::events::{Events, Observed};
 use crate::state::keyuses::{KeyUse, KeyUses};
 use crate::state::leases::{Lease, Leases, Thing};
@@ -198,16 +199,20 @@ impl ActivePool {
         *before = now;
     }
 
-    /// Waits until no other command changes the pool. Do not ask the user while holding this.
-    pub(crate) fn lock(&self) -> Result<Admin<'_>> {
+    /// Waits until no other command changes the pool, and decides again then. The decision stays true as long as the
+    /// lock is held. Do not ask the user while holding it.
+    pub(crate) fn lock(&self, decision: &dyn Decide) -> Result<Admin<'_>> {
+        #[cfg(test)]
+        waits::pass();
         let gone = self.admin.lock();
-        match *gone {
-            false => Ok(Admin(gone)),
-            true => Err(Failure::new(
+        if *gone {
+            return Err(Failure::new(
                 FailureKind::NotFound,
                 format!("pool '{}' was exported meanwhile", self.pool.name()),
-            )),
+            ));
         }
+        decision.again()?;
+        Ok(Admin(gone))
     }
 
     /// As [`ActivePool::lock`], but without waiting: `None` while another command works on the pool. The pool worker
@@ -282,5 +287,29 @@ impl ActivePool {
     /// The notifier for the end of its devices.
     pub(crate) fn close_notifier(&self) -> Arc<CloseNotifier> {
         Arc::clone(&self.open.0)
+    }
+}
+
+/// Work of a test at the moment when a command begins to wait for the lock of a pool.
+#[cfg(test)]
+pub(crate) mod waits {
+    use std::cell::RefCell;
+
+    type Work = Box<dyn FnOnce()>;
+
+    thread_local! {
+        static WORK: RefCell<Option<Work>> = const { RefCell::new(None) };
+    }
+
+    /// Does this at the next wait of this thread.
+    pub(crate) fn meanwhile(work: Work) {
+        WORK.with(|place| *place.borrow_mut() = Some(work));
+    }
+
+    pub(super) fn pass() {
+        let work = WORK.with(|place| place.borrow_mut().take());
+        if let Some(work) = work {
+            work();
+        }
     }
 }

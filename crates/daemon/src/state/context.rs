@@ -11,6 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::host::users::{Peer, host_name};
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
+use crate::state::decision::{Decide, Internal};
 use crate::state::properties;
 use crate::state::zones::rules::may_set;
 use crate::state::zones::view::View;
@@ -24,6 +25,8 @@ pub(crate) struct Context<'a> {
     pub(crate) pools: &'a dyn Fn() -> Vec<Arc<ActivePool>>,
     /// The command line, for the history.
     pub(crate) said: String,
+    /// The decision that the caller may do this.
+    pub(crate) decision: &'a dyn Decide,
     pub(crate) channel: &'a mut dyn Channel,
 }
 
@@ -43,6 +46,7 @@ impl<'a> Context<'a> {
             view: None,
             pools: &Vec::new,
             said: what.into(),
+            decision: &Internal,
             channel,
         }
     }
@@ -54,6 +58,7 @@ impl<'a> Context<'a> {
             view: self.view,
             pools: self.pools,
             said: self.said.clone(),
+            decision: self.decision,
             channel,
         }
     }
@@ -64,19 +69,7 @@ impl<'a> Context<'a> {
         active: &ActivePool,
         entry: &Entry,
     ) -> Result<BTreeSet<&'static str>> {
-        let mut forbidden = BTreeSet::new();
-        let settable = |property: &&Property| property.settable != Settable::Never;
-        let names = PROPERTIES.iter().filter(settable).map(|known| known.name);
-        for name in names.chain([properties::OF_USERS]) {
-            let may = match self.view {
-                Some(_) => name == properties::OF_USERS || may_set(name, false),
-                None => self.peer.is_admin || active.allows(entry, &self.peer, name)?,
-            };
-            if !may {
-                forbidden.insert(name);
-            }
-        }
-        Ok(forbidden)
+        forbidden(&self.peer, self.view, active, entry)
     }
 
     /// The caller and the command line, for the history.
@@ -131,6 +124,28 @@ impl<'a> Context<'a> {
             self.channel.notice(failure.0.message);
         }
     }
+}
+
+/// See [`Context::forbidden`].
+pub(crate) fn forbidden(
+    peer: &Peer,
+    view: Option<&View>,
+    active: &ActivePool,
+    entry: &Entry,
+) -> Result<BTreeSet<&'static str>> {
+    let mut forbidden = BTreeSet::new();
+    let settable = |property: &&Property| property.settable != Settable::Never;
+    let names = PROPERTIES.iter().filter(settable).map(|known| known.name);
+    for name in names.chain([properties::OF_USERS]) {
+        let may = match view {
+            Some(_) => name == properties::OF_USERS || may_set(name, false),
+            None => peer.is_admin || active.allows(entry, peer, name)?,
+        };
+        if !may {
+            forbidden.insert(name);
+        }
+    }
+    Ok(forbidden)
 }
 
 /// The datasets that are destroyed together with the named ones.

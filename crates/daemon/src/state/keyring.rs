@@ -18,6 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
+use crate::state::decision::{DatasetGuid, Decide};
 use crate::state::key_material::{material, typed_again, unlocked};
 use crate::state::properties;
 
@@ -239,6 +240,7 @@ impl ActivePool {
         key_root: &Entry,
         source: Option<&KeySource>,
         dry_run: bool,
+        decision: &dyn Decide,
         channel: &mut dyn Channel,
     ) -> Result<()> {
         let name = self.pool.name_of(key_root.id)?;
@@ -276,8 +278,8 @@ impl ActivePool {
         if dry_run {
             return Ok(());
         }
-        let _admin = self.lock()?;
-        let entry = self.again(key_root, &name)?;
+        let _admin = self.lock(decision)?;
+        let entry = self.again(key_root, &name, decision)?;
         if self.keyring(&entry)?.wrapping().id() != key.id() {
             return Err(changed_meanwhile(&name));
         }
@@ -295,25 +297,66 @@ impl ActivePool {
     }
 
     /// Loads a key unless it is loaded. Returns whether it did.
-    pub(crate) fn ensure_key(&self, key_root: u64, channel: &mut dyn Channel) -> Result<bool> {
+    pub(crate) fn ensure_key(
+        &self,
+        key_root: u64,
+        decision: &dyn Decide,
+        channel: &mut dyn Channel,
+    ) -> Result<bool> {
         if self.has_key(key_root) {
             return Ok(false);
         }
-        match self.load_key(&*self.pool.entry(key_root)?, None, false, channel) {
+        match self.load_key(&*self.pool.entry(key_root)?, None, false, decision, channel) {
             // Another command was faster.
             Err(failure) if failure.kind == FailureKind::Exists => Ok(false),
             result => result.map(|()| true),
         }
     }
 
-    /// The present entry, if it still exists.
-    pub(crate) fn again(&self, entry: &Entry, name: &str) -> Result<Arc<Entry>> {
-        self.pool.entry(entry.id).map_err(|_| {
+    /// The present entry, if it still exists and the decision is about it. The caller holds the lock of the pool.
+    pub(crate) fn again(
+        &self,
+        entry: &Entry,
+        name: &str,
+        decision: &dyn Decide,
+    ) -> Result<Arc<Entry>> {
+        let now = self.pool.entry(entry.id).ok();
+        let now = now.filter(|now| now.guid == entry.guid).ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
                 format!("'{name}' was destroyed meanwhile"),
             )
-        })
+        })?;
+        decision.covers(self.dataset_guid(&now)?, name)?;
+        Ok(now)
+    }
+
+    /// As [`ActivePool::again`], for a command that goes on by the name: refuses if the name means another entry now.
+    pub(crate) fn same(
+        &self,
+        entry: &Entry,
+        name: &str,
+        decision: &dyn Decide,
+    ) -> Result<Arc<Entry>> {
+        let now = self.again(entry, name, decision)?;
+        match self.pool.find(name).is_ok_and(|named| named.id == now.id) {
+            true => Ok(now),
+            false => Err(Failure::new(
+                FailureKind::Busy,
+                format!(
+                    "'{name}' was renamed or replaced meanwhile; nothing was changed, try again"
+                ),
+            )),
+        }
+    }
+
+    /// The guids of the pool and of a dataset, or of the dataset of a snapshot.
+    pub(crate) fn dataset_guid(&self, entry: &Entry) -> Result<DatasetGuid> {
+        let guid = match entry.is_snapshot() {
+            true => self.pool.entry(entry.parent)?.guid,
+            false => entry.guid,
+        };
+        Ok((self.pool.guid(), guid))
     }
 
     /// Every dataset, without snapshots.

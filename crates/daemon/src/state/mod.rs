@@ -8,6 +8,7 @@ pub(crate) mod channel;
 pub(crate) mod connections;
 pub(crate) mod context;
 pub(crate) mod daemon;
+pub(crate) mod decision;
 pub(crate) mod device_name;
 pub(crate) mod events;
 pub(crate) mod exported_pools;

@@ -222,6 +222,12 @@ impl Tokens {
         self.all.lock().get(id).cloned()
     }
 
+    /// Whether the token with this id was neither revoked nor has ended by its time.
+    pub(crate) fn has_valid(&self, id: &str) -> bool {
+        let token = self.with_id(id);
+        token.is_some_and(|token| token.is_valid(now_secs()))
+    }
+
     /// The token that a caller shows, if it is accepted. Hashes are compared, so the time tells nothing.
     pub(crate) fn shown(&self, shown: &Secret) -> Option<Shown> {
         let hash = hash(shown.expose());

@@ -12,6 +12,7 @@ use crate::ops::mounts::HowToMount;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::decision::Internal;
 
 /// The file of a pool, and its name in messages.
 pub(super) struct Found {
@@ -23,7 +24,7 @@ impl Daemon {
     /// The file of a pool.
     pub(super) fn ha_file(&self, active: &ActivePool) -> Result<Found> {
         // With this lock no command mounts the dataset meanwhile.
-        let _admin = active.lock()?;
+        let _admin = active.lock(&Internal)?;
         let pool = active.pool.name();
         let top = active.pool.top()?;
         let mounted = active

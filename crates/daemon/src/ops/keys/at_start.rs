@@ -17,6 +17,7 @@ use crate::state::active_pool::ActivePool;
 use crate::state::channel::NonInteractive;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::decision::Internal;
 
 /// The number of key sources that are read at the same time.
 const AT_ONCE: usize = 8;
@@ -87,7 +88,7 @@ impl Daemon {
     }
 
     fn mount_what_has_keys(self: &Arc<Self>, active: &Arc<ActivePool>) -> Vec<Failure> {
-        let mounted = active.lock().and_then(|_admin| {
+        let mounted = active.lock(&Internal).and_then(|_admin| {
             let entries = active.all_heads()?;
             Ok(self.offer_datasets(active, &entries, Caller::default()))
         });
@@ -109,7 +110,7 @@ fn load_on_threads(
         on_thread(move || {
             while let Some(root) = next(&roots) {
                 let mut nobody = NonInteractive::default();
-                let result = active.load_key(&root, None, false, &mut nobody);
+                let result = active.load_key(&root, None, false, &Internal, &mut nobody);
                 let notices = nobody.notices;
                 // This fails only if the import has ended.
                 if sender.send(Loaded { result, notices }).is_err() {

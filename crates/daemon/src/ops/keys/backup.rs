@@ -17,6 +17,7 @@ use crate::host::system::now_secs;
 use crate::ops::keys::change::check_has_keyring;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
+use crate::state::decision::Decide;
 use crate::state::key_material::{material, unlocked};
 use crate::state::keyring::{changed_meanwhile, keyring_of};
 
@@ -57,6 +58,7 @@ impl ActivePool {
         entry: &Entry,
         bytes: &[u8],
         keysource: Option<&str>,
+        decision: &dyn Decide,
         origin: &Origin,
         channel: &mut dyn Channel,
     ) -> Result<Vec<String>> {
@@ -65,8 +67,8 @@ impl ActivePool {
         check_has_keyring(entry, &name)?;
         self.check_copies(entry, &backup, &name)?;
         let key = self.key_of_copy(entry, &backup, keysource, &name, channel)?;
-        let _admin = self.lock()?;
-        let now = self.again(entry, &name)?;
+        let _admin = self.lock(decision)?;
+        let now = self.again(entry, &name, decision)?;
         let changes = self.copies_for(&now, &backup, key.as_ref())?;
         let ids: Vec<u64> = changes.iter().map(|change| change.id).collect();
         if let Some(id) = ids.iter().find(|id| self.files_of(**id).is_some()) {

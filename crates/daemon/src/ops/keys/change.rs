@@ -19,6 +19,7 @@ use crate::ops::keys::handing::Handed;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
 use crate::state::context::Context;
+use crate::state::decision::Decide;
 use crate::state::key_material::{material, unlocked};
 use crate::state::keyring::{changed_meanwhile, cost, keyring_of, new_wrapping, numbers};
 
@@ -73,8 +74,8 @@ impl ActivePool {
             return self.change_slot(entry, slot, &source, &material, context);
         }
         let (wrapping, new) = new_wrapping(&material)?;
-        let _admin = self.lock()?;
-        let now = self.again(entry, &name)?;
+        let _admin = self.lock(context.decision)?;
+        let now = self.again(entry, &name, context.decision)?;
         if now.key_root != entry.key_root {
             return Err(changed_meanwhile(&name));
         }
@@ -135,14 +136,19 @@ impl ActivePool {
             && !self.is_proposed(entry, &old)
             && may_open(&others, &old, (&name, entry.suite), context.channel);
         let change = ("keysource".to_owned(), Some(source.to_string()));
-        self.change_slots(entry, &context.origin(), |now, wrapping, key| {
-            context.may_hand_all(self, now, None)?;
-            wrapping.replace_slot(slot, key, material, &cost, now_secs(), &SystemRandom)?;
-            Ok(SlotChange {
-                done: format!("key slot {slot} changed"),
-                props: if stands { Vec::new() } else { vec![change] },
-            })
-        })?;
+        self.change_slots(
+            entry,
+            context.decision,
+            &context.origin(),
+            |now, wrapping, key| {
+                context.may_hand_all(self, now, None)?;
+                wrapping.replace_slot(slot, key, material, &cost, now_secs(), &SystemRandom)?;
+                Ok(SlotChange {
+                    done: format!("key slot {slot} changed"),
+                    props: if stands { Vec::new() } else { vec![change] },
+                })
+            },
+        )?;
         if !stands {
             self.accept_as_set(entry.id);
         }
@@ -151,8 +157,8 @@ impl ActivePool {
 
     /// Makes a dataset inherit the key of the dataset above it again.
     fn inherit_key(&self, entry: &Entry, name: &str, context: &Context<'_>) -> Result<()> {
-        let _admin = self.lock()?;
-        let now = self.again(entry, name)?;
+        let _admin = self.lock(context.decision)?;
+        let now = self.again(entry, name, context.decision)?;
         let above = match self.pool.entry(now.parent) {
             Ok(above) if above.suite != 0 => above,
             _ => {
@@ -182,11 +188,16 @@ impl ActivePool {
 
     /// Gives a dataset new data keys, and seals its present state with them. All later writes use the new keys. This
     /// takes as long as a commit, for a dataset of any size.
-    pub(crate) fn rotate_key(&self, entry: &Entry, origin: &Origin) -> Result<()> {
+    pub(crate) fn rotate_key(
+        &self,
+        entry: &Entry,
+        decision: &dyn Decide,
+        origin: &Origin,
+    ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
-        let _admin = self.lock()?;
-        let now = self.again(entry, &name)?;
+        let _admin = self.lock(decision)?;
+        let now = self.again(entry, &name, decision)?;
         let key = self.loaded_key(now.key_root)?;
         let (mut keyring, _) = self.opened_keyring(&now)?;
         // A rotation seals the state again only if the present seal is valid: it must not accept another state.

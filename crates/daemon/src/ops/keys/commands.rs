@@ -26,15 +26,15 @@ impl Daemon {
         let origin = context.origin();
         let (active, entry) = self.find(name)?;
         match how {
-            Rotation::New => active.rotate_key(&entry, &origin),
+            Rotation::New => active.rotate_key(&entry, context.decision, &origin),
             Rotation::Reencrypt => {
-                active.rotate_key(&entry, &origin)?;
+                active.rotate_key(&entry, context.decision, &origin)?;
                 // The history has the command already, from the rotation.
                 let text = format!("re-encryption of {name} begins");
-                active.start_reencryption(&entry, &Origin { text, ..origin })
+                active.start_reencryption(&entry, context.decision, &Origin { text, ..origin })
             }
-            Rotation::Pause => active.pause_reencryption(&entry, &origin),
-            Rotation::Resume => active.start_reencryption(&entry, &origin),
+            Rotation::Pause => active.pause_reencryption(&entry, context.decision, &origin),
+            Rotation::Resume => active.start_reencryption(&entry, context.decision, &origin),
         }
     }
 
@@ -64,7 +64,13 @@ impl Daemon {
                     if let Some(named) = &source {
                         context.may_have_read(&active, &root, named)?;
                     }
-                    active.load_key(&root, source.as_ref(), dry_run, context.channel)
+                    active.load_key(
+                        &root,
+                        source.as_ref(),
+                        dry_run,
+                        context.decision,
+                        context.channel,
+                    )
                 };
                 failures.extend(load_one().err());
             }
@@ -111,11 +117,13 @@ impl Daemon {
             let meant = meant(&entries, names);
             let mut unloaded = Vec::new();
             let unload_all = || {
-                let _admin = active.lock()?;
+                let _admin = active.lock(context.decision)?;
                 let mut failed = Vec::new();
                 for entry in &entries {
                     let mut unload = || {
-                        let root = key_root(&active, entry, meant)?;
+                        let name = active.pool.name_of(entry.id)?;
+                        let entry = active.again(entry, &name, context.decision)?;
+                        let root = key_root(&active, &entry, meant)?;
                         let Some(root) = root else { return Ok(()) };
                         if !active.has_key(root.id) && (names.is_empty() || recursive) {
                             return Ok(());

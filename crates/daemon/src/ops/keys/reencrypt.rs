@@ -16,6 +16,7 @@ use protocol::api::{FailureKind, GenerationRow};
 use crate::failure::{Failure, Result};
 use crate::ops::keys::change::check_has_keyring;
 use crate::state::active_pool::ActivePool;
+use crate::state::decision::{Decide, Internal};
 use crate::state::keyring::numbers;
 use crate::state::pool_worker::COMMIT_INTERVAL;
 
@@ -63,22 +64,32 @@ impl State {
 
 impl ActivePool {
     /// Starts a re-encryption, or resumes one after a pause.
-    pub(crate) fn start_reencryption(&self, entry: &Entry, origin: &Origin) -> Result<()> {
+    pub(crate) fn start_reencryption(
+        &self,
+        entry: &Entry,
+        decision: &dyn Decide,
+        origin: &Origin,
+    ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
-        let _admin = self.lock()?;
-        self.again(entry, &name)?;
+        let _admin = self.lock(decision)?;
+        self.again(entry, &name, decision)?;
         self.set_state(entry.id, Some(&State::Running), origin)?;
         self.wake();
         Ok(())
     }
 
     /// Pauses a re-encryption until a command resumes it.
-    pub(crate) fn pause_reencryption(&self, entry: &Entry, origin: &Origin) -> Result<()> {
+    pub(crate) fn pause_reencryption(
+        &self,
+        entry: &Entry,
+        decision: &dyn Decide,
+        origin: &Origin,
+    ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         check_has_keyring(entry, &name)?;
-        let _admin = self.lock()?;
-        match State::of(&*self.again(entry, &name)?) {
+        let _admin = self.lock(decision)?;
+        match State::of(&*self.again(entry, &name, decision)?) {
             Some(State::Running) => self.set_state(entry.id, Some(&State::Paused), origin),
             _ => Err(Failure::other(format!(
                 "'{name}' is not being re-encrypted"
@@ -203,7 +214,7 @@ impl ActivePool {
             return Ok(());
         };
         let name = self.pool.name_of(entry.id)?;
-        let now = self.again(entry, &name)?;
+        let now = self.again(entry, &name, &Internal)?;
         let is_open = self
             .files_of(now.id)
             .is_some_and(|open| Arc::ptr_eq(&open, dataset));

@@ -11,6 +11,7 @@ use crate::ops::keys::change::{SlotChange, check_has_keyring, still_opens};
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
 use crate::state::context::Context;
+use crate::state::decision::Decide;
 use crate::state::key_material::material;
 use crate::state::keyring::{changed_meanwhile, cost};
 
@@ -35,15 +36,26 @@ impl ActivePool {
         let material = material(&source, (&name, entry.suite), true, context.channel)?;
         let cost = cost(&material)?;
         let mut number = 0;
-        self.change_slots(entry, &context.origin(), |now, wrapping, key| {
-            context.may_hand_all(self, now, None)?;
-            number =
-                wrapping.add_slot(key, priority, &material, &cost, now_secs(), &SystemRandom)?;
-            Ok(SlotChange {
-                done: format!("key slot {number} added"),
-                props: Vec::new(),
-            })
-        })?;
+        self.change_slots(
+            entry,
+            context.decision,
+            &context.origin(),
+            |now, wrapping, key| {
+                context.may_hand_all(self, now, None)?;
+                number = wrapping.add_slot(
+                    key,
+                    priority,
+                    &material,
+                    &cost,
+                    now_secs(),
+                    &SystemRandom,
+                )?;
+                Ok(SlotChange {
+                    done: format!("key slot {number} added"),
+                    props: Vec::new(),
+                })
+            },
+        )?;
         Ok(number)
     }
 
@@ -54,6 +66,7 @@ impl ActivePool {
         number: u32,
         keysource: Option<&str>,
         force: bool,
+        decision: &dyn Decide,
         origin: &Origin,
         channel: &mut dyn Channel,
     ) -> Result<()> {
@@ -73,7 +86,7 @@ impl ActivePool {
             still_opens(&tried, &source, number, (&name, entry.suite), channel)?;
         }
         let props = keysource.map(|_| ("keysource".to_owned(), Some(source.to_string())));
-        self.change_slots(entry, origin, |_, wrapping, _| {
+        self.change_slots(entry, decision, origin, |_, wrapping, _| {
             if *wrapping != before {
                 return Err(changed_meanwhile(&name));
             }
@@ -126,12 +139,13 @@ impl ActivePool {
     pub(crate) fn change_slots(
         &self,
         entry: &Entry,
+        decision: &dyn Decide,
         origin: &Origin,
         change: impl FnOnce(&Entry, &mut Wrapping, &WrappingKey) -> Result<SlotChange>,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
-        let _admin = self.lock()?;
-        let now = self.again(entry, &name)?;
+        let _admin = self.lock(decision)?;
+        let now = self.again(entry, &name, decision)?;
         self.check_key_root(&now, &name)?;
         let key = self.loaded_key(now.id)?;
         let mut keyring = self.keyring(&now)?;

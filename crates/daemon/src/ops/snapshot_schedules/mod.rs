@@ -158,7 +158,8 @@ impl Daemon {
                     "'{name}' is a snapshot; name the dataset whose snapshots are to be pruned"
                 )));
             }
-            let _admin = active.lock()?;
+            let _admin = active.lock(context.decision)?;
+            active.same(&entry, name, context.decision)?;
             let below = format!("{name}/");
             let mut scheduled = active.scheduled()?;
             scheduled.retain(|one| {

@@ -8,6 +8,7 @@ use store::{CreateOptions, Store};
 use super::*;
 use crate::host::wakeup::Wakeup;
 use crate::state::acceptances::Acceptances;
+use crate::state::decision::Internal;
 use crate::state::memory::StateDir;
 
 const HOUR: u64 = 3600;
@@ -285,7 +286,7 @@ fn one_that_cannot_be_made_holds_up_no_other_and_is_told() {
 fn another_command_goes_first() {
     let tank = Tank::new();
     tank.create("tank/a", &[(PROPERTY, "hourly:3")]);
-    let admin = tank.active.lock().unwrap();
+    let admin = tank.active.lock(&Internal).unwrap();
     tank.at(BEGIN);
     assert!(tank.snapshots("tank/a").is_empty());
     drop(admin);

@@ -107,8 +107,9 @@ macro_rules! shows_keys {
             |it| Line::new($line).word(&it.name),
             |it, check| check.something_of(&it.name),
             |it, view| view.own_keys(&mut it.name, false),
-            |it, daemon, _| {
+            |it, daemon, context| {
                 let (active, entry) = daemon.find(&it.name)?;
+                let entry = active.again(&entry, &it.name, context.decision)?;
                 active.$rows(&entry).map(Reply::$reply)
             }
         );
@@ -155,7 +156,15 @@ serve!(
         let (active, entry) = daemon.find(&it.name)?;
         let (source, origin) = (it.keysource.as_deref(), context.origin());
         active
-            .remove_slot(&entry, it.slot, source, it.force, &origin, context.channel)
+            .remove_slot(
+                &entry,
+                it.slot,
+                source,
+                it.force,
+                context.decision,
+                &origin,
+                context.channel,
+            )
             .map(done)
     }
 );
@@ -183,7 +192,14 @@ root_only!(
             .ok_or_else(|| Failure::usage("the backup is not in hexadecimal digits"))?;
         let (source, origin) = (it.keysource.as_deref(), context.origin());
         active
-            .restore_keys(&entry, &bytes, source, &origin, context.channel)
+            .restore_keys(
+                &entry,
+                &bytes,
+                source,
+                context.decision,
+                &origin,
+                context.channel,
+            )
             .map(Reply::Names)
     }
 );

@@ -75,7 +75,6 @@ use std::sync::Arc;
 use protocol::api::{Command, Reply};
 
 use crate::failure::Result;
-use crate::host::users::Peer;
 use crate::serve::authorize::Check;
 use crate::serve::zones::Names;
 use crate::state::context::Context;
@@ -110,23 +109,6 @@ pub(crate) fn served(command: Command) -> Box<dyn Serve> {
 /// The reply of a command without a result.
 fn done(_: ()) -> Reply {
     Reply::Nothing
-}
-
-impl Daemon {
-    /// Refuses a command that the caller may not use. For a command through a zone, the rules of the zone decide for
-    /// every user, and names are translated into the daemon's.
-    pub(crate) fn authorize(
-        &self,
-        peer: &Peer,
-        view: Option<&View>,
-        command: &mut dyn Serve,
-    ) -> Result<()> {
-        match view {
-            Some(view) => command.admit(view),
-            None if peer.is_admin => Ok(()),
-            None => command.authorize(&Check { daemon: self, peer }),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -69,7 +69,9 @@ serve!(
     |_, _| Err(not_for_delegates()),
     // How a dataset is mounted is for the global zone to say.
     |_, _| Err(refused()),
-    |it, daemon, _| daemon.remount(&it.name, it.read_only, it.allowed).map(done)
+    |it, daemon, context| daemon
+        .remount(&it.name, it.read_only, it.allowed, context)
+        .map(done)
 );
 
 serve!(

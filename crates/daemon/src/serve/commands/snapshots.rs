@@ -182,5 +182,7 @@ serve!(
             None => Ok(()),
         }
     },
-    |it, daemon, _| daemon.diff(&it.from, it.to.as_deref()).map(Reply::Diff)
+    |it, daemon, context| daemon
+        .diff(&it.from, it.to.as_deref(), context)
+        .map(Reply::Diff)
 );

@@ -4,9 +4,9 @@ use protocol::api::{ReceiveName, Reply, SendWhat, command};
 
 use super::done;
 use super::line::{LEFT_OUT, Line};
+use crate::host::users::Peer;
 use crate::serve::authorize::{Check, only_root};
 use crate::serve::zones::Names;
-use crate::state::context::Context;
 use crate::state::zones::rules::{denied, refused};
 
 serve!(
@@ -104,17 +104,20 @@ serve!(
         view.receive(&mut it.target, it.resumable, &mut it.props)
     },
     |it, daemon, context| {
-        // The command says only below which dataset.
-        let may = |target: &str, context: &Context<'_>| {
-            let exact = command::Receive {
-                target: target.into(),
-                naming: ReceiveName::Exact,
-                ..it.clone()
-            };
-            let peer = &context.peer;
-            match peer.is_admin {
-                true => Ok(()),
-                false => exact.authorize(&Check { daemon, peer }),
+        // The stream names datasets, and the receive may make some of them.
+        let may = |target: &str, is_own: bool, peer: &Peer| {
+            let check = Check::new(daemon, peer);
+            match is_own {
+                _ if peer.is_admin => Ok(()),
+                true => check.receive_new(target),
+                false => {
+                    let exact = command::Receive {
+                        target: target.into(),
+                        naming: ReceiveName::Exact,
+                        ..it.clone()
+                    };
+                    exact.authorize(&check)
+                }
             }
         };
         let data = &context.channel.data()?;

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use crate::ops::keys::handing::NEEDED;
 use crate::ops::receive_policy::DANGEROUS;
 use crate::serve::commands::served;
+use crate::serve::decision::Decision;
 use protocol::api::{Command, FailureKind, Reply};
 use protocol::api::{Result, command};
 use site::{Right, Site, ZONES};
@@ -89,8 +90,8 @@ fn requests() -> Vec<(Command, [Command; 2])> {
 fn authorized(site: &Site, command: &Command) -> Decided {
     let may = |has: &dyn Fn(&Right) -> bool| {
         let peer = site.delegate(has);
-        let mut command = served(command.clone());
-        let decided = site.daemon.authorize(&peer, None, &mut *command);
+        let decision = Decision::new(&site.daemon, &peer, None, command.clone());
+        let decided = decision.make().map(drop);
         !is_refused(&decided.map_err(Into::into))
     };
     if !may(&|_| true) {

@@ -17,6 +17,7 @@ use pool::Entry;
 use protocol::api::{FailureKind, ZoneRow, command};
 
 use crate::failure::{Failure, Result};
+use crate::host::users::Peer;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -61,7 +62,7 @@ impl Daemon {
         }
         let (active, _) = self.find(&new.dataset)?;
         // Nothing is renamed or destroyed meanwhile.
-        let _admin = active.lock()?;
+        let _admin = active.lock(context.decision)?;
         let root = active.pool.find(&new.dataset)?;
         check_root(&root, &new.dataset)?;
         let is = Definition {
@@ -178,6 +179,14 @@ impl Daemon {
         let all: BTreeMap<&String, &Definition> =
             zones.iter().map(|(name, zone)| (name, &zone.is)).collect();
         self.remember_in(MEMORY, &all)
+    }
+
+    /// Whether the zone of a view still exists, and the caller may use it.
+    pub(in crate::serve) fn has_zone(&self, view: &View, peer: &Peer) -> bool {
+        let guid = view.active.pool.guid();
+        let zones = self.zones.all.lock();
+        let mut zones = zones.values();
+        zones.any(|zone| zone.is_root(guid, &view.root) && zone.check(peer).is_ok())
     }
 
     /// The present view of the tenant.

@@ -19,6 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::ops::piece::Piece;
 use crate::serve::authorize::dataset_of;
 use crate::state::active_pool::ActivePool;
+use crate::state::decision::DatasetGuid;
 
 use crate::state::zones::rules::{denied, may_set};
 use crate::state::zones::view::View;
@@ -126,6 +127,13 @@ impl View {
             let above = self.active.pool.entry(parent)?;
             (id, parent) = (above.id, above.parent);
         }
+    }
+
+    /// Whether a dataset is in the zone.
+    pub(in crate::serve) fn has(&self, dataset: DatasetGuid) -> Result<bool> {
+        let heads = self.active.heads_below(&self.root)?;
+        let pool = self.active.pool.guid();
+        Ok(heads.iter().any(|head| (pool, head.guid) == dataset))
     }
 
     /// Whether the tenant gave the key of a dataset: its key root is below the root of the zone. True for a clear
