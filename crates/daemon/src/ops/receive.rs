@@ -17,6 +17,7 @@ use crate::state::active_pool::ActivePool;
 use crate::state::channel::{Channel, Data};
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::decision::Decide;
 use crate::state::keyuses::{KeyNow, WhileLoaded};
 use crate::state::zones::rules::denied;
 
@@ -286,7 +287,11 @@ impl<'a> Session<'a> {
         let mut next = Some(begin);
         let mut done = Ok(());
         while let Some(begin) = next.take() {
-            done = self.receive_one(target, &begin, incoming, &into, &rules, context);
+            // Before the data, so that a right that is lost costs no space.
+            done = right.again();
+            if done.is_ok() {
+                done = self.receive_one(target, &begin, incoming, &into, &rules, context);
+            }
             done = done.map_err(|failure| rules.explained(failure));
             if done.is_err() {
                 break;

@@ -126,6 +126,8 @@ pub(crate) struct Rules<'a> {
     new: Mutex<New>,
     /// Whether a stream was refused because a key is not loaded.
     no_key: Mutex<bool>,
+    /// Why the received data was not made visible, if the caller may not do that any more.
+    refusal: Mutex<Option<Failure>>,
     /// The names of the snapshots that were received so far.
     received: Mutex<Vec<String>>,
     /// The failures to mount datasets again.
@@ -179,6 +181,7 @@ impl<'a> Rules<'a> {
             spec: Mutex::new(chosen.spec),
             new: Mutex::default(),
             no_key: Mutex::default(),
+            refusal: Mutex::default(),
             received: Mutex::default(),
             failures: Mutex::default(),
         }
@@ -189,8 +192,11 @@ impl<'a> Rules<'a> {
         (self.received.into_inner(), self.failures.into_inner())
     }
 
-    /// The failure of a receive, with the kind for a missing key if that was the cause.
+    /// The failure of a receive, with its kind if the cause was not in the pool.
     pub(crate) fn explained(&self, mut failure: Failure) -> Failure {
+        if let Some(refusal) = self.refusal.lock().take() {
+            return refusal;
+        }
         if *self.no_key.lock() {
             failure.kind = FailureKind::NoKey;
         }
@@ -473,7 +479,14 @@ impl ReceivePolicy for Rules<'_> {
             name: self.dataset.into(),
             reason: failure.0.message,
         };
-        let _admin = self.active.lock(self.right).map_err(refused)?;
+        let _admin = self.active.lock(self.right).map_err(|failure| {
+            let reason = failure.message.clone();
+            *self.refusal.lock() = Some(failure);
+            pool::Error::Refused {
+                name: self.dataset.into(),
+                reason,
+            }
+        })?;
         self.check_keys().map_err(refused)?;
         let withdrawn = self
             .daemon

@@ -290,25 +290,25 @@ impl ActivePool {
     }
 }
 
-/// Work of a test at the moment when a command begins to wait for the lock of a pool.
+/// Work of a test at the moments when a command begins to wait for the lock of a pool.
 #[cfg(test)]
 pub(crate) mod waits {
     use std::cell::RefCell;
+    use std::sync::Arc;
 
-    type Work = Box<dyn FnOnce()>;
+    type Work = Arc<dyn Fn()>;
 
     thread_local! {
         static WORK: RefCell<Option<Work>> = const { RefCell::new(None) };
     }
 
-    /// Does this at the next wait of this thread.
+    /// Does this at each wait of this thread.
     pub(crate) fn meanwhile(work: Work) {
         WORK.with(|place| *place.borrow_mut() = Some(work));
     }
 
     pub(super) fn pass() {
-        let work = WORK.with(|place| place.borrow_mut().take());
-        if let Some(work) = work {
+        if let Some(work) = WORK.with(|place| place.borrow().clone()) {
             work();
         }
     }

@@ -275,11 +275,11 @@ impl ActivePool {
             }
         }
         let key = key?;
+        let _admin = self.lock(decision)?;
+        let entry = self.again(key_root, &name, decision)?;
         if dry_run {
             return Ok(());
         }
-        let _admin = self.lock(decision)?;
-        let entry = self.again(key_root, &name, decision)?;
         if self.keyring(&entry)?.wrapping().id() != key.id() {
             return Err(changed_meanwhile(&name));
         }

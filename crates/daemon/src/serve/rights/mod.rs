@@ -4,6 +4,8 @@
 mod hidden;
 mod keys;
 mod machine_samples;
+mod races;
+mod receive_races;
 mod samples;
 mod site;
 

@@ -246,7 +246,7 @@ impl Drop for Site {
 }
 
 /// Types the same key whenever it is asked.
-struct Typist;
+pub(super) struct Typist;
 
 impl Terminal for Typist {
     fn ask(&mut self, ask: &Ask) -> std::result::Result<Option<Secret>, Failure> {
