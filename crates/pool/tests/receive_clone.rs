@@ -62,6 +62,21 @@ fn another_dataset_that_takes_the_name_keeps_its_own_records() {
     assert_eq!(holds(&pool, "tank/b"), holds(&pool, "tank/b@one"));
 }
 
+/// The caller may make a dataset, which says nothing of the dataset whose snapshot the stream goes on from.
+#[test]
+fn the_dataset_of_the_base_that_takes_the_name_is_not_extended() {
+    let pool = with_history();
+    receive(&pool, &stream(&pool, "tank/a@one", None), "tank/c").unwrap();
+    let bytes = stream(&pool, "tank/a@two", Some("tank/a@one"));
+    pool.destroy_dataset("tank/a", true, &origin()).unwrap();
+    let received = receive_while(&pool, &bytes, || {
+        pool.rename("tank/c", "tank/b", &origin()).unwrap();
+    });
+    refused(received, "took its name");
+    assert!(pool.find("tank/b@two").is_err());
+    assert_clean(&pool);
+}
+
 #[test]
 fn the_dataset_above_is_the_same_to_the_end() {
     let pool = with_history();

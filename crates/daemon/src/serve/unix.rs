@@ -131,6 +131,17 @@ impl Daemon {
         assert_eq!(answer(&stream, outcome, guest), Served::Done);
     }
 
+    /// Serves one connection of the tenant of a zone.
+    #[cfg(test)]
+    pub(crate) fn serve_tenant(self: &Arc<Self>, zone: &Zone, stream: UnixStream) {
+        let stream = Arc::new(stream);
+        let peer = Peer::of(&stream).unwrap();
+        let uid = rustix::process::Uid::from_raw(peer.uid);
+        let guest = &mut self.guests.admit_user(uid).unwrap();
+        let outcome = self.hear_tenant(peer, &stream, zone, guest);
+        assert_eq!(answer(&stream, outcome, guest), Served::Done);
+    }
+
     /// Reads a request, and carries it out. A user without any permission is refused before the request is read. If
     /// there are tokens, such a user may show one.
     fn hear(

@@ -27,8 +27,10 @@ pub(super) struct Meanwhile {
     /// The wait at which the work is done, from 0.
     at: usize,
     waits: AtomicUsize,
-    /// The state of the daemon after the work.
+    /// The state after the work.
     state: Mutex<Option<String>>,
+    /// The dataset whose state counts; `None` for that of the daemon.
+    looks_at: Mutex<Option<&'static str>>,
 }
 
 impl Meanwhile {
@@ -39,7 +41,12 @@ impl Meanwhile {
             at,
             waits: AtomicUsize::default(),
             state: Mutex::default(),
+            looks_at: Mutex::default(),
         })
+    }
+
+    fn look_at(&self, dataset: &'static str) {
+        *self.looks_at.lock() = Some(dataset);
     }
 
     pub(super) fn was_done(&self) -> bool {
@@ -49,7 +56,10 @@ impl Meanwhile {
     fn wait(&self) {
         if self.waits.fetch_add(1, Ordering::SeqCst) == self.at {
             (self.work)(&self.site);
-            *self.state.lock() = Some(state(&self.site));
+            *self.state.lock() = Some(match *self.looks_at.lock() {
+                Some(dataset) => self.site.state_below(dataset),
+                None => state(&self.site),
+            });
         }
     }
 }
@@ -100,6 +110,25 @@ pub(super) fn ask_while(
     pieces: &[Vec<u8>],
     meanwhile: &Arc<Meanwhile>,
 ) -> Result<Reply> {
+    let daemon = &meanwhile.site.daemon;
+    let serve = |server| daemon.serve_peer(peer.clone(), server);
+    serve_while(serve, command, pieces, meanwhile)
+}
+
+/// As [`ask_while`], for the tenant of a zone.
+fn ask_in_while(zone: &str, command: &Command, meanwhile: &Arc<Meanwhile>) -> Result<Reply> {
+    let daemon = &meanwhile.site.daemon;
+    let zone = Arc::clone(&daemon.zones.all.lock()[zone]);
+    let serve = |server| daemon.serve_tenant(&zone, server);
+    serve_while(serve, command, &[], meanwhile)
+}
+
+fn serve_while(
+    serve: impl FnOnce(UnixStream) + Send,
+    command: &Command,
+    pieces: &[Vec<u8>],
+    meanwhile: &Arc<Meanwhile>,
+) -> Result<Reply> {
     let (client, server) = UnixStream::pair().unwrap();
     let waiting = || Waiting {
         meanwhile: Arc::clone(meanwhile),
@@ -109,8 +138,7 @@ pub(super) fn ask_while(
         scope.spawn(|| {
             let at_lock = Arc::clone(meanwhile);
             waits::meanwhile(Arc::new(move || at_lock.wait()));
-            let daemon = &meanwhile.site.daemon;
-            daemon.serve_peer(peer.clone(), server);
+            serve(server);
         });
         let mut data = waiting();
         Client::over(client).call_with_data(command.clone(), &mut &waiting(), &mut data)
@@ -245,4 +273,49 @@ fn names_that_mean_other_datasets_of_the_caller_are_refused() {
         }
     };
     is_refused_at_each_wait(|site| site.delegate(|_| true), &work, &undo);
+}
+
+/// A dataset that was taken out of a zone meanwhile is out of the reach of its tenant, also where a command has begun with
+/// it. A dataset that took its name is in the zone now.
+#[test]
+fn what_leaves_a_zone_meanwhile_is_out_of_reach() {
+    const OUT: &str = "tank/out";
+    let work: Arc<Work> = Arc::new(|site: &Site| {
+        let pool = &tank(site).pool;
+        for name in ["fs", "to"] {
+            let from = format!("tank/web/{name}");
+            pool.rename(&from, &format!("{OUT}/{name}"), &origin())
+                .unwrap();
+            pool.rename(&format!("tank/other/{name}"), &from, &origin())
+                .unwrap();
+        }
+    });
+    let new_site = || {
+        let site = Site::new(&ZONES);
+        crate::tests::create(&site.daemon, OUT, &Vec::new());
+        Arc::new(site)
+    };
+    let mut site = new_site();
+    let mut stopped = 0;
+    for (_, [command, _]) in requests() {
+        for at in 0.. {
+            let before = state(&site);
+            let meanwhile = Meanwhile::new(&site, at, &work);
+            meanwhile.look_at(OUT);
+            let outcome = ask_in_while("web", &command, &meanwhile);
+            let was_done = meanwhile.state.lock().take();
+            if let Some(then) = &was_done {
+                stopped += 1;
+                let what = format!("{command:?} at wait {at}: {outcome:?}");
+                assert_eq!(site.state_below(OUT), *then, "{what}");
+            }
+            if was_done.is_some() || state(&site) != before {
+                site = new_site();
+            }
+            if was_done.is_none() {
+                break;
+            }
+        }
+    }
+    assert!(stopped > 30, "{stopped}");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use pool::Origin;
-use protocol::api::{Ask, AskFormat, Command, Reply, command};
+use protocol::api::{Ask, AskFormat, Command, DatasetRow, Reply, command};
 use protocol::api::{Failure, Result};
 use protocol::client::{Client, Data, Terminal};
 use protocol::property::{PROPERTIES, Property, Settable};
@@ -192,17 +192,21 @@ impl Site {
         client.call(command.clone(), &mut Typist)
     }
 
-    /// Everything that a request could change. What is counted is left out: a commit in the background changes it.
-    pub(super) fn state(&self) -> String {
+    /// Everything that a request could change in a dataset and below it.
+    pub(super) fn state_below(&self, dataset: &str) -> String {
+        json!(self.rows(vec![dataset.into()])).to_string()
+    }
+
+    /// The datasets with all properties. What is counted is left out: a commit in the background changes it.
+    fn rows(&self, names: Vec<String>) -> Vec<DatasetRow> {
         let all = command::Get {
-            names: Vec::new(),
+            names,
             depth: None,
             snapshots: true,
             bookmarks: true,
             props: Vec::new(),
         };
-        let daemon = &self.daemon;
-        let mut rows = daemon.get(&all).unwrap();
+        let mut rows = self.daemon.get(&all).unwrap();
         for row in &mut rows {
             let is_counted = |name: &str| {
                 name.starts_with("used")
@@ -218,6 +222,13 @@ impl Site {
             };
             row.props.retain(|prop| !is_counted(&prop.property));
         }
+        rows
+    }
+
+    /// Everything that a request could change.
+    pub(super) fn state(&self) -> String {
+        let daemon = &self.daemon;
+        let rows = self.rows(Vec::new());
         let tags = rows.iter().filter(|row| row.name.contains('@'));
         let tags: Vec<String> = tags.map(|row| row.name.clone()).collect();
         let heads = rows.iter().filter(|row| !row.name.contains(['@', '#']));
