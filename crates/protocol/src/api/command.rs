@@ -55,6 +55,7 @@ macro_rules! commands {
 
         $($(#[$doc])*
         #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
         pub struct $name {
             $($(#[$of])* pub $field: $type,)*
         }
@@ -165,8 +166,10 @@ commands! {
         /// Its properties.
         props: Props,
         /// Make the datasets above it too.
+        #[serde(default)]
         parents: bool,
         /// Leave it unmounted.
+        #[serde(default)]
         no_mount: bool,
         /// Make it a volume.
         #[serde(default)]
@@ -180,8 +183,10 @@ commands! {
         /// The datasets.
         names: Vec<String>,
         /// With everything below them.
+        #[serde(default)]
         recursive: bool,
         /// Only say what would go.
+        #[serde(default)]
         dry_run: bool,
     }
     /// Destroy datasets or snapshots.
@@ -189,12 +194,16 @@ commands! {
         /// Its name.
         name: String,
         /// With everything below it.
+        #[serde(default)]
         recursive: bool,
         /// With everything below it and all clones.
+        #[serde(default)]
         clones: bool,
         /// Unmount what is in use.
+        #[serde(default)]
         force: bool,
         /// Only say what would go.
+        #[serde(default)]
         dry_run: bool,
     }
     /// Destroy snapshots now or, where something keeps them, as soon as nothing does.
@@ -202,10 +211,13 @@ commands! {
         /// A snapshot, or what stands for several.
         name: String,
         /// Of the same names below, too.
+        #[serde(default)]
         recursive: bool,
         /// Unmount what is in use.
+        #[serde(default)]
         force: bool,
         /// Only say what would go.
+        #[serde(default)]
         dry_run: bool,
     }
     /// Destroy datasets together with their keys, and prove it.
@@ -213,12 +225,16 @@ commands! {
         /// The dataset.
         name: String,
         /// With everything below it.
+        #[serde(default)]
         recursive: bool,
         /// With everything below it and all clones.
+        #[serde(default)]
         clones: bool,
         /// Unmount what is in use.
+        #[serde(default)]
         force: bool,
         /// Only say what would go, and what would stay readable.
+        #[serde(default)]
         dry_run: bool,
     }
     /// Make a dataset that begins as a snapshot.
@@ -230,10 +246,13 @@ commands! {
         /// Its properties.
         props: Props,
         /// With data keys of its own for what is written to it.
+        #[serde(default)]
         rekey: bool,
         /// Make the datasets above it too.
+        #[serde(default)]
         parents: bool,
         /// Leave it unmounted.
+        #[serde(default)]
         no_mount: bool,
     }
     /// Have a clone own what it shares with its origin.
@@ -248,6 +267,7 @@ commands! {
         /// The tag.
         tag: String,
         /// Of the same names below, too.
+        #[serde(default)]
         recursive: bool,
     }
     /// Take a tag away.
@@ -257,6 +277,7 @@ commands! {
         /// The tag.
         tag: String,
         /// Of the same names below, too.
+        #[serde(default)]
         recursive: bool,
     }
     /// Which tags snapshots have.
@@ -264,6 +285,7 @@ commands! {
         /// The snapshots.
         names: Vec<String>,
         /// Of the same names below, too.
+        #[serde(default)]
         recursive: bool,
     }
     /// Make a bookmark.
@@ -283,10 +305,13 @@ commands! {
         /// What.
         what: SendWhat,
         /// As it is stored.
+        #[serde(default)]
         raw: bool,
         /// With the properties of the dataset.
+        #[serde(default)]
         props: bool,
         /// Send nothing: tell what would be sent.
+        #[serde(default)]
         estimate: bool,
     }
     /// Receive what is sent: data follows once the daemon is ready.
@@ -296,12 +321,16 @@ commands! {
         /// What it says of the names of what is received.
         naming: ReceiveName,
         /// Take it back to where the stream goes on.
+        #[serde(default)]
         force: bool,
         /// Keep what came if it is interrupted.
+        #[serde(default)]
         resumable: bool,
         /// Do not mount it again.
+        #[serde(default)]
         no_mount: bool,
         /// Change nothing: tell what would be received.
+        #[serde(default)]
         dry_run: bool,
         /// Properties for it, in the place of those that came.
         props: Props,
@@ -343,8 +372,10 @@ commands! {
         /// How many levels below them too; `None` is all.
         depth: Option<u32>,
         /// Also show snapshots of what is listed, where they were not named.
+        #[serde(default)]
         snapshots: bool,
         /// Bookmarks too.
+        #[serde(default)]
         bookmarks: bool,
         /// Which properties; all if empty.
         props: Vec<String>,
@@ -366,6 +397,7 @@ commands! {
         /// Which of the two.
         kind: OwnerKind,
         /// Count anew first, and fail if something else was counted.
+        #[serde(default)]
         check: bool,
     }
     /// Unset a property, so that it is inherited.
@@ -375,6 +407,7 @@ commands! {
         /// Which.
         prop: String,
         /// Below them too.
+        #[serde(default)]
         recursive: bool,
     }
     /// Mount a dataset or snapshot, or all.
@@ -384,10 +417,13 @@ commands! {
         /// Where, instead of where the property says.
         dir: Option<PathBuf>,
         /// Load the key first.
+        #[serde(default)]
         load_keys: bool,
         /// Refuse changes.
+        #[serde(default)]
         read_only: bool,
         /// Over a directory that is not empty.
+        #[serde(default)]
         overlay: bool,
         /// What else it allows, where that is not as the properties say.
         #[serde(default)]
@@ -407,6 +443,7 @@ commands! {
         /// What; everything if absent.
         target: Option<String>,
         /// Even if it is in use.
+        #[serde(default)]
         force: bool,
     }
     /// Make snapshots of one moment.
@@ -414,6 +451,7 @@ commands! {
         /// `dataset@snapshot`
         names: Vec<String>,
         /// Below them too.
+        #[serde(default)]
         recursive: bool,
     }
     /// Take a dataset back to a snapshot.
@@ -421,11 +459,13 @@ commands! {
         /// `dataset@snapshot`
         name: String,
         /// Destroy later snapshots.
+        #[serde(default)]
         recursive: bool,
         /// Destroy their clones, too.
         #[serde(default)]
         clones: bool,
         /// Unmount what is in use.
+        #[serde(default)]
         force: bool,
     }
     /// Look at the structures of a pool.
@@ -435,6 +475,7 @@ commands! {
         /// How much to show.
         detail: u8,
         /// Check that every unit belongs to exactly one thing.
+        #[serde(default)]
         check: bool,
     }
     /// What to keep elsewhere of the state of datasets.
@@ -457,6 +498,7 @@ commands! {
         /// The dataset.
         name: String,
         /// Whether it is to be allowed no longer.
+        #[serde(default)]
         remove: bool,
         /// Names or numbers; one, which does not matter, for everyone.
         who: Vec<String>,
@@ -465,8 +507,10 @@ commands! {
         /// Which permissions; with `remove` all if there are none.
         permissions: Vec<String>,
         /// On the dataset itself.
+        #[serde(default)]
         local: bool,
         /// On what is below it.
+        #[serde(default)]
         below: bool,
     }
     /// Give a tenant a socket of its own that reaches one dataset and what is below it.
@@ -478,6 +522,7 @@ commands! {
         /// What the root is called in the zone; the last part of its name if absent.
         alias: Option<String>,
         /// Whether the tenant cannot change the root itself.
+        #[serde(default)]
         immutable: bool,
         /// Who besides root may use it: a user, or after a colon a group.
         owner: Option<String>,

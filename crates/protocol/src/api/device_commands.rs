@@ -8,6 +8,7 @@ use super::serving::{Borrowing, MappingChange, PlainMapping};
 
 /// Offer a device to others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NbdExport {
     /// The device, as `Exportable` in the daemon has it: an absolute path.
     pub device: String,
@@ -16,6 +17,7 @@ pub struct NbdExport {
     /// What it is, for people.
     pub description: Option<String>,
     /// Whether clients cannot change it.
+    #[serde(default)]
     pub read_only: bool,
     /// `unix:PATH` or `HOST:PORT`; a socket beside the daemon's if absent.
     pub listen: Option<String>,
@@ -25,41 +27,49 @@ pub struct NbdExport {
 
 /// Take an export back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NbdUnexport {
     /// The export.
     pub name: String,
     /// Also from those who use it.
+    #[serde(default)]
     pub force: bool,
 }
 
 /// Make a device one of the kernel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NbdAttach {
     /// The device, as `Exportable` in the daemon has it: an absolute path.
     pub device: String,
     /// `/dev/nbdN`; one that is free if absent.
     pub kernel: Option<String>,
     /// Whether the kernel cannot change it.
+    #[serde(default)]
     pub read_only: bool,
 }
 
 /// End a device of the kernel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NbdDetach {
     /// `/dev/nbdN`, or what is attached to it.
     pub device: String,
     /// Also if it is mounted.
+    #[serde(default)]
     pub force: bool,
 }
 
 /// Offer a device to initiators.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IscsiExport {
     /// The device, as `Exportable` in the daemon has it: an absolute path.
     pub device: String,
     /// The name of the target; made of that of the device if absent.
     pub name: Option<String>,
     /// Whether initiators cannot change it.
+    #[serde(default)]
     pub read_only: bool,
     /// `ADDRESS:PORT`; port 3260 of this host only if absent.
     pub portal: Option<String>,
@@ -73,6 +83,7 @@ pub struct IscsiExport {
     /// The same of the target itself.
     pub own_chap: Option<String>,
     /// Whether initiators need not authenticate themselves.
+    #[serde(default)]
     pub open: bool,
     /// Whether persistent reservations that are kept of the device are forgotten first.
     #[serde(default)]
@@ -81,15 +92,18 @@ pub struct IscsiExport {
 
 /// Take a target back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IscsiUnexport {
     /// The target.
     pub name: String,
     /// Also from those who use it.
+    #[serde(default)]
     pub force: bool,
 }
 
 /// End a session of an initiator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IscsiKick {
     /// The target.
     pub target: String,
@@ -99,15 +113,18 @@ pub struct IscsiKick {
 
 /// Serve what the file of a pool says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HaStart {
     /// The pool.
     pub pool: String,
     /// Only if it is served already.
+    #[serde(default)]
     pub update: bool,
 }
 
 /// Serve nothing of a pool any more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HaStop {
     /// The pool.
     pub pool: String,
@@ -115,6 +132,7 @@ pub struct HaStop {
 
 /// Look whether the file of a pool can be followed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HaVerify {
     /// The pool.
     pub pool: String,
@@ -122,6 +140,7 @@ pub struct HaVerify {
 
 /// What a pool serves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HaStatus {
     /// The pool.
     pub pool: String,
@@ -129,6 +148,7 @@ pub struct HaStatus {
 
 /// Open a container.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LuksOpen {
     /// The file or disk.
     pub device: PathBuf,
@@ -137,14 +157,17 @@ pub struct LuksOpen {
     /// What the mapping is called.
     pub name: String,
     /// Whether what opens it is asked for as the contents of a key file. The caller reads that.
+    #[serde(default)]
     pub with_key_file: bool,
     /// Only this key slot.
     pub key_slot: Option<u32>,
     /// Whether writes are refused.
+    #[serde(default)]
     pub read_only: bool,
     /// How it is served; what is absent is as the header says.
     pub serving: MappingChange,
     /// Whether the header is to say so from now on.
+    #[serde(default)]
     pub persistent: bool,
     /// Whether sectors with tags are written without the journal.
     #[serde(default)]
@@ -158,6 +181,7 @@ pub struct LuksOpen {
 
 /// Close a mapping.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LuksClose {
     /// The mapping.
     pub name: String,
@@ -165,6 +189,7 @@ pub struct LuksClose {
 
 /// Which mappings are open, and how they do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LuksStatus {
     /// These; all if there are none.
     pub names: Vec<String>,
@@ -172,6 +197,7 @@ pub struct LuksStatus {
 
 /// Change how a mapping is served.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LuksRefresh {
     /// The mapping.
     pub name: String,
@@ -181,6 +207,7 @@ pub struct LuksRefresh {
 
 /// Make a mapping larger or smaller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LuksResize {
     /// The mapping.
     pub name: String,
@@ -190,10 +217,12 @@ pub struct LuksResize {
 
 /// Go on with the re-encryption of a container that is open. It pauses when the caller says so or goes away.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LuksReencrypt {
     /// The mapping.
     pub name: String,
     /// Whether what opens the container is asked for as the contents of a key file.
+    #[serde(default)]
     pub with_key_file: bool,
     /// The longest hot zone, in bytes.
     pub zone: Option<u64>,
@@ -201,6 +230,7 @@ pub struct LuksReencrypt {
 
 /// Wipe the key of a mapping; its requests wait.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LuksSuspend {
     /// The mapping.
     pub name: String,
@@ -208,10 +238,12 @@ pub struct LuksSuspend {
 
 /// Give a mapping its key again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LuksResume {
     /// The mapping.
     pub name: String,
     /// Whether what opens the container is asked for as the contents of a key file.
+    #[serde(default)]
     pub with_key_file: bool,
     /// Only this key slot.
     pub key_slot: Option<u32>,
@@ -219,6 +251,7 @@ pub struct LuksResume {
 
 /// Lend the caller a volume, or the header of a container that is open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LuksBorrow {
     /// The volume, or the path of the device that the header is on.
     pub device: PathBuf,

@@ -6,32 +6,39 @@ use super::wanted::Rotation;
 
 /// Load keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyLoad {
     /// Datasets; all if none is named.
     pub names: Vec<String>,
     /// Below them too.
+    #[serde(default)]
     pub recursive: bool,
     /// Where the key is, instead of where the property says.
     pub location: Option<String>,
     /// Format and place of the key, `FORMAT,LOCATION`, instead of where the property says.
     pub keysource: Option<String>,
     /// Only try whether the key is the right one.
+    #[serde(default)]
     pub dry_run: bool,
 }
 
 /// Unload keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyUnload {
     /// Datasets; all if none is named.
     pub names: Vec<String>,
     /// Below them too.
+    #[serde(default)]
     pub recursive: bool,
     /// Unmount what is in use.
+    #[serde(default)]
     pub force: bool,
 }
 
 /// Put another key in the place of a dataset's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyChange {
     /// The dataset.
     pub name: String,
@@ -40,13 +47,16 @@ pub struct KeyChange {
     /// Put it into this slot only.
     pub slot: Option<u32>,
     /// In the place of all slots.
+    #[serde(default)]
     pub only: bool,
     /// Use the key of the dataset above instead.
+    #[serde(default)]
     pub inherit: bool,
 }
 
 /// Give a dataset new data keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyRotate {
     /// The dataset.
     pub name: String,
@@ -56,6 +66,7 @@ pub struct KeyRotate {
 
 /// Which data keys there are, and what needs them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyGenerations {
     /// The dataset.
     pub name: String,
@@ -63,6 +74,7 @@ pub struct KeyGenerations {
 
 /// Add a slot to a dataset's key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyAdd {
     /// The dataset.
     pub name: String,
@@ -74,6 +86,7 @@ pub struct KeyAdd {
 
 /// Remove a slot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyRemove {
     /// The dataset.
     pub name: String,
@@ -82,11 +95,13 @@ pub struct KeyRemove {
     /// Where the key comes from then.
     pub keysource: Option<String>,
     /// Even if that opens nothing.
+    #[serde(default)]
     pub force: bool,
 }
 
 /// Which slots there are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeySlots {
     /// The dataset.
     pub name: String,
@@ -94,6 +109,7 @@ pub struct KeySlots {
 
 /// Copy keyrings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyBackup {
     /// The dataset; with it those that have their key from it.
     pub name: String,
@@ -101,6 +117,7 @@ pub struct KeyBackup {
 
 /// Put keyrings back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyRestore {
     /// The dataset.
     pub name: String,
@@ -112,15 +129,18 @@ pub struct KeyRestore {
 
 /// Accept where the keys of datasets come from, as their properties say now.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyAccept {
     /// Datasets with keys of their own.
     pub names: Vec<String>,
     /// With those below them.
+    #[serde(default)]
     pub recursive: bool,
 }
 
 /// Whether keys are loaded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyStatus {
     /// Datasets; all if none is named.
     pub names: Vec<String>,

@@ -8,6 +8,7 @@ use super::wanted::{DeviceChange, Props};
 
 /// Make a pool with a root dataset.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolCreate {
     /// Its name.
     pub pool: String,
@@ -16,10 +17,12 @@ pub struct PoolCreate {
     /// Make the files first, of this many bytes.
     pub size: Option<u64>,
     /// Overwrite what the devices hold.
+    #[serde(default)]
     pub force: bool,
     /// Properties of the root dataset.
     pub props: Props,
     /// Leave the root dataset unmounted.
+    #[serde(default)]
     pub no_mount: bool,
     /// Only say whether it could be made.
     #[serde(default)]
@@ -34,6 +37,7 @@ pub struct PoolCreate {
 
 /// Say which pools could be imported.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolImportable {
     /// Files, disks, or directories of such; the usual places if empty.
     pub search: Vec<PathBuf>,
@@ -41,6 +45,7 @@ pub struct PoolImportable {
 
 /// Import a pool, or all.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolImport {
     /// As above.
     pub search: Vec<PathBuf>,
@@ -55,14 +60,19 @@ pub struct PoolImport {
     #[serde(default)]
     pub temporary: bool,
     /// Change nothing on the devices.
+    #[serde(default)]
     pub read_only: bool,
     /// Even if another host has it.
+    #[serde(default)]
     pub force: bool,
     /// Leave its datasets unmounted.
+    #[serde(default)]
     pub no_mount: bool,
     /// Load the keys that need no typing.
+    #[serde(default)]
     pub load_keys: bool,
     /// Give up what waits in logs on devices that are not there.
+    #[serde(default)]
     pub without_logs: bool,
     /// Reserve no devices, and switch the property `reservations` off.
     #[serde(default)]
@@ -80,24 +90,29 @@ pub struct PoolImport {
 
 /// Let go of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolExport {
     /// Its name.
     pub pool: String,
     /// Unmount what is in use.
+    #[serde(default)]
     pub force: bool,
 }
 
 /// Destroy a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolDestroy {
     /// Its name.
     pub pool: String,
     /// Unmount what is in use.
+    #[serde(default)]
     pub force: bool,
 }
 
 /// The state of pools; of all if none is named.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolStatus {
     /// Their names.
     pub pools: Vec<String>,
@@ -108,6 +123,7 @@ pub struct PoolStatus {
 
 /// What the devices of pools did; of all pools if none is named.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolIo {
     /// Their names.
     pub pools: Vec<String>,
@@ -115,6 +131,7 @@ pub struct PoolIo {
 
 /// Change which devices a pool is made of.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolDevices {
     /// The pool.
     pub pool: String,
@@ -124,6 +141,7 @@ pub struct PoolDevices {
 
 /// Make a member of each mirror of a pool a pool of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolSplit {
     /// The pool.
     pub pool: String,
@@ -132,24 +150,29 @@ pub struct PoolSplit {
     /// The members, of those mirrors where it is not to be the last one.
     pub devices: Vec<String>,
     /// Only say which these are.
+    #[serde(default)]
     pub dry_run: bool,
     /// Import the new pool, with this directory before all mountpoints.
     pub altroot: Option<PathBuf>,
     /// Load its keys that need no typing.
+    #[serde(default)]
     pub load_keys: bool,
 }
 
 /// Give a pool another guid.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolReguid {
     /// The pool.
     pub pool: String,
     /// Load its keys again that need no typing.
+    #[serde(default)]
     pub load_keys: bool,
 }
 
 /// Make everything durable that was written to pools; to all if none is named.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolSync {
     /// Their names.
     pub pools: Vec<String>,
@@ -157,6 +180,7 @@ pub struct PoolSync {
 
 /// Begin, pause or end work on the free space of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolSweep {
     /// The pool.
     pub pool: String,
@@ -165,26 +189,32 @@ pub struct PoolSweep {
     /// One device only.
     pub device: Option<String>,
     /// End it instead.
+    #[serde(default)]
     pub stop: bool,
     /// Pause it instead.
+    #[serde(default)]
     pub pause: bool,
 }
 
 /// Keep the state of a pool as it is now.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolCheckpoint {
     /// The pool.
     pub pool: String,
     /// Discard the one that is kept instead.
+    #[serde(default)]
     pub discard: bool,
 }
 
 /// Begin, pause or stop reading everything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolScrub {
     /// The pool.
     pub pool: String,
     /// Stop it instead.
+    #[serde(default)]
     pub stop: bool,
     /// Pause it instead.
     #[serde(default)]
@@ -193,6 +223,7 @@ pub struct PoolScrub {
 
 /// What pools have that not every program knows; of all if none is named.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolFeatures {
     /// Their names.
     pub pools: Vec<String>,
@@ -200,27 +231,33 @@ pub struct PoolFeatures {
 
 /// What was done to a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolHistory {
     /// The pool.
     pub pool: String,
     /// Also what the pool did by itself.
+    #[serde(default)]
     pub internal: bool,
 }
 
 /// What happened to pools lately.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolEvents {
     /// Only those with greater numbers.
     pub after: u64,
     /// Forget all, and tell none.
+    #[serde(default)]
     pub clear: bool,
 }
 
 /// Make a device that belonged to a pool one that belongs to none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolLabelClear {
     /// The device.
     pub device: PathBuf,
     /// Also of a pool that was exported, or that another host may use.
+    #[serde(default)]
     pub force: bool,
 }

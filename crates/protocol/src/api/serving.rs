@@ -101,6 +101,7 @@ pub struct HaUnitRow {
 
 /// A mapping without a header.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PlainMapping {
     /// As `aes-xts-plain64`.
     pub cipher: String,
@@ -120,6 +121,7 @@ pub struct PlainMapping {
 
 /// How a mapping is to be served; what is absent stays.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MappingChange {
     /// Whether reads are queued.
     pub read_workqueue: Option<bool>,

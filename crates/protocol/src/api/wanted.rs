@@ -9,15 +9,18 @@ pub type Props = Vec<(String, String)>;
 
 /// A volume to make.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NewVolume {
     /// Its size, in bytes.
     pub size: u64,
     /// Reserve no space for it.
+    #[serde(default)]
     pub sparse: bool,
 }
 
 /// Devices that form a pool, or more of one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolDevices {
     /// The groups.
     pub groups: Vec<DeviceGroup>,
@@ -32,6 +35,7 @@ pub struct PoolDevices {
 
 /// Devices that hold data together.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DeviceGroup {
     /// Which.
     pub devices: Vec<PathBuf>,
@@ -54,13 +58,14 @@ pub enum CheckpointUse {
 
 /// A change to the devices of a pool. Devices of the pool are named by path or guid.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum DeviceChange {
     /// More groups or spares.
     Add {
         /// Which.
         devices: Box<PoolDevices>,
         /// Overwrite what they hold, and accept different redundancy.
+        #[serde(default)]
         force: bool,
         /// Only say whether they could be added.
         #[serde(default)]
@@ -73,6 +78,7 @@ pub enum DeviceChange {
         /// The new one.
         new: PathBuf,
         /// Overwrite what it holds.
+        #[serde(default)]
         force: bool,
     },
     /// One member less.
@@ -90,6 +96,7 @@ pub enum DeviceChange {
         /// The new one; if absent, what is now where the old one was.
         new: Option<PathBuf>,
         /// Overwrite what it holds.
+        #[serde(default)]
         force: bool,
     },
     /// One spare less, or one group of devices.
@@ -97,6 +104,7 @@ pub enum DeviceChange {
         /// Which.
         device: String,
         /// Not to return before a group that holds data is gone.
+        #[serde(default)]
         wait: bool,
     },
     /// Leave the group in use that is being removed.
@@ -106,6 +114,7 @@ pub enum DeviceChange {
         /// Which.
         device: String,
         /// Until the next import only.
+        #[serde(default)]
         temporary: bool,
     },
     /// Take a member back.
@@ -127,6 +136,7 @@ pub enum DeviceChange {
 
 /// What a mount allows; what the properties say where that is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Allowed {
     /// Programs can be run.
     pub exec: Option<bool>,
@@ -179,7 +189,7 @@ pub enum Sweep {
 
 /// What to send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SendWhat {
     /// A snapshot.
     Snapshot {
@@ -188,8 +198,10 @@ pub enum SendWhat {
         /// What is new since this one, an earlier snapshot or a bookmark; `@name` and `#name` are of the same dataset.
         from: Option<String>,
         /// The snapshots between them too.
+        #[serde(default)]
         all: bool,
         /// The datasets below too, each with all its snapshots up to this one.
+        #[serde(default)]
         replicate: bool,
     },
     /// What a receive that was interrupted lacks.

@@ -1,6 +1,7 @@
 //! What is asked of the daemon, and its answer as JSON.
 
 mod answer;
+mod body;
 mod commands;
 mod daemon;
 mod events;

@@ -1,4 +1,4 @@
-//! The body of a command: its fields, and secrets that go into locked memory as they are parsed.
+//! The secrets in a body: they go into locked memory as they are parsed.
 
 use std::fmt;
 
@@ -6,8 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use secret::Secret;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use serde_json::{Map, Value as Json};
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
 use crate::http::Problem;
 
@@ -18,59 +17,58 @@ pub(crate) struct Given {
     pub(crate) secret: Secret,
 }
 
-/// The body of a command.
+/// The secrets of a body; a longer list is refused.
 #[derive(Default)]
-pub(crate) struct Body {
-    pub(crate) fields: Map<String, Json>,
-    pub(crate) secrets: Vec<Given>,
-    pub(crate) hash_memory: Option<u64>,
-}
+pub(super) struct GivenList(pub(super) Vec<Given>);
 
-/// Parses a body.
-pub(crate) fn parse<'de, T: Deserialize<'de>>(body: &'de Secret) -> Result<T, Problem> {
-    let text = match body.is_empty() {
-        true => &b"{}"[..],
+/// The most secrets in a body: each takes locked memory.
+const GIVEN_MAX: usize = 64;
+
+/// The text of a body; an empty one is an empty object.
+pub(super) fn text_of(body: &Secret) -> &[u8] {
+    match body.is_empty() {
+        true => b"{}",
         false => body.expose(),
-    };
-    // What is wrong is not repeated: it could be a secret. Where it is, is enough.
-    serde_json::from_slice(text).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        let why = match error.classify() {
-            serde_json::error::Category::Data => "is not as it should be",
-            _ => "is not JSON",
-        };
-        Problem::usage(format!("the body {why}: line {line}, column {column}"))
-    })
+    }
 }
 
-impl<'de> Deserialize<'de> for Body {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Body, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Body;
+/// The failure of a body that may have a secret in it. It says where the error is, and repeats nothing.
+pub(super) fn unusable(error: &serde_json::Error) -> Problem {
+    let (line, column) = (error.line(), error.column());
+    let why = match error.is_data() {
+        true => "is not as it should be",
+        false => "is not JSON",
+    };
+    Problem::usage(format!("the body {why}: line {line}, column {column}"))
+}
+
+/// Parses a body of secrets.
+pub(crate) fn parse<'de, T: Deserialize<'de>>(body: &'de Secret) -> Result<T, Problem> {
+    serde_json::from_slice(text_of(body)).map_err(|error| unusable(&error))
+}
+
+impl<'de> Deserialize<'de> for GivenList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GivenList, D::Error> {
+        struct Items;
+        impl<'de> Visitor<'de> for Items {
+            type Value = GivenList;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
+                f.write_str("a list of secrets")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Body, A::Error> {
-                let mut body = Body::default();
-                while let Some(name) = members.next_key::<String>()? {
-                    match &*name {
-                        "secrets" => body.secrets = members.next_value()?,
-                        "hash_memory" => body.hash_memory = members.next_value()?,
-                        _ => {
-                            let value = members.next_value()?;
-                            if body.fields.insert(name, value).is_some() {
-                                return Err(A::Error::custom("a field is there twice"));
-                            }
-                        }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<GivenList, A::Error> {
+                let mut list = GivenList::default();
+                while let Some(given) = items.next_element()? {
+                    if list.0.len() == GIVEN_MAX {
+                        return Err(A::Error::custom("there are too many secrets"));
                     }
+                    list.0.push(given);
                 }
-                Ok(body)
+                Ok(list)
             }
         }
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_seq(Items)
     }
 }
 
@@ -127,46 +125,4 @@ fn decoded(text: &Secret) -> Result<Secret, &'static str> {
     let decoded = STANDARD.decode_slice(text.expose(), secret.expose_mut());
     secret.truncate(decoded.map_err(|_| "it is not Base64")?);
     Ok(secret)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn body(text: &str) -> Result<Body, Problem> {
-        parse(&Secret::from_slice(text.as_bytes()).unwrap())
-    }
-
-    #[test]
-    fn secrets_are_apart_from_fields() {
-        let body = body(
-            r#"{"names":["a"],"secrets":[{"dataset":"a","secret":"x\"ü"},{"base64":"AAH/"}],"hash_memory":9}"#,
-        );
-        let body = body.ok().unwrap();
-        assert_eq!(body.fields.keys().collect::<Vec<_>>(), ["names"]);
-        assert_eq!(body.secrets[0].secret.expose(), "x\"ü".as_bytes());
-        assert_eq!(body.secrets[1].secret.expose(), [0, 1, 255]);
-        assert_eq!(
-            (body.hash_memory, body.secrets[1].dataset.is_none()),
-            (Some(9), true)
-        );
-    }
-
-    #[test]
-    fn an_error_repeats_nothing() {
-        for wrong in [
-            r#"{"secrets":"hunter2"}"#,
-            r#"{"secrets":[{"secret":"hunter2","hunter2":1}]}"#,
-            r#"{"secrets":[{"secret":"hunter2","base64":"hunter2"}]}"#,
-            r#"{"secrets":[{"base64":"hunter2"}]}"#,
-            r#"{"secrets":[{"secret":"hunter2"}"#,
-            r#"{"a":1,"a":"hunter2"}"#,
-            r#""hunter2""#,
-            "hunter2",
-        ] {
-            let problem = body(wrong).err().unwrap();
-            assert!(!format!("{problem:?}").contains("hunter2"), "{wrong}");
-        }
-        assert!(body("").is_ok());
-    }
 }

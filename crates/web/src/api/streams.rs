@@ -6,13 +6,15 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use protocol::api::{Command, FailureKind};
+use protocol::api::{Command, FailureKind, ReceiveName, command};
 use protocol::property::Property;
-use serde_json::{Value as Json, json};
+use serde::Deserialize;
+use serde_json::json;
 
-use super::commands::{Call, command, done};
+use super::body::Call;
+use super::commands::done;
 use super::daemon::{Caller, Heard, Talk, Told, not_understood};
-use super::secrets::{self, Body as Secrets};
+use super::secrets::{self, GivenList};
 use crate::http::{
     ANSWER_TIME, Body, Problem, Query, Reader, Request, Response, Stream, is_late, linger,
 };
@@ -65,34 +67,36 @@ impl Transfer {
     pub(super) fn receive(query: &Query) -> Result<Transfer, Problem> {
         query.only(PARAMETERS)?;
         let pair = |text: String| match text.split_once('=') {
-            Some((name, value)) => Ok(json!([name, value])),
+            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
             None => Err(Problem::usage(format!("'props={text}': write NAME=VALUE"))),
         };
-        let props: Vec<Json> = query
-            .all("props")
-            .into_iter()
-            .map(pair)
-            .collect::<Result<_, _>>()?;
         let exclude = query.all("exclude").into_iter();
         let known = |name: String| Property::find(&name).map_or(name, |known| known.name.into());
-        let naming = query.one("naming")?;
-        let fields = json!({
-            "target": query.needed("target")?,
-            "naming": naming.as_deref().unwrap_or("exact"),
-            "force": query.flag("force")?,
-            "resumable": query.flag("resumable")?,
-            "no_mount": query.flag("no_mount")?,
-            "dry_run": query.flag("dry_run")?,
-            "props": props,
-            "exclude": exclude.map(known).collect::<Vec<String>>(),
-        });
+        let receive = command::Receive {
+            target: query.needed("target")?,
+            naming: match query.one("naming")?.as_deref() {
+                None | Some("exact") => ReceiveName::Exact,
+                Some("path") => ReceiveName::Path,
+                Some("last") => ReceiveName::Last,
+                Some(_) => return Err(Problem::usage("'naming' is exact, path or last")),
+            },
+            force: query.flag("force")?,
+            resumable: query.flag("resumable")?,
+            no_mount: query.flag("no_mount")?,
+            dry_run: query.flag("dry_run")?,
+            props: query
+                .all("props")
+                .into_iter()
+                .map(pair)
+                .collect::<Result<_, _>>()?,
+            exclude: exclude.map(known).collect(),
+        };
         let secrets = query.number("secrets")?.unwrap_or(0);
         if secrets > SECRETS_MAX {
             let why = format!("the secrets have more than {SECRETS_MAX} bytes");
             return Err(Problem::Refused(413, why));
         }
-        let command = command("receive", fields)?;
-        Ok(Transfer::Receive(Box::new(command), secrets))
+        Ok(Transfer::Receive(Box::new(receive.into()), secrets))
     }
 
     /// Carries it out, and answers. Says whether the connection stays.
@@ -224,6 +228,14 @@ fn ascii(json: &str) -> String {
     out
 }
 
+/// The JSON before a stream: the fields of the command are in the address.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Before {
+    secrets: GivenList,
+    hash_memory: Option<u64>,
+}
+
 /// Receives. The body is read only when the daemon wants it.
 fn receive<S: Stream>(
     command: Command,
@@ -231,18 +243,14 @@ fn receive<S: Stream>(
     body: &mut Body<'_, S>,
     caller: &Caller,
 ) -> Result<Told, Problem> {
-    let given = match secrets {
-        0 => Secrets::default(),
+    let before = match secrets {
+        0 => Before::default(),
         len => {
             body.begin().map_err(|_| gone())?;
             secrets::parse(&body.secret(len)?)?
         }
     };
-    if let Some(name) = given.fields.keys().next() {
-        let why = format!("'{name}' is for the address: before a stream are only 'secrets'");
-        return Err(Problem::usage(why));
-    }
-    let mut talk = caller.begin(command, given.secrets, given.hash_memory)?;
+    let mut talk = caller.begin(command, before.secrets.0, before.hash_memory)?;
     let mut source = Source::NotWanted;
     loop {
         if let Source::Flows(since) = source

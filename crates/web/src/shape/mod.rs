@@ -1,14 +1,12 @@
 //! What JSON a type takes: its fields, its variants, and what may be left out.
 //!
 //! It is found out by having the type read from a tracer, which notes what the type asks for. So there is one
-//! definition of a request, its Rust type: the check of bodies and the OpenAPI document follow from it.
+//! definition of a request, its Rust type: the OpenAPI document follows from it.
 
-mod check;
 mod model;
 mod schema;
 mod trace;
 
-pub(crate) use check::complete;
 pub(crate) use model::{Content, Shape, Variant};
 pub(crate) use schema::schema;
 pub(crate) use trace::shape_of;
