@@ -58,6 +58,11 @@ fn without_port(host: &str) -> Option<&str> {
     }
 }
 
+/// Whether a path is one of the API, and not a file of the pages.
+pub(crate) fn is_api(path: &str) -> bool {
+    path.starts_with("/v1/") || path == "/metrics"
+}
+
 /// Refuses a request that a page of another site may have made.
 pub(crate) fn check(request: &Request, names: &Names, is_secure: bool) -> Result<(), Problem> {
     let refused = |why: &str| Err(Problem::Refused(403, why.into()));
@@ -72,7 +77,7 @@ pub(crate) fn check(request: &Request, names: &Names, is_secure: bool) -> Result
         return refused("the request comes from a page of another site");
     }
     // A link on another page may lead to the page of this site, and to nothing else.
-    let is_page = request.method.is_safe() && !request.path.starts_with("/v1/");
+    let is_page = request.method.is_safe() && !is_api(&request.path);
     let is_near = |site: &str| matches!(site, "same-origin" | "none");
     if !is_page && !request.fetch_site.as_deref().is_none_or(is_near) {
         return refused("the request comes from a page of another site");

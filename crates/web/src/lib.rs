@@ -18,6 +18,7 @@
 //! | layer | holds |
 //! |---|---|
 //! | `shape` | what a request looks like, found out from its type |
+//! | `memory` | what long bodies, long answers and streams may take |
 //! | `places` | limits of connections, processes and streams |
 //! | `http` | requests and responses on a connection |
 //! | `assets` | the files of the pages |
@@ -33,6 +34,7 @@ mod assets;
 mod guard;
 mod http;
 mod listen;
+mod memory;
 mod places;
 mod serve;
 mod session;

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A table of limits.
 pub(crate) struct Places<K> {
@@ -66,46 +65,6 @@ impl<K: Eq + Hash> Drop for Place<K> {
     }
 }
 
-/// Memory that some share.
-pub(crate) struct Budget {
-    left: Mutex<u32>,
-    freed: Condvar,
-}
-
-/// Taken while it exists.
-pub(crate) struct Share {
-    budget: &'static Budget,
-    size: u32,
-}
-
-impl Budget {
-    pub(crate) const fn new(size: u32) -> Budget {
-        Budget {
-            left: Mutex::new(size),
-            freed: Condvar::new(),
-        }
-    }
-
-    /// A share of this size, if it is free or becomes so in this time.
-    pub(crate) fn take(&'static self, size: u32, patience: Duration) -> Option<Share> {
-        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .freed
-            .wait_timeout_while(left, patience, |left| *left < size);
-        let (mut left, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *left = left.checked_sub(size)?;
-        Some(Share { budget: self, size })
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        let left = self.budget.left.lock();
-        *left.unwrap_or_else(PoisonError::into_inner) += self.size;
-        self.budget.freed.notify_all();
-    }
-}
-
 /// What counts as one address: one of IPv4, one network of IPv6, which a client has to itself.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -132,16 +91,6 @@ mod tests {
         assert!(places.take(1).is_some());
         drop(other);
         assert!(places.table().is_empty());
-    }
-
-    #[test]
-    fn shares_come_back() {
-        static BUDGET: Budget = Budget::new(10);
-        let take = |size| BUDGET.take(size, Duration::ZERO);
-        let [first, second] = [4, 6].map(take);
-        assert!(first.is_some() && second.is_some() && take(1).is_none());
-        drop(first);
-        assert!(take(5).is_none() && take(4).is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One connection: requests, one after the other, and their answers.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -16,10 +16,14 @@ use crate::api::{self, Answer, Caller};
 use crate::assets;
 use crate::guard::{self, Names};
 use crate::http::{ANSWER_TIME, Method, Problem, Reader, Request, Stream, linger};
+use crate::memory::{Memory, Share};
 use crate::session::{self, Logins, Via};
 
 /// After this many requests a connection is closed.
 const REQUESTS_MAX: usize = 10_000;
+
+/// The memory that each byte of a body takes: itself, and the most that is made of it, which is a list of empty texts.
+const BODY_COST: usize = 20;
 
 /// What connections are served with.
 pub(crate) struct Site {
@@ -28,6 +32,7 @@ pub(crate) struct Site {
     pub(crate) socket: PathBuf,
     /// On the network. Without them the caller is the user of this process.
     pub(crate) logins: Option<Logins>,
+    pub(crate) memory: Arc<Memory>,
 }
 
 /// What counts as a stream until it is dropped; `None` if there are too many.
@@ -55,7 +60,9 @@ pub(crate) fn connection<S: Stream>(
 ) -> io::Result<()> {
     let mut reader = Reader::new();
     for _ in 0..REQUESTS_MAX {
-        let request = match reader.next(stream, (from.idle)(), &|head| admit(head, site, from))? {
+        let request = match reader.next(stream, (from.idle)(), &|head, len| {
+            admit(head, len, site, from)
+        })? {
             None => return Ok(()),
             Some(Ok(request)) => request,
             Some(Err(problem)) => {
@@ -65,11 +72,14 @@ pub(crate) fn connection<S: Stream>(
             }
         };
         let result = answer(&request, site, from);
-        // It has its share of the memory for long answers until the client has this one.
-        let _caller;
+        // Its share of the memory, until the client has the answer.
+        let _share;
         let response = match result {
             Ok((Answer::Response(response), caller)) => {
-                _caller = caller;
+                _share = caller.share.take().map(|mut share| {
+                    share.shrink(response.len());
+                    share
+                });
                 response
             }
             Ok((Answer::Events(events), caller)) => match (from.begin_stream)() {
@@ -109,8 +119,7 @@ pub(crate) fn connection<S: Stream>(
 
 fn answer(request: &Request, site: &Site, from: &Visitor<'_>) -> Result<(Answer, Caller), Problem> {
     guard::check(request, &site.names, site.logins.is_some())?;
-    let is_api = request.path.starts_with("/v1/") || request.path == "/metrics";
-    if !is_api {
+    if !guard::is_api(&request.path) {
         let file = assets::response(request).filter(|_| request.method.is_safe());
         let file = file.ok_or_else(|| Problem::no_such(&request.path))?;
         return Ok((Answer::Response(file), caller_with(None, site, from)));
@@ -121,20 +130,23 @@ fn answer(request: &Request, site: &Site, from: &Visitor<'_>) -> Result<(Answer,
         let answer = match is_session {
             true => session::answer(request, site.logins.as_ref(), &caller, via)
                 .map(Answer::Response)?,
-            false => api::answer(request, &caller)?,
+            false => {
+                // Also where the answer needs nothing of the daemon.
+                caller.known()?;
+                api::answer(request, &caller)?
+            }
         };
         Ok((answer, caller))
     });
     result.map_err(|problem| counted(problem, request.bearer.is_some() || is_login, site, from))
 }
 
-/// Whether a request may have a long body, which takes locked memory: of callers that the daemon knows only.
-fn admit(head: &Request, site: &Site, from: &Visitor<'_>) -> Result<(), Problem> {
-    let known = caller(head, site, from, false).and_then(|(caller, via)| match via {
-        Via::Socket => Ok(()),
-        Via::Token | Via::Session => session::known(&caller).map(drop),
-    });
-    known.map_err(|problem| counted(problem, head.bearer.is_some(), site, from))
+/// The memory for a long body, and for the command that it is read into: of callers that the daemon knows only.
+fn admit(head: &Request, len: usize, site: &Site, from: &Visitor<'_>) -> Result<Share, Problem> {
+    let taken = guard::check(head, &site.names, site.logins.is_some())
+        .and_then(|()| caller(head, site, from, false))
+        .and_then(|(caller, _)| caller.reserve(len * BODY_COST));
+    taken.map_err(|problem| counted(problem, head.bearer.is_some(), site, from))
 }
 
 /// What to answer to a caller who is not known. It counts if a token was shown.
@@ -169,6 +181,8 @@ fn caller_with(token: Option<Arc<Secret>>, site: &Site, from: &Visitor<'_>) -> C
         socket: site.socket.clone(),
         token,
         client: from.client.clone(),
+        memory: Arc::clone(&site.memory),
         share: RefCell::default(),
+        report: OnceCell::new(),
     }
 }

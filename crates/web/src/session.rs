@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use protocol::api::{CallerReport, Command, Reply};
+use protocol::api::CallerReport;
+use protocol::client::BAD_TOKEN;
+use protocol::wire::TOKEN_MAX;
 use rustls::crypto::SecureRandom;
 use secret::Secret;
 use serde::Deserialize;
@@ -16,6 +18,7 @@ use serde_json::json;
 
 use crate::api::{Caller, Locked, parse};
 use crate::http::{Method, Problem, Request, Response};
+use crate::memory::User;
 
 /// A session ends after this time.
 const LONGEST: Duration = Duration::from_secs(12 * 3600);
@@ -40,9 +43,6 @@ struct Session {
     begun: Instant,
     used: Instant,
 }
-
-/// A user: the number, and the zone.
-pub(crate) type User = (u32, Option<String>);
 
 /// Wrong tokens from an address.
 struct Failures {
@@ -78,7 +78,7 @@ impl Logins {
     /// The token that comes with a request, or whose session it belongs to.
     pub(crate) fn token_of(&self, request: &Request) -> Result<(Arc<Secret>, Via), Problem> {
         if let Some(token) = &request.bearer {
-            return Ok((Arc::new(copy(token)?), Via::Token));
+            return Ok((Arc::new(short(copy(token)?)?), Via::Token));
         }
         let absent =
             "log in: send 'Authorization: Bearer TOKEN'; 'strongroom web token create' makes one";
@@ -175,7 +175,7 @@ pub(crate) fn answer(
     via: Via,
 ) -> Result<Response, Problem> {
     let mut response = match request.method {
-        Method::Get | Method::Head => return Ok(shown(&known(caller)?, via)),
+        Method::Get | Method::Head => return Ok(shown(caller.known()?, via)),
         Method::Post | Method::Delete => Response::json(&json!({})),
     };
     let Some(logins) = logins else {
@@ -184,9 +184,9 @@ pub(crate) fn answer(
     };
     let cookie = match (request.method, &caller.token) {
         (Method::Post, Some(token)) => {
-            let report = known(caller)?;
-            response = shown(&report, via);
-            let user = (report.uid, report.zone);
+            let report = caller.known()?;
+            response = shown(report, via);
+            let user = (report.uid, report.zone.clone());
             set_cookie(&logins.begin(user, Arc::clone(token))?, LONGEST)
         }
         _ => {
@@ -206,14 +206,14 @@ pub(crate) fn token_in_body(request: &Request) -> Result<Arc<Secret>, Problem> {
         token: Locked,
     }
     let login: Login = parse(&request.body)?;
-    Ok(Arc::new(login.token.0))
+    short(login.token.0).map(Arc::new)
 }
 
-/// Whom the daemon knows the caller as.
-pub(crate) fn known(caller: &Caller) -> Result<CallerReport, Problem> {
-    match caller.ask(Command::Whoami)? {
-        Reply::Caller(report) => Ok(report),
-        _ => Err(Problem::Login("the daemon does not know the caller".into())),
+/// The token, if the daemon reads one that is so long.
+fn short(token: Secret) -> Result<Secret, Problem> {
+    match token.len() <= TOKEN_MAX as usize {
+        true => Ok(token),
+        false => Err(Problem::Login(BAD_TOKEN.into())),
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn answer(request: &Request, caller: &Caller) -> Result<Answer, Probl
         "/v1/events" if is_stream => {
             return Events::begin(request, caller).map(Answer::Events);
         }
-        "/v1/openapi.json" => openapi::document(),
+        "/v1/openapi.json" => return Ok(Answer::Response(openapi::response())),
         _ => resources::get(path, &request.query, caller)?,
     };
     Ok(Answer::Response(Response::json(&json)))

@@ -37,7 +37,10 @@ pub(super) fn run(name: &str, request: &Request, caller: &Caller) -> Result<Run,
 /// The answer to a command that is done.
 pub(super) fn done(told: &Told) -> Response {
     let (kind, value) = protocol::json::reply(&told.reply);
-    Response::json(&json!({"kind": kind, "value": value, "notices": told.notices}))
+    let mut answer = json!({"kind": kind, "notices": told.notices});
+    // It may be long, and is not copied.
+    answer["value"] = value;
+    Response::json(&answer)
 }
 
 /// The name of a command that the API has.

@@ -3,7 +3,7 @@
 //! The commands' side of the socket is `protocol::client`. Here an answer may not be as long, and nobody waits for one
 //! when the client has gone.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io::Read;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::api::{API_VERSION, Answer, Ask, Command, Failure, FailureKind, Reply, Request};
+use protocol::api::{
+    API_VERSION, Answer, Ask, CallerReport, Command, Failure, FailureKind, Reply, Request,
+};
 use protocol::client::{BAD_TOKEN, Client, Terminal};
 use protocol::wire::{self, Received};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,15 +24,15 @@ use secret::Secret;
 
 use super::secrets::Given;
 use crate::http::Problem;
-use crate::places::{Budget, Share};
+use crate::memory::{Account, Memory, Share};
 
-/// The longest answer of the daemon. As JSON of the site it takes several times as much memory.
+/// The longest answer of the daemon.
 const ANSWER_MAX: u32 = 8 << 20;
-/// Answers that are longer than this share [`LONG_ANSWERS`].
+/// The memory that each byte of an answer takes while it becomes JSON of the site (measured: 24 to 28).
+const ANSWER_COST: usize = 32;
+/// Answers that are longer than this take a share of the memory.
 const SHORT: u32 = 256 << 10;
-/// The long answers that there are at a time: so many bytes in all.
-static LONG_ANSWERS: Budget = Budget::new(2 * ANSWER_MAX);
-/// A long answer waits so long for others.
+/// A request waits so long for memory.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A daemon that ends does so in this time.
 const END_TIME: Duration = Duration::from_secs(30);
@@ -42,8 +44,11 @@ pub(crate) struct Caller {
     pub(crate) token: Option<Arc<Secret>>,
     /// The connection to the client, and how its end shows.
     pub(crate) client: (Arc<OwnedFd>, PollFlags),
-    /// What the last answer takes of [`LONG_ANSWERS`], until the client has it.
+    pub(crate) memory: Arc<Memory>,
+    /// The memory of the last answer, until the client has it.
     pub(crate) share: RefCell<Option<Share>>,
+    /// The daemon's word about the caller, once it was asked.
+    pub(crate) report: OnceCell<CallerReport>,
 }
 
 /// What a command replied, and what it had to say besides.
@@ -53,6 +58,35 @@ pub(crate) struct Told {
 }
 
 impl Caller {
+    /// The user that the daemon knows the caller as.
+    ///
+    /// # Errors
+    /// The token is wrong, or the user has no right at all.
+    pub(crate) fn known(&self) -> Result<&CallerReport, Problem> {
+        if let Some(report) = self.report.get() {
+            return Ok(report);
+        }
+        match self.ask(Command::Whoami)? {
+            Reply::Caller(report) => Ok(self.report.get_or_init(|| report)),
+            _ => Err(Problem::Login("the daemon does not know the caller".into())),
+        }
+    }
+
+    /// Takes memory of the caller's user.
+    pub(crate) fn reserve(&self, size: usize) -> Result<Share, Problem> {
+        let report = self.known()?;
+        let account = Account {
+            user: (report.uid, report.zone.clone()),
+            is_admin: report.admin,
+        };
+        let share = self.memory.take(&account, size, PATIENCE);
+        share.ok_or_else(|| {
+            let why =
+                "other long requests of this user, or of all users, take the memory of the site";
+            Problem::TooMany(why.into(), 5)
+        })
+    }
+
     /// Has a command done that asks for nothing.
     pub(crate) fn ask(&self, command: impl Into<Command>) -> Result<Reply, Problem> {
         let told = self.call(command.into(), Vec::new(), None)?;
@@ -268,9 +302,8 @@ impl Talk<'_> {
         let shared = &self.caller.share;
         shared.take();
         if len > SHORT {
-            let share = LONG_ANSWERS.take(len, PATIENCE);
-            let busy = || Problem::TooMany("too many long answers are on their way".into(), 5);
-            shared.replace(Some(share.ok_or_else(busy)?));
+            let share = self.caller.reserve(len as usize * ANSWER_COST)?;
+            shared.replace(Some(share));
         }
         let received = wire::receive_any(&mut self.stream, &mut self.piece, ANSWER_MAX);
         Ok(received.map_err(lost)?)
@@ -348,7 +381,9 @@ mod tests {
             socket,
             token: None,
             client: (Arc::new(here.into()), PollFlags::HUP),
+            memory: Memory::of_all(),
             share: RefCell::default(),
+            report: OnceCell::new(),
         };
         let daemon = || {
             let (mut stream, _) = listener.accept().unwrap();

@@ -16,3 +16,4 @@ mod streams;
 pub(crate) use answer::{Answer, answer};
 pub(crate) use daemon::Caller;
 pub(crate) use secrets::{Locked, parse};
+pub(crate) use streams::STREAM_COST;

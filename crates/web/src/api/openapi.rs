@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use super::commands::{COMMANDS, LENDS};
 use super::resources::{RESOURCES, Resource};
 use super::streams::PARAMETERS;
+use crate::http::Response;
 use crate::shape::{Content, Shape, Variant, schema, shape_of};
 
 /// The shape of all replies.
@@ -19,8 +20,18 @@ const OCTETS: &str = "application/octet-stream";
 /// The type of a stream of events.
 const EVENT_STREAM: &str = "text/event-stream";
 
+/// The document as text: it is the same for all callers.
+static TEXT: LazyLock<String> = LazyLock::new(|| format!("{}\n", document()));
+
+/// The answer with the document.
+pub(super) fn response() -> Response {
+    let mut response = Response::body("application/json", TEXT.as_bytes());
+    response.header("Cache-Control", "no-store");
+    response
+}
+
 /// The document.
-pub(super) fn document() -> Json {
+fn document() -> Json {
     let mut paths = Map::new();
     for resource in RESOURCES {
         let get = match resource.path {

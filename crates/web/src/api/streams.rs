@@ -43,6 +43,9 @@ pub(super) const PARAMETERS: &[&str] = &[
     "secrets",
 ];
 
+/// The memory of a stream: a piece, and its frame for the daemon.
+pub(crate) const STREAM_COST: usize = 2 << 20;
+
 /// A command whose stream comes next.
 pub(crate) enum Transfer {
     /// The answer is the stream.
@@ -347,7 +350,7 @@ fn gone() -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{OnceCell, RefCell};
     use std::io::Read;
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::sync::Arc;
@@ -356,6 +359,7 @@ mod tests {
     use rustix::event::PollFlags;
 
     use super::*;
+    use crate::memory::Memory;
 
     /// A client that gives and takes nothing.
     struct Still;
@@ -394,7 +398,9 @@ mod tests {
             socket,
             token: None,
             client: (Arc::new(here.into()), PollFlags::HUP),
+            memory: Memory::of_all(),
             share: RefCell::default(),
+            report: OnceCell::new(),
         };
         std::thread::scope(|scope| {
             scope.spawn(|| {

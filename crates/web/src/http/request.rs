@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use super::problem::Problem;
 use super::query::Query;
 use super::stream::Stream;
+use crate::memory::Share;
 
 /// The longest head.
 pub(crate) const HEAD_MAX: usize = 16 << 10;
@@ -69,6 +70,8 @@ pub(crate) struct Request {
     pub(crate) knows_chunks: bool,
     pub(crate) framing: Framing,
     pub(crate) body: Secret,
+    /// The memory of a long body, and of what it is read into.
+    memory: Option<Share>,
 }
 
 /// What a head says of the body.
@@ -103,12 +106,12 @@ impl Reader {
     }
 
     /// The next request; `None` if the client has gone or is silent for `idle`. `admit`
-    /// says of a head whether a long body is read. A body that is a stream is not read.
+    /// takes the memory for a long body, of this length, or refuses it. A body that is a stream is not read.
     pub(crate) fn next<S: Stream>(
         &mut self,
         stream: &mut S,
         idle: Duration,
-        admit: &dyn Fn(&Request) -> Result<(), Problem>,
+        admit: &dyn Fn(&Request, usize) -> Result<Share, Problem>,
     ) -> io::Result<Option<Result<Request, Problem>>> {
         if self.buffer.is_empty() {
             stream.end_in(idle);
@@ -145,10 +148,11 @@ impl Reader {
             Ok(len) => len,
             Err(problem) => return Ok(Some(Err(problem))),
         };
-        if body_len > STRANGER_MAX
-            && let Err(problem) = admit(&request)
-        {
-            return Ok(Some(Err(problem)));
+        if body_len > STRANGER_MAX {
+            request.memory = match admit(&request, body_len) {
+                Ok(share) => Some(share),
+                Err(problem) => return Ok(Some(Err(problem))),
+            };
         }
         stream.end_in(BODY_TIME);
         self.ask_for_body(stream, request.framing)?;
@@ -305,6 +309,7 @@ fn parse(head: &[u8]) -> Result<Request, Problem> {
             is_expected: false,
         },
         body: Secret::new(),
+        memory: None,
     };
     request.take_headers(parsed.headers)?;
     Ok(request)
@@ -437,7 +442,7 @@ mod tests {
     fn all(text: &str) -> Vec<Result<Request, u16>> {
         let mut stream = Sent(text.as_bytes(), Vec::new());
         let mut reader = Reader::new();
-        let stranger = |_: &Request| Err(Problem::Login("no token".into()));
+        let stranger = |_: &Request, _| Err(Problem::Login("no token".into()));
         let mut found = Vec::new();
         while let Ok(Some(next)) = reader.next(&mut stream, Duration::from_secs(1), &stranger) {
             let next = next.map_err(|problem| problem.response().status);
@@ -517,7 +522,9 @@ mod tests {
         let text = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
         let mut stream = Sent(text, Vec::new());
         // The body does not come: what counts is that it was asked for.
-        let next = Reader::new().next(&mut stream, Duration::from_secs(1), &|_| Ok(()));
+        let next = Reader::new().next(&mut stream, Duration::from_secs(1), &|_, _| {
+            unreachable!("the body is short")
+        });
         assert!(matches!(next, Ok(None)));
         assert!(stream.1.starts_with(b"HTTP/1.1 100 "));
     }

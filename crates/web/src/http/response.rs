@@ -65,6 +65,11 @@ impl Response {
         self
     }
 
+    /// The length of the body.
+    pub(crate) fn len(&self) -> usize {
+        self.body.len()
+    }
+
     /// Adds a header.
     pub(crate) fn header(&mut self, name: &'static str, value: impl Into<String>) {
         self.headers.push((name, value.into()));

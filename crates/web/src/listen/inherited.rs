@@ -17,13 +17,15 @@ use super::network;
 use super::settings::{self, Settings};
 use crate::guard::Names;
 use crate::http::Timed;
+use crate::memory::Memory;
 use crate::serve::{Site, Visitor, connection};
 use crate::tls::Identity;
 
 /// A connection at the unix socket is kept so long without a request.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Serves the connection that is the standard input, for the user of this process.
+/// Serves the connection that is the standard input, for the user of this process. The standard output is the file that
+/// the processes of the user lock in turn.
 ///
 /// # Errors
 /// The standard input is no connection.
@@ -37,6 +39,7 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
         names: Names::local(),
         socket: daemon.to_owned(),
         logins: None,
+        memory: Memory::of_one(inherited(io::stdout())?),
     };
     let from = Visitor {
         address: None,
@@ -45,7 +48,10 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
         idle: &|| IDLE,
         // The number of processes of each user is limited.
         begin_stream: &|| Some(Box::new(())),
-        begin_transfer: &|_| Ok(Some(Box::new(()))),
+        begin_transfer: &|caller| {
+            caller.known()?;
+            Ok(Some(Box::new(())))
+        },
     };
     let mut stream = Timed::new(stream, IDLE);
     // A client that goes away is no failure.
@@ -72,6 +78,7 @@ pub fn serve_network(daemon: &Path, parent: u32) -> Result<(), Failure> {
         names: Names::of(settings.names),
         socket: daemon.to_owned(),
         logins: Some(crate::session::Logins::new(random)),
+        memory: Memory::of_all(),
     };
     // Nothing but a wrong message ends this: without its parent this process ends.
     let renewed = move || {

@@ -10,10 +10,11 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 use rustls::ServerConfig;
 
+use crate::api::STREAM_COST;
 use crate::http::Timed;
+use crate::memory::User;
 use crate::places::{Place, Places, network};
 use crate::serve::{Site, Visitor, connection};
-use crate::session::{User, known};
 use crate::tls;
 
 /// Connections at a time: in all, and of each address.
@@ -121,13 +122,16 @@ fn one(stream: TcpStream, address: IpAddr, shared: &Shared) -> io::Result<()> {
             Some(Box::new(place))
         },
         begin_transfer: &|caller| {
-            let report = known(caller)?;
+            let report = caller.known()?;
             let places = match report.admin {
                 true => &shared.root_transfers,
                 false => &shared.transfers,
             };
-            let place = places.take((report.uid, report.zone));
-            Ok(place.map(|place| Box::new(place) as Box<dyn Any>))
+            let Some(place) = places.take((report.uid, report.zone.clone())) else {
+                return Ok(None);
+            };
+            let share = caller.reserve(STREAM_COST)?;
+            Ok(Some(Box::new((place, share)) as Box<dyn Any>))
         },
     };
     let result = connection(&mut stream, &shared.site, &from);

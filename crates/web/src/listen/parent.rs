@@ -1,5 +1,6 @@
 //! The first process: it binds, accepts, and starts the others.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
@@ -8,11 +9,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use protocol::accounts::{first_group, uid_of};
 use protocol::api::{Failure, FailureKind};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::descriptors;
 use super::settings::{self, Settings};
@@ -80,14 +82,21 @@ pub fn run(
     // Others cannot lock out root and the user who serves.
     let own_places = Places::new(PROCESSES_MAX, PROCESSES_EACH_MAX);
     let own = rustix::process::geteuid().as_raw();
+    // The files that the processes of each user lock in turn.
+    let mut turns: HashMap<u32, Weak<OwnedFd>> = HashMap::new();
     for stream in listener.incoming() {
         let served = stream.and_then(|stream| {
+            turns.retain(|_, turn| turn.strong_count() > 0);
             let peer = rustix::net::sockopt::socket_peercred(&stream)?;
             let uid = peer.uid.as_raw();
             let of_own = uid == own || peer.uid.is_root();
             let taken = if of_own { &own_places } else { &places }.take(uid);
             // A user with too many is not served.
-            taken.map_or(Ok(()), |place| accept(daemon, stream, place))
+            let Some(place) = taken else { return Ok(()) };
+            let turn = turns.get(&uid).and_then(Weak::upgrade);
+            let turn = turn.map_or_else(turn_file, Ok)?;
+            turns.insert(uid, Arc::downgrade(&turn));
+            accept(daemon, stream, turn, place)
         });
         if let Err(error) = served {
             eprintln!("strongroom: a connection could not be served: {error}");
@@ -97,15 +106,28 @@ pub fn run(
     Ok(())
 }
 
+/// A file that has no name, and nothing in it.
+fn turn_file() -> io::Result<Arc<OwnedFd>> {
+    let file = memfd_create("strongroom-web", MemfdFlags::CLOEXEC)?;
+    Ok(Arc::new(file))
+}
+
 /// Starts a process for a connection.
-fn accept(daemon: &Path, stream: UnixStream, place: Place<u32>) -> io::Result<()> {
+fn accept(
+    daemon: &Path,
+    stream: UnixStream,
+    turn: Arc<OwnedFd>,
+    place: Place<u32>,
+) -> io::Result<()> {
     let mut command = program(daemon, CONNECTION);
-    command.stdin(OwnedFd::from(stream)).stdout(Stdio::null());
+    command
+        .stdin(OwnedFd::from(stream))
+        .stdout(turn.try_clone()?);
     let mut child = command.spawn()?;
     drop(command);
     std::thread::Builder::new().spawn(move || {
         wait(&mut child);
-        drop(place);
+        drop((place, turn));
     })?;
     Ok(())
 }
