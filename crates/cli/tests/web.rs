@@ -16,32 +16,9 @@ use rustix::process::{Gid, Pid, PidfdFlags, PidfdGetfdFlags, Uid};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value as Json, json};
-use site::{Web, certify, client};
+use site::{Web, certify, client, exchange, get, post};
 
 impl Web {
-    /// Sends this as a user, and returns the status and the body.
-    fn raw_as(&self, uid: u32, request: &str) -> (u16, String) {
-        let ask = || {
-            if uid != 0 {
-                // Of this thread only.
-                rustix::thread::set_thread_gid(Gid::from_raw(uid)).unwrap();
-                rustix::thread::set_thread_uid(Uid::from_raw(uid)).unwrap();
-            }
-            exchange(
-                UnixStream::connect(&self.socket).expect("a socket"),
-                request,
-            )
-        };
-        std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
-    }
-
-    fn raw(&self, request: &str) -> (u16, String) {
-        exchange(
-            UnixStream::connect(&self.socket).expect("a socket"),
-            request,
-        )
-    }
-
     fn get(&self, path: &str) -> Json {
         let (status, body) = self.raw(&get(path, ""));
         assert_eq!(status, 200, "{path}: {body}");
@@ -62,38 +39,6 @@ impl Web {
 
 fn parsed(body: &str) -> Json {
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
-}
-
-fn get(path: &str, headers: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")
-}
-
-fn post(path: &str, headers: &str, body: Json) -> String {
-    let body = body.to_string();
-    format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Strongroom: 1\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n{body}",
-        body.len()
-    )
-}
-
-fn exchange(mut stream: impl Read + Write, request: &str) -> (u16, String) {
-    stream.write_all(request.as_bytes()).expect("it listens");
-    let mut answer = String::new();
-    // Without a good-bye of TLS the length says whether it is whole.
-    let _ = stream.read_to_string(&mut answer);
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-    let status = head
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok());
-    assert!(
-        head.contains("\r\nX-Content-Type-Options: nosniff"),
-        "{head}"
-    );
-    assert!(head.contains("default-src 'none'"), "{head}");
-    assert!(!head.contains("Access-Control"), "{head}");
-    (status.unwrap_or(0), body.to_owned())
 }
 
 #[test]

@@ -18,6 +18,7 @@
 //! | layer | holds |
 //! |---|---|
 //! | `accounts`, `digits`, `property`, `sizes` | names of users and groups, properties of datasets, bytes and sizes as text |
+//! | `characters` | characters that are not shown, such as control characters |
 //! | `api` | commands, replies and failures |
 //! | `json` | replies as the command line and the HTTP API show them |
 //! | `pages` | what the guide says about exit codes, states and alerts |
@@ -28,6 +29,7 @@
 
 pub mod accounts;
 pub mod api;
+pub mod characters;
 pub mod client;
 pub mod device_name;
 pub mod digits;

@@ -29,6 +29,7 @@ const FILES: &[(&str, &str, &[u8])] = files! {
     "acts/pools.js" SCRIPT
     "acts/serving.js" SCRIPT
     "lib/api.js" SCRIPT
+    "lib/characters.js" SCRIPT
     "lib/dialog.js" SCRIPT
     "lib/format.js" SCRIPT
     "lib/icons.js" SCRIPT

@@ -4,17 +4,21 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustix::process::{Gid, Uid};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::common::Place;
+use serde_json::Value as Json;
+
+use super::common::{Place, has, lacks};
 
 /// The program, which ends with the test.
 pub struct Web {
@@ -70,6 +74,30 @@ impl Web {
         }
     }
 
+    /// Sends this as a user, and returns the status and the body.
+    pub fn raw_as(&self, uid: u32, request: &str) -> (u16, String) {
+        let ask = || {
+            if uid != 0 {
+                // Of this thread only.
+                rustix::thread::set_thread_gid(Gid::from_raw(uid)).unwrap();
+                rustix::thread::set_thread_uid(Uid::from_raw(uid)).unwrap();
+            }
+            exchange(
+                UnixStream::connect(&self.socket).expect("a socket"),
+                request,
+            )
+        };
+        std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+    }
+
+    /// As [`Web::raw_as`], as the user of the test.
+    pub fn raw(&self, request: &str) -> (u16, String) {
+        exchange(
+            UnixStream::connect(&self.socket).expect("a socket"),
+            request,
+        )
+    }
+
     /// Starts it at a port of this machine, and returns the certificate of its authority too.
     pub fn on_network(place: &Place) -> (Web, CertificateDer<'static>) {
         let authority = certify(place);
@@ -111,4 +139,36 @@ pub fn certify(place: &Place) -> CertificateDer<'static> {
     let private = fs::Permissions::from_mode(0o600);
     fs::set_permissions(place.path("key.pem"), private).unwrap();
     authority.der().clone()
+}
+
+/// A request for a page.
+pub fn get(path: &str, headers: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")
+}
+
+/// A command.
+pub fn post(path: &str, headers: &str, body: Json) -> String {
+    let body = body.to_string();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Strongroom: 1\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+        body.len()
+    )
+}
+
+/// Sends a request, and returns the status and the body.
+pub fn exchange(mut stream: impl Read + Write, request: &str) -> (u16, String) {
+    stream.write_all(request.as_bytes()).expect("it listens");
+    let mut answer = String::new();
+    // Without a good-bye of TLS the length says whether it is whole.
+    let _ = stream.read_to_string(&mut answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    has(head, "\r\nX-Content-Type-Options: nosniff");
+    has(head, "default-src 'none'");
+    lacks(head, "Access-Control");
+    (status.unwrap_or(0), body.to_owned())
 }

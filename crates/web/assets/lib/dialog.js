@@ -6,7 +6,7 @@
 // `preview` a request that only says what would go. The daemon may ask for further secrets.
 
 import { command, Failure } from "./api.js";
-import { commandLine } from "./format.js";
+import { commandLine } from "./characters.js";
 import { icon, mark } from "./icons.js";
 import { h, name, render, visible } from "./view.js";
 
@@ -66,7 +66,7 @@ export class Dialogs {
     if (told) return this.#tell(told);
     const target = act.confirm?.(context);
     const fields = (act.fields?.(context) ?? []).filter((field) => !field.when || field.when(values));
-    const words = ["strongroom", ...act.words(values, context)];
+    const line = commandLine(["strongroom", ...act.words(values, context)]);
     render(
       this.#host,
       h(
@@ -87,8 +87,8 @@ export class Dialogs {
             h(
               "div",
               { class: "command", key: "command" },
-              h("header", {}, h("span", { id: "command-title" }, "The same on the command line"), h("button", { type: "button", class: "button plain", on: { click: (event) => copy(event, commandLine(words)) } }, "Copy")),
-              h("pre", { tabindex: 0, role: "group", "aria-labelledby": "command-title" }, visible(commandLine(words))),
+              h("header", {}, h("span", { id: "command-title" }, "The same on the command line"), copyButton(line)),
+              h("pre", { tabindex: 0, role: "group", "aria-labelledby": "command-title" }, line),
             ),
             failure && h("div", { class: "notice bad", role: "alert", key: "failure" }, mark("bad"), h("p", {}, visible(failure))),
           ),
@@ -110,6 +110,7 @@ export class Dialogs {
 
   /** What an act returned that is shown only once. */
   #tell({ title, text, secret }) {
+    const shown = visible(secret);
     render(
       this.#host,
       h(
@@ -123,7 +124,7 @@ export class Dialogs {
             { class: "inside" },
             h("h2", { id: "dialog-title" }, title),
             h("p", {}, text),
-            h("div", { class: "command" }, h("header", {}, h("span", {}, "Shown once"), h("button", { type: "button", class: "button plain", on: { click: (event) => copy(event, secret) } }, "Copy")), h("pre", { tabindex: 0, role: "group", "aria-label": title }, visible(secret))),
+            h("div", { class: "command" }, h("header", {}, h("span", {}, "Shown once"), copyButton(shown)), h("pre", { tabindex: 0, role: "group", "aria-label": title }, shown)),
           ),
           h("footer", {}, h("button", { type: "submit", class: "button main" }, "Close")),
         ),
@@ -322,6 +323,11 @@ function pick({ secret, base64 } = {}) {
 
 function base64(bytes) {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}
+
+/** A button that copies text, which has no hidden character: it is the text that is shown. */
+function copyButton(text) {
+  return h("button", { type: "button", class: "button plain", on: { click: (event) => copy(event, text) } }, "Copy");
 }
 
 async function copy(event, text) {

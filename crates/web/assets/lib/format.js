@@ -1,4 +1,4 @@
-// Numbers, times and command lines as text.
+// Numbers, sizes and times as text.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
@@ -87,16 +87,6 @@ function three(value) {
 export function rate(n) {
   if (n >= 1000) return count(Math.round(n));
   return n >= 10 || n === 0 ? String(Math.round(n)) : n.toFixed(1);
-}
-
-/** Words as one command line, quoted for a shell where that is needed. */
-export function commandLine(words) {
-  return words.filter((word) => word !== null && word !== false && word !== undefined).map(quoted).join(" ");
-}
-
-function quoted(word) {
-  if (/^[\p{L}\p{N}\-_./,:=@%+]+$/u.test(word)) return word;
-  return `'${String(word).replaceAll("'", `'\\''`)}'`;
 }
 
 /** A size as a command takes it, in bytes; `null` if it is none. */

@@ -1,6 +1,11 @@
 // Views as plain objects, and the code that makes the document match them.
 //
 // All text goes through text nodes and attributes. No markup is ever parsed, so a name that looks like markup is text.
+// Text that is read has no hidden characters.
+
+import { visible } from "./characters.js";
+
+export { visible };
 
 const SVG = "http://www.w3.org/2000/svg";
 const state = new WeakMap();
@@ -67,7 +72,7 @@ function matching(at, view, keyed) {
 }
 
 function make(view, inSvg) {
-  if (typeof view !== "object") return document.createTextNode(String(view));
+  if (typeof view !== "object") return document.createTextNode(visible(view));
   const isSvg = inSvg || view.tag === "svg";
   const node = isSvg ? document.createElementNS(SVG, view.tag) : document.createElement(view.tag);
   state.set(node, { tag: view.tag, key: view.attrs.key, attrs: {}, on: {} });
@@ -77,7 +82,8 @@ function make(view, inSvg) {
 
 function patch(node, view, inSvg) {
   if (typeof view !== "object") {
-    if (node.data !== String(view)) node.data = String(view);
+    const text = visible(view);
+    if (node.data !== text) node.data = text;
     return;
   }
   const known = state.get(node);
@@ -98,7 +104,7 @@ function patchAttributes(node, before, after) {
   for (const [name, value] of Object.entries(after)) {
     if (SPECIAL.has(name) || before[name] === value) continue;
     if (value === null || value === undefined || value === false) node.removeAttribute(name);
-    else node.setAttribute(name, value === true ? "" : String(value));
+    else node.setAttribute(name, value === true ? "" : READ.has(name) ? visible(value) : String(value));
   }
   const [old, style] = [before.style ?? {}, after.style ?? {}];
   for (const name of Object.keys(old)) if (!(name in style)) node.style.removeProperty(name);
@@ -107,6 +113,8 @@ function patchAttributes(node, before, after) {
   }
 }
 
+// Attributes that are shown or read aloud.
+const READ = new Set(["title", "placeholder", "aria-label", "alt"]);
 const SPECIAL = new Set(["key", "on", "props", "style"]);
 
 function listen(node, known, on) {
@@ -115,14 +123,6 @@ function listen(node, known, on) {
   }
   for (const name of Object.keys(known.on)) known.on[name] = on[name];
   Object.assign(known.on, on);
-}
-
-/** Text from elsewhere, with characters made visible that hide or reorder others. */
-export function visible(text) {
-  return String(text).replace(
-    /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
-    (c) => `\\u${c.codePointAt(0).toString(16).padStart(4, "0")}`,
-  );
 }
 
 /** A name from elsewhere. */
