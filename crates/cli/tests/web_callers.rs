@@ -60,6 +60,7 @@ fn a_user_without_rights_is_refused_before_anything_is_read_or_shown() {
 fn a_wrong_token_shows_nothing_however_long_it_is() {
     let place = Place::new();
     place.pool("tank");
+    place.ok("web token create other");
     let (web, authority) = Web::on_network(&place);
     let client = client(authority);
     let long = format!("srt_{}", "0".repeat(15_000));
