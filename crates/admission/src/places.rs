@@ -34,6 +34,22 @@ pub struct PlaceLimits {
     pub reserved: usize,
 }
 
+impl PlaceLimits {
+    /// Limits that count members only, of all sources.
+    pub fn of_members(all: usize) -> PlaceLimits {
+        let limit = PlaceLimit {
+            all,
+            site: usize::MAX,
+            each: usize::MAX,
+        };
+        PlaceLimits {
+            strangers: limit,
+            members: limit,
+            reserved: all,
+        }
+    }
+}
+
 /// Why a client does not become a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
@@ -270,6 +286,9 @@ impl Permit {
         let mut table = self.places.table.lock();
         let holder = table.taken.get(&self.number).ok_or(NoPlace::Closed)?;
         let to = to.unwrap_or_else(|| holder.source.clone());
+        if holder.is_member && holder.source == to {
+            return Ok(());
+        }
         table.check_member(&to, Some(self.number), &self.places.limits)?;
         if let Some(holder) = table.taken.get_mut(&self.number) {
             (holder.source, holder.is_member) = (to, true);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admission::StopSignal;
 use protocol::api::{FailureKind, command};
 use protocol::client::TAKEN;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -18,14 +19,13 @@ use crate::host::crypto::Decisions;
 use crate::host::input::at_end_of_input;
 use crate::host::listen::{Listening, listen};
 use crate::host::statedir::usual_state_dir;
-use crate::host::stops::{Next, SIGNALLED, STOPPED, Stops};
 use crate::host::tokens::choose_list;
 use crate::host::{notify, statedir};
 use crate::serve::metrics::server as metrics;
 use crate::serve::unix::Served;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
-use crate::state::guests::{attend, raise_descriptor_limit};
+use crate::state::guests::{SIGNALLED, STOPPED, attend, raise_descriptor_limit};
 
 /// The start waits at most this long for the keys of all pools together. A later key is used when it arrives.
 const KEYS_AT_START: Duration = Duration::from_secs(20);
@@ -90,7 +90,7 @@ struct Started {
     /// Held as long as the daemon writes there.
     _state_lock: Option<File>,
     listening: Listening,
-    stops: Stops,
+    stop: StopSignal,
 }
 
 fn start(options: &ServeOptions) -> Result<Started> {
@@ -125,11 +125,12 @@ fn start(options: &ServeOptions) -> Result<Started> {
     let _ = warm.spawn(|| cipher::Random::nonce(&cipher::SystemRandom).map(|_| ()));
     let hardware = cipher::hardware();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %hardware, "the daemon listens");
-    let stops = Stops::new()?;
-    stop_on_signals(&stops)?;
+    let stop = StopSignal::new()
+        .map_err(|error| Failure::other(format!("the daemon cannot wait: {error}")))?;
+    stop_on_signals(&stop)?;
     if options.until_eof {
-        let stops = stops.clone();
-        at_end_of_input(move || stops.tell(SIGNALLED))?;
+        let stop = stop.clone();
+        at_end_of_input(move || stop.tell(SIGNALLED))?;
     }
     let daemon = Daemon::new(&options.socket, &state_dir, options.cache_bytes, FRONT_ENDS);
     FRONT_ENDS.iter().for_each(|each| each.prepare(&daemon));
@@ -140,7 +141,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
         daemon,
         _state_lock: state_lock,
         listening,
-        stops,
+        stop,
     })
 }
 
@@ -217,20 +218,19 @@ fn accept(started: &Started) {
     let Started {
         daemon,
         listening,
-        stops,
+        stop,
         ..
     } = started;
     let told = attend(
         &listening.listener,
-        stops,
+        stop,
         &daemon.guests,
         |stream, mut guest| {
             let daemon = Arc::clone(daemon);
-            let stops = stops.clone();
-            Daemon::serve_on_thread(move || {
-                let stream = Arc::new(stream);
+            let stop = stop.clone();
+            Daemon::serve_on_thread("command", move || {
                 if daemon.serve_one(&stream, None, &mut guest) == Served::Stop {
-                    stops.tell(STOPPED);
+                    stop.tell(STOPPED);
                     // Open until the process has ended: the caller waits for that.
                     std::mem::forget(stream);
                 }
@@ -238,25 +238,25 @@ fn accept(started: &Started) {
             });
         },
     );
-    if let Next::Signal = told {
+    if told == SIGNALLED {
         notify::tell(notify::STOPPING);
         daemon.shut_down_by_force();
     }
 }
 
 /// Makes SIGTERM, SIGINT and SIGHUP unmount everything and end the daemon.
-fn stop_on_signals(stops: &Stops) -> Result<()> {
+fn stop_on_signals(stop: &StopSignal) -> Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGINT,
         signal_hook::consts::SIGHUP,
     ])
     .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
-    let stops = stops.clone();
+    let stop = stop.clone();
     let watch = move || {
         if let Some(signal) = signals.forever().next() {
             tracing::info!(signal, "told to stop");
-            stops.tell(SIGNALLED);
+            stop.tell(SIGNALLED);
         }
     };
     std::thread::Builder::new()

@@ -8,7 +8,6 @@ pub(crate) mod listen;
 pub(crate) mod memory;
 pub(crate) mod notify;
 pub(crate) mod statedir;
-pub(crate) mod stops;
 pub(crate) mod system;
 pub(crate) mod tokens;
 pub(crate) mod users;

@@ -100,10 +100,10 @@ impl StreamWriter for DataWriter<&UnixStream> {
 
 impl Daemon {
     /// Serves a connection on a thread of its own.
-    pub(crate) fn serve_on_thread(serve: impl FnOnce() + Send + 'static) {
-        let thread = std::thread::Builder::new().name("command".into());
+    pub(crate) fn serve_on_thread(name: &str, serve: impl FnOnce() + Send + 'static) {
+        let thread = std::thread::Builder::new().name(name.into());
         if let Err(error) = thread.spawn(serve) {
-            tracing::error!(%error, "a command could not be served");
+            tracing::error!(%error, "a connection could not be served");
         }
     }
 
@@ -125,8 +125,8 @@ impl Daemon {
     #[cfg(test)]
     pub(crate) fn serve_peer(self: &Arc<Self>, peer: Peer, stream: UnixStream) {
         let stream = Arc::new(stream);
-        let uid = rustix::process::Uid::from_raw(peer.uid);
-        let guest = &mut self.guests.admit_user(uid).unwrap();
+        let source = admission::ClientSource::local_user(peer.uid);
+        let guest = &mut self.guests.greet(&stream, source);
         let outcome = self.hear(peer, &stream, guest);
         assert_eq!(answer(&stream, outcome, guest), Served::Done);
     }
@@ -151,11 +151,13 @@ impl Daemon {
         guest: &mut Guest,
     ) -> Result<Outcome> {
         let max = self.request_max(&peer);
-        guest.is_known = max.is_some();
         let time = match max {
-            Some(_) => REQUEST_TIME,
+            Some(_) => {
+                self.guests.admit(guest, peer.uid)?;
+                REQUEST_TIME
+            }
             None => {
-                self.expect_token(guest)?;
+                self.expect_token()?;
                 TOKEN_TIME
             }
         };
@@ -170,12 +172,12 @@ impl Daemon {
         }
     }
 
-    /// Refuses a user without any permission, unless there are tokens, and a place for the connection.
-    fn expect_token(&self, guest: &mut Guest) -> Result<()> {
+    /// Refuses a user without any permission, unless there are tokens.
+    fn expect_token(&self) -> Result<()> {
         self.forget_ended_tokens();
         match self.tokens.is_empty() {
             true => Err(unknown()),
-            false => guest.be_stranger(),
+            false => Ok(()),
         }
     }
 
@@ -209,7 +211,7 @@ impl Daemon {
             self.forget_ended_tokens();
             return Err(bad());
         };
-        guest.be_user(token.uid)?;
+        self.guests.admit(guest, token.uid)?;
         let peer = Peer::of_token(token.uid, account, &id);
         if let Some(name) = &token.zone {
             let zone = self.zones.all.lock().get(name).cloned();
@@ -230,9 +232,8 @@ impl Daemon {
         zone: &Zone,
         guest: &mut Guest,
     ) -> Result<Outcome> {
-        let checked = zone.check(&peer);
-        guest.is_known = checked.is_ok();
-        checked?;
+        zone.check(&peer)?;
+        self.guests.admit(guest, peer.uid)?;
         let mut caller = Connected(Arc::clone(stream));
         let _running = zone.callers.begin(&caller.data()?)?;
         let request = receive_in_time(stream, DELEGATE_REQUEST_MAX)?;

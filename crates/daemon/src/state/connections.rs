@@ -1,11 +1,10 @@
 //! Connections of commands that may take long, or wait for the user. The daemon can close them when their work has to
 //! end.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use admission::{ClientSource, NoPlace, Permit, PlaceLimits, Places};
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
@@ -15,66 +14,34 @@ use crate::state::channel::Data;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The open connections.
-pub(crate) struct Connections {
-    running: Mutex<Running>,
-    changed: Condvar,
-    max: usize,
-}
-
-#[derive(Default)]
-struct Running {
-    next: u64,
-    all: BTreeMap<u64, Arc<dyn Data>>,
-    is_closed: bool,
-}
-
-/// Counts as a connection while it exists.
-pub(crate) struct Connection<'a> {
-    all: &'a Connections,
-    number: u64,
-}
+pub(crate) struct Connections(Arc<Places>);
 
 impl Connections {
     /// A table for at most `max` connections at a time.
     pub(crate) fn new(max: usize) -> Connections {
-        Connections {
-            running: Mutex::default(),
-            changed: Condvar::new(),
-            max,
-        }
+        Connections(Places::new(PlaceLimits::of_members(max)))
     }
 
-    pub(crate) fn begin(&self, data: &Arc<dyn Data>) -> Result<Connection<'_>> {
-        let mut running = self.running.lock();
-        if running.is_closed || running.all.len() >= self.max {
-            let why = match running.is_closed {
-                true => "the pool or daemon is ending",
-                false => "too many commands run at the same time; try again",
+    /// Counts a connection as long as what is returned exists.
+    pub(crate) fn begin(&self, data: &Arc<dyn Data>) -> Result<Permit> {
+        let data = Arc::clone(data);
+        // The limit is for all of them together. Users have theirs where they connect.
+        let permit = self
+            .0
+            .enter(ClientSource::user(0), move || data.break_off());
+        permit.map_err(|why| {
+            let text = match why {
+                NoPlace::Closed => "the pool or daemon is ending",
+                _ => "too many commands run at the same time; try again",
             };
-            return Err(Failure::new(FailureKind::Busy, why));
-        }
-        running.next += 1;
-        let number = running.next;
-        running.all.insert(number, Arc::clone(data));
-        Ok(Connection { all: self, number })
+            Failure::new(FailureKind::Busy, text)
+        })
     }
 
     /// Closes all connections, as if the callers had disconnected, and accepts no more. False if one of their commands
     /// still runs.
     pub(crate) fn break_off(&self) -> bool {
-        let mut running = self.running.lock();
-        running.is_closed = true;
-        running.all.values().for_each(|data| data.break_off());
-        let some = |running: &mut Running| !running.all.is_empty();
-        self.changed.wait_while_for(&mut running, some, PATIENCE);
-        running.all.is_empty()
-    }
-}
-
-impl Drop for Connection<'_> {
-    fn drop(&mut self) {
-        self.all.running.lock().all.remove(&self.number);
-        self.all.changed.notify_all();
+        self.0.close(PATIENCE)
     }
 }
 

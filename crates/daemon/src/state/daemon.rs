@@ -48,7 +48,7 @@ pub(crate) struct Daemon {
     pools: Mutex<Pools>,
     /// Connections of commands that send or receive.
     pub(crate) transfers: Connections,
-    /// Connections of users other than root.
+    /// Connections at all sockets.
     pub(crate) guests: Arc<Guests>,
     pub(crate) events: Arc<Events>,
     pub(crate) exported_pools: ExportedPools,
@@ -118,7 +118,7 @@ impl Daemon {
             state,
             pools: Mutex::default(),
             transfers: Connections::new(usize::MAX),
-            guests: Guests::new(),
+            guests: Arc::new(Guests::new()),
             events: Arc::default(),
             zones: Zones::default(),
             exported: Exported::default(),

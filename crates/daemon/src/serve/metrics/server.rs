@@ -3,15 +3,17 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use admission::StopSignal;
 
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
 use crate::serve::hurried::Hurried;
 use crate::serve::metrics::text::CONTENT_TYPE;
 use crate::state::daemon::Daemon;
-use crate::state::guests::BACK_OFF;
+use crate::state::guests::{Guest, attend};
 
 /// The largest request.
 const REQUEST_MAX: usize = 8 << 10;
@@ -19,47 +21,36 @@ const REQUEST_MAX: usize = 8 << 10;
 const REQUEST_PATIENCE: Duration = Duration::from_secs(1);
 /// The time limit for a client to read a piece of the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So many clients are served at a time: one that is slow does not keep the others out.
-const THREADS: usize = 4;
 
-/// Starts the threads that serve metrics.
+/// Starts the thread that accepts connections for metrics.
 pub(crate) fn serve(daemon: &Arc<Daemon>, listener: UnixListener) -> Result<()> {
-    let listener = Arc::new(listener);
-    for _ in 0..THREADS {
-        let (daemon, listener) = (Arc::downgrade(daemon), Arc::clone(&listener));
-        std::thread::Builder::new()
-            .name("metrics".into())
-            .spawn(move || accept(&daemon, &listener))
-            .map_err(|error| Failure::other(format!("metrics cannot be served: {error}")))?;
-    }
-    Ok(())
+    let failed = |error| Failure::other(format!("metrics cannot be served: {error}"));
+    // It accepts connections as long as the daemon runs.
+    let stop = StopSignal::new().map_err(failed)?;
+    let (daemon, guests) = (Arc::downgrade(daemon), Arc::clone(&daemon.guests));
+    let accept = move || {
+        attend(&listener, &stop, &guests, |stream, mut guest| {
+            let Some(daemon) = daemon.upgrade() else {
+                return;
+            };
+            Daemon::serve_on_thread("metrics", move || {
+                if let Err(error) = answer(&daemon, &stream, &mut guest) {
+                    tracing::debug!(%error, "metrics were asked for, and not taken");
+                }
+                drop(guest);
+            });
+        });
+    };
+    let thread = std::thread::Builder::new().name("metrics-listen".into());
+    thread.spawn(accept).map(|_| ()).map_err(failed)
 }
 
-fn accept(daemon: &Weak<Daemon>, listener: &UnixListener) {
-    for stream in listener.incoming() {
-        let Some(daemon) = daemon.upgrade() else {
-            return;
-        };
-        let stream = match stream {
-            Ok(stream) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "a connection for metrics could not be accepted");
-                // It waits still, and would be tried over and over.
-                std::thread::sleep(BACK_OFF);
-                continue;
-            }
-        };
-        if let Err(error) = answer(&daemon, stream) {
-            tracing::debug!(%error, "metrics were asked for, and not taken");
-        }
-    }
-}
-
-fn answer(daemon: &Daemon, mut stream: UnixStream) -> std::io::Result<()> {
+fn answer(daemon: &Daemon, mut stream: &UnixStream, guest: &mut Guest) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let (status, body) = match Peer::admin_of(&stream) {
+    let admin = Peer::admin_of(stream).and_then(|peer| daemon.guests.admit(guest, peer.uid));
+    let (status, body) = match admin {
         Err(failure) => ("403 Forbidden", failure.0.message + "\n"),
-        Ok(_) => match check_request(&mut hurried(&stream))? {
+        Ok(_) => match check_request(&mut hurried(stream))? {
             Err(status) => (status, format!("{status}\n")),
             Ok(()) => match daemon.metrics() {
                 Ok(text) => ("200 OK", text),

@@ -6,9 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use admission::StopSignal;
+
 use crate::failure::{Failure, Result};
 use crate::host::listen::{Bound, bind};
-use crate::host::stops::{Next, Stops};
 use crate::serve::unix::Served;
 use crate::state::daemon::Daemon;
 use crate::state::guests::attend;
@@ -47,7 +48,7 @@ impl Daemon {
         }
         *zone.listening.lock() = Some(ZoneListener {
             listener: Arc::new(listener),
-            stops: Stops::new()?,
+            stop: StopSignal::new().map_err(failed)?,
             _socket: socket,
         });
         Ok(())
@@ -56,23 +57,20 @@ impl Daemon {
     /// Serves the tenant of a zone, if the zone has a socket.
     pub(crate) fn attend(self: &Arc<Self>, zone: &Arc<Zone>) -> Result<()> {
         let listening = zone.listening.lock();
-        let Some(ZoneListener {
-            listener, stops, ..
-        }) = &*listening
-        else {
+        let Some(ZoneListener { listener, stop, .. }) = &*listening else {
             return Ok(());
         };
-        let (listener, stops) = (Arc::clone(listener), stops.clone());
+        let (listener, stop) = (Arc::clone(listener), stop.clone());
         let guests = Arc::clone(&self.guests);
         let (daemon, zone) = (Arc::downgrade(self), Arc::downgrade(zone));
         let serve = move || {
-            let _: Next = attend(&listener, &stops, &guests, |stream, mut guest| {
-                // Without them it is told to end.
+            attend(&listener, &stop, &guests, |stream, mut guest| {
+                // Without them the thread is told to end.
                 let Some((daemon, zone)) = daemon.upgrade().zip(zone.upgrade()) else {
                     return;
                 };
-                Daemon::serve_on_thread(move || {
-                    let _: Served = daemon.serve_one(&Arc::new(stream), Some(&zone), &mut guest);
+                Daemon::serve_on_thread("command", move || {
+                    let _: Served = daemon.serve_one(&stream, Some(&zone), &mut guest);
                     drop(guest);
                 });
             });

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
+use admission::StopSignal;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use pool::Entry;
 use protocol::accounts;
@@ -12,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::host::listen::Bound;
-use crate::host::stops::{STOPPED, Stops};
 use crate::host::users::Peer;
 use crate::state::connections::Connections;
+use crate::state::guests::STOPPED;
 
 /// The number of commands of a tenant that may run at the same time.
 const COMMANDS_MAX: usize = 64;
@@ -147,7 +148,7 @@ impl Zone {
 /// Where a tenant comes in.
 pub(crate) struct ZoneListener {
     pub(crate) listener: Arc<UnixListener>,
-    pub(crate) stops: Stops,
+    pub(crate) stop: StopSignal,
     pub(crate) _socket: Bound,
 }
 
@@ -155,7 +156,7 @@ impl Zone {
     /// Refuses new connections.
     pub(crate) fn close(&self) {
         if let Some(listening) = self.listening.lock().take() {
-            listening.stops.tell(STOPPED);
+            listening.stop.tell(STOPPED);
         }
     }
 }
