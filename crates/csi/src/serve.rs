@@ -25,7 +25,7 @@ pub fn run(settings: Settings, listener: UnixListener) -> std::result::Result<()
         }
         result
     };
-    grpc::serve(listener, Arc::new(answers))
+    grpc::serve(&listener, Arc::new(answers))
         .map_err(|error| Failure::other(format!("the driver cannot be served: {error}")))
 }
 

@@ -1,73 +1,112 @@
 //! Connections, and calls on them.
 
 use std::io;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::{ClientSource, Permit, PlaceLimit, PlaceLimits, Places, StopSignal};
 use bytes::{Bytes, BytesMut};
-use h2::server::SendResponse;
+use h2::server::{Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Request, StatusCode};
-use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
 
 use super::frame::{self, REQUEST_MAX};
 use crate::status::{Result, Status};
 
-/// Connections at a time. Others wait.
-const CONNECTIONS_MAX: usize = 32;
+/// Connections at a time, of those that have made a call and of those that have not. The socket is for root and the
+/// user of the driver, who have as many again.
+const CONNECTIONS: PlaceLimit = PlaceLimit {
+    all: 32,
+    site: 32,
+    each: 32,
+};
+/// The time for the first call.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Calls at a time of a connection.
 const CALLS_MAX: u32 = 32;
 /// Calls that work at a time.
 const THREADS_MAX: usize = 16;
 /// The headers of a request.
 const HEADERS_MAX: u32 = 16 << 10;
-/// The pause after a connection could not be accepted.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// What answers: the path of a method and a message make a message.
 pub(crate) type Answers = dyn Fn(&str, &[u8]) -> Result<Vec<u8>> + Send + Sync;
 
 /// Serves a listener. Does not return but with an error.
-pub(crate) fn serve(listener: UnixListener, answers: Arc<Answers>) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
+pub(crate) fn serve(listener: &UnixListener, answers: Arc<Answers>) -> io::Result<()> {
+    let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .max_blocking_threads(THREADS_MAX)
         .build()?;
-    runtime.block_on(async {
-        let listener = tokio::net::UnixListener::from_std(listener)?;
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        loop {
-            let place = Arc::clone(&places).acquire_owned().await;
-            let place = place.map_err(io::Error::other)?;
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    tokio::spawn(connection(stream, Arc::clone(&answers), place));
-                }
-                Err(error) => {
-                    eprintln!("strongroom: a connection could not be accepted: {error}");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
-    })
+    let handle = runtime.handle().clone();
+    let work = move || runtime.block_on(std::future::pending::<()>());
+    std::thread::Builder::new().spawn(work)?;
+    let places = Places::new(PlaceLimits {
+        strangers: CONNECTIONS,
+        members: CONNECTIONS,
+        reserved: CONNECTIONS.all,
+    });
+    let stop = StopSignal::new()?;
+    let failed =
+        |error: &io::Error| eprintln!("strongroom: a connection could not be accepted: {error}");
+    admission::attend(listener, &stop, failed, |stream, source| {
+        begin(&handle, &places, stream, source, Arc::clone(&answers));
+    });
+    Err(io::ErrorKind::Interrupted.into())
 }
 
-/// Serves a connection until it ends. A client that breaks the protocol loses it.
-async fn connection(stream: UnixStream, answers: Arc<Answers>, _place: OwnedSemaphorePermit) {
+/// Has a task serve a connection. The task ends if the connection has to give way.
+fn begin(
+    runtime: &Handle,
+    places: &Arc<Places>,
+    stream: UnixStream,
+    source: ClientSource,
+    answers: Arc<Answers>,
+) {
+    let (give, permit) = oneshot::channel();
+    let task = runtime.spawn(async move {
+        if let Ok(permit) = permit.await {
+            connection(stream, answers, &permit).await;
+        }
+    });
+    // It has ended already if it does not take the permit.
+    let _ = give.send(places.greet(source, move || task.abort()));
+}
+
+/// Serves a connection until it ends. A client that breaks the protocol loses it, and so does one that makes no call.
+async fn connection(stream: UnixStream, answers: Arc<Answers>, permit: &Permit) {
+    let begun = tokio::time::timeout(PATIENCE, first_call(stream)).await;
+    let Ok(Some((mut connection, first))) = begun else {
+        return;
+    };
+    // Without a place it is served, and gives way to others.
+    let _ = permit.admit();
+    let mut next = Some(Ok(first));
+    while let Some(Ok((request, respond))) = next {
+        tokio::spawn(call(request, respond, Arc::clone(&answers)));
+        next = connection.accept().await;
+    }
+}
+
+type Call = (Request<RecvStream>, SendResponse<Bytes>);
+
+/// Greets a client, and waits for its first call.
+async fn first_call(
+    stream: UnixStream,
+) -> Option<(Connection<tokio::net::UnixStream, Bytes>, Call)> {
+    stream.set_nonblocking(true).ok()?;
+    let stream = tokio::net::UnixStream::from_std(stream).ok()?;
     let mut builder = h2::server::Builder::new();
     builder
         .max_concurrent_streams(CALLS_MAX)
         .max_header_list_size(HEADERS_MAX);
-    let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else {
-        return;
-    };
-    while let Some(Ok((request, respond))) = connection.accept().await {
-        tokio::spawn(call(request, respond, Arc::clone(&answers)));
-    }
+    let mut connection = builder.handshake(stream).await.ok()?;
+    let first = connection.accept().await?.ok()?;
+    Some((connection, first))
 }
 
 /// Answers a call. If the client goes away, the work goes on to its end.
@@ -123,5 +162,61 @@ fn send(
             stream.send_trailers(frame::trailers(Ok(())))
         }
         Err(status) => stream.send_trailers(frame::trailers(Err(&status))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::path::Path;
+
+    use super::*;
+
+    const SILENT: usize = 3 * CONNECTIONS.all;
+
+    /// Makes a call at a socket, and returns the connection.
+    async fn probe(path: &Path) -> h2::client::SendRequest<Bytes> {
+        let stream = tokio::net::UnixStream::connect(path).await.unwrap();
+        let (client, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        again(client).await
+    }
+
+    /// Makes one more call.
+    async fn again(client: h2::client::SendRequest<Bytes>) -> h2::client::SendRequest<Bytes> {
+        let mut client = client.ready().await.unwrap();
+        let request = Request::post("http://localhost/csi.v1.Identity/Probe");
+        let request = request
+            .header("content-type", "application/grpc")
+            .body(())
+            .unwrap();
+        let (answer, mut stream) = client.send_request(request, false).unwrap();
+        stream.send_data(Bytes::from_static(&[0; 5]), true).unwrap();
+        let mut body = answer.await.expect("an answer").into_body();
+        while body.data().await.transpose().unwrap().is_some() {}
+        let trailers = body.trailers().await.unwrap().expect("trailers");
+        assert_eq!(trailers.get("grpc-status").unwrap(), "0");
+        client
+    }
+
+    #[test]
+    fn silent_connections_shut_no_client_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("csi.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let answers: Arc<Answers> = Arc::new(|_: &str, _: &[u8]| Ok(Vec::new()));
+        std::thread::spawn(move || serve(&listener, answers));
+        let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let known = probe(&path).await;
+            let mut silent: Vec<UnixStream> = (0..SILENT)
+                .map(|_| UnixStream::connect(&path).unwrap())
+                .collect();
+            // The oldest gives way, and the client that has made a call does not.
+            drop(probe(&path).await);
+            again(known).await;
+            while silent[0].read(&mut [0; 64]).unwrap() > 0 {}
+            drop(silent);
+        });
     }
 }
