@@ -217,6 +217,17 @@ fn changes_of_a_directory() -> Vec<Change> {
     ]
 }
 
+/// The kernel checks no permission for them, so any user of a file could store data of its own in them.
+#[test]
+fn system_attributes_that_linux_does_not_know_are_refused() {
+    let b = bench();
+    for name in [&b"system.nfs4_acl"[..], b"system.", b"system.posix_acl"] {
+        let done = b.files.setxattr(b.file, name, b"v", HOW);
+        assert_eq!(done, Err(Error::NotSupported));
+    }
+    assert_eq!(b.files.listxattr(b.file), Ok(Vec::new()));
+}
+
 /// Each change is refused where it has to be, and changes nothing then; without the flags it works.
 fn check(changes: &dyn Fn() -> Vec<Change>, marked: &dyn Fn(&Bench) -> Ino) {
     for (name, adds, act) in changes() {

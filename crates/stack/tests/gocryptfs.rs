@@ -247,6 +247,16 @@ fn stored(path: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
+fn system_attributes_that_linux_does_not_know_are_refused() {
+    let lower = tempfile::tempdir().expect("a directory");
+    prepare(&Features::default(), lower.path());
+    let fs = view(lower.path());
+    let ino = create(&fs, ROOT, "file").expect("created").ino;
+    refused(set(&fs, ino, "system.nfs4_acl", b"v"), Error::NotSupported);
+    assert_eq!(fs.listxattr(ino), Ok(Vec::new()));
+}
+
+#[test]
 fn attributes_are_encrypted() {
     for features in variants() {
         let lower = tempfile::tempdir().expect("a directory");

@@ -12,7 +12,7 @@ mod types;
 pub use error::{Error, Result};
 pub use types::{
     Attr, Caller, DirEntry, Fallocate, Flags, Ino, Kind, NewNode, ROOT, RenameMode, Seek, SetAttr,
-    SetTime, SetXattr, StatFs, Time,
+    SetTime, SetXattr, StatFs, Time, is_unknown_system_xattr,
 };
 
 /// The pieces of a read, in order; their total length is what was read.
@@ -269,7 +269,7 @@ pub trait FileSystem: Send + Sync {
     /// `Io`.
     fn statfs(&self) -> Result<StatFs>;
 
-    /// Sets an extended attribute.
+    /// Sets an extended attribute. One that [`is_unknown_system_xattr`] is `NotSupported`.
     ///
     /// # Errors
     /// `Exists` or `NoAttribute` if `how` does not allow it, `Range`, `TooBig`, `NotSupported`, `NotPermitted`,

@@ -3,6 +3,14 @@
 /// An inode number. [`ROOT`] is the root directory; 0 is never valid.
 pub type Ino = u64;
 
+/// True for an extended attribute of the namespace `system` that Linux does not know. The kernel checks no permission for
+/// it, so a file system must not store it.
+pub fn is_unknown_system_xattr(name: &[u8]) -> bool {
+    let is_acl =
+        name == b"system.posix_acl_access".as_slice() || name == b"system.posix_acl_default";
+    name.starts_with(b"system.") && !is_acl
+}
+
 /// The root directory of every file system.
 pub const ROOT: Ino = 1;
 

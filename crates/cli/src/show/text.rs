@@ -1,19 +1,21 @@
 //! Text that is safe to print.
 //!
 //! Names, hosts and user properties come from devices that another user may have written. A terminal
-//! obeys control characters, so none of theirs reaches one.
+//! obeys control characters and bidirectional marks, so none of theirs reaches one.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// The text with control characters spelled out, but for the line ends and tabs of this program.
+use protocol::characters::escaped;
+
+/// The text with hidden characters spelled out, but for the line ends and tabs of this program.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    escape(text, |c| c.is_control() && c != '\n' && c != '\t')
+    escaped(text, |c| c == '\n' || c == '\t')
 }
 
-/// The text in one line and one column: without any control character.
+/// The text in one line and one column: without any hidden character.
 pub(crate) fn in_a_cell(text: &str) -> Cow<'_, str> {
-    escape(text, char::is_control)
+    escaped(text, |_| false)
 }
 
 /// An error in one line, without the numbers that the standard library puts behind the system's words.
@@ -30,20 +32,6 @@ pub(crate) fn message(text: &str) -> String {
         }
     }
     plain
-}
-
-fn escape(text: &str, is_bad: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&is_bad) {
-        return text.into();
-    }
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match is_bad(c) {
-            true => safe.extend(c.escape_default()),
-            false => safe.push(c),
-        }
-    }
-    safe.into()
 }
 
 /// Prints a text, whole.
@@ -68,6 +56,7 @@ mod tests {
         assert_eq!(printable("a\x1b[2Jb\u{9b}c\r"), r"a\u{1b}[2Jb\u{9b}c\r");
         assert_eq!(in_a_cell("a\tb\nc"), r"a\tb\nc");
         assert_eq!(in_a_cell("größe"), "größe");
+        assert_eq!(printable("a\u{202e}b\u{200b}"), r"a\u{202e}b\u{200b}");
     }
     #[test]
     fn errors_have_no_numbers_of_the_system() {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pool::{Begin, DatasetName, DryRun, Incoming, Package, Reach, ReceiveInto};
 use protocol::api::{Ask, Props, ReceiveName, command};
+use protocol::property::Settable;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
@@ -19,6 +20,7 @@ use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::decision::Decide;
 use crate::state::keyuses::{KeyNow, WhileLoaded};
+use crate::state::properties;
 use crate::state::zones::rules::denied;
 
 /// One receive, with all its streams.
@@ -326,6 +328,7 @@ impl<'a> Session<'a> {
         let pool = &self.active.pool;
         if !self.it.dry_run {
             pool.receive_stream(begin, incoming, into, rules, &context.origin())?;
+            self.failures.extend(left_out(begin, &self.it.exclude));
             return Ok(());
         }
         let dataset = dataset_of(target);
@@ -335,6 +338,20 @@ impl<'a> Session<'a> {
         self.names.push(format!("{dataset}@{snapshot}"));
         Ok(())
     }
+}
+
+/// A message for each user property of a stream that no command would set, such as one with control characters. It is
+/// not received.
+fn left_out(begin: &Begin, exclude: &[String]) -> Vec<Failure> {
+    let is_full = begin.from_guid == 0;
+    let props = begin.props.iter().filter(|(name, _)| {
+        is_full && properties::is_user_property(name) && !exclude.contains(name)
+    });
+    let refusal = |(name, value): (&String, &String)| {
+        let refused = properties::check(name, value, Settable::WithKey).err()?;
+        Some(refused.context("a property of the stream is left out"))
+    };
+    props.filter_map(refusal).collect()
 }
 
 fn dataset_of(name: &str) -> &str {

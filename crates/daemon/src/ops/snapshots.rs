@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pool::Reach;
 use protocol::api::{FailureKind, HoldRow};
+use protocol::characters::is_hidden;
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
@@ -18,6 +19,11 @@ impl Daemon {
         recursive: bool,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        if tag.chars().any(is_hidden) {
+            return Err(Failure::usage(
+                "a tag has no control and no invisible characters; choose another one",
+            ));
+        }
         for (active, names) in self.by_pool(names)? {
             let _admin = active.lock(context.decision)?;
             active

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use protocol::accounts::{uid_of, user_name};
 use protocol::api::{CallerReport, FailureKind, NewToken, TokenRow, command};
+use protocol::characters::is_hidden;
 
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
@@ -40,7 +41,7 @@ impl Daemon {
             let why = "a token cannot make tokens: log in to the machine, and use 'strongroom web token create'";
             return Err(Failure::new(FailureKind::Permission, why));
         }
-        if new.label.chars().count() > LABEL_MAX || new.label.chars().any(char::is_control) {
+        if new.label.chars().count() > LABEL_MAX || new.label.chars().any(is_hidden) {
             let why = format!("a label is one line of at most {LABEL_MAX} characters");
             return Err(Failure::usage(why));
         }

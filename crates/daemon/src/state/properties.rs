@@ -6,8 +6,9 @@ use std::path::Path;
 use cipher::Suite;
 use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode};
 use fuse::Place;
-use pool::{Entry, Pool, SecondaryCache};
+use pool::{Entry, PROPERTY_MAX, Pool, SecondaryCache};
 use protocol::api::{FailureKind, Source};
+use protocol::characters;
 use protocol::property::{Applies, Property, Settable, Values};
 use protocol::sizes;
 
@@ -103,6 +104,7 @@ pub(crate) fn whole_name(name: &str) -> Result<String> {
 
 /// Checks a new value of a property.
 pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
+    check_text(name, value)?;
     if is_user_property(name) {
         return Ok(());
     }
@@ -150,6 +152,22 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
         "the property '{name}' cannot be '{value}'; allowed: {}",
         property.values.describe()
     )))
+}
+
+/// Refuses a value that is too long, or has characters that a reader does not see ([`characters::HIDDEN`]).
+fn check_text(name: &str, value: &str) -> Result<()> {
+    if let Some(hidden) = value.chars().find(|c| characters::is_hidden(*c)) {
+        return Err(Failure::usage(format!(
+            "the value of '{name}' has the control or invisible character {}; leave it out",
+            hidden.escape_unicode()
+        )));
+    }
+    if value.len() > PROPERTY_MAX {
+        return Err(Failure::usage(format!(
+            "the value of '{name}' is longer than {PROPERTY_MAX} bytes"
+        )));
+    }
+    Ok(())
 }
 
 fn is_valid(values: &Values, value: &str) -> bool {
@@ -327,6 +345,12 @@ mod tests {
             ("filesystem_count", "1"),
             ("nonsense", "5"),
             ("UPPER:case", "x"),
+            ("com.example:note", "a\x1b[2Jb"),
+            ("com.example:note", "a\nb"),
+            ("com.example:note", "user\u{202e}txt"),
+            ("com.example:note", "a\u{200b}b"),
+            ("com.example:note", &"x".repeat(PROPERTY_MAX + 1)),
+            ("mountpoint", "/a\nb"),
         ];
         for (name, value) in bad {
             assert!(

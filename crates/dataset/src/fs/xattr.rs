@@ -34,6 +34,9 @@ impl Dataset {
         if name.is_empty() || name.len() > NAME_MAX {
             return Err(vfs::Error::Range.into());
         }
+        if vfs::is_unknown_system_xattr(name) {
+            return Err(vfs::Error::NotSupported.into());
+        }
         if value.len() > VALUE_MAX {
             return Err(vfs::Error::TooBig.into());
         }

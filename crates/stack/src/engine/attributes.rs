@@ -95,6 +95,9 @@ impl<F: Format> Stacked<F> {
         how: SetXattr,
     ) -> Result<()> {
         let inode = self.inodes.get(ino)?;
+        if vfs::is_unknown_system_xattr(name) {
+            return Err(Error::NotSupported);
+        }
         if self.format.is_own_xattr(name) {
             return Err(Error::NotPermitted);
         }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use keys::KeySource;
 use protocol::api::{DeviceGroup, PoolDevices, Props};
+use protocol::characters::is_hidden;
 
 /// Replaces parts that are left out.
 pub(super) const LEFT_OUT: &str = "...";
@@ -107,13 +108,13 @@ pub(super) fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.into();
     }
-    if word.chars().any(|c| c.is_control() || is_invisible(c)) {
+    if word.chars().any(is_hidden) {
         let escaped: String = word
             .chars()
             .map(|c| match c {
                 '\'' | '\\' => format!("\\{c}"),
                 '\n' => r"\n".into(),
-                c if c.is_control() || is_invisible(c) => {
+                c if is_hidden(c) => {
                     let mut bytes = [0; 4];
                     let bytes = c.encode_utf8(&mut bytes).bytes();
                     bytes.map(|byte| format!("\\x{byte:02x}")).collect()
@@ -124,11 +125,6 @@ pub(super) fn quoted(word: &str) -> String {
         return format!("$'{escaped}'");
     }
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// Whether a character is invisible, or changes the look of characters around it.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// A size in the largest unit that divides it.
