@@ -14,6 +14,8 @@ use dataset::{Change, Dataset, Difference, Settings, diff};
 use pool::{Entry, Pool};
 use vfs::{Attr, FileSystem, Ino, Kind, NewNode, ROOT};
 
+/// Enough memory for each comparison here.
+const MEMORY: u64 = 1 << 30;
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);
 
 /// Everything in a snapshot: by inode its attributes and paths.
@@ -96,7 +98,15 @@ fn expected(old: &Listing, new: &Listing) -> BTreeSet<(Change, Vec<u8>)> {
 }
 
 fn check(pool: &Pool, older: &Entry, newer: &Entry, context: &str) {
-    let found = diff(pool, older, newer, SUITE.map(data_keys), &Arc::default()).unwrap();
+    let found = diff(
+        pool,
+        older,
+        newer,
+        SUITE.map(data_keys),
+        &Arc::default(),
+        MEMORY,
+    )
+    .unwrap();
     let (old, new) = (listing(pool, older), listing(pool, newer));
     let mut told = told(&found);
     told.retain(|(change, _)| *change != Change::Modified);
@@ -143,13 +153,22 @@ fn random_histories() {
                 check(&pool, older, newer, &context);
             }
             let now = pool.entry(files.id()).unwrap();
-            let found = diff(&pool, older, &now, SUITE.map(data_keys), &Arc::default()).unwrap();
+            let found = diff(
+                &pool,
+                older,
+                &now,
+                SUITE.map(data_keys),
+                &Arc::default(),
+                MEMORY,
+            )
+            .unwrap();
             let last = diff(
                 &pool,
                 older,
                 all.last().unwrap(),
                 SUITE.map(data_keys),
                 &Arc::default(),
+                MEMORY,
             );
             assert_eq!(told(&found), told(&last.unwrap()));
         }
@@ -184,11 +203,25 @@ fn what_lost_the_name_that_it_was_made_under() {
         &after,
         SUITE.map(data_keys),
         &Arc::default(),
+        MEMORY,
     )
     .unwrap();
     let ended = Arc::new(true.into());
-    let late = diff(&pool, &before, &after, SUITE.map(data_keys), &ended);
+    let late = diff(&pool, &before, &after, SUITE.map(data_keys), &ended, MEMORY);
     assert!(late.is_err());
+    let narrow = diff(
+        &pool,
+        &before,
+        &after,
+        SUITE.map(data_keys),
+        &Arc::default(),
+        100,
+    );
+    let error = narrow.unwrap_err();
+    assert!(
+        matches!(error, dataset::Error::Fs(vfs::Error::NoMemory)),
+        "{error}"
+    );
     let found: Vec<_> = found
         .iter()
         .map(|d| (d.change, d.path.as_slice()))

@@ -7,25 +7,58 @@ use std::sync::Arc;
 
 use dataset::{Change, Difference};
 use pool::{ArrayKind, Entry};
-use protocol::api::{DiffReport, DiffRow};
+use protocol::api::{DiffReport, DiffRow, Reply};
 use vfs::Kind;
 
 use crate::failure::{Failure, Result};
 use crate::ops::volumes::refuse_volume;
 use crate::state::active_pool::ActivePool;
+use crate::state::budget::Payer;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::row_stream::RowStream;
 
 /// How often a comparison starts again because a dataset in use has freed a record that was being compared.
 const TRIES: usize = 10;
 
+/// The result of a comparison.
+struct Compared {
+    /// The differences, and the directory where the dataset is mounted. `None` if the key is not loaded.
+    files: Option<(Vec<Difference>, Vec<u8>)>,
+    /// As [`DiffReport::metadata`] and [`DiffReport::contents`].
+    counts: [[u64; 2]; 2],
+}
+
 impl Daemon {
+    /// Compares two states. The rows of files are sent, except the last ones, which are in the report.
     pub(crate) fn diff(
         &self,
         from: &str,
         to: Option<&str>,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<DiffReport> {
+        let found = self.compared(from, to, context)?;
+        let [metadata, contents] = found.counts;
+        let report = |files| DiffReport {
+            files,
+            metadata,
+            contents,
+        };
+        let Some((files, dir)) = found.files else {
+            return Ok(report(None));
+        };
+        let (payer, channel) = (context.payer(), &mut *context.channel);
+        let send = |files| channel.rows(Reply::Diff(report(Some(files))));
+        let mut rows = RowStream::new(payer, send);
+        for file in files {
+            rows.push(row(&file, &dir))?;
+        }
+        let rest = rows.into_rest();
+        Ok(report(Some(rest)))
+    }
+
+    fn compared(&self, from: &str, to: Option<&str>, context: &Context<'_>) -> Result<Compared> {
+        let payer = context.payer();
         let (active, older) = self.find(from)?;
         if !older.is_snapshot() {
             return Err(Failure::usage(format!(
@@ -52,17 +85,25 @@ impl Daemon {
         }
         for _ in 1..TRIES {
             let now = active.pool.entry(newer.id)?;
-            let found = active.compare(&older, &now);
+            let found = active.compare(&older, &now, payer);
             if found.is_ok() || active.pool.entry(now.id)?.roots == now.roots {
                 return found;
             }
         }
-        active.compare(&older, &*active.pool.entry(newer.id)?)
+        active.compare(&older, &*active.pool.entry(newer.id)?, payer)
     }
 }
 
+/// The failure of a comparison that would take more memory than the caller may use.
+fn too_different(memory: u64) -> Failure {
+    Failure::usage(format!(
+        "the comparison needs more than {} MiB of memory; compare snapshots between which less has changed",
+        memory >> 20
+    ))
+}
+
 impl ActivePool {
-    fn compare(&self, older: &Arc<Entry>, newer: &Entry) -> Result<DiffReport> {
+    fn compare(&self, older: &Arc<Entry>, newer: &Entry, payer: Payer) -> Result<Compared> {
         let mut counts = [[0; 2]; 2];
         for array in ArrayKind::ALL {
             let [gone, new] = &mut counts[array as usize];
@@ -76,19 +117,16 @@ impl ActivePool {
             true => {
                 let using = self.use_key(root, "a comparison", None);
                 let keys = self.data_keys(newer)?;
-                let found = dataset::diff(&self.pool, older, newer, keys, &using.ended());
-                let found = found
-                    .map_err(|error| using.explain(self.explain_foreign(newer, error.into())))?;
-                let dir = self.dir_of(newer);
-                Some(found.iter().map(|found| row(found, &dir)).collect())
+                let (ended, memory) = (using.ended(), payer.comparison_max());
+                let found = dataset::diff(&self.pool, older, newer, keys, &ended, memory);
+                let found = found.map_err(|error| match error {
+                    dataset::Error::Fs(vfs::Error::NoMemory) => too_different(memory),
+                    error => using.explain(self.explain_foreign(newer, error.into())),
+                });
+                Some((found?, self.dir_of(newer)))
             }
         };
-        let [metadata, contents] = counts;
-        Ok(DiffReport {
-            files,
-            metadata,
-            contents,
-        })
+        Ok(Compared { files, counts })
     }
 
     /// Where the dataset is mounted, if it is.

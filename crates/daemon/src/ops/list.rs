@@ -20,44 +20,72 @@ use crate::state::account_property::AccountProperty;
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::properties::{self, Mountpoint};
+use crate::state::row_stream::RowStream;
 use crate::state::written_property::WrittenSince;
 
-/// The rows that were found, each once.
-#[derive(Default)]
-struct Rows {
-    all: Vec<DatasetRow>,
+/// The largest number of properties in one command.
+const PROPS_MAX: usize = 1000;
+
+/// The rows that are found, each once.
+struct Rows<'a, 's> {
+    all: &'a mut RowStream<'s, DatasetRow>,
     /// The names of the rows.
     seen: HashSet<String>,
+    /// Decides whether the caller may see a dataset.
+    may_see: &'a dyn Fn(&str) -> bool,
+}
+
+impl Rows<'_, '_> {
+    /// Whether a row is new, and of a dataset that the caller may see.
+    fn is_wanted(&mut self, name: &str) -> bool {
+        self.seen.insert(name.to_owned()) && (self.may_see)(name)
+    }
 }
 
 impl Daemon {
-    pub(crate) fn get(&self, get: &command::Get) -> Result<Vec<DatasetRow>> {
+    /// Finds the rows of a listing. Leaves out names for which `may_see` is false.
+    pub(crate) fn get(
+        &self,
+        get: &command::Get,
+        may_see: &dyn Fn(&str) -> bool,
+        rows: &mut RowStream<'_, DatasetRow>,
+    ) -> Result<()> {
+        if get.props.len() > PROPS_MAX {
+            return Err(Failure::usage(format!(
+                "name at most {PROPS_MAX} properties; without one, all are shown"
+            )));
+        }
         let props: Vec<String> = get
             .props
             .iter()
             .map(|name| properties::whole_name(name))
             .collect::<Result<_>>()?;
-        let mut rows = Rows::default();
+        let mut rows = Rows {
+            all: rows,
+            seen: HashSet::new(),
+            may_see,
+        };
         if get.names.is_empty() {
             for active in self.pools() {
                 let top = active.pool.top()?;
                 self.get_below(&active, top.id, get, &props, &mut rows)?;
             }
-            return Ok(rows.all);
+            return Ok(());
         }
         for name in &get.names {
             if let Some(row) = self.row_of_partial(name, &props)? {
-                rows.all.push(row);
-                continue;
+                rows.all.push(row)?;
+            } else if name.contains('#') {
+                let row = self.row_of_bookmark(name, &props)?;
+                if rows.is_wanted(name) {
+                    rows.all.push(row)?;
+                }
+            } else {
+                let (active, entry) = self.find(name)?;
+                self.get_below(&active, entry.id, get, &props, &mut rows)?;
             }
-            if name.contains('#') {
-                rows.all.push(self.row_of_bookmark(name, &props)?);
-                continue;
-            }
-            let (active, entry) = self.find(name)?;
-            self.get_below(&active, entry.id, get, &props, &mut rows)?;
         }
-        Ok(rows.all)
+        Ok(())
     }
 
     /// The row for a dataset that was received in part and does not exist yet. Its only property is the resume token.
@@ -84,7 +112,7 @@ impl Daemon {
         id: u64,
         get: &command::Get,
         props: &[String],
-        rows: &mut Rows,
+        rows: &mut Rows<'_, '_>,
     ) -> Result<()> {
         let is_counted = props.is_empty() || props.iter().any(|name| needs_counts(name));
         let all = match is_counted {
@@ -105,10 +133,10 @@ impl Daemon {
                 .depth
                 .is_some_and(|depth| depth_of(&listed.name) - base > depth);
             let unwanted = listed.entry.is_snapshot() && !get.snapshots;
-            if !named && (too_deep || unwanted) || !rows.seen.insert(listed.name.clone()) {
+            if !named && (too_deep || unwanted) || !rows.is_wanted(&listed.name) {
                 continue;
             }
-            rows.all.push(self.row(active, listed, props)?);
+            rows.all.push(self.row(active, listed, props)?)?;
         }
         match all.iter().rev().find(|last| !last.entry.is_snapshot()) {
             Some(head) => bookmarks_of(active, head, (get, base), props, rows),
@@ -230,15 +258,15 @@ fn bookmarks_of(
     head: &Listed,
     (get, base): (&command::Get, u32),
     props: &[String],
-    rows: &mut Rows,
+    rows: &mut Rows<'_, '_>,
 ) -> Result<()> {
     let depth = depth_of(&head.name) + 1 - base;
     if !get.bookmarks || get.depth.is_some_and(|most| depth > most) {
         return Ok(());
     }
     for marked in active.pool.bookmarks(head.entry.id)? {
-        if rows.seen.insert(marked.name.clone()) {
-            rows.all.push(bookmarks::row(&marked, props));
+        if rows.is_wanted(&marked.name) {
+            rows.all.push(bookmarks::row(&marked, props))?;
         }
     }
     Ok(())

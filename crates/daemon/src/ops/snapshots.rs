@@ -10,6 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
+use crate::state::row_stream::RowStream;
 
 impl Daemon {
     pub(crate) fn hold(
@@ -50,17 +51,22 @@ impl Daemon {
         Ok(())
     }
 
-    pub(crate) fn holds(&self, names: &[String], recursive: bool) -> Result<Vec<HoldRow>> {
-        let mut rows = Vec::new();
+    pub(crate) fn holds(
+        &self,
+        names: &[String],
+        recursive: bool,
+        rows: &mut RowStream<'_, HoldRow>,
+    ) -> Result<()> {
         for (active, names) in self.by_pool(names)? {
-            let holds = active.pool.holds(&names, recursive)?;
-            rows.extend(holds.into_iter().map(|hold| HoldRow {
-                name: hold.snapshot,
-                tag: hold.tag,
-                time: hold.time,
-            }));
+            for hold in active.pool.holds(&names, recursive)? {
+                rows.push(HoldRow {
+                    name: hold.snapshot,
+                    tag: hold.tag,
+                    time: hold.time,
+                })?;
+            }
         }
-        Ok(rows)
+        Ok(())
     }
 
     /// Names of snapshots, or patterns for several, by pool.

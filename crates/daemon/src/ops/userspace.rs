@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dataset::{Account, Dataset, Miscount, Owner};
 use pool::Entry;
 use protocol::accounts;
-use protocol::api::{AccountRow, FailureKind, OwnerKind, Props, Source, Value};
+use protocol::api::{AccountRow, FailureKind, OwnerKind, Props, Reply, Source, Value};
 use protocol::sizes;
 
 use crate::failure::{Failure, Result};
@@ -17,6 +17,7 @@ use crate::state::account_property::{AccountProperty, Field};
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::row_stream::RowStream;
 
 impl AccountProperty<'_> {
     /// The number that a quota is set to; 0 for none.
@@ -131,10 +132,15 @@ impl Daemon {
                 return Err(miscounted(name, &wrong));
             }
         }
-        let accounts = dataset.accounts()?.into_iter();
-        Ok(accounts
-            .filter_map(|(owner, account)| row(kind, owner, &account))
-            .collect())
+        let payer = context.payer();
+        let send = |rows| context.channel.rows(Reply::Accounts(rows));
+        let mut rows = RowStream::new(payer, send);
+        for (owner, account) in dataset.accounts()? {
+            if let Some(row) = row(kind, owner, &account) {
+                rows.push(row)?;
+            }
+        }
+        Ok(rows.into_rest())
     }
 }
 

@@ -30,21 +30,18 @@ pub(crate) struct Check<'a> {
 }
 
 impl Daemon {
-    /// Removes names of datasets without a permission for the caller from an answer. If the caller named no dataset,
-    /// removes their rows too.
-    pub(crate) fn seen_by(
-        &self,
-        peer: &Peer,
-        mut rows: Vec<DatasetRow>,
-        all: bool,
-    ) -> Vec<DatasetRow> {
+    /// Whether a caller has a permission on a dataset, or on that of a snapshot or bookmark.
+    pub(crate) fn may_see(&self, peer: &Peer, name: &str) -> bool {
+        let check = Check::new(self, peer);
+        peer.is_admin || check.something_of(dataset_of(name)).is_ok()
+    }
+
+    /// Removes names of datasets without a permission for the caller from the properties of an answer.
+    pub(crate) fn seen_by(&self, peer: &Peer, mut rows: Vec<DatasetRow>) -> Vec<DatasetRow> {
         if peer.is_admin {
             return rows;
         }
         let check = Check::new(self, peer);
-        if all {
-            rows.retain(|row| check.something_of(dataset_of(&row.name)).is_ok());
-        }
         for prop in rows.iter_mut().flat_map(|row| &mut row.props) {
             if let ("clones" | "origin", Value::Text(names)) = (&*prop.property, &prop.value) {
                 prop.value = match check.seen(names) {

@@ -10,6 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
 use crate::serve::commands::served;
 use crate::serve::decision::Decision;
+use crate::state::budget::{Payer, Work};
 use crate::state::channel::{Channel, Data};
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -40,6 +41,13 @@ impl Channel for Seen<'_> {
             Some(view) => view.text(&text),
             None => text,
         });
+    }
+
+    fn rows(&mut self, rows: Reply) -> Result<()> {
+        self.channel.rows(match self.view {
+            Some(view) => view.reply(rows)?,
+            None => rows,
+        })
     }
 
     fn pause(&mut self, time: Duration) -> bool {
@@ -87,11 +95,15 @@ impl Daemon {
         keys::allow_hash_memory(hash_memory_of(&request, &peer, view)?);
         let stops = matches!(request.command, Command::DaemonStop);
         let is_look = is_look(&request.command);
+        let work = Work::of(&request.command);
         let said = served(request.command.clone()).line().0;
         match is_look {
             true => tracing::debug!(who = peer.who, command = said, "command"),
             false => tracing::info!(who = peer.who, command = said, "command"),
         }
+        let payer = Payer::of(&peer, view.map(|view| view.root.guid));
+        let begin = |work| self.budgets.begin(payer, work, channel);
+        let _running = work.map(begin).transpose()?;
         let decision = Decision::new(self, &peer, view, request.command);
         let command = decision.make()?;
         let mut seen = Seen { channel, view };

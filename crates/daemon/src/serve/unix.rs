@@ -52,6 +52,11 @@ impl Channel for Connected {
         let _ = wire::send(&mut &*self.0, &Answer::Notice(text));
     }
 
+    fn rows(&mut self, rows: Reply) -> Result<()> {
+        wire::send(&mut &*self.0, &Answer::Rows(rows))
+            .map_err(|error| Failure::other(format!("the caller went away: {error}")))
+    }
+
     fn pause(&mut self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {

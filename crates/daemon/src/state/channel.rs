@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::api::Ask;
+use protocol::api::{Ask, Reply};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
@@ -18,6 +18,13 @@ pub(crate) trait Channel {
 
     /// Tells the user something.
     fn notice(&mut self, text: String);
+
+    /// Sends rows of the reply. More follow.
+    fn rows(&mut self, _: Reply) -> Result<()> {
+        Err(Failure::other(
+            "this command needs a connection for its rows",
+        ))
+    }
 
     /// Lets time pass. Returns false, and earlier, if the caller has gone: then the command ends.
     fn pause(&mut self, time: Duration) -> bool {

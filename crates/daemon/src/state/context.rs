@@ -10,6 +10,7 @@ use vfs::Caller;
 use crate::failure::{Failure, Result};
 use crate::host::users::{Peer, host_name};
 use crate::state::active_pool::ActivePool;
+use crate::state::budget::Payer;
 use crate::state::channel::Channel;
 use crate::state::decision::{Decide, Internal};
 use crate::state::properties;
@@ -70,6 +71,11 @@ impl<'a> Context<'a> {
         entry: &Entry,
     ) -> Result<BTreeSet<&'static str>> {
         forbidden(&self.peer, self.view, active, entry)
+    }
+
+    /// The user who is charged for the work of the command.
+    pub(crate) fn payer(&self) -> Payer {
+        Payer::of(&self.peer, self.view.map(|view| view.root.guid))
     }
 
     /// The caller and the command line, for the history.

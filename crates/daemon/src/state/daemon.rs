@@ -19,6 +19,7 @@ use crate::host::system::System;
 use crate::host::wakeup::Wakeup;
 use crate::state::acceptances::Acceptances;
 use crate::state::active_pool::ActivePool;
+use crate::state::budget::Budgets;
 use crate::state::connections::Connections;
 use crate::state::events::Events;
 use crate::state::exported_pools::ExportedPools;
@@ -50,6 +51,8 @@ pub(crate) struct Daemon {
     pub(crate) transfers: Connections,
     /// Connections at all sockets.
     pub(crate) guests: Arc<Guests>,
+    /// Work for users other than root.
+    pub(crate) budgets: Arc<Budgets>,
     pub(crate) events: Arc<Events>,
     pub(crate) exported_pools: ExportedPools,
     pub(crate) zones: Zones,
@@ -119,6 +122,7 @@ impl Daemon {
             pools: Mutex::default(),
             transfers: Connections::new(usize::MAX),
             guests: Arc::new(Guests::new()),
+            budgets: Arc::default(),
             events: Arc::default(),
             zones: Zones::default(),
             exported: Exported::default(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use keys::DataKeys;
 use pool::{Entry, Pool};
@@ -62,7 +62,8 @@ pub fn files_with(
     ended: &Arc<AtomicBool>,
 ) -> Result<FilesFound> {
     let sealer = Arc::new(Sealer::of(entry.family, keys)?);
-    let view = View::open(pool, entry, &sealer, ended)?;
+    let unlimited = Arc::new(AtomicU64::new(u64::MAX));
+    let view = View::open(pool, entry, &sealer, ended, &unlimited)?;
     view.allow(wanted.pages_max);
     let (owners, is_whole) = owners(&view, wanted);
     view.allow(wanted.pages_max);

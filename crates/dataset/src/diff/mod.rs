@@ -10,7 +10,7 @@ mod view;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use keys::DataKeys;
 use pool::{ArrayKind, Entry, Pool};
@@ -52,21 +52,24 @@ pub struct Difference {
 }
 
 /// Finds the differences, sorted by path. `older` and `newer` are states of one line: snapshots, or the dataset itself.
-/// Stops when `ended` is set.
+/// Stops when `ended` is set. Keeps at most about `memory` bytes.
 ///
 /// # Errors
 /// [`crate::Error::Damaged`] if the key holder did not make a seal, or if a page cannot be read. If the dataset changes
-/// meanwhile, pages of `newer` may be freed. [`vfs::Error::Stale`] if `ended` was set.
+/// meanwhile, pages of `newer` may be freed. [`vfs::Error::Stale`] if `ended` was set; [`vfs::Error::NoMemory`] if it
+/// needs more memory.
 pub fn diff(
     pool: &Pool,
     older: &Entry,
     newer: &Entry,
     keys: Option<Vec<DataKeys>>,
     ended: &Arc<AtomicBool>,
+    memory: u64,
 ) -> Result<Vec<Difference>> {
     let sealer = Arc::new(Sealer::of(newer.family, keys)?);
-    let older_view = View::open(pool, older, &sealer, ended)?;
-    let newer_view = View::open(pool, newer, &sealer, ended)?;
+    let memory = Arc::new(AtomicU64::new(memory));
+    let older_view = View::open(pool, older, &sealer, ended, &memory)?;
+    let newer_view = View::open(pool, newer, &sealer, ended, &memory)?;
     let cells = [
         older_view.cells(&pages_besides(pool, newer, older)?)?,
         newer_view.cells(&pages_besides(pool, older, newer)?)?,
@@ -147,11 +150,11 @@ impl Finder {
             (old, new) => {
                 for (dir, name) in removed {
                     let path = self.older.path_of(dir, &name)?;
-                    self.tell(Change::Removed, path, None, old.as_ref());
+                    self.tell(Change::Removed, path, None, old.as_ref())?;
                 }
                 for (dir, name) in added {
                     let path = self.newer.path_of(dir, &name)?;
-                    self.tell(Change::Added, path, None, new.as_ref());
+                    self.tell(Change::Added, path, None, new.as_ref())?;
                 }
                 Ok(())
             }
@@ -173,14 +176,14 @@ impl Finder {
             match added.get(at) {
                 Some((dir, name)) => {
                     let new_path = self.newer.path_of(*dir, name)?;
-                    self.tell(Change::Renamed, path, Some(new_path), Some(new));
+                    self.tell(Change::Renamed, path, Some(new_path), Some(new))?;
                 }
-                None => self.tell(Change::Removed, path, None, Some(new)),
+                None => self.tell(Change::Removed, path, None, Some(new))?,
             }
         }
         for (dir, name) in &added[renamed..] {
             let path = self.newer.path_of(*dir, name)?;
-            self.tell(Change::Added, path, None, Some(new));
+            self.tell(Change::Added, path, None, Some(new))?;
         }
         // An added or removed name changes the ctime too.
         let is_modified = match removed.is_empty() && added.is_empty() {
@@ -188,7 +191,7 @@ impl Finder {
             false => old.mtime != new.mtime || old.size != new.size,
         };
         if is_modified && let Some(path) = self.newer.path(ino)? {
-            self.tell(Change::Modified, path, None, Some(new));
+            self.tell(Change::Modified, path, None, Some(new))?;
         }
         Ok(())
     }
@@ -199,8 +202,10 @@ impl Finder {
         path: Vec<u8>,
         new_path: Option<Vec<u8>>,
         attr: Option<&AttrValue>,
-    ) {
-        let Some(attr) = attr else { return };
+    ) -> Result<()> {
+        let Some(attr) = attr else { return Ok(()) };
+        let len = path.len() + new_path.as_ref().map_or(0, Vec::len);
+        self.newer.keep(len)?;
         self.found.push(Difference {
             path,
             change,
@@ -208,6 +213,7 @@ impl Finder {
             kind: attr.kind(),
             ctime: attr.ctime.into(),
         });
+        Ok(())
     }
 }
 

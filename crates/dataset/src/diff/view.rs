@@ -19,6 +19,10 @@ use crate::tree::{Page, PageKind, PageSource, Tree, View as _};
 const PAGES: usize = 256;
 /// The number of entries that are read at a time.
 const AT_ONCE: usize = 256;
+/// The bytes that an entry takes besides its contents.
+const OVERHEAD: usize = 100;
+/// The longest path, in bytes.
+const PATH_MAX: usize = 1 << 20;
 /// A path has at most this many names.
 const DEPTH_MAX: usize = 1 << 16;
 
@@ -31,6 +35,8 @@ pub(super) struct View {
     ended: Arc<AtomicBool>,
     /// How many more pages may be read.
     left: AtomicU64,
+    /// How many more bytes a comparison may keep in memory.
+    memory: Arc<AtomicU64>,
     /// `None` if the dataset was never written.
     tree: Option<Tree>,
     /// A name of each inode in the directories that were read.
@@ -64,6 +70,7 @@ impl View {
         entry: &Entry,
         sealer: &Arc<Sealer>,
         ended: &Arc<AtomicBool>,
+        memory: &Arc<AtomicU64>,
     ) -> Result<View> {
         let name = pool.name_of(entry.id)?;
         check_seal(pool, entry, sealer, &name)?;
@@ -76,6 +83,7 @@ impl View {
             sealer: Arc::clone(sealer),
             ended: Arc::clone(ended),
             left: AtomicU64::new(u64::MAX),
+            memory: Arc::clone(memory),
             known: Mutex::default(),
         })
     }
@@ -83,6 +91,16 @@ impl View {
     /// Sets how many more pages may be read. Then reads fail.
     pub(super) fn allow(&self, pages: u64) {
         self.left.store(pages, Ordering::Relaxed);
+    }
+
+    /// Takes memory for this many bytes. `NoMemory` if the comparison may keep no more.
+    pub(super) fn keep(&self, bytes: usize) -> Result<()> {
+        let take = |left: u64| left.checked_sub((bytes + OVERHEAD) as u64);
+        let order = Ordering::Relaxed;
+        match self.memory.fetch_update(order, order, take) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(vfs::Error::NoMemory.into()),
+        }
     }
 
     pub(super) fn damaged(&self, what: &str) -> Error {
@@ -98,9 +116,11 @@ impl View {
         for slot in slots {
             let page = self.load(*slot)?;
             if page.kind() == PageKind::Leaf {
-                let all =
-                    (0..page.len()).map(|at| (page.key(at).to_vec(), page.value(at).to_vec()));
-                cells.extend(all);
+                for at in 0..page.len() {
+                    let (key, value) = (page.key(at), page.value(at));
+                    self.keep(key.len() + value.len())?;
+                    cells.insert(key.to_vec(), value.to_vec());
+                }
             }
         }
         Ok(cells)
@@ -120,7 +140,7 @@ impl View {
 
     /// A path of an inode; `None` if it no longer has one.
     pub(super) fn path(&self, ino: Ino) -> Result<Option<Vec<u8>>> {
-        let mut names = Vec::new();
+        let (mut names, mut len) = (Vec::new(), 0);
         let mut at = ino;
         while at != ROOT {
             let Some(attr) = self.linked(at)? else {
@@ -135,6 +155,10 @@ impl View {
             let Some((parent, name)) = found else {
                 return Ok(None);
             };
+            len += name.len() + 1;
+            if len > PATH_MAX {
+                return Err(vfs::Error::NoMemory.into());
+            }
             names.push(name);
             at = parent;
             if names.len() > DEPTH_MAX {
@@ -172,6 +196,9 @@ impl View {
         let mut from = Some(0);
         while let Some(hash) = from {
             let (some, next) = self.some_names(dir, hash)?;
+            for entry in &some {
+                self.keep(entry.name.len())?;
+            }
             names.extend(some.into_iter().map(|entry| (entry.ino, entry.name)));
             from = next;
         }

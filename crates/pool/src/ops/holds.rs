@@ -174,10 +174,13 @@ impl Pool {
     }
 }
 
+/// The snapshots that these names stand for, each once.
 fn all_named(state: &DatasetTable, names: &[String], recursive: bool) -> Result<Vec<Arc<Entry>>> {
     let mut all = Vec::new();
+    let mut ids = BTreeSet::new();
     for name in names {
-        all.extend(named::named(state, name, recursive)?);
+        let named = named::named(state, name, recursive)?.into_iter();
+        all.extend(named.filter(|snapshot| ids.insert(snapshot.id)));
     }
     Ok(all)
 }

@@ -1,5 +1,6 @@
 //! The snapshots that a name or a pattern stands for.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::engine::table::DatasetTable;
@@ -51,17 +52,14 @@ pub(crate) fn named(state: &DatasetTable, name: &str, recursive: bool) -> Result
         false => vec![Arc::clone(&head)],
     };
     let mut all: Vec<Arc<Entry>> = Vec::new();
-    for part in parts.split(',') {
+    let mut ids = HashSet::new();
+    let mut seen = HashSet::new();
+    for part in parts.split(',').filter(|part| seen.insert(*part)) {
         for of in &heads {
             match in_range(state, of, part) {
                 // Below there need not be all that is here.
                 Err(Error::NoSuchDataset { .. }) if of.id != head.id => {}
-                found => {
-                    let known = |entry: &Arc<Entry>| all.iter().any(|e| e.id == entry.id);
-                    let new = found?.into_iter().filter(|entry| !known(entry));
-                    let new: Vec<_> = new.collect();
-                    all.extend(new);
-                }
+                found => all.extend(found?.into_iter().filter(|entry| ids.insert(entry.id))),
             }
         }
     }

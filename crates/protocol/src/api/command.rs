@@ -19,7 +19,9 @@ pub use super::pool_commands::{
     PoolSplit, PoolStatus, PoolSweep, PoolSync,
 };
 use super::report::OwnerKind;
-use super::wanted::{Allowed, InspectTarget, NewVolume, Props, ReceiveName, SendWhat, WhoKind};
+use super::wanted::{
+    Allowed, InspectTarget, NewVolume, Props, ReceiveName, SendWhat, WhoKind, each_once,
+};
 
 /// Makes of one list the structs, the enum, and the macro `with_command`. Commands without
 /// fields come first, then those whose structs are in a file of their own. `$d` is a dollar sign for the macro inside.
@@ -181,6 +183,7 @@ commands! {
     /// Destroy the snapshots that the schedules of datasets no longer keep.
     Prune {
         /// The datasets.
+        #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
         /// With everything below them.
         #[serde(default)]
@@ -263,6 +266,7 @@ commands! {
     /// Put a tag on snapshots, which keeps them from being destroyed.
     Hold {
         /// The snapshots.
+        #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
         /// The tag.
         tag: String,
@@ -273,6 +277,7 @@ commands! {
     /// Take a tag away.
     Release {
         /// The snapshots.
+        #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
         /// The tag.
         tag: String,
@@ -283,6 +288,7 @@ commands! {
     /// Which tags snapshots have.
     Holds {
         /// The snapshots.
+        #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
         /// Of the same names below, too.
         #[serde(default)]
@@ -335,6 +341,7 @@ commands! {
         /// Properties for it, in the place of those that came.
         props: Props,
         /// Properties that are left out.
+        #[serde(deserialize_with = "each_once")]
         exclude: Vec<String>,
     }
     /// Tell what differs between a snapshot and a later one.
@@ -368,6 +375,7 @@ commands! {
     /// Look at properties.
     Get {
         /// Datasets and snapshots; all if none is named.
+        #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
         /// How many levels below them too; `None` is all.
         depth: Option<u32>,
@@ -378,11 +386,13 @@ commands! {
         #[serde(default)]
         bookmarks: bool,
         /// Which properties; all if empty.
+        #[serde(deserialize_with = "each_once")]
         props: Vec<String>,
     }
     /// Set properties.
     Set {
         /// Datasets.
+        #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
         /// Which, and to what.
         props: Props,
@@ -403,6 +413,7 @@ commands! {
     /// Unset a property, so that it is inherited.
     Inherit {
         /// Datasets.
+        #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
         /// Which.
         prop: String,
@@ -449,6 +460,7 @@ commands! {
     /// Make snapshots of one moment.
     Snapshot {
         /// `dataset@snapshot`
+        #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
         /// Below them too.
         #[serde(default)]
@@ -481,6 +493,7 @@ commands! {
     /// What to keep elsewhere of the state of datasets.
     Anchor {
         /// With everything below them; all if none is named.
+        #[serde(deserialize_with = "each_once")]
         names: Vec<String>,
     }
     /// Compare datasets with what was kept.
@@ -501,10 +514,12 @@ commands! {
         #[serde(default)]
         remove: bool,
         /// Names or numbers; one, which does not matter, for everyone.
+        #[serde(deserialize_with = "each_once")]
         who: Vec<String>,
         /// What they are names of; of users or else of groups if absent.
         kind: Option<WhoKind>,
         /// Which permissions; with `remove` all if there are none.
+        #[serde(deserialize_with = "each_once")]
         permissions: Vec<String>,
         /// On the dataset itself.
         #[serde(default)]

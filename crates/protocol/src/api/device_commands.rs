@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::serving::{Borrowing, MappingChange, PlainMapping};
+use super::wanted::each_once;
 
 /// Offer a device to others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -192,6 +193,7 @@ pub struct LuksClose {
 #[serde(deny_unknown_fields)]
 pub struct LuksStatus {
     /// These; all if there are none.
+    #[serde(deserialize_with = "each_once")]
     pub names: Vec<String>,
 }
 

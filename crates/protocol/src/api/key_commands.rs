@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::wanted::Rotation;
+use super::wanted::{Rotation, each_once};
 
 /// Load keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyLoad {
     /// Datasets; all if none is named.
+    #[serde(deserialize_with = "each_once")]
     pub names: Vec<String>,
     /// Below them too.
     #[serde(default)]
@@ -27,6 +28,7 @@ pub struct KeyLoad {
 #[serde(deny_unknown_fields)]
 pub struct KeyUnload {
     /// Datasets; all if none is named.
+    #[serde(deserialize_with = "each_once")]
     pub names: Vec<String>,
     /// Below them too.
     #[serde(default)]
@@ -132,6 +134,7 @@ pub struct KeyRestore {
 #[serde(deny_unknown_fields)]
 pub struct KeyAccept {
     /// Datasets with keys of their own.
+    #[serde(deserialize_with = "each_once")]
     pub names: Vec<String>,
     /// With those below them.
     #[serde(default)]
@@ -143,5 +146,6 @@ pub struct KeyAccept {
 #[serde(deny_unknown_fields)]
 pub struct KeyStatus {
     /// Datasets; all if none is named.
+    #[serde(deserialize_with = "each_once")]
     pub names: Vec<String>,
 }

@@ -41,13 +41,13 @@ pub use serving::{
     ReservationRow, SessionRow,
 };
 pub use wanted::{
-    AccessTimes, Allowed, CheckpointUse, DeviceChange, DeviceGroup, InspectTarget, NewVolume,
-    PoolDevices, Props, ReceiveName, Rotation, SendWhat, Sweep, WhoKind,
+    AccessTimes, Allowed, CheckpointUse, DeviceChange, DeviceGroup, InspectTarget, NAMES_MAX,
+    NewVolume, PoolDevices, Props, ReceiveName, Rotation, SendWhat, Sweep, WhoKind,
 };
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but
 /// the daemon may still run an older one: the two refuse each other instead of misunderstanding a request.
-pub const API_VERSION: u32 = 15;
+pub const API_VERSION: u32 = 16;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,6 +76,8 @@ pub enum Answer {
     Progress(MappingReencryption),
     /// Here is the device: what follows are [`DeviceRequest`]s.
     Lent(BorrowedDevice),
+    /// Rows of the reply. More follow, and [`Answer::Done`] has the last ones ([`Reply::after`]).
+    Rows(Reply),
     /// Done.
     Done(Reply),
     /// Refused or failed.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::wanted::{DeviceChange, Props};
+use super::wanted::{DeviceChange, Props, each_once};
 
 /// Make a pool with a root dataset.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -115,6 +115,7 @@ pub struct PoolDestroy {
 #[serde(deny_unknown_fields)]
 pub struct PoolStatus {
     /// Their names.
+    #[serde(deserialize_with = "each_once")]
     pub pools: Vec<String>,
     /// Whether to name damaged files, which reads metadata of their datasets.
     #[serde(default)]
@@ -126,6 +127,7 @@ pub struct PoolStatus {
 #[serde(deny_unknown_fields)]
 pub struct PoolIo {
     /// Their names.
+    #[serde(deserialize_with = "each_once")]
     pub pools: Vec<String>,
 }
 
@@ -175,6 +177,7 @@ pub struct PoolReguid {
 #[serde(deny_unknown_fields)]
 pub struct PoolSync {
     /// Their names.
+    #[serde(deserialize_with = "each_once")]
     pub pools: Vec<String>,
 }
 
@@ -226,6 +229,7 @@ pub struct PoolScrub {
 #[serde(deny_unknown_fields)]
 pub struct PoolFeatures {
     /// Their names.
+    #[serde(deserialize_with = "each_once")]
     pub pools: Vec<String>,
 }
 

@@ -84,3 +84,67 @@ pub enum Reply {
     /// The page of metrics.
     Metrics(String),
 }
+
+impl Reply {
+    /// The whole reply, if `before` are the rows that came before this one, in order. `None` if they are of other kinds.
+    pub fn after(self, before: Vec<Reply>) -> Option<Reply> {
+        if before.is_empty() {
+            return Some(self);
+        }
+        let mut whole = before.into_iter();
+        let first = whole.next()?;
+        whole.chain([self]).try_fold(first, Reply::with)
+    }
+
+    /// The rows of both. `None` if they are of different kinds, or no rows.
+    fn with(self, more: Reply) -> Option<Reply> {
+        fn joined<T>(mut rows: Vec<T>, more: Vec<T>) -> Vec<T> {
+            rows.extend(more);
+            rows
+        }
+        Some(match (self, more) {
+            (Reply::Datasets(rows), Reply::Datasets(more)) => Reply::Datasets(joined(rows, more)),
+            (Reply::Holds(rows), Reply::Holds(more)) => Reply::Holds(joined(rows, more)),
+            (Reply::Keys(rows), Reply::Keys(more)) => Reply::Keys(joined(rows, more)),
+            (Reply::Accounts(rows), Reply::Accounts(more)) => Reply::Accounts(joined(rows, more)),
+            (Reply::History(rows), Reply::History(more)) => Reply::History(joined(rows, more)),
+            (Reply::Diff(rows), Reply::Diff(more)) => Reply::Diff(DiffReport {
+                files: rows
+                    .files
+                    .zip(more.files)
+                    .map(|(rows, more)| joined(rows, more)),
+                ..more
+            }),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(tags: &[&str]) -> Reply {
+        let row = |tag: &&str| HoldRow {
+            name: "tank@1".into(),
+            tag: (*tag).into(),
+            time: 1,
+        };
+        Reply::Holds(tags.iter().map(row).collect())
+    }
+
+    #[test]
+    fn rows_are_joined_in_order() {
+        let whole = holds(&["d"]).after(vec![holds(&["a", "b"]), holds(&["c"])]);
+        let Some(Reply::Holds(rows)) = whole else {
+            panic!("{whole:?}");
+        };
+        let tags: Vec<&str> = rows.iter().map(|row| &*row.tag).collect();
+        assert_eq!(tags, ["a", "b", "c", "d"]);
+        assert!(matches!(
+            Reply::Nothing.after(Vec::new()),
+            Some(Reply::Nothing)
+        ));
+        assert!(Reply::Nothing.after(vec![holds(&["a"])]).is_none());
+    }
+}

@@ -1,8 +1,25 @@
 //! What commands are told besides names.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The largest number of names in one list of a command.
+pub const NAMES_MAX: usize = 10_000;
+
+/// Reads a list of names, and leaves out repeated ones. A request of many equal names makes no more work than one.
+pub(super) fn each_once<'de, D: Deserializer<'de>>(names: D) -> Result<Vec<String>, D::Error> {
+    let mut names = Vec::<String>::deserialize(names)?;
+    if names.len() > NAMES_MAX {
+        let why = format!("a list has more than {NAMES_MAX} names; use several commands");
+        return Err(D::Error::custom(why));
+    }
+    let mut seen = HashSet::with_capacity(names.len());
+    names.retain(|name| seen.insert(name.clone()));
+    Ok(names)
+}
 
 /// Properties to set, as `name=value`.
 pub type Props = Vec<(String, String)>;
@@ -261,4 +278,27 @@ pub enum InspectTarget {
     Pool(String),
     /// The devices of a pool that is not imported.
     Devices(Vec<PathBuf>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Command;
+
+    fn parsed(names: &[&str]) -> Result<Vec<String>, serde_json::Error> {
+        let holds = serde_json::json!({"holds": {"names": names, "recursive": false}});
+        serde_json::from_value(holds).map(|command| match command {
+            Command::Holds(holds) => holds.names,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn equal_names_are_one() {
+        assert_eq!(parsed(&["b", "a", "b", "b", "c"]).unwrap(), ["b", "a", "c"]);
+        let many = vec!["a"; NAMES_MAX];
+        assert_eq!(parsed(&many).unwrap(), ["a"]);
+        let error = parsed(&[many, vec!["b"]].concat()).unwrap_err();
+        assert!(error.to_string().contains("more than 10000 names"));
+    }
 }

@@ -212,6 +212,7 @@ impl Client {
         let stops = matches!(command, Command::DaemonStop);
         self.request(command)?;
         let mut piece = Vec::new();
+        let mut rows = Vec::new();
         loop {
             let received = wire::receive_any(&mut self.stream, &mut piece, wire::JSON_MAX);
             let answer = match received.map_err(lost)? {
@@ -228,8 +229,9 @@ impl Client {
                     if stops {
                         self.wait_for_end();
                     }
-                    return Ok(reply);
+                    return reply.after(rows).ok_or_else(not_understood);
                 }
+                Answer::Rows(more) => rows.push(more),
                 Answer::Failed(failure) => return Err(failure),
                 Answer::Notice(text) => terminal.notice(&text),
                 Answer::Progress(at) => {

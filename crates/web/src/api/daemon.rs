@@ -137,6 +137,7 @@ impl Caller {
             caller: self,
             stream,
             answers,
+            rows: Vec::new(),
             piece: Vec::new(),
         })
     }
@@ -188,6 +189,8 @@ pub(super) struct Talk<'a> {
     caller: &'a Caller,
     stream: UnixStream,
     answers: Answers,
+    /// The rows of the reply that came so far.
+    rows: Vec<Reply>,
     /// The last piece of data that came.
     pub(super) piece: Vec<u8>,
 }
@@ -216,7 +219,12 @@ impl Talk<'_> {
         };
         let stream = &mut self.stream;
         match answer {
-            Answer::Done(reply) => return Ok(Heard::Done(reply)),
+            Answer::Done(reply) => {
+                let rows = std::mem::take(&mut self.rows);
+                let whole = reply.after(rows).ok_or_else(not_understood)?;
+                return Ok(Heard::Done(whole));
+            }
+            Answer::Rows(more) => self.rows.push(more),
             Answer::Ready => return Ok(Heard::Ready),
             Answer::Failed(failure) => return Err(refused(failure)),
             Answer::Lent(_) => return Err(not_understood().into()),

@@ -9,6 +9,7 @@ use crate::serve::zones::Names;
 use crate::state::account_property::AccountProperty;
 use crate::state::context::reach;
 use crate::state::properties;
+use crate::state::row_stream::RowStream;
 use crate::state::written_property::WrittenSince;
 use crate::state::zones::rules::denied;
 
@@ -167,11 +168,19 @@ serve!(
         view.translate_names(&mut it.names)
     },
     |it, daemon, context| {
-        let rows = daemon.get(it)?;
-        Ok(Reply::Datasets(match context.view {
+        let payer = context.payer();
+        let (peer, view) = (&context.peer, context.view);
+        let channel = &mut *context.channel;
+        let seen = |rows| match view {
             Some(_) => rows,
-            None => daemon.seen_by(&context.peer, rows, it.names.is_empty()),
-        }))
+            None => daemon.seen_by(peer, rows),
+        };
+        // Named datasets were checked.
+        let may_see = |name: &str| !it.names.is_empty() || daemon.may_see(peer, name);
+        let mut rows = RowStream::new(payer, |rows| channel.rows(Reply::Datasets(seen(rows))));
+        daemon.get(it, &may_see, &mut rows)?;
+        let rest = rows.into_rest();
+        Ok(Reply::Datasets(seen(rest)))
     }
 );
 

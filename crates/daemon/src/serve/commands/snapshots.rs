@@ -8,6 +8,7 @@ use super::line::Line;
 use crate::serve::authorize::{below, dataset_of, refused};
 use crate::serve::zones::Names;
 use crate::state::context::reach;
+use crate::state::row_stream::RowStream;
 
 serve!(
     Snapshot,
@@ -137,7 +138,13 @@ serve!(
         Ok(())
     },
     |it, view| view.translate_names(&mut it.names),
-    |it, daemon, _| daemon.holds(&it.names, it.recursive).map(Reply::Holds)
+    |it, daemon, context| {
+        let payer = context.payer();
+        let send = |rows| context.channel.rows(Reply::Holds(rows));
+        let mut rows = RowStream::new(payer, send);
+        daemon.holds(&it.names, it.recursive, &mut rows)?;
+        Ok(Reply::Holds(rows.into_rest()))
+    }
 );
 
 serve!(

@@ -10,7 +10,7 @@ use crate::tests::{command, create, create_pool, encrypted, key_file};
 
 /// A stream in memory.
 #[derive(Default)]
-struct Stream {
+pub(super) struct Stream {
     bytes: Vec<u8>,
     at: usize,
 }
@@ -29,7 +29,8 @@ impl Data for Stream {
     }
 }
 
-fn allow(site: &Site, dataset: &str, permissions: &str) {
+/// Gives the delegate permissions on a dataset and on the datasets below it.
+pub(super) fn allow(site: &Site, dataset: &str, permissions: &str) {
     let (active, _) = site.daemon.find(dataset).unwrap();
     let allow = [
         format!("u12345 l {permissions}"),

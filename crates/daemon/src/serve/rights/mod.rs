@@ -1,6 +1,7 @@
 //! The rights of callers. The tests send each request as each kind of caller. They compare the decisions of the
 //! daemon with the table in `docs/THREATS.md`.
 
+mod bounds;
 mod hidden;
 mod keys;
 mod machine_samples;

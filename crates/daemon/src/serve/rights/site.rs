@@ -17,9 +17,11 @@ use super::samples::create;
 use crate::host::users::Peer;
 use crate::ops::delegation::PERMISSIONS;
 use crate::serve::zones::ZoneSockets;
+use crate::state::budget::Payer;
 use crate::state::daemon::Daemon;
 use crate::state::exports::listen::Protocol;
 use crate::state::front_end::FrontEnd;
+use crate::state::row_stream::RowStream;
 use crate::tests::{KEY, command, create_pool, daemon, encrypted, key_file};
 
 /// Something that a delegate may do to one dataset.
@@ -168,10 +170,21 @@ impl Site {
         command: &Command,
         data: &mut dyn Data,
     ) -> Result<Reply> {
+        self.transfer_at(peer, command, data, &mut Typist)
+    }
+
+    /// Has a command done that sends or receives data, by a caller at this terminal.
+    pub(super) fn transfer_at(
+        &self,
+        peer: &Peer,
+        command: &Command,
+        data: &mut dyn Data,
+        terminal: &mut dyn Terminal,
+    ) -> Result<Reply> {
         let (client, server) = UnixStream::pair().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| self.daemon.serve_peer(peer.clone(), server));
-            Client::over(client).call_with_data(command.clone(), &mut Typist, data)
+            Client::over(client).call_with_data(command.clone(), terminal, data)
         })
     }
 
@@ -206,7 +219,14 @@ impl Site {
             bookmarks: true,
             props: Vec::new(),
         };
-        let mut rows = self.daemon.get(&all).unwrap();
+        let mut rows = Vec::new();
+        let mut found = RowStream::new(Payer::Root, |piece| {
+            rows.extend(piece);
+            Ok(())
+        });
+        self.daemon.get(&all, &|_| true, &mut found).unwrap();
+        let rest = found.into_rest();
+        rows.extend(rest);
         for row in &mut rows {
             let is_counted = |name: &str| {
                 name.starts_with("used")
@@ -231,6 +251,8 @@ impl Site {
         let rows = self.rows(Vec::new());
         let tags = rows.iter().filter(|row| row.name.contains('@'));
         let tags: Vec<String> = tags.map(|row| row.name.clone()).collect();
+        let mut holds = RowStream::new(Payer::Root, |_| panic!("there are few"));
+        daemon.holds(&tags, false, &mut holds).unwrap();
         let heads = rows.iter().filter(|row| !row.name.contains(['@', '#']));
         let allowed: Vec<_> = heads
             .map(|row| daemon.permissions(&row.name).unwrap())
@@ -239,7 +261,7 @@ impl Site {
             rows,
             allowed,
             daemon.history("tank", true).unwrap(),
-            daemon.holds(&tags, false).unwrap(),
+            holds.into_rest(),
             daemon.mount_list().unwrap(),
             daemon.zone_rows(),
             daemon.export_rows(Protocol::Nbd),
