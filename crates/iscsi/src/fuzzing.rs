@@ -336,6 +336,22 @@ mod tests {
         assert_eq!(say(0, WRITE, 24, &list, &unmap), (0, [0; 3]));
     }
 
+    /// Each row of the table of commands, with nothing else in it.
+    #[test]
+    fn a_read_only_view_gets_no_command_that_changes_something() {
+        use crate::scsi::table::{COMMANDS, Right};
+        for known in COMMANDS {
+            let mut cdb = [0; 16];
+            cdb[0] = known.opcode();
+            cdb[1] = known.action.unwrap_or(0) as u8;
+            let mut said = vec![1];
+            said.extend(ready());
+            said.extend(command(2, FINAL, 0, &cdb, &[]));
+            let is_protected = last(&commands(&said)) == (2, [7, 0x27, 0]);
+            assert_eq!(is_protected, known.right == Right::Change, "{cdb:02x?}");
+        }
+    }
+
     #[test]
     fn data_that_were_not_asked_for_have_no_effect() {
         let write = [0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0];

@@ -20,6 +20,7 @@ use crate::link::Link;
 use crate::logical_unit::{LogicalUnit, PATIENCE, ReservedNow, View, check_name, reserved};
 use crate::output::{FAREWELL_SECONDS, Output};
 use crate::scsi::reserve::Nexus;
+use crate::scsi::unit::Unit;
 use crate::{Error, Result};
 
 /// Who may use a target, and how.
@@ -38,7 +39,7 @@ pub struct Target {
     name: String,
     access: RwLock<Access>,
     views: RwLock<Views>,
-    /// How often the views have changed.
+    /// How often the views or the access have changed.
     version: AtomicU64,
     /// `ADDRESS:PORT` of the portals at which it is offered.
     portals: RwLock<Vec<String>>,
@@ -265,6 +266,8 @@ impl Target {
         // A login that looked before sees in `attach` what is now.
         let sessions = self.sessions.lock();
         *self.access.write() = access;
+        // Commands that wait look again.
+        self.version.fetch_add(1, Release);
         let all = sessions.all.values();
         all.filter(|open| !self.keeps(&open.who))
             .for_each(|open| open.link.cut());
@@ -304,13 +307,17 @@ impl Target {
         let number = { numbers }.find(|n| *n != 0 && !sessions.all.contains_key(n));
         let number = number.ok_or(NotTaken::Full)?;
         sessions.next = number;
-        let link = Arc::clone(link);
-        let (output, nexus) = (None, who.nexus());
-        sessions.all.insert(number, Open { link, who, output });
+        let open = Open {
+            link: Arc::clone(link),
+            who: who.clone(),
+            output: None,
+        };
+        sessions.all.insert(number, open);
         Ok(Attached {
             target: Arc::clone(self),
             number,
-            nexus,
+            nexus: who.nexus(),
+            who,
         })
     }
 
@@ -386,7 +393,24 @@ pub(crate) struct Attached {
     /// Its number there.
     pub(crate) number: u16,
     /// Who has it.
+    who: Who,
+    /// The same, for units.
     pub(crate) nexus: Nexus,
+}
+
+impl Attached {
+    /// Looks whether the initiator still sees a unit under a number, and whether for reading only. `None` if it does
+    /// not, or may not use the target any more.
+    pub(crate) fn view_now(&self, lun: u16, unit: &Arc<Unit>) -> Option<bool> {
+        if !self.target.keeps(&self.who) {
+            return None;
+        }
+        let (_, views) = self.target.views();
+        let mut shown = views.iter().filter(|view| view.shows(&self.who.initiator));
+        let first = shown.find(|view| view.lun == lun);
+        let is_this = |view: &&View| Arc::ptr_eq(&view.unit, unit);
+        first.filter(is_this).map(|view| view.read_only)
+    }
 }
 
 impl Drop for Attached {

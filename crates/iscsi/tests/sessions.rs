@@ -9,6 +9,7 @@ use std::time::Duration;
 use block::{BlockDevice, MemoryDevice};
 use common::initiator::{CHECK, GOOD};
 use common::{Kept, Portal, TARGET};
+use iscsi::LogicalUnit;
 
 /// Where the block is for which each request waits.
 const HELD: u64 = 8 * 512;
@@ -208,6 +209,30 @@ fn an_abort_waits_for_what_has_begun() {
     a.manage(1, 101);
     assert_eq!(a.hear().head[2], 1);
     device.open();
+}
+
+/// A command that waits for a helper has begun for its initiator, and not for the unit.
+#[test]
+fn a_queued_write_is_refused_when_its_view_becomes_read_only() {
+    let device = Slow::new();
+    let unit = LogicalUnit::new("disk", 1, device.clone(), false).unwrap();
+    let portal = Portal::with_views(vec![unit.view(0, None, false).unwrap()]);
+    let mut a = portal.log_in("a");
+    let flushes: Vec<u32> = (0..15).map(|_| a.send(1, &FLUSH, &[], 0)).collect();
+    device.await_flushes(15);
+    let held = [0x2a, 0, 0, 0, 0, 8, 0, 0, 1, 0];
+    let queued = a.send(0x21, &held, &[8; 512], 512);
+    // It has come when a later command is answered.
+    assert_eq!(a.read(1).status, GOOD);
+    let target = portal.targets.all().remove(0);
+    target.set_views(vec![unit.view(0, None, true).unwrap()]);
+    device.open();
+    let mut answers: Vec<_> = (0..16).map(|_| a.hear()).collect();
+    let at = answers.iter().position(|it| it.tag() == queued).unwrap();
+    let refused = answers.swap_remove(at);
+    assert_eq!((refused.head[3], refused.data[4]), (CHECK, 7));
+    assert!(answers.iter().all(|it| flushes.contains(&it.tag())));
+    assert!(device.now.lock().unwrap().writes.is_empty());
 }
 
 #[test]

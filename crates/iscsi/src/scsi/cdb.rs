@@ -3,7 +3,7 @@
 use super::number;
 use super::reserve::Action;
 use super::sense::Sense;
-use super::table::{self, find, reserve};
+use super::table::{self, Right, find, reserve};
 
 /// Blocks that a command is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,10 +134,11 @@ pub(crate) enum Operation {
     },
 }
 
-/// A command, and how many bytes it may answer at most.
+/// A command, the right that it needs, and how many bytes it may answer at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) operation: Operation,
+    pub(crate) right: Right,
     pub(crate) room: usize,
 }
 
@@ -169,7 +170,11 @@ impl Request {
             table::REPORT_LUNS | table::MAINTENANCE_IN => number(cdb, 6, 4) as usize,
             _ => usize::MAX,
         };
-        Ok(Request { operation, room })
+        Ok(Request {
+            operation,
+            right: known.right,
+            room,
+        })
     }
 }
 

@@ -27,6 +27,7 @@ impl Unit {
         port: &Port<'_>,
     ) -> Result<Answer, Refused> {
         use Operation as O;
+        port.authorize(request)?;
         let answer = match request.operation {
             O::TestUnitReady => Answer::Nothing,
             O::RequestSense { descriptors: false } => Answer::Data(Sense::NONE.fixed().to_vec()),
@@ -74,7 +75,9 @@ impl Unit {
                 self.simply(seat, reserve)?;
                 Answer::Nothing
             }
-            O::TaskFunctions { extended } => Answer::Data(task_functions(extended)),
+            O::TaskFunctions { extended } => {
+                Answer::Data(task_functions(extended, port.is_read_only))
+            }
             O::StartStop { start: true } => Answer::Nothing,
             // The unit is not one initiator's to stop.
             O::StartStop { start: false } => return Err(Sense::FIELD_IN_CDB.into()),
@@ -388,14 +391,18 @@ fn may_go_on(
     }
 }
 
-/// Which functions of task management there are.
-fn task_functions(extended: bool) -> Vec<u8> {
+/// The functions of task management that an initiator may use.
+fn task_functions(extended: bool, is_read_only: bool) -> Vec<u8> {
     const ABORT_TASK: u8 = 0x80;
     const ABORT_TASK_SET: u8 = 0x40;
     const CLEAR_TASK_SET: u8 = 0x10;
     const UNIT_RESET: u8 = 0x08;
     const TARGET_RESET: u8 = 0x02;
-    let all = ABORT_TASK | ABORT_TASK_SET | CLEAR_TASK_SET | UNIT_RESET | TARGET_RESET;
+    let own = ABORT_TASK | ABORT_TASK_SET;
+    let all = match is_read_only {
+        true => own,
+        false => own | CLEAR_TASK_SET | UNIT_RESET | TARGET_RESET,
+    };
     let mut data = vec![all, 0, 0, 0];
     if extended {
         data[3] = 12;

@@ -14,7 +14,7 @@ pub(crate) mod reserve;
 pub(crate) mod seat;
 pub(crate) mod sense;
 mod shortage;
-mod table;
+pub(crate) mod table;
 pub(crate) mod unit;
 
 /// The operation codes that there are.

@@ -1,26 +1,53 @@
 //! The commands that there are, for the parser and for REPORT SUPPORTED OPERATION CODES.
 
+/// The right that a command needs. The view of an initiator gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// Reads the unit, or describes it. Each initiator that sees the unit has this right.
+    Read,
+    /// Changes blocks, or state that other initiators notice. A read-only view does not give this right.
+    Change,
+}
+
 /// A command: the bits of its CDB that may be set. Its first byte is the operation code.
-pub(super) struct Known {
+pub(crate) struct Known {
     /// Where an operation code has several.
-    pub(super) action: Option<u16>,
+    pub(crate) action: Option<u16>,
+    pub(crate) right: Right,
     pub(super) usage: &'static [u8],
 }
 
 impl Known {
-    pub(super) fn opcode(&self) -> u8 {
+    pub(crate) fn opcode(&self) -> u8 {
         self.usage[0]
     }
 }
 
-const fn plain(usage: &'static [u8]) -> Known {
-    let action = None;
-    Known { action, usage }
+const fn reads(usage: &'static [u8]) -> Known {
+    let (action, right) = (None, Right::Read);
+    Known {
+        action,
+        right,
+        usage,
+    }
 }
 
-const fn action(action: u16, usage: &'static [u8]) -> Known {
+const fn changes(usage: &'static [u8]) -> Known {
+    let (action, right) = (None, Right::Change);
+    Known {
+        action,
+        right,
+        usage,
+    }
+}
+
+const fn action(action: u16, right: Right, usage: &'static [u8]) -> Known {
     let action = Some(action);
-    Known { action, usage }
+    Known {
+        action,
+        right,
+        usage,
+    }
 }
 
 const F: u8 = 0xff;
@@ -89,76 +116,89 @@ pub(super) mod reserve {
     pub(in crate::scsi) const REGISTER_AND_IGNORE: u16 = 6;
 }
 
-/// All of them.
-pub(super) const COMMANDS: &[Known] = &[
-    plain(&[TEST_UNIT_READY, 0, 0, 0, 0, 0]),
-    plain(&[REQUEST_SENSE, 1, 0, 0, F, 0]),
-    plain(&[READ_6, G, F, F, F, 0]),
-    plain(&[WRITE_6, G, F, F, F, 0]),
-    plain(&[INQUIRY, 1, F, F, F, 0]),
-    plain(&[MODE_SELECT_6, 0x11, 0, 0, F, 0]),
-    plain(&[MODE_SENSE_6, 0x08, F, F, F, 0]),
-    plain(&[RESERVE_6, 0, 0, 0, 0, 0]),
-    plain(&[RELEASE_6, 0, 0, 0, 0, 0]),
-    plain(&[START_STOP_UNIT, 1, 0, 0, 0x05, 0]),
-    plain(&[READ_CAPACITY_10, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-    plain(&[READ_10, 0x18, F, F, F, F, G, F, F, 0]),
-    plain(&[WRITE_10, 0x18, F, F, F, F, G, F, F, 0]),
-    plain(&[WRITE_AND_VERIFY_10, 0x16, F, F, F, F, G, F, F, 0]),
-    plain(&[VERIFY_10, 0x16, F, F, F, F, G, F, F, 0]),
-    plain(&[PRE_FETCH_10, 2, F, F, F, F, G, F, F, 0]),
-    plain(&[SYNCHRONIZE_CACHE_10, 2, F, F, F, F, G, F, F, 0]),
-    plain(&[WRITE_SAME_10, 0x08, F, F, F, F, G, F, F, 0]),
-    plain(&[UNMAP, 0, 0, 0, 0, 0, G, F, F, 0]),
-    plain(&[LOG_SENSE, 0, F, F, 0, F, F, F, F, 0]),
-    plain(&[MODE_SELECT_10, 0x11, 0, 0, 0, 0, 0, F, F, 0]),
-    plain(&[MODE_SENSE_10, 0x18, F, F, 0, 0, 0, F, F, 0]),
+/// All of them. Each row says which right the command needs.
+pub(crate) const COMMANDS: &[Known] = &[
+    reads(&[TEST_UNIT_READY, 0, 0, 0, 0, 0]),
+    reads(&[REQUEST_SENSE, 1, 0, 0, F, 0]),
+    reads(&[READ_6, G, F, F, F, 0]),
+    changes(&[WRITE_6, G, F, F, F, 0]),
+    reads(&[INQUIRY, 1, F, F, F, 0]),
+    changes(&[MODE_SELECT_6, 0x11, 0, 0, F, 0]),
+    reads(&[MODE_SENSE_6, 0x08, F, F, F, 0]),
+    changes(&[RESERVE_6, 0, 0, 0, 0, 0]),
+    changes(&[RELEASE_6, 0, 0, 0, 0, 0]),
+    // START has no effect, and STOP is refused.
+    reads(&[START_STOP_UNIT, 1, 0, 0, 0x05, 0]),
+    reads(&[READ_CAPACITY_10, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    reads(&[READ_10, 0x18, F, F, F, F, G, F, F, 0]),
+    changes(&[WRITE_10, 0x18, F, F, F, F, G, F, F, 0]),
+    changes(&[WRITE_AND_VERIFY_10, 0x16, F, F, F, F, G, F, F, 0]),
+    reads(&[VERIFY_10, 0x16, F, F, F, F, G, F, F, 0]),
+    reads(&[PRE_FETCH_10, 2, F, F, F, F, G, F, F, 0]),
+    // For a read-only view it has no effect.
+    reads(&[SYNCHRONIZE_CACHE_10, 2, F, F, F, F, G, F, F, 0]),
+    changes(&[WRITE_SAME_10, 0x08, F, F, F, F, G, F, F, 0]),
+    changes(&[UNMAP, 0, 0, 0, 0, 0, G, F, F, 0]),
+    reads(&[LOG_SENSE, 0, F, F, 0, F, F, F, F, 0]),
+    changes(&[MODE_SELECT_10, 0x11, 0, 0, 0, 0, 0, F, F, 0]),
+    reads(&[MODE_SENSE_10, 0x18, F, F, 0, 0, 0, F, F, 0]),
     action(
         reserve::READ_KEYS,
+        Right::Read,
         &[PERSISTENT_RESERVE_IN, 0, 0, 0, 0, 0, 0, F, F, 0],
     ),
     action(
         reserve::READ_RESERVATION,
+        Right::Read,
         &[PERSISTENT_RESERVE_IN, 1, 0, 0, 0, 0, 0, F, F, 0],
     ),
     action(
         reserve::REPORT_CAPABILITIES,
+        Right::Read,
         &[PERSISTENT_RESERVE_IN, 2, 0, 0, 0, 0, 0, F, F, 0],
     ),
     action(
         reserve::READ_FULL_STATUS,
+        Right::Read,
         &[PERSISTENT_RESERVE_IN, 3, 0, 0, 0, 0, 0, F, F, 0],
     ),
     action(
         reserve::REGISTER,
+        Right::Change,
         &[PERSISTENT_RESERVE_OUT, 0, F, 0, 0, F, F, F, F, 0],
     ),
     action(
         reserve::RESERVE,
+        Right::Change,
         &[PERSISTENT_RESERVE_OUT, 1, F, 0, 0, F, F, F, F, 0],
     ),
     action(
         reserve::RELEASE,
+        Right::Change,
         &[PERSISTENT_RESERVE_OUT, 2, F, 0, 0, F, F, F, F, 0],
     ),
     action(
         reserve::CLEAR,
+        Right::Change,
         &[PERSISTENT_RESERVE_OUT, 3, F, 0, 0, F, F, F, F, 0],
     ),
     action(
         reserve::PREEMPT,
+        Right::Change,
         &[PERSISTENT_RESERVE_OUT, 4, F, 0, 0, F, F, F, F, 0],
     ),
     action(
         reserve::PREEMPT_AND_ABORT,
+        Right::Change,
         &[PERSISTENT_RESERVE_OUT, 5, F, 0, 0, F, F, F, F, 0],
     ),
     action(
         reserve::REGISTER_AND_IGNORE,
+        Right::Change,
         &[PERSISTENT_RESERVE_OUT, 6, F, 0, 0, F, F, F, F, 0],
     ),
-    plain(&[READ_16, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
-    plain(&[
+    reads(&[READ_16, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    changes(&[
         COMPARE_AND_WRITE,
         0x18,
         F,
@@ -176,9 +216,9 @@ pub(super) const COMMANDS: &[Known] = &[
         G,
         0,
     ]),
-    plain(&[WRITE_16, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
-    plain(&[OR_WRITE, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
-    plain(&[
+    changes(&[WRITE_16, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    changes(&[OR_WRITE, 0x18, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    changes(&[
         WRITE_AND_VERIFY_16,
         0x16,
         F,
@@ -196,9 +236,9 @@ pub(super) const COMMANDS: &[Known] = &[
         G,
         0,
     ]),
-    plain(&[VERIFY_16, 0x16, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
-    plain(&[PRE_FETCH_16, 2, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
-    plain(&[
+    reads(&[VERIFY_16, 0x16, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    reads(&[PRE_FETCH_16, 2, F, F, F, F, F, F, F, F, F, F, F, F, G, 0]),
+    reads(&[
         SYNCHRONIZE_CACHE_16,
         2,
         F,
@@ -216,7 +256,7 @@ pub(super) const COMMANDS: &[Known] = &[
         G,
         0,
     ]),
-    plain(&[
+    changes(&[
         WRITE_SAME_16,
         0x09,
         F,
@@ -236,6 +276,7 @@ pub(super) const COMMANDS: &[Known] = &[
     ]),
     action(
         READ_CAPACITY_16,
+        Right::Read,
         &[
             SERVICE_ACTION_IN_16,
             0x10,
@@ -257,6 +298,7 @@ pub(super) const COMMANDS: &[Known] = &[
     ),
     action(
         GET_LBA_STATUS,
+        Right::Read,
         &[
             SERVICE_ACTION_IN_16,
             0x12,
@@ -276,19 +318,21 @@ pub(super) const COMMANDS: &[Known] = &[
             0,
         ],
     ),
-    plain(&[REPORT_LUNS, 0, F, 0, 0, 0, F, F, F, F, 0, 0]),
+    reads(&[REPORT_LUNS, 0, F, 0, 0, 0, F, F, F, F, 0, 0]),
     action(
         REPORT_OPCODES,
+        Right::Read,
         &[MAINTENANCE_IN, 0x0c, 0x87, F, F, F, F, F, F, F, 0, 0],
     ),
     action(
         REPORT_TASK_FUNCTIONS,
+        Right::Read,
         &[MAINTENANCE_IN, 0x0d, 0x80, 0, 0, 0, F, F, F, F, 0, 0],
     ),
-    plain(&[READ_12, 0x18, F, F, F, F, F, F, F, F, G, 0]),
-    plain(&[WRITE_12, 0x18, F, F, F, F, F, F, F, F, G, 0]),
-    plain(&[WRITE_AND_VERIFY_12, 0x16, F, F, F, F, F, F, F, F, G, 0]),
-    plain(&[VERIFY_12, 0x16, F, F, F, F, F, F, F, F, G, 0]),
+    reads(&[READ_12, 0x18, F, F, F, F, F, F, F, F, G, 0]),
+    changes(&[WRITE_12, 0x18, F, F, F, F, F, F, F, F, G, 0]),
+    changes(&[WRITE_AND_VERIFY_12, 0x16, F, F, F, F, F, F, F, F, G, 0]),
+    reads(&[VERIFY_12, 0x16, F, F, F, F, F, F, F, F, G, 0]),
 ];
 
 /// The command that a CDB has.

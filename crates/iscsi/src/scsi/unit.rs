@@ -9,11 +9,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use block::{BlockDevice, SectorSizes};
 use parking_lot::{Mutex, RwLock};
 
-use super::cdb::{Blocks, Compared, Operation};
+use super::cdb::{Blocks, Compared, Operation, Request};
 use super::reserve::{LIST_LEN, Need, Reservations};
 use super::seat::Seat;
 use super::sense::Sense;
 use super::shortage::{EXPONENT, PART, Shortage};
+use super::table::Right;
 
 /// One command reads or writes at most so many bytes.
 pub(crate) const TRANSFER_MAX: u64 = 1 << 20;
@@ -46,6 +47,19 @@ pub(crate) struct Port<'a> {
     pub(crate) luns: &'a [u16],
     /// Whether the initiator cannot change the unit.
     pub(crate) is_read_only: bool,
+}
+
+impl Port<'_> {
+    /// Refuses a command that needs a right which the view does not give.
+    ///
+    /// # Errors
+    /// [`Sense::PROTECTED`]
+    pub(crate) fn authorize(&self, request: &Request) -> Result<(), Sense> {
+        match request.right {
+            Right::Change if self.is_read_only => Err(Sense::PROTECTED),
+            Right::Change | Right::Read => Ok(()),
+        }
+    }
 }
 
 /// Keeps what a unit has beside its blocks.
@@ -168,7 +182,7 @@ impl Unit {
     }
 
     /// Refuses what cannot be meant, and says how many bytes the initiator has to send.
-    pub(crate) fn check(&self, operation: &Operation, port: &Port<'_>) -> Result<usize, Sense> {
+    pub(crate) fn check(&self, operation: &Operation) -> Result<usize, Sense> {
         use Operation as O;
         let block = u64::from(self.block());
         let (blocks, most) = match *operation {
@@ -194,11 +208,7 @@ impl Unit {
             return Err(Sense::FIELD_IN_CDB);
         }
         let len = (blocks.count * block) as usize;
-        if changes_blocks(operation) && (self.is_read_only || port.is_read_only) {
-            return Err(Sense::PROTECTED);
-        }
-        // An initiator that may only read keeps no other from writing.
-        if port.is_read_only && matches!(operation, O::Reserve { .. } | O::Simply { .. }) {
+        if changes_blocks(operation) && self.is_read_only {
             return Err(Sense::PROTECTED);
         }
         Ok(match *operation {

@@ -1,15 +1,16 @@
 //! Carries a command out, on whichever thread of the session.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use super::task::Task;
+use super::task::{Place, Task};
 use super::{Result, Shared};
 use crate::output::Answers;
 use crate::scsi::cdb::Operation;
 use crate::scsi::execute::{self, lun_of};
 use crate::scsi::sense::Refused;
-use crate::scsi::unit::{Answer, Port};
+use crate::scsi::unit::{Answer, Port, Unit};
 
 /// A device that takes longer for a command, beyond a nanosecond for each byte, is slow.
 const SLOW: Duration = Duration::from_micros(100);
@@ -36,17 +37,33 @@ impl Shared {
         Duration::from_nanos(self.excess.load(Relaxed)) > SLOW
     }
 
+    /// Decides again whether the initiator may use a unit, if views or access have changed since a command came: it may
+    /// have waited for its data, or for a helper. `None` if the initiator does not see the unit any more.
+    fn is_read_only_now(&self, task: &Task, place: &Place, unit: &Arc<Unit>) -> Option<bool> {
+        let attached = self.attached()?;
+        if attached.target.version() == place.version {
+            return Some(place.is_read_only);
+        }
+        attached.view_now(lun_of(task.head.lun())?, unit)
+    }
+
     fn carry_out_untimed(&self, task: &Task, data: &mut [u8], out: &mut Answers) -> Result<()> {
-        let Some(target) = self.target() else {
+        let Some(attached) = self.attached() else {
             return Ok(());
         };
+        let target = &attached.target;
+        let place = task.place.as_ref();
+        let shown = place.and_then(|it| {
+            let unit = it.unit.upgrade()?;
+            let is_read_only = self.is_read_only_now(task, it, &unit)?;
+            Some((unit, it, is_read_only))
+        });
         let port = Port {
             target: target.name(),
             luns: &task.luns,
-            is_read_only: task.place.as_ref().is_some_and(|it| it.is_read_only),
+            is_read_only: shown.as_ref().is_none_or(|it| it.2),
         };
-        let place = task.place.as_ref();
-        let Some((unit, place)) = place.and_then(|it| Some((it.unit.upgrade()?, it))) else {
+        let Some((unit, place, _)) = shown else {
             return match execute::absent(&task.request, port.luns) {
                 Ok(Answer::Data(data)) => self.send_data(out, &task.head, &data),
                 Ok(_) => self.good(out, &task.head, task.need, task.asks),

@@ -1,62 +1,110 @@
-//! Task management.
+//! Task management. A function that other initiators notice needs the right to change the unit.
 
+use super::units::Seen;
 use super::{Connection, Result};
 use crate::pdu::{FINAL, Head, response};
 use crate::scsi::execute::lun_of;
+use crate::scsi::table::Right;
+
+/// What a task management request is answered with (RFC 7143, section 11.6.1).
+mod answer {
+    pub(super) const DONE: u8 = 0;
+    pub(super) const NO_TASK: u8 = 1;
+    pub(super) const NO_UNIT: u8 = 2;
+    pub(super) const NOT_REASSIGNED: u8 = 4;
+    pub(super) const NOT_SUPPORTED: u8 = 5;
+    pub(super) const NOT_AUTHORIZED: u8 = 6;
+}
+
+/// A function of task management.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Function {
+    /// ABORT TASK, of this session.
+    AbortTask,
+    /// ABORT TASK SET: all tasks of this session for a unit.
+    AbortTaskSet,
+    /// CLEAR TASK SET and LOGICAL UNIT RESET: the tasks of all sessions for a unit.
+    ResetUnit,
+    /// TARGET WARM RESET: all units that the initiator sees.
+    ResetTarget,
+}
+
+/// The functions with their codes. Each row says which right the function needs.
+const FUNCTIONS: [(u8, Function, Right); 5] = [
+    (1, Function::AbortTask, Right::Read),
+    (2, Function::AbortTaskSet, Right::Read),
+    (4, Function::ResetUnit, Right::Change),
+    (5, Function::ResetUnit, Right::Change),
+    (6, Function::ResetTarget, Right::Change),
+];
+const TASK_REASSIGN: u8 = 8;
 
 impl Connection<'_, '_> {
     pub(super) fn manage(&mut self, head: &Head) -> Result<()> {
-        const DONE: u8 = 0;
-        const NO_TASK: u8 = 1;
-        const NO_UNIT: u8 = 2;
-        const NOT_REASSIGNED: u8 = 4;
-        const NOT_SUPPORTED: u8 = 5;
-        let (function, lun) = (head.flags() & 0x7f, head.lun());
+        let (code, lun) = (head.flags() & 0x7f, head.lun());
         self.look(lun);
-        let unit = self.unit(lun);
-        if (4..=6).contains(&function) {
-            let target = self.shared.target().map(|it| it.name());
-            let (initiator, lun) = (self.initiator, lun_of(lun));
-            tracing::info!(
-                target,
-                lun,
-                initiator,
-                function,
-                "an initiator resets a unit"
-            );
-        }
-        let done = match function {
-            ..6 if unit.is_none() => NO_UNIT,
-            1 => match self.abort(head.u32(20)) {
-                true => DONE,
-                // It has been answered.
-                false => NO_TASK,
-            },
-            2 => {
-                self.forget(|_, of| of == lun);
-                self.shared.jobs.wait_for(&|_, of| of == lun);
-                DONE
+        let row = FUNCTIONS.iter().find(|row| row.0 == code);
+        let done = match row {
+            Some((_, function, _)) if self.misses_unit(*function, lun) => answer::NO_UNIT,
+            Some((_, function, right)) if !self.may_manage(*function, *right, lun) => {
+                answer::NOT_AUTHORIZED
             }
-            // Those of all sessions; the unit.
-            4 | 5 => {
-                unit.inspect(|unit| unit.reset());
-                self.look(lun);
-                self.shared.jobs.wait_for(&|_, of| of == lun);
-                DONE
-            }
-            // The target: what the initiator sees of it.
-            6 => {
-                self.reset_all();
-                self.shared.jobs.wait_for(&|_, _| true);
-                DONE
-            }
-            8 => NOT_REASSIGNED,
-            _ => NOT_SUPPORTED,
+            Some((_, function, _)) => self.carry_function_out(*function, head),
+            None if code == TASK_REASSIGN => answer::NOT_REASSIGNED,
+            None => answer::NOT_SUPPORTED,
         };
         let mut reply = Head::new(response::TASK, FINAL);
         reply.0[2] = done;
         reply.put32(16, head.tag());
         self.answer(&mut reply, true, &[])
+    }
+
+    fn misses_unit(&self, function: Function, lun: [u8; 8]) -> bool {
+        function != Function::ResetTarget && self.unit(lun).is_none()
+    }
+
+    /// True if the views of the initiator give it the right to a function, for each unit that the function concerns.
+    fn may_manage(&self, function: Function, right: Right, lun: [u8; 8]) -> bool {
+        let gives = |seen: &Seen| right == Right::Read || !seen.is_read_only;
+        match function {
+            Function::ResetTarget => self.units.all.values().all(gives),
+            _ => self.seen(lun).is_some_and(gives),
+        }
+    }
+
+    fn carry_function_out(&mut self, function: Function, head: &Head) -> u8 {
+        let lun = head.lun();
+        match function {
+            Function::AbortTask => match self.abort(head.u32(20)) {
+                true => answer::DONE,
+                // It has been answered.
+                false => answer::NO_TASK,
+            },
+            Function::AbortTaskSet => {
+                self.forget(|_, of| of == lun);
+                self.shared.jobs.wait_for(&|_, of| of == lun);
+                answer::DONE
+            }
+            Function::ResetUnit => {
+                self.note_reset(Some(lun));
+                self.unit(lun).inspect(|unit| unit.reset());
+                self.look(lun);
+                self.shared.jobs.wait_for(&|_, of| of == lun);
+                answer::DONE
+            }
+            Function::ResetTarget => {
+                self.note_reset(None);
+                self.reset_all();
+                self.shared.jobs.wait_for(&|_, _| true);
+                answer::DONE
+            }
+        }
+    }
+
+    fn note_reset(&self, lun: Option<[u8; 8]>) {
+        let target = self.shared.target().map(|it| it.name());
+        let (initiator, lun) = (self.initiator, lun.and_then(lun_of));
+        tracing::info!(target, lun, initiator, "an initiator resets units");
     }
 
     /// Aborts a command; one that was begun is waited for, and answered before this is.

@@ -23,6 +23,8 @@ pub(super) enum Order {
 pub(super) struct Place {
     pub(super) unit: Weak<Unit>,
     pub(super) seat: Arc<Seat>,
+    /// Which views of the target showed the unit when the command came, and whether for reading only.
+    pub(super) version: u64,
     pub(super) is_read_only: bool,
     /// How often commands of this initiator had been aborted when the command came.
     pub(super) begun: u64,

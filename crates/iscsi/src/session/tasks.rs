@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::task::{Order, Task};
-use super::units::Seen;
 use super::{Connection, Result};
 use crate::error::Gone;
 use crate::link::Input;
@@ -66,7 +65,7 @@ impl Connection<'_, '_> {
             head: head.clone(),
             request,
             number: self.count,
-            place: self.seen(head.lun()).map(Seen::place),
+            place: { self.seen(head.lun()) }.map(|seen| seen.place(self.units.version)),
             luns: Arc::clone(&self.units.numbers),
             need,
             data: Vec::new(),
@@ -221,8 +220,9 @@ impl Connection<'_, '_> {
             luns: &self.units.numbers,
             is_read_only: seen.is_read_only,
         };
+        port.authorize(&request)?;
         unit.permit(&seen.seat, &request.operation)?;
-        Ok((request, unit.check(&request.operation, &port)?))
+        Ok((request, unit.check(&request.operation)?))
     }
 
     /// Takes data of a command, straight into its buffer.

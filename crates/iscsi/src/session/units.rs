@@ -46,11 +46,12 @@ impl Seen {
         std::ptr::eq(self.unit.as_ptr(), Arc::as_ptr(unit))
     }
 
-    /// What a command that comes now is for.
-    pub(super) fn place(&self) -> Place {
+    /// The place of a command that comes now. `version` is that of the views which the session follows.
+    pub(super) fn place(&self, version: u64) -> Place {
         Place {
             unit: Weak::clone(&self.unit),
             seat: Arc::clone(&self.seat),
+            version,
             is_read_only: self.is_read_only,
             begun: self.aborts,
         }
@@ -72,7 +73,7 @@ impl Units {
         let (version, views) = target.views();
         let mut shown = BTreeMap::new();
         for view in views.iter().filter(|view| view.shows(&nexus.initiator)) {
-            // The first view of a number counts.
+            // As in `Attached::view_now`, the first view of a number counts.
             shown.entry(view.lun).or_insert(view);
         }
         let numbers: Arc<[u16]> = shown.keys().copied().collect();

@@ -70,12 +70,16 @@ impl Initiator {
     }
 
     /// Sends a PDU.
-    pub fn say(&mut self, mut head: [u8; 48], data: &[u8]) {
+    pub fn say(&mut self, head: [u8; 48], data: &[u8]) {
+        self.try_say(head, data).unwrap();
+    }
+
+    pub fn try_say(&mut self, mut head: [u8; 48], data: &[u8]) -> std::io::Result<()> {
         head[5..8].copy_from_slice(&(data.len() as u32).to_be_bytes()[1..]);
         let mut bytes = head.to_vec();
         bytes.extend(data);
         bytes.resize(bytes.len().next_multiple_of(4), 0);
-        self.stream.write_all(&bytes).unwrap();
+        self.stream.write_all(&bytes)
     }
 
     /// Receives the next one.

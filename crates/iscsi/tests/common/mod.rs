@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use block::BlockDevice;
 use initiator::Initiator;
-use iscsi::{Access, Keeper, LogicalUnit, Server, Target, Targets};
+use iscsi::{Access, Keeper, LogicalUnit, Server, Target, Targets, View};
 
 pub const TARGET: &str = "iqn.2026-01.org.example:disk";
 
@@ -23,9 +23,12 @@ pub struct Portal {
 
 impl Portal {
     pub fn new(device: Arc<dyn BlockDevice>, keeper: Option<Arc<dyn Keeper>>) -> Portal {
-        let targets = Arc::new(Targets::default());
         let unit = LogicalUnit::with_keeper("disk", 1, device, false, keeper).unwrap();
-        let views = vec![unit.view(0, None, false).unwrap()];
+        Portal::with_views(vec![unit.view(0, None, false).unwrap()])
+    }
+
+    pub fn with_views(views: Vec<View>) -> Portal {
+        let targets = Arc::new(Targets::default());
         let target = Target::with_views(TARGET, Access::default(), views).unwrap();
         targets.insert(Arc::new(target)).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
