@@ -26,7 +26,8 @@ pub trait Chap: fmt::Debug + Send + Sync {
     /// Whether a user has a secret.
     fn has_user(&self, user: &str) -> bool;
 
-    /// Whether this is the answer of an initiator that calls itself `user`, compared in constant time.
+    /// Whether this is the answer of an initiator that calls itself `user`, compared in constant time. An unknown user
+    /// takes as long as a known one.
     fn is_answer(&self, user: &str, question: &Question<'_>, answer: &[u8]) -> bool;
 
     /// The name of the target and its answer. Absent if it has no secret of its own.
@@ -42,6 +43,41 @@ pub struct Question<'a> {
     pub id: u8,
     /// The challenge.
     pub challenge: &'a [u8],
+}
+
+/// Secrets that nobody knows. It asks and computes as the secrets of a target do, and accepts no answer.
+#[derive(Debug)]
+pub(crate) struct Decoy(Arc<dyn Chap>);
+
+impl Decoy {
+    /// `model`: the secrets that it cannot be told from.
+    pub(crate) fn new(model: Arc<dyn Chap>) -> Decoy {
+        Decoy(model)
+    }
+}
+
+impl Chap for Decoy {
+    fn answer_len(&self, hash: u8) -> Option<usize> {
+        self.0.answer_len(hash)
+    }
+
+    fn random(&self, out: &mut [u8]) -> io::Result<()> {
+        self.0.random(out)
+    }
+
+    fn has_user(&self, _user: &str) -> bool {
+        false
+    }
+
+    fn is_answer(&self, user: &str, question: &Question<'_>, answer: &[u8]) -> bool {
+        // As long as an answer to the target takes.
+        let _ = self.0.is_answer(user, question, answer);
+        false
+    }
+
+    fn own_answer(&self, _question: &Question<'_>) -> Option<(String, Vec<u8>)> {
+        None
+    }
 }
 
 /// The initiator did not prove who it is.

@@ -19,6 +19,8 @@ use crate::targets::Targets;
 const TARGET: &str = "iqn.2026-01.org.example:disk";
 /// The name of the target that initiators prove a secret to.
 const CLOSED: &str = "iqn.2026-01.org.example:closed";
+/// The name of a target for another initiator, which proves no secret.
+const HIDDEN: &str = "iqn.2026-01.org.example:hidden";
 /// The size of its device.
 const SIZE: usize = 64 << 10;
 
@@ -113,7 +115,11 @@ fn targets(read_only: bool) -> Targets {
         chap: Some(Arc::new(Known)),
         ..Access::default()
     };
-    for (name, access) in [(TARGET, access), (CLOSED, closed)] {
+    let hidden = Access {
+        initiators: vec!["iqn.other:z".into()],
+        ..Access::default()
+    };
+    for (name, access) in [(TARGET, access), (CLOSED, closed), (HIDDEN, hidden)] {
         let device = Arc::new(MemoryDevice::new(SIZE));
         let target = Target::new(name, 1, device, access).expect("it is aligned");
         targets.insert(Arc::new(target)).expect("there is no such");
@@ -123,11 +129,15 @@ fn targets(read_only: bool) -> Targets {
 
 /// An initiator that begins with these bytes, up to whatever it comes to. Returns what it is told.
 pub fn connection(bytes: &[u8]) -> Vec<u8> {
+    connection_to(&targets(false), bytes)
+}
+
+fn connection_to(targets: &Targets, bytes: &[u8]) -> Vec<u8> {
     let script = Script::new(bytes);
     let link: Arc<dyn Link> = script.clone();
-    let (mut input, targets) = (Input::new(), targets(false));
-    if let Ok(Some(session)) = login(&link, &mut input, &targets, &|| true) {
-        let _ = serve(&link, &mut input, session, &targets, &Helpers::new(0));
+    let mut input = Input::new();
+    if let Ok(Some(session)) = login(&link, &mut input, targets, &|| true) {
+        let _ = serve(&link, &mut input, session, targets, &Helpers::new(0));
     }
     script.told.lock().clone()
 }
@@ -224,12 +234,15 @@ pub fn reservations(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
+mod logins;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::pdu::{FINAL, HEAD, Head, NO_TAG, request, response};
 
     /// A PDU with its padding.
-    fn pdu(mut head: Head, data: &[u8]) -> Vec<u8> {
+    pub(super) fn pdu(mut head: Head, data: &[u8]) -> Vec<u8> {
         head.put32(4, data.len() as u32);
         let mut bytes = head.0.to_vec();
         bytes.extend(data);
@@ -255,7 +268,7 @@ mod tests {
     }
 
     /// The heads and the data of what was told.
-    fn heads(mut told: &[u8]) -> Vec<(Head, Vec<u8>)> {
+    pub(super) fn heads(mut told: &[u8]) -> Vec<(Head, Vec<u8>)> {
         let mut all = Vec::new();
         while !told.is_empty() {
             let head = Head(*told.first_chunk().unwrap());
@@ -269,7 +282,7 @@ mod tests {
     const READ: u8 = FINAL | 0x40;
     const WRITE: u8 = FINAL | 0x20;
     /// Says what the unit attention after a login is, and has it go.
-    fn ready() -> Vec<u8> {
+    pub(super) fn ready() -> Vec<u8> {
         command(1, FINAL, 0, &[0], &[])
     }
 
@@ -364,180 +377,6 @@ mod tests {
             said.extend(data);
             assert_eq!(last(&commands(&said)), (2, [11, 0x0c, 0x0d]));
         }
-    }
-
-    #[test]
-    fn a_login_needs_names_and_an_end() {
-        let login = |text: &str, flags: u8| {
-            let mut head = Head::new(request::LOGIN | 0x40, flags);
-            head.put32(24, 1);
-            connection(&pdu(head, text.as_bytes()))
-        };
-        let status = |told: &[u8]| {
-            let head = heads(told).remove(0).0;
-            (head.0[36], head.0[37])
-        };
-        let to_end = 0x87;
-        let good = format!("InitiatorName=iqn.x:y\0TargetName={TARGET}\0");
-        assert_eq!(status(&login(&good, to_end)), (0, 0));
-        assert_eq!(status(&login("TargetName=a\0", to_end)), (2, 7));
-        assert_eq!(
-            status(&login("InitiatorName=iqn.x:y\0TargetName=a\0", to_end)),
-            (2, 3)
-        );
-        assert_eq!(status(&login("InitiatorName=iqn.x:y\0", to_end)), (2, 7));
-        let chap = format!("{good}AuthMethod=CHAP\0");
-        assert_eq!(status(&login(&chap, 0x81)), (2, 1));
-        let twice = format!("{good}InitialR2T=No\0InitialR2T=No\0");
-        assert_eq!(status(&login(&twice, to_end)), (2, 0));
-        // A command is no login.
-        assert_eq!(connection(&ready()), []);
-    }
-
-    /// Requests of a login, in these stages, and what was said at last: the status, and the keys.
-    fn log_in(requests: &[(u8, &str)]) -> Option<(u8, u8, String)> {
-        let mut said = Vec::new();
-        for (stages, text) in requests {
-            let mut head = Head::new(request::LOGIN | 0x40, *stages);
-            head.put32(24, 1);
-            said.extend(pdu(head, text.replace(' ', "\0").as_bytes()));
-        }
-        let (head, data) = heads(&connection(&said)).pop()?;
-        let text = String::from_utf8(data).unwrap();
-        Some((head.0[36], head.0[37], text.replace('\0', " ")))
-    }
-
-    const NAMES: &str = "InitiatorName=iqn.x:y TargetName=iqn.2026-01.org.example:closed ";
-    const REFUSED: Option<(u8, u8, String)> = Some((2, 1, String::new()));
-    /// To the operational stage, and to the full feature phase.
-    const LEAVE: u8 = 0x81;
-    const ENTER: u8 = 0x87;
-
-    fn prove(last: &str) -> Option<(u8, u8, String)> {
-        let names = format!("{NAMES}AuthMethod=CHAP,None ");
-        log_in(&[
-            (0, &names),
-            (0, "CHAP_A=9,6,5 "),
-            (LEAVE, last),
-            (ENTER, ""),
-        ])
-    }
-
-    /// What the challenge, 16 times 7 with the identifier 7, is answered with.
-    fn right() -> String {
-        format!("CHAP_N=user CHAP_R=0x{} ", "76".repeat(16))
-    }
-
-    #[test]
-    fn a_secret_is_proved() {
-        let asked = log_in(&[
-            (0, &format!("{NAMES}AuthMethod=CHAP ")),
-            (LEAVE, "CHAP_A=9,6,5 "),
-        ]);
-        let challenge = format!("CHAP_A=6 CHAP_I=7 CHAP_C=0x{} ", "07".repeat(16));
-        assert_eq!(asked, Some((0, 0, challenge)));
-        let done = prove(&right()).unwrap();
-        assert_eq!((done.0, done.1), (0, 0));
-        assert!(done.2.contains("MaxRecvDataSegmentLength"));
-        let both = format!("{}CHAP_I=1 CHAP_C=0x05 ", right());
-        let names = format!("{NAMES}AuthMethod=CHAP ");
-        let back = log_in(&[(0, &names), (0, "CHAP_A=5 "), (LEAVE, &both)]);
-        let answer = format!("CHAP_N=target CHAP_R=0x{} ", "06".repeat(16));
-        assert_eq!(back, Some((0, 0, answer)));
-    }
-
-    #[test]
-    fn what_proves_nothing_is_refused() {
-        let right = right();
-        assert_eq!(prove(&right.replace("76", "77")), REFUSED);
-        assert_eq!(prove(&right.replace("user", "User")), REFUSED);
-        assert_eq!(prove("CHAP_N=user "), REFUSED);
-        // The challenge of the target, which is to answer it itself.
-        let reflected = format!("{right}CHAP_I=1 CHAP_C=0x{} ", "07".repeat(16));
-        assert_eq!(prove(&reflected), REFUSED);
-        for back in [
-            "CHAP_I=1 ",
-            "CHAP_C=0x05 ",
-            "CHAP_I=1 CHAP_C=0x ",
-            "CHAP_I=256 CHAP_C=0x05 ",
-        ] {
-            assert_eq!(prove(&format!("{right}{back}")), REFUSED, "{back}");
-        }
-        let long = format!("{right}CHAP_I=1 CHAP_C=0x{} ", "05".repeat(1025));
-        assert_eq!(prove(&long), REFUSED);
-        let long = format!("CHAP_N=user CHAP_R=0x{} ", "76".repeat(1025));
-        assert_eq!(prove(&long), REFUSED);
-        assert_eq!(prove(""), REFUSED);
-    }
-
-    #[test]
-    fn the_proof_cannot_be_left_out() {
-        let offer = format!("{NAMES}AuthMethod=CHAP ");
-        assert_eq!(log_in(&[(ENTER, NAMES)]), REFUSED);
-        assert_eq!(log_in(&[(LEAVE, NAMES)]), REFUSED);
-        assert_eq!(log_in(&[(0x83, NAMES)]), REFUSED);
-        assert_eq!(log_in(&[(0, &format!("{NAMES}AuthMethod=None "))]), REFUSED);
-        assert_eq!(log_in(&[(0, &offer), (0, "CHAP_A=4,9 ")]), REFUSED);
-        assert_eq!(log_in(&[(0, &offer), (0, &right())]), REFUSED);
-        // In the middle of it, another stage is not entered.
-        let middle = [(0, &*offer), (0, "CHAP_A=5 "), (ENTER, "")];
-        assert_eq!(log_in(&middle), Some((2, 0, String::new())));
-        let only = log_in(&[(LEAVE, &offer), (LEAVE, "CHAP_A=5 ")]).unwrap();
-        assert!(only.2.starts_with("CHAP_A=5"), "{only:?}");
-        // It does not go on for ever.
-        let mut endless = vec![(0, NAMES)];
-        endless.resize(100, (0, ""));
-        let told = log_in(&endless).unwrap();
-        assert_eq!((told.0, told.1), (0, 0));
-        let half = vec![(0x40, NAMES); 3000];
-        assert!(log_in(&half).is_some());
-    }
-
-    /// What discovery finds, after these requests.
-    fn discovered(requests: &[(u8, &str)]) -> String {
-        let (head, data) = asked(requests, b"SendTargets=All\0");
-        assert_eq!(head.opcode(), response::TEXT);
-        String::from_utf8(data).unwrap()
-    }
-
-    /// What a text request after these requests is answered with.
-    fn asked(requests: &[(u8, &str)], text: &[u8]) -> (Head, Vec<u8>) {
-        let mut said = Vec::new();
-        for (stages, text) in requests {
-            let mut head = Head::new(request::LOGIN | 0x40, *stages);
-            head.put32(24, 1);
-            said.extend(pdu(head, text.replace(' ', "\0").as_bytes()));
-        }
-        let mut ask = Head::new(request::TEXT, FINAL);
-        ask.put32(20, NO_TAG);
-        ask.put32(24, 1);
-        said.extend(pdu(ask, text));
-        heads(&connection(&said)).pop().unwrap()
-    }
-
-    #[test]
-    fn one_request_asks_for_one_list() {
-        let who = [(ENTER, "InitiatorName=iqn.x:y SessionType=Discovery ")];
-        let (head, data) = asked(&who, &b"SendTargets=All\0".repeat(2));
-        // With the head of the request, and no list.
-        assert_eq!((head.opcode(), data.len()), (response::REJECT, 48));
-    }
-
-    #[test]
-    fn a_closed_target_is_shown_to_those_who_know_its_secret() {
-        let who = "InitiatorName=iqn.x:y SessionType=Discovery ";
-        let (none, chap) = (
-            format!("{who}AuthMethod=None "),
-            format!("{who}AuthMethod=CHAP,None "),
-        );
-        let shown = discovered(&[(ENTER, who)]);
-        assert!(shown.contains(TARGET) && !shown.contains(CLOSED));
-        let shown = discovered(&[(LEAVE, &none), (ENTER, "")]);
-        assert!(shown.contains(TARGET) && !shown.contains(CLOSED));
-        let right = right();
-        let proof = [(0, &*chap), (0, "CHAP_A=5 "), (LEAVE, &right), (ENTER, "")];
-        let shown = discovered(&proof);
-        assert!(shown.contains(TARGET) && shown.contains(CLOSED));
     }
 
     /// What looks like commands, and what does not: the fuzzer does more of it.

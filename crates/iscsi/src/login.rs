@@ -72,6 +72,10 @@ struct Login<'a> {
     initiator: Option<String>,
     is_discovery: bool,
     target: Option<Arc<Target>>,
+    /// The number of the session that the connection wants to join; 0 for a new one.
+    session: u16,
+    /// For the log: why no target was found.
+    absence: Option<&'static str>,
     /// The portal to which the initiator is sent.
     elsewhere: Option<String>,
     stage: Option<u8>,
@@ -98,6 +102,8 @@ pub(crate) fn login(
         initiator: None,
         is_discovery: false,
         target: None,
+        session: 0,
+        absence: None,
         elsewhere: None,
         stage: None,
         exchange: None,
@@ -142,9 +148,10 @@ pub(crate) fn login(
             }
             Err(Refused(class, detail)) => {
                 (reply.0[36], reply.0[37]) = (class, detail);
-                answer.clear();
-                if let Some(to) = &login.elsewhere {
-                    keys::put(&mut answer, "TargetAddress", to);
+                match &login.elsewhere {
+                    // With the proof of the target, if the initiator asked for one.
+                    Some(to) => keys::put(&mut answer, "TargetAddress", to),
+                    None => answer.clear(),
                 }
             }
         }
@@ -169,7 +176,17 @@ pub(crate) fn login(
             let (initiator, from) = (login.initiator.unwrap_or_default(), link.peer());
             match login.elsewhere {
                 Some(to) => tracing::info!(initiator, from, to, "a login was redirected"),
-                None => tracing::warn!(initiator, from, class, detail, "a login was refused"),
+                None => {
+                    let absence = login.absence;
+                    tracing::warn!(
+                        initiator,
+                        from,
+                        class,
+                        detail,
+                        absence,
+                        "a login was refused"
+                    );
+                }
             }
             return Ok(None);
         }
@@ -236,6 +253,10 @@ impl Login<'_> {
             if now == SECURITY {
                 let done = exchange.step(&proof, wants_end, answer);
                 done.map_err(|Unproved| AUTHENTICATION)?;
+                let has_proved = exchange.user().is_some();
+                if has_proved && let Some(target) = self.target.clone() {
+                    self.redirect(&target)?;
+                }
             } else if !exchange.may_end() {
                 // It left the security stage out.
                 return Err(AUTHENTICATION);
@@ -279,40 +300,52 @@ impl Login<'_> {
         let session = u16::from_be_bytes([head.0[14], head.0[15]]);
         if !self.is_discovery {
             let name = value("TargetName").ok_or(MISSING_PARAMETER)?;
-            let target = self
-                .targets
-                .find(&name.to_ascii_lowercase())
-                .ok_or(NOT_FOUND)?;
-            if !target.admits(initiator) {
-                return Err(FORBIDDEN);
-            }
-            // Before any proof: the other portal asks for it.
-            let elsewhere = self.targets.elsewhere(target.name(), &self.link.portal());
-            if let Some((to, permanently)) = elsewhere {
-                self.elsewhere = Some(to);
-                return Err(match permanently {
-                    true => MOVED_FOR_GOOD,
-                    false => MOVED_FOR_NOW,
-                });
-            }
-            let has = |session| target.sessions().iter().any(|it| it.number == session);
-            match session {
-                0 => {}
-                known if has(known) => return Err(TOO_MANY_CONNECTIONS),
-                _ => return Err(NO_SUCH_SESSION),
-            }
-            let chap = target.chap();
-            self.exchange = chap.map(|chap| Exchange::new(vec![chap], true));
-            self.target = Some(target);
+            self.session = session;
+            self.choose(&name.to_ascii_lowercase(), initiator)?;
         } else if session != 0 {
             return Err(NO_SUCH_SESSION);
         } else {
-            let mut all = self.targets.all();
-            all.retain(|target| target.admits(initiator));
+            // Those of all targets: the answer does not depend on the name that the initiator gives itself.
+            let all = self.targets.all();
             let chaps: Vec<_> = all.iter().filter_map(|it| it.chap()).collect();
             self.exchange = (!chaps.is_empty()).then(|| Exchange::new(chaps, false));
         }
         Ok(())
+    }
+
+    /// Finds the target that the initiator names. One that the initiator may not see is like one that does not exist:
+    /// where a target asks for a secret, both ask for one that nobody knows.
+    fn choose(&mut self, name: &str, initiator: &str) -> Result<(), Refused> {
+        let found = self.targets.find(name);
+        let seen = { found.as_ref() }.filter(|target| target.admits(initiator));
+        let Some(target) = seen.cloned() else {
+            self.absence = Some(match found {
+                Some(_) => "the target does not admit the initiator",
+                None => "there is no such target",
+            });
+            let decoy = self.targets.decoy().ok_or(NOT_FOUND)?;
+            self.exchange = Some(Exchange::new(vec![decoy], true));
+            return Ok(());
+        };
+        match target.chap() {
+            Some(chap) => self.exchange = Some(Exchange::new(vec![chap], true)),
+            None => self.redirect(&target)?,
+        }
+        self.target = Some(target);
+        Ok(())
+    }
+
+    /// Sends the initiator to another portal, if this one redirects logins.
+    fn redirect(&mut self, target: &Target) -> Result<(), Refused> {
+        let elsewhere = self.targets.elsewhere(target.name(), &self.link.portal());
+        let Some((to, permanently)) = elsewhere else {
+            return Ok(());
+        };
+        self.elsewhere = Some(to);
+        Err(match permanently {
+            true => MOVED_FOR_GOOD,
+            false => MOVED_FOR_NOW,
+        })
     }
 
     fn key(
@@ -351,10 +384,17 @@ impl Login<'_> {
             self.agreed.first_burst = self.agreed.burst;
         }
         // One that only asks what there is takes no place from those that use a target.
-        let Some(target) = &self.target else {
+        if self.is_discovery {
             let proved = self.exchange.take().map(Exchange::proved);
             return Ok(Some(Purpose::Discovery(proved.unwrap_or_default())));
-        };
+        }
+        let target = self.target.as_ref().ok_or(AUTHENTICATION)?;
+        let has = |session| target.sessions().iter().any(|it| it.number == session);
+        match self.session {
+            0 => {}
+            known if has(known) => return Err(TOO_MANY_CONNECTIONS),
+            _ => return Err(NO_SUCH_SESSION),
+        }
         if !(self.has_place)() {
             return Err(OUT_OF_RESOURCES);
         }
@@ -369,6 +409,7 @@ impl Login<'_> {
         };
         match target.attach(self.link, who) {
             Ok(attached) => Ok(Some(Purpose::Use(attached))),
+            Err(NotTaken::Hidden) => Err(NOT_FOUND),
             Err(NotTaken::OfAnother) => Err(FORBIDDEN),
             Err(NotTaken::Full) => Err(OUT_OF_RESOURCES),
         }

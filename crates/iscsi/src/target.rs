@@ -90,7 +90,9 @@ impl Who {
 /// Why a session is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotTaken {
-    /// It would end a session of another user, or has no access any more.
+    /// The initiator may not see the target any more.
+    Hidden,
+    /// It would end a session of another user.
     OfAnother,
     /// The target takes no more.
     Full,
@@ -294,7 +296,10 @@ impl Target {
         let is_same =
             |open: &Open| (&open.who.initiator, open.who.isid) == (&who.initiator, who.isid);
         let mut olds = sessions.all.values().filter(|open| is_same(open));
-        if !self.keeps(&who) || olds.clone().any(|open| open.who.user != who.user) {
+        if !self.keeps(&who) {
+            return Err(NotTaken::Hidden);
+        }
+        if olds.clone().any(|open| open.who.user != who.user) {
             return Err(NotTaken::OfAnother);
         }
         olds.by_ref().for_each(|open| open.link.cut());

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::RwLock;
 
+use crate::chap::{Chap, Decoy};
 use crate::target::Target;
 use crate::{Error, Result};
 
@@ -119,6 +120,14 @@ impl Targets {
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Target>> {
         let all = self.0.read();
         all.get(name).map(|it| Arc::clone(&it.target))
+    }
+
+    /// Secrets that nobody knows, for logins to a target that the initiator may not see or that does not exist. `None` if
+    /// no target here asks for a secret.
+    pub(crate) fn decoy(&self) -> Option<Arc<dyn Chap>> {
+        let all = self.0.read();
+        let real = { all.values() }.find_map(|it| it.target.chap())?;
+        Some(Arc::new(Decoy::new(real)))
     }
 
     /// Whether initiators of a target are sent elsewhere.

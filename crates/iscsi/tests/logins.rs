@@ -45,7 +45,7 @@ fn initiators_are_sent_to_other_portals_in_turn() {
         ..Access::default()
     };
     target.set_access(access).unwrap();
-    assert_eq!(told("a"), ([2, 2], String::new()));
+    assert_eq!(told("a"), ([2, 3], String::new()));
     portal.targets.set_moved(&target, None);
     before.log_out();
     portal.log_in("before").log_out();
