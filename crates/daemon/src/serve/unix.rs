@@ -141,8 +141,8 @@ impl Daemon {
     pub(crate) fn serve_tenant(self: &Arc<Self>, zone: &Zone, stream: UnixStream) {
         let stream = Arc::new(stream);
         let peer = Peer::of(&stream).unwrap();
-        let uid = rustix::process::Uid::from_raw(peer.uid);
-        let guest = &mut self.guests.admit_user(uid).unwrap();
+        let source = admission::ClientSource::local_user(peer.uid);
+        let guest = &mut self.guests.greet(&stream, source);
         let outcome = self.hear_tenant(peer, &stream, zone, guest);
         assert_eq!(answer(&stream, outcome, guest), Served::Done);
     }
