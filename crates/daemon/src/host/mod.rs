@@ -7,6 +7,7 @@ pub(crate) mod input;
 pub(crate) mod listen;
 pub(crate) mod memory;
 pub(crate) mod notify;
+pub(crate) mod scope;
 pub(crate) mod statedir;
 pub(crate) mod system;
 pub(crate) mod tokens;

@@ -7,6 +7,7 @@ use protocol::api::FailureKind;
 use rustix::process::Uid;
 
 use crate::failure::{Failure, Result};
+use crate::host::scope::{BoundDataset, BoundScope, PeerToken};
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
@@ -15,10 +16,10 @@ pub(crate) struct Peer {
     pub(crate) gid: u32,
     /// All groups that it is in, by number.
     pub(crate) groups: Vec<u32>,
-    /// Whether it is root, or the daemon's own user, who may do everything.
+    /// Whether it is root, or the daemon's own user, who may do everything, and shows no token for a dataset.
     pub(crate) is_admin: bool,
-    /// The id of the token that the caller showed.
-    pub(crate) token: Option<String>,
+    /// The token that the caller showed.
+    pub(crate) token: Option<PeerToken>,
     /// `user on host`
     pub(crate) who: String,
 }
@@ -34,23 +35,33 @@ impl Peer {
     }
 
     /// The user of a token, with this account.
-    pub(crate) fn of_token(uid: u32, account: Account, token: &str) -> Peer {
+    pub(crate) fn of_token(uid: u32, account: Account, id: &str, scope: BoundScope) -> Peer {
         let uid = Uid::from_raw(uid);
-        Peer::new(uid, account.gid, Some(account.name), Some(token.to_owned()))
+        let token = PeerToken {
+            id: id.to_owned(),
+            scope,
+            is_of_admin: is_admin(uid),
+        };
+        Peer::new(uid, account.gid, Some(account.name), Some(token))
     }
 
-    fn new(uid: Uid, gid: u32, name: Option<String>, token: Option<String>) -> Peer {
+    /// The dataset to which the token limits the caller.
+    pub(crate) fn dataset(&self) -> Option<&BoundDataset> {
+        self.token.as_ref()?.scope.dataset.as_ref()
+    }
+
+    fn new(uid: Uid, gid: u32, name: Option<String>, token: Option<PeerToken>) -> Peer {
         let mut groups = name.as_deref().map_or_else(Vec::new, groups_of);
         let mut name = name.unwrap_or_else(|| uid.as_raw().to_string());
         groups.push(gid);
         if let Some(token) = &token {
-            name += &format!(" (token {token})");
+            name += &format!(" (token {})", token.id);
         }
         Peer {
             uid: uid.as_raw(),
             gid,
             groups,
-            is_admin: is_admin(uid),
+            is_admin: is_admin(uid) && !token.as_ref().is_some_and(PeerToken::has_dataset),
             token,
             who: format!("{name} on {}", host_name()),
         }

@@ -18,6 +18,7 @@ use protocol::api::{FailureKind, PermissionRow, WhoKind, command};
 use protocol::property::Property;
 
 use crate::failure::{Failure, Result};
+use crate::host::scope::PeerToken;
 use crate::host::users::Peer;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
@@ -211,7 +212,10 @@ pub fn read_grants(text: &str) {
         token: None,
         who: "ann".into(),
     };
-    let lineage = Lineage(vec![grants.clone(), grants]);
+    let lineage = Lineage {
+        grants: vec![grants.clone(), grants],
+        guids: Vec::new(),
+    };
     if lineage.allows(&peer, "mount") {
         assert!(lineage.allows_something(&peer));
     }
@@ -219,13 +223,23 @@ pub fn read_grants(text: &str) {
 }
 
 /// The permissions that are set on a dataset, then those on each dataset above it.
-struct Lineage(Vec<Grants>);
+#[derive(Default)]
+struct Lineage {
+    grants: Vec<Grants>,
+    guids: Vec<u64>,
+}
 
 impl Lineage {
+    /// Adds the next dataset above.
+    fn push(&mut self, entry: &Entry) {
+        self.grants.push(Grants::of(entry));
+        self.guids.push(entry.guid);
+    }
+
     /// Whether a user has a permission on the first dataset.
     fn allows(&self, peer: &Peer, permission: &str) -> bool {
-        (0..self.0.len()).any(|level| {
-            let mut granted = self.0[level].granted(peer, level > 0);
+        (0..self.grants.len()).any(|level| {
+            let mut granted = self.grants[level].granted(peer, level > 0);
             granted.any(|granted| {
                 granted == permission || self.expand(level, granted).contains(permission)
             })
@@ -234,7 +248,7 @@ impl Lineage {
 
     /// Whether a user has any permission on the first dataset.
     fn allows_something(&self, peer: &Peer) -> bool {
-        let mut levels = self.0.iter().enumerate();
+        let mut levels = self.grants.iter().enumerate();
         levels.any(|(level, grants)| grants.granted(peer, level > 0).next().is_some())
     }
 
@@ -249,7 +263,7 @@ impl Lineage {
                 continue;
             };
             let who = Who::Set(name.into());
-            for permission in self.0[level..]
+            for permission in self.grants[level..]
                 .iter()
                 .flat_map(|grants| grants.defined(&who))
             {
@@ -264,7 +278,7 @@ impl Lineage {
 
     /// The permissions of a user on a dataset that this user creates directly below the first dataset.
     fn for_creator(&self) -> BTreeSet<String> {
-        let levels = self.0.iter();
+        let levels = self.grants.iter();
         let granted = levels.flat_map(|grants| grants.defined(&Who::Creator));
         granted.cloned().collect()
     }
@@ -273,12 +287,21 @@ impl Lineage {
 impl ActivePool {
     /// Whether a user has a permission on a dataset.
     pub(crate) fn allows(&self, entry: &Entry, peer: &Peer, permission: &str) -> Result<bool> {
-        Ok(self.lineage(entry)?.allows(peer, permission))
+        let lineage = self.lineage(entry)?;
+        let (is_denied, is_given) = match &peer.token {
+            Some(token) => (token.denies(permission), token.gives_all()),
+            None => (false, false),
+        };
+        Ok(!is_denied
+            && self.is_in_scope(&lineage, peer)
+            && (is_given || lineage.allows(peer, permission)))
     }
 
     /// Whether a user has any permission on a dataset.
     pub(crate) fn allows_something(&self, entry: &Entry, peer: &Peer) -> Result<bool> {
-        Ok(self.lineage(entry)?.allows_something(peer))
+        let lineage = self.lineage(entry)?;
+        let is_given = peer.token.as_ref().is_some_and(PeerToken::gives_all);
+        Ok(self.is_in_scope(&lineage, peer) && (is_given || lineage.allows_something(peer)))
     }
 
     /// Refuses a delegate who may not destroy all of these. The command has checked that; a clone may have come since.
@@ -310,16 +333,24 @@ impl ActivePool {
         Ok(Some((PROPERTY.into(), grants.to_text())))
     }
 
+    /// Whether the token of a caller reaches a dataset.
+    fn is_in_scope(&self, lineage: &Lineage, peer: &Peer) -> bool {
+        peer.dataset().is_none_or(|dataset| {
+            self.pool.guid() == dataset.pool && lineage.guids.contains(&dataset.guid)
+        })
+    }
+
     fn lineage(&self, entry: &Entry) -> Result<Lineage> {
         let head = match entry.is_snapshot() {
             true => entry.parent,
             false => entry.id,
         };
         let mut at = self.pool.entry(head)?;
-        let mut lineage = Lineage(vec![Grants::of(&at)]);
+        let mut lineage = Lineage::default();
+        lineage.push(&at);
         while at.parent != 0 {
             at = self.pool.entry(at.parent)?;
-            lineage.0.push(Grants::of(&at));
+            lineage.push(&at);
         }
         Ok(lineage)
     }
@@ -328,7 +359,17 @@ impl ActivePool {
 impl Daemon {
     /// Whether a user has a permission on any dataset.
     pub(crate) fn knows(&self, peer: &Peer) -> bool {
-        self.any_grants(|grants| grants.concerns(peer))
+        if peer.dataset().is_none() {
+            return self.any_grants(|grants| grants.concerns(peer));
+        }
+        let sees = |active: &ActivePool, head: &Entry| {
+            let allowed = active.allows_something(head, peer);
+            allowed.unwrap_or_default()
+        };
+        self.pools().iter().any(|active| {
+            let heads = active.all_heads().unwrap_or_default();
+            heads.iter().any(|head| sees(active, head))
+        })
     }
 
     /// Whether any user but root has a permission, on any dataset.

@@ -7,6 +7,7 @@ use protocol::api::{CallerReport, FailureKind, NewToken, TokenRow, command};
 use protocol::characters::is_hidden;
 
 use crate::failure::{Failure, Result};
+use crate::host::scope::{BoundDataset, BoundScope};
 use crate::host::users::Peer;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -19,13 +20,14 @@ impl Daemon {
     /// As whom the daemon knows the caller.
     pub(crate) fn caller(&self, context: &Context<'_>) -> CallerReport {
         let peer = &context.peer;
-        let token = peer.token.as_ref().and_then(|id| self.tokens.with_id(id));
+        let shown = peer.token.as_ref();
+        let token = shown.and_then(|token| self.tokens.with_id(&token.id));
         CallerReport {
             user: user_of(peer.uid),
             uid: peer.uid,
             admin: peer.is_admin && context.view.is_none(),
             zone: token.as_ref().and_then(|token| token.zone.clone()),
-            token: peer.token.clone(),
+            token: shown.map(|token| token.id.clone()),
             expires: token.and_then(|token| token.expires),
         }
     }
@@ -45,6 +47,7 @@ impl Daemon {
             let why = format!("a label is one line of at most {LABEL_MAX} characters");
             return Err(Failure::usage(why));
         }
+        let scope = self.bound_scope(new)?;
         // The zone is not destroyed before its token is there.
         let _changing = new.zone.as_ref().map(|_| self.zones.changing.lock());
         let zone = new.zone.as_deref().map(|name| self.zone_of_token(name));
@@ -58,9 +61,46 @@ impl Daemon {
             })?,
         };
         let zone = zone.as_ref().map(|zone| (&*zone.name, zone.is.root()));
-        let made = self.tokens.add(uid, &new.label, zone, new.expires)?;
+        let made = self.tokens.add(uid, &new.label, zone, new.expires, scope)?;
         self.open_to_delegates();
         Ok(made)
+    }
+
+    /// The scope of a new token, with its dataset bound to the guid.
+    fn bound_scope(&self, new: &command::TokenCreate) -> Result<BoundScope> {
+        let scope = &new.scope;
+        let names = command::names();
+        if let Some(unknown) = scope.commands.iter().find(|name| !names.contains(name)) {
+            let why = format!(
+                "there is no command '{unknown}'; /v1/openapi.json has the names of all: below /v1/commands"
+            );
+            return Err(Failure::usage(why));
+        }
+        let dataset = match (&scope.dataset, &new.zone) {
+            (None, _) => None,
+            (Some(_), Some(_)) => {
+                let why =
+                    "a token of a zone reaches the zone's datasets; leave out --dataset or --zone";
+                return Err(Failure::usage(why));
+            }
+            (Some(name), None) if name.contains(['@', '#']) => {
+                let why = format!("'{name}' is not a dataset; name the dataset alone");
+                return Err(Failure::usage(why));
+            }
+            (Some(name), None) => {
+                let (active, entry) = self.find(name)?;
+                Some(BoundDataset {
+                    name: name.clone(),
+                    pool: active.pool.guid(),
+                    guid: entry.guid,
+                })
+            }
+        };
+        Ok(BoundScope {
+            read_only: scope.read_only,
+            dataset,
+            commands: scope.commands.clone(),
+        })
     }
 
     fn zone_of_token(&self, name: &str) -> Result<Arc<Zone>> {

@@ -351,10 +351,11 @@ impl<'a> Check<'a> {
     }
 
     fn may_not(&self, name: &str, why: &str) -> Failure {
-        Failure::new(
-            FailureKind::Permission,
-            format!("'{name}': {why}; root gives permissions with 'strongroom allow'"),
-        )
+        let hint = match self.peer.dataset() {
+            Some(_) => "the token reaches one dataset and those below it",
+            None => "root gives permissions with 'strongroom allow'",
+        };
+        Failure::new(FailureKind::Permission, format!("'{name}': {why}; {hint}"))
     }
 }
 

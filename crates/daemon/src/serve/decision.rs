@@ -8,6 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
 use crate::serve::authorize::Check;
 use crate::serve::commands::{Serve, served};
+use crate::serve::scope;
 use crate::serve::subjects::{Subjects, replaced};
 use crate::state::daemon::Daemon;
 use crate::state::decision::{DatasetGuid, Decide};
@@ -41,6 +42,7 @@ impl<'a> Decision<'a> {
 
     /// Decides. Returns the command, in a zone with the names of the daemon.
     pub(super) fn make(&self) -> Result<Box<dyn Serve>> {
+        scope::check(&self.peer, &self.command)?;
         let mut command = served(self.command.clone());
         self.subjects.borrow_mut().begin();
         let check = Check {
@@ -73,8 +75,8 @@ impl Decide for Decision<'_> {
                 format!("{what} meanwhile; nothing was changed"),
             )
         };
-        if let Some(id) = &self.peer.token
-            && !self.daemon.tokens.has_valid(id)
+        if let Some(token) = &self.peer.token
+            && !self.daemon.tokens.has_valid(&token.id)
         {
             return Err(ended("the token was revoked or has expired"));
         }

@@ -8,6 +8,7 @@ pub(crate) mod hurried;
 pub(crate) mod metrics;
 #[cfg(test)]
 mod rights;
+mod scope;
 mod subjects;
 pub(crate) mod unix;
 pub(crate) mod zones;

@@ -217,7 +217,7 @@ impl Daemon {
             return Err(bad());
         };
         self.guests.admit(guest, token.uid)?;
-        let peer = Peer::of_token(token.uid, account, &id);
+        let peer = Peer::of_token(token.uid, account, &id, token.scope.clone());
         if let Some(name) = &token.zone {
             let zone = self.zones.all.lock().get(name).cloned();
             let zone = zone.filter(|zone| token.root == Some(zone.is.root()));

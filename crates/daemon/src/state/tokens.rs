@@ -9,12 +9,13 @@ use std::sync::Arc;
 use cipher::{Random, SystemRandom};
 use parking_lot::Mutex;
 use protocol::accounts::{Account, accounts};
-use protocol::api::{FailureKind, NewToken, TokenRow};
+use protocol::api::{FailureKind, NewToken, TokenRow, TokenScope};
 use rustix::process::Uid;
 use secret::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
+use crate::host::scope::BoundScope;
 use crate::host::system::now_secs;
 use crate::host::users::is_admin;
 use crate::state::memory::StateDir;
@@ -42,6 +43,9 @@ pub(crate) struct Token {
     /// The root of the zone: another zone with the same name is another zone.
     #[serde(default)]
     pub(crate) root: Option<Root>,
+    /// Limits besides the rights of the user. Files of older versions have none.
+    #[serde(default)]
+    pub(crate) scope: BoundScope,
     created: u64,
     pub(crate) expires: Option<u64>,
     #[serde(skip)]
@@ -113,6 +117,7 @@ impl Tokens {
         label: &str,
         zone: Option<(&str, Root)>,
         expires: Option<u64>,
+        scope: BoundScope,
     ) -> Result<NewToken> {
         let account = accounts().map_err(|error| {
             Failure::other(format!(
@@ -136,10 +141,11 @@ impl Tokens {
         let new = Token {
             uid,
             user: account.name.clone(),
-            hash: hash(token.as_bytes()),
+            hash: kept(&hash(token.as_bytes()), &scope),
             label: label.to_owned(),
             zone: zone.map(|(name, _)| name.to_owned()),
             root: zone.map(|(_, root)| root),
+            scope,
             created: now,
             expires: expires.map(|seconds| now.saturating_add(seconds)),
             last_used: None,
@@ -210,6 +216,11 @@ impl Tokens {
             user: token.user.clone(),
             label: token.label.clone(),
             zone: token.zone.clone(),
+            scope: TokenScope {
+                read_only: token.scope.read_only,
+                dataset: token.scope.dataset.as_ref().map(|found| found.name.clone()),
+                commands: token.scope.commands.clone(),
+            },
             created: token.created,
             expires: token.expires,
             last_used: token.last_used,
@@ -233,7 +244,9 @@ impl Tokens {
         let hash = hash(shown.expose());
         let (now, accounts) = (now_secs(), accounts().ok()?);
         let mut all = self.all.lock();
-        let (id, token) = all.iter_mut().find(|(_, token)| token.hash == hash)?;
+        let (id, token) = all
+            .iter_mut()
+            .find(|(_, token)| token.hash == kept(&hash, &token.scope))?;
         // A user that was removed has no rights, nor has the next one with the same number.
         let account = token.account(&accounts)?.clone();
         if !token.is_valid(now) {
@@ -268,6 +281,15 @@ fn has_room(all: &All, uid: u32) -> bool {
         false => {
             count(&|other| other == uid) < EACH_MAX && count(&|other| !is_admin(other)) < TOKENS_MAX
         }
+    }
+}
+
+/// The hash as the file has it. An older version does not know scopes, and would give the token all rights of its user:
+/// it finds no token with this hash.
+fn kept(hash: &str, scope: &BoundScope) -> String {
+    match scope.is_narrow() {
+        true => format!("scoped {hash}"),
+        false => hash.into(),
     }
 }
 
@@ -307,8 +329,12 @@ mod tests {
         let (dir, state) = state();
         let tokens = Tokens::new(&state);
         let (uid, _) = numbers();
-        let kept = tokens.add(uid, "kept", None, None).unwrap();
-        let over = tokens.add(uid, "over", None, Some(0)).unwrap();
+        let kept = tokens
+            .add(uid, "kept", None, None, BoundScope::default())
+            .unwrap();
+        let over = tokens
+            .add(uid, "over", None, Some(0), BoundScope::default())
+            .unwrap();
         let file = std::fs::read_to_string(dir.path().join(MEMORY)).unwrap();
         assert!(!file.contains(&kept.token[PREFIX.len()..]));
         let again = Tokens::new(&state);
@@ -331,13 +357,50 @@ mod tests {
     }
 
     #[test]
+    fn a_scope_outlives_the_daemon_and_files_of_older_versions_are_read() {
+        let (dir, state) = state();
+        let tokens = Tokens::new(&state);
+        let scope = BoundScope {
+            read_only: true,
+            ..BoundScope::default()
+        };
+        let whole = tokens.add(0, "", None, None, BoundScope::default());
+        let [whole, narrow] = [
+            whole.unwrap(),
+            tokens.add(0, "", None, None, scope).unwrap(),
+        ];
+        let again = Tokens::new(&state);
+        assert!(again.with_id(&narrow.id).unwrap().scope.read_only);
+        for made in [&whole, &narrow] {
+            assert_eq!(shown(&again, &made.token), Some(made.id.clone()));
+        }
+        let path = dir.path().join(MEMORY);
+        let mut file: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        for token in file.as_object_mut().unwrap().values_mut() {
+            token.as_object_mut().unwrap().remove("scope");
+        }
+        std::fs::write(&path, file.to_string()).unwrap();
+        let old = Tokens::new(&state);
+        assert_eq!(shown(&old, &whole.token), Some(whole.id));
+        // An older version sees no scope, and does not accept the token.
+        assert_eq!(shown(&old, &narrow.token), None);
+    }
+
+    #[test]
     fn a_token_is_not_for_another_account_with_the_same_number() {
         let (_dir, state) = state();
         let tokens = Tokens::new(&state);
         let (uid, free) = numbers();
-        let none = tokens.add(free, "", None, None).unwrap_err();
+        let none = tokens
+            .add(free, "", None, None, BoundScope::default())
+            .unwrap_err();
         assert_eq!(none.kind, FailureKind::NotFound);
-        let [renamed, gone] = ["", ""].map(|label| tokens.add(uid, label, None, None).unwrap());
+        let [renamed, gone] = ["", ""].map(|label| {
+            tokens
+                .add(uid, label, None, None, BoundScope::default())
+                .unwrap()
+        });
         tokens.all.lock().get_mut(&renamed.id).unwrap().user = "someone".into();
         tokens.all.lock().get_mut(&gone.id).unwrap().uid = free;
         assert_eq!(shown(&tokens, &renamed.token), None);
@@ -352,13 +415,24 @@ mod tests {
         let tokens = Tokens::new(&state);
         let (uid, _) = numbers();
         let all: Vec<_> = (0..EACH_MAX)
-            .map(|_| tokens.add(uid, "", None, None).unwrap())
+            .map(|_| {
+                tokens
+                    .add(uid, "", None, None, BoundScope::default())
+                    .unwrap()
+            })
             .collect();
-        let full = tokens.add(uid, "", None, None).unwrap_err();
+        let full = tokens
+            .add(uid, "", None, None, BoundScope::default())
+            .unwrap_err();
         assert_eq!(full.kind, FailureKind::NoSpace);
-        tokens.add(0, "", None, None).unwrap();
+        tokens
+            .add(0, "", None, None, BoundScope::default())
+            .unwrap();
         tokens.remove(&all[0].id, Some(uid)).unwrap();
-        tokens.add(uid, "", Some(("z", (1, 2, 3))), None).unwrap();
+        let zone = Some(("z", (1, 2, 3)));
+        tokens
+            .add(uid, "", zone, None, BoundScope::default())
+            .unwrap();
         tokens.remove_zone("other").unwrap();
         assert_eq!(tokens.rows(Some(uid)).len(), EACH_MAX);
         tokens.remove_zone("z").unwrap();

@@ -18,7 +18,7 @@ pub use super::pool_commands::{
     PoolHistory, PoolImport, PoolImportable, PoolIo, PoolLabelClear, PoolReguid, PoolScrub,
     PoolSplit, PoolStatus, PoolSweep, PoolSync,
 };
-use super::report::OwnerKind;
+use super::report::{OwnerKind, TokenScope};
 use super::wanted::{
     Allowed, InspectTarget, NewVolume, Props, ReceiveName, SendWhat, WhoKind, each_once,
 };
@@ -37,6 +37,27 @@ macro_rules! commands {
             $($(#[$alone_doc])* $alone,)*
             $(#[doc = concat!("See [`", stringify!($there), "`](struct@", stringify!($there), ").")] $there($there),)*
             $($(#[$doc])* $name($name),)*
+        }
+
+        impl Command {
+            /// Its name, as requests and the HTTP API have it.
+            pub fn name(&self) -> String {
+                kebab(match self {
+                    $(Command::$alone => stringify!($alone),)*
+                    $(Command::$there(_) => stringify!($there),)*
+                    $(Command::$name(_) => stringify!($name),)*
+                })
+            }
+        }
+
+        /// The names of all commands.
+        pub fn names() -> Vec<String> {
+            let all = [
+                $(stringify!($alone),)*
+                $(stringify!($there),)*
+                $(stringify!($name),)*
+            ];
+            all.map(kebab).into()
         }
 
         $(impl From<$there> for Command {
@@ -83,6 +104,18 @@ macro_rules! commands {
             };
         }
     };
+}
+
+/// The name of a variant as serde has it.
+fn kebab(variant: &str) -> String {
+    let mut name = String::with_capacity(variant.len() + 4);
+    for (at, c) in variant.char_indices() {
+        if c.is_uppercase() && at > 0 {
+            name.push('-');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
 }
 
 commands! {
@@ -558,6 +591,9 @@ commands! {
         zone: Option<String>,
         /// When it ends, in seconds from now on; never if absent.
         expires: Option<u64>,
+        /// Its limits besides the rights of the user.
+        #[serde(default)]
+        scope: TokenScope,
     }
     /// Accept a token no longer.
     TokenRevoke {

@@ -33,7 +33,7 @@ pub use reply::Reply;
 pub use report::{
     AccountRow, CallerReport, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow,
     GenerationRow, HoldRow, KeyRow, MountRow, NewToken, OwnerKind, PermissionRow, PropertyRow,
-    ShredReport, SlotRow, Source, StreamRow, Survivor, TokenRow, Value, ZoneRow,
+    ShredReport, SlotRow, Source, StreamRow, Survivor, TokenRow, TokenScope, Value, ZoneRow,
 };
 pub use serving::{
     BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, HaReport, HaTargetRow,

@@ -244,12 +244,27 @@ pub struct TokenRow {
     pub label: String,
     /// The zone that it leads into.
     pub zone: Option<String>,
+    /// Its limits besides the rights of the user.
+    #[serde(default)]
+    pub scope: TokenScope,
     /// When it was made, in seconds since 1970.
     pub created: u64,
     /// When it ends, in seconds since 1970.
     pub expires: Option<u64>,
     /// When it was shown last since the daemon started, in seconds since 1970.
     pub last_used: Option<u64>,
+}
+
+/// The limits of a token besides the rights of its user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TokenScope {
+    /// Commands that change something are refused.
+    pub read_only: bool,
+    /// Commands reach this dataset, and those below it; all if absent. It stays the same when it is renamed.
+    pub dataset: Option<String>,
+    /// These commands are accepted, by the names of the HTTP API; all if empty.
+    pub commands: Vec<String>,
 }
 
 /// A token that was just made.

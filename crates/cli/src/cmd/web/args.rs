@@ -115,6 +115,10 @@ EXIT CODES
 ///
 /// It is printed once. Users other than root create tokens for themselves only, and a token cannot create
 /// tokens.
+///
+/// A token has the rights of its user. --read-only, --dataset and --commands take rights away, and never give any.
+/// With --dataset, a token of root does what a user with all permissions on the dataset does, except for keysource,
+/// mountpoint, setuid, devices, multihost, reservations and permissions of others.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -122,11 +126,15 @@ EXAMPLES
     strongroom web token create phone
     strongroom web token create --zone web --expires never container
 
+  A token that only looks; one that sends backups of a dataset:
+    strongroom web token create --read-only dashboard
+    strongroom web token create --dataset tank/home --commands get,send backup
+
 JSON
   {\"id\", \"token\"}
 
 EXIT CODES
-  3 if there is no such user or zone; 6 if the token is for another user, and you are not root.")]
+  2 if there is no such command; 3 if there is no such user, zone or dataset; 6 if the token is for another user, and you are not root.")]
 pub(crate) struct TokenCreate {
     /// The user whose rights it gives; default: you
     #[arg(long, value_name = "USER")]
@@ -134,6 +142,15 @@ pub(crate) struct TokenCreate {
     /// The zone that it leads into: then its user is a tenant there
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
+    /// Refuse commands that change something
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Reach this dataset and those below it; the token keeps it when it is renamed
+    #[arg(long, value_name = "DATASET", conflicts_with = "zone")]
+    pub(crate) dataset: Option<String>,
+    /// Accept these commands, by their names in the HTTP API, such as `get,send`
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) commands: Vec<String>,
     /// How long it is accepted: a number with s, m, h or d, or `never`
     #[arg(long, value_name = "TIME", default_value = "90d")]
     pub(crate) expires: String,
@@ -152,8 +169,8 @@ EXAMPLES
     strongroom web token list
 
 JSON
-  [{\"id\", \"user\", \"label\", \"zone\": NAME|null, \"created\", \"expires\": SECONDS|null,
-  \"last_used\": SECONDS|null}, ...]; last_used is since the daemon started.")]
+  [{\"id\", \"user\", \"label\", \"zone\": NAME|null, \"scope\": {\"read_only\", \"dataset\": NAME|null,
+  \"commands\": [NAME, ...]}, \"created\", \"expires\": SECONDS|null, \"last_used\": SECONDS|null}, ...]; last_used is since the daemon started.")]
 pub(crate) struct TokenList {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
-use protocol::api::{Command, Failure, FailureKind, TokenRow, command};
+use protocol::api::{Command, Failure, FailureKind, TokenRow, TokenScope, command};
 
 use crate::cmd::web::args::{Token, TokenCreate, TokenList, Web, WebCommand};
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -81,6 +81,11 @@ fn create(args: TokenCreate, session: &mut Session) -> Result {
         user: args.user,
         label: args.label,
         zone: args.zone,
+        scope: TokenScope {
+            read_only: args.read_only,
+            dataset: args.dataset,
+            commands: args.commands,
+        },
     };
     let made = answer!(session.call(new)?, Token)?;
     match session.json {
@@ -119,7 +124,16 @@ fn list(args: &TokenList, session: &mut Session) -> Result {
     if session.json {
         return Ok(Outcome::text(json::show(&rows)));
     }
-    let heads = ["ID", "USER", "LABEL", "ZONE", "EXPIRES", "LAST USED"].map(Column::left);
+    let heads = [
+        "ID",
+        "USER",
+        "LABEL",
+        "ZONE",
+        "SCOPE",
+        "EXPIRES",
+        "LAST USED",
+    ]
+    .map(Column::left);
     let cells = |row: TokenRow| {
         let moment = |seconds: Option<u64>| seconds.map_or_else(|| "-".to_owned(), time::history);
         vec![
@@ -127,12 +141,31 @@ fn list(args: &TokenList, session: &mut Session) -> Result {
             row.user,
             row.label,
             row.zone.unwrap_or_else(|| "-".into()),
+            scope(&row.scope),
             row.expires.map_or_else(|| "never".into(), time::history),
             moment(row.last_used),
         ]
     };
     let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
     Ok(Outcome::text(table::show(&heads, &rows, args.script)))
+}
+
+/// The limits of a token, as the options that make them.
+fn scope(scope: &TokenScope) -> String {
+    let mut parts = Vec::new();
+    if scope.read_only {
+        parts.push("--read-only".to_owned());
+    }
+    if let Some(dataset) = &scope.dataset {
+        parts.push(format!("--dataset {dataset}"));
+    }
+    if !scope.commands.is_empty() {
+        parts.push(format!("--commands {}", scope.commands.join(",")));
+    }
+    match parts.is_empty() {
+        true => "-".into(),
+        false => parts.join(" "),
+    }
 }
 
 #[cfg(test)]

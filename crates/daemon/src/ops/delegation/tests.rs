@@ -31,7 +31,10 @@ fn what_is_allowed_is_written_and_read_back() {
 
 /// The lineage of a dataset, from these texts.
 fn lineage(texts: &[&str]) -> Lineage {
-    Lineage(texts.iter().map(|text| Grants::parse(text)).collect())
+    Lineage {
+        grants: texts.iter().map(|text| Grants::parse(text)).collect(),
+        guids: Vec::new(),
+    }
 }
 
 #[test]

@@ -8,6 +8,10 @@ use crate::serve::authorize::only_root;
 use crate::serve::zones::Names;
 use crate::state::zones::rules::refused;
 
+fn list(names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| names.join(","))
+}
+
 serve!(
     Whoami,
     |_| Names::AsItIs,
@@ -21,11 +25,17 @@ serve!(
     TokenCreate,
     |_| Names::AsItIs,
     |it| Line::new("web token create")
+        .option("--commands", list(&it.scope.commands))
+        .option("--dataset", it.scope.dataset.as_ref())
         .option("--label", Some(&it.label))
+        .flag("--read-only", it.scope.read_only)
         .option("--user", it.user.as_ref())
         .option("--zone", it.zone.as_ref()),
     |it, check| match (&it.user, &it.zone) {
-        (None, None) => check.something_anywhere(true),
+        (None, None) => match &it.scope.dataset {
+            Some(name) => check.something_of(name),
+            None => check.something_anywhere(true),
+        },
         _ => Err(only_root()),
     },
     |_, _| Err(refused()),

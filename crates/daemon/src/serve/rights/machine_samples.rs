@@ -129,12 +129,14 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             label: "phone".into(),
             zone: None,
             expires: Some(60),
+            scope: Default::default(),
         }),
         Command::TokenCreate(command::TokenCreate {
             user: Some("root".into()),
             label: "phone".into(),
             zone: None,
             expires: Some(60),
+            scope: Default::default(),
         }),
         Command::Tokens,
         Command::TokenRevoke(command::TokenRevoke {

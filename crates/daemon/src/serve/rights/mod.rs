@@ -8,6 +8,7 @@ mod machine_samples;
 mod races;
 mod receive_races;
 mod samples;
+mod scopes;
 mod site;
 
 use std::collections::BTreeMap;

@@ -15,6 +15,7 @@ use secret::Secret;
 
 use super::requests;
 use super::site::{Site, Typist, ZONES};
+use crate::host::scope::{BoundScope, PeerToken};
 use crate::host::users::Peer;
 use crate::state::active_pool::{ActivePool, waits};
 
@@ -229,7 +230,11 @@ fn a_token_that_is_revoked_meanwhile_is_gone() {
     let nothing: Arc<Work> = Arc::new(|_: &Site| {});
     // It was shown, and is not in the table any more.
     let peer = |site: &Site| Peer {
-        token: Some("gone".into()),
+        token: Some(PeerToken {
+            id: "gone".into(),
+            scope: BoundScope::default(),
+            is_of_admin: false,
+        }),
         ..site.delegate(|_| true)
     };
     is_refused_at_each_wait(peer, &nothing, &|_| {});
