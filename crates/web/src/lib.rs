@@ -41,6 +41,8 @@ mod session;
 mod shape;
 mod tls;
 
+pub use tls::IdentityFiles;
+
 pub use listen::{
     CONNECTION, NETWORK, Network, default_socket, run, serve_connection, serve_network,
 };

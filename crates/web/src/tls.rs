@@ -8,19 +8,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use protocol::api::Failure;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
 use crate::http::{Stream, Timed};
 
-/// A certificate and its key, in PEM form.
+/// A certificate and its key, in PEM form, and the authorities of clients' certificates, if clients need one.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Identity {
     certificate: String,
     key: String,
+    client_authorities: Option<String>,
 }
 
 impl Drop for Identity {
@@ -29,11 +33,21 @@ impl Drop for Identity {
     }
 }
 
+/// The files of an identity.
+#[derive(Clone, Debug)]
+pub struct IdentityFiles {
+    /// The certificate and those that lead to its authority.
+    pub certificate: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+    /// The authorities of clients' certificates: without it clients need none.
+    pub client_authorities: Option<PathBuf>,
+}
+
 /// Where an identity is, and how the files were when they were read.
 pub(crate) struct Files {
-    certificate: PathBuf,
-    key: PathBuf,
-    seen: [Option<Stamp>; 2],
+    paths: IdentityFiles,
+    seen: [Option<Stamp>; 3],
 }
 
 /// Device, number, size and times of a file.
@@ -41,14 +55,13 @@ type Stamp = [i128; 7];
 
 impl Files {
     /// Reads an identity for the first time.
-    pub(crate) fn read(certificate: &Path, key: &Path) -> Result<(Files, Identity), Failure> {
+    pub(crate) fn read(paths: &IdentityFiles) -> Result<(Files, Identity), Failure> {
         let mut files = Files {
-            certificate: certificate.to_owned(),
-            key: key.to_owned(),
+            paths: paths.clone(),
             seen: Default::default(),
         };
         files.seen = files.stamps();
-        let identity = Identity::read(certificate, key)?;
+        let identity = Identity::read(paths)?;
         Ok((files, identity))
     }
 
@@ -60,12 +73,17 @@ impl Files {
             return None;
         }
         self.seen = now;
-        Some(Identity::read(&self.certificate, &self.key))
+        Some(Identity::read(&self.paths))
     }
 
-    fn stamps(&self) -> [Option<Stamp>; 2] {
-        [&self.certificate, &self.key].map(|path| {
-            let found = std::fs::metadata(path).ok()?;
+    fn stamps(&self) -> [Option<Stamp>; 3] {
+        let IdentityFiles {
+            certificate,
+            key,
+            client_authorities,
+        } = &self.paths;
+        [Some(certificate), Some(key), client_authorities.as_ref()].map(|path| {
+            let found = std::fs::metadata(path?).ok()?;
             Some([
                 found.dev().into(),
                 found.ino().into(),
@@ -96,7 +114,12 @@ impl Stream for TlsStream {
 
 impl Identity {
     /// Reads the files, and checks that they fit.
-    fn read(certificate: &Path, key: &Path) -> Result<Identity, Failure> {
+    fn read(paths: &IdentityFiles) -> Result<Identity, Failure> {
+        let IdentityFiles {
+            certificate,
+            key,
+            client_authorities,
+        } = paths;
         let unusable = |path: &Path, why: &dyn std::fmt::Display| {
             Failure::other(format!("{}: {why}", path.display()))
         };
@@ -110,30 +133,67 @@ impl Identity {
         let identity = Identity {
             certificate: text(certificate)?,
             key: text(key)?,
+            client_authorities: client_authorities.as_deref().map(text).transpose()?,
         };
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        if let Some(path) = client_authorities {
+            let checked = identity.verifier(&provider);
+            checked.map_err(|why| unusable(path, &why))?;
+        }
         let fits = identity.config();
         fits.map_err(|why| unusable(certificate, &why))?;
         Ok(identity)
     }
 
+    /// The check of clients' certificates, if clients need one.
+    fn verifier(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
+        let Some(authorities) = &self.client_authorities else {
+            return Ok(None);
+        };
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(authorities)? {
+            roots.add(certificate).map_err(|e| e.to_string())?;
+        }
+        let builder =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+        builder.build().map(Some).map_err(|e| e.to_string())
+    }
+
     /// What connections need.
     pub(crate) fn config(&self) -> Result<Arc<ServerConfig>, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes());
-        let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(|e| text(&e))?;
-        if chain.is_empty() {
-            return Err("the file has no certificate in PEM form".into());
-        }
+        let chain = certificates(&self.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|e| text(&e))?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
+        let verifier = self.verifier(&provider)?;
+        let builder = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|e| text(&e))?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
             .map_err(|e| text(&e))?;
+        let builder = match &verifier {
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(|e| text(&e))?;
+        if verifier.is_some() {
+            // A session that is resumed would skip the certificate, which may have expired.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
+    }
+}
+
+/// The certificates in a file.
+fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all = CertificateDer::pem_slice_iter(text.as_bytes());
+    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    match all.is_empty() {
+        true => Err("the file has no certificate in PEM form".into()),
+        false => Ok(all),
     }
 }
 

@@ -19,7 +19,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::descriptors;
 use super::settings::{self, Settings};
 use crate::places::{Place, Places};
-use crate::tls::Files;
+use crate::tls::{Files, IdentityFiles};
 
 /// The user of the process for the network, if there is such an account; else `nobody`.
 const USERS: [&str; 2] = ["strongroom-web", "nobody"];
@@ -40,10 +40,8 @@ pub const NETWORK: &str = "network";
 pub struct Network {
     /// Where it listens: `ADDRESS:PORT`.
     pub listen: String,
-    /// The file with the certificate and those that lead to its authority.
-    pub certificate: PathBuf,
-    /// The file with the key.
-    pub key: PathBuf,
+    /// The files of TLS.
+    pub identity: IdentityFiles,
     /// The names of the site.
     pub names: Vec<String>,
 }
@@ -163,7 +161,7 @@ fn program(daemon: &Path, what: &str) -> Command {
 
 /// Binds the address, starts the process for it, and starts it again whenever it ends.
 fn serve_site(daemon: &Path, site: &Network) -> Result<(), Failure> {
-    let (files, identity) = Files::read(&site.certificate, &site.key)?;
+    let (files, identity) = Files::read(&site.identity)?;
     let listener = TcpListener::bind(&site.listen).map_err(|error| {
         let kind = match error.kind() {
             io::ErrorKind::AddrInUse => FailureKind::Busy,

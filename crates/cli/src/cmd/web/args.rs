@@ -48,6 +48,11 @@ pub(crate) struct Web {
     /// The key of the certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// The authorities of clients' certificates, as PEM: a client without a certificate of one is refused
+    ///
+    /// The certificate is needed besides the token.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
     /// A name by which clients reach this machine, besides its host name and addresses; repeatable
     #[arg(long = "name", value_name = "NAME", requires = "listen")]
     pub(crate) names: Vec<String>,

@@ -69,8 +69,11 @@ fn site(args: &Web) -> Result<Option<web::Network>> {
     names.push(host);
     Ok(Some(web::Network {
         listen: listen.clone(),
-        certificate: absolute(certificate)?,
-        key: absolute(key)?,
+        identity: web::IdentityFiles {
+            certificate: absolute(certificate)?,
+            key: absolute(key)?,
+            client_authorities: args.tls_client_ca.as_deref().map(absolute).transpose()?,
+        },
         names,
     }))
 }
