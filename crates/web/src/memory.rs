@@ -77,10 +77,20 @@ impl Memory {
         size: usize,
         patience: Duration,
     ) -> Option<Share> {
+        self.add(account, size, patience).then(|| Share {
+            memory: Arc::clone(self),
+            account: account.clone(),
+            size,
+        })
+    }
+
+    fn add(&self, account: &Account, size: usize, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         let mut taken = self.table();
         while !self.fits(&taken, account, size) || !self.has_turn(&taken) {
-            let left = end.checked_duration_since(Instant::now())?;
+            let Some(left) = end.checked_duration_since(Instant::now()) else {
+                return false;
+            };
             let wait = match self.turn {
                 Some(_) => left.min(LOOK),
                 None => left,
@@ -89,11 +99,7 @@ impl Memory {
             taken = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         *taken.entry(account.clone()).or_default() += size;
-        Some(Share {
-            memory: Arc::clone(self),
-            account: account.clone(),
-            size,
-        })
+        true
     }
 
     fn fits(&self, taken: &HashMap<Account, usize>, account: &Account, size: usize) -> bool {
@@ -116,6 +122,14 @@ impl Memory {
 }
 
 impl Share {
+    /// Takes more, up to this size, if it is free or becomes so in this time.
+    pub(crate) fn grow(&mut self, size: usize, patience: Duration) -> bool {
+        let more = size.saturating_sub(self.size);
+        let is_taken = self.memory.add(&self.account, more, patience);
+        self.size += if is_taken { more } else { 0 };
+        is_taken
+    }
+
     /// Gives back all but this much.
     pub(crate) fn shrink(&mut self, size: usize) {
         let less = self.size.saturating_sub(size);
@@ -163,6 +177,9 @@ mod tests {
         assert!(take(0, 1).is_none());
         first.shrink(10);
         assert!(take(3, 50).is_some() && take(3, 51).is_none());
+        assert!(first.grow(60, Duration::ZERO) && !first.grow(61, Duration::ZERO));
+        first.shrink(10);
+        assert!(take(3, 50).is_some(), "nothing is left of what was refused");
         drop((first, second, root));
         assert!(memory.table().is_empty());
     }

@@ -80,11 +80,21 @@ impl Caller {
             is_admin: report.admin,
         };
         let share = self.memory.take(&account, size, PATIENCE);
-        share.ok_or_else(|| {
-            let why =
-                "other long requests of this user, or of all users, take the memory of the site";
-            Problem::TooMany(why.into(), 5)
-        })
+        share.ok_or_else(no_memory)
+    }
+
+    /// Takes memory for an answer of so many bytes.
+    fn hold(&self, len: usize) -> Result<(), Problem> {
+        let size = len * ANSWER_COST;
+        if let Some(share) = &mut *self.share.borrow_mut() {
+            return match share.grow(size, PATIENCE) {
+                true => Ok(()),
+                false => Err(no_memory()),
+            };
+        }
+        let share = self.reserve(size)?;
+        self.share.replace(Some(share));
+        Ok(())
     }
 
     /// Has a command done that asks for nothing.
@@ -130,6 +140,8 @@ impl Caller {
             missing: None,
             notices: Vec::new(),
         };
+        // The answer before is no longer needed.
+        self.share.take();
         let mut stream = self.connect()?;
         let sent = self.request(&mut stream, command, hash_memory);
         sent.map_err(refused)?;
@@ -138,6 +150,8 @@ impl Caller {
             stream,
             answers,
             rows: Vec::new(),
+            kept: 0,
+            len: 0,
             piece: Vec::new(),
         })
     }
@@ -191,6 +205,10 @@ pub(super) struct Talk<'a> {
     answers: Answers,
     /// The rows of the reply that came so far.
     rows: Vec<Reply>,
+    /// The length of what is kept of the messages so far.
+    kept: usize,
+    /// The length of the last message.
+    len: usize,
     /// The last piece of data that came.
     pub(super) piece: Vec<u8>,
 }
@@ -224,11 +242,17 @@ impl Talk<'_> {
                 let whole = reply.after(rows).ok_or_else(not_understood)?;
                 return Ok(Heard::Done(whole));
             }
-            Answer::Rows(more) => self.rows.push(more),
+            Answer::Rows(more) => {
+                self.rows.push(more);
+                self.kept += self.len;
+            }
             Answer::Ready => return Ok(Heard::Ready),
             Answer::Failed(failure) => return Err(refused(failure)),
             Answer::Lent(_) => return Err(not_understood().into()),
-            Answer::Notice(text) => self.answers.notice(&text),
+            Answer::Notice(text) => {
+                self.answers.notice(&text);
+                self.kept += self.len;
+            }
             Answer::Progress(_) => wire::send(stream, &true).map_err(lost)?,
             Answer::Ask(ask) => match self.answers.ask(&ask) {
                 Ok(Some(secret)) => wire::send_secret(stream, &secret).map_err(lost)?,
@@ -302,20 +326,23 @@ impl Talk<'_> {
         let (_, got) = rustix::net::recv(&self.stream, &mut head, flags).map_err(lost)?;
         let is_whole = got == head.len();
         let len = wire::message_len(head).filter(|_| is_whole).unwrap_or(0);
-        if len > ANSWER_MAX {
+        self.len = len as usize;
+        let whole = self.kept + self.len;
+        if whole > ANSWER_MAX as usize {
             let why = "the answer is too long: ask for fewer names or properties, or use the command line";
             return Err(Problem::Refused(413, why.into()));
         }
-        // The one before is no longer needed.
-        let shared = &self.caller.share;
-        shared.take();
-        if len > SHORT {
-            let share = self.caller.reserve(len as usize * ANSWER_COST)?;
-            shared.replace(Some(share));
+        if whole > SHORT as usize {
+            self.caller.hold(whole)?;
         }
         let received = wire::receive_any(&mut self.stream, &mut self.piece, ANSWER_MAX);
         Ok(received.map_err(lost)?)
     }
+}
+
+fn no_memory() -> Problem {
+    let why = "other long requests of this user, or of all users, take the memory of the site";
+    Problem::TooMany(why.into(), 5)
 }
 
 /// What the daemon refused: the token, or what was asked.
@@ -377,10 +404,13 @@ mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixListener;
 
+    use serde_json::json;
+
     use super::*;
 
     /// What comes of a command if the daemon begins its answer with `head`, and the client stays or goes.
     fn status(head: &[u8], goes: bool) -> u16 {
+        let user = json!({"user": "ann", "uid": 1, "admin": false, "zone": null, "token": null, "expires": null});
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("socket");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -391,13 +421,14 @@ mod tests {
             client: (Arc::new(here.into()), PollFlags::HUP),
             memory: Memory::of_all(),
             share: RefCell::default(),
-            report: OnceCell::new(),
+            report: OnceCell::from(serde_json::from_value::<CallerReport>(user).unwrap()),
         };
         let daemon = || {
             let (mut stream, _) = listener.accept().unwrap();
             wire::receive_request(&mut stream, SHORT).unwrap().unwrap();
             let client = (!goes).then_some(client);
-            stream.write_all(head).unwrap();
+            // The caller may have gone before it took all.
+            let _ = stream.write_all(head);
             // Until the caller has gone.
             let _ = stream.read(&mut [0]);
             drop(client);
@@ -414,5 +445,12 @@ mod tests {
         let [a, b, c, d] = (ANSWER_MAX + 1).to_le_bytes();
         assert_eq!(status(&[b'J', a, b, c, d], false), 413);
         assert_eq!(status(&[], true), 408);
+        // Rows count together.
+        let mut rows = Vec::new();
+        let names = vec!["x".repeat(1 << 10); 200];
+        while rows.len() <= ANSWER_MAX as usize {
+            wire::send(&mut rows, &Answer::Rows(Reply::Names(names.clone()))).unwrap();
+        }
+        assert_eq!(status(&rows, false), 413);
     }
 }
