@@ -54,7 +54,7 @@ function tokens(context) {
             h(
               "tr",
               { key: row.id },
-              h("td", {}, h("strong", {}, name(row.label || row.id)), h("div", { class: "muted small mono" }, visible(row.id))),
+              h("td", {}, h("strong", {}, name(row.label || row.id)), h("div", { class: "muted small mono" }, visible(row.id)), scopeOf(row.scope)),
               h("td", { "data-label": "User" }, name(String(row.user)), row.zone && [" in ", name(row.zone)]),
               h("td", { "data-label": "Last used" }, row.last_used ? ago(row.last_used) : "never"),
               h("td", { "data-label": "Expires" }, row.expires ? moment(row.expires) : "never"),
@@ -65,6 +65,15 @@ function tokens(context) {
       );
     }),
   );
+}
+
+/** The limits of a token. */
+function scopeOf(scope) {
+  const parts = [];
+  if (scope.read_only) parts.push("reads only");
+  if (scope.dataset) parts.push(["reaches ", name(scope.dataset)]);
+  if (scope.commands.length) parts.push(`for ${visible(scope.commands.join(", "))}`);
+  return parts.map((part) => h("div", { class: "muted small" }, part));
 }
 
 function zones(rows) {
