@@ -130,7 +130,6 @@ fn a_token_does_what_its_scope_says() {
     place.fails("web token create --commands reboot x", USAGE);
     place.fails("web token create --dataset tank/none x", NOT_FOUND);
     place.fails("web token create --dataset tank/a@1 x", USAGE);
-    place.fails("web token create --dataset tank/a --zone z x", USAGE);
     assert_eq!(place.ok("web token list -H"), rows);
 }
 
@@ -220,7 +219,6 @@ fn a_file_without_authorities_is_refused() {
     let line = "web --listen 127.0.0.1:0 --tls-cert {DIR}/cert.pem --tls-key {DIR}/key.pem";
     let refused = place.fails(&format!("{line} --tls-client-ca {{DIR}}/clients.pem"), 1);
     has(&refused, "clients.pem: the file has no certificate");
-    place.fails("web --tls-client-ca {DIR}/clients.pem", USAGE);
 }
 
 /// The processes of one user take memory in turn; other users do not wait for them.
