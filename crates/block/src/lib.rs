@@ -10,7 +10,8 @@
 //!
 //! Layers, lowest first: `error`; `device` (the trait), with the claims of `reservation`; `file`, `memory`, `metered`
 //! and [`fault`] (the devices, which do not depend on each other); `shared` (a disk that several machines of a test
-//! reach); `holder` (the process that has opened a file); `flusher`; `size` (sizes for people).
+//! reach); `holder` (the process that has opened a file); `flusher`; `size` (sizes for people); `transfer` (memory for
+//! the data of clients on the network).
 
 #[macro_use]
 mod delegate;
@@ -28,6 +29,7 @@ mod owner;
 mod reservation;
 mod shared;
 mod size;
+mod transfer;
 
 pub use device::{BlockDevice, IoMode, SectorSizes, Status};
 pub(crate) use device::{check_range, total};
@@ -41,3 +43,4 @@ pub use owner::FileLock;
 pub use reservation::{Answer, Claim, Claimant, Registered, Registrar};
 pub use shared::{SharedDisk, View};
 pub use size::human_size;
+pub use transfer::{TransferBuffer, TransferClaim, TransferOrigin, TransferPool, TransferShare};

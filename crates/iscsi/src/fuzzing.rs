@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use block::MemoryDevice;
+use block::{MemoryDevice, TransferPool, TransferShare};
 use parking_lot::Mutex;
 
 use crate::chap::{Chap, Question};
@@ -127,6 +127,11 @@ fn targets(read_only: bool) -> Targets {
     targets
 }
 
+/// The memory of one session.
+fn memory() -> TransferShare {
+    TransferPool::new(16 << 20).share(None)
+}
+
 /// An initiator that begins with these bytes, up to whatever it comes to. Returns what it is told.
 pub fn connection(bytes: &[u8]) -> Vec<u8> {
     connection_to(&targets(false), bytes)
@@ -136,7 +141,7 @@ fn connection_to(targets: &Targets, bytes: &[u8]) -> Vec<u8> {
     let script = Script::new(bytes);
     let link: Arc<dyn Link> = script.clone();
     let mut input = Input::new();
-    if let Ok(Some(session)) = login(&link, &mut input, targets, &|| true) {
+    if let Ok(Some(session)) = login(&link, &mut input, targets, &memory(), &|| true) {
         let _ = serve(&link, &mut input, session, targets, &Helpers::new(0));
     }
     script.told.lock().clone()
@@ -171,8 +176,9 @@ pub fn commands(bytes: &[u8]) -> Vec<u8> {
         initiator: "iqn.x:y".into(),
         agreed,
         cid: [0; 2],
-        command: 1,
-        status: 1,
+        numbers: (1, 1),
+        memory: memory(),
+        reserved: None,
     };
     let _ = serve(
         &link,

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use block::{TransferClaim, TransferShare};
+
 use crate::chap::{Chap, Exchange, Unproved};
 use crate::error::Gone;
 use crate::keys::{self, Agreed, TEXT_MAX};
@@ -18,6 +20,11 @@ const CONTINUE: u8 = 0x40;
 const LOGIN_SEGMENT: usize = 8192;
 /// A login has at most so many requests.
 const REQUESTS_MAX: u32 = 64;
+
+/// A login says at most so many keys.
+const KEYS_MAX: usize = 256;
+/// The memory of a session: input, the data of one PDU, a few answers, and blocks that it compares or fills.
+const SESSION_MEMORY: usize = 256 << 10;
 
 /// The stages of a login.
 const SECURITY: u8 = 0;
@@ -54,10 +61,11 @@ pub(crate) struct Session {
     pub(crate) agreed: Agreed,
     /// The connection's number.
     pub(crate) cid: [u8; 2],
-    /// The number of the next command.
-    pub(crate) command: u32,
-    /// The number of the next status.
-    pub(crate) status: u32,
+    /// The numbers of the next status and of the next command.
+    pub(crate) numbers: (u32, u32),
+    /// Where the session gets memory for data, and what it has in any case.
+    pub(crate) memory: TransferShare,
+    pub(crate) reserved: Option<TransferClaim>,
 }
 
 /// What is known so far.
@@ -67,6 +75,9 @@ struct Login<'a> {
     /// Whether there may be one more session that uses a target.
     has_place: &'a dyn Fn() -> bool,
     agreed: Agreed,
+    memory: &'a TransferShare,
+    /// The memory that the session has in any case.
+    reserved: Option<TransferClaim>,
     /// Keys that were said: each once.
     said: BTreeSet<String>,
     initiator: Option<String>,
@@ -91,12 +102,15 @@ pub(crate) fn login(
     link: &Arc<dyn Link>,
     input: &mut Input,
     targets: &Targets,
+    memory: &TransferShare,
     has_place: &dyn Fn() -> bool,
 ) -> Result<Option<Session>, Gone> {
     let mut login = Login {
         link,
         targets,
         has_place,
+        memory,
+        reserved: None,
         agreed: Agreed::new(),
         said: BTreeSet::new(),
         initiator: None,
@@ -196,8 +210,9 @@ pub(crate) fn login(
                 initiator: login.initiator.unwrap_or_default(),
                 agreed: login.agreed,
                 cid: [head.0[20], head.0[21]],
-                command: head.u32(24),
-                status,
+                numbers: (status, head.u32(24)),
+                memory: memory.clone(),
+                reserved: login.reserved,
             }));
         }
     }
@@ -241,7 +256,7 @@ impl Login<'_> {
         let wants_end = head.flags() & TRANSIT != 0;
         let mut proof = Vec::new();
         for (key, value) in pairs {
-            if !self.said.insert(key.into()) {
+            if self.said.len() == KEYS_MAX || !self.said.insert(key.into()) {
                 return Err(INITIATOR_ERROR);
             }
             match self.exchange.is_some() && now == SECURITY && Exchange::is_own(key) {
@@ -395,6 +410,8 @@ impl Login<'_> {
             known if has(known) => return Err(TOO_MANY_CONNECTIONS),
             _ => return Err(NO_SUCH_SESSION),
         }
+        let reserved = self.memory.claim(SESSION_MEMORY);
+        self.reserved = Some(reserved.ok_or(OUT_OF_RESOURCES)?);
         if !(self.has_place)() {
             return Err(OUT_OF_RESOURCES);
         }

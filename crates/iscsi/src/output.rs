@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 
+use block::{TransferBuffer, TransferShare};
 use parking_lot::Mutex;
 
 use crate::error::Gone;
 use crate::link::Link;
-use crate::pdu::{Digests, FINAL, HEAD, Head, NO_TAG, padding, response};
+use crate::pdu::{Digests, FINAL, HEAD, Head, NO_TAG, SEGMENT_MAX, padding, response};
 
 type Result<T> = std::result::Result<T, Gone>;
 
@@ -15,29 +16,72 @@ type Result<T> = std::result::Result<T, Gone>;
 pub(crate) const WINDOW: u32 = 64;
 /// Answers are sent when there are so many bytes of them.
 pub(crate) const KEPT_MAX: usize = 256 << 10;
-/// Space that a thread keeps for answers.
-const SPACE_MAX: usize = 1 << 20;
+/// As much data goes into an answer without memory of the pool.
+pub(crate) const DATA_LEAST: usize = 64 << 10;
+/// An answer has at most so many bytes besides its data: a head, padding and digests.
+const OVERHEAD: usize = HEAD + 12;
+/// The space that a thread has for answers, and the space for many answers, which it takes from the pool.
+const SPACE: usize = DATA_LEAST + OVERHEAD;
+const SPACE_OF_MANY: usize = KEPT_MAX + SEGMENT_MAX + 2 * OVERHEAD;
 /// An initiator that is asked to log out has so many seconds.
 pub(crate) const FAREWELL_SECONDS: u16 = 1;
 
 /// Answers of a thread, without their numbers.
 pub(crate) struct Answers {
-    /// Space; what is behind `used` has no meaning.
-    bytes: Vec<u8>,
+    /// Space; what is behind `used` has no meaning. It is not used while there is space for many answers.
+    few: Vec<u8>,
+    many: Option<TransferBuffer>,
+    /// Whether the last answers needed the space for many.
+    were_many: bool,
     used: usize,
     /// Where the heads are, and which of them count as a status.
     heads: Vec<(usize, bool)>,
     digests: Digests,
+    memory: TransferShare,
 }
 
 impl Answers {
-    pub(crate) fn new(digests: Digests) -> Answers {
+    fn new(digests: Digests, memory: TransferShare) -> Answers {
         Answers {
-            bytes: Vec::new(),
+            few: Vec::new(),
+            many: None,
+            were_many: false,
             used: 0,
             heads: Vec::new(),
             digests,
+            memory,
         }
+    }
+
+    /// How many bytes of data the next answer can have, up to `wanted`. Takes more space if there is memory.
+    fn room(&mut self, wanted: usize) -> usize {
+        let end = self.used + OVERHEAD + wanted;
+        if self.many.is_none() && (end > SPACE || self.used == 0 && self.were_many) {
+            self.many = self.memory.buffer(SPACE_OF_MANY);
+            if let Some(many) = &mut self.many {
+                many[..self.used].copy_from_slice(&self.few[..self.used]);
+            }
+        }
+        let space = self.many.as_ref().map_or(SPACE, |many| many.len());
+        space.saturating_sub(self.used + OVERHEAD).min(wanted)
+    }
+
+    /// The first bytes of the space, of which there are so many.
+    fn space(&mut self, end: usize) -> &mut [u8] {
+        match &mut self.many {
+            Some(many) => many,
+            None => {
+                if self.few.len() < end {
+                    self.few.resize(end, 0);
+                }
+                &mut self.few
+            }
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        let space = self.many.as_deref().unwrap_or(&self.few);
+        &space[..self.used]
     }
 
     /// How many bytes there are.
@@ -45,7 +89,7 @@ impl Answers {
         self.used
     }
 
-    /// One more, with these data.
+    /// One more, with these data, for which there is room ([`Output::make_room`]).
     pub(crate) fn put(&mut self, head: &mut Head, has_status: bool, data: &[u8]) {
         let fill = |room: &mut [u8]| -> std::result::Result<(), std::convert::Infallible> {
             room.copy_from_slice(data);
@@ -67,15 +111,13 @@ impl Answers {
         let data = start + HEAD + if self.digests.head { 4 } else { 0 };
         let padded = data + len + padding(len);
         let end = padded + if self.digests.data && len > 0 { 4 } else { 0 };
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
-        }
-        self.bytes[start..start + HEAD].copy_from_slice(&head.0);
-        fill(&mut self.bytes[data..data + len])?;
-        self.bytes[data + len..padded].fill(0);
+        let bytes = self.space(end);
+        bytes[start..start + HEAD].copy_from_slice(&head.0);
+        fill(&mut bytes[data..data + len])?;
+        bytes[data + len..padded].fill(0);
         if end > padded {
-            let crc = crc32c::crc32c(&self.bytes[data..padded]);
-            self.bytes[padded..end].copy_from_slice(&crc.to_le_bytes());
+            let crc = crc32c::crc32c(&bytes[data..padded]);
+            bytes[padded..end].copy_from_slice(&crc.to_le_bytes());
         }
         self.used = end;
         self.heads.push((start, has_status));
@@ -83,11 +125,10 @@ impl Answers {
     }
 
     fn clear(&mut self) {
+        self.were_many = self.used > SPACE;
+        self.many = None;
         self.used = 0;
         self.heads.clear();
-        if self.bytes.len() > SPACE_MAX {
-            self.bytes = Vec::new();
-        }
     }
 }
 
@@ -101,17 +142,29 @@ pub(crate) struct Output {
     command: AtomicU32,
     /// Commands that have no answer yet.
     waiting: AtomicUsize,
+    memory: TransferShare,
 }
 
 impl Output {
-    pub(crate) fn new(link: &Arc<dyn Link>, digests: Digests, status: u32, command: u32) -> Output {
+    pub(crate) fn new(
+        link: &Arc<dyn Link>,
+        digests: Digests,
+        (status, command): (u32, u32),
+        memory: TransferShare,
+    ) -> Output {
         Output {
             link: Arc::clone(link),
             digests,
             status: Mutex::new(status),
             command: AtomicU32::new(command),
             waiting: AtomicUsize::new(0),
+            memory,
         }
+    }
+
+    /// Space for the answers of a thread.
+    pub(crate) fn answers(&self) -> Answers {
+        Answers::new(self.digests, self.memory.clone())
     }
 
     /// The number of the command that is expected.
@@ -137,6 +190,17 @@ impl Output {
         self.waiting.fetch_sub(fewer, SeqCst);
     }
 
+    /// How many bytes of data the next answer can have, up to `wanted`: [`DATA_LEAST`] at least. Sends what is there if that
+    /// makes more room.
+    pub(crate) fn make_room(&self, answers: &mut Answers, wanted: usize) -> Result<usize> {
+        let room = answers.room(wanted);
+        if room == wanted || answers.used == 0 {
+            return Ok(room);
+        }
+        self.send(answers)?;
+        Ok(answers.room(wanted))
+    }
+
     /// Numbers answers, and sends them.
     pub(crate) fn send(&self, answers: &mut Answers) -> Result<()> {
         if answers.used == 0 {
@@ -146,8 +210,11 @@ impl Output {
         let waiting = u32::try_from(self.waiting()).unwrap_or(WINDOW);
         let expected = self.command();
         let most = expected.wrapping_add(WINDOW.saturating_sub(waiting));
-        for (start, has_status) in &answers.heads {
-            let head = &mut answers.bytes[*start..];
+        let heads = std::mem::take(&mut answers.heads);
+        let used = answers.used;
+        let bytes = &mut answers.space(used)[..used];
+        for (start, has_status) in &heads {
+            let head = &mut bytes[*start..];
             head[24..28].copy_from_slice(&status.to_be_bytes());
             head[28..32].copy_from_slice(&expected.to_be_bytes());
             head[32..36].copy_from_slice(&most.wrapping_sub(1).to_be_bytes());
@@ -157,7 +224,8 @@ impl Output {
             }
             *status = status.wrapping_add(u32::from(*has_status));
         }
-        self.link.send(&answers.bytes[..answers.used])?;
+        answers.heads = heads;
+        self.link.send(answers.bytes())?;
         answers.clear();
         Ok(())
     }
@@ -169,7 +237,7 @@ impl Output {
         head.put32(16, NO_TAG);
         head.0[36] = LOG_OUT;
         head.put(42, &FAREWELL_SECONDS.to_be_bytes());
-        let mut answers = Answers::new(self.digests);
+        let mut answers = self.answers();
         answers.put(&mut head, true, &[]);
         self.send(&mut answers)
     }

@@ -7,6 +7,8 @@ use crate::link::{Input, Link};
 pub(crate) const HEAD: usize = 48;
 /// What the target receives in one PDU at most.
 pub(crate) const SEGMENT_MAX: usize = 256 << 10;
+/// So many bytes of data of a PDU are kept, if they do not go straight to the buffer of a command.
+pub(crate) const DATA_KEPT: usize = 64 << 10;
 /// No tag.
 pub(crate) const NO_TAG: u32 = u32::MAX;
 
@@ -124,6 +126,7 @@ impl Received {
         }
     }
 
+    /// The first of its data: [`DATA_KEPT`] bytes at most.
     pub(crate) fn data(&mut self) -> &mut [u8] {
         &mut self.room[..self.len]
     }
@@ -184,7 +187,7 @@ impl Received {
         input: &mut Input,
         digests: Digests,
     ) -> Result<(), Gone> {
-        let len = self.head.data_len();
+        let len = self.head.data_len().min(DATA_KEPT);
         let mut room = std::mem::take(&mut self.room);
         if room.len() < len {
             room.resize(len, 0);
@@ -194,7 +197,7 @@ impl Received {
         taken
     }
 
-    /// Receives them into `room`, which is as long.
+    /// Receives the first of them into `room`, and leaves the rest out.
     pub(crate) fn take_data_into(
         &mut self,
         link: &dyn Link,
@@ -203,20 +206,31 @@ impl Received {
         room: &mut [u8],
     ) -> Result<(), Gone> {
         const CUT_OFF: Gone = Gone::Protocol("it ended within a PDU");
-        if room.is_empty() {
+        let len = self.head.data_len();
+        if len == 0 {
             return Ok(());
         }
-        let mut rest = [0; 3];
-        let rest = &mut rest[..padding(room.len())];
-        if !input.fill(link, room)? || !input.fill(link, rest)? {
-            return Err(CUT_OFF);
+        let mut crc = 0;
+        let mut take = |out: &mut [u8]| -> Result<(), Gone> {
+            if !input.fill(link, out)? {
+                return Err(CUT_OFF);
+            }
+            if digests.data {
+                crc = crc32c::crc32c_append(crc, out);
+            }
+            Ok(())
+        };
+        take(room)?;
+        let mut rest = len - room.len() + padding(len);
+        let mut scratch = [0; 256];
+        while rest > 0 {
+            let n = rest.min(scratch.len());
+            take(&mut scratch[..n])?;
+            rest -= n;
         }
         let mut digest = [0; 4];
-        if digests.data {
-            let crc = crc32c::crc32c_append(crc32c::crc32c(room), rest);
-            if !input.fill(link, &mut digest)? || u32::from_le_bytes(digest) != crc {
-                return Err(Gone::Protocol("the digest of data is wrong"));
-            }
+        if digests.data && (!input.fill(link, &mut digest)? || u32::from_le_bytes(digest) != crc) {
+            return Err(Gone::Protocol("the digest of data is wrong"));
         }
         Ok(())
     }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use block::TransferPool;
 use parking_lot::Mutex;
 
 use crate::error::Gone;
@@ -30,6 +31,9 @@ const SESSIONS_PER_ADDRESS: usize = 64;
 /// Threads for commands that take long.
 const HELPERS_MAX: usize = 256;
 
+/// The memory for the data of all sessions, at all portals.
+static MEMORY: LazyLock<Arc<TransferPool>> = LazyLock::new(|| TransferPool::new(256 << 20));
+
 /// A portal: a socket at which initiators log in. When it is dropped it takes no more connections; those that
 /// have logged in stay until their target goes ([`Targets::remove`]).
 pub struct Server {
@@ -42,6 +46,7 @@ struct Shared {
     targets: Arc<Targets>,
     places: Mutex<Places>,
     helpers: Helpers,
+    memory: Arc<TransferPool>,
     is_ending: AtomicBool,
 }
 
@@ -63,11 +68,24 @@ impl Server {
     /// # Errors
     /// [`Error::Thread`]
     pub fn start(listener: TcpListener, targets: Arc<Targets>) -> Result<Server> {
+        Server::start_with(listener, targets, Arc::clone(&MEMORY))
+    }
+
+    /// As [`Server::start`], with another total of memory than that of all portals.
+    ///
+    /// # Errors
+    /// [`Error::Thread`]
+    pub fn start_with(
+        listener: TcpListener,
+        targets: Arc<Targets>,
+        memory: Arc<TransferPool>,
+    ) -> Result<Server> {
         let shared = Arc::new(Shared {
             listener,
             targets,
             places: Mutex::default(),
             helpers: Helpers::new(HELPERS_MAX),
+            memory,
             is_ending: AtomicBool::new(false),
         });
         let own = Arc::clone(&shared);
@@ -124,7 +142,7 @@ fn begin(shared: &Arc<Shared>, link: Arc<dyn Link>, from: IpAddr) {
     let number = shared.places.lock().take(from, Arc::clone(&link));
     let own = Arc::clone(shared);
     let work = move || {
-        let served = catch_unwind(AssertUnwindSafe(|| converse(&own, &link, number)));
+        let served = catch_unwind(AssertUnwindSafe(|| converse(&own, &link, from, number)));
         own.places.lock().taken.remove(&number);
         link.cut();
         match served {
@@ -139,10 +157,16 @@ fn begin(shared: &Arc<Shared>, link: Arc<dyn Link>, from: IpAddr) {
     }
 }
 
-fn converse(shared: &Shared, link: &Arc<dyn Link>, number: u64) -> std::result::Result<(), Gone> {
+fn converse(
+    shared: &Shared,
+    link: &Arc<dyn Link>,
+    from: IpAddr,
+    number: u64,
+) -> std::result::Result<(), Gone> {
     let mut input = Input::new();
     let has_place = || shared.places.lock().keep(number);
-    let session = login(link, &mut input, &shared.targets, &has_place)?;
+    let memory = shared.memory.share(Some(from));
+    let session = login(link, &mut input, &shared.targets, &memory, &has_place)?;
     let Some(session) = session else {
         return Ok(());
     };

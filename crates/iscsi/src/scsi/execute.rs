@@ -13,8 +13,8 @@ use super::{inquiry, log, mode, number};
 
 /// Ranges that GET LBA STATUS tells of at most.
 const STATUS_MAX: usize = 256;
-/// The medium is verified, and filled, in pieces of this size.
-const PIECE: usize = 1 << 20;
+/// The medium is verified, compared, filled and fetched in pieces of this size: they are not counted.
+const PIECE: usize = 64 << 10;
 
 impl Unit {
     /// Carries out what was checked. `data` are those that the initiator sent; they may be changed. `begun` is how
@@ -189,8 +189,7 @@ impl Unit {
 
     /// Writes a block again and again.
     fn fill(&self, offset: u64, len: u64, block: &[u8]) -> Result<(), Sense> {
-        let whole = PIECE as u64 - PIECE as u64 % block.len() as u64;
-        let piece = block.repeat((len.min(whole) as usize) / block.len());
+        let piece = block.repeat((len.min(self.piece() as u64) as usize) / block.len());
         let mut done = 0;
         while done < len {
             let n = piece.len().min((len - done) as usize);
@@ -240,9 +239,9 @@ impl Unit {
         if data.len() != 2 * len {
             return Err(Sense::LIST_LENGTH);
         }
-        let mut now = vec![0; len];
-        self.read_alone(offset, &mut now)?;
-        same(&now, &data[..len], 0)?;
+        self.in_pieces(Unit::read_alone, offset, len, |at, now| {
+            same(now, &data[at..at + now.len()], at)
+        })?;
         self.write(offset, durable, &data[len..])
     }
 
@@ -257,9 +256,11 @@ impl Unit {
 
     fn or_write(&self, blocks: Blocks, durable: bool, data: &mut [u8]) -> Result<(), Sense> {
         let offset = blocks.first * u64::from(self.block());
-        let mut now = vec![0; data.len()];
-        self.read_alone(offset, &mut now)?;
-        data.iter_mut().zip(now).for_each(|(new, old)| *new |= old);
+        self.in_pieces(Unit::read_alone, offset, data.len(), |at, now| {
+            let part = data[at..].iter_mut();
+            part.zip(now).for_each(|(new, old)| *new |= *old);
+            Ok(())
+        })?;
         self.write(offset, durable, data)
     }
 
@@ -274,12 +275,40 @@ impl Unit {
         self.write(offset, false, data)?;
         let dropped = self.device.flush().and_then(|()| self.device.drop_cached());
         dropped.map_err(|error| self.failed(&error, true))?;
-        let mut now = vec![0; data.len()];
-        self.read_alone(offset, &mut now)?;
-        match compared {
-            Compared::Nothing => Ok(()),
-            Compared::All | Compared::One => same(&now, data, 0),
+        self.in_pieces(
+            Unit::read_alone,
+            offset,
+            data.len(),
+            |at, now| match compared {
+                Compared::Nothing => Ok(()),
+                Compared::All | Compared::One => same(now, &data[at..at + now.len()], at),
+            },
+        )
+    }
+
+    /// Reads blocks and shows them to `look` in pieces, with the position of each.
+    fn in_pieces(
+        &self,
+        read: impl Fn(&Unit, u64, &mut [u8]) -> Result<(), Sense>,
+        offset: u64,
+        len: usize,
+        mut look: impl FnMut(usize, &[u8]) -> Result<(), Sense>,
+    ) -> Result<(), Sense> {
+        let mut room = vec![0; len.min(self.piece())];
+        let mut done = 0;
+        while done < len {
+            let n = room.len().min(len - done);
+            read(self, offset + done as u64, &mut room[..n])?;
+            look(done, &room[..n])?;
+            done += n;
         }
+        Ok(())
+    }
+
+    /// The size of a piece, in whole blocks.
+    fn piece(&self) -> usize {
+        let block = self.block() as usize;
+        (PIECE - PIECE % block).max(block)
     }
 
     /// Reads the first blocks, so that caches have them.
@@ -291,33 +320,25 @@ impl Unit {
         } else {
             blocks.count
         };
-        let mut room = vec![0; (count.min(TRANSFER_MAX / block) * block) as usize];
-        self.read(blocks.first * block, &mut room)
+        let len = (count.min(TRANSFER_MAX / block) * block) as usize;
+        self.in_pieces(Unit::read, blocks.first * block, len, |_, _| Ok(()))
     }
 
     fn verify(&self, blocks: Blocks, compared: Compared, data: &[u8]) -> Result<(), Sense> {
         let block = u64::from(self.block());
         let len = (blocks.count * block) as usize;
-        let mut room = vec![0; len.min(PIECE - PIECE % block as usize)];
-        let mut done = 0;
-        while done < len {
-            let n = room.len().min(len - done);
-            self.read(blocks.first * block + done as u64, &mut room[..n])?;
-            match compared {
-                Compared::Nothing => {}
-                Compared::All => {
-                    let given = data.get(done..done + n).ok_or(Sense::LIST_LENGTH)?;
-                    same(&room[..n], given, done)?;
-                }
-                Compared::One => {
-                    for (at, own) in room[..n].chunks(block as usize).enumerate() {
-                        same(own, data, done + at * block as usize)?;
-                    }
-                }
+        let look = |done: usize, now: &[u8]| match compared {
+            Compared::Nothing => Ok(()),
+            Compared::All => {
+                let given = data.get(done..done + now.len()).ok_or(Sense::LIST_LENGTH)?;
+                same(now, given, done)
             }
-            done += n;
-        }
-        Ok(())
+            Compared::One => {
+                let mut all = now.chunks(block as usize).enumerate();
+                all.try_for_each(|(at, own)| same(own, data, done + at * block as usize))
+            }
+        };
+        self.in_pieces(Unit::read, blocks.first * block, len, look)
     }
 
     /// The size of the device now: it may have grown.

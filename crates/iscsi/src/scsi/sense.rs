@@ -5,6 +5,7 @@ pub(crate) mod status {
     pub(crate) const GOOD: u8 = 0x00;
     pub(crate) const CHECK_CONDITION: u8 = 0x02;
     pub(crate) const RESERVATION_CONFLICT: u8 = 0x18;
+    pub(crate) const TASK_SET_FULL: u8 = 0x28;
 }
 
 /// Why a command is not carried out.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::tasks::expected_back;
 use super::{Result, Shared};
-use crate::output::{Answers, KEPT_MAX};
+use crate::output::{Answers, DATA_LEAST, KEPT_MAX};
 use crate::pdu::{FINAL, Head, NO_TAG, response};
 use crate::scsi::sense::{Refused, Sense, status};
 use crate::scsi::unit::Unit;
@@ -48,11 +48,19 @@ impl Shared {
     }
 
     fn answer(&self, out: &mut Answers, reply: &mut Head, data: &[u8]) -> Result<()> {
+        self.output.make_room(out, data.len())?;
         out.put(reply, true, data);
         match out.len() >= KEPT_MAX {
             true => self.output.send(out),
             false => Ok(()),
         }
+    }
+
+    /// Answers that a command has to be sent again later: there is no memory for its data.
+    pub(super) fn put_off(&self, out: &mut Answers, head: &Head) -> Result<()> {
+        let mut reply = response_to(head, status::TASK_SET_FULL);
+        residual(&mut reply, head.u32(20) as usize, 0);
+        self.answer(out, &mut reply, &[])
     }
 
     /// Answers a command that failed.
@@ -111,21 +119,17 @@ impl Shared {
     ) -> Result<()> {
         let block = unit.block() as usize;
         let send_max = self.agreed.send_max;
-        let piece = send_max - send_max % block;
         let total = len.min(expected_back(head));
         let is_whole = [total, self.agreed.burst]
             .iter()
             .all(|len| len.is_multiple_of(block));
-        if piece > 0 && is_whole {
-            let fill = |at: usize, room: &mut [u8]| unit.read(offset + at as u64, room);
-            return self.send_pieces(out, head, len, piece, fill);
-        }
-        // A part of a block is wanted: the device does not read such.
-        let mut data = vec![0; len];
-        match unit.read(offset, &mut data) {
-            Ok(()) => self.send_data(out, head, &data),
-            Err(sense) => self.fail(out, head, sense),
-        }
+        let piece = match send_max - send_max % block {
+            whole if whole > 0 && is_whole => whole,
+            // Parts of blocks are wanted.
+            _ => send_max.min(DATA_LEAST),
+        };
+        let fill = |at: usize, room: &mut [u8]| unit.read_part(offset + at as u64, room);
+        self.send_pieces(out, head, len, piece, fill)
     }
 
     fn send_pieces(
@@ -142,7 +146,11 @@ impl Shared {
         }
         let (mut done, mut burst, mut sent) = (0, 0, 0);
         while done < total {
-            let n = piece.min(total - done).min(self.agreed.burst - burst);
+            let wanted = piece.min(total - done).min(self.agreed.burst - burst);
+            let n = match self.output.make_room(out, wanted)? {
+                room if room < wanted => DATA_LEAST,
+                _ => wanted,
+            };
             let is_last = done + n == total;
             (burst, done) = (burst + n, done + n);
             // A sequence is not longer than was agreed on.

@@ -21,6 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::{Builder, Scope};
 
+use block::TransferShare;
+
 use crate::error::Gone;
 use crate::keys::Agreed;
 use crate::link::{Input, Link};
@@ -37,6 +39,9 @@ pub(crate) use jobs::Helpers;
 
 pub(crate) type Result<T> = std::result::Result<T, Gone>;
 
+/// The memory of a helper, without its large answers: a few answers, and blocks that it compares or fills.
+const HELPER_MEMORY: usize = 128 << 10;
+
 /// Why a PDU is rejected.
 mod reason {
     pub(super) const PROTOCOL: u8 = 0x04;
@@ -50,6 +55,7 @@ struct Shared {
     agreed: Agreed,
     output: Arc<Output>,
     jobs: Jobs,
+    memory: TransferShare,
     /// What a command lately took beyond what its size explains, in nanoseconds.
     excess: AtomicU64,
 }
@@ -71,8 +77,6 @@ struct Connection<'scope, 'env> {
     tasks: BTreeMap<u32, Task>,
     /// Those that were not asked for their data yet.
     unasked: VecDeque<u32>,
-    /// Space for data of commands.
-    spare: Vec<Vec<u8>>,
     next_transfer: u32,
     /// The units that the initiator sees.
     units: Units,
@@ -100,10 +104,12 @@ pub(crate) fn serve(
         initiator,
         agreed,
         cid,
-        command,
-        status,
+        numbers,
+        memory,
+        reserved: _reserved,
     } = session;
-    let output = Arc::new(Output::new(link, agreed.digests, status, command));
+    let output = Output::new(link, agreed.digests, numbers, memory.clone());
+    let output = Arc::new(output);
     let units = match &purpose {
         Purpose::Discovery(_) => Units::default(),
         Purpose::Use(attached) => {
@@ -116,6 +122,7 @@ pub(crate) fn serve(
         agreed,
         output,
         jobs: Jobs::default(),
+        memory,
         excess: AtomicU64::new(0),
     };
     std::thread::scope(|scope| {
@@ -127,11 +134,10 @@ pub(crate) fn serve(
             helpers,
             initiator: &initiator,
             cid,
-            out: Answers::new(agreed.digests),
+            out: shared.output.answers(),
             count: 0,
             tasks: BTreeMap::new(),
             unasked: VecDeque::new(),
-            spare: Vec::new(),
             next_transfer: 0,
             units,
             more_text: Vec::new(),
@@ -160,7 +166,7 @@ impl Shared {
 
     /// What a helper does until the session is over.
     fn help(&self, link: &dyn Link) {
-        let mut out = Answers::new(self.agreed.digests);
+        let mut out = self.output.answers();
         while let Some(mut task) = self.jobs.next() {
             let tag = task.head.tag();
             let answered = catch_unwind(AssertUnwindSafe(|| {
@@ -212,6 +218,7 @@ impl<'scope, 'env> Connection<'scope, 'env> {
 
     /// Appends a PDU to the answers. `has_status` are those that count as one.
     fn answer(&mut self, head: &mut Head, has_status: bool, data: &[u8]) -> Result<()> {
+        self.shared.output.make_room(&mut self.out, data.len())?;
         self.out.put(head, has_status, data);
         match self.out.len() >= KEPT_MAX {
             true => self.send(),
@@ -285,11 +292,14 @@ impl<'scope, 'env> Connection<'scope, 'env> {
         if !shared.jobs.push(task) {
             return Ok(());
         }
-        if self.helpers.take() {
+        if let Some(reserved) = shared.memory.claim(HELPER_MEMORY)
+            && self.helpers.take()
+        {
             let (link, helpers) = (self.link, self.helpers);
             let help = move || {
                 shared.help(link);
                 helpers.put_back();
+                drop(reserved);
             };
             let thread = Builder::new().name("iscsi-helper".into());
             match thread.spawn_scoped(self.scope, help) {

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
+use block::TransferBuffer;
+
 use crate::pdu::Head;
 use crate::scsi::cdb::{Operation, Request};
 use crate::scsi::seat::Seat;
@@ -42,8 +44,8 @@ pub(super) struct Task {
     pub(super) number: u64,
     /// How many bytes it needs.
     pub(super) need: usize,
-    /// Those that came. It may be longer.
-    pub(super) data: Vec<u8>,
+    /// Space for those that came. It may be longer.
+    pub(super) data: TransferBuffer,
     pub(super) received: usize,
     /// Whether more comes that was not asked for.
     pub(super) is_open: bool,

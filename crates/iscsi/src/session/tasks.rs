@@ -1,6 +1,9 @@
 //! SCSI commands: receiving them and their data.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use block::TransferBuffer;
 
 use super::task::{Order, Task};
 use super::{Connection, Result};
@@ -16,8 +19,9 @@ const READS: u8 = 0x40;
 const WRITES: u8 = 0x20;
 /// So many commands are asked for data at a time.
 const ASKED_MAX: usize = 4;
-/// So many buffers are kept for data.
-const SPARE_MAX: usize = 4;
+/// A session that waits for nothing else waits so long for memory before it puts commands off. It does not answer pings
+/// meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Connection<'_, '_> {
     /// Takes a command with the data that came along.
@@ -35,13 +39,14 @@ impl Connection<'_, '_> {
                 "it has too many commands, or two with one tag",
             ));
         }
-        if !data.is_empty() && (!agreed.immediate || !writes || data.len() > expected) {
+        let len = head.data_len();
+        if len > 0 && (!agreed.immediate || !writes || len > expected) {
             return Err(Gone::Protocol("it sent data that were not agreed on"));
         }
         if !is_last && (agreed.initial_r2t || !writes) {
             return Err(Gone::Protocol("it announced data that were not agreed on"));
         }
-        let begun = match data.len() > agreed.first_burst {
+        let begun = match len > agreed.first_burst {
             true => Err(Sense::TOO_MUCH_DATA.into()),
             false => self.begin(head, has_more),
         };
@@ -68,8 +73,8 @@ impl Connection<'_, '_> {
             place: { self.seen(head.lun()) }.map(|seen| seen.place(self.units.version)),
             luns: Arc::clone(&self.units.numbers),
             need,
-            data: Vec::new(),
-            received: data.len(),
+            data: TransferBuffer::default(),
+            received: len,
             is_open: !is_last,
             asked: None,
             asks: 0,
@@ -81,24 +86,29 @@ impl Connection<'_, '_> {
     /// Has a command carried out, or wait.
     fn enter(&mut self, mut task: Task, data: &mut [u8]) -> Result<()> {
         let (tag, need) = (task.head.tag(), task.need);
-        if task.is_whole() && self.may_start(&task) && !self.is_for_helper(&task) {
-            if task.order() == Order::Ordered {
-                self.shared.jobs.wait_for(&|_, _| true);
-            }
-            return self
-                .shared
-                .carry_out(&task, &mut data[..need], &mut self.out);
+        let starts = task.is_whole() && self.may_start(&task);
+        if starts && !self.is_for_helper(&task) {
+            return self.carry_out_now(&task, &mut data[..need]);
         }
         let came = data.len().min(need);
         // A command that waits for data has space for more of them when they are asked for.
-        task.data = match (task.is_whole(), task.is_open) {
-            (true, _) if need > 0 => self.space(need),
-            (false, true) => vec![0; need.min(self.shared.agreed.first_burst)],
-            _ => vec![0; came],
+        let len = match (task.is_whole(), task.is_open) {
+            (true, _) => need,
+            (false, true) => need.min(self.shared.agreed.first_burst),
+            (false, false) => came,
         };
-        task.data[..came].copy_from_slice(&data[..came]);
-        self.shared.output.wait_for(1);
-        if task.is_whole() && self.may_start(&task) {
+        let shared = self.shared;
+        let Some(mut space) = shared.memory.buffer(len) else {
+            return match starts {
+                // Nothing more is received meanwhile.
+                true => self.carry_out_now(&task, &mut data[..need]),
+                false => shared.put_off(&mut self.out, &task.head),
+            };
+        };
+        space[..came].copy_from_slice(&data[..came]);
+        task.data = space;
+        shared.output.wait_for(1);
+        if starts {
             return self.hand_over(task);
         }
         if task.received < task.need && !task.is_open {
@@ -106,6 +116,14 @@ impl Connection<'_, '_> {
         }
         self.tasks.insert(tag, task);
         self.ask()
+    }
+
+    /// Carries a command out on this thread. An ordered one waits for those that helpers carry out.
+    fn carry_out_now(&mut self, task: &Task, data: &mut [u8]) -> Result<()> {
+        if task.order() == Order::Ordered {
+            self.shared.jobs.wait_for(&|_, _| true);
+        }
+        self.shared.carry_out(task, data, &mut self.out)
     }
 
     /// Whether nothing that came before it has to be carried out first. Helpers may still be at work.
@@ -124,36 +142,26 @@ impl Connection<'_, '_> {
         is_long && task.order() == Order::Simple
     }
 
-    /// Gives a command space for all of its data.
-    fn grow(&mut self, tag: u32) {
-        let task = self.tasks.get(&tag);
-        let Some(need) = task.map(|it| it.need).filter(|need| *need > 0) else {
-            return;
+    /// Gives a command space for all of its data. False if there is no memory for it within `patience`.
+    fn grow(&mut self, tag: u32, patience: Duration) -> bool {
+        let Some(task) = self.tasks.get_mut(&tag) else {
+            return true;
         };
-        let mut space = self.space(need);
-        if let Some(task) = self.tasks.get_mut(&tag)
-            && task.data.len() < need
-        {
-            space[..task.received].copy_from_slice(&task.data[..task.received]);
-            std::mem::swap(&mut task.data, &mut space);
+        if task.data.len() >= task.need {
+            return true;
         }
-        self.keep(space);
-    }
-
-    /// Keeps space for other data.
-    fn keep(&mut self, space: Vec<u8>) {
-        if self.spare.len() < SPARE_MAX {
-            self.spare.push(space);
-        }
-    }
-
-    /// Room for data. What it holds has no meaning.
-    fn space(&mut self, len: usize) -> Vec<u8> {
-        let mut space = self.spare.pop().unwrap_or_default();
-        if space.len() < len {
-            space.resize(len, 0);
-        }
-        space
+        let memory = &self.shared.memory;
+        let claim = match patience.is_zero() {
+            true => memory.claim(task.need),
+            false => memory.await_claim(task.need, patience),
+        };
+        let Some(claim) = claim else {
+            return false;
+        };
+        let mut space = claim.into_buffer();
+        space[..task.received].copy_from_slice(&task.data[..task.received]);
+        task.data = space;
+        true
     }
 
     /// Starts what has all its data, and waits for nothing else.
@@ -177,14 +185,9 @@ impl Connection<'_, '_> {
 
     /// Carries a command out that has waited.
     pub(super) fn carry_out_here(&mut self, mut task: Task) -> Result<()> {
-        if task.order() == Order::Ordered {
-            self.shared.jobs.wait_for(&|_, _| true);
-        }
         let mut data = std::mem::take(&mut task.data);
         self.shared.output.answered(1);
-        let done = self.shared.carry_out(&task, &mut data, &mut self.out);
-        self.keep(data);
-        done
+        self.carry_out_now(&task, &mut data)
     }
 
     /// Looks whether a command can be carried out, and how many bytes it needs.
@@ -264,12 +267,9 @@ impl Connection<'_, '_> {
             Some(room) => received.take_data_into(self.link, input, digests, room)?,
             // More than it needs, which it said it would send.
             None => {
-                received.take_data(self.link, input, digests)?;
                 let wanted = len.min(task.need.saturating_sub(task.received));
                 let room = task.data.get_mut(task.received..task.received + wanted);
-                let came = received.data();
-                room.into_iter()
-                    .for_each(|room| room.copy_from_slice(&came[..wanted]));
+                received.take_data_into(self.link, input, digests, room.unwrap_or_default())?;
             }
         }
         (task.received, task.next_data) = (end, task.next_data.wrapping_add(1));
@@ -278,10 +278,24 @@ impl Connection<'_, '_> {
         }
         (task.is_open, task.asked, task.next_data) = (false, None, 0);
         match task.received < task.need {
+            // One that has memory comes before those that wait for memory.
+            true if task.data.len() >= task.need => self.unasked.push_front(tag),
             true => self.unasked.push_back(tag),
             false => self.start()?,
         }
         self.ask()
+    }
+
+    /// Puts off all commands that were not asked for their data: what they sent would keep others waiting.
+    fn put_all_off(&mut self) -> Result<()> {
+        let shared = self.shared;
+        for tag in std::mem::take(&mut self.unasked) {
+            if let Some(task) = self.tasks.remove(&tag) {
+                shared.output.answered(1);
+                shared.put_off(&mut self.out, &task.head)?;
+            }
+        }
+        self.start()
     }
 
     /// Fails a command whose data are not what was asked for.
@@ -295,14 +309,27 @@ impl Connection<'_, '_> {
         self.ask()
     }
 
-    /// Asks for data, of a few commands at a time.
+    /// Asks for data, of a few commands at a time, and of no more than there is memory for.
     fn ask(&mut self) -> Result<()> {
-        let asked = self.tasks.values().filter(|task| task.asked.is_some());
-        for _ in asked.count()..ASKED_MAX {
-            let Some(tag) = self.unasked.pop_front() else {
+        let mut asked = { self.tasks.values() }
+            .filter(|task| task.asked.is_some())
+            .count();
+        while asked < ASKED_MAX {
+            let Some(tag) = self.unasked.front().copied() else {
                 break;
             };
-            self.grow(tag);
+            if !self.grow(tag, Duration::ZERO) {
+                if asked > 0 {
+                    // Their end frees memory, and is a reason to look again.
+                    break;
+                }
+                self.send()?;
+                if !self.grow(tag, PATIENCE) {
+                    return self.put_all_off();
+                }
+            }
+            self.unasked.pop_front();
+            asked += 1;
             let transfer = self.next_transfer;
             let Some(task) = self.tasks.get_mut(&tag) else {
                 continue;

@@ -6,6 +6,7 @@ use super::{Connection, Result, reason};
 use crate::keys::{self, TEXT_MAX};
 use crate::logical_unit::check_name;
 use crate::login::Purpose;
+use crate::output::DATA_LEAST;
 use crate::pdu::{FINAL, Head, NO_TAG, response};
 use crate::target::Target;
 
@@ -18,7 +19,7 @@ impl Connection<'_, '_> {
         if head.u32(20) == MORE && !self.more_text.is_empty() {
             return self.send_text(head);
         }
-        if head.flags() & CONTINUE != 0 || text.len() > TEXT_MAX {
+        if head.flags() & CONTINUE != 0 || head.data_len() > TEXT_MAX {
             return self.reject(head, reason::PROTOCOL);
         }
         let Some(pairs) = keys::pairs(text) else {
@@ -83,7 +84,8 @@ impl Connection<'_, '_> {
 
     /// As much of the answer as fits.
     fn send_text(&mut self, head: &Head) -> Result<()> {
-        let len = self.more_text.len().min(self.shared.agreed.send_max);
+        let most = self.shared.agreed.send_max.min(DATA_LEAST);
+        let len = self.more_text.len().min(most);
         let rest = self.more_text.split_off(len);
         let now = std::mem::replace(&mut self.more_text, rest);
         let is_last = self.more_text.is_empty();

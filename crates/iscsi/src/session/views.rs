@@ -71,7 +71,7 @@ mod tests {
     use std::collections::{BTreeSet, VecDeque};
     use std::io;
 
-    use block::{BlockDevice, MemoryDevice};
+    use block::{BlockDevice, MemoryDevice, TransferPool};
     use parking_lot::Mutex;
 
     use super::*;
@@ -145,8 +145,9 @@ mod tests {
             initiator: initiator.into(),
             agreed: Agreed::new(),
             cid: [0; 2],
-            command: 1,
-            status: 1,
+            numbers: (1, 1),
+            memory: TransferPool::new(16 << 20).share(None),
+            reserved: None,
         };
         let served = serve(
             &link,

@@ -8,7 +8,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-use block::BlockDevice;
+use block::{BlockDevice, TransferPool};
 use initiator::Initiator;
 use iscsi::{Access, Keeper, LogicalUnit, Server, Target, Targets, View};
 
@@ -28,12 +28,17 @@ impl Portal {
     }
 
     pub fn with_views(views: Vec<View>) -> Portal {
+        Portal::with_memory(views, TransferPool::new(256 << 20))
+    }
+
+    /// A portal whose sessions share this memory.
+    pub fn with_memory(views: Vec<View>, memory: Arc<TransferPool>) -> Portal {
         let targets = Arc::new(Targets::default());
         let target = Target::with_views(TARGET, Access::default(), views).unwrap();
         targets.insert(Arc::new(target)).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server::start(listener, Arc::clone(&targets)).unwrap();
+        let server = Server::start_with(listener, Arc::clone(&targets), memory).unwrap();
         Portal {
             address,
             targets,
