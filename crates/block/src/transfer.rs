@@ -10,7 +10,7 @@ use std::time::Duration;
 const KEPT_LEAST: usize = 64 << 10;
 /// So many buffers are kept for the next transfers, with this size at most.
 const KEPT_MAX: usize = 16;
-const KEPT_SIZE: usize = 1 << 20;
+const KEPT_SIZE: usize = 2 << 20;
 
 /// Where a client comes from: an IPv4 address, or the network of an IPv6 address. `None` is this machine.
 pub type TransferOrigin = Option<IpAddr>;

@@ -1,5 +1,9 @@
 //! The buffers of a thread that serves a connection.
 
+use std::time::Duration;
+
+use block::{TransferBuffer, TransferClaim, TransferShare};
+
 /// A read or write of at most so many bytes is small: answers to such are sent together.
 pub(crate) const SMALL_MAX: usize = 64 << 10;
 /// A large request is carried out in pieces of so many bytes by the thread that has the input; they stay in
@@ -14,21 +18,32 @@ const KEPT_MAX: usize = 16;
 /// Before the data of a large piece there is space for the head of its answer; data begins on a page.
 const HEADROOM: usize = 4096;
 
-/// Answers that are kept, and space for one large piece. Memory is used up to what was needed at most.
+/// The largest piece without memory of the pool.
+pub(crate) const PIECE_LEAST: usize = 128 << 10;
+/// The memory of a thread, without large pieces.
+pub(crate) const THREAD_MEMORY: usize = 256 << 10;
+
+const _: () = assert!(HEADROOM + PIECE_LEAST <= KEPT_BYTES + SMALL_MAX);
+const _: () = assert!(KEPT_BYTES + SMALL_MAX <= THREAD_MEMORY);
+
+/// Answers that are kept, and space for one large piece.
 pub(crate) struct Buffers {
+    /// While no answer is kept, this is the space for a piece.
     kept: Box<[u8]>,
     len: usize,
     answers: usize,
-    large: Vec<u8>,
+    large: Option<TransferBuffer>,
+    memory: TransferShare,
 }
 
 impl Buffers {
-    pub(crate) fn new() -> Buffers {
+    pub(crate) fn new(memory: TransferShare) -> Buffers {
         Buffers {
             kept: vec![0; KEPT_BYTES + SMALL_MAX].into(),
             len: 0,
             answers: 0,
-            large: Vec::new(),
+            large: None,
+            memory,
         }
     }
 
@@ -68,18 +83,53 @@ impl Buffers {
         Ok(())
     }
 
-    /// Space for what is to be written.
-    pub(crate) fn payload(&mut self, len: usize) -> &mut [u8] {
-        if self.large.len() < HEADROOM + len {
-            self.large.resize(HEADROOM + len, 0);
+    /// Gets space for a piece of `wanted` bytes, while no answer is kept. Returns how many there are: [`PIECE_LEAST`] if
+    /// there is no memory for more.
+    pub(crate) fn reserve(&mut self, wanted: usize) -> usize {
+        let has = |large: &TransferBuffer| large.len() >= HEADROOM + wanted;
+        if wanted <= PIECE_LEAST || self.large.as_ref().is_some_and(has) {
+            return wanted;
         }
-        &mut self.large[HEADROOM..HEADROOM + len]
+        self.large = None;
+        self.large = self.memory.buffer(HEADROOM + wanted);
+        match self.large {
+            Some(_) => wanted,
+            None => PIECE_LEAST,
+        }
+    }
+
+    /// As [`Buffers::reserve`], for all of it. Waits for others to free memory; false if they do not within `patience`.
+    pub(crate) fn reserve_all(&mut self, wanted: usize, patience: Duration) -> bool {
+        if self.reserve(wanted) < wanted {
+            let claim = self.memory.await_claim(HEADROOM + wanted, patience);
+            self.large = claim.map(TransferClaim::into_buffer);
+        }
+        wanted <= PIECE_LEAST || self.large.is_some()
+    }
+
+    /// Gives the space for a large piece to others.
+    pub(crate) fn release(&mut self) {
+        self.large = None;
+    }
+
+    fn space(&mut self) -> &mut [u8] {
+        match &mut self.large {
+            Some(large) => large,
+            None => &mut self.kept,
+        }
+    }
+
+    /// The space for a piece, which was reserved.
+    pub(crate) fn payload(&mut self, len: usize) -> &mut [u8] {
+        debug_assert!(self.len == 0, "it would overwrite answers");
+        &mut self.space()[HEADROOM..HEADROOM + len]
     }
 
     /// What was put there with a head before it, which is put there now.
     pub(crate) fn headed(&mut self, head: &[u8], len: usize) -> &[u8] {
         let start = HEADROOM - head.len();
-        self.large[start..HEADROOM].copy_from_slice(head);
-        &self.large[start..HEADROOM + len]
+        let space = self.space();
+        space[start..HEADROOM].copy_from_slice(head);
+        &space[start..HEADROOM + len]
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::buffers::{Buffers, LARGE, PIECE, SMALL_MAX};
+use crate::buffers::{Buffers, LARGE, PIECE, SMALL_MAX, THREAD_MEMORY};
 use crate::error::Gone;
 use crate::input::Input;
 use crate::link::Link;
@@ -122,7 +122,7 @@ impl<'a> Connection<'a> {
     }
 
     fn work_on<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<()> {
-        let mut buffers = Buffers::new();
+        let mut buffers = Buffers::new(self.session.memory.clone());
         loop {
             self.idle.fetch_add(1, Relaxed);
             let mut source = self.input.lock();
@@ -177,10 +177,11 @@ impl<'a> Connection<'a> {
             self.refuse(buffers, &request, error)?;
             return Ok(Next::Go(source));
         }
-        if self.is_for_another(&request, input) {
+        if self.is_for_another(&request, input) && self.has_space(&request, buffers)? {
             return self.step_aside(request, source, buffers, scope);
         }
         self.answer_at_once(&request, input, buffers)?;
+        buffers.release();
         Ok(Next::Go(source))
     }
 
@@ -220,6 +221,17 @@ impl<'a> Connection<'a> {
         device.would_wait(request.offset, request.len.into(), is_write)
     }
 
+    /// Sends what is kept, and gets the space to receive all of a write. False if there is no memory: then it is received in
+    /// pieces.
+    fn has_space(&self, request: &Request, buffers: &mut Buffers) -> Result<bool> {
+        self.send_kept(buffers)?;
+        let payload = match request.kind {
+            Kind::Write => request.len as usize,
+            _ => 0,
+        };
+        Ok(buffers.reserve(payload) == payload)
+    }
+
     /// Leaves the input to another thread, and carries a request out.
     fn step_aside<'scope>(
         &'scope self,
@@ -228,7 +240,6 @@ impl<'a> Connection<'a> {
         buffers: &mut Buffers,
         scope: &'scope Scope<'scope, '_>,
     ) -> Result<Next<'scope>> {
-        self.send_kept(buffers)?;
         if request.kind == Kind::Write {
             let payload = buffers.payload(request.len as usize);
             source.input.read_into(&*self.link, payload)?;
@@ -240,12 +251,19 @@ impl<'a> Connection<'a> {
         drop(source);
         let answered = self.answer_aside(&request, buffers);
         self.aside.fetch_sub(1, Relaxed);
+        buffers.release();
         answered.map(|()| Next::Again)
     }
 
     /// One thread more, if there may be one. If not, requests wait.
     fn start_helper<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
-        if self.threads.load(Relaxed) >= THREADS_MAX || !self.helpers.take() {
+        if self.threads.load(Relaxed) >= THREADS_MAX {
+            return;
+        }
+        let Some(reserved) = self.session.memory.claim(THREAD_MEMORY) else {
+            return;
+        };
+        if !self.helpers.take() {
             return;
         }
         self.threads.fetch_add(1, Relaxed);
@@ -253,6 +271,7 @@ impl<'a> Connection<'a> {
             // If it failed, it has cut the connection; the thread that cut it reports the reason.
             let _ = self.work(scope);
             self.helpers.put_back();
+            drop(reserved);
         };
         let thread = Builder::new().name("nbd-helper".into());
         if let Err(error) = thread.spawn_scoped(scope, help) {

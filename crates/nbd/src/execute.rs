@@ -1,10 +1,11 @@
 //! Executes requests.
 
 use std::io::IoSlice;
+use std::time::Duration;
 
 use block::{BlockDevice, Status};
 
-use crate::buffers::{Buffers, LARGE, PIECE, SMALL_MAX};
+use crate::buffers::{Buffers, LARGE, PIECE, PIECE_LEAST, SMALL_MAX};
 use crate::connection::{Connection, Result};
 use crate::error::Gone;
 use crate::input::Input;
@@ -13,6 +14,15 @@ use crate::proto::{self, Chunk, Kind, PAYLOAD_MAX, Request, errno, flag};
 
 /// An answer tells of at most so many ranges.
 const RANGES_MAX: usize = 1024;
+
+/// A request looks for ranges so many times.
+const LOOKS_MAX: usize = 4 * RANGES_MAX;
+/// A request fetches at most so many bytes for caches: as many as it could read.
+const FETCHED_MAX: u64 = PAYLOAD_MAX as u64;
+/// Requests that write without data are carried out in parts of so many bytes, and end with the connection.
+const PART: u64 = 64 << 20;
+/// A read that has to stay in one piece waits so long for memory.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An error number of the protocol.
 type Refused = std::result::Result<(), u32>;
@@ -130,7 +140,7 @@ impl Connection<'_> {
             Kind::Flush => self.noted(self.device().flush()),
             Kind::Trim => self.trim(request),
             Kind::WriteZeroes => self.write_zeroes(request),
-            Kind::Cache => self.cache(offset, len.into(), buffers),
+            Kind::Cache => self.cache(offset, len.into()),
             Kind::Write | Kind::Disconnect | Kind::Unknown(_) => Err(errno::INVAL),
         };
         self.answer(buffers, request, outcome)
@@ -182,9 +192,11 @@ impl Connection<'_> {
     fn read_large(&self, request: &Request, buffers: &mut Buffers, piece: usize) -> Result<()> {
         self.send_kept(buffers)?;
         let len = request.len as usize;
-        let piece = match request.has(flag::DONT_FRAGMENT) || self.session.reads_whole {
-            true => len,
-            false => piece,
+        let is_whole = request.has(flag::DONT_FRAGMENT) || self.session.reads_whole;
+        let piece = match is_whole {
+            true if buffers.reserve_all(len, PATIENCE) => len,
+            true => return self.refuse(buffers, request, errno::NOMEM),
+            false => buffers.reserve(piece.min(len)),
         };
         // A simple answer has one head: nothing may come between its pieces.
         let mut whole = None;
@@ -235,10 +247,11 @@ impl Connection<'_> {
     ) -> Result<()> {
         self.send_kept(buffers)?;
         let len = request.len as usize;
+        let piece = buffers.reserve(PIECE.min(len));
         let mut outcome = Ok(());
         let mut done = 0;
         while done < len {
-            let n = PIECE.min(len - done);
+            let n = piece.min(len - done);
             let offset = request.offset + done as u64;
             let payload = buffers.payload(n);
             input.read_into(&*self.link, payload)?;
@@ -255,23 +268,46 @@ impl Connection<'_> {
     }
 
     fn trim(&self, request: &Request) -> Refused {
-        let device = self.device();
-        self.noted(device.discard(request.offset, request.len.into()))?;
+        self.in_parts(request, |offset, len| {
+            self.noted(self.device().discard(offset, len))
+        })?;
         self.flush_if(request)
     }
 
     fn write_zeroes(&self, request: &Request) -> Refused {
-        let (device, offset, len) = (self.device(), request.offset, u64::from(request.len));
+        let device = self.device();
         match (request.has(flag::NO_HOLE), request.has(flag::FAST_ZERO)) {
             (true, true) => return Err(errno::NOTSUP),
-            (true, false) => self.noted(device.overwrite(offset, len))?,
-            (false, false) => self.noted(device.zero(offset, len))?,
-            (false, true) => match self.noted(device.zero_fast(offset, len))? {
-                true => {}
-                false => return Err(errno::NOTSUP),
-            },
+            (true, false) => {
+                self.in_parts(request, |offset, len| {
+                    self.noted(device.overwrite(offset, len))
+                })?;
+            }
+            (false, false) => {
+                self.in_parts(request, |offset, len| self.noted(device.zero(offset, len)))?;
+            }
+            (false, true) => {
+                let is_done = device.zero_fast(request.offset, request.len.into());
+                if !self.noted(is_done)? {
+                    return Err(errno::NOTSUP);
+                }
+            }
         }
         self.flush_if(request)
+    }
+
+    /// Carries a request out in parts, as long as the connection is there.
+    fn in_parts(&self, request: &Request, act: impl Fn(u64, u64) -> Refused) -> Refused {
+        let (mut at, end) = (request.offset, request.offset + u64::from(request.len));
+        while at < end {
+            if self.link.is_cut() {
+                return Err(errno::IO);
+            }
+            let len = PART.min(end - at);
+            act(at, len)?;
+            at += len;
+        }
+        Ok(())
     }
 
     fn flush_if(&self, request: &Request) -> Refused {
@@ -281,14 +317,15 @@ impl Connection<'_> {
         }
     }
 
-    /// Reads what is to be read soon, so that it is in whatever cache there is.
-    fn cache(&self, offset: u64, len: u64, buffers: &mut Buffers) -> Refused {
+    /// Reads the first of what is to be read soon, so that it is in whatever cache there is.
+    fn cache(&self, offset: u64, len: u64) -> Refused {
+        let len = len.min(FETCHED_MAX);
+        let mut room = vec![0; len.min(PIECE_LEAST as u64) as usize];
         let mut done = 0;
         while done < len {
-            let n = (len - done).min(PIECE as u64);
-            let out = buffers.payload(n as usize);
-            self.noted(self.device().read_at(offset + done, out))?;
-            done += n;
+            let n = room.len().min((len - done) as usize);
+            self.noted(self.device().read_at(offset + done, &mut room[..n]))?;
+            done += n as u64;
         }
         Ok(())
     }
@@ -322,7 +359,10 @@ impl Connection<'_> {
         };
         let (mut at, end) = (request.offset, request.offset + u64::from(request.len));
         let mut ranges: Vec<Status> = Vec::new();
-        while at < end {
+        for _ in 0..LOOKS_MAX {
+            if at >= end {
+                break;
+            }
             let mut found = self.noted(self.device().status_at(at, end - at))?;
             found.len -= found.len % sector;
             if found.len == 0 {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::MemoryDevice;
+use block::{MemoryDevice, TransferPool, TransferShare};
 use parking_lot::Mutex;
 
 use crate::client::{self, Asked, Wanted};
@@ -51,9 +51,18 @@ impl Link for Script {
         self.0.lock().clear();
     }
 
+    fn is_cut(&self) -> bool {
+        false
+    }
+
     fn is_left(&self) -> bool {
         true
     }
+}
+
+/// The memory of one connection.
+fn memory() -> TransferShare {
+    TransferPool::new(16 << 20).share(None)
 }
 
 fn exports() -> Exports {
@@ -71,7 +80,9 @@ fn exports() -> Exports {
 pub fn negotiation(bytes: &[u8]) {
     let mut link: Arc<dyn Link> = Arc::new(Script(Mutex::new(bytes.to_vec())));
     let mut input = Input::new();
-    if let Ok(Some(session)) = negotiate(&mut link, &mut input, &exports(), None, &|| true) {
+    if let Ok(Some(session)) =
+        negotiate(&mut link, &mut input, &exports(), None, &memory(), &|| true)
+    {
         let _ = Connection::new(link, session, input, &Helpers::new(0)).serve();
     }
 }
@@ -88,6 +99,8 @@ pub fn requests(bytes: &[u8]) {
         structured: agreed & 1 != 0,
         allocation: agreed & 2 != 0,
         reads_whole: false,
+        memory: memory(),
+        reserved: None,
     };
     let _ = Connection::new(link, session, Input::new(), &Helpers::new(0)).serve();
 }

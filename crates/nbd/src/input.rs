@@ -5,7 +5,7 @@ use std::io;
 use crate::link::Link;
 
 /// As much is received at a time where requests are small.
-const CAPACITY: usize = 256 << 10;
+pub(crate) const CAPACITY: usize = 256 << 10;
 /// As much is received after a large payload. The payload went to its place without this buffer; the bytes of the next
 /// one that are received here have to be copied.
 const CAPACITY_AFTER_LARGE: usize = 4 << 10;

@@ -39,6 +39,9 @@ pub(crate) trait Link: Send + Sync {
     /// Makes sending and receiving fail, now and later.
     fn cut(&self);
 
+    /// Whether nothing can be sent any more, because either end is gone.
+    fn is_cut(&self) -> bool;
+
     /// Whether the other end is closed, whether or not the thread that receives has noticed.
     fn is_left(&self) -> bool;
 }
@@ -102,6 +105,12 @@ impl Socket {
             receive_limit: Limit::new(end),
             send_limit: Limit::new(end),
         }
+    }
+
+    /// Whether it is in one of these states now.
+    fn is_in(&self, states: PollFlags) -> bool {
+        let polled = &mut [PollFd::new(&self.fd, states)];
+        poll(polled, Some(&Timespec::default())).is_ok() && polled[0].revents().intersects(states)
     }
 
     /// Returns when it is ready for these, or fails when the time is over.
@@ -177,9 +186,11 @@ impl Link for Socket {
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
     }
 
+    fn is_cut(&self) -> bool {
+        self.is_in(PollFlags::HUP)
+    }
+
     fn is_left(&self) -> bool {
-        let ends = PollFlags::RDHUP | PollFlags::HUP;
-        let polled = &mut [PollFd::new(&self.fd, ends)];
-        poll(polled, Some(&Timespec::default())).is_ok() && polled[0].revents().intersects(ends)
+        self.is_in(PollFlags::RDHUP | PollFlags::HUP)
     }
 }

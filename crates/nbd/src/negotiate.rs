@@ -4,9 +4,12 @@
 
 use std::sync::Arc;
 
+use block::{TransferClaim, TransferShare};
+
+use crate::buffers::THREAD_MEMORY;
 use crate::error::Gone;
 use crate::export::{Attached, Export, Exports};
-use crate::input::Input;
+use crate::input::{CAPACITY, Input};
 use crate::link::Link;
 use crate::proto::{self, Fields, answer, can, greeting, info, option};
 use crate::tls::{Tls, TlsLink};
@@ -15,6 +18,11 @@ use crate::tls::{Tls, TlsLink};
 const DATA_MAX: u32 = 16 << 10;
 /// More than this is not even left out.
 const SKIPPED_MAX: u32 = 1 << 20;
+
+/// The memory of a connection: its input, and the buffers of its first thread.
+const CONNECTION_MEMORY: usize = CAPACITY + THREAD_MEMORY;
+/// Why a client does not get an export.
+const NO_MEMORY: &str = "the connections of its address have all the memory that they may have";
 
 /// The one metadata context there is, and its number.
 pub(crate) const ALLOCATION: &[u8] = b"base:allocation";
@@ -34,6 +42,9 @@ pub(crate) struct Session {
     /// Whether all that a request reads is read before anything of it is sent, so that an error ends no connection. It takes
     /// memory, which only a client that is trusted gets.
     pub(crate) reads_whole: bool,
+    /// Where the connection gets memory for data, and what it has in any case.
+    pub(crate) memory: TransferShare,
+    pub(crate) reserved: Option<TransferClaim>,
 }
 
 /// A client that has not got an export.
@@ -42,6 +53,7 @@ struct Client<'a> {
     input: &'a mut Input,
     exports: &'a Exports,
     tls: Option<&'a Tls>,
+    memory: &'a TransferShare,
     /// Called when the client has shown who it is.
     authenticated: &'a dyn Fn() -> bool,
     no_zeroes: bool,
@@ -65,6 +77,7 @@ pub(crate) fn negotiate(
     input: &mut Input,
     exports: &Exports,
     tls: Option<&Tls>,
+    memory: &TransferShare,
     authenticated: &dyn Fn() -> bool,
 ) -> Result<Option<Session>> {
     let mut hello = proto::MAGIC.to_be_bytes().to_vec();
@@ -86,6 +99,7 @@ pub(crate) fn negotiate(
         input,
         exports,
         tls,
+        memory,
         authenticated,
         no_zeroes: flags & u32::from(greeting::NO_ZEROES) != 0,
         structured: false,
@@ -204,7 +218,11 @@ impl Client<'_> {
         let export = self.exports.find(name);
         let export = export.ok_or(Gone::Protocol("it asked for an export that does not exist"))?;
         let session = self.attach(&export, name)?;
-        let session = session.ok_or(Gone::Protocol("the export is ending"))?;
+        let mut session = session.ok_or(Gone::Protocol("the export is ending"))?;
+        session.reserved = self.memory.claim(CONNECTION_MEMORY);
+        if session.reserved.is_none() {
+            return Err(Gone::Protocol(NO_MEMORY));
+        }
         let mut reply = session.size.to_be_bytes().to_vec();
         reply.extend(self.flags(&export).to_be_bytes());
         if !self.no_zeroes {
@@ -222,9 +240,16 @@ impl Client<'_> {
         let Some(export) = self.exports.find(name) else {
             return self.refuse(wanted, answer::UNKNOWN);
         };
-        let Some(session) = self.attach(&export, name)? else {
+        let Some(mut session) = self.attach(&export, name)? else {
             return self.refuse(wanted, answer::UNKNOWN);
         };
+        if wanted == option::GO {
+            session.reserved = self.memory.claim(CONNECTION_MEMORY);
+            if session.reserved.is_none() {
+                tracing::warn!("{NO_MEMORY}");
+                return self.refuse(wanted, answer::POLICY);
+            }
+        }
         let mut about = info::EXPORT.to_be_bytes().to_vec();
         about.extend(session.size.to_be_bytes());
         about.extend(self.flags(&export).to_be_bytes());
@@ -264,6 +289,8 @@ impl Client<'_> {
             structured: self.structured,
             allocation: self.allocation.as_deref() == Some(name),
             reads_whole: false,
+            memory: self.memory.clone(),
+            reserved: None,
         }))
     }
 

@@ -101,6 +101,7 @@ pub(crate) mod flag {
 pub(crate) mod errno {
     pub(crate) const PERM: u32 = 1;
     pub(crate) const IO: u32 = 5;
+    pub(crate) const NOMEM: u32 = 12;
     pub(crate) const INVAL: u32 = 22;
     pub(crate) const NOSPC: u32 = 28;
     pub(crate) const OVERFLOW: u32 = 75;

@@ -5,11 +5,12 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use block::{TransferPool, TransferShare};
 use rustix::net::Shutdown;
 
 use crate::connection::{Connection, Helpers};
@@ -28,6 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BACK_OFF: Duration = Duration::from_millis(100);
 /// Threads besides those that each connection has.
 const HELPERS_MAX: usize = 256;
+
+/// The memory of all connections over TCP.
+static MEMORY: LazyLock<Arc<TransferPool>> = LazyLock::new(|| TransferPool::new(256 << 20));
+/// The memory of the connections of root and of the daemon's user. They have one origin, which can use half of it.
+static LOCAL_MEMORY: LazyLock<Arc<TransferPool>> = LazyLock::new(|| TransferPool::new(512 << 20));
 
 /// Where a server listens.
 #[derive(Debug)]
@@ -50,6 +56,7 @@ struct Shared {
     exports: Arc<Exports>,
     helpers: Helpers,
     places: Arc<Places>,
+    memory: Arc<TransferPool>,
     is_ending: AtomicBool,
 }
 
@@ -59,11 +66,28 @@ impl Server {
     /// # Errors
     /// [`Error::Thread`]
     pub fn start(listener: Listener, exports: Arc<Exports>) -> Result<Server> {
+        let memory = match &listener {
+            Listener::Unix(_) => &LOCAL_MEMORY,
+            Listener::Tcp(..) => &MEMORY,
+        };
+        Server::start_with(listener, exports, Arc::clone(memory))
+    }
+
+    /// As [`Server::start`], with another total of memory than that of all servers.
+    ///
+    /// # Errors
+    /// [`Error::Thread`]
+    pub fn start_with(
+        listener: Listener,
+        exports: Arc<Exports>,
+        memory: Arc<TransferPool>,
+    ) -> Result<Server> {
         let shared = Arc::new(Shared {
             listener,
             exports,
             helpers: Helpers::new(HELPERS_MAX),
             places: Arc::default(),
+            memory,
             is_ending: AtomicBool::new(false),
         });
         let own = Arc::clone(&shared);
@@ -150,9 +174,10 @@ fn accept(shared: &Arc<Shared>) {
 fn begin(shared: &Arc<Shared>, fd: OwnedFd, from: Origin) {
     let socket = Arc::new(Socket::new(fd, PATIENCE));
     let place = Place::take(&shared.places, from, socket.clone());
+    let memory = shared.memory.share(from);
     let shared = Arc::clone(shared);
     let serve = move || {
-        let served = catch_unwind(AssertUnwindSafe(|| serve(&shared, &place, socket)));
+        let served = catch_unwind(AssertUnwindSafe(|| serve(&shared, &place, &memory, socket)));
         match served {
             Ok(Ok(())) => {}
             Ok(Err(reason)) => tracing::info!(%reason, "a connection was closed"),
@@ -164,12 +189,24 @@ fn begin(shared: &Arc<Shared>, fd: OwnedFd, from: Origin) {
     }
 }
 
-fn serve(shared: &Shared, place: &Place, socket: Arc<Socket>) -> std::result::Result<(), Gone> {
+fn serve(
+    shared: &Shared,
+    place: &Place,
+    memory: &TransferShare,
+    socket: Arc<Socket>,
+) -> std::result::Result<(), Gone> {
     let mut link: Arc<dyn Link> = socket;
     let mut input = Input::new();
     let tls = shared.listener.tls();
     let authenticated = || place.is_authenticated();
-    let session = negotiate(&mut link, &mut input, &shared.exports, tls, &authenticated)?;
+    let session = negotiate(
+        &mut link,
+        &mut input,
+        &shared.exports,
+        tls,
+        memory,
+        &authenticated,
+    )?;
     let Some(session) = session else {
         return Ok(());
     };

@@ -226,6 +226,10 @@ impl Link for TlsLink {
         self.socket.cut();
     }
 
+    fn is_cut(&self) -> bool {
+        self.socket.is_cut()
+    }
+
     fn is_left(&self) -> bool {
         self.socket.is_left()
     }
