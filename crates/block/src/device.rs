@@ -204,11 +204,11 @@ pub trait BlockDevice: Send + Sync {
     /// As [`BlockDevice::write_at`].
     fn overwrite(&self, offset: u64, len: u64) -> Result<()> {
         const CHUNK: usize = 1 << 20;
-        let zeros = vec![0; CHUNK.min(usize::try_from(len).unwrap_or(CHUNK))];
+        static ZEROS: [u8; CHUNK] = [0; CHUNK];
         let mut done = 0;
         while done < len {
             let n = CHUNK.min(usize::try_from(len - done).unwrap_or(CHUNK));
-            self.write_at(offset + done, &[IoSlice::new(&zeros[..n])])?;
+            self.write_at(offset + done, &[IoSlice::new(&ZEROS[..n])])?;
             done += n as u64;
         }
         Ok(())

@@ -203,6 +203,19 @@ fn the_proof_cannot_be_left_out() {
     assert!(log_in(&half).is_some());
 }
 
+#[test]
+fn a_login_says_a_limited_number_of_keys() {
+    let offer = format!("{NAMES}AuthMethod=CHAP ");
+    let keys = |from: usize| -> String { (from..from + 60).map(|n| format!("X-{n}=1 ")).collect() };
+    let more: Vec<String> = (0..10).map(|n| keys(60 * n)).collect();
+    let mut said = vec![(0, offer.as_str()), (0, "CHAP_A=5 ")];
+    let right = right();
+    said.push((LEAVE, &right));
+    said.extend(more.iter().map(|keys| (0x04, keys.as_str())));
+    assert_eq!(log_in(&said), Some((2, 0, String::new())));
+    assert_eq!(log_in(&said[..6]).unwrap().0, 0);
+}
+
 /// What discovery finds, after these requests.
 fn discovered(requests: &[(u8, &str)]) -> String {
     let (head, data) = asked(requests, b"SendTargets=All\0");

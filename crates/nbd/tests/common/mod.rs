@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use block::BlockDevice;
+use block::{BlockDevice, TransferPool};
 use nbd::{Export, Exports, Listener, Server};
 use tempfile::TempDir;
 
@@ -15,6 +15,7 @@ pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
 pub const FLUSH: u16 = 3;
 pub const TRIM: u16 = 4;
+pub const CACHE: u16 = 5;
 pub const WRITE_ZEROES: u16 = 6;
 pub const BLOCK_STATUS: u16 = 7;
 
@@ -35,12 +36,18 @@ pub struct Place {
 impl Place {
     /// A server that offers one device, as "x".
     pub fn with(device: Arc<dyn BlockDevice>) -> Place {
+        Place::with_memory(device, TransferPool::new(512 << 20))
+    }
+
+    /// The same, with this memory for all connections.
+    pub fn with_memory(device: Arc<dyn BlockDevice>, memory: Arc<TransferPool>) -> Place {
         let dir = tempfile::tempdir().unwrap();
         let exports = Arc::new(Exports::default());
         let export = Export::new("x", "of a test", device, false).unwrap();
         exports.insert(Arc::new(export)).unwrap();
         let listener = UnixListener::bind(dir.path().join("socket")).unwrap();
-        let server = Server::start(Listener::Unix(listener), Arc::clone(&exports)).unwrap();
+        let server =
+            Server::start_with(Listener::Unix(listener), Arc::clone(&exports), memory).unwrap();
         Place {
             dir,
             exports,

@@ -1,0 +1,117 @@
+//! The work that one small request can cause.
+
+mod common;
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use block::{BlockDevice, Result, SectorSizes, Status, TransferPool};
+use common::*;
+
+const SIZE: u64 = 1 << 40;
+const MIB: u64 = 1 << 20;
+/// The longest request that is whole sectors.
+const ALL: u32 = u32::MAX - 511;
+const NO_HOLE: u16 = 1 << 1;
+
+/// A large device that holds nothing, and counts what is done.
+#[derive(Default)]
+struct Counted {
+    read: AtomicU64,
+    written: AtomicU64,
+    looks: AtomicU64,
+    /// The longest range that was zeroed or discarded in one call.
+    longest: AtomicU64,
+}
+
+impl BlockDevice for Counted {
+    block::plain_device!();
+
+    fn size(&self) -> u64 {
+        SIZE
+    }
+
+    fn sector_sizes(&self) -> SectorSizes {
+        SectorSizes::COMMON
+    }
+
+    fn name(&self) -> String {
+        "counted".into()
+    }
+
+    fn read_at(&self, _offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.read.fetch_add(buf.len() as u64, SeqCst);
+        Ok(())
+    }
+
+    fn write_at(&self, _offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        self.written.fetch_add(len as u64, SeqCst);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _offset: u64, len: u64) -> Result<()> {
+        self.longest.fetch_max(len, SeqCst);
+        Ok(())
+    }
+
+    fn zero(&self, _offset: u64, len: u64) -> Result<()> {
+        self.longest.fetch_max(len, SeqCst);
+        Ok(())
+    }
+
+    fn status_at(&self, _offset: u64, _len: u64) -> Result<Status> {
+        self.looks.fetch_add(1, SeqCst);
+        Ok(Status {
+            len: 512,
+            is_hole: false,
+            is_zero: false,
+        })
+    }
+}
+
+#[test]
+fn each_request_has_a_bound_of_work_and_memory() {
+    // Kind, flags, length; the most that is read and looked at, and the longest part.
+    let rows: [(u16, u16, u32, u64, u64, u64); 6] = [
+        (READ, 0, ALL, 0, 0, 0),
+        (CACHE, 0, ALL, 32 * MIB, 0, 0),
+        (BLOCK_STATUS, 0, ALL, 0, 4096, 0),
+        (TRIM, 0, ALL, 0, 0, 64 * MIB),
+        (WRITE_ZEROES, 0, ALL, 0, 0, 64 * MIB),
+        (WRITE_ZEROES, NO_HOLE, 512, 0, 0, 0),
+    ];
+    for (kind, flags, len, read, looks, longest) in rows {
+        let device = Arc::new(Counted::default());
+        let memory = TransferPool::new(512 << 20);
+        let place = Place::with_memory(device.clone(), Arc::clone(&memory));
+        let mut client = place.connect();
+        client.hello();
+        assert_eq!(client.option(STRUCTURED, &[]), [(ACK, vec![])]);
+        let context = b"\0\0\0\x01x\0\0\0\x01\0\0\0\x0fbase:allocation";
+        assert_eq!(client.option(SET_CONTEXT, context).len(), 2);
+        client.go();
+        let before = memory.used();
+        client.request(kind, flags, 0, len);
+        client.outcome();
+        let now = |count: &AtomicU64| count.load(SeqCst);
+        let row = (kind, flags, len);
+        assert!(now(&device.read) <= read, "{row:?}: it reads much");
+        assert!(now(&device.looks) <= looks, "{row:?}: it looks often");
+        assert!(
+            now(&device.longest) <= longest,
+            "{row:?}: it does much at once"
+        );
+        assert!(now(&device.written) <= u64::from(len), "{row:?}");
+        // A helper may have been started.
+        assert!(
+            memory.used() <= before + (256 << 10),
+            "{row:?}: it keeps memory"
+        );
+    }
+}
