@@ -19,7 +19,6 @@
 //! |---|---|
 //! | `shape` | what a request looks like, found out from its type |
 //! | `memory` | what long bodies, long answers and streams may take |
-//! | `places` | limits of connections, processes and streams |
 //! | `http` | requests and responses on a connection |
 //! | `assets` | the files of the pages |
 //! | `guard` | requests that pages of other sites may have made |
@@ -35,7 +34,6 @@ mod guard;
 mod http;
 mod listen;
 mod memory;
-mod places;
 mod serve;
 mod session;
 mod shape;

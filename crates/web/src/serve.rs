@@ -3,12 +3,13 @@
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::ClientSource;
+use protocol::api::CallerReport;
 use rustix::event::PollFlags;
 use secret::Secret;
 
@@ -35,20 +36,22 @@ pub(crate) struct Site {
     pub(crate) memory: Arc<Memory>,
 }
 
-/// What counts as a stream until it is dropped; `None` if there are too many.
-pub(crate) type Counted = Option<Box<dyn Any>>;
+/// What counts as a stream until it is dropped.
+pub(crate) type Counted = Box<dyn Any>;
 
 /// A connection, and where it comes from.
 pub(crate) struct Visitor<'a> {
     /// On the network.
-    pub(crate) address: Option<IpAddr>,
+    pub(crate) source: Option<ClientSource>,
     /// Its descriptor, and how its end shows.
     pub(crate) client: (Arc<OwnedFd>, PollFlags),
     /// How long the connection is kept without a request.
     pub(crate) idle: &'a dyn Fn() -> Duration,
-    /// Whether one more stream of events may begin: it counts until the answer is dropped.
-    pub(crate) begin_stream: &'a dyn Fn() -> Counted,
-    /// As `begin_stream`, for a stream of data of this caller.
+    /// Is told a caller that the daemon knows.
+    pub(crate) admit: &'a dyn Fn(&CallerReport),
+    /// Begins one more stream of events of this caller, if there are not too many.
+    pub(crate) begin_stream: &'a dyn Fn(&Caller) -> Result<Counted, Problem>,
+    /// As `begin_stream`, for a stream of data.
     pub(crate) begin_transfer: &'a dyn Fn(&Caller) -> Result<Counted, Problem>,
 }
 
@@ -82,23 +85,18 @@ pub(crate) fn connection<S: Stream>(
                 });
                 response
             }
-            Ok((Answer::Events(events), caller)) => match (from.begin_stream)() {
-                Some(_counted) => {
+            Ok((Answer::Events(events), caller)) => match (from.begin_stream)(&caller) {
+                Ok(_counted) => {
                     let lasts = || site.logins.as_ref().is_none_or(|all| all.lasts(&request));
                     return events.send(stream, &caller, &lasts);
                 }
-                None => {
-                    Problem::TooMany("too many streams of events are open".into(), 10).response()
-                }
+                Err(problem) => problem.response(),
             },
             Ok((Answer::Transfer(transfer), caller)) => match (from.begin_transfer)(&caller) {
-                Ok(Some(_counted)) => {
-                    match transfer.run(stream, &mut reader, &request, &caller)? {
-                        true => continue,
-                        false => return Ok(()),
-                    }
-                }
-                Ok(None) => Problem::TooMany("too many streams are open".into(), 10).response(),
+                Ok(_counted) => match transfer.run(stream, &mut reader, &request, &caller)? {
+                    true => continue,
+                    false => return Ok(()),
+                },
                 Err(problem) => counted(problem, request.bearer.is_some(), site, from).response(),
             },
             Err(problem) => problem.response(),
@@ -136,6 +134,9 @@ fn answer(request: &Request, site: &Site, from: &Visitor<'_>) -> Result<(Answer,
                 api::answer(request, &caller)?
             }
         };
+        if let Some(report) = caller.report.get() {
+            (from.admit)(report);
+        }
         Ok((answer, caller))
     });
     result.map_err(|problem| counted(problem, request.bearer.is_some() || is_login, site, from))
@@ -151,9 +152,9 @@ fn admit(head: &Request, len: usize, site: &Site, from: &Visitor<'_>) -> Result<
 
 /// What to answer to a caller who is not known. It counts if a token was shown.
 fn counted(problem: Problem, has_token: bool, site: &Site, from: &Visitor<'_>) -> Problem {
-    match (problem, &site.logins, from.address) {
-        (Problem::Login(why), Some(logins), Some(address)) if has_token => {
-            logins.failed(address, why)
+    match (problem, &site.logins, &from.source) {
+        (Problem::Login(why), Some(logins), Some(source)) if has_token => {
+            logins.failed(source, why)
         }
         (problem, ..) => problem,
     }

@@ -4,10 +4,10 @@
 //! that the token is in no browser's store.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use admission::ClientSource;
 use protocol::api::CallerReport;
 use protocol::client::BAD_TOKEN;
 use protocol::wire::TOKEN_MAX;
@@ -55,7 +55,7 @@ pub(crate) struct Logins {
     random: &'static dyn SecureRandom,
     // The hashes of a `HashMap` have a key: how long a look takes tells nothing of the cookies.
     sessions: Mutex<HashMap<String, Session>>,
-    failures: Mutex<HashMap<IpAddr, Failures>>,
+    failures: Mutex<HashMap<ClientSource, Failures>>,
 }
 
 /// How a caller is known.
@@ -137,14 +137,16 @@ impl Logins {
 
     /// Notes a wrong token, and says what to answer. A right one is never refused: with 256 random bits it is not
     /// found by guesses.
-    pub(crate) fn failed(&self, from: IpAddr, why: String) -> Problem {
+    pub(crate) fn failed(&self, from: &ClientSource, why: String) -> Problem {
         let mut failures = locked(&self.failures);
         failures.retain(|_, found| found.is_recent());
         if failures.len() >= ADDRESSES_MAX {
             return Problem::Login(why);
         }
         let since = Instant::now();
-        let found = failures.entry(from).or_insert(Failures { count: 0, since });
+        let found = failures
+            .entry(from.clone())
+            .or_insert(Failures { count: 0, since });
         found.count = found.count.saturating_add(1);
         if found.count <= FAILURES_MAX {
             return Problem::Login(why);
@@ -295,11 +297,12 @@ mod tests {
     #[test]
     fn an_address_guesses_a_few_times() {
         let logins = logins();
-        let [here, there] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
-        let failed = |from| logins.failed(from, String::new()).response().status;
+        let [here, there] =
+            ["192.0.2.1", "192.0.2.2"].map(|text| ClientSource::address(text.parse().unwrap()));
+        let failed = |from: &ClientSource| logins.failed(from, String::new()).response().status;
         for _ in 0..FAILURES_MAX {
-            assert_eq!(failed(here), 401);
+            assert_eq!(failed(&here), 401);
         }
-        assert_eq!((failed(here), failed(there)), (429, 401));
+        assert_eq!((failed(&here), failed(&there)), (429, 401));
     }
 }

@@ -1,6 +1,7 @@
 //! The processes that serve: what they have from the one that started them.
 
-use std::io;
+use std::cell::Cell;
+use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -14,6 +15,7 @@ use rustix::process::{Gid, Pid, Signal, Uid, getppid, set_parent_process_death_s
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::network;
+use super::processes::{BEGUN, KNOWN};
 use super::settings::{self, Settings};
 use crate::guard::Names;
 use crate::http::Timed;
@@ -21,8 +23,10 @@ use crate::memory::Memory;
 use crate::serve::{Site, Visitor, connection};
 use crate::tls::Identity;
 
-/// A connection at the unix socket is kept so long without a request.
+/// A connection at the unix socket is kept so long without a request, or only so long if the daemon does not know its
+/// user.
 const IDLE: Duration = Duration::from_secs(60);
+const IDLE_OF_STRANGER: Duration = Duration::from_secs(10);
 
 /// Serves the connection that is the standard input, for the user of this process. The standard output is the file that
 /// the processes of the user lock in turn.
@@ -35,6 +39,8 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
     let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(failed)?;
     become_user(peer.uid, peer.gid)?;
     end_with(parent)?;
+    say(BEGUN);
+    let is_known = Cell::new(false);
     let site = Site {
         names: Names::local(),
         socket: daemon.to_owned(),
@@ -42,21 +48,35 @@ pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
         memory: Memory::of_one(inherited(io::stdout())?),
     };
     let from = Visitor {
-        address: None,
+        source: None,
         // A program that has sent all may close its half.
         client: (Arc::new(inherited(&stream)?), PollFlags::HUP),
-        idle: &|| IDLE,
+        idle: &|| match is_known.get() {
+            true => IDLE,
+            false => IDLE_OF_STRANGER,
+        },
+        admit: &|_| {
+            if !is_known.replace(true) {
+                say(KNOWN);
+            }
+        },
         // The number of processes of each user is limited.
-        begin_stream: &|| Some(Box::new(())),
+        begin_stream: &|_| Ok(Box::new(())),
         begin_transfer: &|caller| {
             caller.known()?;
-            Ok(Some(Box::new(())))
+            Ok(Box::new(()))
         },
     };
     let mut stream = Timed::new(stream, IDLE);
     // A client that goes away is no failure.
     let _ = connection(&mut stream, &site, &from);
     Ok(())
+}
+
+/// Tells the first process how this one is.
+fn say(mark: u8) {
+    // Without it this process ends.
+    let _ = io::stderr().write_all(&[mark]);
 }
 
 /// Serves the listener that is the standard input, with what comes over the standard output.

@@ -13,7 +13,9 @@ mod descriptors;
 mod inherited;
 mod network;
 mod parent;
+mod processes;
 mod settings;
 
 pub use inherited::{serve_connection, serve_network};
-pub use parent::{CONNECTION, NETWORK, Network, default_socket, run};
+pub use parent::{Network, default_socket, run};
+pub use processes::{CONNECTION, NETWORK};

@@ -1,49 +1,53 @@
 //! Connections of the network, each on a thread.
 
-use std::any::Any;
 use std::io::{self, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use admission::{ClientSource, Permit, PlaceLimit, PlaceLimits, Places, StopSignal};
+use protocol::api::CallerReport;
 use rustix::event::PollFlags;
+use rustix::net::Shutdown;
 use rustls::ServerConfig;
 
-use crate::api::STREAM_COST;
-use crate::http::Timed;
-use crate::memory::User;
-use crate::places::{Place, Places, network};
+use crate::api::{Caller, STREAM_COST};
+use crate::http::{Problem, Timed};
 use crate::serve::{Site, Visitor, connection};
 use crate::tls;
 
-/// Connections at a time: in all, and of each address.
-const CONNECTIONS_MAX: usize = 256;
-const CONNECTIONS_EACH_MAX: usize = 32;
-/// Streams of events at a time: in all, and of each address.
-const STREAMS_MAX: usize = 64;
-const STREAMS_EACH_MAX: usize = 8;
-/// Streams of data at a time: of all users but root, and of each.
-const TRANSFERS_MAX: usize = 64;
-const TRANSFERS_EACH_MAX: usize = 8;
-/// The pause after a connection could not be accepted.
-const PAUSE: Duration = Duration::from_secs(1);
-/// The time for the handshake.
+/// Connections at a time that have shown no token.
+const STRANGERS: PlaceLimit = PlaceLimit {
+    all: 128,
+    site: 64,
+    each: 32,
+};
+/// Connections at a time whose callers the daemon knows, and as many more of root.
+const MEMBERS: PlaceLimit = PlaceLimit {
+    all: 256,
+    site: 32,
+    each: 32,
+};
+/// Streams of events at a time, and of data: as many more of root.
+const STREAMS: PlaceLimit = PlaceLimit {
+    all: 64,
+    site: 8,
+    each: 8,
+};
+/// The time for the handshake, and to show a token.
 const GREETING: Duration = Duration::from_secs(10);
-/// A connection is kept so long without a request, or only so long if half of all places are taken.
+/// A connection whose caller is known is kept so long without a request.
 const IDLE: Duration = Duration::from_secs(60);
-const IDLE_IN_A_CROWD: Duration = Duration::from_secs(3);
 
 /// What all connections share.
 struct Shared {
     /// Of the newest certificate.
     config: RwLock<Arc<ServerConfig>>,
     site: Site,
-    connections: Arc<Places<IpAddr>>,
-    streams: Arc<Places<IpAddr>>,
-    transfers: Arc<Places<User>>,
-    /// Others cannot lock out root.
-    root_transfers: Arc<Places<User>>,
+    connections: Arc<Places>,
+    streams: Arc<Places>,
+    transfers: Arc<Places>,
 }
 
 /// Serves connections. `renewed` waits for the next certificate.
@@ -56,10 +60,9 @@ pub(super) fn serve(
     let shared = Arc::new(Shared {
         config: RwLock::new(config),
         site,
-        connections: Places::new(CONNECTIONS_MAX, CONNECTIONS_EACH_MAX),
-        streams: Places::new(STREAMS_MAX, STREAMS_EACH_MAX),
-        transfers: Places::new(TRANSFERS_MAX, TRANSFERS_EACH_MAX),
-        root_transfers: Places::new(TRANSFERS_MAX, TRANSFERS_EACH_MAX),
+        connections: places(MEMBERS),
+        streams: places(STREAMS),
+        transfers: places(STREAMS),
     });
     let with_config = Arc::clone(&shared);
     let renew = move || {
@@ -69,40 +72,50 @@ pub(super) fn serve(
         }
     };
     std::thread::Builder::new().spawn(renew)?;
-    loop {
-        let accepted = listener.accept().and_then(|(stream, address)| {
-            let address = network(address.ip());
-            match shared.connections.take(address) {
-                Some(place) => begin(stream, address, place, &shared),
-                None => Ok(()),
-            }
-        });
-        if let Err(error) = accepted {
-            eprintln!("strongroom: a connection could not be accepted: {error}");
-            std::thread::sleep(PAUSE);
+    let stop = StopSignal::new()?;
+    let failed =
+        |error: &io::Error| eprintln!("strongroom: a connection could not be accepted: {error}");
+    admission::attend(listener, &stop, failed, |stream, source| {
+        if let Err(error) = begin(stream, source, &shared) {
+            failed(&error);
         }
-    }
+    });
+    Ok(())
 }
 
-fn begin(
-    stream: TcpStream,
-    address: IpAddr,
-    place: Place<IpAddr>,
-    shared: &Arc<Shared>,
-) -> io::Result<()> {
+fn places(members: PlaceLimit) -> Arc<Places> {
+    Places::new(PlaceLimits {
+        strangers: STRANGERS,
+        members,
+        reserved: members.all,
+    })
+}
+
+fn begin(stream: TcpStream, source: ClientSource, shared: &Arc<Shared>) -> io::Result<()> {
+    let client = Arc::new(stream.as_fd().try_clone_to_owned()?);
+    let cut = {
+        let client = Arc::clone(&client);
+        move || {
+            let _ = rustix::net::shutdown(&client, Shutdown::Both);
+        }
+    };
+    let permit = shared.connections.greet(source.clone(), cut);
     let shared = Arc::clone(shared);
     let thread = std::thread::Builder::new().name("web".into());
     let serve = move || {
         // A client that goes away, or speaks no TLS, is no failure.
-        let _ = one(stream, address, &shared);
-        drop(place);
+        let _ = one(stream, client, source, &permit, &shared);
     };
     thread.spawn(serve).map(|_| ())
 }
 
-fn one(stream: TcpStream, address: IpAddr, shared: &Shared) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let client = Arc::new(stream.as_fd().try_clone_to_owned()?);
+fn one(
+    stream: TcpStream,
+    client: Arc<OwnedFd>,
+    source: ClientSource,
+    permit: &Permit,
+    shared: &Shared,
+) -> io::Result<()> {
     let config = shared.config.read();
     let config = Arc::clone(&config.unwrap_or_else(PoisonError::into_inner));
     let mut stream = tls::begin(Timed::new(stream, GREETING), config)?;
@@ -110,31 +123,39 @@ fn one(stream: TcpStream, address: IpAddr, shared: &Shared) -> io::Result<()> {
         stream.conn.complete_io(&mut stream.sock)?;
     }
     let from = Visitor {
-        address: Some(address),
+        source: Some(source),
         // TLS has no half that is closed.
         client: (client, PollFlags::RDHUP),
-        idle: &|| match shared.connections.is_crowded() {
-            true => IDLE_IN_A_CROWD,
-            false => IDLE,
+        idle: &|| match permit.is_member() {
+            true => IDLE,
+            false => GREETING,
         },
-        begin_stream: &|| {
-            let place = shared.streams.take(address)?;
-            Some(Box::new(place))
+        // Without a place the client is served, and gives way to others.
+        admit: &|report| {
+            let _ = permit.admit_as(source_of(report));
         },
+        begin_stream: &|caller| Ok(Box::new(stream_place(&shared.streams, caller)?)),
         begin_transfer: &|caller| {
-            let report = caller.known()?;
-            let places = match report.admin {
-                true => &shared.root_transfers,
-                false => &shared.transfers,
-            };
-            let Some(place) = places.take((report.uid, report.zone.clone())) else {
-                return Ok(None);
-            };
-            let share = caller.reserve(STREAM_COST)?;
-            Ok(Some(Box::new((place, share)) as Box<dyn Any>))
+            let place = stream_place(&shared.transfers, caller)?;
+            Ok(Box::new((place, caller.reserve(STREAM_COST)?)))
         },
     };
     let result = connection(&mut stream, &shared.site, &from);
     stream.conn.send_close_notify();
     result.and(stream.flush())
+}
+
+/// A place for one more stream of a caller.
+fn stream_place(places: &Arc<Places>, caller: &Caller) -> Result<Permit, Problem> {
+    let place = places.enter(source_of(caller.known()?), || {});
+    place.map_err(|_| Problem::TooMany("too many streams are open".into(), 10))
+}
+
+/// A caller, as the one that its places are counted for.
+fn source_of(report: &CallerReport) -> ClientSource {
+    let source = match &report.zone {
+        Some(zone) => ClientSource::tenant(report.uid, zone),
+        None => ClientSource::user(report.uid),
+    };
+    source.reserved(report.admin)
 }

@@ -1,40 +1,28 @@
 //! The first process: it binds, accepts, and starts the others.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use protocol::accounts::{first_group, uid_of};
 use protocol::api::{Failure, FailureKind};
-use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::descriptors;
+use super::processes::{self, NETWORK, program, wait};
 use super::settings::{self, Settings};
-use crate::places::{Place, Places};
 use crate::tls::{Files, IdentityFiles};
 
 /// The user of the process for the network, if there is such an account; else `nobody`.
 const USERS: [&str; 2] = ["strongroom-web", "nobody"];
-/// Processes at a time: of all users, and of each.
-const PROCESSES_MAX: usize = 256;
-const PROCESSES_EACH_MAX: usize = 32;
-/// The pause before the process for the network is started again, and after a connection could not be served.
+/// The pause before the process for the network is started again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How often to look for a new certificate.
 const LOOK: Duration = Duration::from_secs(2);
-
-/// What the hidden commands of the processes are called.
-pub const CONNECTION: &str = "connection";
-/// As [`CONNECTION`].
-pub const NETWORK: &str = "network";
 
 /// A site on the network.
 pub struct Network {
@@ -76,87 +64,8 @@ pub fn run(
         serve_site(daemon, site)?;
     }
     ready();
-    let places = Places::new(PROCESSES_MAX, PROCESSES_EACH_MAX);
-    // Others cannot lock out root and the user who serves.
-    let own_places = Places::new(PROCESSES_MAX, PROCESSES_EACH_MAX);
-    let own = rustix::process::geteuid().as_raw();
-    // The files that the processes of each user lock in turn.
-    let mut turns: HashMap<u32, Weak<OwnedFd>> = HashMap::new();
-    for stream in listener.incoming() {
-        let served = stream.and_then(|stream| {
-            turns.retain(|_, turn| turn.strong_count() > 0);
-            let peer = rustix::net::sockopt::socket_peercred(&stream)?;
-            let uid = peer.uid.as_raw();
-            let of_own = uid == own || peer.uid.is_root();
-            let taken = if of_own { &own_places } else { &places }.take(uid);
-            // A user with too many is not served.
-            let Some(place) = taken else { return Ok(()) };
-            let turn = turns.get(&uid).and_then(Weak::upgrade);
-            let turn = turn.map_or_else(turn_file, Ok)?;
-            turns.insert(uid, Arc::downgrade(&turn));
-            accept(daemon, stream, turn, place)
-        });
-        if let Err(error) = served {
-            eprintln!("strongroom: a connection could not be served: {error}");
-            std::thread::sleep(PAUSE);
-        }
-    }
-    Ok(())
-}
-
-/// A file that has no name, and nothing in it.
-fn turn_file() -> io::Result<Arc<OwnedFd>> {
-    let file = memfd_create("strongroom-web", MemfdFlags::CLOEXEC)?;
-    Ok(Arc::new(file))
-}
-
-/// Starts a process for a connection.
-fn accept(
-    daemon: &Path,
-    stream: UnixStream,
-    turn: Arc<OwnedFd>,
-    place: Place<u32>,
-) -> io::Result<()> {
-    let mut command = program(daemon, CONNECTION);
-    command
-        .stdin(OwnedFd::from(stream))
-        .stdout(turn.try_clone()?);
-    let mut child = command.spawn()?;
-    drop(command);
-    std::thread::Builder::new().spawn(move || {
-        wait(&mut child);
-        drop((place, turn));
-    })?;
-    Ok(())
-}
-
-/// Waits for the end of a process, and passes on what it says. A terminal obeys control characters, so they are left
-/// out.
-fn wait(child: &mut Child) {
-    if let Some(mut said) = child.stderr.take() {
-        let mut bytes = [0; 4096];
-        while let Ok(len @ 1..) = said.read(&mut bytes) {
-            let text = String::from_utf8_lossy(&bytes[..len]);
-            let text = text.replace(|c: char| c != '\n' && c.is_control(), "");
-            let _ = io::stderr().write_all(text.as_bytes());
-        }
-    }
-    let _ = child.wait();
-}
-
-/// This program again, to serve for a daemon. It begins as the user of this process, and takes the rights of another
-/// one when its memory is closed to that user.
-fn program(daemon: &Path, what: &str) -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command
-        .arg0("strongroom")
-        .args([OsStr::new("--socket"), daemon.as_os_str()])
-        .args(["web", "serve", what])
-        .arg(std::process::id().to_string())
-        .env_clear()
-        .stderr(Stdio::piped())
-        .current_dir("/");
-    command
+    processes::attend(daemon, listener)
+        .map_err(|error| Failure::other(format!("connections cannot be accepted: {error}")))
 }
 
 /// Binds the address, starts the process for it, and starts it again whenever it ends.
@@ -184,7 +93,7 @@ fn serve_site(daemon: &Path, site: &Network) -> Result<(), Failure> {
     let of_watch = Arc::clone(&served);
     let watch = move || {
         loop {
-            wait(&mut child);
+            wait(&mut child, |_| {});
             eprintln!("strongroom: the process for the network has ended; it is started again");
             std::thread::sleep(PAUSE);
             let mut served = locked(&of_watch);
