@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,7 +15,7 @@ use crate::source::ClientSource;
 
 /// The pause after a connection could not be accepted. The usual reason is the limit of open files: without the pause
 /// the waiting connection would be tried over and over.
-pub const BACK_OFF: Duration = Duration::from_millis(100);
+const BACK_OFF: Duration = Duration::from_millis(100);
 /// The log has at most one line about connections that could not be accepted in this time.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -123,6 +124,46 @@ pub fn attend<L: Listen>(
                 }
                 stop.wait_for(BACK_OFF);
             }
+        }
+    }
+}
+
+/// A thread that accepts connections. When this is dropped it ends, and closes its listener.
+#[derive(Debug)]
+pub struct AcceptThread {
+    stop: StopSignal,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AcceptThread {
+    /// Starts a thread of this name. The rest is as in [`attend`].
+    ///
+    /// # Errors
+    /// There are no more threads or descriptors.
+    pub fn start<L: Listen + Send + 'static>(
+        name: &str,
+        listener: L,
+        failed: impl Fn(&io::Error) + Send + 'static,
+        begin: impl FnMut(L::Stream, ClientSource) + Send + 'static,
+    ) -> io::Result<AcceptThread> {
+        let stop = StopSignal::new()?;
+        let own = stop.clone();
+        let accept = move || {
+            attend(&listener, &own, failed, begin);
+        };
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(accept)?;
+        let thread = Some(thread);
+        Ok(AcceptThread { stop, thread })
+    }
+}
+
+impl Drop for AcceptThread {
+    fn drop(&mut self) {
+        self.stop.tell(0);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }

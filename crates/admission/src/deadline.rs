@@ -43,12 +43,17 @@ impl Deadline {
         self.after.store(Deadline::NONE, Ordering::Relaxed);
     }
 
-    /// The time that is left at a moment, if it is limited. Zero if it is over.
-    pub fn left(&self, now: Instant) -> Option<Duration> {
+    /// The time that is left, if it is limited. Zero if it is over.
+    pub fn left(&self) -> Option<Duration> {
+        self.left_at(Instant::now)
+    }
+
+    /// As [`Deadline::left`], at another moment. A lifted deadline does not ask for the time.
+    fn left_at(&self, now: impl FnOnce() -> Instant) -> Option<Duration> {
         match self.after.load(Ordering::Relaxed) {
             Deadline::NONE => None,
             after => {
-                let passed = now.saturating_duration_since(self.start);
+                let passed = now().saturating_duration_since(self.start);
                 Some(Duration::from_nanos(after).saturating_sub(passed))
             }
         }
@@ -58,7 +63,7 @@ impl Deadline {
 /// Waits for the first bytes of a client, and reads none of them. False if the client has gone, or the time is over.
 pub fn await_first_bytes(stream: impl AsFd, deadline: &Deadline) -> bool {
     loop {
-        let left = deadline.left(Instant::now());
+        let left = deadline.left();
         if left.is_some_and(|left| left.is_zero()) {
             return false;
         }
@@ -85,18 +90,18 @@ mod tests {
         let deadline = Deadline::at(now + 9 * second);
         assert!(
             deadline
-                .left(now + second)
+                .left_at(|| now + second)
                 .is_some_and(|left| left <= 8 * second)
         );
-        assert_eq!(deadline.left(now + 10 * second), Some(Duration::ZERO));
+        assert_eq!(deadline.left_at(|| now + 10 * second), Some(Duration::ZERO));
         deadline.set(now + 20 * second);
         assert!(
             deadline
-                .left(now + 10 * second)
+                .left_at(|| now + 10 * second)
                 .is_some_and(|left| left > 9 * second)
         );
         deadline.lift();
-        assert_eq!(deadline.left(now + 99 * second), None);
+        assert_eq!(deadline.left_at(|| now + 99 * second), None);
     }
 
     #[test]

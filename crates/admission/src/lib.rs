@@ -27,7 +27,7 @@ mod log_limit;
 mod places;
 mod source;
 
-pub use accept::{BACK_OFF, Listen, StopSignal, attend, is_gone};
+pub use accept::{AcceptThread, Listen, StopSignal, attend, is_gone};
 pub use deadline::{Deadline, await_first_bytes};
 pub use log_limit::LogLimit;
 pub use places::{NoPlace, Permit, PlaceLimit, PlaceLimits, Places};

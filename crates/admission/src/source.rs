@@ -59,6 +59,14 @@ impl ClientSource {
         self.is_reserved
     }
 
+    /// The network of an address; `None` for a user.
+    pub fn network(&self) -> Option<IpAddr> {
+        match self.key {
+            Key::Network(address, _) => Some(address),
+            _ => None,
+        }
+    }
+
     /// The largest group that one party may have to itself: the /48 network of an IPv6 address, else the source.
     pub(crate) fn site(&self) -> ClientSource {
         let key = match self.key {

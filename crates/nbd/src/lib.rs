@@ -20,7 +20,7 @@
 //! - `error`, `proto`: failures, and the numbers of the protocol;
 //! - `link`, `tls`, `input`: bytes from and to the other end;
 //! - `client`: an export of another server;
-//! - `export`, `places`: the offered devices, and the limit for clients;
+//! - `export`: the offered devices;
 //! - `negotiate`: the first phase of a connection;
 //! - `buffers`, `connection`, `execute`: the second phase: requests and answers;
 //! - `server`: accepts clients;
@@ -40,7 +40,6 @@ mod input;
 mod kernel;
 mod link;
 mod negotiate;
-mod places;
 mod proto;
 mod server;
 mod tls;

@@ -2,9 +2,9 @@
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use admission::Deadline;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, sockopt};
@@ -49,47 +49,8 @@ pub(crate) trait Link: Send + Sync {
 /// A connected socket.
 pub(crate) struct Socket {
     fd: OwnedFd,
-    receive_limit: Limit,
-    send_limit: Limit,
-}
-
-/// The moment after which waiting fails, if there is one.
-struct Limit {
-    /// The moments are counted from here.
-    start: Instant,
-    /// In nanoseconds; [`Limit::NONE`] without a limit.
-    after: AtomicU64,
-}
-
-impl Limit {
-    const NONE: u64 = u64::MAX;
-
-    fn new(moment: Instant) -> Limit {
-        let limit = Limit {
-            start: Instant::now(),
-            after: AtomicU64::new(Limit::NONE),
-        };
-        limit.set(moment);
-        limit
-    }
-
-    fn set(&self, moment: Instant) {
-        let after = moment.saturating_duration_since(self.start).as_nanos();
-        let after = u64::try_from(after).unwrap_or(Limit::NONE);
-        self.after.store(after, Ordering::Relaxed);
-    }
-
-    fn lift(&self) {
-        self.after.store(Limit::NONE, Ordering::Relaxed);
-    }
-
-    /// The time that is left, if it is limited.
-    fn left(&self) -> Option<Duration> {
-        match self.after.load(Ordering::Relaxed) {
-            Limit::NONE => None,
-            after => Some(Duration::from_nanos(after).saturating_sub(self.start.elapsed())),
-        }
-    }
+    receive_limit: Deadline,
+    send_limit: Deadline,
 }
 
 impl Socket {
@@ -102,8 +63,8 @@ impl Socket {
         }
         Socket {
             fd,
-            receive_limit: Limit::new(end),
-            send_limit: Limit::new(end),
+            receive_limit: Deadline::at(end),
+            send_limit: Deadline::at(end),
         }
     }
 
@@ -114,7 +75,7 @@ impl Socket {
     }
 
     /// Returns when it is ready for these, or fails when the time is over.
-    fn wait_for(&self, what: PollFlags, limit: &Limit) -> io::Result<()> {
+    fn wait_for(&self, what: PollFlags, limit: &Deadline) -> io::Result<()> {
         while let Some(left) = limit.left() {
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());

@@ -2,16 +2,17 @@
 
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
 
+use admission::{
+    AcceptThread, ClientSource, Listen, LogLimit, Permit, PlaceLimit, PlaceLimits, Places,
+};
 use block::{TransferPool, TransferShare};
-use rustix::net::Shutdown;
 
 use crate::connection::{Connection, Helpers};
 use crate::error::Gone;
@@ -19,16 +20,25 @@ use crate::export::Exports;
 use crate::input::Input;
 use crate::link::{Link, Socket};
 use crate::negotiate::negotiate;
-use crate::places::{Origin, Place, Places, origin};
 use crate::tls::Tls;
 use crate::{Error, Result};
 
 /// A connection has so long to get an export.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After a connection that could not be taken, the next one is tried so much later.
-const BACK_OFF: Duration = Duration::from_millis(100);
 /// Threads besides those that each connection has.
 const HELPERS_MAX: usize = 256;
+/// Connections at a time of clients that have not shown a certificate.
+const STRANGERS: PlaceLimit = PlaceLimit {
+    all: 64,
+    site: 32,
+    each: 8,
+};
+/// Connections at a time of clients that have shown one; and of root and the user of this process at a unix socket.
+const MEMBERS: PlaceLimit = PlaceLimit {
+    all: 512,
+    site: 256,
+    each: 256,
+};
 
 /// The memory of all connections over TCP.
 static MEMORY: LazyLock<Arc<TransferPool>> = LazyLock::new(|| TransferPool::new(256 << 20));
@@ -47,17 +57,16 @@ pub enum Listener {
 /// A server. When it is dropped it takes no more connections; those that have an export keep it until that
 /// goes ([`Exports::remove`]).
 pub struct Server {
-    shared: Arc<Shared>,
-    accepting: Option<JoinHandle<()>>,
+    _accepting: AcceptThread,
 }
 
 struct Shared {
-    listener: Listener,
+    tls: Option<Tls>,
     exports: Arc<Exports>,
     helpers: Helpers,
     places: Arc<Places>,
+    log_limit: LogLimit,
     memory: Arc<TransferPool>,
-    is_ending: AtomicBool,
 }
 
 impl Server {
@@ -82,105 +91,96 @@ impl Server {
         exports: Arc<Exports>,
         memory: Arc<TransferPool>,
     ) -> Result<Server> {
+        let tls = match &listener {
+            Listener::Unix(_) => None,
+            Listener::Tcp(_, tls) => Some(tls.clone()),
+        };
+        // At a unix socket every client is root's, or of the user of this process.
+        let each = if tls.is_some() {
+            STRANGERS.each
+        } else {
+            STRANGERS.all
+        };
         let shared = Arc::new(Shared {
-            listener,
+            tls,
             exports,
             helpers: Helpers::new(HELPERS_MAX),
-            places: Arc::default(),
+            places: Places::new(PlaceLimits {
+                strangers: PlaceLimit { each, ..STRANGERS },
+                members: MEMBERS,
+                reserved: MEMBERS.all,
+            }),
+            log_limit: LogLimit::default(),
             memory,
-            is_ending: AtomicBool::new(false),
         });
-        let own = Arc::clone(&shared);
-        let thread = Builder::new().name("nbd-listen".into());
-        let accepting = thread.spawn(move || accept(&own)).map_err(Error::Thread)?;
-        Ok(Server {
-            shared,
-            accepting: Some(accepting),
-        })
+        let failed = |error: &io::Error| tracing::warn!(%error, "a connection was not accepted");
+        let begin = move |fd, source| begin(&shared, fd, source);
+        let accepting = AcceptThread::start("nbd-listen", listener, failed, begin);
+        let _accepting = accepting.map_err(Error::Thread)?;
+        Ok(Server { _accepting })
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.shared.is_ending.store(true, Ordering::SeqCst);
-        self.shared.listener.wake();
-        if let Some(accepting) = self.accepting.take() {
-            let _ = accepting.join();
-        }
-    }
-}
-
-impl Listener {
-    fn accept(&self) -> io::Result<(OwnedFd, Origin)> {
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Listener::Unix(listener) => Ok((listener.accept()?.0.into(), None)),
-            Listener::Tcp(listener, _) => {
-                let (stream, address) = listener.accept()?;
-                stream.set_nodelay(true)?;
-                // Who vanished without a word is not waited for.
-                rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
-                Ok((stream.into(), Some(origin(address.ip()))))
-            }
-        }
-    }
-
-    /// Makes the accepting thread fail and end.
-    fn wake(&self) {
-        let fd = match self {
             Listener::Unix(listener) => listener.as_fd(),
             Listener::Tcp(listener, _) => listener.as_fd(),
-        };
-        let _ = rustix::net::shutdown(fd, Shutdown::Both);
-    }
-
-    fn tls(&self) -> Option<&Tls> {
-        match self {
-            Listener::Unix(_) => None,
-            Listener::Tcp(_, tls) => Some(tls),
-        }
-    }
-
-    /// Whether this client may connect at all.
-    fn admits(&self, fd: &OwnedFd) -> bool {
-        match self {
-            Listener::Tcp(..) => true,
-            Listener::Unix(_) => rustix::net::sockopt::socket_peercred(fd)
-                .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid()),
         }
     }
 }
 
-fn accept(shared: &Arc<Shared>) {
-    loop {
-        let accepted = shared.listener.accept();
-        if shared.is_ending.load(Ordering::SeqCst) {
-            return;
-        }
-        match accepted {
-            Ok((fd, from)) if shared.listener.admits(&fd) => begin(shared, fd, from),
-            Ok(_) => {
-                tracing::warn!("refused a user who is neither root nor the user of the daemon")
+impl Listen for Listener {
+    type Stream = OwnedFd;
+
+    fn take(&self) -> io::Result<(OwnedFd, ClientSource)> {
+        match self {
+            Listener::Unix(listener) => {
+                let (stream, source) = listener.take()?;
+                Ok((stream.into(), source))
             }
-            Err(error) => {
-                // Of the reasons that last, too many open files is the usual one.
-                tracing::warn!(%error, "a connection was not accepted");
-                std::thread::sleep(BACK_OFF);
+            Listener::Tcp(listener, _) => {
+                let (stream, source) = listener.take()?;
+                Ok((stream.into(), source))
             }
         }
+    }
+}
+
+impl Shared {
+    /// Whether the log may have a line about a client that is not known.
+    fn may_tell(&self, source: &ClientSource) -> bool {
+        self.log_limit.may_tell(source, Instant::now())
     }
 }
 
 /// Has a thread serve a connection.
-fn begin(shared: &Arc<Shared>, fd: OwnedFd, from: Origin) {
+fn begin(shared: &Arc<Shared>, fd: OwnedFd, source: ClientSource) {
+    if shared.tls.is_none() && !source.is_reserved() {
+        if shared.may_tell(&source) {
+            tracing::warn!(%source, "refused a user who is neither root nor the user of the daemon");
+        }
+        return;
+    }
     let socket = Arc::new(Socket::new(fd, PATIENCE));
-    let place = Place::take(&shared.places, from, socket.clone());
-    let memory = shared.memory.share(from);
+    let cut = {
+        let socket = Arc::clone(&socket);
+        move || socket.cut()
+    };
+    let permit = shared.places.greet(source.clone(), cut);
+    let memory = shared.memory.share(source.network());
     let shared = Arc::clone(shared);
     let serve = move || {
-        let served = catch_unwind(AssertUnwindSafe(|| serve(&shared, &place, &memory, socket)));
+        let served = catch_unwind(AssertUnwindSafe(|| {
+            serve(&shared, &permit, &memory, socket)
+        }));
         match served {
             Ok(Ok(())) => {}
-            Ok(Err(reason)) => tracing::info!(%reason, "a connection was closed"),
+            Ok(Err(reason)) => {
+                if permit.is_member() || shared.may_tell(&source) {
+                    tracing::info!(%reason, %source, "a connection was closed");
+                }
+            }
             Err(_) => tracing::error!("a connection made this program fail, and was closed"),
         }
     };
@@ -191,14 +191,14 @@ fn begin(shared: &Arc<Shared>, fd: OwnedFd, from: Origin) {
 
 fn serve(
     shared: &Shared,
-    place: &Place,
+    permit: &Permit,
     memory: &TransferShare,
     socket: Arc<Socket>,
 ) -> std::result::Result<(), Gone> {
     let mut link: Arc<dyn Link> = socket;
     let mut input = Input::new();
-    let tls = shared.listener.tls();
-    let authenticated = || place.is_authenticated();
+    let authenticated = || permit.admit().is_ok();
+    let tls = shared.tls.as_ref();
     let session = negotiate(
         &mut link,
         &mut input,
@@ -210,7 +210,7 @@ fn serve(
     let Some(session) = session else {
         return Ok(());
     };
-    if !place.is_attached() {
+    if !authenticated() {
         return Err(Gone::Protocol("too many clients have an export"));
     }
     link.take_time();

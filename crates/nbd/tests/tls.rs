@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -19,6 +19,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, IsCa,
     KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
 };
+use rustix::net::{AddressFamily, SocketType, bind, connect};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -214,6 +215,27 @@ fn silent_clients_shut_no_other_out() {
     client.read_exact(&mut answer).unwrap();
     assert_eq!(answer[12..], [0, 0, 0, 1, 0, 0, 0, 0]);
     drop(silent);
+}
+
+/// Many addresses do not end the handshake of another one.
+#[test]
+fn a_flood_of_other_addresses_gives_way_first() {
+    let place = place();
+    let from = |source: &str| {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::new(source.parse().unwrap(), 0)).unwrap();
+        connect(&socket, &SocketAddr::from(([127, 0, 0, 1], place.port))).unwrap();
+        TcpStream::from(socket)
+    };
+    let mut slow = from("127.0.0.1");
+    let flood: Vec<TcpStream> = (0..200)
+        .map(|n| from(&format!("127.0.1.{}", 1 + n % 20)))
+        .collect();
+    slow.read_exact(&mut [0; 18]).unwrap();
+    slow.write_all(&3u32.to_be_bytes()).unwrap();
+    slow.write_all(b"IHAVEOPT\0\0\0\x05\0\0\0\0").unwrap();
+    slow.read_exact(&mut [0; 20]).unwrap();
+    drop(flood);
 }
 
 /// The client of this crate: it believes the server, and the server believes it.
