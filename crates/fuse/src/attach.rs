@@ -8,11 +8,10 @@
 //! and the mount is found by its number each time.
 
 use std::ffi::CString;
-use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, UnmountFlags,
@@ -20,19 +19,12 @@ use rustix::mount::{
 
 use crate::buffer::MAX_WRITE;
 use crate::error::Error;
+use crate::mountinfo::{Id, all_listed, id, id_by_proc, id_of, listed};
 use crate::options::{AccessTimes, Options};
-use crate::place::{Spot, in_proc};
+use crate::place::{Place, Spot, in_proc};
 
 /// How often a mount is looked for whose path changes meanwhile.
 const LOOKS: usize = 200;
-
-/// What the kernel calls a mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Id {
-    pub(crate) mount: u64,
-    /// The minor number of its device, which is also the number of its FUSE connection.
-    pub(crate) connection: u32,
-}
 
 /// Makes a mount that is nowhere in the tree yet. It goes when its descriptor is closed.
 pub(crate) fn create(device: &OwnedFd, options: &Options) -> Result<OwnedFd, Errno> {
@@ -120,14 +112,23 @@ pub(crate) fn detach(root: &OwnedFd) -> Result<(), Errno> {
     rustix::mount::unmount(in_proc(root), flags)
 }
 
+/// Takes all mounts of a file system out of the tree that can be reached, and ends them.
+pub(crate) fn detach_all(id: Id) {
+    for (mount, path) in all_listed(id.connection) {
+        let root = spot(&path).and_then(|spot| spot.open().ok());
+        let Some(root) = root.filter(|root| id_of(root) == Some(mount)) else {
+            tracing::warn!(path = %path.display(), "stays in the tree without a server: something is mounted on top");
+            continue;
+        };
+        if let Err(error) = detach(&root) {
+            tracing::warn!(%error, path = %path.display(), "stays in the tree without a server");
+        }
+    }
+}
+
 /// Takes the mount of which `root` is the root out of the tree. Programs keep the files that they have open.
 pub(crate) fn hide(root: &OwnedFd) -> Result<(), Errno> {
     rustix::mount::unmount(in_proc(root), UnmountFlags::DETACH)
-}
-
-/// The mount that a descriptor is on.
-pub(crate) fn id_of(dir: &OwnedFd) -> Option<Id> {
-    id(dir, Path::new(""), AtFlags::EMPTY_PATH).or_else(|| id_by_proc(dir))
 }
 
 /// The mount that a directory is on.
@@ -138,28 +139,6 @@ pub(crate) fn id_at(spot: &Spot) -> Option<Id> {
         AtFlags::SYMLINK_NOFOLLOW,
     );
     known.or_else(|| id_by_proc(&spot.open().ok()?))
-}
-
-fn id(dir: &OwnedFd, name: &Path, flags: AtFlags) -> Option<Id> {
-    // Without synchronizing, this asks nothing of the file system.
-    let flags = flags | AtFlags::STATX_DONT_SYNC;
-    let found = rustix::fs::statx(dir, name, flags, StatxFlags::MNT_ID).ok()?;
-    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(Id {
-        mount: found.stx_mnt_id,
-        connection: found.stx_dev_minor,
-    })
-}
-
-/// The mount that a descriptor is on, by `/proc`: `statx` tells it only since Linux 5.8.
-fn id_by_proc(dir: &OwnedFd) -> Option<Id> {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_raw_fd())).ok()?;
-    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let found = rustix::fs::statx(dir, "", flags, StatxFlags::empty()).ok()?;
-    Some(Id {
-        mount: mount.trim().parse().ok()?,
-        connection: found.stx_dev_minor,
-    })
 }
 
 /// Looks for a mount, first where it was. None if it is not in the tree, or something covers it.
@@ -176,80 +155,7 @@ pub(crate) fn find(id: Id, was: &Path) -> Option<Spot> {
     None
 }
 
-/// What a path leads to. It may lead elsewhere a moment later, so the number has to be compared.
+/// The directory of a path without links. It may be another one a moment later, so the number has to be compared.
 pub(crate) fn spot(path: &Path) -> Option<Spot> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let above = rustix::fs::openat(CWD, path.parent()?, flags, Mode::empty()).ok()?;
-    Some(Spot {
-        above,
-        name: path.file_name()?.to_owned(),
-        path: path.to_owned(),
-    })
-}
-
-/// Where this mount namespace has the mount.
-pub(crate) fn listed(id: Id) -> Option<PathBuf> {
-    let list = fs::read("/proc/self/mountinfo").ok()?;
-    let (mount, device) = (id.mount.to_string(), format!("0:{}", id.connection));
-    list.split(|byte| *byte == b'\n').find_map(|line| {
-        let mut fields = line.split(|byte| *byte == b' ');
-        let is_it =
-            fields.next() == Some(mount.as_bytes()) && fields.nth(1) == Some(device.as_bytes());
-        is_it.then(|| fields.nth(1).map(unescaped))?
-    })
-}
-
-/// A mount in a directory of this one, as this mount namespace has it.
-pub(crate) fn inside(id: Id) -> Option<PathBuf> {
-    let list = fs::read("/proc/self/mountinfo").ok()?;
-    let parent = id.mount.to_string();
-    list.split(|byte| *byte == b'\n').find_map(|line| {
-        let mut fields = line.split(|byte| *byte == b' ');
-        let is_inside = fields.nth(1) == Some(parent.as_bytes());
-        is_inside.then(|| fields.nth(2).map(unescaped))?
-    })
-}
-
-/// Spaces and the like are octal numbers in the kernel's lists.
-pub(crate) fn unescaped(field: &[u8]) -> PathBuf {
-    use std::os::unix::ffi::OsStringExt;
-    let mut path = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, after)) = rest.split_first() {
-        let number = after.get(..3).filter(|_| *first == b'\\');
-        let number = number.and_then(|digits| std::str::from_utf8(digits).ok());
-        match number.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                path.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                path.push(*first);
-                rest = after;
-            }
-        }
-    }
-    std::ffi::OsString::from_vec(path).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_ways_to_the_number_of_a_mount_agree() {
-        for path in ["/", "/proc", "/dev/shm"] {
-            let flags = OFlags::PATH | OFlags::CLOEXEC;
-            let dir = rustix::fs::openat(CWD, path, flags, Mode::empty()).unwrap();
-            let known = id(&dir, Path::new(""), AtFlags::EMPTY_PATH).unwrap();
-            assert_eq!(id_by_proc(&dir), Some(known), "{path}");
-        }
-    }
-
-    #[test]
-    fn names_in_the_kernels_list() {
-        assert_eq!(unescaped(b"/a\\040b\\134\\x"), Path::new("/a b\\\\x"));
-        assert_eq!(unescaped(b"/plain"), Path::new("/plain"));
-        assert_eq!(unescaped(b"/end\\04"), Path::new("/end\\04"));
-    }
+    Place::new("/", path.strip_prefix("/").ok()?).spot().ok()
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-use crate::attach::{self, unescaped};
+use crate::attach;
 use crate::error::Error;
 use crate::helper;
+use crate::mountinfo::{self, unescaped};
 use crate::options::Options;
 use crate::place::has_lost_server;
 
@@ -55,7 +56,7 @@ impl Listed {
     pub fn follow(&self, options: &Options) -> Result<(), Error> {
         let root = attach::spot(&self.path).and_then(|spot| spot.open().ok());
         let root = root
-            .filter(|root| attach::id_of(root).is_some_and(|id| id.mount == self.number))
+            .filter(|root| mountinfo::id_of(root).is_some_and(|id| id.mount == self.number))
             .ok_or_else(|| Error::Covered(self.path.clone()))?;
         attach::change(&root, &self.path, options)
     }
@@ -78,7 +79,7 @@ impl Listed {
             true => spot.open().and_then(|root| attach::hide(&root)),
             false => attach::unmount(&spot),
         };
-        done.map_err(|cause| match (cause, attach::inside(id)) {
+        done.map_err(|cause| match (cause, mountinfo::inside(id)) {
             (Errno::BUSY, Some(inside)) => Error::Inside {
                 path: self.path.clone(),
                 inside,
@@ -97,7 +98,7 @@ fn clear(dead: &Listed) -> bool {
         return false;
     };
     let Ok(root) = spot.open() else { return false };
-    let is_it = attach::id_of(&root).is_some_and(|id| id.mount == dead.number);
+    let is_it = mountinfo::id_of(&root).is_some_and(|id| id.mount == dead.number);
     if !is_it || !has_lost_server(&root) {
         return false;
     }

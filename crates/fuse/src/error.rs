@@ -90,6 +90,11 @@ pub enum Error {
         /// The process that has it, if known.
         holder: Option<Holder>,
     },
+    /// Threads of the file system do not end.
+    #[error(
+        "{0}: unmounted, but requests to it still wait for a disk; see 'strongroom pool status'"
+    )]
+    Hanging(PathBuf),
     /// The kernel refused to unmount.
     #[error("{path}: unmounting failed: {cause}")]
     Unmount {
@@ -108,12 +113,10 @@ pub enum Error {
 
 fn user(holder: Option<&Holder>) -> String {
     match holder {
-        Some(holder) => format!(
-            "still mounted in the mount namespace of {holder}; end that, or unmount it there"
-        ),
-        None => {
-            "still in use elsewhere (another mount namespace, or files left open by a lazy unmount)"
-                .to_owned()
+        Some(holder) => {
+            format!("{holder}; end that, or unmount it there, or unmount it with -f")
         }
+        None => "still in use elsewhere (files left open by a lazy unmount); end that, or unmount it with -f"
+            .to_owned(),
     }
 }

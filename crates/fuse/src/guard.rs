@@ -7,9 +7,12 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use rustix::fs::{IFlags, Mode, OFlags};
 use rustix::io::Errno;
+
+use crate::foreign::{self, step};
 
 /// `FUSE_SUPER_MAGIC`
 const FUSE: rustix::fs::FsWord = 0x6573_5546;
@@ -108,6 +111,9 @@ pub(crate) fn is_immutable(dir: BorrowedFd<'_>) -> bool {
 
 /// Opens a directory for its flags.
 fn open(above: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(above, name, flags, Mode::empty())
+    // To open a directory for reading is a request, if it is a FUSE file system.
+    let dir = step(above, name)?;
+    foreign::refuse(&dir, Path::new(name)).map_err(|_| Errno::BUSY)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(&dir, ".", flags, Mode::empty())
 }

@@ -29,6 +29,7 @@ mod directory;
 mod elsewhere;
 mod errno;
 mod error;
+mod foreign;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod guard;
@@ -37,6 +38,7 @@ mod helper;
 mod ioctl;
 mod later;
 mod mount;
+mod mountinfo;
 mod options;
 mod place;
 mod reply;

@@ -18,11 +18,13 @@ use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 use vfs::{FileSystem, Ino};
 
-use crate::attach::{self, Id};
+use crate::attach;
 use crate::buffer::Buffer;
 use crate::convert::NAMES_KEPT;
 use crate::error::Error;
+use crate::foreign::OwnConnection;
 use crate::handshake;
+use crate::mountinfo::{self, Id};
 use crate::options::Options;
 use crate::place::{Place, Spot, has_lost_server};
 use crate::session::{End, Session};
@@ -30,8 +32,10 @@ use crate::{elsewhere, helper, tune};
 
 /// How many dead mounts on top of each other are cleared away.
 const DEAD_MAX: usize = 16;
-/// How long an ordinary unmount waits for the kernel to let go.
-const LET_GO: Duration = Duration::from_secs(10);
+/// How long an unmount waits for the threads of the file system, which may wait for its disks.
+const THREADS: Duration = Duration::from_secs(10);
+/// How long another process may take between the end of its unmount in the tree and in the kernel.
+const MOMENT: Duration = Duration::from_millis(200);
 /// How long a forced unmount waits for gathered writes to be written.
 const WRITE_BACK: Duration = Duration::from_secs(10);
 
@@ -46,8 +50,9 @@ pub struct Mount {
     /// as soon as this one is gone, which is before the session notices.
     abort: Option<File>,
     how: How,
-    /// One at a time unmounts.
-    unmounting: Mutex<()>,
+    _own: OwnConnection,
+    /// One at a time unmounts. True once the kernel did not let go, which is not waited for again.
+    unmounting: Mutex<bool>,
 }
 
 /// Who mounted.
@@ -118,7 +123,9 @@ impl Mount {
         options: &Options,
     ) -> Result<Mount, Error> {
         let cannot = |cause| cannot_mount(&spot.path, cause);
-        let id = attach::id_of(&mount).ok_or(Errno::NOSYS).map_err(cannot)?;
+        let id = mountinfo::id_of(&mount)
+            .ok_or(Errno::NOSYS)
+            .map_err(cannot)?;
         let session = serve(device, fs, options)?;
         if let Err(cause) = attach::attach(&mount, &dir) {
             session.stop();
@@ -151,7 +158,8 @@ impl Mount {
             id,
             abort: open_abort(id),
             how,
-            unmounting: Mutex::new(()),
+            _own: OwnConnection::new(id.connection),
+            unmounting: Mutex::new(false),
         }
     }
 
@@ -180,12 +188,12 @@ impl Mount {
     /// Opens the root of this mount, for no more than naming it.
     fn root(&self) -> Option<OwnedFd> {
         let root = attach::find(self.id, &self.path)?.open().ok()?;
-        (attach::id_of(&root) == Some(self.id)).then_some(root)
+        (mountinfo::id_of(&root) == Some(self.id)).then_some(root)
     }
 
     /// Whether the mount is in the tree of directories. It may still be in use where it is not.
     pub fn is_in_tree(&self) -> bool {
-        attach::listed(self.id).is_some()
+        mountinfo::listed(self.id).is_some()
     }
 
     /// Whether the kernel still uses the file system. After a lazy unmount by another process
@@ -242,39 +250,66 @@ impl Mount {
 
     /// Unmounts, and returns when no thread serves the file system any more.
     ///
-    /// Without `force` a file system in use stays mounted and the answer is [`Error::Busy`]. With
-    /// it the mount disappears at once; what programs have written is written back, and then their
-    /// open files give errors. Does nothing if the file system is not mounted any more.
+    /// Without `force` a file system in use stays mounted and the answer is [`Error::Busy`]. With it the mount
+    /// disappears at once; what programs have written is written back, and then their open files give errors. The
+    /// session ends, even if a mount namespace still has the mount or something covers it. Returns the error that an
+    /// unmount without force gave before. Does nothing if the file system is not mounted any more.
+    ///
+    /// Waits for no other process: the kernel lets go of the file system within `umount(2)`, or something still has it.
     ///
     /// # Errors
-    /// [`Error::Busy`] and [`Error::Inside`] without `force`; [`Error::Covered`] if something is mounted on top;
-    /// [`Error::InUseElsewhere`] if another namespace keeps it; [`Error::Unmount`] and those of the helper if
-    /// the kernel refuses.
-    pub fn unmount(&self, force: bool) -> Result<(), Error> {
-        let _one_at_a_time = self.unmounting.lock();
+    /// [`Error::Busy`], [`Error::Inside`], [`Error::Covered`] if something is mounted on top, and
+    /// [`Error::InUseElsewhere`] if another namespace keeps it: without `force`. [`Error::Hanging`] if the file
+    /// system does not answer; [`Error::Unmount`] and those of the helper if the kernel refuses.
+    pub fn unmount(&self, force: bool) -> Result<Option<Error>, Error> {
+        let mut was_held = self.unmounting.lock();
+        let mut refused = None;
         if self.session.is_live() {
-            match self.locate()? {
-                Some(spot) if force => self.unmount_by_force(&spot)?,
-                Some(spot) => self.unmount_idle(&spot)?,
-                None if force => self.cut_connection(),
-                None => {}
-            }
-            if self.session.wait_for(LET_GO).is_none() {
-                return Err(Error::InUseElsewhere {
-                    path: self.path.clone(),
-                    holder: elsewhere::holder(self.id.connection),
-                });
+            // Of what the helper has taken out of the tree, nothing is left to end by force.
+            let is_gentle = !force || self.how == How::Ourselves;
+            let idle = is_gentle.then(|| self.end_idle(&mut was_held));
+            match idle {
+                Some(Ok(())) => {}
+                Some(Err(error)) if !force => return Err(error),
+                idle => {
+                    self.end_by_force()?;
+                    refused = idle.and_then(Result::err);
+                }
             }
             tracing::info!(path = %self.path.display(), force, "unmounted");
         }
         self.session.join();
-        Ok(())
+        Ok(refused)
+    }
+
+    fn end_idle(&self, was_held: &mut bool) -> Result<(), Error> {
+        if let Some(spot) = self.locate()? {
+            self.unmount_idle(&spot)?;
+        }
+        if self.session.is_connected() {
+            let holder = elsewhere::holder(self.id.connection);
+            let is_known = holder.is_some() || *was_held;
+            if is_known || self.session.wait_for(MOMENT).is_none() {
+                *was_held = true;
+                let path = self.path.clone();
+                return Err(Error::InUseElsewhere { path, holder });
+            }
+        }
+        self.await_threads()
+    }
+
+    /// Waits for the threads of a file system that the kernel has let go of.
+    fn await_threads(&self) -> Result<(), Error> {
+        match self.session.wait_for(THREADS) {
+            Some(_) => Ok(()),
+            None => Err(Error::Hanging(self.path.clone())),
+        }
     }
 
     /// Where the mount is in the tree; nowhere if another process has lazily unmounted it.
     fn locate(&self) -> Result<Option<Spot>, Error> {
         match attach::find(self.id, &self.path) {
-            None if attach::listed(self.id).is_some() => Err(Error::Covered(self.path.clone())),
+            None if mountinfo::listed(self.id).is_some() => Err(Error::Covered(self.path.clone())),
             found => Ok(found),
         }
     }
@@ -292,7 +327,7 @@ impl Mount {
         };
         let path = self.path.clone();
         match cause {
-            Errno::BUSY => Err(match attach::inside(self.id) {
+            Errno::BUSY => Err(match mountinfo::inside(self.id) {
                 Some(inside) => Error::Inside { path, inside },
                 None => Error::Busy(path),
             }),
@@ -302,35 +337,58 @@ impl Mount {
         }
     }
 
-    fn unmount_by_force(&self, spot: &Spot) -> Result<(), Error> {
+    /// Ends the session, whatever the kernel still has of the mount.
+    fn end_by_force(&self) -> Result<(), Error> {
         // Opening a directory asks nothing of the file system, so this works even if it hangs.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = self.root();
-        let root = top.as_ref().and_then(|top| {
-            let root = rustix::fs::openat(top, ".", flags, Mode::empty());
-            root.ok().map(Arc::new)
-        });
+        let root = match &top {
+            Some(top) => rustix::fs::openat(top, ".", flags, Mode::empty()).ok(),
+            // A namespace may have it, or something covers it.
+            None => self.another_root(),
+        };
+        let root = root.map(Arc::new);
         if let Some(root) = &root {
             self.write_back(root);
         }
         match (self.how, &top) {
-            (How::Helper, _) => helper::unmount(&spot.path, true)?,
-            (How::Ourselves, Some(top)) => {
-                attach::detach(top).map_err(|cause| self.cannot_unmount(cause))?;
+            (How::Ourselves, _) => attach::detach_all(self.id),
+            (How::Helper, Some(_)) => {
+                let spot = self.locate()?;
+                spot.map_or(Ok(()), |spot| helper::unmount(&spot.path, true))?;
             }
-            (How::Ourselves, None) => drop(self.locate()?),
+            (How::Helper, None) => {}
         }
         self.cut_connection();
+        self.session.stop();
+        drop(top);
         // Where that was not allowed: the kernel cuts the connection when the device is closed,
         // which is when the last worker ends; a worker that is told to stop ends after its next
-        // request; so requests are what it takes.
-        self.session.stop();
-        while let (true, Some(root)) = (self.session.is_live(), &root) {
-            if rustix::fs::fstatfs(root).is_err() {
-                break;
+        // request; so requests are what it takes. One is not answered where a worker hangs.
+        let session = Arc::clone(&self.session);
+        let ask = move || {
+            while let (true, Some(root)) = (session.is_live(), &root) {
+                if rustix::fs::fstatfs(root).is_err() {
+                    break;
+                }
             }
-        }
+        };
+        let asking = thread::Builder::new().name("fuse-end".to_owned());
+        let asking = asking.spawn(ask).map_err(Error::Thread)?;
+        self.await_threads()?;
+        // It has nothing to wait for any more.
+        let _ = asking.join();
         Ok(())
+    }
+
+    /// The root of another mount of the same file system, which is nowhere in the tree. For this, Linux has to be 5.15
+    /// or later, and the user root.
+    fn another_root(&self) -> Option<OwnedFd> {
+        let device = self.session.device()?;
+        let another = attach::create(&device, &Options::default());
+        another
+            .inspect_err(|error| tracing::debug!(%error, "no other way to the mount"))
+            .ok()
     }
 
     /// Has the kernel send the writes it has gathered. A file system that hangs is not waited for.
@@ -373,7 +431,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Err(error) = self.unmount(false).or_else(|_| self.unmount(true)) {
+        if let Err(error) = self.unmount(true) {
             tracing::error!(%error, path = %self.path.display(), "still mounted; umount -l takes it away");
         }
     }

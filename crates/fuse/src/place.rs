@@ -11,17 +11,16 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::foreign::{self, PASS, step};
 use crate::guard::{self, Guard};
 
-/// Opens a directory for no more than finding what is in it.
-const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// As many symbolic links as the kernel follows on one path.
 const LINKS_MAX: u32 = 40;
 
 /// A directory: a path, and names below it.
 ///
 /// A symbolic link in the path is followed only if no other user can have put it there. A name below
-/// is never a symbolic link. A user who can make one could have a mount appear, and directories made,
+/// is never a symbolic link. No directory is on a FUSE file system of another user. A user who can make one could have a mount appear, and directories made,
 /// anywhere on the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
@@ -223,6 +222,7 @@ impl Walk {
             }
             result => result?,
         };
+        foreign::refuse(&dir, &self.path().join(name))?;
         self.passed.push((name.to_owned(), dir));
         Ok(())
     }
@@ -319,11 +319,6 @@ pub(crate) fn has_lost_server(dir: &OwnedFd) -> bool {
 /// The name of an open directory in `/proc`, which means it wherever it is moved.
 pub(crate) fn in_proc(dir: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", dir.as_raw_fd()).into()
-}
-
-/// Opens a directory in another one, unless it is a symbolic link.
-fn step(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat(at, name, PASS | OFlags::NOFOLLOW, Mode::empty())
 }
 
 #[cfg(test)]

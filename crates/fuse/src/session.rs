@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno as Os;
 use vfs::{FileSystem, Ino, Kind};
 use zerocopy::FromBytes;
@@ -152,6 +153,22 @@ impl Session {
         self.state.lock().end.is_none()
     }
 
+    /// Whether the kernel may send more requests. It sends none once it has let go of the file system, a moment before
+    /// the session ends.
+    pub(crate) fn is_connected(&self) -> bool {
+        let Some(device) = self.device() else {
+            return false;
+        };
+        let mut polled = [PollFd::new(&*device, PollFlags::empty())];
+        let found = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+        found.is_ok() && !polled[0].revents().contains(PollFlags::ERR)
+    }
+
+    /// The device, as long as it is served. The kernel holds the connection until this is dropped.
+    pub(crate) fn device(&self) -> Option<Arc<OwnedFd>> {
+        self.device.upgrade()
+    }
+
     /// Makes workers end when they have served the request that they have, or wait for.
     pub(crate) fn stop(&self) {
         self.workers.stop();
@@ -188,7 +205,7 @@ impl Session {
 
     /// Has the kernel write back what it has of files, and forget it.
     pub(crate) fn forget_contents(&self, files: &[Ino]) {
-        let Some(device) = self.device.upgrade() else {
+        let Some(device) = self.device() else {
             return;
         };
         for file in files {

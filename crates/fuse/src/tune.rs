@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use crate::attach::Id;
+use crate::mountinfo::Id;
 use crate::options::Options;
 
 /// Percent of the dirty memory that the mount may use.

@@ -307,7 +307,7 @@ fn end_by_signal(mut signals: Signals, mount: &Mount) {
     let mut force = false;
     for _ in signals.forever() {
         match mount.unmount(force) {
-            Ok(()) => break,
+            Ok(_) => break,
             Err(error) => notice(&format!("{error}; interrupt again to unmount by force")),
         }
         force = true;
