@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use protocol::api::{API_VERSION, Answer, Ask, AskFormat, FailureKind, Reply, Request};
 use protocol::client::BAD_TOKEN;
 use protocol::wire::{self, DataReader, DataWriter, First};
@@ -32,7 +33,33 @@ const TOKEN_TIME: Duration = Duration::from_secs(2);
 const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
 
 /// The caller at the other end of a connection.
-struct Connected(Arc<UnixStream>);
+struct Connected {
+    stream: Arc<UnixStream>,
+    /// Notices that were not sent yet. A command may have the lock of a pool when it gives one, and the caller need not
+    /// read it.
+    notices: Mutex<Vec<String>>,
+}
+
+impl Connected {
+    fn new(stream: &Arc<UnixStream>) -> Connected {
+        let (stream, notices) = (Arc::clone(stream), Mutex::default());
+        Connected { stream, notices }
+    }
+
+    /// Sends the notices. Waits until the caller reads them, so the command may have no lock.
+    fn send_notices(&self) {
+        for text in self.notices.lock().drain(..) {
+            // A client that has gone needs no answer.
+            let _ = wire::send(&mut &*self.stream, &Answer::Notice(text));
+        }
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.send_notices();
+    }
+}
 
 impl Channel for Connected {
     fn ask(&mut self, ask: Ask) -> Result<Option<Secret>> {
@@ -42,28 +69,30 @@ impl Channel for Connected {
             AskFormat::KeyFile => wire::KEY_FILE_MAX,
             AskFormat::Passphrase | AskFormat::Hex | AskFormat::Pin => wire::SECRET_MAX,
         };
-        let mut stream = &*self.0;
+        self.send_notices();
+        let mut stream = &*self.stream;
         wire::send(&mut stream, &Answer::Ask(ask)).map_err(lost)?;
         wire::receive_secret(&mut stream, len_max).map_err(lost)
     }
 
     fn notice(&mut self, text: String) {
-        // A client that has gone needs no answer.
-        let _ = wire::send(&mut &*self.0, &Answer::Notice(text));
+        self.notices.lock().push(text);
     }
 
     fn rows(&mut self, rows: Reply) -> Result<()> {
+        self.send_notices();
         wire::send(&mut &*self.0, &Answer::Rows(rows))
             .map_err(|error| Failure::other(format!("the caller went away: {error}")))
     }
 
     fn pause(&mut self, time: Duration) -> bool {
+        self.send_notices();
         let until = Instant::now() + time;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let timeout = Timespec::try_from(left).ok();
             // Without events to wait for, this is told only of the end of the connection.
-            let mut ends = [PollFd::new(&*self.0, PollFlags::empty())];
+            let mut ends = [PollFd::new(&*self.stream, PollFlags::empty())];
             match poll(&mut ends, timeout.as_ref()) {
                 Ok(0) => return true,
                 Err(Errno::INTR) => {}
@@ -73,7 +102,8 @@ impl Channel for Connected {
     }
 
     fn data(&self) -> Result<Arc<dyn Data>> {
-        Ok(Arc::clone(&self.0) as Arc<dyn Data>)
+        self.send_notices();
+        Ok(Arc::clone(&self.stream) as Arc<dyn Data>)
     }
 }
 
@@ -169,7 +199,7 @@ impl Daemon {
         let first = in_time(stream, time, |stream| wire::receive_first(stream, max))?;
         match first {
             First::Request(request) => {
-                let caller = &mut Connected(Arc::clone(stream));
+                let caller = &mut Connected::new(stream);
                 self.carry_out(understood(request)?, peer, None, caller)
             }
             First::Token(token) => self.hear_token(&peer, &token, stream, guest),
@@ -226,7 +256,7 @@ impl Daemon {
         }
         let max = self.request_max(&peer).ok_or_else(unknown)?;
         let request = receive_in_time(stream, max)?;
-        self.carry_out(request, peer, None, &mut Connected(Arc::clone(stream)))
+        self.carry_out(request, peer, None, &mut Connected::new(stream))
     }
 
     /// Carries out a tenant's request, and answers with the tenant's names.
@@ -239,7 +269,7 @@ impl Daemon {
     ) -> Result<Outcome> {
         zone.check(&peer)?;
         self.guests.admit(guest, peer.uid)?;
-        let mut caller = Connected(Arc::clone(stream));
+        let mut caller = Connected::new(stream);
         let _running = zone.callers.begin(&caller.data()?)?;
         let request = receive_in_time(stream, DELEGATE_REQUEST_MAX)?;
         peer.who = format!("{}:{}", peer.who, zone.name);
@@ -331,10 +361,31 @@ mod tests {
     #[test]
     fn a_caller_that_goes_away_ends_a_pause() {
         let (here, there) = UnixStream::pair().unwrap();
-        let mut caller = Connected(Arc::new(here));
+        let mut caller = Connected::new(&Arc::new(here));
         assert!(caller.pause(Duration::from_millis(1)));
         drop(there);
         assert!(!caller.pause(Duration::from_secs(3600)));
+    }
+
+    /// A command may have a lock when it gives notices.
+    #[test]
+    fn notices_do_not_wait_for_a_caller_that_reads_nothing() {
+        const MANY: usize = 10_000;
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let here = Arc::new(here);
+        let mut caller = Connected::new(&here);
+        // More than the socket takes.
+        (0..MANY).for_each(|number| caller.notice(format!("{number} {}", "x".repeat(100))));
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(caller));
+            for number in 0..MANY {
+                let answer: Answer = wire::receive(&mut there).unwrap();
+                let Answer::Notice(text) = answer else {
+                    panic!("{answer:?}");
+                };
+                assert!(text.starts_with(&format!("{number} ")), "{text}");
+            }
+        });
     }
 
     #[test]
