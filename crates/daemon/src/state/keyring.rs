@@ -107,6 +107,20 @@ pub(crate) fn numbers(generations: &[u32]) -> Option<String> {
     (!numbers.is_empty()).then(|| numbers.join(", "))
 }
 
+/// Replaces slots by those that were made from `before`, if no other command has changed them since.
+pub(crate) fn replace_slots(
+    wrapping: &mut Wrapping,
+    before: &Wrapping,
+    new: Wrapping,
+    name: &str,
+) -> Result<()> {
+    if wrapping != before {
+        return Err(changed_meanwhile(name));
+    }
+    *wrapping = new;
+    Ok(())
+}
+
 pub(crate) fn changed_meanwhile(name: &str) -> Failure {
     Failure::new(
         FailureKind::Busy,

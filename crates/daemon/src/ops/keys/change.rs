@@ -21,7 +21,9 @@ use crate::state::channel::Channel;
 use crate::state::context::Context;
 use crate::state::decision::Decide;
 use crate::state::key_material::{material, unlocked};
-use crate::state::keyring::{changed_meanwhile, cost, keyring_of, new_wrapping, numbers};
+use crate::state::keyring::{
+    changed_meanwhile, cost, keyring_of, new_wrapping, numbers, replace_slots,
+};
 
 /// The text in the history for a keyring that was wrapped with another key.
 const REWRAPPED: &str = "keyring rewrapped";
@@ -127,22 +129,25 @@ impl ActivePool {
         let cost = cost(material)?;
         // `keysource` may be for another slot, and opens that one still.
         let name = self.pool.name_of(entry.id)?;
-        let mut others = self.keyring(entry)?.wrapping().clone();
-        let are_others = others
-            .remove_slot(slot, &self.loaded_key(entry.id)?)
-            .is_ok();
+        let key = self.loaded_key(entry.id)?;
+        let before = self.keyring(entry)?.wrapping().clone();
+        let mut others = before.clone();
+        let are_others = others.remove_slot(slot, &key).is_ok();
         let old = self.keysource(entry)?;
         let stands = are_others
             && !self.is_proposed(entry, &old)
             && may_open(&others, &old, (&name, entry.suite), context.channel);
         let change = ("keysource".to_owned(), Some(source.to_string()));
+        // A password hash waits for its turn, so it is made before the lock of the pool is taken.
+        let mut tried = before.clone();
+        tried.replace_slot(slot, &key, material, &cost, now_secs(), &SystemRandom)?;
         self.change_slots(
             entry,
             context.decision,
             &context.origin(),
-            |now, wrapping, key| {
+            |now, wrapping| {
                 context.may_hand_all(self, now, None)?;
-                wrapping.replace_slot(slot, key, material, &cost, now_secs(), &SystemRandom)?;
+                replace_slots(wrapping, &before, tried, &name)?;
                 Ok(SlotChange {
                     done: format!("key slot {slot} changed"),
                     props: if stands { Vec::new() } else { vec![change] },

@@ -1,7 +1,7 @@
 //! Key slots: several keys that open the wrapping key of one dataset.
 
 use cipher::SystemRandom;
-use keys::{KeySource, Slot, SlotKind, Wrapping, WrappingKey};
+use keys::{KeySource, Slot, SlotKind, Wrapping};
 use pool::{Entry, NewKeyring, Origin};
 use protocol::api::SlotRow;
 
@@ -13,7 +13,7 @@ use crate::state::channel::Channel;
 use crate::state::context::Context;
 use crate::state::decision::Decide;
 use crate::state::key_material::material;
-use crate::state::keyring::{changed_meanwhile, cost};
+use crate::state::keyring::{cost, replace_slots};
 
 impl ActivePool {
     /// Adds a slot that a new key opens, and returns its number. Takes the lock of the pool, but not while a user is
@@ -27,7 +27,7 @@ impl ActivePool {
     ) -> Result<u32> {
         let name = self.pool.name_of(entry.id)?;
         self.check_key_root(entry, &name)?;
-        self.loaded_key(entry.id)?;
+        let key = self.loaded_key(entry.id)?;
         context.may_hand_all(self, entry, None)?;
         let source = match keysource {
             Some(text) => text.parse::<KeySource>()?,
@@ -35,21 +35,17 @@ impl ActivePool {
         };
         let material = material(&source, (&name, entry.suite), true, context.channel)?;
         let cost = cost(&material)?;
-        let mut number = 0;
+        // A password hash waits for its turn, so it is made before the lock of the pool is taken.
+        let before = self.keyring(entry)?.wrapping().clone();
+        let mut tried = before.clone();
+        let number = tried.add_slot(&key, priority, &material, &cost, now_secs(), &SystemRandom)?;
         self.change_slots(
             entry,
             context.decision,
             &context.origin(),
-            |now, wrapping, key| {
+            |now, wrapping| {
                 context.may_hand_all(self, now, None)?;
-                number = wrapping.add_slot(
-                    key,
-                    priority,
-                    &material,
-                    &cost,
-                    now_secs(),
-                    &SystemRandom,
-                )?;
+                replace_slots(wrapping, &before, tried, &name)?;
                 Ok(SlotChange {
                     done: format!("key slot {number} added"),
                     props: Vec::new(),
@@ -86,11 +82,8 @@ impl ActivePool {
             still_opens(&tried, &source, number, (&name, entry.suite), channel)?;
         }
         let props = keysource.map(|_| ("keysource".to_owned(), Some(source.to_string())));
-        self.change_slots(entry, decision, origin, |_, wrapping, _| {
-            if *wrapping != before {
-                return Err(changed_meanwhile(&name));
-            }
-            *wrapping = tried;
+        self.change_slots(entry, decision, origin, |_, wrapping| {
+            replace_slots(wrapping, &before, tried, &name)?;
             Ok(SlotChange {
                 done: format!("key slot {number} removed"),
                 props: props.into_iter().collect(),
@@ -135,22 +128,22 @@ impl ActivePool {
         Ok(keyring.wrapping().slots().iter().map(row).collect())
     }
 
-    /// Changes the slots of a key root whose key is loaded.
+    /// Changes the slots of a key root whose key is loaded. `change` waits for nothing: it has the lock of the pool.
     pub(crate) fn change_slots(
         &self,
         entry: &Entry,
         decision: &dyn Decide,
         origin: &Origin,
-        change: impl FnOnce(&Entry, &mut Wrapping, &WrappingKey) -> Result<SlotChange>,
+        change: impl FnOnce(&Entry, &mut Wrapping) -> Result<SlotChange>,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         let _admin = self.lock(decision)?;
         let now = self.again(entry, &name, decision)?;
         self.check_key_root(&now, &name)?;
-        let key = self.loaded_key(now.id)?;
+        self.loaded_key(now.id)?;
         let mut keyring = self.keyring(&now)?;
         let mut wrapping = keyring.wrapping().clone();
-        let SlotChange { done, props } = change(&now, &mut wrapping, &key)?;
+        let SlotChange { done, props } = change(&now, &mut wrapping)?;
         keyring.set_wrapping(wrapping)?;
         let change = NewKeyring {
             id: now.id,
