@@ -240,7 +240,8 @@ fn accept(started: &Started) {
     );
     if told == SIGNALLED {
         notify::tell(notify::STOPPING);
-        daemon.shut_down_by_force();
+        // The log has its lines.
+        drop(daemon.shut_down_by_force());
     }
 }
 

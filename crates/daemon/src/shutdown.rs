@@ -18,7 +18,7 @@ impl Daemon {
         let result = self
             .may_end_suspended()
             .and_then(|()| self.close_offers(false))
-            .and_then(|()| self.leave_all(false));
+            .and_then(|()| self.leave_all(false, &mut Vec::new()));
         match result {
             Ok(()) => self.flush_mappings(),
             Err(_) => {
@@ -29,29 +29,30 @@ impl Daemon {
         result
     }
 
-    /// As [`Daemon::shut_down`], but unmounts datasets in use too. A pool that cannot be exported does not stop the
-    /// export of others.
-    pub(crate) fn shut_down_by_force(self: &Arc<Self>) {
+    /// As [`Daemon::shut_down`], but unmounts datasets in use too, all of them at the same time. A pool that cannot be
+    /// exported does not stop the export of others. Returns lines about what was cut, and about failures.
+    pub(crate) fn shut_down_by_force(self: &Arc<Self>) -> Vec<String> {
         self.set_stopping(true);
         self.transfers.break_off();
         self.give_up_suspended();
         log(self.close_offers(true).err().into_iter().collect());
         self.flush_mappings();
-        if let Err(failure) = self.leave_all(true) {
-            tracing::error!(
-                reason = failure.message,
-                "some pools could not be exported; synced data is there at the next import"
-            );
+        let mut cuts = Vec::new();
+        if let Err(failure) = self.leave_all(true, &mut cuts) {
+            let text = "some pools could not be exported; synced data is there at the next import";
+            tracing::error!(reason = failure.message, "{text}");
+            cuts.push(format!("{text}: {}", failure.0.message));
         }
+        cuts
     }
 
     /// Exports all pools. A pool on a volume of another pool comes before that pool.
-    fn leave_all(self: &Arc<Self>, force: bool) -> Result<()> {
+    fn leave_all(self: &Arc<Self>, force: bool, cuts: &mut Vec<String>) -> Result<()> {
         let mut result = Ok(());
         let mut layers = volumes::layers(self.pools());
         while let Some(layer) = layers.pop() {
             let notifiers: Vec<_> = layer.iter().map(|active| active.close_notifier()).collect();
-            let left = self.leave(layer, force);
+            let left = self.leave(layer, force, cuts);
             let is_left = left.is_ok();
             result = result.and(left);
             if !is_left && !force {
@@ -65,7 +66,12 @@ impl Daemon {
         result
     }
 
-    fn leave(self: &Arc<Self>, pools: Vec<Arc<ActivePool>>, force: bool) -> Result<()> {
+    fn leave(
+        self: &Arc<Self>,
+        pools: Vec<Arc<ActivePool>>,
+        force: bool,
+        cuts: &mut Vec<String>,
+    ) -> Result<()> {
         // One that was exported meanwhile has left already.
         let mut held: Vec<(&Arc<ActivePool>, Admin<'_>)> = pools
             .iter()
@@ -79,6 +85,7 @@ impl Daemon {
             false => self.withdraw(&wanted, false)?,
             true => {
                 log(self.withdraw_what_can(&wanted));
+                cuts.extend(held.iter().flat_map(|(active, _)| active.take_cuts()));
                 WithdrawnOffers::default()
             }
         };

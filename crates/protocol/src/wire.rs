@@ -9,7 +9,7 @@ use secret::Secret;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{API_VERSION, Command, Request};
+use crate::api::{API_VERSION, Request};
 
 /// The longest frame of JSON.
 pub const JSON_MAX: u32 = 64 << 20;
@@ -299,7 +299,7 @@ fn request_of(text: &[u8]) -> io::Result<Result<Request, u32>> {
         version: u32,
     }
     let request = understood::<Request>(text);
-    let ends = |request: &Request| matches!(request.command, Command::DaemonStop);
+    let ends = |request: &Request| request.command.ends_daemon();
     match understood::<Version>(text) {
         Ok(Version { version }) if version != API_VERSION && !request.as_ref().is_ok_and(ends) => {
             Ok(Err(version))

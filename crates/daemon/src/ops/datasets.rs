@@ -10,7 +10,7 @@ use protocol::property::{Property, Settable, is_of_pools};
 
 use crate::failure::{Failure, Result};
 use crate::ops::dataset_spec::DatasetSpec;
-use crate::ops::mounts::Unmounted;
+use crate::ops::unmounts::Unmounted;
 use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
@@ -146,6 +146,7 @@ impl Daemon {
                 active.close_snapshots(&active.pool.freed_by(&doomed));
                 let own_dirs = active.own_dirs(ids.iter().copied());
                 let withdrawn = self.withdraw(&[(active, ids.clone())], force)?;
+                context.tell_cuts(active);
                 let gone = match destroy(context) {
                     Ok(gone) => gone,
                     Err(failure) => {
@@ -413,6 +414,7 @@ impl Daemon {
                 let _admin = active.lock(context.decision)?;
                 let all = (&active, active.mounted_ids());
                 failures.extend(Daemon::unmount_what_can(&[all], force));
+                context.tell_cuts(&active);
             }
             return first_of(failures, context);
         };
@@ -425,7 +427,9 @@ impl Daemon {
             let active = active.ok_or_else(not_mounted)?;
             let _admin = active.lock(context.decision)?;
             let id = active.mounted_at(dir).ok_or_else(not_mounted)?;
-            return active.unmount(id, force);
+            return active
+                .unmount(id, force)
+                .map(|()| context.tell_cuts(&active));
         }
         let active = self.pool_of(target)?;
         let _admin = active.lock(context.decision)?;
@@ -433,7 +437,9 @@ impl Daemon {
         if !active.mounts.lock().contains_key(&entry.id) {
             return Err(not_mounted());
         }
-        active.unmount(entry.id, force)
+        active.unmount(entry.id, force)?;
+        context.tell_cuts(&active);
+        Ok(())
     }
 }
 

@@ -57,6 +57,7 @@ pub(crate) mod splits;
 pub(crate) mod sweeps;
 pub(crate) mod tokens;
 pub(crate) mod transfer;
+pub(crate) mod unmounts;
 pub(crate) mod userspace;
 pub(crate) mod volumes;
 pub(crate) mod zones;

@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use dataset::{Dataset, SnapshotDirFs};
-use fuse::Place;
 use pool::Entry;
 use protocol::api::{Allowed, FailureKind, MountRow};
 use vfs::Caller;
@@ -17,14 +15,10 @@ use crate::state::active_pool::{ActivePool, MountState};
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;
-use crate::state::front_end::InPool;
 use crate::state::leases::Thing;
 use crate::state::metered_files::{FilesMeter, MeteredFiles};
 use crate::state::mountpoints;
 use crate::state::properties::{self, Mountpoint};
-
-/// How long to wait until the daemon itself no longer uses a dataset.
-const CLOSING_MAX: Duration = Duration::from_secs(5);
 
 /// The options of a mount.
 #[derive(Clone)]
@@ -222,112 +216,7 @@ impl Daemon {
     }
 }
 
-/// Makes the writes to a mount durable, and closes its files.
-fn close(state: MountState) {
-    let MountState {
-        mount,
-        dataset,
-        mounted,
-        place,
-        ..
-    } = state;
-    drop(mount);
-    if let Some(mounted) = &mounted {
-        mounted.close_snapshots();
-    }
-    drop(mounted);
-    if let Err(error) = dataset.close() {
-        tracing::error!(%error, dataset = dataset.name(), "closing a dataset failed; what was not synced is lost. 'strongroom pool status' says more");
-    }
-    tracing::info!(dataset = dataset.name(), dir = %place.path().display(), "unmounted");
-}
-
 impl ActivePool {
-    /// Closes the files of a mount that another process has unmounted. The dataset may have been mounted again since.
-    fn clean_up(&self, id: u64) {
-        let mut mounts = self.mounts.lock();
-        let is_gone = mounts
-            .get(&id)
-            .is_some_and(|state| !state.mount.is_mounted());
-        let state = if is_gone { mounts.remove(&id) } else { None };
-        drop(mounts);
-        if let Some(state) = state {
-            close(state);
-        }
-    }
-
-    /// Waits until a mount that another process has just ended is closed, so that the dataset can be mounted again.
-    fn let_end(&self, id: u64) -> Result<()> {
-        let mut mounts = self.mounts.lock();
-        let is_leaving = mounts
-            .get(&id)
-            .is_some_and(|state| !state.mount.is_in_tree());
-        let state = if is_leaving { mounts.remove(&id) } else { None };
-        drop(mounts);
-        let Some(state) = state else {
-            return Ok(());
-        };
-        match state.mount.unmount(false) {
-            Ok(()) => close(state),
-            Err(error) => {
-                self.mounts.lock().insert(id, state);
-                return Err(error.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Unmounts a dataset or snapshot, if it is mounted; with `force` also if it is in use.
-    pub(crate) fn unmount(&self, id: u64, force: bool) -> Result<()> {
-        let state = self.mounts.lock().remove(&id);
-        let Some(state) = state else {
-            return self.close_volume(id, force);
-        };
-        let unmounted = match state.mount.unmount(false) {
-            Err(_) if force => state.mount.unmount(true),
-            result => result,
-        };
-        if let Err(error) = unmounted {
-            let name = self.pool.name_of(id).unwrap_or_default();
-            let failure = Failure::from(error).context(format_args!("cannot unmount '{name}'"));
-            self.mounts.lock().insert(id, state);
-            return Err(failure);
-        }
-        close(state);
-        Ok(())
-    }
-
-    /// Waits until the daemon itself no longer uses these datasets: the pool worker may use one, and a mount that
-    /// another process ended is closed a moment later. It does not wait for streams.
-    pub(crate) fn await_closed(&self, ids: &[u64]) -> Result<()> {
-        let mut heads = Vec::new();
-        for id in ids {
-            let entry = self.pool.entry(*id)?;
-            heads.extend((!entry.is_snapshot()).then_some(*id));
-        }
-        self.pool.wait_until_closed(&heads, CLOSING_MAX);
-        Ok(())
-    }
-
-    /// The mounts of those of these datasets that are mounted.
-    fn mounted(self: &Arc<Self>, ids: &[u64]) -> Vec<Unmounted> {
-        let mounts = self.mounts.lock();
-        let found = ids
-            .iter()
-            .filter_map(|id| mounts.get(id).map(|state| (*id, state)));
-        found
-            .map(|(id, state)| Unmounted {
-                active: Arc::clone(self),
-                id,
-                place: state.place.clone(),
-                by_property: state.by_property,
-                read_only: state.read_only,
-                overlay: state.overlay,
-                allowed: state.allowed,
-            })
-            .collect()
-    }
-
     /// Every dataset and snapshot that is mounted.
     pub(crate) fn mounted_ids(&self) -> Vec<u64> {
         self.mounts.lock().keys().copied().collect()
@@ -377,105 +266,7 @@ impl ActivePool {
     }
 }
 
-/// Those of these datasets that are mounted, parents first.
-fn all_mounted(wanted: &[InPool<'_>]) -> Vec<Unmounted> {
-    let mut mounted: Vec<Unmounted> = wanted
-        .iter()
-        .flat_map(|(active, ids)| active.mounted(ids))
-        .collect();
-    mounted.sort_by_key(|was| was.place.path());
-    mounted
-}
-
-/// A mount that was ended, with its options.
-#[derive(Clone)]
-pub(crate) struct Unmounted {
-    active: Arc<ActivePool>,
-    pub(crate) id: u64,
-    place: Place,
-    by_property: bool,
-    read_only: bool,
-    overlay: bool,
-    allowed: Allowed,
-}
-
-impl Unmounted {
-    /// Whether its pool is imported.
-    pub(crate) fn has_pool(&self, daemon: &Daemon) -> bool {
-        daemon.pool(&self.active.pool.name()).is_ok()
-    }
-
-    /// Removes the directory, if the daemon made it for the dataset and it is empty.
-    pub(crate) fn remove_dir(&self) {
-        if self.by_property {
-            let _ = self.place.remove();
-        }
-    }
-}
-
 impl Daemon {
-    /// Unmounts those of these datasets that are mounted, and returns their mounts, so that they can be mounted again.
-    /// If one cannot be unmounted, all stay mounted.
-    pub(crate) fn unmount_all(
-        self: &Arc<Self>,
-        active: &Arc<ActivePool>,
-        ids: &[u64],
-        force: bool,
-    ) -> Result<Vec<Unmounted>> {
-        let unmounted = self.unmount_from(&[(active, ids.to_vec())], force)?;
-        active.await_closed(ids)?;
-        Ok(unmounted)
-    }
-
-    /// As [`Daemon::unmount_all`], for several pools: a mount of one pool may be inside a mount of another.
-    pub(crate) fn unmount_from(
-        self: &Arc<Self>,
-        wanted: &[InPool<'_>],
-        force: bool,
-    ) -> Result<Vec<Unmounted>> {
-        let mut mounted = all_mounted(wanted);
-        let mut done = Vec::new();
-        while let Some(next) = mounted.pop() {
-            if let Err(failure) = next.active.unmount(next.id, force) {
-                for failure in self.mount_again(done) {
-                    tracing::error!(reason = failure.message, "could not be mounted again");
-                }
-                return Err(failure);
-            }
-            done.insert(0, next);
-        }
-        Ok(done)
-    }
-
-    /// Unmounts all datasets that it can, the deepest first, and returns failures for the others.
-    pub(crate) fn unmount_what_can(wanted: &[InPool<'_>], force: bool) -> Vec<Failure> {
-        let mounted = all_mounted(wanted);
-        let mounted = mounted.iter().rev();
-        let failed = mounted.filter_map(|next| next.active.unmount(next.id, force).err());
-        failed.collect()
-    }
-
-    /// Mounts again, with the same options and parents first, what was unmounted for other work. It continues after a
-    /// failure, and returns all failures.
-    pub(crate) fn mount_again(self: &Arc<Self>, unmounted: Vec<Unmounted>) -> Vec<Failure> {
-        let mut failures = Vec::new();
-        for was in unmounted {
-            // The dataset may have been destroyed meanwhile.
-            let Ok(entry) = was.active.pool.entry(was.id) else {
-                continue;
-            };
-            let how = HowToMount {
-                dir: (!was.by_property).then(|| was.place.path()),
-                read_only: was.read_only,
-                overlay: was.overlay,
-                allowed: was.allowed,
-                owner: Caller::default(),
-            };
-            failures.extend(self.mount(&was.active, &entry, &how).err());
-        }
-        failures
-    }
-
     /// Mounts those of these datasets that mount automatically and are not mounted, parents first. It continues after a
     /// failure, and returns all failures.
     pub(crate) fn mount_automatic(

@@ -431,6 +431,7 @@ impl Daemon {
         let mut admin = active.lock(context.decision)?;
         let own_dirs = active.all_own_dirs();
         let withdrawn = self.withdraw(&[(active, active.used_ids())], force)?;
+        context.tell_cuts(active);
         let is_writable = !active.pool.is_read_only() && active.pool.suspended().is_none();
         let recorded = match is_writable {
             true => active.pool.record(&context.origin()),
@@ -486,6 +487,7 @@ impl Daemon {
         let mut admin = active.lock(context.decision)?;
         let own_dirs = active.all_own_dirs();
         let withdrawn = self.withdraw(&[(active, active.used_ids())], force)?;
+        context.tell_cuts(active);
         active.stop_worker();
         let mut left = active.pool.devices();
         left.retain(|device| !active.reach(self, device, context));

@@ -508,7 +508,10 @@ impl ReceivePolicy for Rules<'_> {
             return finished;
         }
         let failures = withdrawn.offer_again(self.daemon);
-        self.failures.lock().extend(failures);
+        let cuts = self.active.take_cuts().into_iter().map(Failure::other);
+        self.failures
+            .lock()
+            .extend(failures.into_iter().chain(cuts));
         finished
     }
 

@@ -64,6 +64,7 @@ impl Daemon {
         }
         let own_dirs = active.own_dirs(ids.iter().copied());
         let withdrawn = self.withdraw(&[(active, ids)], wanted.force)?;
+        context.tell_cuts(active);
         withdrawn.clear();
         let renamed = active.pool.rename(from, to, &context.origin());
         active.remove_left_dirs(own_dirs);

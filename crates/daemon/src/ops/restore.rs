@@ -9,7 +9,8 @@ use protocol::api::Allowed;
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mounts::{HowToMount, Unmounted};
+use crate::ops::mounts::HowToMount;
+use crate::ops::unmounts::Unmounted;
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;

@@ -67,6 +67,7 @@ impl Daemon {
         active.close_snapshots(&ids);
         let own_dirs = active.own_dirs(ids.iter().copied());
         let withdrawn = self.withdraw(&[(&active, ids.clone())], force)?;
+        context.tell_cuts(&active);
         let mut blocks = active.key_blocks(&heads)?;
         let destroyed = active
             .forget_keys(&heads, &context.origin(), &mut report)

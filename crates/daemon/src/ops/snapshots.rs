@@ -130,6 +130,7 @@ impl Daemon {
                 self.may_change_waiting(&active, Some(&volume))?;
             }
             let withdrawn = self.withdraw(&[(&active, vec![entry.parent])], force)?;
+            context.tell_cuts(&active);
             let (pool, origin) = (&active.pool, context.origin());
             let rolled_back = match active.accepts(&entry) {
                 None => pool.rollback(name, reach, &origin),

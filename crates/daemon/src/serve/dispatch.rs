@@ -93,7 +93,7 @@ impl Daemon {
     ) -> Result<Outcome> {
         keys::hash_for(peer.uid);
         keys::allow_hash_memory(hash_memory_of(&request, &peer, view)?);
-        let stops = matches!(request.command, Command::DaemonStop);
+        let stops = request.command.ends_daemon();
         let is_look = is_look(&request.command);
         let work = Work::of(&request.command);
         let said = served(request.command.clone()).line().0;

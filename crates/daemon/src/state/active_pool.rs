@@ -46,6 +46,8 @@ pub(crate) struct ActivePool {
     pub(crate) key_uses: Arc<KeyUses>,
     /// The mounts, by the id of the dataset or snapshot.
     pub(crate) mounts: Mutex<BTreeMap<u64, MountState>>,
+    /// Lines about mounts in use that the present command has ended.
+    pub(crate) cuts: Mutex<Vec<String>>,
     /// Datasets that were mounted before a crash and are not mounted again: a command had mounted them, or their key is
     /// missing.
     pub(crate) not_mounted_again: Mutex<BTreeSet<u64>>,
@@ -160,6 +162,7 @@ impl ActivePool {
             keys: Mutex::default(),
             key_uses: Arc::default(),
             mounts: Mutex::default(),
+            cuts: Mutex::default(),
             not_mounted_again: Mutex::default(),
             volumes: Mutex::default(),
             leases: Leases::default(),
@@ -248,6 +251,11 @@ impl ActivePool {
     pub(crate) fn drop_keys(&self, ids: &[u64]) {
         let mut keys = self.keys.lock();
         ids.iter().for_each(|id| drop(keys.remove(id)));
+    }
+
+    /// Lines about the mounts in use that the present command has ended. The caller has the lock of the pool.
+    pub(crate) fn take_cuts(&self) -> Vec<String> {
+        std::mem::take(&mut *self.cuts.lock())
     }
 
     /// Every dataset and snapshot in use, by id.

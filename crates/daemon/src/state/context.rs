@@ -130,6 +130,12 @@ impl<'a> Context<'a> {
             self.channel.notice(failure.0.message);
         }
     }
+
+    /// Reports the mounts in use that the command has ended. It has the lock of the pool.
+    pub(crate) fn tell_cuts(&mut self, active: &ActivePool) {
+        let cuts = active.take_cuts().into_iter();
+        cuts.for_each(|text| self.channel.notice(text));
+    }
 }
 
 /// See [`Context::forbidden`].

@@ -118,6 +118,13 @@ fn kebab(variant: &str) -> String {
     name
 }
 
+impl Command {
+    /// Whether the daemon ends when it has done this.
+    pub fn ends_daemon(&self) -> bool {
+        matches!(self, Command::DaemonStop | Command::DaemonStopForced)
+    }
+}
+
 commands! {
     ($)
     {
@@ -141,6 +148,8 @@ commands! {
         DaemonStatus;
         /// Unmount everything and end.
         DaemonStop;
+        /// Unmount everything, also what is in use, and end.
+        DaemonStopForced;
     }
     {
         NbdExport;

@@ -209,7 +209,7 @@ impl Client {
         data: &mut dyn Data,
     ) -> Result<Reply, Failure> {
         let command = command.into();
-        let stops = matches!(command, Command::DaemonStop);
+        let stops = command.ends_daemon();
         self.request(command)?;
         let mut piece = Vec::new();
         let mut rows = Vec::new();

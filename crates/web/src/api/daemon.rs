@@ -110,7 +110,7 @@ impl Caller {
         secrets: Vec<Given>,
         hash_memory: Option<u64>,
     ) -> Result<Told, Problem> {
-        let ends = matches!(command, Command::DaemonStop);
+        let ends = command.ends_daemon();
         let mut talk = self.begin(command, secrets, hash_memory)?;
         let reply = loop {
             match talk.hear()? {

@@ -129,15 +129,23 @@ EXIT CODES
     Status,
     /// Unmount all datasets, export all pools and end the daemon
     ///
-    /// All writes are durable when this command returns. Loaded keys are wiped.
+    /// All writes are durable when this command returns. Loaded keys are wiped. With -f it ends mounts in
+    /// use and exports too, as SIGTERM does: programs that use them get errors.
     #[command(after_help = "\
 EXAMPLES
   End it:
     strongroom daemon stop
 
+  End it although programs use its mounts:
+    strongroom daemon stop -f
+
 EXIT CODES
-  5 if something is in use; 13 if it does not run.")]
-    Stop,
+  5 if something is in use, without -f; 13 if it does not run.")]
+    Stop {
+        /// End mounts and exports that are in use
+        #[arg(short)]
+        force: bool,
+    },
 }
 
 /// The shells that can complete command lines.

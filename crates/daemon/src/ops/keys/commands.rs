@@ -134,6 +134,7 @@ impl Daemon {
                     };
                     failed.extend(unload().err());
                 }
+                context.tell_cuts(&active);
                 let last = failed.pop();
                 failures.extend(failed);
                 last.map_or(Ok(()), Err)
@@ -190,9 +191,18 @@ impl Daemon {
                 format!("the key of '{root}' is in use, by {what}; end that, or use -f"),
             ));
         }
-        self.withdraw(&[(active, all_used)], force)?;
+        let wanted = [(active, all_used)];
+        let kept = match force {
+            false => self.withdraw(&wanted, false).map(|_| None)?,
+            // The key goes, whatever cannot end.
+            true => {
+                let kept = self.withdraw_what_can(&wanted);
+                active.await_closed(&wanted[0].1)?;
+                kept.into_iter().next()
+            }
+        };
         active.keys.lock().remove(&root.id);
-        Ok(())
+        kept.map_or(Ok(()), Err)
     }
 
     /// The datasets whose keys a command works on, by pool; all datasets if it names none.

@@ -27,3 +27,14 @@ root_only!(Metrics, |_| Line::new("metrics"), |_, daemon, _| {
 root_only!(DaemonStop, |_| Line::new("daemon stop"), |_, daemon, _| {
     daemon.shut_down().map(done)
 });
+
+root_only!(
+    DaemonStopForced,
+    |_| Line::new("daemon stop").flag("-f", true),
+    |_, daemon, context| {
+        for text in daemon.shut_down_by_force() {
+            context.channel.notice(text);
+        }
+        Ok(done(()))
+    }
+);

@@ -248,5 +248,6 @@ pub(super) fn of_the_machine() -> Vec<Command> {
         }),
         Command::DaemonStatus,
         Command::DaemonStop,
+        Command::DaemonStopForced,
     ]
 }

@@ -20,8 +20,11 @@ use crate::show::json;
 pub(crate) fn run(args: Daemon, session: &mut Session) -> Result {
     match args.command {
         Some(DaemonCommand::Status) => status(session),
-        Some(DaemonCommand::Stop) => {
-            session.call_running(Command::DaemonStop)?;
+        Some(DaemonCommand::Stop { force }) => {
+            session.call_running(match force {
+                false => Command::DaemonStop,
+                true => Command::DaemonStopForced,
+            })?;
             Ok(Outcome::done())
         }
         None => serve(args, session),

@@ -309,6 +309,7 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!("metrics"),
         json!("daemon-status"),
         json!("daemon-stop"),
+        json!("daemon-stop-forced"),
     ]
 }
 
