@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use iscsi::Target;
 use parking_lot::MutexGuard;
 use pool::Entry as PoolEntry;
 use protocol::api::FailureKind;
@@ -142,6 +143,12 @@ impl FrontEnd<Daemon> for Exports {
                 _ => {}
             }
         }
+        if force {
+            end_sessions(all.iter().filter_map(|(_, entry)| match &entry.state {
+                State::Open(offered, _) => Some(offered),
+                _ => None,
+            }));
+        }
         let mut result = Ok(());
         for (name, Entry { mut is, state }) in all {
             let ended = match state {
@@ -169,6 +176,17 @@ impl FrontEnd<Daemon> for Exports {
     }
 }
 
+/// Ends the sessions of targets, all at the same time: each initiator has a second to log out.
+fn end_sessions<'a>(offered: impl Iterator<Item = &'a Offered>) {
+    let targets = offered.filter_map(|offered| match offered {
+        Offered::Iscsi(target, _) => Some(Arc::clone(target)),
+        Offered::Nbd(_) | Offered::Kernel(_) => None,
+    });
+    for error in Target::end_sessions(&targets.collect::<Vec<_>>()) {
+        tracing::warn!(%error, "sessions do not end");
+    }
+}
+
 /// The exports while this thread alone may change them.
 struct HeldExports<'a> {
     daemon: &'a Daemon,
@@ -178,7 +196,12 @@ struct HeldExports<'a> {
 impl Held for HeldExports<'_> {
     fn suspend(&self, volumes: &[String], why: &str) -> Result<()> {
         let is_one = |volume: &str, _| volumes.iter().any(|name| name == volume);
-        for (name, is) in self.daemon.exports_of(is_one) {
+        let exports = self.daemon.exports_of(is_one);
+        let offered = exports
+            .iter()
+            .filter_map(|(name, _)| self.daemon.exported.offered(name));
+        end_sessions(offered.collect::<Vec<_>>().iter());
+        for (name, is) in exports {
             self.daemon.end_offer(&name, &is, true)?;
             // The volume may be another one when it comes back.
             let is = Definition {
