@@ -347,7 +347,7 @@ fn secret_of(stream: &mut impl Read, len: u32, len_max: u32) -> io::Result<Secre
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Answer, Reply};
+    use crate::api::{Answer, Command, Reply};
 
     #[test]
     fn frames_round_trip() {

@@ -79,6 +79,7 @@ pub(super) fn effect(command: &Command) -> Effect {
         Command::PoolEvents(events) if !events.clear => Effect::Reads,
         Command::PoolEvents(_)
         | Command::DaemonStop
+        | Command::DaemonStopForced
         | Command::NbdExport(_)
         | Command::NbdUnexport(_)
         | Command::NbdAttach(_)

@@ -81,7 +81,7 @@ impl Channel for Connected {
 
     fn rows(&mut self, rows: Reply) -> Result<()> {
         self.send_notices();
-        wire::send(&mut &*self.0, &Answer::Rows(rows))
+        wire::send(&mut &*self.stream, &Answer::Rows(rows))
             .map_err(|error| Failure::other(format!("the caller went away: {error}")))
     }
 
