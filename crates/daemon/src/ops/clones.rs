@@ -106,6 +106,7 @@ impl Daemon {
             }
         };
         let (keyring, reseal) = keys.unzip();
+        context.record_owner(&mut props);
         if let Some(uid) = context.creator() {
             props.extend(active.grants_for_creator(&parent, uid)?);
         }

@@ -494,6 +494,7 @@ fn create_all(
     let mut keys = Vec::new();
     for (name, spec) in specs {
         let (mut new, key) = spec.carry_out(Some((active, &above)), &name)?;
+        context.record_owner(&mut new.props);
         if let Some(uid) = context.creator() {
             new.props.extend(active.grants_for_creator(&above, uid)?);
         }

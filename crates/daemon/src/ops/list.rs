@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cipher::Suite;
 use pool::Listed;
+use protocol::accounts::user_name;
 use protocol::api::{
     DatasetRow, HistoryRow, KeyRow, MountRow, PoolFeatures, PoolReport, PropertyRow, Source, Value,
     command,
@@ -333,6 +334,10 @@ fn settable(active: &ActivePool, listed: &Listed, name: &str) -> Result<(Value, 
     }
     if properties::is_user_property(name) && source == Source::Default {
         return Ok((Value::None, Source::None));
+    }
+    if name == properties::OWNER {
+        let user = value.parse().ok().and_then(user_name);
+        return Ok((Value::Text(user.unwrap_or(value)), source));
     }
     let value = match value.parse() {
         Ok(bytes) if properties::is_size(name) => Value::Bytes(bytes),

@@ -73,7 +73,8 @@ impl Daemon {
         if self.pool(name).is_ok() {
             return Err(name_is_taken(name));
         }
-        let (top, key) = plan.carry_out(None, &new.pool)?;
+        let (mut top, key) = plan.carry_out(None, &new.pool)?;
+        context.record_owner(&mut top.props);
         let made = MadeFiles::default();
         let groups = self.open_groups(new, &made)?;
         let spares = self.open_devices(&new.devices.spares, new, &made)?;

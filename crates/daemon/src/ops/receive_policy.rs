@@ -47,6 +47,8 @@ pub(crate) struct Chosen {
     says_how: bool,
     /// Whether a received dataset may be a clone of any snapshot of the pool: the caller may do everything there.
     may_clone: bool,
+    /// The owner of a new dataset.
+    owner: BTreeMap<String, String>,
 }
 
 /// The properties that allow files to give their users more rights. They are off on received datasets.
@@ -94,12 +96,15 @@ impl Chosen {
             false => None,
         };
         props.retain(|name, _| !is_of_keys(name));
+        let mut owner = BTreeMap::new();
+        context.record_owner(&mut owner);
         Ok(Chosen {
             props,
             exclude,
             spec,
             says_how,
             may_clone: context.view.is_none() && context.creator().is_none(),
+            owner,
         })
     }
 }
@@ -122,6 +127,7 @@ pub(crate) struct Rules<'a> {
     says_how: bool,
     may_clone: bool,
     right: &'a ReceiveRight<'a>,
+    owner: BTreeMap<String, String>,
     spec: Mutex<Option<DatasetSpec>>,
     new: Mutex<New>,
     /// Whether a stream was refused because a key is not loaded.
@@ -178,6 +184,7 @@ impl<'a> Rules<'a> {
             says_how: chosen.says_how,
             may_clone: chosen.may_clone,
             right,
+            owner: chosen.owner,
             spec: Mutex::new(chosen.spec),
             new: Mutex::default(),
             no_key: Mutex::default(),
@@ -439,6 +446,7 @@ impl ReceivePolicy for Rules<'_> {
                 props.insert(name.into(), value.into());
             }
         }
+        props.extend(self.owner.clone());
         // Received snapshots have the names of the sender's schedule. A schedule of this pool would prune them.
         if !self.exclude.iter().any(|left| left == SCHEDULE)
             || self.right.forbidden().contains(SCHEDULE)

@@ -1,6 +1,6 @@
 //! The caller of a command.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pool::{Entry, Origin, Reach};
@@ -109,6 +109,16 @@ impl<'a> Context<'a> {
     /// The uid of a delegate, who gets the permissions of a creator on new datasets. `None` for root and tenants.
     pub(crate) fn creator(&self) -> Option<u32> {
         (!self.peer.is_admin && self.view.is_none()).then_some(self.peer.uid)
+    }
+
+    /// Records the caller as the owner of a new dataset, unless its properties name one. A tenant with the number of
+    /// root is not root: the dataset gets no owner.
+    pub(crate) fn record_owner(&self, props: &mut BTreeMap<String, String>) {
+        let is_root_of_a_zone = self.view.is_some() && self.peer.uid == 0;
+        if !is_root_of_a_zone {
+            let uid = self.peer.uid.to_string();
+            props.entry(properties::OWNER.into()).or_insert(uid);
+        }
     }
 
     /// Whether the caller, if it is a delegate, has a permission on a dataset or on that of a snapshot. One that is gone

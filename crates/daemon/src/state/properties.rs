@@ -7,6 +7,7 @@ use cipher::Suite;
 use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode};
 use fuse::Place;
 use pool::{Entry, PROPERTY_MAX, Pool, SecondaryCache};
+use protocol::accounts;
 use protocol::api::{FailureKind, Source};
 use protocol::characters;
 use protocol::property::{Applies, Property, Settable, Values};
@@ -34,6 +35,7 @@ pub(crate) fn stored(name: &str, value: &str) -> Option<String> {
     match name {
         _ if is_size(name) => sizes::positive(value).map(|bytes| bytes.to_string()),
         _ if is_count(name) => count(value).map(|count| count.to_string()),
+        OWNER => accounts::uid_of(value).map(|uid| uid.to_string()),
         "recordsize" => record_size(value).map(|size| match size {
             0x10_0000 => "1M".into(),
             size => format!("{}K", size >> 10),
@@ -68,6 +70,9 @@ fn secondary_cache(value: &str) -> Option<SecondaryCache> {
         _ => return None,
     })
 }
+
+/// The property with the user who made the dataset, by number.
+pub(crate) const OWNER: &str = "owner";
 
 /// The permission to set user properties.
 pub(crate) const OF_USERS: &str = "userprop";
@@ -181,6 +186,7 @@ fn is_valid(values: &Values, value: &str) -> bool {
         Values::Compression => Compression::from_name(value).is_some(),
         Values::Encryption => value == "off" || Suite::from_name(value).is_some(),
         Values::KeySource => value.parse::<keys::KeySource>().is_ok(),
+        Values::User => accounts::uid_of(value).is_some(),
     }
 }
 

@@ -102,6 +102,8 @@ pub enum Values {
     Encryption,
     /// Where a key comes from.
     KeySource,
+    /// A user, by name or number.
+    User,
 }
 
 impl Values {
@@ -117,6 +119,7 @@ impl Values {
             Values::RecordSize => "4K to 1M, a power of two".into(),
             Values::Mountpoint => "a path | none | legacy".into(),
             Values::Compression => "on | off | lz4 | zstd | zstd-1 to zstd-19".into(),
+            Values::User => "a user, by name or number".into(),
             Values::Encryption => {
                 "on | off | xaes-256-gcm | aes-128-gcm | aes-192-gcm | aes-256-gcm | aes-128-ccm | aes-192-ccm | \
                  aes-256-ccm | xchacha20-poly1305"

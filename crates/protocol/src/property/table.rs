@@ -240,6 +240,17 @@ pub const PROPERTIES: &[Property] = &[
             "Mounted automatically (on), never (off), or by a command only (noauto).",
         )
     },
+    Property {
+        inherits: false,
+        tenant: Tenant::No,
+        received: Received::Dropped,
+        ..setting(
+            "owner",
+            Values::User,
+            "-",
+            "The user who made it. A login opens homes of its own user and of root.",
+        )
+    },
     of_files(
         "snapdir",
         Values::Words(&["hidden", "visible"]),
