@@ -1,6 +1,6 @@
 //! Encrypted directories, unlocked and locked.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,15 @@ use cipher::SystemRandom;
 use daemon::Failure;
 use keys::kernel::{KeyStatus, Removed};
 use protocol::api::FailureKind;
+use rustix::fs::Dir;
 use rustix::io::Errno;
 use secret::Secret;
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{Config, Descriptor, ProtectedPolicy, Store};
 
 use super::encrypted::Encrypted;
-use super::keyring::{self, Keyring, kernel_failure, open};
+use super::held::Held;
+use super::keyring::{self, Keyring, kernel_failure};
 use super::link;
 use super::place::{self, failure};
 use super::recovery::Recovery;
@@ -77,10 +79,15 @@ pub(super) fn lock(args: &Lock) -> Result<String> {
 
 pub(super) fn purge(args: &Purge) -> Result<String> {
     let config = place::config()?;
-    let place = &match Mounted::find(&args.mountpoint)? {
-        Some(mounted) => mounted.lower().to_owned(),
-        None => args.mountpoint.clone(),
+    let (place, keyring) = match Mounted::find(&args.mountpoint)? {
+        Some(mounted) => (mounted.lower().to_owned(), Keyring::Mount(mounted)),
+        None => {
+            let place = args.mountpoint.clone();
+            let keyring = Keyring::of_place(&place)?;
+            (place, keyring)
+        }
     };
+    let place = place.as_path();
     let store = place::store(place, Some(&config))?;
     be_sure(
         args.force,
@@ -88,7 +95,6 @@ pub(super) fn purge(args: &Purge) -> Result<String> {
     )?;
     let listed = store.policies();
     let listed = listed.map_err(|error| failure(&place.display().to_string(), error))?;
-    let keyring = Keyring::of_place(place);
     let mut busy = 0;
     for name in listed {
         match keyring.remove(&name, false)? {
@@ -138,16 +144,14 @@ struct OpenPolicy {
 
 pub(super) fn encrypt(args: &Encrypt) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
-    let directory = open(path)?;
-    let (keyring, place, policy) = keyring::find(path)?;
+    let held = Held::open(path)?;
+    let directory = held.reopen()?;
+    let (keyring, place, policy) = keyring::find(&held)?;
     if policy.is_some() {
         let message = format!("{} is encrypted already", path.display());
         return Err(Failure::new(FailureKind::Exists, message));
     }
-    let mut entries = fs::read_dir(path).map_err(|error| place::io(path, &error))?;
-    if entries.next().is_some() {
-        return Err(kernel_failure(path, Errno::NOTEMPTY));
-    }
+    check_empty(&directory).map_err(|error| kernel_failure(path, error))?;
     let store = place::store(&place, Some(&config))?;
     let mut made = Made::default();
     let parts = (place.as_path(), &store);
@@ -168,7 +172,8 @@ pub(super) fn encrypt(args: &Encrypt) -> Result<String> {
         keyring.remove(&open.policy.name, false)?;
     }
     let recovery = written?;
-    fs::set_permissions(path, Permissions::from_mode(0o700))
+    directory
+        .set_permissions(Permissions::from_mode(0o700))
         .map_err(|error| place::io(path, &error))?;
     let state = match args.skip_unlock {
         true => "locked",
@@ -178,6 +183,15 @@ pub(super) fn encrypt(args: &Encrypt) -> Result<String> {
         "{} is encrypted and {state}{recovery}",
         path.display()
     ))
+}
+
+fn check_empty(directory: &File) -> rustix::io::Result<()> {
+    for entry in Dir::read_from(directory)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Err(Errno::NOTEMPTY);
+        }
+    }
+    Ok(())
 }
 
 /// Writes the recovery passphrase into the new directory. Returns another line to show.

@@ -7,6 +7,7 @@ use protocol::api::FailureKind;
 use stack::formats::fscrypt::Policy;
 use stack::formats::fscrypt::tool::{Config, Options, ProtectedPolicy, Store};
 
+use super::held::Held;
 use super::keyring::{self, Keyring};
 use super::place::{self, failure};
 use crate::outcome::LocalResult as Result;
@@ -23,8 +24,13 @@ pub(super) struct Encrypted {
 impl Encrypted {
     /// The policy of a directory or file, which its metadata must agree with.
     pub(super) fn find(path: &Path, config: &Config) -> Result<Encrypted> {
-        let (keyring, place, policy) = keyring::policy(path)?;
-        let metadata = match (metadata(path, &place, &policy, config), &keyring) {
+        Encrypted::of(&Held::open(path)?, config)
+    }
+
+    /// As [`Encrypted::find`], of what is open.
+    pub(super) fn of(held: &Held<'_>, config: &Config) -> Result<Encrypted> {
+        let (keyring, place, policy) = keyring::policy(held)?;
+        let metadata = match (metadata(held.path(), &place, &policy, config), &keyring) {
             // A directory of a mount can have a key that nothing else opens.
             (Err(failure), Keyring::Mount(_)) if failure.0.kind == FailureKind::NotFound => None,
             (found, _) => Some(found?),

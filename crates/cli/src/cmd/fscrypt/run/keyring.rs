@@ -6,39 +6,46 @@ use std::path::{Path, PathBuf};
 
 use daemon::Failure;
 use keys::kernel::{self, KeyStatus, Removed};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use secret::Secret;
 use stack::formats::fscrypt::{KeyName, Policy};
 
+use super::held::Held;
 use super::place::{self, specifier};
 use crate::cmd::stack::run::{Answer, MasterState, Mounted, Request};
 use crate::outcome::LocalResult as Result;
 
 /// The keys of a file system.
 pub(super) enum Keyring {
-    /// The kernel has them, for the file system that is mounted here.
-    Kernel(PathBuf),
+    /// The kernel has them, for the file system of this directory.
+    Kernel(PathBuf, File),
     /// The process that serves the mount of a stacked directory has them.
     Mount(Mounted),
 }
 
 impl Keyring {
     /// The one for the metadata in this place.
-    pub(super) fn of_place(place: &Path) -> Keyring {
-        let whole = place.canonicalize().unwrap_or_else(|_| place.to_owned());
-        let mounted = || Mounted::find(place).ok().flatten();
-        match Mounted::of_lower(&whole).or_else(mounted) {
-            Some(mounted) => Keyring::Mount(mounted),
-            None => Keyring::Kernel(place.to_owned()),
+    pub(super) fn of_place(place: &Path) -> Result<Keyring> {
+        let held = Held::open(place)?;
+        match Mounted::of_lower(&held.whole_path()?) {
+            Some(mounted) => Ok(Keyring::Mount(mounted)),
+            None => Keyring::of(&held),
         }
+    }
+
+    /// The one for what is in this directory, or is mounted on it.
+    fn of(held: &Held<'_>) -> Result<Keyring> {
+        Ok(match Mounted::on(held, held.path())? {
+            Some(mounted) => Keyring::Mount(mounted),
+            None => Keyring::Kernel(held.path().to_owned(), held.reopen()?),
+        })
     }
 
     /// Whether there is a key.
     pub(super) fn status(&self, name: &KeyName) -> Result<KeyStatus> {
         let mounted = match self {
-            Keyring::Kernel(place) => {
-                let status = kernel::key_status(open(place)?, &specifier(name));
+            Keyring::Kernel(place, directory) => {
+                let status = kernel::key_status(directory, &specifier(name));
                 return status.map_err(|error| kernel_failure(place, error));
             }
             Keyring::Mount(mounted) => mounted,
@@ -55,8 +62,8 @@ impl Keyring {
 
     pub(super) fn add(&self, name: &KeyName, master: &Secret) -> Result<()> {
         match self {
-            Keyring::Kernel(place) => {
-                let added = kernel::add_key(open(place)?, &specifier(name), master);
+            Keyring::Kernel(place, directory) => {
+                let added = kernel::add_key(directory, &specifier(name), master);
                 added.map_err(|error| kernel_failure(place, error))
             }
             Keyring::Mount(mounted) => {
@@ -71,7 +78,7 @@ impl Keyring {
     pub(super) fn set_policy(&self, directory: &File, path: &Path, policy: &Policy) -> Result<()> {
         let policy = policy.to_kernel();
         match self {
-            Keyring::Kernel(_) => {
+            Keyring::Kernel(..) => {
                 let set = kernel::set_policy(directory, &policy);
                 set.map_err(|error| kernel_failure(path, error))
             }
@@ -87,8 +94,8 @@ impl Keyring {
     /// Takes a key away, if it is there.
     pub(super) fn remove(&self, name: &KeyName, all_users: bool) -> Result<Option<Removed>> {
         let mounted = match self {
-            Keyring::Kernel(place) => {
-                return match kernel::remove_key(open(place)?, &specifier(name), all_users) {
+            Keyring::Kernel(place, directory) => {
+                return match kernel::remove_key(directory, &specifier(name), all_users) {
                     Ok(removed) => Ok(Some(removed)),
                     Err(Errno::NOKEY) => Ok(None),
                     Err(error) => Err(kernel_failure(place, error)),
@@ -110,25 +117,20 @@ impl Keyring {
 }
 
 /// The policy of a file or directory, and where its metadata and its key are.
-pub(super) fn policy(path: &Path) -> Result<(Keyring, PathBuf, Policy)> {
-    let (keyring, place, policy) = find(path)?;
-    let clear = || kernel_failure(path, Errno::NODATA);
+pub(super) fn policy(held: &Held<'_>) -> Result<(Keyring, PathBuf, Policy)> {
+    let (keyring, place, policy) = find(held)?;
+    let clear = || kernel_failure(held.path(), Errno::NODATA);
     Ok((keyring, place, policy.ok_or_else(clear)?))
 }
 
 /// As [`policy`], also of what is not encrypted.
-pub(super) fn find(path: &Path) -> Result<(Keyring, PathBuf, Option<Policy>)> {
+pub(super) fn find(held: &Held<'_>) -> Result<(Keyring, PathBuf, Option<Policy>)> {
+    let path = held.path();
     let unknown = || Failure::other(format!("{}: its policy is not known", path.display()));
-    let (keyring, place, bytes) = match Mounted::find(path)? {
+    let (keyring, place, bytes) = match Mounted::on(held, path)? {
         Some(mounted) => {
-            let flags = OFlags::PATH | OFlags::CLOEXEC;
             // The mount knows it while it is open.
-            let held = rustix::fs::open(path, flags, Mode::empty());
-            let held: File = held.map_err(|error| kernel_failure(path, error))?.into();
-            let ino = held
-                .metadata()
-                .map_err(|error| place::io(path, &error))?
-                .ino();
+            let ino = held.metadata()?.ino();
             let Answer::Policy(bytes) = mounted.ask(&Request::PolicyOf { ino }, None)? else {
                 return Err(unknown());
             };
@@ -136,21 +138,17 @@ pub(super) fn find(path: &Path) -> Result<(Keyring, PathBuf, Option<Policy>)> {
             (Keyring::Mount(mounted), place, bytes)
         }
         None => {
-            let bytes = match kernel::policy(open(path)?) {
+            let bytes = match kernel::policy(held.reopen()?) {
                 Ok(bytes) => Some(bytes),
                 Err(Errno::NODATA) => None,
                 Err(error) => return Err(kernel_failure(path, error)),
             };
-            let place = place::of_path(path)?;
-            (Keyring::Kernel(place.clone()), place, bytes)
+            let (place, directory) = place::of_file(held)?;
+            (Keyring::Kernel(place.clone(), directory), place, bytes)
         }
     };
     let policy = bytes.map(|bytes| Policy::from_kernel(&bytes).ok_or_else(unknown));
     Ok((keyring, place, policy.transpose()?))
-}
-
-pub(super) fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| place::io(path, &error))
 }
 
 pub(super) fn kernel_failure(path: &Path, error: Errno) -> Failure {

@@ -16,12 +16,10 @@ use crate::outcome::LocalResult as Result;
 /// Where login protectors are made for a place: on the root file system if the kernel encrypts at the place. The PAM
 /// module of the tool looks for them there.
 pub(super) fn login_place(place: &Path) -> Result<PathBuf> {
-    let takes_part = |place: &Path| {
-        let policy = fs::File::open(place).ok().map(kernel::policy);
-        matches!(policy, Some(Ok(_) | Err(Errno::NODATA)))
-    };
-    match Keyring::of_place(place) {
-        Keyring::Kernel(place) if takes_part(&place) => place::root(),
+    let takes_part =
+        |directory: &fs::File| matches!(kernel::policy(directory), Ok(_) | Err(Errno::NODATA));
+    match Keyring::of_place(place)? {
+        Keyring::Kernel(_, directory) if takes_part(&directory) => place::root(),
         _ => fs::canonicalize(place).map_err(|error| place::io(place, &error)),
     }
 }

@@ -2,6 +2,7 @@
 
 mod directory;
 mod encrypted;
+mod held;
 mod keyring;
 mod link;
 mod login;

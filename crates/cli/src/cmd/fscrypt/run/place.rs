@@ -1,6 +1,6 @@
 //! Where metadata is: file systems, and the references to what is on them.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use stack::formats::fscrypt::tool::{
     key_name_from, parse_descriptor,
 };
 
+use super::held::Held;
 pub(super) use crate::cmd::stack::run::metadata_failure as failure;
 use crate::outcome::LocalResult as Result;
 
@@ -75,19 +76,30 @@ fn of_device(device: u64) -> Result<Option<PathBuf>> {
     Ok(best.map(|mounted| mounted.path.clone()))
 }
 
-/// The mountpoint of the file system with `path`.
-pub(super) fn of_path(path: &Path) -> Result<PathBuf> {
-    let failed = |error| io(path, &error);
-    let device = fs::metadata(path).map_err(failed)?.dev();
+/// The mountpoint of the file system with a file, and the directory there.
+pub(super) fn of_file(held: &Held<'_>) -> Result<(PathBuf, File)> {
+    let device = held.metadata()?.dev();
     if let Some(mountpoint) = of_device(device)? {
-        return Ok(mountpoint);
+        let directory = Held::open(&mountpoint)?.reopen()?;
+        let is_it = directory
+            .metadata()
+            .is_ok_and(|found| found.dev() == device);
+        return match is_it {
+            true => Ok((mountpoint, directory)),
+            false => Err(Failure::other(format!(
+                "{}: something else is mounted there meanwhile",
+                mountpoint.display()
+            ))),
+        };
     }
     // Files of btrfs have a device number that no mount has.
-    let whole = fs::canonicalize(path).map_err(failed)?;
+    let whole = held.whole_path()?;
     let mounted = mounted()?;
     let mut above = whole.ancestors();
     let found = above.find(|above| mounted.iter().any(|mounted| mounted.path == *above));
-    Ok(found.unwrap_or(Path::new("/")).to_owned())
+    let mountpoint = found.unwrap_or(Path::new("/")).to_owned();
+    let directory = Held::open(&mountpoint)?.reopen()?;
+    Ok((mountpoint, directory))
 }
 
 /// The file system with login protectors: the one of the system. The variable is the tool's.

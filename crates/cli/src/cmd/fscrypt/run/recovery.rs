@@ -15,7 +15,8 @@ use stack::formats::fscrypt::tool::{
 };
 
 use super::encrypted::Encrypted;
-use super::keyring::{kernel_failure, open};
+use super::held::Held;
+use super::keyring::kernel_failure;
 use super::place::{self, failure};
 use super::secrets;
 use crate::cmd::fscrypt::args::Recover;
@@ -144,14 +145,15 @@ To have it not open the directory any more:
 /// Gives a directory that is encrypted already a recovery passphrase.
 pub(super) fn recover(args: &Recover) -> Result<String> {
     let (config, path) = (place::config()?, &args.directory);
+    let held = Held::open(path)?;
     let Encrypted {
         place, metadata, ..
-    } = Encrypted::find(path, &config)?;
+    } = Encrypted::of(&held, &config)?;
     let Some((store, mut policy)) = metadata else {
         let message = format!("{} has a key file and no protectors", path.display());
         return Err(Failure::usage(message));
     };
-    let directory = open(path)?;
+    let directory = held.reopen()?;
     match rustix::fs::statat(&directory, README, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => {}
         Err(error) => return Err(kernel_failure(&path.join(README), error)),

@@ -156,7 +156,7 @@ fn policy_row(place: &Path, store: &Store, policy: &ProtectedPolicy, config: &Co
     let row = |descriptor| protector_row(place, store, &descriptor, config);
     PolicyRow {
         policy: key_name(&policy.name),
-        unlocked: unlocked(&Keyring::of_place(place), &policy.name),
+        unlocked: Keyring::of_place(place).map_or("unknown", |keys| unlocked(&keys, &policy.name)),
         options: options(&policy.options),
         protectors: policy.protectors().map(row).collect(),
     }

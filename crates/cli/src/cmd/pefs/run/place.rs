@@ -14,7 +14,7 @@ use stack::formats::pefs::{CONFIG_NAME, Chains, Config, DATABASE_MAX, DATABASE_N
 use vfs::Error;
 
 use crate::cmd::pefs::args::Place;
-use crate::cmd::stack::run::{Covered, SUBTYPE};
+use crate::cmd::stack::run::{Covered, SUBTYPE, is_credible};
 use crate::outcome::LocalResult as Result;
 
 /// The new file until it is whole.
@@ -37,6 +37,14 @@ impl Lower {
                 false => Err(not_mounted(&place.dir)),
             };
         };
+        if !is_credible(&mount) {
+            let (dir, lower) = (place.dir.display(), &mount.source);
+            let why = format!(
+                "{dir} is a mount of the user {}, and {lower} belongs to another user; with -f, name the lower directory",
+                mount.user
+            );
+            return Err(Failure::new(FailureKind::Permission, why));
+        }
         let below = PathBuf::from(&mount.source);
         match place.is_lower {
             // What is written to the mount is encrypted: `.pefs.db` would be lost.

@@ -11,7 +11,7 @@ mod mounts;
 mod pefs;
 
 pub(crate) use background::start;
-pub(crate) use control::{Answer, KeyLine, MasterState, Mounted, Request};
+pub(crate) use control::{Answer, KeyLine, MasterState, Mounted, Request, is_credible};
 pub(crate) use covered::Covered;
 pub(crate) use fscrypt::metadata_failure;
 pub(crate) use mount::{more_files, show_gocryptfs};

@@ -1,6 +1,7 @@
 //! The side of commands.
 
 use std::io::ErrorKind;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,16 +11,36 @@ use keys::Talk;
 use protocol::api::FailureKind;
 use protocol::client::{SYSTEM_DIR, runtime_dir};
 use protocol::wire;
-use rustix::fs::minor;
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use secret::Secret;
 
 use super::messages::{ANSWER_MAX, Answer, DIRECTORY, PATIENCE, Request, socket_name};
+use crate::cmd::stack::run::Covered;
 use crate::cmd::stack::run::mounts::{SUBTYPE, resolved};
 use crate::outcome::LocalResult as Result;
 
 /// How long an answer may take: what programs have written is written back before a key goes.
 const WORK: Duration = Duration::from_secs(300);
+
+/// Whether a mount shows the lower directory that it names: it is of root or of this user, or of the owner of that
+/// directory. Every user can make a mount with this type and any source.
+pub(crate) fn is_credible(listed: &Listed) -> bool {
+    let is_trusted = [0, rustix::process::geteuid().as_raw()].contains(&listed.user);
+    is_trusted || owner_of_lower(listed) == Some(listed.user)
+}
+
+fn owner_of_lower(listed: &Listed) -> Option<u32> {
+    if Path::new(&listed.source) == listed.path {
+        let covered = Covered::below(&listed.path).ok()?;
+        return Some(rustix::fs::stat(covered.path()).ok()?.st_uid);
+    }
+    Some(rustix::fs::stat(&listed.source[..]).ok()?.st_uid)
+}
+
+fn failed(path: &Path, kind: FailureKind, why: &dyn std::fmt::Display) -> Failure {
+    Failure::new(kind, format!("{}: {why}", path.display()))
+}
 
 /// A mount of an encrypted directory.
 pub(crate) struct Mounted {
@@ -55,31 +76,46 @@ impl Mounted {
         self.listed.user
     }
 
-    /// The mount of a lower directory, the last one.
+    /// The mount of a lower directory, the last one that counts.
     pub(crate) fn of_lower(lower: &Path) -> Option<Mounted> {
-        let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
-        let listed = mounts.find(|mount| Path::new(&mount.source) == lower)?;
+        let mounts = fuse::listed(SUBTYPE).into_iter().rev();
+        let mut mounts = mounts.filter(|mount| Path::new(&mount.source) == lower);
+        let listed = mounts.find(is_credible)?;
         Some(Mounted { listed })
     }
 
-    /// The mount that a path is on, if it is on one.
+    /// The mount that a path is on, if it is on one. The last name is no link that is followed.
     pub(crate) fn find(path: &Path) -> Result<Option<Mounted>> {
-        let failed = |kind, why: &dyn std::fmt::Display| {
-            Failure::new(kind, format!("{}: {why}", path.display()))
-        };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = rustix::fs::open(path, flags, Mode::empty());
+        let held = held.map_err(|error| match error {
+            Errno::NOENT => failed(path, FailureKind::NotFound, &"there is no such file"),
+            Errno::ACCESS => failed(path, FailureKind::Permission, &error),
+            error => failed(path, FailureKind::Device, &error),
+        })?;
+        Mounted::on(held, path)
+    }
+
+    /// The mount that an open file is on, by the number that the kernel gives its file system. `path` is its name in
+    /// errors. A mount of another user with a strange lower directory is an error.
+    pub(crate) fn on(held: impl AsFd, path: &Path) -> Result<Option<Mounted>> {
+        // Asks nothing of the process of the mount, which may hang or refuse root.
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let found = rustix::fs::statx(held, "", flags, StatxFlags::empty())
+            .map_err(|error| failed(path, FailureKind::Device, &error))?;
+        let device = (found.stx_dev_major == 0).then_some(found.stx_dev_minor);
         let mut mounts = fuse::listed(SUBTYPE).into_iter().rev();
-        let place = resolved(path);
-        if let Some(listed) = mounts.clone().find(|mount| mount.path == place) {
+        let Some(listed) = mounts.find(|mount| Some(mount.device) == device) else {
+            return Ok(None);
+        };
+        if is_credible(&listed) {
             return Ok(Some(Mounted { listed }));
         }
-        let found = rustix::fs::lstat(path).map_err(|error| match error {
-            Errno::NOENT => failed(FailureKind::NotFound, &"there is no such file"),
-            Errno::ACCESS => failed(FailureKind::Permission, &error),
-            error => failed(FailureKind::Device, &error),
-        })?;
-        let device = (rustix::fs::major(found.st_dev) == 0).then(|| minor(found.st_dev));
-        let listed = mounts.find(|mount| Some(mount.device) == device);
-        Ok(listed.map(|listed| Mounted { listed }))
+        let why = format!(
+            "it is on a mount of the user {}, and {} belongs to another user",
+            listed.user, listed.source
+        );
+        Err(failed(path, FailureKind::Permission, &why))
     }
 
     /// The lower directory.
