@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
 use crate::foreign::{self, PASS, step};
@@ -75,6 +75,17 @@ impl Place {
     pub fn is_empty(&self) -> io::Result<bool> {
         let dir = self.open()?;
         Ok(fs::read_dir(in_proc(&dir))?.next().is_none())
+    }
+
+    /// Whether something is mounted on the directory.
+    ///
+    /// # Errors
+    /// As [`Place::open`], or the kernel does not say.
+    pub fn is_mount(&self) -> io::Result<bool> {
+        let dir = self.open()?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+        let stat = rustix::fs::statx(&dir, "", flags, StatxFlags::empty())?;
+        Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
     }
 
     /// Whether a mount is there whose server was killed.

@@ -98,6 +98,8 @@ pub(crate) struct Account {
 pub(crate) struct Kept {
     /// The passphrase, from the authentication to the session.
     pub(crate) passphrase: Option<Secret>,
+    /// The guid of the dataset that the passphrase opens.
+    pub(crate) dataset: Option<u64>,
     /// Whether the session is counted.
     pub(crate) is_counted: bool,
 }

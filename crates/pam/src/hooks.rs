@@ -37,12 +37,19 @@ impl<'a> Call<'a> {
     }
 
     /// Runs a step of the program, and logs what it says. `None`: it could not run, or did not end in time.
-    fn run(&self, step: &str, passphrases: &[&Secret]) -> (Option<i32>, String) {
-        let done = program::run(step, &self.account, &self.options, passphrases);
-        let Done { code, said } = done.unwrap_or_else(|why| Done {
+    fn run(&self, step: &str, passphrases: &[&Secret]) -> Done {
+        self.run_for(step, None, passphrases)
+    }
+
+    /// Runs a step for the dataset that an earlier step has checked.
+    fn run_for(&self, step: &str, dataset: Option<u64>, passphrases: &[&Secret]) -> Done {
+        let done = program::run(step, &self.account, &self.options, dataset, passphrases);
+        let done = done.unwrap_or_else(|why| Done {
             code: None,
             said: why,
+            dataset: None,
         });
+        let Done { code, said, .. } = &done;
         let priority = match code {
             Some(0 | NOT_FOUND) => LOG_NOTICE,
             _ => LOG_ERR,
@@ -57,7 +64,7 @@ impl<'a> Call<'a> {
             }
             Some(code) => self.debug(&format!("login {step}: exit code {code}")),
         }
-        (code, said)
+        done
     }
 
     fn debug(&self, text: &str) {
@@ -68,7 +75,7 @@ impl<'a> Call<'a> {
 
     /// Whether anything of the user is encrypted by this program.
     fn find(&self) -> Result<(), Code> {
-        match self.run("find", &[]).0 {
+        match self.run("find", &[]).code {
             Some(0) => Ok(()),
             Some(NOT_FOUND) => Err(Code::UserUnknown),
             _ => Err(Code::AuthinfoUnavail),
@@ -121,7 +128,8 @@ impl Call<'_> {
         if passphrase.is_empty() {
             return Err(Code::AuthErr);
         }
-        match self.run("auth", &[&passphrase]).0 {
+        let done = self.run("auth", &[&passphrase]);
+        match done.code {
             Some(0) => {}
             Some(WRONG_KEY) => return Err(Code::AuthErr),
             Some(NOT_FOUND) => return Err(Code::UserUnknown),
@@ -129,6 +137,7 @@ impl Call<'_> {
         }
         let kept = Kept {
             passphrase: Some(passphrase),
+            dataset: done.dataset,
             is_counted: false,
         };
         match self.handle.keep(kept) {
@@ -150,12 +159,12 @@ pub(crate) fn open_session(handle: &Handle, words: &[&str], _: c_int) -> Code {
         Ok(call) => call,
         Err(_) => return Code::Success,
     };
-    let passphrase = handle.with_kept(|kept| kept.passphrase.take());
-    let Some(passphrase) = passphrase.flatten() else {
+    let kept = handle.with_kept(|kept| (kept.passphrase.take(), kept.dataset.take()));
+    let Some((Some(passphrase), dataset)) = kept else {
         call.debug("no passphrase was given: the session does not count");
         return Code::Success;
     };
-    let (done, _) = call.run("open", &[&passphrase]);
+    let done = call.run_for("open", dataset, &[&passphrase]).code;
     // A failure can have left something open: the end of this session closes it.
     handle.with_kept(|kept| kept.is_counted = done != Some(NOT_FOUND));
     Code::Success
@@ -171,7 +180,7 @@ pub(crate) fn close_session(handle: &Handle, words: &[&str], _: c_int) -> Code {
     if is_counted != Some(true) {
         return Code::Success;
     }
-    match call.run("close", &[]).0 {
+    match call.run("close", &[]).code {
         Some(0 | NOT_FOUND) => Code::Success,
         _ => Code::SessionErr,
     }
@@ -209,7 +218,7 @@ impl Call<'_> {
         let Some(old) = self.old() else {
             return Ok(());
         };
-        match self.run("check", &[&old]).0 {
+        match self.run("check", &[&old]).code {
             Some(0) => Ok(()),
             Some(WRONG_KEY) => {
                 self.handle
@@ -238,13 +247,13 @@ impl Call<'_> {
         let Some(new) = new.filter(|new| !new.is_empty()) else {
             return Err(Code::AuthtokErr);
         };
-        let (done, said) = self.run("password", &[&old, &new]);
+        let Done { code, said, .. } = self.run("password", &[&old, &new]);
         if flags & SILENT == 0 {
             for line in said.lines() {
                 self.handle.say(line);
             }
         }
-        match done {
+        match code {
             Some(0) => {
                 // At a login whose password has expired, the session comes after this.
                 self.handle.with_kept(|kept| {

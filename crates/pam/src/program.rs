@@ -28,13 +28,34 @@ pub(crate) struct Done {
     pub(crate) code: Option<i32>,
     /// What it said, one message a line.
     pub(crate) said: String,
+    /// The guid of the dataset whose passphrase it has checked.
+    pub(crate) dataset: Option<u64>,
+}
+
+/// The end of a pipe that the program writes to; reading never waits.
+struct Output(OwnedFd);
+
+impl Output {
+    /// A pipe, and the program's end of it.
+    fn new() -> io::Result<(Output, OwnedFd)> {
+        let (output, end) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&output, rustix::fs::OFlags::NONBLOCK)?;
+        Ok((Output(output), end))
+    }
+
+    /// What is in the pipe.
+    fn read(self) -> String {
+        let mut said = Vec::new();
+        let _ = File::from(self.0).take(SAID_MAX).read_to_end(&mut said);
+        String::from_utf8_lossy(&said).into_owned()
+    }
 }
 
 /// Exit codes of `strongroom`.
 pub(crate) const NOT_FOUND: i32 = 3;
 pub(crate) const WRONG_KEY: i32 = 7;
 
-/// Runs a step of a login. The program reads one passphrase from each line of its standard input.
+/// Runs a step of a login; `dataset` is what an earlier step has checked. The program reads one passphrase from each line of its standard input.
 ///
 /// # Errors
 /// Why it could not be started.
@@ -42,17 +63,18 @@ pub(crate) fn run(
     step: &str,
     account: &Account,
     options: &Options,
+    dataset: Option<u64>,
     passphrases: &[&Secret],
 ) -> Result<Done, String> {
     let program = trusted::program(&options.program)?;
     let failed = |error: io::Error| format!("{}: {error}", program.display());
     let input = input(passphrases).map_err(failed)?;
-    let (output, errors) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
-    rustix::fs::fcntl_setfl(&output, rustix::fs::OFlags::NONBLOCK)
-        .map_err(|error| failed(error.into()))?;
+    let (messages, errors) = Output::new().map_err(failed)?;
+    let (result, output) = Output::new().map_err(failed)?;
     let mut command = Command::new(&program);
     command
         .args(arguments(step, account, options))
+        .args(dataset.map(|guid| format!("--dataset={guid}")))
         .env_clear()
         .env(
             "PATH",
@@ -60,7 +82,7 @@ pub(crate) fn run(
         )
         .current_dir("/")
         .stdin(Stdio::from(input))
-        .stdout(Stdio::null())
+        .stdout(Stdio::from(output))
         .stderr(Stdio::from(errors))
         // All three user numbers: those of `su` are of two users.
         .uid(0)
@@ -71,10 +93,11 @@ pub(crate) fn run(
     // Both ends of the pipe that only the program needs.
     drop(command);
     let code = wait(child, options.timeout);
-    let mut said = Vec::new();
-    let _ = File::from(output).take(SAID_MAX).read_to_end(&mut said);
-    let said = String::from_utf8_lossy(&said).into_owned();
-    Ok(Done { code, said })
+    Ok(Done {
+        code,
+        said: messages.read(),
+        dataset: result.read().trim().parse().ok(),
+    })
 }
 
 fn arguments(step: &str, account: &Account, options: &Options) -> Vec<OsString> {

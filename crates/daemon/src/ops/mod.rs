@@ -19,6 +19,7 @@ pub(crate) mod exports;
 pub(crate) mod features;
 pub(crate) mod ha;
 pub(crate) mod health;
+mod homes;
 pub(crate) mod import_claims;
 pub(crate) mod import_scan;
 pub(crate) mod inspect;

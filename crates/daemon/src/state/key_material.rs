@@ -258,7 +258,11 @@ pub(crate) fn typed_again(
 
 /// Makes a key of what a person typed. No key that exists has a passphrase that a new one may not have: such a one is
 /// wrong.
-fn typed_material(format: Format, typed: Secret, new: bool) -> keys::Result<KeyMaterial> {
+pub(crate) fn typed_material(
+    format: Format,
+    typed: Secret,
+    new: bool,
+) -> keys::Result<KeyMaterial> {
     keys::material_from_prompt(format, typed).map_err(|error| match new {
         false if is_of_length(&error) => keys::Error::WrongKey,
         _ => error,

@@ -20,7 +20,7 @@ pub use super::pool_commands::{
 };
 use super::report::{OwnerKind, TokenScope};
 use super::wanted::{
-    Allowed, InspectTarget, NewVolume, Props, ReceiveName, SendWhat, WhoKind, each_once,
+    Allowed, HomeStep, InspectTarget, NewVolume, Props, ReceiveName, SendWhat, WhoKind, each_once,
 };
 
 /// Makes of one list the structs, the enum, and the macro `with_command`. Commands without
@@ -481,6 +481,17 @@ commands! {
         /// What else it allows, where that is not as the properties say.
         #[serde(default)]
         allowed: Allowed,
+    }
+    /// Find, open or close the dataset that is a home, for a login.
+    Home {
+        /// What to do.
+        step: HomeStep,
+        /// The home directory.
+        dir: String,
+        /// The user whose home it is.
+        uid: u32,
+        /// The dataset, by guid. Without one: each that may be the home, and that the passphrase opens.
+        dataset: Option<u64>,
     }
     /// Change what a mount allows.
     Remount {

@@ -32,8 +32,9 @@ pub use pools::{
 pub use reply::Reply;
 pub use report::{
     AccountRow, CallerReport, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow,
-    GenerationRow, HoldRow, KeyRow, MountRow, NewToken, OwnerKind, PermissionRow, PropertyRow,
-    ShredReport, SlotRow, Source, StreamRow, Survivor, TokenRow, TokenScope, Value, ZoneRow,
+    GenerationRow, HoldRow, HomeRow, KeyRow, MountRow, NewToken, OwnerKind, PermissionRow,
+    PropertyRow, ShredReport, SlotRow, Source, StreamRow, Survivor, TokenRow, TokenScope, Value,
+    ZoneRow,
 };
 pub use serving::{
     BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, HaReport, HaTargetRow,
@@ -41,8 +42,8 @@ pub use serving::{
     ReservationRow, SessionRow,
 };
 pub use wanted::{
-    AccessTimes, Allowed, CheckpointUse, DeviceChange, DeviceGroup, InspectTarget, NAMES_MAX,
-    NewVolume, PoolDevices, Props, ReceiveName, Rotation, SendWhat, Sweep, WhoKind,
+    AccessTimes, Allowed, CheckpointUse, DeviceChange, DeviceGroup, HomeStep, InspectTarget,
+    NAMES_MAX, NewVolume, PoolDevices, Props, ReceiveName, Rotation, SendWhat, Sweep, WhoKind,
 };
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but

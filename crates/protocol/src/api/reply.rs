@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AccountRow, Anchor, AnchorRow, CallerReport, DaemonReport, DatasetRow, DeferredReport,
-    DiffReport, EventRow, ExportRow, GenerationRow, HaReport, HistoryRow, HoldRow, ImportablePool,
-    Inspection, KeyRow, MappingRow, MountRow, NewToken, PermissionRow, PoolFeatures, PoolIo,
-    PoolReport, SessionRow, ShredReport, SlotRow, StreamRow, TokenRow, ZoneRow,
+    DiffReport, EventRow, ExportRow, GenerationRow, HaReport, HistoryRow, HoldRow, HomeRow,
+    ImportablePool, Inspection, KeyRow, MappingRow, MountRow, NewToken, PermissionRow,
+    PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow, StreamRow, TokenRow,
+    ZoneRow,
 };
 
 /// What a command returns.
@@ -31,6 +32,8 @@ pub enum Reply {
     Importable(Vec<ImportablePool>),
     /// What is mounted.
     Mounts(Vec<MountRow>),
+    /// A dataset that is a home.
+    Home(HomeRow),
     /// What pools have that not every program knows.
     Features(Vec<PoolFeatures>),
     /// The history.

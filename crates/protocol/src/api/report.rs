@@ -73,6 +73,17 @@ pub struct MountRow {
     pub read_only: bool,
 }
 
+/// A dataset that is a home.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HomeRow {
+    /// Its name.
+    pub name: String,
+    /// Its guid.
+    pub dataset: u64,
+    /// Whether it is mounted as home.
+    pub is_open: bool,
+}
+
 /// The key of a dataset.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeyRow {

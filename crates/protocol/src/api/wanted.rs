@@ -24,6 +24,22 @@ pub(super) fn each_once<'de, D: Deserializer<'de>>(names: D) -> Result<Vec<Strin
 /// Properties to set, as `name=value`.
 pub type Props = Vec<(String, String)>;
 
+/// A step of a login with a dataset as home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HomeStep {
+    /// Find the dataset.
+    Find,
+    /// Check a passphrase against its key slots. Nothing changes.
+    Check,
+    /// Check the passphrase, load the key, mount.
+    Open,
+    /// Unmount, unload the key.
+    Close,
+    /// Check the old passphrase, and replace it by a new one.
+    Change,
+}
+
 /// A volume to make.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -64,6 +64,10 @@ pub(crate) struct Login {
     #[arg(long, value_name = "PID")]
     pub(crate) process: Option<i32>,
 
+    /// The dataset whose passphrase the login has checked, by its guid
+    #[arg(long, value_name = "GUID")]
+    pub(crate) dataset: Option<u64>,
+
     /// Accept every passphrase for a directory of pefs
     #[arg(long)]
     pub(crate) ignore_missing: bool,

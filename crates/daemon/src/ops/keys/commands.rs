@@ -229,7 +229,7 @@ impl Daemon {
 
 impl ActivePool {
     /// Ends the commands that still use data keys below a key that is unloaded.
-    fn end_uses(&self, root: &Entry) -> Result<()> {
+    pub(in crate::ops) fn end_uses(&self, root: &Entry) -> Result<()> {
         if self.key_uses.end(root.id) {
             return Ok(());
         }

@@ -1,6 +1,8 @@
 //! Mounts.
 
-use protocol::api::{Allowed, Reply, command};
+use std::path::Path;
+
+use protocol::api::{Allowed, HomeStep, Reply, command};
 
 use super::done;
 use super::line::Line;
@@ -52,6 +54,24 @@ serve!(
         Some(name) => daemon.mount_named(name, it, context).map(done),
         None => daemon.mount_all(it.load_keys, context).map(done),
     }
+);
+
+root_only!(
+    Home,
+    |it| {
+        let step = match it.step {
+            HomeStep::Find => "find",
+            HomeStep::Check => "auth",
+            HomeStep::Open => "open",
+            HomeStep::Close => "close",
+            HomeStep::Change => "password",
+        };
+        let guid = it.dataset.map(|guid| guid.to_string());
+        let line = Line::new("login").word(step);
+        let line = line.option("--uid", Some(it.uid.to_string()));
+        line.option("--dataset", guid).path(Path::new(&it.dir))
+    },
+    |it, daemon, context| daemon.home(it, context).map(Reply::Home)
 );
 
 serve!(

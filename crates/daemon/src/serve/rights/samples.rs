@@ -1,8 +1,8 @@
 //! A sample request of each kind, for datasets. `machine_samples` has those for the machine.
 
 use protocol::api::{
-    Allowed, Anchor, Command, NewVolume, OwnerKind, Props, ReceiveName, Rotation, SendWhat,
-    WhoKind, command,
+    Allowed, Anchor, Command, HomeStep, NewVolume, OwnerKind, Props, ReceiveName, Rotation,
+    SendWhat, WhoKind, command,
 };
 
 /// A key file that does not exist.
@@ -327,6 +327,12 @@ fn of_mounts(fs: &str) -> Vec<Command> {
         mount(Some(&format!("{fs}/x")), None, true),
         mount(Some(fs), Some("/nonexistent"), false),
         mount(None, None, false),
+        Command::Home(command::Home {
+            step: HomeStep::Find,
+            dir: "/nonexistent".into(),
+            uid: 12345,
+            dataset: None,
+        }),
         Command::Remount(command::Remount {
             name: fs.into(),
             read_only: Some(true),

@@ -214,7 +214,8 @@ impl View {
             | Reply::Sessions(_)
             | Reply::Ha(_)
             | Reply::Mappings(_)
-            | Reply::Daemon(_) => return Err(rules::refused()),
+            | Reply::Daemon(_)
+            | Reply::Home(_) => return Err(rules::refused()),
         })
     }
 

@@ -3,177 +3,113 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use protocol::api::{
-    Ask, Command, DatasetRow, Failure, FailureKind, KeyRow, Reply, Value, command,
-};
+use protocol::api::{Ask, Command, Failure, FailureKind, HomeRow, HomeStep, Reply, command};
 use protocol::client::{Client, SYSTEM_SOCKET, Terminal};
 use secret::Secret;
 
+use crate::cmd::login::args::Login;
 use crate::outcome::Result;
 use crate::session::unexpected;
 
-/// The dataset whose mountpoint is a home, and whose key a passphrase opens.
+/// How the note of a session begins that has opened a dataset. The guid follows.
+const NOTE: &str = "dataset ";
+
+/// A dataset whose mountpoint is a home, and whose key a passphrase opens. The daemon decides which datasets may be.
 #[derive(Debug)]
-pub(super) struct Home {
-    name: String,
+pub(super) struct Home<'a> {
+    args: &'a Login,
+    row: HomeRow,
 }
 
-impl Home {
-    /// Asks the daemon of root. Without a daemon there are no datasets.
-    pub(super) fn find(home: &Path) -> Result<Option<Home>> {
-        let Some(home) = home.to_str() else {
-            return Ok(None);
-        };
-        let home = match home.trim_end_matches('/') {
-            "" => return Ok(None),
-            home => home,
-        };
-        let get = command::Get {
-            names: Vec::new(),
-            depth: None,
-            snapshots: false,
-            bookmarks: false,
-            props: vec!["mountpoint".into()],
-        };
-        let rows = match call(get, &[]) {
-            Ok(Reply::Datasets(rows)) => rows,
-            Ok(reply) => return Err(unexpected(&reply)),
-            Err(failure) if failure.kind == FailureKind::NoDaemon => return Ok(None),
-            Err(failure) => return Err(failure),
-        };
-        for row in rows.iter().filter(|row| is_at(row, home)) {
-            if let Some(key) = key(&row.name)?
-                && key.key_root == row.name
-                && key.keysource.split(',').next() == Some("passphrase")
-            {
-                let name = row.name.clone();
-                return Ok(Some(Home { name }));
-            }
+impl<'a> Home<'a> {
+    /// The dataset that may be the home; with `dataset`, only the one with this guid. Asks the daemon of root. Without
+    /// a daemon there are no datasets.
+    pub(super) fn find(args: &'a Login, dataset: Option<u64>) -> Result<Option<Home<'a>>> {
+        match call(args, HomeStep::Find, dataset, &[]) {
+            Ok(row) => Ok(Some(Home { args, row })),
+            Err(failure) => match failure.kind {
+                FailureKind::NotFound | FailureKind::NoDaemon => Ok(None),
+                _ => Err(failure),
+            },
         }
-        Ok(None)
     }
 
-    /// What it is called in messages and notes.
+    /// The dataset of the note of a session, whatever its name is now.
+    pub(super) fn of_note(args: &'a Login, note: &str) -> Option<Home<'a>> {
+        let dataset = note.strip_prefix(NOTE)?.parse().ok()?;
+        let row = HomeRow {
+            name: format!("with the guid {dataset}"),
+            dataset,
+            is_open: true,
+        };
+        Some(Home { args, row })
+    }
+
+    /// The note of a session that opens it.
+    pub(super) fn note(&self) -> String {
+        format!("{NOTE}{}", self.row.dataset)
+    }
+
+    /// What it is called in messages.
     pub(super) fn name(&self) -> &str {
-        &self.name
+        &self.row.name
     }
 
-    pub(super) fn is_loaded(&self) -> Result<bool> {
-        Ok(key(&self.name)?.is_some_and(|key| key.status == "available"))
+    pub(super) fn is_open(&self) -> bool {
+        self.row.is_open
     }
 
-    pub(super) fn is_mounted(&self) -> Result<bool> {
-        match call(Command::Mounts, &[])? {
-            Reply::Mounts(rows) => Ok(rows.iter().any(|row| row.name == self.name)),
-            reply => Err(unexpected(&reply)),
-        }
+    /// Checks the passphrase, also if the key is loaded. Nothing changes. Returns the guid of the dataset that it
+    /// opens.
+    pub(super) fn check(&self, passphrase: &Secret) -> Result<u64> {
+        let row = call(self.args, HomeStep::Check, None, &[passphrase])?;
+        Ok(row.dataset)
     }
 
-    /// Whether the passphrase is the right one. Nothing changes.
-    pub(super) fn check(&self, passphrase: &Secret) -> Result<()> {
-        self.load_key(passphrase, true)
-    }
-
-    fn load_key(&self, passphrase: &Secret, dry_run: bool) -> Result<()> {
-        let load = command::KeyLoad {
-            names: vec![self.name.clone()],
-            recursive: false,
-            location: None,
-            keysource: None,
-            dry_run,
-        };
-        call(load, &[passphrase]).map(drop)
-    }
-
-    fn unload_key(&self) -> Result<()> {
-        let unload = command::KeyUnload {
-            names: vec![self.name.clone()],
-            recursive: false,
-            force: false,
-        };
-        call(unload, &[]).map(drop)
-    }
-
-    /// Loads the key and mounts.
+    /// Checks the passphrase, loads the key and mounts.
     pub(super) fn open(&self, passphrase: &Secret) -> Result<()> {
-        if !self.is_loaded()? {
-            self.load_key(passphrase, false)?;
-        }
-        if self.is_mounted()? {
-            return Ok(());
-        }
-        let mount = command::Mount {
-            name: Some(self.name.clone()),
-            dir: None,
-            load_keys: false,
-            read_only: false,
-            // Files that were made in the directory below must not keep the user out.
-            overlay: true,
-            allowed: Default::default(),
-        };
-        call(mount, &[]).map(drop)
+        let dataset = Some(self.row.dataset);
+        call(self.args, HomeStep::Open, dataset, &[passphrase]).map(drop)
     }
 
     /// Unmounts and unloads the key. What is in use stays, with an error.
     pub(super) fn close(&self) -> Result<()> {
-        if self.is_mounted()? {
-            let target = Some(self.name.clone());
-            let force = false;
-            call(command::Unmount { target, force }, &[])?;
-        }
-        match self.is_loaded()? {
-            true => self.unload_key(),
-            false => Ok(()),
+        match call(self.args, HomeStep::Close, Some(self.row.dataset), &[]) {
+            Err(failure) if failure.kind == FailureKind::NotFound => Ok(()),
+            closed => closed.map(drop),
         }
     }
 
     /// Puts the key under another passphrase.
     pub(super) fn change(&self, old: &Secret, new: &Secret) -> Result<()> {
-        let was_loaded = self.is_loaded()?;
-        match was_loaded {
-            true => self.check(old)?,
-            false => self.load_key(old, false)?,
-        }
-        let change = command::KeyChange {
-            name: self.name.clone(),
-            keysource: None,
-            slot: None,
-            only: false,
-            inherit: false,
-        };
-        let changed = call(change, &[new]).map(drop);
-        if !was_loaded {
-            self.unload_key()?;
-        }
-        changed
+        call(self.args, HomeStep::Change, None, &[old, new]).map(drop)
     }
 }
 
-fn is_at(row: &DatasetRow, home: &str) -> bool {
-    let mut props = row.props.iter();
-    row.kind == "filesystem"
-        && props
-            .any(|prop| prop.property == "mountpoint" && prop.value == Value::Text(home.to_owned()))
-}
-
-/// The key of a dataset, if it is encrypted.
-fn key(name: &str) -> Result<Option<KeyRow>> {
-    let names = vec![name.to_owned()];
-    match call(command::KeyStatus { names }, &[])? {
-        Reply::Keys(rows) => Ok(rows.into_iter().find(|row| row.name == name)),
-        reply => Err(unexpected(&reply)),
-    }
-}
-
-/// Has the daemon of root do something. It gets these passphrases when it asks.
-fn call(command: impl Into<Command>, passphrases: &[&Secret]) -> Result<Reply> {
+/// Has the daemon of root do a step. It gets these passphrases when it asks.
+fn call(
+    args: &Login,
+    step: HomeStep,
+    dataset: Option<u64>,
+    passphrases: &[&Secret],
+) -> Result<HomeRow> {
+    let dir = args.home.to_str().unwrap_or_default();
+    let home = command::Home {
+        step,
+        dir: dir.trim_end_matches('/').to_owned(),
+        uid: args.uid,
+        dataset,
+    };
     let client = Client::connect(Path::new(SYSTEM_SOCKET))?;
     let copies = passphrases.iter().map(|secret| secret.try_clone());
     let copies: std::result::Result<_, _> = copies.collect();
     let mut known = Known {
         secrets: copies.map_err(daemon::Failure::from)?,
     };
-    client.call(command, &mut known)
+    match client.call(Command::from(home), &mut known)? {
+        Reply::Home(row) => Ok(row),
+        reply => Err(unexpected(&reply)),
+    }
 }
 
 struct Known {

@@ -12,15 +12,24 @@ use crate::outcome::Result;
 #[derive(Debug)]
 pub(super) enum Part<'a> {
     Pefs(PefsHome<'a>),
-    Dataset(dataset::Home),
+    Dataset(dataset::Home<'a>),
     Fscrypt(Protectors<'a>),
 }
 
 impl<'a> Part<'a> {
-    /// All that the user has.
-    pub(super) fn all(args: &'a Login) -> Result<Vec<Part<'a>>> {
+    /// All that the user has. A session opens the dataset whose passphrase its authentication has checked, and closes
+    /// the datasets that sessions have opened (`notes`).
+    pub(super) fn all(args: &'a Login, notes: &[String]) -> Result<Vec<Part<'a>>> {
         let pefs = PefsHome::find(args)?.map(Part::Pefs);
-        let dataset = dataset::Home::find(&args.home)?.map(Part::Dataset);
+        let dataset: Vec<_> = match (args.step, args.dataset) {
+            (LoginStep::Close, _) => notes
+                .iter()
+                .filter_map(|note| dataset::Home::of_note(args, note))
+                .collect(),
+            (LoginStep::Open, None) => Vec::new(),
+            (_, chosen) => dataset::Home::find(args, chosen)?.into_iter().collect(),
+        };
+        let dataset = dataset.into_iter().map(Part::Dataset);
         let fscrypt = Protectors::find(args)?.into_iter().map(Part::Fscrypt);
         Ok(pefs.into_iter().chain(dataset).chain(fscrypt).collect())
     }
@@ -34,22 +43,31 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Fails if the passphrase does not open it. Nothing changes. `step` is the one for which it is checked.
-    pub(super) fn check(&self, step: LoginStep, passphrase: &Secret) -> Result<()> {
+    /// The note of a session that opens it.
+    pub(super) fn note(&self) -> String {
         match self {
-            Part::Pefs(home) => home.run(step, &[passphrase], false),
-            Part::Dataset(home) => home.check(passphrase),
-            Part::Fscrypt(protectors) => protectors.run(step, &[passphrase]),
+            Part::Dataset(home) => home.note(),
+            Part::Pefs(_) | Part::Fscrypt(_) => self.name(),
+        }
+    }
+
+    /// Fails if the passphrase does not open it. Nothing changes. `step` is the one for which it is checked.
+    /// Returns the guid of the dataset that it opens.
+    pub(super) fn check(&self, step: LoginStep, passphrase: &Secret) -> Result<Option<u64>> {
+        match self {
+            Part::Pefs(home) => home.run(step, &[passphrase], false).map(|()| None),
+            Part::Dataset(home) => home.check(passphrase).map(Some),
+            Part::Fscrypt(protectors) => protectors.run(step, &[passphrase]).map(|()| None),
         }
     }
 
     /// Whether it is open already, by whatever opened it.
-    pub(super) fn is_open(&self) -> Result<bool> {
+    pub(super) fn is_open(&self) -> bool {
         match self {
-            Part::Pefs(home) => Ok(home.is_mounted()),
-            Part::Dataset(home) => Ok(home.is_loaded()? && home.is_mounted()?),
+            Part::Pefs(home) => home.is_mounted(),
+            Part::Dataset(home) => home.is_open(),
             // `delkeys` alone decides what becomes of keys.
-            Part::Fscrypt(_) => Ok(true),
+            Part::Fscrypt(_) => true,
         }
     }
 

@@ -40,7 +40,8 @@ pub(crate) fn run(args: &Login) -> Result {
         LoginStep::Open | LoginStep::Close | LoginStep::Password => Some(sessions(args)?),
         LoginStep::Find | LoginStep::Auth | LoginStep::Check => None,
     };
-    let parts = Part::all(args)?;
+    let notes = sessions.as_ref().map(|sessions| &sessions.opened[..]);
+    let parts = Part::all(args, notes.unwrap_or_default())?;
     match (args.step, sessions) {
         (LoginStep::Open, Some(sessions)) => open(args, &parts, sessions),
         (LoginStep::Close, Some(sessions)) => close(args, &parts, sessions),
@@ -66,8 +67,11 @@ fn check(step: LoginStep, parts: &[Part<'_>]) -> Result {
     found(parts)?;
     let passphrase = passphrases::next(&mut passphrases::read()?)?;
     for part in parts {
-        part.check(step, &passphrase)
-            .map_err(|failure| of(part, failure))?;
+        let opens = part.check(step, &passphrase);
+        // The module keeps it for the session.
+        if let (LoginStep::Auth, Some(dataset)) = (step, opens.map_err(|f| of(part, f))?) {
+            println!("{dataset}");
+        }
     }
     Ok(Outcome::done())
 }
@@ -79,8 +83,8 @@ fn open(args: &Login, parts: &[Part<'_>], mut sessions: Sessions) -> Result {
     sessions.add(process)?;
     for part in parts {
         // What was open before stays open.
-        if !part.is_open().map_err(|failure| of(part, failure))? {
-            sessions.note(&part.name());
+        if !part.is_open() {
+            sessions.note(&part.note());
         }
     }
     // First: if this program ends early, the last session still closes what is open by then.
@@ -100,15 +104,15 @@ fn close(args: &Login, parts: &[Part<'_>], mut sessions: Sessions) -> Result {
     if sessions.is_empty() {
         let opened = std::mem::take(&mut sessions.opened);
         for part in parts {
-            let name = part.name();
-            let is_own = opened.contains(&name);
+            let note = part.note();
+            let is_own = opened.contains(&note);
             // What is in use stays for the end of the next session.
             let is_closed = part.close(is_own, args.delkeys).unwrap_or_else(|failure| {
                 outcome.failures.push(of(part, failure));
                 false
             });
             if is_own && !is_closed {
-                sessions.note(&name);
+                sessions.note(&note);
             }
         }
     }

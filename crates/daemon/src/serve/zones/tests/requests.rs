@@ -267,6 +267,7 @@ pub(super) fn forbidden() -> Vec<Json> {
                            "props": [["keysource", "raw,file:///etc/shadow"]], "exclude": []}}),
         json!({"receive": {"target": "web", "naming": "path", "no_mount": false, "dry_run": false, "force": false,
                            "resumable": false, "props": [], "exclude": []}}),
+        json!({"home": {"step": "find", "dir": "/home/ann", "uid": 0, "dataset": null}}),
         json!({"receive-abandon": {"target": "web/x"}}),
         json!({"key-backup": {"name": "web"}}),
         json!({"key-restore": {"name": "web", "backup": "", "keysource": null}}),
