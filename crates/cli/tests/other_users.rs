@@ -116,10 +116,13 @@ fn fscrypt_follows_no_link_of_another_user() {
     );
     let encrypt = "fscrypt encrypt --source custom_passphrase --name mine {DIR}/view/tree/";
     for link in ["link", "to-dir"] {
-        let said = place.fails_with(&format!("{encrypt}{link}"), "passphrase\n", OTHER);
+        let said = place.fails_with(&format!("{encrypt}{link}"), "passphrase\n", PERMISSION);
         has(&said, "symbolic link that another user can change");
         has(
-            &place.fails(&format!("fscrypt status {{DIR}}/view/tree/{link}"), OTHER),
+            &place.fails(
+                &format!("fscrypt status {{DIR}}/view/tree/{link}"),
+                PERMISSION,
+            ),
             "symbolic link",
         );
     }
@@ -137,6 +140,42 @@ fn fscrypt_follows_no_link_of_another_user() {
         "passphrase\n",
     );
     assert_eq!(mode(&place.path("view/tree/dir")), 0o700);
+}
+
+/// The same for a lower directory, and for the metadata in it.
+#[test]
+fn no_link_of_another_user_leads_to_a_lower_directory() {
+    let Some(place) = place_of_ann() else { return };
+    place.ok("stack init --by-directory {DIR}/lower");
+    fs::write(place.path("key"), [7; 64]).unwrap();
+    fs::create_dir(place.path("empty")).unwrap();
+    as_ann(
+        &place,
+        "ln -s ../empty own/link; ln -s ../lower/.fscrypt own/.fscrypt",
+    );
+    let why = "symbolic link that another user can change";
+    for line in [
+        "stack init -d {DIR}/key {DIR}/own/link",
+        "stack init --by-directory {DIR}/own/link",
+        "stack mount -d {DIR}/key {DIR}/own/link {DIR}/view",
+        "stack status {DIR}/own/link",
+        "fscrypt status {DIR}/own/link",
+        "fscrypt purge --force {DIR}/own/link",
+    ] {
+        has(&place.fails(line, PERMISSION), why);
+    }
+    let done = place.run(&place.words("pefs addchain -f -Z -j {DIR}/key {DIR}/own/link"));
+    has(&done.err, why);
+    assert!(fs::read_dir(place.path("empty")).unwrap().next().is_none());
+    for line in [
+        "fscrypt status {DIR}/own",
+        "fscrypt metadata destroy --force {DIR}/own",
+    ] {
+        let done = place.run(&place.words(line));
+        assert_ne!(done.code, 0, "{line}");
+        has(&done.err, "is a link of another user");
+    }
+    place.ok("fscrypt status {DIR}/lower");
 }
 
 /// Whether users other than root can mount here.

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use cipher::SystemRandom;
 use keys::kernel::{self, KeyStatus, Specifier};
 use secret::{Key, Secret};
+use stack::Entry;
 use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{
     Config, DIRECTORY_NAME, Error, Found, Link, Options, ProtectedPolicy, Protector, Source, Store,
@@ -36,11 +37,15 @@ fn protector(name: &str, passphrase: &str) -> (Protector, Key) {
     made.expect("a protector")
 }
 
+fn root(path: &Path) -> Entry {
+    Entry::root(path).expect("opened")
+}
+
 /// An empty place for metadata, without the tool.
 fn store() -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().expect("a directory");
-    Store::create(dir.path(), Writers::Owner).expect("made");
-    let store = Store::open(dir.path(), None).expect("opened");
+    Store::create(&root(dir.path()), dir.path(), Writers::Owner).expect("made");
+    let store = Store::open(&root(dir.path()), dir.path(), None).expect("opened");
     (dir, store)
 }
 
@@ -187,7 +192,7 @@ fn what_another_user_made_is_not_trusted() {
     let put = |owner| store.put_protector(&login, Some(owner)).expect("written");
     put(1234);
     assert_eq!(here(&store, &login.descriptor), login);
-    let of = |user| Store::open(dir.path(), Some(user)).expect("opened");
+    let of = |user| Store::open(&root(dir.path()), dir.path(), Some(user)).expect("opened");
     assert_eq!(here(&of(1234), &login.descriptor), login);
     let foreign = of(4321).protector(&login.descriptor);
     assert!(matches!(foreign, Err(Error::Foreign(_))), "{foreign:?}");
@@ -198,7 +203,7 @@ fn what_another_user_made_is_not_trusted() {
     assert!(matches!(forged, Err(Error::Foreign(_))), "{forged:?}");
     let all = fs::Permissions::from_mode(0o777);
     fs::set_permissions(dir.path().join(".fscrypt/policies"), all).expect("changed");
-    let open = Store::open(dir.path(), None);
+    let open = Store::open(&root(dir.path()), dir.path(), None);
     assert!(matches!(open, Err(Error::Refused(_))));
 }
 
@@ -280,7 +285,7 @@ impl Judge {
     }
 
     fn store(&self) -> Store {
-        Store::open(&self.mount, None).expect("opened")
+        Store::open(&root(&self.mount), &self.mount, None).expect("opened")
     }
 }
 

@@ -6,6 +6,8 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use daemon::Failure;
+use protocol::api::FailureKind;
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::place;
@@ -27,7 +29,14 @@ impl<'a> Held<'a> {
             true => open_safely(path),
             false => rustix::fs::open(path, PASS, Mode::empty()).map_err(Error::from),
         };
-        let descriptor = opened.map_err(|error| place::io(path, &error))?;
+        let descriptor = opened.map_err(|error| match error.kind() {
+            // A link that another user can change.
+            ErrorKind::Other => Failure::new(
+                FailureKind::Permission,
+                format!("{}: {error}", path.display()),
+            ),
+            _ => place::io(path, &error),
+        })?;
         Ok(Held { path, descriptor })
     }
 

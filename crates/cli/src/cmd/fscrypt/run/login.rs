@@ -11,8 +11,8 @@ use stack::formats::fscrypt::KeyName;
 use stack::formats::fscrypt::tool::{Found, ProtectedPolicy, Protector, Source, Store};
 
 use super::keyring::Keyring;
-use super::place::{failure, is_place};
-use crate::cmd::stack::run::Mounted;
+use super::place::failure;
+use crate::cmd::stack::run::{Mounted, open_directory};
 use crate::outcome::LocalResult as Result;
 
 /// What one passphrase may cost at all protectors, in KiB of memory times passes: 64 GiB.
@@ -36,10 +36,9 @@ impl Logins {
         let mut logins = Vec::new();
         for mounted in Mounted::of_user(own) {
             let place = mounted.lower().to_owned();
-            let Some(store) = is_place(&place)
-                .then(|| Store::open(&place, Some(uid)).ok())
-                .flatten()
-            else {
+            let store = open_directory(&place).ok();
+            let store = store.and_then(|root| Store::open(&root, &place, Some(uid)).ok());
+            let Some(store) = store else {
                 continue;
             };
             // With the rights of root nothing of a user is changed.

@@ -14,6 +14,7 @@ use super::sure::be_sure;
 use crate::cmd::fscrypt::args::{
     AddProtector, ChangePassphrase, Create, Destroy, Dump, RemoveProtector,
 };
+use crate::cmd::stack::run::open_directory;
 use crate::outcome::LocalResult as Result;
 
 pub(super) fn create(args: &Create) -> Result<String> {
@@ -79,13 +80,14 @@ pub(super) fn destroy(args: &Destroy) -> Result<String> {
         .mountpoint
         .as_ref()
         .expect("one of the three is required");
+    let root = open_directory(place)?;
     place::store(place, Some(&config))?;
     let shown = place.display();
     be_sure(
         args.force,
         &format!("all encrypted files on {shown} will be lost"),
     )?;
-    Store::destroy(place).map_err(|error| failure(&shown.to_string(), error))?;
+    Store::destroy(&root).map_err(|error| failure(&shown.to_string(), error))?;
     Ok(format!("the metadata on {shown} is destroyed"))
 }
 

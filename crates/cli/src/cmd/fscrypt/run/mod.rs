@@ -23,6 +23,7 @@ use stack::formats::fscrypt::tool::{Config, Store, Writers};
 pub(crate) use self::login::Logins;
 use self::place::failure;
 use crate::cmd::fscrypt::args::{Fscrypt, Metadata, Setup};
+use crate::cmd::stack::run::open_directory;
 use crate::outcome::{LocalResult as Result, Outcome};
 
 pub(crate) fn run(args: Fscrypt, as_json: bool) -> Result {
@@ -84,6 +85,7 @@ fn setup(args: &Setup) -> Result<String> {
 }
 
 fn make(place: &Path, writers: Writers) -> Result<()> {
-    let made = Store::create(place, writers);
+    let root = open_directory(place)?;
+    let made = Store::create(&root, place, writers);
     made.map_err(|error| failure(&place.display().to_string(), error))
 }

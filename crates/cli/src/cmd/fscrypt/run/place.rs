@@ -15,6 +15,7 @@ use stack::formats::fscrypt::tool::{
 
 use super::held::Held;
 pub(super) use crate::cmd::stack::run::metadata_failure as failure;
+use crate::cmd::stack::run::open_directory;
 use crate::outcome::LocalResult as Result;
 
 /// A mounted file system.
@@ -139,7 +140,8 @@ pub(super) fn store(place: &Path, config: Option<&Config>) -> Result<Store> {
     let user = rustix::process::geteuid();
     let all = user.is_root() || config.is_some_and(|config| config.allow_cross_user_metadata);
     let trusted = (!all).then_some(user.as_raw());
-    Store::open(place, trusted).map_err(|error| failure(&place.display().to_string(), error))
+    let root = open_directory(place)?;
+    Store::open(&root, place, trusted).map_err(|error| failure(&place.display().to_string(), error))
 }
 
 /// Splits `MOUNTPOINT:ID`.

@@ -14,7 +14,7 @@ use stack::formats::pefs::{CONFIG_NAME, Chains, Config, DATABASE_MAX, DATABASE_N
 use vfs::Error;
 
 use crate::cmd::pefs::args::Place;
-use crate::cmd::stack::run::{Covered, SUBTYPE, is_credible};
+use crate::cmd::stack::run::{Covered, SUBTYPE, is_credible, open_directory};
 use crate::outcome::LocalResult as Result;
 
 /// The new file until it is whole.
@@ -33,7 +33,7 @@ impl Lower {
     pub(super) fn open(place: &Place) -> Result<Lower> {
         let Some(mount) = mount_at(&place.dir) else {
             return match place.is_lower {
-                true => Lower::at(&place.dir),
+                true => Lower::named(&place.dir),
                 false => Err(not_mounted(&place.dir)),
             };
         };
@@ -54,7 +54,7 @@ impl Lower {
                 place.dir.display(),
                 mount.source
             ))),
-            false => Lower::at(&below),
+            false => Lower::named(&below),
         }
     }
 
@@ -72,6 +72,15 @@ impl Lower {
             path: path.to_owned(),
             _covered: Some(covered),
             ..lower
+        })
+    }
+
+    /// A lower directory by a path that a user can change.
+    fn named(path: &Path) -> Result<Lower> {
+        Ok(Lower {
+            path: path.to_owned(),
+            dir: open_directory(path)?,
+            _covered: None,
         })
     }
 

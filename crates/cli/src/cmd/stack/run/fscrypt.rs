@@ -63,13 +63,13 @@ pub(super) fn init(
     };
     let made = ProtectedPolicy::create(options, protector.descriptor, &key, random);
     let (protected, _) = made.map_err(failed)?;
-    Store::create(dir, Writers::Owner).map_err(failed)?;
+    Store::create(root, dir, Writers::Owner).map_err(failed)?;
     let policy = Policy {
         key: protected.name,
         ..*policy
     };
     // The policy comes last: a directory with one can be opened.
-    let done = Store::open(dir, None)
+    let done = Store::open(root, dir, None)
         .and_then(|store| {
             store.put_protector(&protector, None)?;
             store.put_policy(&protected, None)
@@ -78,7 +78,7 @@ pub(super) fn init(
         .and_then(|()| Fscrypt::set_policy(root, space, &policy, random).map_err(refused));
     if done.is_err() {
         // Nothing is encrypted with it.
-        let _ = Store::destroy(dir);
+        let _ = Store::destroy(root);
     }
     done
 }
@@ -89,9 +89,13 @@ pub(super) fn has_metadata(root: &Entry) -> bool {
 }
 
 /// The master key of a policy, by a passphrase of one of its protectors.
-pub(super) fn unlock(dir: &Path, name: &KeyName, key: &StackKey) -> Result<MasterKey> {
+pub(super) fn unlock(
+    (dir, root): (&Path, &Entry),
+    name: &KeyName,
+    key: &StackKey,
+) -> Result<MasterKey> {
     let failed = |error| failed(dir, error);
-    let (store, policy) = metadata(dir, name)?;
+    let (store, policy) = metadata((dir, root), name)?;
     let passphrase = lower::passphrase(dir, key, false)?;
     let mut work = HashWork::new(WORK_MAX);
     for descriptor in policy.protectors() {
@@ -117,7 +121,7 @@ pub(super) fn unlock(dir: &Path, name: &KeyName, key: &StackKey) -> Result<Maste
 /// The keys in files, by all names that policies have for them. Such a file can also have the key of a protector of this
 /// policy, whose metadata is in the directory.
 pub(super) fn keys_of_files(
-    dir: &Path,
+    of: (&Path, &Entry),
     files: &[PathBuf],
     protected: Option<&KeyName>,
 ) -> Result<HashMap<KeyName, MasterKey>> {
@@ -126,7 +130,7 @@ pub(super) fn keys_of_files(
     for file in files {
         let bytes = lower::master_key(file)?;
         if let Some(name) = protected
-            && let Some(key) = unlock_raw(dir, name, &bytes)?
+            && let Some(key) = unlock_raw(of, name, &bytes)?
         {
             keys.insert(*name, key);
         }
@@ -138,12 +142,16 @@ pub(super) fn keys_of_files(
 }
 
 /// The master key of a policy, by the raw key of one of its protectors.
-fn unlock_raw(dir: &Path, name: &KeyName, raw: &Secret) -> Result<Option<MasterKey>> {
+fn unlock_raw(
+    (dir, root): (&Path, &Entry),
+    name: &KeyName,
+    raw: &Secret,
+) -> Result<Option<MasterKey>> {
     let Ok(raw) = raw.expose().try_into() else {
         return Ok(None);
     };
     let failed = |error| failed(dir, error);
-    let (raw, (store, policy)) = (Key::from_bytes(raw)?, metadata(dir, name)?);
+    let (raw, (store, policy)) = (Key::from_bytes(raw)?, metadata((dir, root), name)?);
     for descriptor in policy.protectors() {
         let Found::Here(protector) = store.protector(&descriptor).map_err(failed)? else {
             continue;
@@ -162,11 +170,11 @@ fn unlock_raw(dir: &Path, name: &KeyName, raw: &Secret) -> Result<Option<MasterK
 }
 
 /// The metadata in a directory, and a policy of it.
-fn metadata(dir: &Path, name: &KeyName) -> Result<(Store, ProtectedPolicy)> {
+fn metadata((dir, root): (&Path, &Entry), name: &KeyName) -> Result<(Store, ProtectedPolicy)> {
     let failed = |error| failed(dir, error);
     let user = rustix::process::geteuid();
     let trusted = (!user.is_root()).then_some(user.as_raw());
-    let store = Store::open(dir, trusted).map_err(failed)?;
+    let store = Store::open(root, dir, trusted).map_err(failed)?;
     let policy = store.policy(name).map_err(failed)?;
     Ok((store, policy))
 }
@@ -187,7 +195,7 @@ pub(super) fn init_for_directories(dir: &Path, root: &Entry) -> Result<()> {
     {
         return Err(lower::failure(dir, vfs::Error::Exists));
     }
-    Store::create(dir, Writers::Owner).map_err(|error| failed(dir, error))
+    Store::create(root, dir, Writers::Owner).map_err(|error| failed(dir, error))
 }
 
 /// The name by which a policy knows a key, if it is the right one.

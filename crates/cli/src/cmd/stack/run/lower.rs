@@ -1,5 +1,6 @@
 //! The lower directory and its key.
 
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use daemon::Failure;
@@ -18,9 +19,23 @@ const KEY_MIN: usize = 32;
 /// The longest key, in bytes.
 const KEY_MAX: usize = 64;
 
-/// Opens the lower directory.
-pub(super) fn open(dir: &Path) -> Result<Entry> {
-    Entry::root(dir).map_err(|error| failure(dir, error))
+/// Opens the lower directory. Root follows no link that another user can have made.
+pub(crate) fn open(dir: &Path) -> Result<Entry> {
+    if !rustix::process::geteuid().is_root() {
+        return Entry::root(dir).map_err(|error| failure(dir, error));
+    }
+    let held = fuse::Place::new(dir, "").open().map_err(|error| {
+        match error.raw_os_error().and_then(Error::from_errno) {
+            Some(known) => failure(dir, known),
+            // It says which link another user can change.
+            None => Failure::new(
+                FailureKind::Permission,
+                format!("{}: {error}", dir.display()),
+            ),
+        }
+    })?;
+    let path = format!("/proc/self/fd/{}", held.as_raw_fd());
+    Entry::root(Path::new(&path)).map_err(|error| failure(dir, error))
 }
 
 /// The policy of a lower directory, and where it is kept.

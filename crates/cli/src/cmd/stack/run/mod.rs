@@ -14,6 +14,7 @@ pub(crate) use background::start;
 pub(crate) use control::{Answer, KeyLine, MasterState, Mounted, Request, is_credible};
 pub(crate) use covered::Covered;
 pub(crate) use fscrypt::metadata_failure;
+pub(crate) use lower::open as open_directory;
 pub(crate) use mount::{more_files, show_gocryptfs};
 pub(crate) use mounts::{SUBTYPE, list, unmount};
 

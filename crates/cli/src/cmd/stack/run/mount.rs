@@ -73,7 +73,8 @@ fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
         _ if !args.key.key_file.is_empty() => {
             let protected = policy.filter(|_| super::fscrypt::has_metadata(dir));
             let protected = protected.as_ref().map(|policy| &policy.key);
-            let keys = super::fscrypt::keys_of_files(&args.dir, &args.key.key_file, protected)?;
+            let keys =
+                super::fscrypt::keys_of_files((&args.dir, dir), &args.key.key_file, protected)?;
             if policy.is_some_and(|policy| !keys.contains_key(&policy.key)) {
                 let message = format!("the key is not the one of {}", args.dir.display());
                 return Err(Failure::new(FailureKind::WrongKey, message));
@@ -83,7 +84,7 @@ fn fscrypt(dir: &Entry, args: &StackMount) -> Result<Fscrypt> {
         None => HashMap::new(),
         Some(_) if args.locked => HashMap::new(),
         Some(policy) if super::fscrypt::has_metadata(dir) => {
-            let key = super::fscrypt::unlock(&args.dir, &policy.key, &args.key)?;
+            let key = super::fscrypt::unlock((&args.dir, dir), &policy.key, &args.key)?;
             HashMap::from([(policy.key, key)])
         }
         Some(_) => {

@@ -54,11 +54,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// The metadata in the directory at `place`.
+    /// The metadata in the directory `root`, whose path in errors is `place`.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Foreign`], [`Error::Lower`].
-    pub fn open(place: &Path, trusted: Option<u32>) -> Result<Store> {
+    /// [`Error::NotFound`], [`Error::Foreign`], [`Error::Refused`], [`Error::Lower`].
+    pub fn open(root: &Entry, place: &Path, trusted: Option<u32>) -> Result<Store> {
         let missing = |error| match error {
             Lower::NotFound | Lower::NotDirectory => Error::NotFound(format!(
                 "metadata of fscrypt on {}; `strongroom fscrypt setup` makes it",
@@ -66,8 +66,10 @@ impl Store {
             )),
             other => Error::Lower(other),
         };
-        // As with the tool, `.fscrypt` may be a link to a directory elsewhere.
-        let base = Entry::root(&place.join(DIRECTORY_NAME)).map_err(missing)?;
+        let base = base(root, place).map_err(|error| match error {
+            Error::Lower(error) => missing(error),
+            error => error,
+        })?;
         let part = |name: &str| {
             let part = base.entry(name.as_bytes()).map_err(missing)?;
             match FileType::from_raw_mode(part.stat()?.stx_mode.into()) {
@@ -76,8 +78,7 @@ impl Store {
             }
         };
         let (policies, protectors) = (part(POLICIES)?, part(PROTECTORS)?);
-        let owned = [Entry::root(place)?];
-        for entry in owned.iter().chain([&base, &policies, &protectors]) {
+        for entry in [root, &base, &policies, &protectors] {
             let stat = entry.stat()?;
             if trusted.is_some_and(|uid| !matches!(stat.stx_uid, 0) && stat.stx_uid != uid) {
                 return Err(Error::Foreign(format!("{}", place.display())));
@@ -103,8 +104,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::Lower`].
-    pub fn create(place: &Path, writers: Writers) -> Result<()> {
-        let root = Entry::root(place)?;
+    pub fn create(root: &Entry, place: &Path, writers: Writers) -> Result<()> {
         let temporary = temporary_name();
         let make = |dir: &Entry, name: &str, mode: u32| -> Result<Entry> {
             rustix::fs::mkdirat(dir, name, Mode::RWXU).map_err(posix)?;
@@ -118,12 +118,12 @@ impl Store {
             Writers::Owner => 0o755,
             Writers::All => 0o1777,
         };
-        let base = make(&root, &temporary, 0o755)?;
+        let base = make(root, &temporary, 0o755)?;
         let filled = make(&base, POLICIES, mode)
             .and_then(|_| make(&base, PROTECTORS, mode))
             .and_then(|_| {
                 let (from, to) = (temporary.as_bytes(), DIRECTORY_NAME.as_bytes());
-                let renamed = rename_free(&root, from, to, || Ok(()));
+                let renamed = rename_free(root, from, to, || Ok(()));
                 renamed.map_err(|error| match error {
                     // Another one that was just made is not empty.
                     Lower::Exists | Lower::NotEmpty => {
@@ -133,22 +133,21 @@ impl Store {
                 })
             });
         if filled.is_err() {
-            remove_tree(&root, &temporary);
+            remove_tree(root, &temporary);
         }
-        filled.and_then(|()| Ok(sync(&root)?))
+        filled.and_then(|()| Ok(sync(root)?))
     }
 
     /// Removes all policies and protectors. What only they open cannot be opened any more.
     ///
     /// # Errors
     /// [`Error::Lower`].
-    pub fn destroy(place: &Path) -> Result<()> {
-        let root = Entry::root(place)?;
+    pub fn destroy(root: &Entry) -> Result<()> {
         // It is gone at once, and then removed piece by piece.
         let temporary = temporary_name();
-        rustix::fs::renameat(&root, DIRECTORY_NAME, &root, &temporary[..]).map_err(posix)?;
-        remove_tree(&root, &temporary);
-        Ok(sync(&root)?)
+        rustix::fs::renameat(root, DIRECTORY_NAME, root, &temporary[..]).map_err(posix)?;
+        remove_tree(root, &temporary);
+        Ok(sync(root)?)
     }
 
     /// Who can make policies and protectors here; nothing for modes of another kind.
@@ -333,6 +332,29 @@ impl Store {
                 .is_ok_and(|stat| self.trusts(&stat))
         });
         Ok(names)
+    }
+}
+
+/// The directory `.fscrypt`. As with the tool, it may be a link to a directory elsewhere. A link of another user than
+/// root and this process's counts only if that directory belongs to its user too.
+fn base(root: &Entry, place: &Path) -> Result<Entry> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = rustix::fs::openat(root, DIRECTORY_NAME, flags, Mode::empty()).map_err(posix)?;
+    let stat = rustix::fs::fstat(&found).map_err(posix)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+        return Ok(Entry::of(found)?);
+    }
+    let target = rustix::fs::readlinkat(&found, "", Vec::new()).map_err(posix)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let there = rustix::fs::openat(root, target, flags, Mode::empty()).map_err(posix)?;
+    let base = Entry::of(there)?;
+    let own = rustix::process::geteuid().as_raw();
+    match [0, own, base.stat()?.stx_uid].contains(&stat.st_uid) {
+        true => Ok(base),
+        false => Err(Error::Refused(format!(
+            "{} is a link of another user than the directory where it leads",
+            place.join(DIRECTORY_NAME).display()
+        ))),
     }
 }
 
