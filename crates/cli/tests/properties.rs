@@ -40,9 +40,9 @@ fn set_takes_what_the_reference_says_and_nothing_else() {
                 let is_words = !values.contains("a size")
                     && !values.contains("a number")
                     && !values.contains(" to ");
-                let allowed = values
-                    .split(" | ")
-                    .filter(|word| is_words && *word != "a path" && !word.starts_with("KIND:"));
+                let allowed = values.split(" | ").filter(|word| {
+                    is_words && !word.starts_with("a ") && !word.starts_with("KIND:")
+                });
                 let default = Some(word(property, "default")).filter(|default| *default != "-");
                 for value in allowed.chain(default) {
                     // Files cannot be reserved.

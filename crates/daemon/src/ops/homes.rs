@@ -134,7 +134,15 @@ impl Daemon {
         };
         let mounted = self.mount(active, &entry, &how);
         if mounted.is_err() && !was_loaded {
-            self.unload_key(active, &entry, false)?;
+            // A step that fails changes nothing.
+            let unloaded = self.unload_key(active, &entry, false);
+            if let Err(failure) = unloaded {
+                tracing::info!(
+                    dataset = name,
+                    reason = failure.message,
+                    "its key stays loaded"
+                );
+            }
         }
         mounted
     }

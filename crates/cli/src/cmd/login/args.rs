@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 /// input, one a line. Messages go to the standard error; the module writes them to the system's log.
 ///
 /// A home can be a directory of pefs, or a dataset with keysource=passphrase,prompt whose mountpoint is the
-/// home. Login protectors of fscrypt open directories below mounts of `strongroom stack mount`. The
+/// home and whose owner is root or the user (strongroom set owner=USER DATASET). Login protectors of fscrypt open directories below mounts of `strongroom stack mount`. The
 /// command reads files of the user with the rights of the user.
 #[derive(Debug, Args)]
 #[command(after_help = "\
