@@ -114,7 +114,7 @@ fn what_was_open_before_stays_open_and_what_is_in_use_too() {
         mkfifo -m 666 /tmp/wait /tmp/ready
         login_as_ann 'first passphrase' '(echo > /tmp/ready; read x < /tmp/wait) > /dev/null 2>&1 & cat /tmp/ready'
         mounted /home/ann || fail 'a home in use is gone'
-        logged 'dataset tank/ann:.*in use' || fail 'no word in the log'
+        logged "dataset .*'tank/ann'.*in use" || fail 'no word in the log'
         echo > /tmp/wait
         is letter letter "$(login_as_ann 'first passphrase' 'cat letter')"
         closed

@@ -10,7 +10,7 @@ use daemon::Failure;
 use protocol::api::FailureKind;
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::place;
+use super::system_error::io;
 use crate::outcome::LocalResult as Result;
 
 /// Opens something for no more than finding what it is.
@@ -35,7 +35,7 @@ impl<'a> Held<'a> {
                 FailureKind::Permission,
                 format!("{}: {error}", path.display()),
             ),
-            _ => place::io(path, &error),
+            _ => io(path, &error),
         })?;
         Ok(Held { path, descriptor })
     }
@@ -47,12 +47,12 @@ impl<'a> Held<'a> {
 
     /// The path by which the kernel knows it now, without links.
     pub(super) fn whole_path(&self) -> Result<PathBuf> {
-        std::fs::read_link(self.in_proc()).map_err(|error| place::io(self.path, &error))
+        std::fs::read_link(self.in_proc()).map_err(|error| io(self.path, &error))
     }
 
     /// Opens it to be read. A device or a FIFO is refused.
     pub(super) fn reopen(&self) -> Result<File> {
-        let failed = |error| place::io(self.path, &error);
+        let failed = |error| io(self.path, &error);
         let stat = rustix::fs::fstat(&self.descriptor).map_err(|error| failed(error.into()))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile | FileType::Directory => {}
@@ -67,7 +67,7 @@ impl<'a> Held<'a> {
     pub(super) fn metadata(&self) -> Result<Metadata> {
         let copy = self.descriptor.try_clone().map(File::from);
         let metadata = copy.and_then(|file| file.metadata());
-        metadata.map_err(|error| place::io(self.path, &error))
+        metadata.map_err(|error| io(self.path, &error))
     }
 
     fn in_proc(&self) -> PathBuf {

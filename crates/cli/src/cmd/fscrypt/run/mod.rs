@@ -12,6 +12,7 @@ mod recovery;
 mod secrets;
 mod status;
 mod sure;
+mod system_error;
 
 use std::path::Path;
 
