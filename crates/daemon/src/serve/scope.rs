@@ -73,6 +73,7 @@ pub(super) fn effect(command: &Command) -> Effect {
         | Command::Diff(_)
         | Command::Permissions(_)
         | Command::Inspect(_)
+        | Command::Home(_)
         | Command::Anchor(_)
         | Command::AnchorVerify(_)
         | Command::Send(_) => Effect::Reads,
