@@ -19,6 +19,19 @@ pub const fn bucket_end(bucket: usize) -> u64 {
     1 << (FIRST_BITS + bucket as u32)
 }
 
+/// Counts what others can cause again and again, and picks what gets a line in the log: the first one, and each that
+/// doubles the count.
+#[derive(Debug, Default)]
+pub struct LogCount(AtomicU64);
+
+impl LogCount {
+    /// Counts one. Returns how many there were, if this one gets a line.
+    pub fn next_line(&self) -> Option<u64> {
+        let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        count.is_power_of_two().then_some(count)
+    }
+}
+
 /// How long something took, by powers of two.
 #[derive(Debug, Default)]
 pub struct Histogram {
@@ -174,6 +187,13 @@ pub struct CacheTotals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_get_seldom() {
+        let count = LogCount::default();
+        let lines: Vec<u64> = (0..1000).filter_map(|_| count.next_line()).collect();
+        assert_eq!(lines, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+    }
 
     #[test]
     fn every_duration_has_its_bucket() {

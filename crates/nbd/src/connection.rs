@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
+use meter::LogCount;
 use parking_lot::{Mutex, MutexGuard};
+use tracing::Span;
 
 use crate::buffers::{Buffers, LARGE, PIECE, SMALL_MAX, THREAD_MEMORY};
 use crate::error::Gone;
@@ -68,6 +70,7 @@ pub(crate) struct Connection<'a> {
     /// What a request lately took beyond what its size explains, in nanoseconds.
     excess: AtomicU64,
     helpers: &'a Helpers,
+    pub(crate) failures: LogCount,
 }
 
 struct Source {
@@ -102,6 +105,7 @@ impl<'a> Connection<'a> {
             aside: AtomicUsize::new(0),
             excess: AtomicU64::new(0),
             helpers,
+            failures: LogCount::default(),
         }
     }
 
@@ -267,7 +271,10 @@ impl<'a> Connection<'a> {
             return;
         }
         self.threads.fetch_add(1, Relaxed);
+        // The source of its lines in the log.
+        let span = Span::current();
         let help = move || {
+            let _span = span.enter();
             // If it failed, it has cut the connection; the thread that cut it reports the reason.
             let _ = self.work(scope);
             self.helpers.put_back();

@@ -149,8 +149,10 @@ impl Connection<'_> {
     /// The number for what a device failed with, of which the log has more.
     fn noted<T>(&self, outcome: block::Result<T>) -> std::result::Result<T, u32> {
         outcome.map_err(|error| {
-            let export = self.session.attached.export().name();
-            tracing::warn!(export, %error, "a request failed");
+            if let Some(failures) = self.failures.next_line() {
+                let export = self.session.attached.export().name();
+                tracing::warn!(export, %error, failures, "a request failed");
+            }
             match &error {
                 _ if error.is_no_space() => errno::NOSPC,
                 block::Error::ReadOnly { .. } => errno::PERM,

@@ -100,16 +100,24 @@ impl Unit {
             return Err(Sense::NO_REGISTRATIONS);
         }
         keeper.save(new.as_deref()).map_err(|error| {
-            tracing::error!(unit = self.identity.name, %error, "reservations cannot be saved");
+            if let Some(failures) = self.failures.next_line() {
+                tracing::error!(
+                    unit = self.identity.name, %error, failures, "reservations cannot be saved"
+                );
+            }
             Sense::FAILED
         })
     }
 
     fn note(&self, seat: &Seat, order: &Order) {
+        let Some(changes) = seat.changes.next_line() else {
+            return;
+        };
         tracing::info!(
             unit = self.identity.name,
             initiator = seat.nexus.initiator,
             action = ?order.action,
+            changes,
             "reservations changed"
         );
     }

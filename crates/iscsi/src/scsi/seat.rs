@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
+use meter::LogCount;
 use parking_lot::Mutex;
 
 use super::reserve::Nexus;
@@ -19,6 +20,8 @@ pub(crate) struct Seat {
     attentions: Mutex<VecDeque<Sense>>,
     has_attentions: AtomicBool,
     aborts: AtomicU64,
+    /// How often it changed reservations.
+    pub(super) changes: LogCount,
 }
 
 impl Seat {
@@ -28,6 +31,7 @@ impl Seat {
             attentions: Mutex::new([Sense::POWER_ON].into()),
             has_attentions: AtomicBool::new(true),
             aborts: AtomicU64::new(0),
+            changes: LogCount::default(),
         }
     }
 

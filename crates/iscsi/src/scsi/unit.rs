@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use block::{BlockDevice, SectorSizes};
+use meter::LogCount;
 use parking_lot::{Mutex, RwLock};
 
 use super::cdb::{Blocks, Compared, Operation, Request};
@@ -96,6 +97,7 @@ pub(crate) struct Unit {
     /// Where reservations are kept.
     pub(super) keeper: Option<Arc<dyn Keeper>>,
     pub(super) shortage: Shortage,
+    pub(super) failures: LogCount,
     /// The initiators that use it.
     pub(super) seats: Mutex<Vec<Arc<Seat>>>,
     /// Dropped after the device.
@@ -160,6 +162,7 @@ impl Unit {
             held: RwLock::new(reservations),
             keeper,
             shortage: Shortage::default(),
+            failures: LogCount::default(),
             seats: Mutex::default(),
             _end: end,
         };
@@ -256,7 +259,9 @@ impl Unit {
 
     /// What a failure of the device is for an initiator. The log has more.
     pub(super) fn failed(&self, error: &block::Error, is_write: bool) -> Sense {
-        tracing::warn!(unit = self.identity.name, %error, "a command failed");
+        if let Some(failures) = self.failures.next_line() {
+            tracing::warn!(unit = self.identity.name, %error, failures, "a command failed");
+        }
         Sense::of(error, is_write)
     }
 }

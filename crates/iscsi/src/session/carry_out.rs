@@ -104,10 +104,13 @@ impl Shared {
             Err(refused) => {
                 if let Refused::Check(sense) = refused
                     && sense.is_of_device()
+                    && let Some(failures) = self.failures.next_line()
                 {
                     let lun = lun_of(task.head.lun());
                     let (target, initiator) = (target.name(), &seat.nexus.initiator);
-                    tracing::warn!(target, lun, initiator, %sense, "a command of an initiator failed");
+                    tracing::warn!(
+                        target, lun, initiator, %sense, failures, "a command of an initiator failed"
+                    );
                 }
                 self.fail(out, &task.head, refused)
             }

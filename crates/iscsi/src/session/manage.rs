@@ -104,7 +104,9 @@ impl Connection<'_, '_> {
     fn note_reset(&self, lun: Option<[u8; 8]>) {
         let target = self.shared.target().map(|it| it.name());
         let (initiator, lun) = (self.initiator, lun.and_then(lun_of));
-        tracing::info!(target, lun, initiator, "an initiator resets units");
+        if let Some(resets) = self.shared.resets.next_line() {
+            tracing::info!(target, lun, initiator, resets, "an initiator resets units");
+        }
     }
 
     /// Aborts a command; one that was begun is waited for, and answered before this is.

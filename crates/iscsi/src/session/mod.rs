@@ -22,6 +22,9 @@ use std::sync::atomic::AtomicU64;
 use std::thread::{Builder, Scope};
 
 use block::TransferShare;
+use meter::LogCount;
+
+use tracing::Span;
 
 use crate::error::Gone;
 use crate::keys::Agreed;
@@ -56,6 +59,8 @@ struct Shared {
     output: Arc<Output>,
     jobs: Jobs,
     memory: TransferShare,
+    failures: LogCount,
+    resets: LogCount,
     /// What a command lately took beyond what its size explains, in nanoseconds.
     excess: AtomicU64,
 }
@@ -123,6 +128,8 @@ pub(crate) fn serve(
         output,
         jobs: Jobs::default(),
         memory,
+        failures: LogCount::default(),
+        resets: LogCount::default(),
         excess: AtomicU64::new(0),
     };
     std::thread::scope(|scope| {
@@ -296,7 +303,10 @@ impl<'scope, 'env> Connection<'scope, 'env> {
             && self.helpers.take()
         {
             let (link, helpers) = (self.link, self.helpers);
+            // The source of its lines in the log.
+            let span = Span::current();
             let help = move || {
+                let _span = span.enter();
                 shared.help(link);
                 helpers.put_back();
                 drop(reserved);
