@@ -1,12 +1,15 @@
 //! Text keys, and what a login agrees on with them (RFC 7143, sections 6 and 13).
 
-use crate::pdu::{Digests, SEGMENT_MAX};
+use crate::pdu::{DATA_KEPT, Digests, SEGMENT_MAX};
 
 /// A login or a text request has at most so much text.
 pub(crate) const TEXT_MAX: usize = 16 << 10;
 /// The longest sequence of data, and how much may be sent without being asked for.
 const BURST_MAX: u64 = 1 << 20;
 const FIRST_BURST_MAX: u64 = 64 << 10;
+
+// Data that were agreed on are kept.
+const _: () = assert!(FIRST_BURST_MAX as usize <= DATA_KEPT);
 
 /// `key=value` pairs, as they were sent.
 pub(crate) fn pairs(text: &[u8]) -> Option<Vec<(&str, &str)>> {

@@ -195,7 +195,7 @@ fn each_command_has_a_bound_of_work_and_memory() {
         assert!(now(&device.zeroed) <= bound.2, "{name} zeroes much");
         assert!(now(&device.looks) <= bound.3, "{name} looks often");
         assert!(outcome.data.len() <= 64 << 10, "{name} answers much");
-        // A helper may have been started.
-        assert!(memory.used() <= before + (128 << 10), "{name} keeps memory");
+        // A helper may have been started, and the last data may go after the answer.
+        assert!(memory.used() <= before + (256 << 10), "{name} keeps memory");
     }
 }
