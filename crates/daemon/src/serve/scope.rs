@@ -73,12 +73,12 @@ pub(super) fn effect(command: &Command) -> Effect {
         | Command::Diff(_)
         | Command::Permissions(_)
         | Command::Inspect(_)
-        | Command::Home(_)
         | Command::Anchor(_)
         | Command::AnchorVerify(_)
         | Command::Send(_) => Effect::Reads,
         Command::PoolEvents(events) if !events.clear => Effect::Reads,
         Command::PoolEvents(_)
+        | Command::Home(_)
         | Command::DaemonStop
         | Command::DaemonStopForced
         | Command::NbdExport(_)
