@@ -95,3 +95,48 @@ fn create_n_checks_and_makes_nothing() {
     assert_eq!(place.ok("list -H -o name"), "tank\ntank/a\n");
     assert_eq!(place.ok("create -v tank/x"), "create tank/x\n");
 }
+
+#[test]
+fn properties_tags_and_bookmarks_have_a_limit() {
+    let place = Place::new();
+    place.pool("tank");
+    place.ok("create -o property_limit=4K tank/a");
+    place.ok("create tank/a/b");
+    place.ok("snapshot tank/a/b@1");
+    let long = "x".repeat(3000);
+    place.ok(&format!("set a:b={long} tank/a/b"));
+    let said = place.fails(&format!("set a:c={long} tank/a"), NO_SPACE);
+    has(&said, "more than the property_limit of 4096");
+    place.fails(&format!("set a:c={long} tank/a/b@1"), NO_SPACE);
+    place.fails(&format!("create -o a:c={long} tank/a/c"), NO_SPACE);
+    let tags: Vec<String> = (0..8).map(|at| format!("{at:0200}")).collect();
+    let held = |tag: &String| place.run(&["hold", tag, "tank/a/b@1"]).code;
+    assert!(tags.iter().map(held).any(|code| code == NO_SPACE));
+    place.fails("bookmark tank/a/b@1 tank/a/b#1", NO_SPACE);
+    // Fewer are possible always.
+    place.ok("inherit a:b tank/a/b");
+    place.ok(&format!("set a:c={long} tank/a"));
+}
+
+#[test]
+fn mounts_have_a_limit() {
+    let place = Place::new();
+    if !can_mount() {
+        return;
+    }
+    place.pool("tank");
+    let dir = place.path("mounts");
+    place.ok(&format!(
+        "create -o mount_limit=2 -o mountpoint={} tank/a",
+        dir.display()
+    ));
+    place.ok("create tank/a/b");
+    let said = place.fails("create tank/a/c", NO_SPACE);
+    has(&said, "tank/a: 2 mounts are the mount_limit there");
+    assert_eq!(value(&place, "mounted", "tank/a/c"), "no");
+    place.ok("unmount tank/a/b");
+    place.ok("mount tank/a/c");
+    place.fails("mount tank/a/b", NO_SPACE);
+    place.ok("set mount_limit=none tank/a");
+    place.ok("mount tank/a/b");
+}

@@ -4,13 +4,14 @@ use pool::Marked;
 use protocol::api::{DatasetRow, PropertyRow, Source, Value};
 
 use crate::failure::Result;
-use crate::state::context::Context;
+use crate::state::context::{Context, ENTRY_TEXTS};
 use crate::state::daemon::Daemon;
 
 impl Daemon {
     pub(crate) fn bookmark(&self, of: &str, name: &str, context: &mut Context<'_>) -> Result<()> {
         let active = self.pool_of(dataset_of(name))?;
         let _admin = active.lock(context.decision)?;
+        context.check_texts(&active, ENTRY_TEXTS)?;
         Ok(active.pool.bookmark(of, name, &context.origin())?)
     }
 

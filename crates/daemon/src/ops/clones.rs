@@ -16,7 +16,7 @@ use crate::ops::dataset_spec::checked;
 use crate::ops::keys::handing::Handed;
 use crate::ops::receive_policy::DANGEROUS;
 use crate::state::active_pool::ActivePool;
-use crate::state::context::{Context, first_of};
+use crate::state::context::{Context, ENTRY_TEXTS, first_of};
 use crate::state::daemon::Daemon;
 use crate::state::key_material::material;
 use crate::state::keyring::{OwnKey, has_generation, new_wrapping};
@@ -46,6 +46,7 @@ impl Daemon {
             let name = clone.name.clone();
             return Err(pool::Error::Exists { name }.into());
         }
+        context.check_texts(&active, ENTRY_TEXTS)?;
         let (above, _) = clone
             .name
             .rsplit_once('/')

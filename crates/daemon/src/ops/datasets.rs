@@ -13,7 +13,7 @@ use crate::ops::dataset_spec::DatasetSpec;
 use crate::ops::unmounts::Unmounted;
 use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
-use crate::state::context::{Context, first_of};
+use crate::state::context::{Context, ENTRY_TEXTS, first_of};
 use crate::state::daemon::Daemon;
 use crate::state::front_end::Going;
 use crate::state::properties::{self, Mountpoint};
@@ -65,6 +65,7 @@ impl Daemon {
         let spec = DatasetSpec::new(above.suite, name, &props, context.channel)?;
         let spec = spec.of_volume(shape);
         let _admin = active.lock(context.decision)?;
+        context.check_texts(&active, ENTRY_TEXTS)?;
         active.same(&above, above_name, context.decision)?;
         if is_there()? {
             return Ok(Vec::new());
@@ -287,6 +288,8 @@ impl Daemon {
                     )));
                 }
             }
+            let lens = changes.iter().filter(is_set).map(text_len);
+            context.check_texts(&active, entries.len() * lens.sum::<usize>())?;
             let _claims = active.claim_for(changes)?;
             if changes.iter().any(|(key, _)| key == "mountpoint") {
                 self.move_mountpoints(&active, &entries, &names, changes, context)?;
@@ -441,6 +444,11 @@ impl Daemon {
         context.tell_cuts(&active);
         Ok(())
     }
+}
+
+/// The bytes that a property takes.
+fn text_len((key, value): &(String, Option<String>)) -> usize {
+    key.len() + value.as_ref().map_or(0, String::len)
 }
 
 /// The refusal of a property of pools on a dataset that is not a root.

@@ -21,7 +21,7 @@ use crate::failure::{Failure, Result};
 use crate::host::scope::PeerToken;
 use crate::host::users::Peer;
 use crate::state::active_pool::ActivePool;
-use crate::state::context::Context;
+use crate::state::context::{Context, ENTRY_TEXTS};
 use crate::state::daemon::Daemon;
 
 const PROPERTY: &str = "@allow";
@@ -405,6 +405,9 @@ impl Daemon {
                 "'{}' is a snapshot; permissions belong to its dataset: name that",
                 change.name
             )));
+        }
+        if !change.remove {
+            context.check_texts(&active, ENTRY_TEXTS)?;
         }
         let mut grants = Grants::of(&entry);
         for who in named {

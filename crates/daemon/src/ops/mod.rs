@@ -32,6 +32,7 @@ pub(crate) mod mapping_reencryption;
 mod mapping_suspension;
 pub(crate) mod mappings;
 pub(crate) mod metered_devices;
+mod mount_limit;
 pub(crate) mod mount_named;
 mod mount_settings;
 pub(crate) mod mounts;

@@ -78,6 +78,7 @@ impl Daemon {
                 format!("'{name}' is mounted already, at {}", state.dir().display()),
             ));
         }
+        active.check_mount_limit(entry)?;
         let counted = Counted::new();
         let place = mountpoints::find(active, entry, &name, how.dir.as_deref(), how.overlay)?;
         let dataset = self.open_files(active, entry, how)?;

@@ -17,7 +17,7 @@ use crate::ops::dataset_spec::{DatasetSpec, checked};
 use crate::ops::datasets::suite_above;
 use crate::ops::receive_right::ReceiveRight;
 use crate::state::active_pool::{ActivePool, MountState};
-use crate::state::context::Context;
+use crate::state::context::{Context, ENTRY_TEXTS};
 use crate::state::daemon::Daemon;
 use crate::state::keyring::keyring_of;
 use crate::state::properties;
@@ -64,6 +64,7 @@ impl Chosen {
         right: &ReceiveRight<'_>,
         context: &mut Context<'_>,
     ) -> Result<Chosen> {
+        context.check_texts(active, ENTRY_TEXTS)?;
         let mut props = checked(given)?;
         let is_of_keys = |name: &str| OF_KEYS.contains(&name);
         let says_how = props.keys().any(|name| is_of_keys(name))

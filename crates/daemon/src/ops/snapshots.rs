@@ -27,6 +27,7 @@ impl Daemon {
         }
         for (active, names) in self.by_pool(names)? {
             let _admin = active.lock(context.decision)?;
+            context.check_texts(&active, names.len() * tag.len())?;
             active
                 .pool
                 .hold(&names, tag, recursive, &context.origin())?;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pool::{Entry, Origin, Reach};
+use protocol::api::FailureKind;
 use protocol::property::{PROPERTIES, Property, Settable};
 use vfs::Caller;
 
@@ -16,6 +17,13 @@ use crate::state::decision::{Decide, Internal};
 use crate::state::properties;
 use crate::state::zones::rules::may_set;
 use crate::state::zones::view::View;
+
+/// Callers other than root add properties, tags, bookmarks and permissions to a pool until it has this many bytes of
+/// them.
+const TEXTS_OF_OTHERS: u64 = 32 << 20;
+
+/// The bytes of properties that a new dataset usually has.
+pub(crate) const ENTRY_TEXTS: usize = 1024;
 
 /// The caller of a command, and how to ask it.
 pub(crate) struct Context<'a> {
@@ -76,6 +84,26 @@ impl<'a> Context<'a> {
     /// The user who is charged for the work of the command.
     pub(crate) fn payer(&self) -> Payer {
         Payer::of(&self.peer, self.view.map(|view| view.root.guid))
+    }
+
+    /// Refuses a delegate or tenant to add `more` bytes of properties, tags, bookmarks or permissions, if the pool has
+    /// many. They are in the memory of the daemon. Root may add some still.
+    pub(crate) fn check_texts(&self, active: &ActivePool, more: usize) -> Result<()> {
+        let is_root = self.peer.is_admin && self.view.is_none();
+        if is_root
+            || more == 0
+            || active.pool.texts().saturating_add(more as u64) <= TEXTS_OF_OTHERS
+        {
+            return Ok(());
+        }
+        Err(Failure::new(
+            FailureKind::NoSpace,
+            format!(
+                "the properties, tags, bookmarks and permissions in the pool take more than {} MiB, so only root adds \
+                 some; remove some first",
+                TEXTS_OF_OTHERS >> 20
+            ),
+        ))
     }
 
     /// The caller and the command line, for the history.

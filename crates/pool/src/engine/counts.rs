@@ -1,6 +1,7 @@
-//! Limits for the number of datasets and snapshots: the properties `filesystem_limit` and `snapshot_limit`.
+//! Limits for the number of datasets and snapshots, and for the bytes of their texts: the properties `filesystem_limit`,
+//! `snapshot_limit` and `property_limit`.
 //!
-//! Both count everything below a dataset, and the snapshots of the dataset itself. A limit below the present count is
+//! All count everything below a dataset, and the snapshots of the dataset itself. A limit below the present count is
 //! allowed, as in ZFS: then nothing more can be made. A limit applies to root too, but root can raise it.
 
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::engine::reservation::size;
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
-use crate::format::entry::Entry;
+use crate::format::entry::{Entry, text_bytes};
 
 /// The numbers of datasets and snapshots below a dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,39 +32,58 @@ impl Counts {
     }
 }
 
-/// The property of a limit, and the number that it limits.
-type Counted = (&'static str, fn(&Counts) -> u64);
+/// The bytes of the texts of a dataset, its snapshots and everything below: properties, tags, bookmarks, permissions.
+/// They are in the memory of the pool and not in a dataset, so no quota counts them.
+pub(crate) fn texts(state: &DatasetTable, id: u64) -> u64 {
+    let of = |entry: &Entry| text_bytes(&entry.props) as u64;
+    let heads = state.subtree(id);
+    let sums = heads.iter().map(|head| {
+        let snapshots = state.snapshots(head);
+        of(head) + snapshots.iter().map(|snapshot| of(snapshot)).sum::<u64>()
+    });
+    sums.sum()
+}
 
-const LIMITS: [Counted; 2] = [
-    ("filesystem_limit", |counts| counts.datasets),
-    ("snapshot_limit", |counts| counts.snapshots),
+/// The property of a limit, and the number that it limits.
+type Counted = (&'static str, fn(&DatasetTable, u64) -> u64);
+
+const LIMITS: [Counted; 3] = [
+    ("filesystem_limit", |state, id| {
+        Counts::of(state, id).datasets
+    }),
+    ("snapshot_limit", |state, id| {
+        Counts::of(state, id).snapshots
+    }),
+    ("property_limit", texts),
 ];
 
-/// The counts of the datasets with limits, before a change.
-pub(crate) struct CountsBefore(BTreeMap<u64, Counts>);
+/// The counts of the datasets with limits, before a change, by id and property.
+pub(crate) struct CountsBefore(BTreeMap<(u64, &'static str), u64>);
 
 impl CountsBefore {
     pub(crate) fn of(state: &DatasetTable) -> CountsBefore {
-        let limited = state.all().filter(|entry| is_limited(entry));
-        CountsBefore(
-            limited
-                .map(|entry| (entry.id, Counts::of(state, entry.id)))
-                .collect(),
-        )
+        let mut before = BTreeMap::new();
+        for entry in state.all() {
+            for (property, count) in LIMITS {
+                if size(entry, property).is_some() {
+                    before.insert((entry.id, property), count(state, entry.id));
+                }
+            }
+        }
+        CountsBefore(before)
     }
 
     /// Refuses a state in which a dataset exceeds its limit, if the change raised the count.
     pub(crate) fn check(&self, state: &DatasetTable) -> Result<()> {
-        for entry in state.all().filter(|entry| is_limited(entry)) {
-            let Some(before) = self.0.get(&entry.id) else {
-                continue;
-            };
-            let now = Counts::of(state, entry.id);
+        for entry in state.all() {
             for (property, count) in LIMITS {
-                let (before, now) = (count(before), count(&now));
-                if let Some(limit) = size(entry, property).filter(|limit| now > *limit)
-                    && now > before
-                {
+                let (Some(limit), Some(before)) =
+                    (size(entry, property), self.0.get(&(entry.id, property)))
+                else {
+                    continue;
+                };
+                let now = count(state, entry.id);
+                if now > limit && now > *before {
                     return Err(too_many(state, entry, now, property, limit));
                 }
             }
@@ -75,10 +95,13 @@ impl CountsBefore {
 /// Refuses `more` datasets below a dataset, if they exceed its limit or one above it.
 pub(crate) fn check_more(state: &DatasetTable, id: u64, more: u64) -> Result<()> {
     let above = std::iter::successors(state.get(id), |entry| state.get(entry.parent));
-    for entry in above.filter(|entry| is_limited(entry)) {
-        let would_be = Counts::of(state, entry.id).datasets + more;
-        let (property, _) = LIMITS[0];
-        if let Some(limit) = size(entry, property).filter(|limit| would_be > *limit) {
+    let (property, count) = LIMITS[0];
+    for entry in above {
+        let Some(limit) = size(entry, property) else {
+            continue;
+        };
+        let would_be = count(state, entry.id) + more;
+        if would_be > limit {
             return Err(too_many(state, entry, would_be, property, limit));
         }
     }
@@ -92,15 +115,14 @@ fn too_many(
     property: &str,
     limit: u64,
 ) -> Error {
+    let what = match property {
+        "property_limit" => format!(
+            "its properties, tags, bookmarks and permissions, with those of everything below, would have {would_be} bytes"
+        ),
+        _ => format!("there would be {would_be} below it"),
+    };
     Error::Limit {
         name: state.name_of(entry),
-        reason: format!(
-            "there would be {would_be} below it, which is more than the {property} of {limit}"
-        ),
+        reason: format!("{what}, which is more than the {property} of {limit}"),
     }
-}
-
-fn is_limited(entry: &Entry) -> bool {
-    let mut limits = LIMITS.iter();
-    limits.any(|(property, _)| size(entry, property).is_some())
 }

@@ -14,6 +14,12 @@ const VERSION: u16 = 1;
 /// Values of a property are no longer than this.
 pub const PROPERTY_MAX: usize = 8192;
 
+/// The bytes that properties take in an entry.
+pub(crate) fn text_bytes(props: &BTreeMap<String, String>) -> usize {
+    let texts = props.iter();
+    texts.map(|(key, value)| key.len() + value.len() + 4).sum()
+}
+
 /// The kind of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

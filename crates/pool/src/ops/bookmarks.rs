@@ -39,7 +39,7 @@ impl Pool {
     /// [`Error::NoSuchDataset`] and [`Error::BadName`]; [`Error::Exists`]; [`Error::Refused`] for another dataset, or
     /// one with too many bookmarks; [`Error::NoSpace`]; as [`Pool::commit`].
     pub fn bookmark(&self, of: &str, name: &str, origin: &Origin) -> Result<()> {
-        self.engine.commit_with(|commit, state| {
+        self.engine.commit_within_limits(|commit, state| {
             let (dataset, mark) = split(name)?;
             let head = Arc::clone(head(state, dataset)?);
             let (source, bookmark) = match of.contains('#') {

@@ -11,9 +11,9 @@ use crate::engine::history::{Origin, log, log_rekey};
 use crate::engine::reseal::{Reseal, seal_anew};
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
-use crate::format::entry::Entry;
+use crate::format::entry::{Entry, text_bytes};
 use crate::format::features::FEATURE_CLONES;
-use crate::ops::create::{MakeKeyring, NewDataset, check_props, free_name, insert, text_bytes};
+use crate::ops::create::{MakeKeyring, NewDataset, check_props, free_name, insert};
 use crate::ops::pool::Pool;
 use crate::storage::writer::txg::TxgWriter;
 

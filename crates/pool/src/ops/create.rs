@@ -10,7 +10,7 @@ use crate::engine::keyarea;
 use crate::engine::reseal::{Reseal, seal_again};
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
-use crate::format::entry::{DatasetKind, Entry, PROPERTY_MAX};
+use crate::format::entry::{DatasetKind, Entry, PROPERTY_MAX, text_bytes};
 use crate::format::entry_flags::PARTIAL;
 use crate::format::features::{FEATURE_ROTATED, FEATURE_VOLUMES};
 use crate::format::pointer::RecordPtr;
@@ -18,6 +18,9 @@ use crate::names::{DatasetName, NAME_MAX, check_pool_name};
 use crate::ops::named;
 use crate::ops::pool::Pool;
 use crate::storage::writer::txg::TxgWriter;
+
+/// The largest size of the properties that one command sets, for all its datasets together, in bytes.
+const TEXTS_MAX: usize = 16 << 20;
 
 /// Makes the keyring of a new dataset, for the transaction group that makes the dataset.
 pub type MakeKeyring = Box<dyn FnOnce(u64) -> std::result::Result<Vec<u8>, String> + Send>;
@@ -301,6 +304,16 @@ impl Pool {
         changes: &[(String, Option<String>)],
         origin: &Origin,
     ) -> Result<()> {
+        let lens = changes
+            .iter()
+            .map(|(key, value)| key.len() + value.as_ref().map_or(0, String::len));
+        if lens.sum::<usize>().saturating_mul(names.len()) > TEXTS_MAX {
+            let why = "the command would set too many properties; set fewer at a time";
+            return Err(Error::refused(
+                names.first().map_or("", String::as_str),
+                why,
+            ));
+        }
         self.engine.commit_within_limits(|commit, state| {
             let mut texts = 0;
             for name in names {
@@ -495,11 +508,7 @@ pub(crate) fn change_props(entry: &mut Entry, changes: &[(String, Option<String>
     }
 }
 
-pub(crate) fn text_bytes(props: &BTreeMap<String, String>) -> usize {
-    let texts = props.iter();
-    texts.map(|(key, value)| key.len() + value.len() + 4).sum()
-}
-
+/// Refuses properties that are too long for an entry.
 pub(crate) fn check_props(name: &str, props: &BTreeMap<String, String>) -> Result<()> {
     let bytes = text_bytes(props);
     let longest = props

@@ -10,6 +10,7 @@ use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
 use crate::format::features::{FEATURE_CLONES, FEATURE_DEFERRED};
+use crate::ops::create::check_props;
 use crate::ops::pool::Pool;
 use crate::ops::{named, snapshot};
 use crate::storage::writer::txg::TxgWriter;
@@ -35,8 +36,8 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NoSuchDataset`] and [`Error::BadName`];
-    /// [`Error::Exists`] if a snapshot has the tag;
-    /// [`Error::NoSpace`]; as [`Pool::commit`].
+    /// [`Error::Exists`] if a snapshot has the tag; [`Error::Refused`] if a snapshot has as many tags as fit;
+    /// [`Error::Limit`], [`Error::NoSpace`]; as [`Pool::commit`].
     pub fn hold(
         &self,
         names: &[String],
@@ -44,7 +45,7 @@ impl Pool {
         recursive: bool,
         origin: &Origin,
     ) -> Result<()> {
-        self.engine.commit_with(|commit, state| {
+        self.engine.commit_within_limits(|commit, state| {
             check_tag(tag)?;
             let snapshots = all_named(state, names, recursive)?;
             let _reserved = commit.reserve_entries(snapshots.len(), snapshots.len() * TAG_MAX)?;
@@ -59,6 +60,9 @@ impl Pool {
                         name: format!("the tag '{tag}' on {}", state.name_of(&snapshot)),
                     });
                 }
+                let full =
+                    |_| Error::refused(state.name_of(&snapshot), "it has as many tags as fit");
+                check_props("", &state.entry(snapshot.id)?.props).map_err(full)?;
             }
             Ok(())
         })

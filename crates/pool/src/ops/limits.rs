@@ -43,6 +43,12 @@ impl Pool {
         Ok(Counts::of(&state, state.entry(id)?.id))
     }
 
+    /// The bytes of all properties, tags, bookmarks and permissions in the pool.
+    pub fn texts(&self) -> u64 {
+        let state = self.engine.state.read();
+        state.top().map_or(0, |top| counts::texts(&state, top.id))
+    }
+
     /// Whether so many more datasets may be made below one.
     ///
     /// # Errors

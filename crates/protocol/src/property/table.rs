@@ -173,6 +173,23 @@ pub const PROPERTIES: &[Property] = &[
         "How many snapshots the dataset and everything below may have.",
     ),
     Property {
+        tenant: Tenant::BelowRoot,
+        ..space(
+            "property_limit",
+            "proplimit",
+            "The most space of properties, tags, bookmarks and permissions of the dataset and everything below.",
+        )
+    },
+    Property {
+        applies: Applies::Files,
+        received: Received::Dropped,
+        ..limit(
+            "mount_limit",
+            "mountlimit",
+            "How many datasets and snapshots may be mounted, of the dataset and everything below.",
+        )
+    },
+    Property {
         tenant: Tenant::No,
         received: Received::Dropped,
         ..space(

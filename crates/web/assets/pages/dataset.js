@@ -176,7 +176,7 @@ function propertyRow(context, of, table, { property, value, source, from }) {
 }
 
 const TIMES = new Set(["creation", "rekeydate"]);
-const COUNTS = new Set(["guid", "createtxg", "snapshot_count", "filesystem_count", "snapshot_limit", "filesystem_limit", "userrefs"]);
+const COUNTS = new Set(["guid", "createtxg", "snapshot_count", "filesystem_count", "snapshot_limit", "filesystem_limit", "mount_limit", "userrefs"]);
 
 function valueText(property, value) {
   if (value === null) return "–";

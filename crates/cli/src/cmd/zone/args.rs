@@ -63,6 +63,9 @@ EXIT CODES
 /// socket is in the directory zones beside the socket of the daemon. Only root can use it, unless the zone
 /// has an owner.
 ///
+/// The root gets limits where it has none, because no quota counts these: filesystem_limit=1000,
+/// snapshot_limit=10000, mount_limit=200 and property_limit=4M. Change them with `set`.
+///
 /// The tenant cannot change the root of an immutable zone in any way, snapshots included. Its property
 /// readonly is on. Datasets that the tenant creates below begin with readonly=off. Create directories for
 /// their mountpoints before.

@@ -27,6 +27,13 @@ use crate::state::zones::zone::{Definition, Owner, Zone};
 
 /// The longest name of a zone. It is part of the path of a socket.
 const NAME_MAX: usize = 48;
+/// The limits of a new zone. Without them a tenant could use the memory of the daemon as it likes, whatever its quota.
+const LIMITS: [(&str, &str); 4] = [
+    ("filesystem_limit", "1000"),
+    ("mount_limit", "200"),
+    ("property_limit", "4194304"),
+    ("snapshot_limit", "10000"),
+];
 /// The file in the state directory that remembers zones.
 const MEMORY: &str = "zones.json";
 
@@ -100,16 +107,11 @@ impl Daemon {
             .lock()
             .insert(zone.name.clone(), Arc::clone(zone));
         self.remember_zones()?;
-        let recorded = match zone.is.immutable {
-            false if active.pool.is_read_only() => Ok(()),
-            false => active.pool.record(&context.origin()),
-            true => {
-                let changes = [("readonly".to_owned(), Some("on".to_owned()))];
-                let names = [root.to_owned()];
-                active.pool.set_props(&names, &changes, &context.origin())
-            }
-        };
-        recorded?;
+        if zone.is.immutable || !active.pool.is_read_only() {
+            let changes = root_props(&*active.pool.find(root)?, zone.is.immutable);
+            let names = [root.to_owned()];
+            active.pool.set_props(&names, &changes, &context.origin())?;
+        }
         if let Err(failure) = active.apply_settings() {
             let reason = failure.0.message;
             tracing::warn!(reason, "what is mounted does not follow its properties yet");
@@ -287,6 +289,18 @@ fn zone_failed(zone: &Zone, failure: &Failure) {
         reason = failure.message,
         "its tenant cannot connect; destroy the zone and create it again"
     );
+}
+
+/// The properties that the root of a new zone gets: limits for the tenant, where it has none, and `readonly` if it is
+/// immutable.
+fn root_props(root: &Entry, immutable: bool) -> Vec<(String, Option<String>)> {
+    let limits = LIMITS
+        .iter()
+        .filter(|(name, _)| !root.props.contains_key(*name));
+    let readonly = immutable.then_some(("readonly", "on"));
+    let all = limits.copied().chain(readonly);
+    all.map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
+        .collect()
 }
 
 /// Refuses an invalid name of a zone. The name is part of the path of its socket.

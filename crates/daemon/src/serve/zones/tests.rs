@@ -371,3 +371,69 @@ fn names_stay_while_a_command_is_decided_by_them() {
     drop(alone);
     zone.guard_names(load).unwrap();
 }
+
+/// What a tenant stores besides data is in the memory of the daemon, and no quota counts it.
+#[test]
+fn a_new_zone_has_limits() {
+    let site = Site::new();
+    site.zone(false);
+    let limits = site.get(
+        &["web"],
+        &[
+            "filesystem_limit",
+            "mount_limit",
+            "property_limit",
+            "snapshot_limit",
+        ],
+    );
+    let root = limits.iter().find(|row| row.name == "web").unwrap();
+    let values = root.props.iter().map(|prop| prop.value.clone());
+    let values: Vec<Value> = values.collect();
+    let expected = [
+        Value::Number(1000),
+        Value::Number(200),
+        Value::Bytes(4 << 20),
+        Value::Number(10_000),
+    ];
+    assert_eq!(values, expected);
+    let higher =
+        json!({"set": {"names": ["web"], "props": [["property_limit", "1G"]], "force": false}});
+    assert_eq!(site.call(higher).unwrap_err().kind, FailureKind::Permission);
+
+    let (active, _) = site.daemon.find("tank/web").unwrap();
+    let long = "x".repeat(8000);
+    let props: Vec<_> = (0..30)
+        .map(|at| (format!("a:{at}"), long.clone()))
+        .collect();
+    let stored = |at: u64| {
+        let name = format!("web/n{at}");
+        let made = json!({"create": {"name": name, "props": [["encryption", "off"]], "parents": false, "no_mount": true,
+                          "volume": null}});
+        site.call(made)?;
+        site.call(json!({"set": {"names": [name], "props": props, "force": false}}))
+    };
+    let refused = (0..100).find_map(|at| stored(at).err()).unwrap();
+    assert_eq!(refused.kind, FailureKind::NoSpace);
+    assert!(refused.message.contains("property_limit"), "{refused:?}");
+    assert!(active.pool.texts() < 5 << 20);
+    // Tags and bookmarks count too.
+    let tags = (0..10_000).find_map(|at| {
+        let tag = format!("{at:0200}");
+        let hold = json!({"hold": {"names": ["web/site@1"], "tag": tag, "recursive": false}});
+        site.call(hold).err()
+    });
+    assert_eq!(tags.unwrap().kind, FailureKind::NoSpace);
+    let marks = (0..10_000).find_map(|at| {
+        let name = format!("web/site#{at}");
+        site.call(json!({"bookmark": {"of": "web/site@1", "name": name}}))
+            .err()
+    });
+    assert_eq!(marks.unwrap().kind, FailureKind::NoSpace);
+    // What root set before stays.
+    command(|context| site.daemon.destroy_zone("z", context)).unwrap();
+    let more = [("property_limit".into(), "1G".into())].to_vec();
+    command(|context| site.daemon.set(&["tank/web".into()], &more, false, context)).unwrap();
+    site.zone(false);
+    let root = site.get(&["web"], &["property_limit"]);
+    assert_eq!(root[0].props[0].value, Value::Bytes(1 << 30));
+}

@@ -261,7 +261,8 @@ JSON
   A source is none, default, local, temporary, proposed or inherited; inherited has \"from\": DATASET.
 
 EXIT CODES
-  3 if there is no such dataset, snapshot or property.")]
+  2 if the answer would be too large: then name fewer datasets or properties; 3 if there is no such
+  dataset, snapshot or property; 5 if the user has too many listings at the same time.")]
 pub(crate) struct List {
     /// With all datasets below
     #[arg(short)]
@@ -341,7 +342,8 @@ JSON
   as for `list`.
 
 EXIT CODES
-  3 if there is no such dataset, snapshot or property.", shown::explained()))]
+  2 if the answer would be too large: then name fewer datasets or properties; 3 if there is no such
+  dataset, snapshot or property; 5 if the user has too many listings at the same time.", shown::explained()))]
 pub(crate) struct Get {
     /// With all datasets and snapshots below
     #[arg(short)]
@@ -411,7 +413,7 @@ PROPERTIES
 EXIT CODES
   2 for a property that cannot be set, or a wrong value; 3 if there is no such dataset or
   property; 11 for a quota below the used or reserved space, or a reservation above the free
-  space.",
+  space, or more properties than property_limit allows.",
         shown::values()
     )
 )]
