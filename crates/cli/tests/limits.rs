@@ -140,3 +140,28 @@ fn mounts_have_a_limit() {
     place.ok("set mount_limit=none tank/a");
     place.ok("mount tank/a/b");
 }
+
+/// Each part that stays is a dataset in the memory of the daemon.
+#[test]
+fn interrupted_receives_count_as_datasets() {
+    let place = Place::new();
+    place.pool("tank");
+    place.ok("create -o filesystem_limit=2 tank/a");
+    place.ok("create -s -V 8M tank/from");
+    place.ok("snapshot tank/from@1");
+    let send = place.command().args(["send", "tank/from@1"]).output();
+    let stream = send.unwrap().stdout;
+    let cut = &stream[..stream.len() - 1];
+    let receive = |name: &str| place.run_with(&["receive", "-s", name], cut);
+    for name in ["tank/a/1", "tank/a/2"] {
+        let done = receive(name);
+        assert_ne!(done.code, NO_SPACE, "{}", done.err);
+        let token = value(&place, "receive_resume_token", name);
+        assert_ne!(token, "-");
+    }
+    let done = receive("tank/a/3");
+    assert_eq!(done.code, NO_SPACE, "{}", done.err);
+    has(&done.err, "filesystem_limit of 2");
+    place.ok("receive -A tank/a/1");
+    assert_ne!(receive("tank/a/3").code, NO_SPACE);
+}

@@ -94,13 +94,25 @@ impl CountsBefore {
 
 /// Refuses `more` datasets below a dataset, if they exceed its limit or one above it.
 pub(crate) fn check_more(state: &DatasetTable, id: u64, more: u64) -> Result<()> {
+    check_would_be(state, id, |count, _| count + more)
+}
+
+/// Refuses a receive that makes a dataset below a dataset, if it exceeds its limit or one above it together with the
+/// other receives. An interrupted receive may stay for long, and each takes memory as a dataset does.
+pub(crate) fn check_new_partial(state: &DatasetTable, id: u64) -> Result<()> {
+    check_would_be(state, id, |count, holder| {
+        count + state.new_partials(holder) + 1
+    })
+}
+
+fn check_would_be(state: &DatasetTable, id: u64, would_be: impl Fn(u64, u64) -> u64) -> Result<()> {
     let above = std::iter::successors(state.get(id), |entry| state.get(entry.parent));
     let (property, count) = LIMITS[0];
     for entry in above {
         let Some(limit) = size(entry, property) else {
             continue;
         };
-        let would_be = count(state, entry.id) + more;
+        let would_be = would_be(count(state, entry.id), entry.id);
         if would_be > limit {
             return Err(too_many(state, entry, would_be, property, limit));
         }

@@ -352,6 +352,19 @@ impl DatasetTable {
         self.child(parent, format!("{PARTIAL}{name}"))
     }
 
+    /// The number of running receives below a dataset that would make a dataset there.
+    pub(crate) fn new_partials(&self, id: u64) -> u64 {
+        let is_new = |partial: &&Arc<Entry>| {
+            let name = partial.name.trim_start_matches(PARTIAL);
+            !name.is_empty() && self.child(partial.parent, name.to_owned()).is_none()
+        };
+        let heads = self.subtree(id);
+        let counts = heads
+            .iter()
+            .map(|head| self.partials(head.id).filter(is_new).count());
+        counts.sum::<usize>() as u64
+    }
+
     fn below(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
         self.names
             .range((id, String::new())..)

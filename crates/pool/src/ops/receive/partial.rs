@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::plan::{Plan, When};
+use crate::engine::counts;
 use crate::engine::dataset::OpenDataset;
 use crate::engine::history::{Origin, log, log_internal};
 use crate::engine::table::DatasetTable;
@@ -218,6 +219,9 @@ impl Plan {
                 into.target,
                 "the stream goes on with a receive of which nothing is here",
             ));
+        }
+        if self.head.is_none() {
+            counts::check_new_partial(state, self.parent)?;
         }
         let receiving = Receiving {
             to_guid: begin.to_guid,
