@@ -28,8 +28,8 @@ JSON
   of records.
 
 EXIT CODES
-  2 if the first is no earlier snapshot of the second; 3 if there is no such snapshot; 9 if data
-  is damaged.")]
+  2 if the first is no earlier snapshot of the second, or too much has changed to compare it in the
+  memory of this user; 3 if there is no such snapshot; 9 if data is damaged.")]
 pub(crate) struct Diff {
     /// Show the type of each file: / directory, F file, @ symbolic link, | FIFO, = socket, B and C devices
     #[arg(short = 'F')]
