@@ -190,6 +190,7 @@ impl From<keys::Error> for Failure {
                 FailureKind::WrongKey
             }
             E::TokenKeyExists { .. } => FailureKind::Exists,
+            E::KdfBusy => FailureKind::Busy,
             E::KeyFileWrite { source, .. } => match source.kind() {
                 ErrorKind::AlreadyExists | ErrorKind::IsADirectory => FailureKind::Exists,
                 ErrorKind::PermissionDenied => FailureKind::Permission,

@@ -77,7 +77,7 @@ pub(crate) fn encrypted(keysource: &str) -> Props {
     ]
 }
 
-fn change_to(keysource: &str) -> command::KeyChange {
+pub(crate) fn change_to(keysource: &str) -> command::KeyChange {
     command::KeyChange {
         name: String::new(),
         keysource: Some(keysource.into()),

@@ -3,18 +3,24 @@
 //! The kernel cannot be told to stop waiting for a file, so the work is done on a thread of its own. A
 //! thread that is waited for no more ends when its work does, and what it finds then is wiped.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::{Error, Result};
+use crate::{Error, HashCaller, HashPayer, Result, hash_for};
 
 /// So many threads wait at one time, at most.
 const WAITING_MAX: usize = 128;
+/// So many wait for users other than root.
+const WAITING_OF_USERS: usize = 96;
+/// So many wait for one of these users.
+const WAITING_PER_USER: usize = 8;
 
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+static WAITING: Mutex<BTreeMap<HashPayer, usize>> = Mutex::new(BTreeMap::new());
 
-/// Does what may never end, for at most this long. `origin` is what is waited for, for the error.
+/// Does what may never end, for at most this long, for the caller of this thread. `origin` is what is waited for, for
+/// the error.
 ///
 /// # Errors
 /// Those of the work; [`Error::KeyLate`] if it takes longer, or too many others are waited for.
@@ -27,13 +33,13 @@ pub fn in_time<T: Send + 'static>(
         origin: origin.to_owned(),
         reason,
     };
-    let counted = Counted::new().ok_or_else(|| {
-        late(format!(
-            "the daemon waits for {WAITING_MAX} other keys already; try again later"
-        ))
+    let caller = HashCaller::present();
+    let counted = Counted::new(caller.payer.clone()).ok_or_else(|| {
+        late("the daemon waits for too many other keys already; try again later".into())
     })?;
     let (sender, receiver) = sync_channel(1);
     let work = move || {
+        let _scope = hash_for(caller);
         let result = work();
         drop(counted);
         // The receiver may have given up.
@@ -53,26 +59,45 @@ pub fn in_time<T: Send + 'static>(
     }
 }
 
-/// One of the threads that wait.
-struct Counted;
+/// One of the threads that wait, for a user.
+struct Counted(HashPayer);
 
 impl Counted {
-    fn new() -> Option<Counted> {
-        let counted = Counted;
-        // If there are too many, dropping this one takes it off again.
-        (WAITING.fetch_add(1, Ordering::Relaxed) < WAITING_MAX).then_some(counted)
+    fn new(payer: HashPayer) -> Option<Counted> {
+        let mut waiting = waiting();
+        let all: usize = waiting.values().sum();
+        let of_admin = waiting.get(&HashPayer::Root).copied().unwrap_or_default();
+        let of_payer = waiting.get(&payer).copied().unwrap_or_default();
+        let is_full = payer != HashPayer::Root
+            && (of_payer >= WAITING_PER_USER || all - of_admin >= WAITING_OF_USERS);
+        if is_full || all >= WAITING_MAX {
+            return None;
+        }
+        waiting.insert(payer.clone(), of_payer + 1);
+        Some(Counted(payer))
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        WAITING.fetch_sub(1, Ordering::Relaxed);
+        let mut waiting = waiting();
+        match waiting.get_mut(&self.0) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(waiting.remove(&self.0)),
+        }
     }
+}
+
+/// The number of threads that wait for each user.
+fn waiting() -> MutexGuard<'static, BTreeMap<HashPayer, usize>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
+
+    use std::sync::Arc;
 
     use super::*;
 
@@ -80,23 +105,33 @@ mod tests {
     fn what_never_comes_is_not_waited_for() {
         let (release, released) = channel::<()>();
         let released = std::sync::Arc::new(std::sync::Mutex::new(released));
-        let wait = || {
-            let released = std::sync::Arc::clone(&released);
+        let wait = |payer| {
+            let _scope = hash_for(HashCaller {
+                payer,
+                ..HashCaller::default()
+            });
+            let released = Arc::clone(&released);
             in_time("the file", Duration::ZERO, move || {
                 let _ = released.lock().map(|released| released.recv());
                 Ok(())
             })
         };
-        for n in 0..=WAITING_MAX {
-            let error = wait().unwrap_err().to_string();
-            let expected = match n < WAITING_MAX {
+        let refused = |payer, n, max| {
+            let error = wait(payer).unwrap_err().to_string();
+            let expected = match n < max {
                 true => "no answer",
                 false => "other keys already",
             };
             assert!(error.contains(expected), "{n}: {error}");
-        }
+        };
+        // A user who waits for all of the time leaves places for others, and all users for root.
+        (0..=WAITING_PER_USER).for_each(|n| refused(HashPayer::User(1), n, WAITING_PER_USER));
+        let others = WAITING_OF_USERS - WAITING_PER_USER;
+        (0..=others).for_each(|n| refused(HashPayer::User(2 + n as u32), n, others));
+        let rest = WAITING_MAX - WAITING_OF_USERS;
+        (0..=rest).for_each(|n| refused(HashPayer::Root, n, rest));
         drop(release);
-        while WAITING.load(Ordering::Relaxed) > 0 {
+        while !waiting().is_empty() {
             std::thread::yield_now();
         }
         let day = Duration::from_secs(86_400);

@@ -210,6 +210,9 @@ pub enum Error {
     /// Too many password hashes wait for memory.
     #[error("too many passphrases are being tried at the same time; try again later")]
     KdfBusy,
+    /// The caller went away before its password hash began.
+    #[error("the caller went away before its passphrase was tried")]
+    KdfGone,
     /// Trying all slots would take too long.
     #[error(
         "this passphrase was not tried at all key slots: together they take more than {limit_gib} GiB of \

@@ -132,9 +132,7 @@ impl Argon2Params {
             lanes: processors.min(LANES_NEW),
         };
         let time = |iterations| -> Result<Duration> {
-            let start = Instant::now();
-            with(iterations).hash(b"calibration", &[0; 32], &mut [0; 32])?;
-            Ok(start.elapsed())
+            with(iterations).hash(b"calibration", &[0; 32], &mut [0; 32])
         };
         // Ever longer runs, until one is long enough for a moment's disturbance not to matter.
         let long_enough = (target / 2).min(Duration::from_millis(500));
@@ -177,10 +175,12 @@ impl Argon2Params {
         salt: &[u8; 32],
         key: &mut [u8; 32],
     ) -> Result<()> {
-        self.hash(passphrase.expose(), salt, key)
+        self.hash(passphrase.expose(), salt, key).map(drop)
     }
 
-    fn hash(&self, passphrase: &[u8], salt: &[u8; 32], key: &mut [u8; 32]) -> Result<()> {
+    /// Hashes, and returns the time that it took without the wait for its turn: other users must not make new slots
+    /// cheaper.
+    fn hash(&self, passphrase: &[u8], salt: &[u8; 32], key: &mut [u8; 32]) -> Result<Duration> {
         let hash = PasswordHash::Argon2 {
             kind: Argon2Kind::Argon2id,
             memory_kib: self.memory_kib,
@@ -188,12 +188,14 @@ impl Argon2Params {
             lanes: self.lanes,
         };
         let _memory = budget::hash_memory(self.memory_kib, self.iterations)?;
-        hash.derive(passphrase, salt, key)
-            .map_err(|error| match error {
-                cipher::Error::Memory { memory_kib } => Error::KdfMemory { memory_kib },
-                cipher::Error::PasswordHash(_) => Error::KdfParams("Argon2id refuses them"),
-                other => Error::Cipher(other),
-            })
+        let start = Instant::now();
+        let hashed = hash.derive(passphrase, salt, key);
+        let took = start.elapsed();
+        hashed.map(|()| took).map_err(|error| match error {
+            cipher::Error::Memory { memory_kib } => Error::KdfMemory { memory_kib },
+            cipher::Error::PasswordHash(_) => Error::KdfParams("Argon2id refuses them"),
+            other => Error::Cipher(other),
+        })
     }
 }
 

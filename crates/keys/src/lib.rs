@@ -22,7 +22,7 @@
 //! Layers, lowest first:
 //! - `layout`, `format`, `error`: bytes and errors;
 //! - `source`: key sources by name; `file`, `trusted`, `child`: opening files, starting programs;
-//! - `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
+//! - `hash_queue`, `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
 //! - `tpm`: what the TPM of this machine seals and opens; `fido2`: what an authenticator computes;
 //! - `tls`, `http`; `clevis`: what is sealed to a Tang server, for a slot or as clevis does it;
 //! - `shares`: what several of these hold together;
@@ -43,6 +43,7 @@ mod format;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod generation;
+mod hash_queue;
 mod http;
 mod https;
 mod kdf;
@@ -66,7 +67,7 @@ mod wrapping;
 mod wrapping_key;
 
 pub use backup::{Backup, BackupKeyring};
-pub use budget::{HashMemory, HashWork, allow_hash_memory, hash_for, hash_memory, set_hash_memory};
+pub use budget::{HashCaller, HashScope, HashWork, hash_for, hash_memory, set_hash_memory};
 pub use child::Talk;
 pub(crate) use clevis::is_for_server;
 pub use clevis::{TangKey, clevis};
@@ -75,6 +76,7 @@ pub use error::{Error, Result};
 pub use fido2::{FidoHolder, FidoToken};
 pub use format::{Format, PASSPHRASE_MAX, PASSPHRASE_MIN};
 pub use generation::{DataKeys, Generation, Heads};
+pub use hash_queue::{HashMemory, HashPayer};
 pub use https::fetch;
 pub use kdf::Argon2Params;
 pub use key::random_key;

@@ -1,6 +1,6 @@
 //! Key slots take memory of what the process has for password hashes. One test: it is the whole process's.
 
-use keys::{Argon2Params, Error, KeyMaterial, Wrapping};
+use keys::{Argon2Params, Error, HashCaller, KeyMaterial, Wrapping};
 use secret::Secret;
 
 #[test]
@@ -13,9 +13,13 @@ fn a_slot_that_takes_more_than_there_is_is_refused_with_its_cost() {
     let refused = wrapping.unlock(&material).err().unwrap();
     assert!(matches!(refused, Error::KdfBudget { .. }), "{refused}");
     // Root said that this once it may.
-    keys::allow_hash_memory(8);
+    let root = HashCaller {
+        allowed_kib: 8,
+        ..HashCaller::default()
+    };
+    let scope = keys::hash_for(root);
     assert_eq!(wrapping.unlock(&material).unwrap().id(), key.id());
-    keys::allow_hash_memory(0);
+    drop(scope);
     wrapping.unlock(&material).unwrap_err();
     keys::set_hash_memory(8);
     assert_eq!(wrapping.unlock(&material).unwrap().id(), key.id());

@@ -72,14 +72,20 @@ impl Kdf {
     /// # Errors
     /// [`Error::Usage`] for a cost or a hash that cannot be; [`Error::Keys`] without memory for it.
     pub(crate) fn derive(&self, passphrase: &Secret, salt: &[u8], len: usize) -> Result<Secret> {
+        self.timed(passphrase, salt, len).map(|(key, _)| key)
+    }
+
+    /// Makes a key as [`Kdf::derive`], and returns the time that it took without the wait for its turn.
+    fn timed(&self, passphrase: &Secret, salt: &[u8], len: usize) -> Result<(Secret, Duration)> {
         let mut key = Secret::zeroed(len)?;
         let hash = self.checked()?;
-        let _memory = match self {
-            Kdf::Pbkdf2 { .. } => None,
-            Kdf::Argon2(_, cost) => Some(keys::hash_memory(cost.memory_kib, cost.passes)?),
+        let _place = match self {
+            Kdf::Pbkdf2 { iterations, .. } => keys::hash_memory(0, *iterations)?,
+            Kdf::Argon2(_, cost) => keys::hash_memory(cost.memory_kib, cost.passes)?,
         };
+        let start = Instant::now();
         hash.derive(passphrase.expose(), salt, key.expose_mut())?;
-        Ok(key)
+        Ok((key, start.elapsed()))
     }
 
     /// What a try costs, in KiB of memory times passes. PBKDF2 takes no memory. A cost that cannot
@@ -290,9 +296,8 @@ fn share(time: Duration, took: Duration, probe: Argon2Cost, most: u32) -> (u32, 
 
 fn time_of(variant: Variant, cost: Argon2Cost) -> Result<Duration> {
     let passphrase = Secret::from_slice(b"a measurement")?;
-    let start = Instant::now();
-    Kdf::Argon2(variant, cost).derive(&passphrase, &[0; 32], 32)?;
-    Ok(start.elapsed())
+    let (_, took) = Kdf::Argon2(variant, cost).timed(&passphrase, &[0; 32], 32)?;
+    Ok(took)
 }
 
 /// How many iterations of PBKDF2 take so long here.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use keys::HashCaller;
 use protocol::api::{Ask, Command, FailureKind, Reply, Request};
 use secret::Secret;
 
@@ -91,8 +92,16 @@ impl Daemon {
         view: Option<&View>,
         channel: &mut dyn Channel,
     ) -> Result<Outcome> {
-        keys::hash_for(peer.uid);
-        keys::allow_hash_memory(hash_memory_of(&request, &peer, view)?);
+        let payer = Payer::of(&peer, view.map(|view| view.root.guid));
+        let _hashes = keys::hash_for(HashCaller {
+            payer: payer.into(),
+            allowed_kib: hash_memory_of(&request, &peer, view)?,
+            is_gone: channel.data().ok().map(|data| {
+                // An abandoned hash does not keep the connection open.
+                let data = Arc::downgrade(&data);
+                Arc::new(move || data.upgrade().is_none_or(|data| data.is_gone())) as _
+            }),
+        });
         let stops = request.command.ends_daemon();
         let is_look = is_look(&request.command);
         let work = Work::of(&request.command);
@@ -101,7 +110,6 @@ impl Daemon {
             true => tracing::debug!(who = peer.who, command = said, "command"),
             false => tracing::info!(who = peer.who, command = said, "command"),
         }
-        let payer = Payer::of(&peer, view.map(|view| view.root.guid));
         let begin = |work| self.budgets.begin(payer, work, channel);
         let _running = work.map(begin).transpose()?;
         let decision = Decision::new(self, &peer, view, request.command);

@@ -87,23 +87,28 @@ impl Channel for Connected {
 
     fn pause(&mut self, time: Duration) -> bool {
         self.send_notices();
-        let until = Instant::now() + time;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).ok();
-            // Without events to wait for, this is told only of the end of the connection.
-            let mut ends = [PollFd::new(&*self.stream, PollFlags::empty())];
-            match poll(&mut ends, timeout.as_ref()) {
-                Ok(0) => return true,
-                Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => return false,
-            }
-        }
+        !ends_within(&self.stream, time)
     }
 
     fn data(&self) -> Result<Arc<dyn Data>> {
         self.send_notices();
         Ok(Arc::clone(&self.stream) as Arc<dyn Data>)
+    }
+}
+
+/// Waits for the end of a connection, for at most so long. Whether it came.
+fn ends_within(stream: &UnixStream, time: Duration) -> bool {
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).ok();
+        // Without events to wait for, this is told only of the end of the connection.
+        let mut ends = [PollFd::new(stream, PollFlags::empty())];
+        match poll(&mut ends, timeout.as_ref()) {
+            Ok(0) => return false,
+            Err(Errno::INTR) => {}
+            Ok(_) | Err(_) => return true,
+        }
     }
 }
 
@@ -124,6 +129,10 @@ impl Data for UnixStream {
 
     fn break_off(&self) {
         let _ = self.shutdown(Shutdown::Both);
+    }
+
+    fn is_gone(&self) -> bool {
+        ends_within(self, Duration::ZERO)
     }
 }
 

@@ -29,6 +29,7 @@ use crate::state::schedule::Schedule;
 use crate::state::snapshot_schedule::LookedAt;
 use crate::state::volume_state::VolumeInUse;
 use crate::state::watcher::Watcher;
+use crate::state::wrong_tries::WrongTries;
 
 /// Threads that still use an exported pool end within this time.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
@@ -42,6 +43,8 @@ pub(crate) struct ActivePool {
     admin: Mutex<bool>,
     /// Wrapping keys that are loaded, by the id of the dataset whose slots unwrap them.
     pub(crate) keys: Mutex<HashMap<u64, WrappingKey>>,
+    /// Wrong keys that users tried.
+    pub(super) wrong_tries: WrongTries,
     /// Commands that have data keys now.
     pub(crate) key_uses: Arc<KeyUses>,
     /// The mounts, by the id of the dataset or snapshot.
@@ -160,6 +163,7 @@ impl ActivePool {
             accepted: Arc::clone(accepted),
             admin: Mutex::default(),
             keys: Mutex::default(),
+            wrong_tries: WrongTries::default(),
             key_uses: Arc::default(),
             mounts: Mutex::default(),
             cuts: Mutex::default(),
@@ -200,6 +204,12 @@ impl ActivePool {
             self.events.add("device_answer", &name, &text);
         }
         *before = now;
+    }
+
+    /// Whether the calling thread could take the lock of the pool. The pool worker holds it for a moment only.
+    #[cfg(test)]
+    pub(crate) fn is_lockable(&self) -> bool {
+        self.admin.try_lock_for(Duration::from_secs(10)).is_some()
     }
 
     /// Waits until no other command changes the pool, and decides again then. The decision stays true as long as the

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use keys::HashPayer;
 use parking_lot::{Condvar, Mutex};
 use protocol::api::{Command, FailureKind};
 
@@ -67,6 +68,16 @@ impl Payer {
         match self {
             Payer::Root => COMPARISON_OF_ROOT,
             Payer::User(_) | Payer::Tenant(_) => COMPARISON,
+        }
+    }
+}
+
+impl From<Payer> for HashPayer {
+    fn from(payer: Payer) -> HashPayer {
+        match payer {
+            Payer::Root => HashPayer::Root,
+            Payer::User(uid) => HashPayer::User(uid),
+            Payer::Tenant(root) => HashPayer::Tenant(root),
         }
     }
 }

@@ -207,11 +207,13 @@ fn at_the_same_time(
     get: impl Fn(&Location, &mut dyn Channel) -> Result<KeyMaterial> + Sync,
 ) -> Vec<(Result<KeyMaterial>, Vec<String>)> {
     let failed = || Failure::other("a thread for a part of the key failed");
+    let caller = keys::HashCaller::present();
     std::thread::scope(|scope| {
-        let get = &get;
+        let (get, caller) = (&get, &caller);
         let start = |location| {
             let thread = std::thread::Builder::new().name("key part".into());
             thread.spawn_scoped(scope, move || {
+                let _scope = keys::hash_for(caller.clone());
                 let mut nobody = NonInteractive::default();
                 (get(location, &mut nobody), nobody.notices)
             })

@@ -5,11 +5,12 @@
 
 use std::collections::hash_map::Entry as MapEntry;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cipher::{Suite, SystemRandom};
 use keys::{
-    Argon2Params, DataKeys, Generation, KeyMaterial, KeySource, Keyring, Wrapping, WrappingKey,
+    Argon2Params, DataKeys, Generation, HashCaller, KeyMaterial, KeySource, Keyring, Wrapping,
+    WrappingKey,
 };
 use pool::{Entry, MakeKeyring};
 use protocol::api::FailureKind;
@@ -272,10 +273,23 @@ impl ActivePool {
             Some(given) => given.clone(),
             None => self.accepted_source(key_root)?,
         };
-        let unlock = |material: KeyMaterial| {
-            let key = unlocked(keyring.wrapping(), material);
-            key.map_err(|error| Failure::from(error).context(format_args!("the key of '{name}'")))
+        let payer = HashCaller::present().payer;
+        let may_try = || {
+            let checked = self
+                .wrong_tries
+                .check(&payer, key_root.guid, Instant::now());
+            checked.map_err(|failure| failure.context(format_args!("the key of '{name}'")))
         };
+        let unlock = |material: KeyMaterial| {
+            may_try()?;
+            let key = unlocked(keyring.wrapping(), material).map_err(Failure::from);
+            if key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey) {
+                self.wrong_tries.add(&payer, key_root.guid, Instant::now());
+            }
+            key.map_err(|failure| failure.context(format_args!("the key of '{name}'")))
+        };
+        // Fails before the user is asked in vain.
+        may_try()?;
         let suite = key_root.suite;
         let mut key = material(&own, (&name, suite), false, channel).and_then(&unlock);
         for _ in 1..TRIES {

@@ -35,4 +35,5 @@ pub(crate) mod tokens;
 pub(crate) mod volume_state;
 mod watcher;
 pub(crate) mod written_property;
+mod wrong_tries;
 pub(crate) mod zones;

@@ -2,6 +2,7 @@
 //! daemon with the table in `docs/THREATS.md`.
 
 mod bounds;
+mod hashes;
 mod hidden;
 mod keys;
 mod machine_samples;

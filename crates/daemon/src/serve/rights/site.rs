@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
@@ -68,6 +69,10 @@ impl Site {
         }
         site.allow_each_right_to_a_group();
         site
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
     }
 
     fn build(&self, zone: &str) {
