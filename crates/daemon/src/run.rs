@@ -1,23 +1,21 @@
 //! Starts the daemon, and ends it.
 
 use std::fs::File;
-use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use admission::StopSignal;
 use protocol::api::{FailureKind, command};
 use protocol::client::TAKEN;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::failure::{Failure, Result};
 use crate::front_ends::FRONT_ENDS;
 use crate::host::crypto::Decisions;
 use crate::host::input::at_end_of_input;
 use crate::host::listen::{Listening, listen};
+use crate::host::log::start_log;
 use crate::host::statedir::usual_state_dir;
 use crate::host::tokens::choose_list;
 use crate::host::{notify, statedir};
@@ -265,44 +263,6 @@ fn stop_on_signals(stop: &StopSignal) -> Result<()> {
         .spawn(watch)
         .map_err(|error| Failure::other(format!("signals cannot be watched: {error}")))?;
     Ok(())
-}
-
-/// Starts the log with the level of `STRONGROOM_LOG`: on the terminal, or if detached in `daemon.log` in the state
-/// directory.
-fn start_log(detached: bool, state_dir: &Path) -> Result<()> {
-    let usual = Targets::new().with_default(LevelFilter::INFO);
-    let (filter, wrong) = match std::env::var("STRONGROOM_LOG").map(|text| (text.parse(), text)) {
-        Ok((Ok(filter), _)) => (filter, None),
-        Ok((Err(_), text)) => (usual, Some(text)),
-        Err(_) => (usual, None),
-    };
-    let format = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE);
-    if detached {
-        let file = open_log(state_dir).map_err(|error| {
-            Failure::other(format!(
-                "the log in {} cannot be written: {error}",
-                state_dir.display()
-            ))
-        })?;
-        let file = std::sync::Mutex::new(file);
-        let format = format.with_ansi(false).with_writer(file).finish();
-        let _ = format.with(filter).try_init();
-    } else {
-        let is_terminal = std::io::stderr().is_terminal();
-        let format = format.with_ansi(is_terminal).with_writer(std::io::stderr);
-        let _ = format.finish().with(filter).try_init();
-    }
-    if let Some(filter) = wrong {
-        tracing::warn!(filter, "STRONGROOM_LOG is not valid; using 'info'");
-    }
-    Ok(())
-}
-
-fn open_log(state_dir: &Path) -> std::io::Result<std::fs::File> {
-    std::fs::create_dir_all(state_dir)?;
-    let mut options = std::fs::OpenOptions::new();
-    std::os::unix::fs::OpenOptionsExt::mode(options.create(true).append(true), 0o600);
-    options.open(state_dir.join("daemon.log"))
 }
 
 /// Closes files that were inherited from the starting process.

@@ -142,6 +142,8 @@ fn begin(shared: &Arc<Shared>, link: Arc<dyn Link>, from: IpAddr) {
     let number = shared.places.lock().take(from, Arc::clone(&link));
     let own = Arc::clone(shared);
     let work = move || {
+        // The log counts lines by this address.
+        let _span = tracing::info_span!("connection", %from).entered();
         let served = catch_unwind(AssertUnwindSafe(|| converse(&own, &link, from, number)));
         own.places.lock().taken.remove(&number);
         link.cut();

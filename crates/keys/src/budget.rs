@@ -95,7 +95,7 @@ pub fn hash_memory(kib: u32, passes: u32) -> Result<HashMemory> {
         allowed_kib: caller.allowed_kib,
     };
     let is_gone = || caller.is_gone.as_ref().is_some_and(|is_gone| is_gone());
-    QUEUE.enter(&caller.payer, cost, &is_gone)
+    QUEUE.enter(caller.payer, cost, &is_gone)
 }
 
 /// What may be spent on trying one passphrase at several slots, in KiB of memory times passes.

@@ -34,7 +34,7 @@ pub fn in_time<T: Send + 'static>(
         reason,
     };
     let caller = HashCaller::present();
-    let counted = Counted::new(caller.payer.clone()).ok_or_else(|| {
+    let counted = Counted::new(caller.payer).ok_or_else(|| {
         late("the daemon waits for too many other keys already; try again later".into())
     })?;
     let (sender, receiver) = sync_channel(1);
@@ -73,7 +73,7 @@ impl Counted {
         if is_full || all >= WAITING_MAX {
             return None;
         }
-        waiting.insert(payer.clone(), of_payer + 1);
+        waiting.insert(payer, of_payer + 1);
         Some(Counted(payer))
     }
 }

@@ -96,12 +96,12 @@ struct State {
 }
 
 impl State {
-    fn running_of(&self, payer: &HashPayer) -> usize {
-        self.running.iter().filter(|c| c.payer == *payer).count()
+    fn running_of(&self, payer: HashPayer) -> usize {
+        self.running.iter().filter(|c| c.payer == payer).count()
     }
 
-    fn start_of(&self, payer: &HashPayer) -> u64 {
-        let finish = self.finish.get(payer).copied().unwrap_or_default();
+    fn start_of(&self, payer: HashPayer) -> u64 {
+        let finish = self.finish.get(&payer).copied().unwrap_or_default();
         finish.max(self.now)
     }
 
@@ -110,12 +110,12 @@ impl State {
         let order = |claim: &&Claim| match claim.payer {
             HashPayer::Root => (0, 0, claim.ticket),
             _ => {
-                let running = self.running_of(&claim.payer);
-                (1 + running, self.start_of(&claim.payer), claim.ticket)
+                let running = self.running_of(claim.payer);
+                (1 + running, self.start_of(claim.payer), claim.ticket)
             }
         };
         let may = |claim: &&Claim| {
-            claim.payer == HashPayer::Root || self.running_of(&claim.payer) < RUNNING_PER_USER
+            claim.payer == HashPayer::Root || self.running_of(claim.payer) < RUNNING_PER_USER
         };
         self.waiting.iter().filter(may).min_by_key(order)
     }
@@ -141,7 +141,7 @@ impl State {
     }
 
     /// Refuses a hash that can never run, and one too many.
-    fn check(&self, payer: &HashPayer, cost: &HashCost) -> Result<()> {
+    fn check(&self, payer: HashPayer, cost: HashCost) -> Result<()> {
         let Some(limits) = self.limits else {
             return Ok(());
         };
@@ -152,11 +152,11 @@ impl State {
                 limit_mib: limits.memory_kib / 1024,
             });
         }
-        let is_admin = |payer: &HashPayer| *payer == HashPayer::Root;
-        let waiting = self.waiting.iter().map(|claim| &claim.payer);
-        let of_kind = waiting.clone().filter(|o| is_admin(o) == is_admin(payer));
+        let is_root = |payer: HashPayer| payer == HashPayer::Root;
+        let waiting = self.waiting.iter().map(|claim| claim.payer);
+        let of_kind = waiting.clone().filter(|o| is_root(*o) == is_root(payer));
         let of_payer = waiting.filter(|other| *other == payer);
-        let is_full = !is_admin(payer) && of_payer.count() >= WAITING_PER_USER;
+        let is_full = !is_root(payer) && of_payer.count() >= WAITING_PER_USER;
         match is_full || of_kind.count() >= WAITING_MAX {
             true => Err(Error::KdfBusy),
             false => Ok(()),
@@ -168,9 +168,9 @@ impl State {
             return;
         };
         let claim = self.waiting.remove(index);
-        self.now = self.start_of(&claim.payer);
+        self.now = self.start_of(claim.payer);
         let finish = self.now.saturating_add(claim.work);
-        self.finish.insert(claim.payer.clone(), finish);
+        self.finish.insert(claim.payer, finish);
         self.running.push(claim);
     }
 
@@ -220,17 +220,17 @@ impl HashQueue {
     /// Waits until a hash may run. `is_gone` says whether its caller has gone.
     pub(crate) fn enter(
         &'static self,
-        payer: &HashPayer,
+        payer: HashPayer,
         cost: HashCost,
         is_gone: &dyn Fn() -> bool,
     ) -> Result<HashMemory> {
         let mut state = self.lock();
-        state.check(payer, &cost)?;
+        state.check(payer, cost)?;
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         let claim = Claim {
             ticket,
-            payer: payer.clone(),
+            payer,
             memory_kib: cost.memory_kib,
             work: cost.work(),
         };

@@ -171,6 +171,8 @@ fn begin(shared: &Arc<Shared>, fd: OwnedFd, source: ClientSource) {
     let memory = shared.memory.share(source.network());
     let shared = Arc::clone(shared);
     let serve = move || {
+        // The log counts lines by this address.
+        let _span = tracing::info_span!("connection", from = %source).entered();
         let served = catch_unwind(AssertUnwindSafe(|| {
             serve(&shared, &permit, &memory, socket)
         }));

@@ -17,6 +17,8 @@ pub const JSON_MAX: u32 = 64 << 20;
 pub const SECRET_MAX: u32 = 4096;
 /// The longest token that a caller shows.
 pub const TOKEN_MAX: u32 = 128;
+/// The longest frame that is read to its end although no token is as long.
+const LONG_TOKEN_MAX: u32 = 64 << 10;
 /// The longest key file of a LUKS container: as cryptsetup has it.
 pub const KEY_FILE_MAX: u32 = 8 << 20;
 
@@ -275,6 +277,8 @@ pub enum First {
     Request(Result<Request, u32>),
     /// A token: the request follows, and has the rights of the token's user.
     Token(Secret),
+    /// A token that is longer than any.
+    LongToken,
     /// A request, of a caller who may send none.
     Unwelcome,
 }
@@ -286,10 +290,28 @@ pub enum First {
 pub fn receive_first(stream: &mut impl Read, max: Option<u32>) -> io::Result<First> {
     let (kind, len) = receive_head(stream)?;
     match max {
+        _ if kind == SECRET && len > TOKEN_MAX && len <= LONG_TOKEN_MAX => {
+            // Read to its end, so that the caller reads the refusal and not an error of the connection.
+            discard(stream, len).map(|()| First::LongToken)
+        }
         _ if kind == SECRET => secret_of(stream, len, TOKEN_MAX).map(First::Token),
         None => Ok(First::Unwelcome),
         Some(max) => request_of(&receive_text(stream, kind, len, max)?).map(First::Request),
     }
+}
+
+/// Reads bytes and wipes them.
+fn discard(stream: &mut impl Read, len: u32) -> io::Result<()> {
+    let mut left = len as usize;
+    while left > 0 {
+        let secret = Secret::from_reader(stream, left.min(SECRET_MAX as usize));
+        let read = secret.map_err(io::Error::other)?.len();
+        left = match read {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => left - read,
+        };
+    }
+    Ok(())
 }
 
 fn request_of(text: &[u8]) -> io::Result<Result<Request, u32>> {
@@ -348,6 +370,25 @@ fn secret_of(stream: &mut impl Read, len: u32, len_max: u32) -> io::Result<Secre
 mod tests {
     use super::*;
     use crate::api::{Answer, Command, Reply};
+
+    #[test]
+    fn a_token_that_is_too_long_is_read_and_refused() {
+        for (len, is_read) in [
+            (129, true),
+            (15_000, true),
+            (LONG_TOKEN_MAX, true),
+            (LONG_TOKEN_MAX + 1, false),
+        ] {
+            let mut wire = Vec::new();
+            send_frame(&mut wire, SECRET, &vec![b'x'; len as usize]).unwrap();
+            let mut stream = &wire[..];
+            let first = receive_first(&mut stream, None);
+            assert_eq!(matches!(first, Ok(First::LongToken)), is_read, "{len}");
+            assert_eq!(stream.is_empty(), is_read);
+        }
+        let mut cut = &b"S\x00\x10\x00\x00xxx"[..];
+        assert!(receive_first(&mut cut, None).is_err());
+    }
 
     #[test]
     fn frames_round_trip() {

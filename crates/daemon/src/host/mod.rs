@@ -5,6 +5,7 @@ pub(crate) mod huge_pages;
 pub(crate) mod identity;
 pub(crate) mod input;
 pub(crate) mod listen;
+pub(crate) mod log;
 pub(crate) mod memory;
 pub(crate) mod notify;
 pub(crate) mod scope;

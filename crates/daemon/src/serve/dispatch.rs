@@ -8,8 +8,8 @@ use protocol::api::{Ask, Command, FailureKind, Reply, Request};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
+use crate::host::log::{cut, log_for};
 use crate::host::users::Peer;
-use crate::serve::commands::served;
 use crate::serve::decision::Decision;
 use crate::state::budget::{Payer, Work};
 use crate::state::channel::{Channel, Data};
@@ -93,6 +93,27 @@ impl Daemon {
         channel: &mut dyn Channel,
     ) -> Result<Outcome> {
         let payer = Payer::of(&peer, view.map(|view| view.root.guid));
+        let _lines = log_for(match payer {
+            Payer::Root => None,
+            Payer::User(uid) => Some(format!("uid {uid}")),
+            Payer::Tenant(_) => view.map(|view| format!("zone {}", view.name)),
+        });
+        let who = peer.who.clone();
+        let done = self.carry_out_for(payer, request, peer, view, channel);
+        if let Err(failure) = &done {
+            tracing::info!(who, reason = failure.message, "a command failed");
+        }
+        done
+    }
+
+    fn carry_out_for(
+        self: &Arc<Self>,
+        payer: Payer,
+        request: Request,
+        peer: Peer,
+        view: Option<&View>,
+        channel: &mut dyn Channel,
+    ) -> Result<Outcome> {
         let _hashes = keys::hash_for(HashCaller {
             payer: payer.into(),
             allowed_kib: hash_memory_of(&request, &peer, view)?,
@@ -105,23 +126,23 @@ impl Daemon {
         let stops = request.command.ends_daemon();
         let is_look = is_look(&request.command);
         let work = Work::of(&request.command);
-        let said = served(request.command.clone()).line().0;
-        match is_look {
-            true => tracing::debug!(who = peer.who, command = said, "command"),
-            false => tracing::info!(who = peer.who, command = said, "command"),
-        }
         let begin = |work| self.budgets.begin(payer, work, channel);
         let _running = work.map(begin).transpose()?;
         let decision = Decision::new(self, &peer, view, request.command);
         let command = decision.make()?;
+        // In a zone what it means outside.
+        let said = cut(command.line().0);
+        match is_look {
+            true => tracing::debug!(who = peer.who, command = said, "command"),
+            false => tracing::info!(who = peer.who, command = said, "command"),
+        }
         let mut seen = Seen { channel, view };
         let pools = || self.pools();
         let mut context = Context {
             peer,
             view,
             pools: &pools,
-            // In a zone what it means outside.
-            said: command.line().0,
+            said,
             decision: &decision,
             channel: &mut seen,
         };

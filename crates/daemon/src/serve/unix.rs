@@ -162,7 +162,7 @@ impl Daemon {
             Some(zone) => self.hear_tenant(peer, stream, zone, guest),
             None => self.hear(peer, stream, guest),
         });
-        answer(stream, outcome, guest)
+        answer(stream, outcome)
     }
 
     /// Serves one connection of a known caller.
@@ -172,7 +172,7 @@ impl Daemon {
         let source = admission::ClientSource::local_user(peer.uid);
         let guest = &mut self.guests.greet(&stream, source);
         let outcome = self.hear(peer, &stream, guest);
-        assert_eq!(answer(&stream, outcome, guest), Served::Done);
+        assert_eq!(answer(&stream, outcome), Served::Done);
     }
 
     /// Serves one connection of the tenant of a zone.
@@ -183,7 +183,7 @@ impl Daemon {
         let source = admission::ClientSource::local_user(peer.uid);
         let guest = &mut self.guests.greet(&stream, source);
         let outcome = self.hear_tenant(peer, &stream, zone, guest);
-        assert_eq!(answer(&stream, outcome, guest), Served::Done);
+        assert_eq!(answer(&stream, outcome), Served::Done);
     }
 
     /// Reads a request, and carries it out. A user without any permission is refused before the request is read. If
@@ -212,6 +212,7 @@ impl Daemon {
                 self.carry_out(understood(request)?, peer, None, caller)
             }
             First::Token(token) => self.hear_token(&peer, &token, stream, guest),
+            First::LongToken => Err(self.bad_token(&peer)),
             First::Unwelcome => Err(unknown()),
         }
     }
@@ -239,6 +240,15 @@ impl Daemon {
         }
     }
 
+    /// The refusal of a token that no user has.
+    fn bad_token(&self, from: &Peer) -> Failure {
+        if self.guests.may_tell(from.uid) {
+            tracing::warn!(who = from.who, "a token was refused");
+        }
+        self.forget_ended_tokens();
+        Failure::new(FailureKind::Permission, BAD_TOKEN)
+    }
+
     /// Reads the request of a caller who has shown a token, and carries it out for the token's user.
     fn hear_token(
         self: &Arc<Self>,
@@ -247,20 +257,15 @@ impl Daemon {
         stream: &Arc<UnixStream>,
         guest: &mut Guest,
     ) -> Result<Outcome> {
-        let bad = || Failure::new(FailureKind::Permission, BAD_TOKEN);
         let Some(Shown { id, token, account }) = self.tokens.shown(token) else {
-            if self.guests.may_tell(from.uid) {
-                tracing::warn!(who = from.who, "a token was refused");
-            }
-            self.forget_ended_tokens();
-            return Err(bad());
+            return Err(self.bad_token(from));
         };
         self.guests.admit(guest, token.uid)?;
         let peer = Peer::of_token(token.uid, account, &id, token.scope.clone());
         if let Some(name) = &token.zone {
             let zone = self.zones.all.lock().get(name).cloned();
             let zone = zone.filter(|zone| token.root == Some(zone.is.root()));
-            let zone = zone.ok_or_else(bad)?;
+            let zone = zone.ok_or_else(|| Failure::new(FailureKind::Permission, BAD_TOKEN))?;
             return self.hear_tenant(peer, stream, &zone, guest);
         }
         let max = self.request_max(&peer).ok_or_else(unknown)?;
@@ -298,7 +303,7 @@ fn unknown() -> Failure {
 }
 
 /// Sends the outcome of a command to the caller.
-fn answer(mut stream: &UnixStream, outcome: Result<Outcome>, guest: &Guest) -> Served {
+fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
     let answer = match outcome {
         Ok(Outcome::Reply(reply)) => Answer::Done(reply),
         Ok(Outcome::Stop) => {
@@ -306,11 +311,7 @@ fn answer(mut stream: &UnixStream, outcome: Result<Outcome>, guest: &Guest) -> S
             return Served::Stop;
         }
         Err(failure) => {
-            match guest.is_known {
-                true => tracing::info!(reason = failure.message, "a command failed"),
-                // Or anybody could fill the log.
-                false => tracing::debug!(reason = failure.message, "a user without rights failed"),
-            }
+            tracing::debug!(reason = failure.message, "a connection ends with a failure");
             Answer::Failed(failure.into())
         }
     };

@@ -51,8 +51,6 @@ pub(crate) const SIGNALLED: u8 = 1;
 /// Counts as a connection while it exists.
 pub(crate) struct Guest {
     permit: Permit,
-    /// Whether its user has a permission, or has shown a token.
-    pub(crate) is_known: bool,
 }
 
 impl Guests {
@@ -93,8 +91,7 @@ impl Guests {
         };
         let source = source.clone().reserved(source.is_reserved() || is_network);
         let permit = self.places.greet(source, give_way);
-        let is_known = false;
-        Guest { permit, is_known }
+        Guest { permit }
     }
 
     /// Whether the log may have another line about a user.
@@ -109,7 +106,6 @@ impl Guests {
         let admitted = guest
             .permit
             .admit_as(ClientSource::user(uid).reserved(is_reserved));
-        guest.is_known = true;
         admitted.map_err(|why| {
             let text = match why {
                 NoPlace::OfSource => "you have too many commands running; wait until one has ended",

@@ -275,16 +275,14 @@ impl ActivePool {
         };
         let payer = HashCaller::present().payer;
         let may_try = || {
-            let checked = self
-                .wrong_tries
-                .check(&payer, key_root.guid, Instant::now());
+            let checked = self.wrong_tries.check(payer, key_root.guid, Instant::now());
             checked.map_err(|failure| failure.context(format_args!("the key of '{name}'")))
         };
         let unlock = |material: KeyMaterial| {
             may_try()?;
             let key = unlocked(keyring.wrapping(), material).map_err(Failure::from);
             if key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey) {
-                self.wrong_tries.add(&payer, key_root.guid, Instant::now());
+                self.wrong_tries.add(payer, key_root.guid, Instant::now());
             }
             key.map_err(|failure| failure.context(format_args!("the key of '{name}'")))
         };

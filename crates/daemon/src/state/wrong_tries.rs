@@ -26,8 +26,8 @@ pub(crate) struct WrongTries {
 
 impl WrongTries {
     /// Refuses a user who tried too many wrong keys lately.
-    pub(crate) fn check(&self, payer: &HashPayer, guid: u64, now: Instant) -> Result<()> {
-        let key = (payer.clone(), guid);
+    pub(crate) fn check(&self, payer: HashPayer, guid: u64, now: Instant) -> Result<()> {
+        let key = (payer, guid);
         let Some(until) = self.until.lock().get(&key).copied() else {
             return Ok(());
         };
@@ -45,18 +45,18 @@ impl WrongTries {
     }
 
     /// Notes a wrong key. Root may try as many as there are.
-    pub(crate) fn add(&self, payer: &HashPayer, guid: u64, now: Instant) {
-        if *payer == HashPayer::Root {
+    pub(crate) fn add(&self, payer: HashPayer, guid: u64, now: Instant) {
+        if payer == HashPayer::Root {
             return;
         }
         let mut all = self.until.lock();
         all.retain(|_, until| *until > now);
         if all.len() >= ENTRIES_MAX {
             let first = all.iter().min_by_key(|(_, until)| **until);
-            let first = first.map(|(key, _)| key.clone());
+            let first = first.map(|(key, _)| *key);
             first.map(|key| all.remove(&key));
         }
-        let until = all.entry((payer.clone(), guid)).or_insert(now);
+        let until = all.entry((payer, guid)).or_insert(now);
         *until += PERIOD;
     }
 }
@@ -70,25 +70,25 @@ mod tests {
         let (tries, start) = (WrongTries::default(), Instant::now());
         let user = HashPayer::User(1001);
         for _ in 0..AT_ONCE {
-            tries.check(&user, 7, start).unwrap();
-            tries.add(&user, 7, start);
+            tries.check(user, 7, start).unwrap();
+            tries.add(user, 7, start);
         }
-        let refused = tries.check(&user, 7, start).unwrap_err();
+        let refused = tries.check(user, 7, start).unwrap_err();
         assert_eq!(refused.kind, FailureKind::Busy);
         assert!(refused.message.contains("in 11 s"), "{}", refused.message);
         // Another dataset, another user, and root.
-        tries.check(&user, 8, start).unwrap();
-        tries.check(&HashPayer::Tenant(7), 7, start).unwrap();
+        tries.check(user, 8, start).unwrap();
+        tries.check(HashPayer::Tenant(7), 7, start).unwrap();
         for _ in 0..100 {
-            tries.add(&HashPayer::Root, 7, start);
+            tries.add(HashPayer::Root, 7, start);
         }
-        tries.check(&HashPayer::Root, 7, start).unwrap();
+        tries.check(HashPayer::Root, 7, start).unwrap();
         let later = start + PERIOD;
-        tries.check(&user, 7, later).unwrap();
-        tries.add(&user, 7, later);
-        tries.check(&user, 7, later).unwrap_err();
+        tries.check(user, 7, later).unwrap();
+        tries.add(user, 7, later);
+        tries.check(user, 7, later).unwrap_err();
         // All are forgotten in the end.
-        tries.add(&HashPayer::User(1), 1, start + PERIOD * 99);
+        tries.add(HashPayer::User(1), 1, start + PERIOD * 99);
         assert_eq!(tries.until.lock().len(), 1);
     }
 
@@ -96,7 +96,7 @@ mod tests {
     fn the_table_is_bounded() {
         let (tries, start) = (WrongTries::default(), Instant::now());
         for guid in 0..ENTRIES_MAX as u64 + 9 {
-            tries.add(&HashPayer::User(1001), guid, start);
+            tries.add(HashPayer::User(1001), guid, start);
         }
         assert_eq!(tries.until.lock().len(), ENTRIES_MAX);
     }

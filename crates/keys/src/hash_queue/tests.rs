@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
@@ -27,7 +28,7 @@ fn cost(memory_kib: u64) -> HashCost {
 
 impl HashQueue {
     /// Enters for a caller who stays.
-    fn take(&'static self, payer: &HashPayer, cost: HashCost) -> Result<HashMemory> {
+    fn take(&'static self, payer: HashPayer, cost: HashCost) -> Result<HashMemory> {
         self.enter(payer, cost, &|| false)
     }
 
@@ -55,7 +56,7 @@ fn order_of(
     for (n, (payer, cost)) in hashes.iter().cloned().enumerate() {
         let done = done.clone();
         threads.push(thread::spawn(move || {
-            let held = queue.take(&payer, cost).unwrap();
+            let held = queue.take(payer, cost).unwrap();
             done.send(payer).unwrap();
             drop(held);
         }));
@@ -84,7 +85,7 @@ fn a_hash_larger_than_the_budget_is_refused_with_its_cost() {
     );
     assert!(error.contains("--hash-memory 4096"), "{error}");
     drop(queue.take(admin, cost(2 << 20)).unwrap());
-    drop(queue.take(&FIRST, cost(2 << 20)).unwrap());
+    drop(queue.take(FIRST, cost(2 << 20)).unwrap());
 }
 
 #[test]
@@ -98,9 +99,9 @@ fn an_allowed_hash_runs_alone() {
         allowed_kib: 499,
         ..allowed
     };
-    queue.take(&HashPayer::Root, refused).unwrap_err();
-    let held = queue.take(&FIRST, cost(40)).unwrap();
-    let large = thread::spawn(move || drop(queue.take(&HashPayer::Root, allowed).unwrap()));
+    queue.take(HashPayer::Root, refused).unwrap_err();
+    let held = queue.take(FIRST, cost(40)).unwrap();
+    let large = thread::spawn(move || drop(queue.take(HashPayer::Root, allowed).unwrap()));
     wait_for(queue, 1);
     assert_eq!(queue.lock().running.len(), 1);
     drop(held);
@@ -116,7 +117,7 @@ fn no_more_runs_than_fits() {
             n => HashPayer::User(n),
         };
         for _ in 0..50 {
-            let _held = queue.take(&payer, cost(40)).unwrap();
+            let _held = queue.take(payer, cost(40)).unwrap();
             let state = queue.lock();
             let used: u64 = state.running.iter().map(|claim| claim.memory_kib).sum();
             assert!(used <= 100, "{used}");
@@ -133,7 +134,7 @@ fn no_more_runs_than_fits() {
 #[test]
 fn root_is_next() {
     let queue = queue(100, 1);
-    let held = queue.take(&SECOND, cost(60)).unwrap();
+    let held = queue.take(SECOND, cost(60)).unwrap();
     let mut hashes = vec![(FIRST, cost(60)); WAITING_PER_USER];
     hashes.push((HashPayer::Root, cost(60)));
     let order = order_of(queue, held, &hashes);
@@ -145,14 +146,14 @@ fn root_is_next() {
 #[test]
 fn root_starts_at_once_in_the_reserved_share() {
     let queue = queue(400 << 10, 2);
-    let users = [FIRST, SECOND].map(|user| queue.take(&user, cost(150 << 10)).unwrap());
-    let admin = queue.take(&HashPayer::Root, cost(100 << 10)).unwrap();
+    let users = [FIRST, SECOND].map(|user| queue.take(user, cost(150 << 10)).unwrap());
+    let admin = queue.take(HashPayer::Root, cost(100 << 10)).unwrap();
     drop((users, admin));
     // A third user would fit into the memory, and waits for a processor.
-    let _users = [FIRST, SECOND].map(|user| queue.take(&user, cost(10)).unwrap());
-    let third = thread::spawn(|| drop(queue.take(&HashPayer::User(3), cost(10)).unwrap()));
+    let _users = [FIRST, SECOND].map(|user| queue.take(user, cost(10)).unwrap());
+    let third = thread::spawn(|| drop(queue.take(HashPayer::User(3), cost(10)).unwrap()));
     wait_for(queue, 1);
-    drop(queue.take(&HashPayer::Root, cost(10)).unwrap());
+    drop(queue.take(HashPayer::Root, cost(10)).unwrap());
     drop(_users);
     third.join().unwrap();
 }
@@ -161,10 +162,10 @@ fn root_starts_at_once_in_the_reserved_share() {
 #[test]
 fn a_large_hash_of_a_user_runs_without_other_users() {
     let queue = queue(100, 9);
-    let large = queue.take(&FIRST, cost(90)).unwrap();
-    let other = thread::spawn(|| drop(queue.take(&SECOND, cost(5)).unwrap()));
+    let large = queue.take(FIRST, cost(90)).unwrap();
+    let other = thread::spawn(|| drop(queue.take(SECOND, cost(5)).unwrap()));
     wait_for(queue, 1);
-    drop(queue.take(&HashPayer::Root, cost(10)).unwrap());
+    drop(queue.take(HashPayer::Root, cost(10)).unwrap());
     assert_eq!(queue.waiting(), 1);
     drop(large);
     other.join().unwrap();
@@ -174,7 +175,7 @@ fn a_large_hash_of_a_user_runs_without_other_users() {
 #[test]
 fn users_take_turns() {
     let queue = queue(100, 1);
-    let held = queue.take(&HashPayer::User(9), cost(40)).unwrap();
+    let held = queue.take(HashPayer::User(9), cost(40)).unwrap();
     let first = (FIRST, cost(40));
     let second = (SECOND, cost(40));
     let hashes = [&first, &first, &first, &second, &second].map(Clone::clone);
@@ -186,7 +187,7 @@ fn users_take_turns() {
 #[test]
 fn the_user_with_the_least_work_is_next() {
     let queue = queue(100, 1);
-    let held = queue.take(&HashPayer::User(9), cost(40)).unwrap();
+    let held = queue.take(HashPayer::User(9), cost(40)).unwrap();
     let (dear, cheap) = ((FIRST, cost(40)), (SECOND, cost(10)));
     let hashes = [&dear, &dear, &cheap, &cheap, &cheap, &cheap].map(Clone::clone);
     let order = order_of(queue, held, &hashes);
@@ -196,11 +197,11 @@ fn the_user_with_the_least_work_is_next() {
 #[test]
 fn a_user_has_one_running_hash() {
     let queue = queue(100, 9);
-    let held = queue.take(&FIRST, cost(10)).unwrap();
-    let again = thread::spawn(|| drop(queue.take(&FIRST, cost(10)).unwrap()));
+    let held = queue.take(FIRST, cost(10)).unwrap();
+    let again = thread::spawn(|| drop(queue.take(FIRST, cost(10)).unwrap()));
     wait_for(queue, 1);
     // Another one has a place.
-    drop(queue.take(&SECOND, cost(10)).unwrap());
+    drop(queue.take(SECOND, cost(10)).unwrap());
     assert_eq!(queue.waiting(), 1);
     drop(held);
     again.join().unwrap();
@@ -209,12 +210,12 @@ fn a_user_has_one_running_hash() {
 #[test]
 fn the_hash_of_a_caller_who_has_gone_leaves_the_queue() {
     let queue = queue(100, 1);
-    let held = queue.take(&FIRST, cost(60)).unwrap();
+    let held = queue.take(FIRST, cost(60)).unwrap();
     let has_gone = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&has_gone);
     let gone = thread::spawn(move || {
         let is_gone = || flag.load(Ordering::Acquire);
-        queue.enter(&SECOND, cost(60), &is_gone).map(drop)
+        queue.enter(SECOND, cost(60), &is_gone).map(drop)
     });
     wait_for(queue, 1);
     has_gone.store(true, Ordering::Release);
@@ -222,7 +223,7 @@ fn the_hash_of_a_caller_who_has_gone_leaves_the_queue() {
     assert!(matches!(left, Err(Error::KdfGone)), "{left:?}");
     // The one that runs keeps its place.
     assert_eq!((queue.waiting(), queue.lock().running.len()), (0, 1));
-    let refused = queue.enter(&SECOND, cost(1), &|| true);
+    let refused = queue.enter(SECOND, cost(1), &|| true);
     assert!(matches!(refused, Err(Error::KdfGone)));
     drop(held);
 }
@@ -230,16 +231,16 @@ fn the_hash_of_a_caller_who_has_gone_leaves_the_queue() {
 #[test]
 fn the_queue_of_one_user_is_full_and_others_still_wait() {
     let queue = queue(1, 1);
-    let held = queue.take(&HashPayer::Root, cost(1)).unwrap();
-    let wait = |payer: HashPayer| thread::spawn(move || drop(queue.take(&payer, cost(1)).unwrap()));
+    let held = queue.take(HashPayer::Root, cost(1)).unwrap();
+    let wait = |payer: HashPayer| thread::spawn(move || drop(queue.take(payer, cost(1)).unwrap()));
     let mut waiting: Vec<_> = (0..WAITING_PER_USER).map(|_| wait(FIRST)).collect();
     wait_for(queue, waiting.len());
-    assert!(matches!(queue.take(&FIRST, cost(1)), Err(Error::KdfBusy)));
+    assert!(matches!(queue.take(FIRST, cost(1)), Err(Error::KdfBusy)));
     for user in 0..(WAITING_MAX - WAITING_PER_USER) as u32 {
         waiting.push(wait(HashPayer::User(user)));
     }
     wait_for(queue, WAITING_MAX);
-    assert!(matches!(queue.take(&SECOND, cost(1)), Err(Error::KdfBusy)));
+    assert!(matches!(queue.take(SECOND, cost(1)), Err(Error::KdfBusy)));
     // Users do not fill the root's places.
     waiting.push(wait(HashPayer::Root));
     wait_for(queue, WAITING_MAX + 1);

@@ -11,6 +11,7 @@ mod receive_races;
 mod samples;
 mod scopes;
 mod site;
+mod tokens;
 
 use std::collections::BTreeMap;
 
