@@ -195,6 +195,34 @@ fn force_unmounts_and_wipes_keys() {
     }
 }
 
+/// What a program has open it may have read: the kernel keeps that in memory.
+#[test]
+fn force_drops_what_was_read() {
+    if !both_ways("force_drops_what_was_read") {
+        return;
+    }
+    for how in [
+        "unmount -f tank/0",
+        "key unload -f tank/0",
+        "pool export -f tank",
+    ] {
+        let place = place();
+        place.ok("snapshot tank/0@s");
+        let (file, kept) = (place.arg("0/file"), place.arg("0/.snapshot/s/file"));
+        let mut holders = [Holder::new(&["-m"]), Holder::new(&["-Urm"])];
+        for holder in &mut holders {
+            assert!(holder.runs(&format!("exec 3<{file} 4<{file} 5<{kept} 6<{kept}")));
+            // Now it is in memory.
+            assert!(holder.runs("[ $(cat <&3) = secret ] && [ $(cat <&5) = secret ]"));
+        }
+        place.ok(how);
+        for holder in &mut holders {
+            assert!(!holder.runs("cat <&4 >/dev/null"), "{how}");
+            assert!(!holder.runs("cat <&6 >/dev/null"), "{how}");
+        }
+    }
+}
+
 #[test]
 fn force_exports_and_destroys_the_pool() {
     if !both_ways("force_exports_and_destroys_the_pool") {

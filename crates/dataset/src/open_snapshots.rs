@@ -100,6 +100,20 @@ impl OpenSnapshots {
         }
     }
 
+    /// The inodes with lookups, each with the number of its snapshot.
+    pub(crate) fn known(&self) -> Vec<(u64, Ino)> {
+        let slots = self.0.read();
+        let of_slot = |(number, slot): (u64, &Slot)| {
+            let known = match slot {
+                Slot::Free => Vec::new(),
+                Slot::Open(dataset) => dataset.inodes.known(),
+                Slot::Closed(inodes) => inodes.known(),
+            };
+            known.into_iter().map(move |ino| (number, ino))
+        };
+        (FIRST..).zip(&slots.all).flat_map(of_slot).collect()
+    }
+
     /// Closes a snapshot that is to be destroyed.
     pub(crate) fn close(&self, id: u64) {
         let mut slots = self.0.write();

@@ -240,6 +240,12 @@ impl FileSystem for SnapshotDirFs {
         self.close_snapshots();
     }
 
+    fn known(&self) -> Vec<Ino> {
+        let of_snapshots = self.snapshots.known().into_iter();
+        let of_snapshots = of_snapshots.map(|(tree, ino)| tree << TREE_BITS | ino);
+        self.head.known().into_iter().chain(of_snapshots).collect()
+    }
+
     fn trust(&self, ino: Ino) -> Trust {
         match ino >> TREE_BITS == CONTROL {
             true => Trust::Once,

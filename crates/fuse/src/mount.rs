@@ -342,11 +342,14 @@ impl Mount {
         // Opening a directory asks nothing of the file system, so this works even if it hangs.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = self.root();
-        let root = match &top {
-            Some(top) => rustix::fs::openat(top, ".", flags, Mode::empty()).ok(),
-            // A namespace may have it, or something covers it.
-            None => self.another_root(),
+        // Where the mount is out of reach: a namespace may have it, or something covers it.
+        let another = if top.is_none() {
+            self.another_root()
+        } else {
+            None
         };
+        let root = top.as_ref().or(another.as_ref());
+        let root = root.and_then(|root| rustix::fs::openat(root, ".", flags, Mode::empty()).ok());
         let root = root.map(Arc::new);
         if let Some(root) = &root {
             self.write_back(root);
@@ -361,7 +364,7 @@ impl Mount {
         }
         self.cut_connection();
         self.session.stop();
-        drop(top);
+        drop((top, another));
         // Where that was not allowed: the kernel cuts the connection when the device is closed,
         // which is when the last worker ends; a worker that is told to stop ends after its next
         // request; so requests are what it takes. One is not answered where a worker hangs.
@@ -391,7 +394,8 @@ impl Mount {
             .ok()
     }
 
-    /// Has the kernel send the writes it has gathered. A file system that hangs is not waited for.
+    /// Has the kernel send the writes it has gathered, and forget what it has read: programs elsewhere may have the files
+    /// open, or mapped. A file system that hangs is not waited for.
     fn write_back(&self, root: &Arc<OwnedFd>) {
         let (done, wait) = mpsc::channel();
         let (root, session) = (Arc::clone(root), Arc::clone(&self.session));
@@ -400,6 +404,7 @@ impl Mount {
             .spawn(move || {
                 if rustix::fs::syncfs(&*root).is_ok() {
                     session.drain(|| rustix::fs::fstatfs(&*root).is_ok());
+                    session.forget_all_contents();
                 }
                 // Close it before saying so: it keeps the mount in use.
                 drop(root);

@@ -213,6 +213,11 @@ impl Session {
         }
     }
 
+    /// Has the kernel forget what it has of all files that it knows.
+    pub(crate) fn forget_all_contents(&self) {
+        self.forget_contents(&self.fs.known());
+    }
+
     /// Waits until the session has ended.
     pub(crate) fn wait(&self) -> End {
         let mut state = self.state.lock();

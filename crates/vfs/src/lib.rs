@@ -53,6 +53,12 @@ pub trait FileSystem: Send + Sync {
     /// it still held (the kernel does not when a file system is unmounted).
     fn forget_all(&self) {}
 
+    /// The inodes with lookups. A front end that is ended by force forgets the contents of these; of others it may keep
+    /// what it has read.
+    fn known(&self) -> Vec<Ino> {
+        Vec::new()
+    }
+
     /// How long a front end may keep the names in `ino`, and its attributes.
     fn trust(&self, _ino: Ino) -> Trust {
         Trust::Lasting

@@ -93,6 +93,10 @@ macro_rules! counted {
                 self.fs.forget_all();
             }
 
+            fn known(&self) -> Vec<Ino> {
+                self.fs.known()
+            }
+
             fn trust(&self, ino: Ino) -> Trust {
                 self.fs.trust(ino)
             }

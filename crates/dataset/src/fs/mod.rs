@@ -297,6 +297,10 @@ impl FileSystem for Dataset {
         self.forget_inodes();
     }
 
+    fn known(&self) -> Vec<Ino> {
+        self.inodes.known()
+    }
+
     /// After a rollback inode numbers are used again. The time of birth distinguishes the inodes.
     fn generation(&self, found: &Attr) -> u64 {
         let nanos = (found.btime.secs as u64).wrapping_mul(1_000_000_000);

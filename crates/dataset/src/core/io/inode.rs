@@ -237,6 +237,17 @@ impl Inodes {
             .is_some_and(|inode| *inode.lookups.lock() > 0)
     }
 
+    /// The inodes with lookups.
+    pub(crate) fn known(&self) -> Vec<Ino> {
+        let mut known = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let looked_up = shard.values().filter(|inode| *inode.lookups.lock() > 0);
+            known.extend(looked_up.map(|inode| inode.ino));
+        }
+        known
+    }
+
     /// Whether any inode has lookups.
     pub(crate) fn are_looked_up(&self) -> bool {
         self.lookups.load(Ordering::Relaxed) > 0
