@@ -141,7 +141,7 @@ fn connection_to(targets: &Targets, bytes: &[u8]) -> Vec<u8> {
     let script = Script::new(bytes);
     let link: Arc<dyn Link> = script.clone();
     let mut input = Input::new();
-    if let Ok(Some(session)) = login(&link, &mut input, targets, &memory(), &|| true) {
+    if let Ok(Some(session)) = login(&link, &mut input, targets, &memory(), &|| true, &|| true) {
         let _ = serve(&link, &mut input, session, targets, &Helpers::new(0));
     }
     script.told.lock().clone()

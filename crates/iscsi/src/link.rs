@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use admission::Deadline;
 
 /// As much is received at a time where PDUs are small.
 const CAPACITY: usize = 64 << 10;
@@ -34,13 +34,13 @@ pub(crate) trait Link: Send + Sync {
 pub(crate) struct Socket {
     stream: TcpStream,
     peer: SocketAddr,
-    /// Until then the login has to end; absent when it has.
-    deadline: Mutex<Option<Instant>>,
+    /// The login has to end until then.
+    deadline: Deadline,
 }
 
 impl Socket {
     pub(crate) fn new(stream: TcpStream, peer: SocketAddr, patience: Duration) -> Socket {
-        let deadline = Mutex::new(Some(Instant::now() + patience));
+        let deadline = Deadline::at(Instant::now() + patience);
         Socket {
             stream,
             peer,
@@ -50,12 +50,9 @@ impl Socket {
 
     /// The time that is left, or an error when it is over.
     fn left(&self) -> io::Result<Option<Duration>> {
-        match *self.deadline.lock() {
-            None => Ok(None),
-            Some(end) => match end.saturating_duration_since(Instant::now()) {
-                Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
-                left => Ok(Some(left)),
-            },
+        match self.deadline.left() {
+            Some(Duration::ZERO) => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(left),
         }
     }
 }
@@ -89,7 +86,7 @@ impl Link for Socket {
     }
 
     fn take_time(&self) {
-        *self.deadline.lock() = None;
+        self.deadline.lift();
         let forever = self.stream.set_read_timeout(None);
         if forever.and(self.stream.set_write_timeout(None)).is_err() {
             self.cut();

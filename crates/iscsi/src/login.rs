@@ -97,13 +97,15 @@ struct Login<'a> {
     isid: [u8; 6],
 }
 
-/// Logs a connection in. `None` if the initiator has gone, or was refused.
+/// Logs a connection in. `None` if the initiator has gone, or was refused. `may_tell` says whether the log may have a line
+/// about that.
 pub(crate) fn login(
     link: &Arc<dyn Link>,
     input: &mut Input,
     targets: &Targets,
     memory: &TransferShare,
     has_place: &dyn Fn() -> bool,
+    may_tell: &dyn Fn() -> bool,
 ) -> Result<Option<Session>, Gone> {
     let mut login = Login {
         link,
@@ -189,6 +191,7 @@ pub(crate) fn login(
             let Refused(class, detail) = done.err().or(attached.err()).unwrap_or(INITIATOR_ERROR);
             let (initiator, from) = (login.initiator.unwrap_or_default(), link.peer());
             match login.elsewhere {
+                _ if !may_tell() => {}
                 Some(to) => tracing::info!(initiator, from, to, "a login was redirected"),
                 None => {
                     let absence = login.absence;

@@ -1,15 +1,14 @@
 //! Listening, and a thread for each connection.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr, TcpListener};
+use std::io;
+use std::net::{TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
 
+use admission::{AcceptThread, ClientSource, LogLimit, Permit, PlaceLimit, PlaceLimits, Places};
 use block::TransferPool;
-use parking_lot::Mutex;
 
 use crate::error::Gone;
 use crate::link::{Input, Link, Socket};
@@ -20,14 +19,18 @@ use crate::{Error, Result};
 
 /// A connection has so long to log in.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After a connection that could not be taken, the next one is tried so much later.
-const BACK_OFF: Duration = Duration::from_millis(100);
-/// Connections that have not logged in, of all and of one address. One more ends the oldest.
-const GREETED_MAX: usize = 64;
-const GREETED_PER_ADDRESS: usize = 16;
-/// Sessions, of all and of one address.
-const SESSIONS_MAX: usize = 1024;
-const SESSIONS_PER_ADDRESS: usize = 64;
+/// Connections at a time that have not logged in.
+const STRANGERS: PlaceLimit = PlaceLimit {
+    all: 64,
+    site: 32,
+    each: 16,
+};
+/// Sessions at a time.
+const SESSIONS: PlaceLimit = PlaceLimit {
+    all: 1024,
+    site: 256,
+    each: 64,
+};
 /// Threads for commands that take long.
 const HELPERS_MAX: usize = 256;
 
@@ -37,29 +40,16 @@ static MEMORY: LazyLock<Arc<TransferPool>> = LazyLock::new(|| TransferPool::new(
 /// A portal: a socket at which initiators log in. When it is dropped it takes no more connections; those that
 /// have logged in stay until their target goes ([`Targets::remove`]).
 pub struct Server {
-    shared: Arc<Shared>,
-    accepting: Option<JoinHandle<()>>,
+    accepting: Option<AcceptThread>,
+    places: Arc<Places>,
 }
 
 struct Shared {
-    listener: TcpListener,
     targets: Arc<Targets>,
-    places: Mutex<Places>,
+    places: Arc<Places>,
     helpers: Helpers,
     memory: Arc<TransferPool>,
-    is_ending: AtomicBool,
-}
-
-#[derive(Default)]
-struct Places {
-    next: u64,
-    taken: BTreeMap<u64, Taken>,
-}
-
-struct Taken {
-    from: IpAddr,
-    link: Arc<dyn Link>,
-    has_session: bool,
+    log_limit: LogLimit,
 }
 
 impl Server {
@@ -80,81 +70,71 @@ impl Server {
         targets: Arc<Targets>,
         memory: Arc<TransferPool>,
     ) -> Result<Server> {
+        let places = Places::new(PlaceLimits {
+            strangers: STRANGERS,
+            members: SESSIONS,
+            reserved: 0,
+        });
         let shared = Arc::new(Shared {
-            listener,
             targets,
-            places: Mutex::default(),
+            places: Arc::clone(&places),
             helpers: Helpers::new(HELPERS_MAX),
             memory,
-            is_ending: AtomicBool::new(false),
+            log_limit: LogLimit::default(),
         });
-        let own = Arc::clone(&shared);
-        let thread = Builder::new().name("iscsi-listen".into());
-        let accepting = thread.spawn(move || accept(&own)).map_err(Error::Thread)?;
+        let failed = |error: &io::Error| tracing::warn!(%error, "a connection was not accepted");
+        let begin = move |stream, source| begin(&shared, stream, source);
+        let accepting = AcceptThread::start("iscsi-listen", listener, failed, begin);
         Ok(Server {
-            shared,
-            accepting: Some(accepting),
+            accepting: Some(accepting.map_err(Error::Thread)?),
+            places,
         })
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.is_ending.store(true, Ordering::SeqCst);
-        let _ = rustix::net::shutdown(&self.shared.listener, rustix::net::Shutdown::Both);
-        if let Some(accepting) = self.accepting.take() {
-            let _ = accepting.join();
-        }
+        self.accepting = None;
         // Nothing waits for sessions that are only for discovery, or for half logins.
-        let places = self.shared.places.lock();
-        let halves = places.taken.values().filter(|taken| !taken.has_session);
-        halves.for_each(|taken| taken.link.cut());
+        self.places.close_to_strangers();
     }
 }
 
-fn accept(shared: &Arc<Shared>) {
-    loop {
-        let accepted = shared.listener.accept();
-        if shared.is_ending.load(Ordering::SeqCst) {
-            return;
-        }
-        let ready = accepted.and_then(|(stream, address)| {
-            stream.set_nodelay(true)?;
-            // Who vanished without a word is not waited for.
-            rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
-            Ok((stream, address))
-        });
-        match ready {
-            Ok((stream, address)) => {
-                let link = Arc::new(Socket::new(stream, address, PATIENCE));
-                begin(shared, link, origin(address.ip()));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
-                std::thread::sleep(BACK_OFF);
-            }
-        }
+impl Shared {
+    /// Whether the log may have a line about a client that is not known.
+    fn may_tell(&self, source: &ClientSource) -> bool {
+        self.log_limit.may_tell(source, Instant::now())
     }
 }
 
 /// Has a thread serve a connection.
-fn begin(shared: &Arc<Shared>, link: Arc<dyn Link>, from: IpAddr) {
-    let number = shared.places.lock().take(from, Arc::clone(&link));
-    let own = Arc::clone(shared);
+fn begin(shared: &Arc<Shared>, stream: TcpStream, source: ClientSource) {
+    // A client that has gone needs no thread.
+    let Ok(peer) = stream.peer_addr() else { return };
+    let link: Arc<dyn Link> = Arc::new(Socket::new(stream, peer, PATIENCE));
+    let cut = {
+        let link = Arc::clone(&link);
+        move || link.cut()
+    };
+    let permit = shared.places.greet(source.clone(), cut);
+    let shared = Arc::clone(shared);
     let work = move || {
         // The log counts lines by this address.
-        let _span = tracing::info_span!("connection", %from).entered();
-        let served = catch_unwind(AssertUnwindSafe(|| converse(&own, &link, from, number)));
-        own.places.lock().taken.remove(&number);
+        let _span = tracing::info_span!("connection", from = %peer.ip()).entered();
+        let served = AssertUnwindSafe(|| converse(&shared, &link, &source, &permit));
+        let served = catch_unwind(served);
         link.cut();
         match served {
             Ok(Ok(())) => {}
-            Ok(Err(reason)) => tracing::info!(%reason, "a connection was closed"),
+            Ok(Err(reason)) => {
+                if permit.is_member() || shared.may_tell(&source) {
+                    tracing::info!(%reason, %source, "a connection was closed");
+                }
+            }
             Err(_) => tracing::error!("a connection made this program fail, and was closed"),
         }
     };
     if let Err(error) = Builder::new().name("iscsi".into()).spawn(work) {
-        shared.places.lock().taken.remove(&number);
         tracing::warn!(%error, "a connection was not served");
     }
 }
@@ -162,13 +142,21 @@ fn begin(shared: &Arc<Shared>, link: Arc<dyn Link>, from: IpAddr) {
 fn converse(
     shared: &Shared,
     link: &Arc<dyn Link>,
-    from: IpAddr,
-    number: u64,
+    source: &ClientSource,
+    permit: &Permit,
 ) -> std::result::Result<(), Gone> {
     let mut input = Input::new();
-    let has_place = || shared.places.lock().keep(number);
-    let memory = shared.memory.share(Some(from));
-    let session = login(link, &mut input, &shared.targets, &memory, &has_place)?;
+    let has_place = || permit.admit().is_ok();
+    let may_tell = || shared.may_tell(source);
+    let memory = shared.memory.share(source.network());
+    let session = login(
+        link,
+        &mut input,
+        &shared.targets,
+        &memory,
+        &has_place,
+        &may_tell,
+    )?;
     let Some(session) = session else {
         return Ok(());
     };
@@ -183,57 +171,4 @@ fn converse(
     let served = serve(link, &mut input, session, &shared.targets, &shared.helpers);
     tracing::info!(target, initiator, from, number, "a session ended");
     served
-}
-
-impl Places {
-    /// A place for a connection. If there are too many that have not logged in, the oldest one ends.
-    fn take(&mut self, from: IpAddr, link: Arc<dyn Link>) -> u64 {
-        let greeted = |place: &&Taken| !place.has_session;
-        let of_one = |place: &&Taken| greeted(place) && place.from == from;
-        if self.taken.values().filter(of_one).count() >= GREETED_PER_ADDRESS {
-            self.cut_oldest(|place| greeted(&place) && place.from == from);
-        } else if self.taken.values().filter(greeted).count() >= GREETED_MAX {
-            self.cut_oldest(|place| greeted(&place));
-        }
-        self.next += 1;
-        let taken = Taken {
-            from,
-            link,
-            has_session: false,
-        };
-        self.taken.insert(self.next, taken);
-        self.next
-    }
-
-    fn cut_oldest(&mut self, is_one: impl Fn(&Taken) -> bool) {
-        let oldest = self.taken.iter().find(|(_, place)| is_one(place));
-        if let Some(number) = oldest.map(|(number, _)| *number)
-            && let Some(place) = self.taken.remove(&number)
-        {
-            place.link.cut();
-        }
-    }
-
-    /// Whether a connection may become a session.
-    fn keep(&mut self, number: u64) -> bool {
-        let sessions = self.taken.values().filter(|place| place.has_session);
-        let all = sessions.clone().count();
-        let Some(from) = self.taken.get(&number).map(|place| place.from) else {
-            return false;
-        };
-        let own = sessions.filter(|place| place.from == from).count();
-        let may = all < SESSIONS_MAX && own < SESSIONS_PER_ADDRESS;
-        if let Some(place) = self.taken.get_mut(&number) {
-            place.has_session = may;
-        }
-        may
-    }
-}
-
-/// The address, or the network, that limits are for: a host has a whole IPv6 network of 64 bits.
-fn origin(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        v4 => v4,
-    }
 }

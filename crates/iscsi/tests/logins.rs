@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use block::MemoryDevice;
 use common::initiator::{GOOD, Initiator};
 use common::{Portal, TARGET};
 use iscsi::{Access, Moved};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 fn portal() -> Portal {
     Portal::new(Arc::new(MemoryDevice::new(1 << 20)), None)
@@ -61,4 +63,28 @@ fn who_only_asks_keeps_no_place() {
         .collect();
     assert!(asking.iter().all(|(_, told)| told.head[36] == 0));
     assert_eq!(portal.log_in("a").write(1, 5), GOOD);
+}
+
+/// Connections that say nothing give way, those of the busiest address first.
+#[test]
+fn silent_connections_end_no_login_of_another_address() {
+    let portal = portal();
+    let from = |source: &str| {
+        let stream = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&stream, &SocketAddr::new(source.parse().unwrap(), 0)).unwrap();
+        connect(&stream, &portal.address).unwrap();
+        TcpStream::from(stream)
+    };
+    let text = |name: &str| format!("InitiatorName=iqn.x:{name}\0TargetName={TARGET}\0");
+    let mut member = portal.log_in("member");
+    let slow = from("127.0.0.1");
+    let silent: Vec<TcpStream> = (0..200)
+        .map(|n| from(&format!("127.0.1.{}", 1 + n % 20)))
+        .collect();
+    let (_, told) = Initiator::try_log_in_by(slow, 1, &text("slow"));
+    assert_eq!(told.head[36], 0);
+    let (_, told) = Initiator::try_log_in_by(from("127.0.1.1"), 2, &text("late"));
+    assert_eq!(told.head[36], 0);
+    assert_eq!(member.write(1, 5), GOOD);
+    drop(silent);
 }

@@ -57,6 +57,11 @@ impl Initiator {
     /// Logs in with these keys. Returns the answer too.
     pub fn try_log_in(portal: SocketAddr, session: u8, text: &str) -> (Initiator, Pdu) {
         let stream = TcpStream::connect(portal).unwrap();
+        Initiator::try_log_in_by(stream, session, text)
+    }
+
+    /// As [`Initiator::try_log_in`], by a connection that is open.
+    pub fn try_log_in_by(stream: TcpStream, session: u8, text: &str) -> (Initiator, Pdu) {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         let mut own = Initiator { stream, number: 1 };
