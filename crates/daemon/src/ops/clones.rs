@@ -14,7 +14,7 @@ use crate::host::system::new_guid;
 use crate::host::system::now_secs;
 use crate::ops::dataset_spec::checked;
 use crate::ops::keys::handing::Handed;
-use crate::ops::receive_policy::DANGEROUS;
+use crate::ops::receive_right::DANGEROUS;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, ENTRY_TEXTS, first_of};
 use crate::state::daemon::Daemon;

@@ -51,9 +51,6 @@ pub(crate) struct Chosen {
     owner: BTreeMap<String, String>,
 }
 
-/// The properties that allow files to give their users more rights. They are off on received datasets.
-pub(crate) const DANGEROUS: [&str; 2] = ["devices", "setuid"];
-
 impl Chosen {
     /// Checks the choices, and asks for a key if the dataset is to have its own key.
     pub(crate) fn new(

@@ -9,11 +9,13 @@ use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
-use crate::ops::receive_policy::DANGEROUS;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, forbidden};
 use crate::state::decision::{DatasetGuid, Decide};
 use crate::state::zones::view::View;
+
+/// The properties that allow files to give their users more rights. They are off on received datasets.
+pub(crate) const DANGEROUS: [&str; 2] = ["devices", "setuid"];
 
 /// Decides whether a caller may receive into the dataset or snapshot of this name. The `bool` is true if this receive
 /// has made the dataset: then the right to make it is enough.

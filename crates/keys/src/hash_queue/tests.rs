@@ -77,7 +77,7 @@ fn join(threads: Vec<JoinHandle<()>>) {
 #[test]
 fn a_hash_larger_than_the_budget_is_refused_with_its_cost() {
     let queue = queue(2 << 20, 1);
-    let admin = &HashPayer::Root;
+    let admin = HashPayer::Root;
     let error = queue.take(admin, cost(4 << 20)).unwrap_err().to_string();
     assert!(
         error.contains("4096 MiB of memory in 7 passes") && error.contains("2048 MiB"),

@@ -16,7 +16,7 @@ mod tokens;
 use std::collections::BTreeMap;
 
 use crate::ops::keys::handing::NEEDED;
-use crate::ops::receive_policy::DANGEROUS;
+use crate::ops::receive_right::DANGEROUS;
 use crate::serve::commands::served;
 use crate::serve::decision::Decision;
 use protocol::api::{Command, FailureKind, Reply};
