@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::command_name::kebab;
 pub use super::device_commands::{
     HaStart, HaStatus, HaStop, HaVerify, IscsiExport, IscsiKick, IscsiUnexport, LuksBorrow,
     LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksResume, LuksStatus,
@@ -52,12 +53,11 @@ macro_rules! commands {
 
         /// The names of all commands.
         pub fn names() -> Vec<String> {
-            let all = [
-                $(stringify!($alone),)*
-                $(stringify!($there),)*
-                $(stringify!($name),)*
-            ];
-            all.map(kebab).into()
+            vec![
+                $(kebab(stringify!($alone)),)*
+                $(kebab(stringify!($there)),)*
+                $(kebab(stringify!($name)),)*
+            ]
         }
 
         $(impl From<$there> for Command {
@@ -104,18 +104,6 @@ macro_rules! commands {
             };
         }
     };
-}
-
-/// The name of a variant as serde has it.
-fn kebab(variant: &str) -> String {
-    let mut name = String::with_capacity(variant.len() + 4);
-    for (at, c) in variant.char_indices() {
-        if c.is_uppercase() && at > 0 {
-            name.push('-');
-        }
-        name.push(c.to_ascii_lowercase());
-    }
-    name
 }
 
 impl Command {

@@ -5,6 +5,7 @@
 
 mod anchor;
 pub mod command;
+mod command_name;
 mod device_commands;
 mod failure;
 mod inspection;
