@@ -234,6 +234,35 @@ fn the_unit_of_the_system_lets_every_feature_work() {
     }
 }
 
+/// Half of the threads and a part of the memory of the machine stay for others. The exposure is in tenths; that of the
+/// daemon is as low as mounts, devices and the network allow.
+#[test]
+fn the_units_have_limits_and_a_low_exposure() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib"));
+    for (file, exposure_max) in [
+        ("systemd/system/strongroom.service", "48"),
+        ("systemd/system/strongroom-web.service", "25"),
+        ("prometheus/strongroom-metrics.service", "25"),
+    ] {
+        let file = root.join(file);
+        if file.starts_with(root.join("systemd")) {
+            let unit = directives(&file);
+            assert!(unit["TasksMax"] != "infinity" && unit["MemoryMax"] != "infinity");
+        }
+        let args = ["security", "--offline=yes", "--no-pager"];
+        let analyze = Command::new("systemd-analyze")
+            .args(args)
+            .arg(format!("--threshold={exposure_max}"))
+            .arg(&file)
+            .output();
+        let Ok(analyzed) = analyze else {
+            return eprintln!("skipped in part: there is no systemd-analyze");
+        };
+        let text = String::from_utf8_lossy(&analyzed.stdout);
+        assert!(analyzed.status.success(), "{}: {text}", file.display());
+    }
+}
+
 /// An ordinary user's daemon mounts by a program that is set-user-ID root.
 #[test]
 fn the_unit_of_a_user_forbids_nothing_that_fusermount_needs() {
