@@ -9,7 +9,6 @@ use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
 use crate::ops::keys::change::{SlotChange, check_has_keyring, still_opens};
 use crate::state::active_pool::ActivePool;
-use crate::state::channel::Channel;
 use crate::state::context::Context;
 use crate::state::decision::Decide;
 use crate::state::key_material::material;
@@ -62,9 +61,7 @@ impl ActivePool {
         number: u32,
         keysource: Option<&str>,
         force: bool,
-        decision: &dyn Decide,
-        origin: &Origin,
-        channel: &mut dyn Channel,
+        context: &mut Context<'_>,
     ) -> Result<()> {
         let name = self.pool.name_of(entry.id)?;
         self.check_key_root(entry, &name)?;
@@ -79,10 +76,11 @@ impl ActivePool {
         let before = tried.clone();
         tried.remove_slot(number, &key)?;
         if !force {
-            still_opens(&tried, &source, number, (&name, entry.suite), channel)?;
+            let dataset = (name.as_str(), entry.suite);
+            still_opens(&tried, &source, number, dataset, context.channel)?;
         }
         let props = keysource.map(|_| ("keysource".to_owned(), Some(source.to_string())));
-        self.change_slots(entry, decision, origin, |_, wrapping| {
+        self.change_slots(entry, context.decision, &context.origin(), |_, wrapping| {
             replace_slots(wrapping, &before, tried, &name)?;
             Ok(SlotChange {
                 done: format!("key slot {number} removed"),

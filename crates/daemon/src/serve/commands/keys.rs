@@ -154,17 +154,9 @@ serve!(
     |it, view| view.change_key(&mut it.name, it.keysource.as_deref()),
     |it, daemon, context| {
         let (active, entry) = daemon.find(&it.name)?;
-        let (source, origin) = (it.keysource.as_deref(), context.origin());
+        let source = it.keysource.as_deref();
         active
-            .remove_slot(
-                &entry,
-                it.slot,
-                source,
-                it.force,
-                context.decision,
-                &origin,
-                context.channel,
-            )
+            .remove_slot(&entry, it.slot, source, it.force, context)
             .map(done)
     }
 );

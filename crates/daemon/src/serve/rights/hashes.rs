@@ -15,7 +15,6 @@ use secret::Secret;
 use super::keys::allow;
 use super::samples::create;
 use super::site::{Site, ZONES};
-use crate::state::context::Context;
 use crate::tests::command;
 
 /// More than a delegate may have in the queue.
@@ -140,11 +139,7 @@ fn no_hash_waits_with_the_lock_of_the_pool() {
         };
         active.change_key(&entry, &only, context).unwrap();
         active.add_slot(&entry, Some(&key), 128, context).unwrap();
-        let origin = context.origin();
-        let Context {
-            decision, channel, ..
-        } = context;
-        let removed = active.remove_slot(&entry, 1, None, true, *decision, &origin, *channel);
+        let removed = active.remove_slot(&entry, 1, None, true, context);
         removed.unwrap();
     });
     assert!(!was_locked.load(Ordering::Acquire));
