@@ -1,5 +1,5 @@
 //! Small request, large work: each command, as a delegate and as a tenant, with as much as fits into a request. What it
-//! takes of the daemon has a limit. `STRONGROOM_ROUNDS` makes more requests, and `STRONGROOM_SEEDS` (FIRST+COUNT) others.
+//! takes of the daemon has a limit. `STRONGROOM_SEEDS` (FIRST+COUNT) makes other and more requests.
 
 mod common;
 #[path = "common/web.rs"]
@@ -177,22 +177,49 @@ impl Generator<'_> {
     }
 }
 
-/// What the daemon has used so far.
-#[derive(Clone, Copy, Debug)]
-struct Used {
+/// What a request takes of the daemon.
+#[derive(Debug)]
+struct Cost {
+    memory_kib: u64,
+    answer_bytes: u64,
+    log_bytes: u64,
+    /// Processor time, in units of 10 ms.
     ticks: u64,
-    log: u64,
 }
 
-fn used(pid: u32, log: &Path) -> Used {
+impl Cost {
+    fn is_within_budget(&self) -> bool {
+        self.memory_kib <= MEMORY_MAX
+            && self.answer_bytes <= ANSWER_MAX
+            && self.log_bytes <= LOG_MAX
+            && self.ticks <= TICKS_MAX
+    }
+}
+
+/// Has a request answered. Returns its cost and the last answer.
+fn measure(place: &Place, role: &Role, request: &str) -> (Cost, String) {
+    let pid = place.pid();
+    let log_bytes = || fs::metadata(place.path("state/daemon.log")).map_or(0, |log| log.len());
+    // The peak begins anew.
+    fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
+    let (ticks, log, resident) = (ticks(pid), log_bytes(), memory(pid, "VmRSS"));
+    let (answer_bytes, answer) = send(role, request.as_bytes());
+    let cost = Cost {
+        memory_kib: memory(pid, "VmHWM").saturating_sub(resident),
+        answer_bytes,
+        log_bytes: log_bytes().saturating_sub(log),
+        ticks: self::ticks(pid) - ticks,
+    };
+    (cost, answer)
+}
+
+/// The processor time of the daemon so far.
+fn ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the daemon runs");
     let after_name = stat.rsplit_once(')').unwrap().1;
     let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let ticks = |at: usize| fields[at].parse::<u64>().unwrap();
-    Used {
-        ticks: ticks(11) + ticks(12),
-        log: fs::metadata(log).map_or(0, |log| log.len()),
-    }
+    let field = |at: usize| fields[at].parse::<u64>().unwrap();
+    field(11) + field(12)
 }
 
 /// A line of the status of the daemon, in KiB.
@@ -298,72 +325,52 @@ fn roles(place: &Place) -> [Role; 2] {
     ]
 }
 
+/// The seeds of the requests.
+fn seeds() -> std::ops::Range<u64> {
+    let seeds = std::env::var("STRONGROOM_SEEDS").unwrap_or_default();
+    let (first, count) = seeds.split_once('+').unwrap_or(("1", "1"));
+    let first: u64 = first.parse().unwrap_or(1);
+    // The seeds of other tests are quick ones.
+    first..first + count.parse::<u64>().unwrap_or(1).min(100)
+}
+
 #[test]
 fn no_small_request_does_large_work() {
     let Some(place) = shared_place() else { return };
     let roles = roles(&place);
     let commands = commands(&place);
     assert!(commands.len() > 70, "{}", commands.len());
-    let rounds = std::env::var("STRONGROOM_ROUNDS").ok();
-    let rounds: u64 = rounds.and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
-    let seeds = std::env::var("STRONGROOM_SEEDS").unwrap_or_default();
-    let first: u64 = seeds
-        .split('+')
-        .next()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(1);
-    let (pid, log) = (place.pid(), place.path("state/daemon.log"));
+    let cases = commands.iter().flat_map(|command| {
+        let styles = roles
+            .iter()
+            .flat_map(|role| STYLES.map(|style| (role, style)));
+        styles.map(move |(role, style)| (command, role, style))
+    });
     let (mut above, mut sent, mut understood) = (Vec::new(), 0, 0);
-    for seed in first..first + rounds {
-        for (name, schema) in &commands {
-            for (role, style) in roles
-                .iter()
-                .flat_map(|role| STYLES.map(|style| (role, style)))
-            {
-                let mut generator = Generator {
-                    numbers: Numbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
-                    style,
-                    role,
-                    left: REQUEST_MAX - 8192,
-                };
-                let command = match schema {
-                    Some(schema) => json!({ name: generator.value(schema, name) }),
-                    None => json!(name),
-                };
-                let request =
-                    json!({"version": protocol::api::API_VERSION, "command": command}).to_string();
-                fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
-                let (before, resident) = (used(pid, &log), memory(pid, "VmRSS"));
-                let (answer, last) = send(role, request.as_bytes());
-                let is_understood = !last.contains("cannot be understood");
-                understood += usize::from(is_understood);
-                sent += 1;
-                let peak = memory(pid, "VmHWM").saturating_sub(resident);
-                let after = used(pid, &log);
-                let took = (
-                    peak,
-                    answer,
-                    after.log - before.log,
-                    after.ticks - before.ticks,
-                );
-                let is_within = took.0 <= MEMORY_MAX
-                    && took.1 <= ANSWER_MAX
-                    && took.2 <= LOG_MAX
-                    && took.3 <= TICKS_MAX;
-                if !is_within {
-                    above.push(format!(
-                        "{name} of {} ({style:?}, seed {seed}, {} bytes): {} KiB of memory, an answer of {}, {} to the \
-                         log, {} ms: {}",
-                        role.uid,
-                        request.len(),
-                        took.0,
-                        took.1,
-                        took.2,
-                        took.3 * 10,
-                        &request[..request.len().min(300)],
-                    ));
-                }
-            }
+    for (((name, schema), role, style), seed) in
+        cases.flat_map(|case| seeds().map(move |seed| (case, seed)))
+    {
+        let mut generator = Generator {
+            numbers: Numbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            style,
+            role,
+            left: REQUEST_MAX - 8192,
+        };
+        let command = match schema {
+            Some(schema) => json!({ name: generator.value(schema, name) }),
+            None => json!(name),
+        };
+        let request = json!({"version": protocol::api::API_VERSION, "command": command});
+        let request = request.to_string();
+        let (cost, answer) = measure(&place, role, &request);
+        sent += 1;
+        understood += usize::from(!answer.contains("cannot be understood"));
+        if !cost.is_within_budget() {
+            let begin = &request[..request.len().min(300)];
+            above.push(format!(
+                "{name} of {} ({style:?}, seed {seed}): {cost:?}: {begin}",
+                role.uid
+            ));
         }
     }
     assert!(above.is_empty(), "{}", above.join("\n"));

@@ -164,17 +164,21 @@ impl<'a> Session<'a> {
         target: &str,
         context: &mut Context<'c>,
     ) -> Result<(String, (Chosen, ReceiveRight<'a>))> {
-        let right = ReceiveRight::new(self.active, target, self.may, context)?;
-        let mut silent = Silent;
-        let context = &mut context.with_channel(&mut silent);
+        // Before anything is made above it.
+        if context.view.is_none() {
+            (self.may)(target, false, &context.peer)?;
+        }
         let mut at = target.to_owned();
         if let Some(first) = missing_above(self.active, target) {
             match self.it.dry_run {
                 // It stands for the datasets that would be made below it.
                 true => at = first,
-                false => self.make_above(target, context)?,
+                false => self.make_above(target, &mut context.with_channel(&mut Silent))?,
             }
         }
+        let right = ReceiveRight::new(self.active, &at, self.may, context)?;
+        let mut silent = Silent;
+        let context = &mut context.with_channel(&mut silent);
         // Datasets below the one that the command names inherit its properties.
         let is_below = self.it.naming == ReceiveName::Exact && target != self.it.target;
         let none = Props::new();

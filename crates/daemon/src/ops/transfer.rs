@@ -23,13 +23,10 @@ const READERS: usize = 4;
 
 impl Daemon {
     /// Sends streams.
-    pub(crate) fn send(
-        &self,
-        it: &command::Send,
-        data: &Arc<dyn Data>,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
+    pub(crate) fn send(&self, it: &command::Send, context: &mut Context<'_>) -> Result<()> {
         let prepared = self.prepare(it, context)?;
+        // The notices go before the data.
+        let data = &context.channel.data()?;
         let _running = self.transfers.begin(data)?;
         let key = KeyNow::default();
         let mut out = WhileLoaded {

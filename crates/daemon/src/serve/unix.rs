@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
+use crate::host::log::cut_to;
 use crate::host::users::Peer;
 use crate::serve::commands::served;
 use crate::serve::dispatch::Outcome;
@@ -31,6 +32,9 @@ const REQUEST_TIME: Duration = Duration::from_secs(10);
 const TOKEN_TIME: Duration = Duration::from_secs(2);
 /// The largest request of a user other than root, in bytes.
 const DELEGATE_REQUEST_MAX: u32 = 1 << 20;
+
+/// The longest message of a failure, in bytes. It may have names of the caller's request.
+const MESSAGE_MAX: usize = 16 << 10;
 
 /// The caller at the other end of a connection.
 struct Connected {
@@ -310,7 +314,8 @@ fn answer(mut stream: &UnixStream, outcome: Result<Outcome>) -> Served {
             let _ = wire::send(&mut stream, &Answer::Done(Reply::Nothing));
             return Served::Stop;
         }
-        Err(failure) => {
+        Err(mut failure) => {
+            failure.message = cut_to(std::mem::take(&mut failure.message), MESSAGE_MAX);
             tracing::debug!(reason = failure.message, "a connection ends with a failure");
             Answer::Failed(failure.into())
         }

@@ -211,6 +211,8 @@ pub(crate) fn effective(pool: &Pool, entry: &Entry, name: &str) -> Result<(Strin
     let property = Property::settable(name);
     if property.is_some_and(|property| !property.inherits) {
         return Ok(match entry.props.get(name) {
+            // It was recorded, and is no setting.
+            Some(value) if name == OWNER => (value.clone(), Source::None),
             Some(value) => (value.clone(), Source::Local),
             None => (property.map_or("", |p| p.default).into(), Source::Default),
         });

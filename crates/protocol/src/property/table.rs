@@ -177,7 +177,7 @@ pub const PROPERTIES: &[Property] = &[
         ..space(
             "property_limit",
             "proplimit",
-            "The most space of properties, tags, bookmarks and permissions of the dataset and everything below.",
+            "The most space of properties, tags and permissions, with all below.",
         )
     },
     Property {

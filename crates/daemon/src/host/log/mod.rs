@@ -5,6 +5,6 @@ mod output;
 mod sources;
 mod start;
 
-pub(crate) use output::cut;
+pub(crate) use output::{cut, cut_to};
 pub(crate) use sources::log_for;
 pub(crate) use start::start_log;

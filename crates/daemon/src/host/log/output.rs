@@ -9,10 +9,15 @@ use tracing_subscriber::fmt::MakeWriter;
 /// The longest line, in bytes.
 const LINE_MAX: usize = 4096;
 
-/// Cuts a text that is too long, and says so.
-pub(crate) fn cut(mut text: String) -> String {
-    if text.len() > LINE_MAX {
-        let end = text.floor_char_boundary(LINE_MAX);
+/// Cuts a text that is too long for a line, and says so.
+pub(crate) fn cut(text: String) -> String {
+    cut_to(text, LINE_MAX)
+}
+
+/// Cuts a text of more than `max` bytes, and says so.
+pub(crate) fn cut_to(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        let end = text.floor_char_boundary(max);
         let more = text.len() - end;
         text.truncate(end);
         text += &format!("... ({more} bytes more)");

@@ -61,8 +61,7 @@ serve!(
         if it.estimate {
             return daemon.estimate(it, context).map(Reply::Streams);
         }
-        let data = &context.channel.data()?;
-        daemon.send(it, data, context).map(done)
+        daemon.send(it, context).map(done)
     }
 );
 
