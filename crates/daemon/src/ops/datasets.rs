@@ -123,6 +123,31 @@ impl Daemon {
         })
     }
 
+    /// Destroys the snapshot with this name, if it is the one with this guid.
+    pub(crate) fn destroy_same(
+        self: &Arc<Self>,
+        name: &str,
+        guid: u64,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let active = self.pool_of(name)?;
+        let doomed = || {
+            let doomed = active.pool.doomed(name, Reach::Named)?;
+            match doomed.iter().all(|entry| entry.guid == guid) {
+                true => Ok(doomed),
+                false => Err(Failure::new(
+                    FailureKind::Busy,
+                    format!("'{name}' was replaced meanwhile; nothing was destroyed, try again"),
+                )),
+            }
+        };
+        let gone = self.take_away(&active, false, doomed, context, |context| {
+            let pool = &active.pool;
+            Ok(pool.destroy_dataset(name, Reach::Named, &context.origin())?)
+        });
+        gone.map(drop)
+    }
+
     /// Takes datasets and snapshots out of use, to destroy them. Returns the names of what went.
     pub(crate) fn take_away(
         self: &Arc<Self>,

@@ -341,6 +341,8 @@ impl ActivePool {
     }
 
     fn lineage(&self, entry: &Entry) -> Result<Lineage> {
+        #[cfg(test)]
+        lookups::count();
         let head = match entry.is_snapshot() {
             true => entry.parent,
             false => entry.id,
@@ -553,6 +555,25 @@ fn resolve(kind: Option<WhoKind>, name: &str) -> Result<Who> {
             format!("there is no {what} '{name}' on this machine"),
         )
     })
+}
+
+/// A count of the lookups of permissions by the thread of a test.
+#[cfg(test)]
+pub(crate) mod lookups {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COUNT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count() {
+        COUNT.with(|count| count.set(count.get() + 1));
+    }
+
+    /// The lookups since the last call.
+    pub(crate) fn take() -> usize {
+        COUNT.with(Cell::take)
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{Begin, DatasetName, DryRun, Incoming, Package, Reach, ReceiveInto};
+use pool::{Begin, DatasetName, DryRun, Incoming, Package, ReceiveInto};
 use protocol::api::{Ask, Props, ReceiveName, command};
 use protocol::property::Settable;
 use secret::Secret;
@@ -228,10 +228,14 @@ impl<'a> Session<'a> {
         }
         for here in gone {
             let name = format!("{dataset}@{}", here.name);
-            self.daemon
-                .destroy(&name, Reach::Named, false, false, context)?;
+            self.daemon.destroy_same(&name, here.guid, context)?;
         }
+        let _admin = self.active.lock(context.decision)?;
         let origin = context.origin();
+        for here in &kept {
+            self.active
+                .same(here, &format!("{dataset}@{}", here.name), context.decision)?;
+        }
         let mut renamed = Vec::new();
         for here in kept.iter().filter(|here| *known[&here.guid] != here.name) {
             // Two may have each other's names.

@@ -345,6 +345,15 @@ impl<'a> Rules<'a> {
         })
     }
 
+    /// As after 'create', the key that a new dataset got is loaded. The caller holds the lock of the pool.
+    fn keep_key(&self) {
+        let own = self.new.lock().key.take();
+        if let (Some(own), Ok(made)) = (own, self.active.pool.find(self.dataset)) {
+            self.active.keys.lock().insert(made.id, own);
+            self.active.accept_as_set(made.id);
+        }
+    }
+
     /// Refuses to finish a receive if the keys were changed meanwhile.
     fn check_keys(&self) -> Result<()> {
         let sealed_by = self.new.lock().sealed_by.clone();
@@ -509,6 +518,7 @@ impl ReceivePolicy for Rules<'_> {
         let finished = finish();
         if finished.is_ok() {
             self.right.has_received();
+            self.keep_key();
         }
         if self.no_mount && finished.is_ok() {
             return finished;
@@ -522,12 +532,6 @@ impl ReceivePolicy for Rules<'_> {
     }
 
     fn received(&self, name: &str) {
-        // As after 'create', the key that a new dataset got is loaded.
-        let own = self.new.lock().key.take();
-        if let (Some(own), Ok(made)) = (own, self.active.pool.find(self.dataset)) {
-            self.active.keys.lock().insert(made.id, own);
-            self.active.accept_as_set(made.id);
-        }
         self.received.lock().push(name.into());
     }
 }

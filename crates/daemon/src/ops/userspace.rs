@@ -90,15 +90,19 @@ impl Daemon {
         for name in names {
             let (active, entry) = self.find(name)?;
             let entry = active.again(&entry, name, context.decision)?;
-            all.push(mounted_files(&active, &entry, name)?);
+            all.push((mounted_files(&active, &entry, name)?, active, entry));
         }
-        for dataset in all {
+        for (dataset, active, entry) in all {
+            let name = dataset.name();
             if !dataset.counts_owners() {
-                let name = dataset.name();
                 context
                     .channel
                     .notice(format!("counting what users and groups have in '{name}'"));
+                // This may take long.
+                dataset.count_owners()?;
             }
+            let _admin = active.lock(context.decision)?;
+            active.again(&entry, &name, context.decision)?;
             for (owner, field, limit) in &limits {
                 dataset.set_account_limits(*owner, |account| match field {
                     Field::ObjectQuota => account.object_quota = *limit,

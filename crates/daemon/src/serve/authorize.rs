@@ -2,6 +2,7 @@
 //! permissions that it needs (`serve::commands`).
 
 use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use keys::{KeySource, Location};
@@ -26,7 +27,9 @@ pub(crate) struct Check<'a> {
     pub(super) daemon: &'a Daemon,
     pub(super) peer: &'a Peer,
     /// The datasets that the decision is about, if it is to be made again.
-    pub(super) subjects: Option<&'a RefCell<Subjects>>,
+    subjects: Option<&'a RefCell<Subjects>>,
+    /// The permissions that were looked up, by pool and dataset. Without a permission: any.
+    known: RefCell<HashMap<(u64, u64, Option<String>), bool>>,
 }
 
 impl Daemon {
@@ -61,7 +64,65 @@ impl<'a> Check<'a> {
             daemon,
             peer,
             subjects: None,
+            known: RefCell::default(),
         }
+    }
+
+    /// A check whose decision is about these datasets.
+    pub(super) fn of(
+        daemon: &'a Daemon,
+        peer: &'a Peer,
+        subjects: &'a RefCell<Subjects>,
+    ) -> Check<'a> {
+        Check {
+            subjects: Some(subjects),
+            ..Check::new(daemon, peer)
+        }
+    }
+
+    /// Whether the caller has a permission on a dataset, or any without one named. A request can name a dataset many times,
+    /// and the decision may be made under the lock of the pool: each is looked up once.
+    fn allows(&self, active: &ActivePool, entry: &Entry, permission: Option<&str>) -> Result<bool> {
+        let head = match entry.is_snapshot() {
+            true => entry.parent,
+            false => entry.id,
+        };
+        let key = (active.pool.guid(), head, permission.map(str::to_owned));
+        if let Some(known) = self.known.borrow().get(&key) {
+            return Ok(*known);
+        }
+        let allows = match permission {
+            Some(permission) => active.allows(entry, self.peer, permission)?,
+            None => active.allows_something(entry, self.peer)?,
+        };
+        self.known.borrow_mut().insert(key, allows);
+        Ok(allows)
+    }
+
+    /// Checks the datasets in names, with `recursive` those below too, each once.
+    pub(super) fn each_named(
+        &self,
+        names: &[String],
+        recursive: bool,
+        check: &mut dyn FnMut(&str, &ActivePool, &Entry) -> Result<()>,
+    ) -> Result<()> {
+        // A dataset comes before those below it.
+        let names: BTreeSet<&str> = names.iter().map(|name| dataset_of(name)).collect();
+        let mut done = HashSet::new();
+        for name in names {
+            let (active, entry) = self.find(name)?;
+            let pool = active.pool.guid();
+            if done.contains(&(pool, entry.id)) {
+                continue;
+            }
+            check(name, &active, &entry)?;
+            for head in below(&active, &entry, recursive)? {
+                if done.insert((pool, head.id)) {
+                    check(name, &active, &head)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a delegate who names no dataset, because that means all datasets.
@@ -76,7 +137,7 @@ impl<'a> Check<'a> {
     pub(super) fn something_anywhere(&self, may: bool) -> Result<()> {
         for active in self.daemon.pools() {
             for head in active.pool.datasets()? {
-                if may && active.allows_something(&head, self.peer)? {
+                if may && self.allows(&active, &head, None)? {
                     return Ok(());
                 }
             }
@@ -104,7 +165,7 @@ impl<'a> Check<'a> {
         let dataset = dataset_of(target);
         let there = self.daemon.find(dataset).ok();
         if let Some((active, entry)) = &there
-            && active.allows_something(entry, self.peer)?
+            && self.allows(active, entry, None)?
         {
             return Ok((dataset, true));
         }
@@ -202,13 +263,14 @@ impl<'a> Check<'a> {
     }
 
     pub(super) fn properties(&self, name: &str, props: &Props) -> Result<()> {
+        let mut needed = BTreeSet::new();
         for (property, value) in props {
             match property.as_str() {
                 "keysource" => self.source(name, Some(value))?,
-                property => self.need(name, &[properties::permission_for(property)])?,
+                property => drop(needed.insert(properties::permission_for(property))),
             }
         }
-        Ok(())
+        self.need(name, &Vec::from_iter(needed))
     }
 
     /// Checks a source of keys. Only root chooses files and programs that the daemon reads or runs for a user, unless
@@ -261,8 +323,9 @@ impl<'a> Check<'a> {
         recursive: bool,
         permissions: &[&str],
     ) -> Result<()> {
-        let mut names = names.iter().map(|name| dataset_of(name));
-        names.try_for_each(|name| self.need_below(name, recursive, permissions))
+        self.each_named(names, recursive, &mut |name, active, entry| {
+            self.need_of(name, active, entry, permissions)
+        })
     }
 
     pub(super) fn need_below(
@@ -308,7 +371,7 @@ impl<'a> Check<'a> {
         permissions: &[&str],
     ) -> Result<()> {
         for permission in permissions {
-            if !active.allows(entry, self.peer, permission)? {
+            if !self.allows(active, entry, Some(permission))? {
                 self.something(named, active, entry)?;
                 let name = active.pool.name_of(entry.id)?;
                 let why = format!("you do not have the permission '{permission}' on it");
@@ -333,7 +396,7 @@ impl<'a> Check<'a> {
 
     /// Refuses a caller without any permission on `entry`. The refusal has only the name that the caller used, `named`.
     pub(super) fn something(&self, named: &str, active: &ActivePool, entry: &Entry) -> Result<()> {
-        if active.allows_something(entry, self.peer)? {
+        if self.allows(active, entry, None)? {
             return self.allow(active, entry);
         }
         let name = active.pool.name_of(entry.id)?;

@@ -45,11 +45,7 @@ impl<'a> Decision<'a> {
         scope::check(&self.peer, &self.command)?;
         let mut command = served(self.command.clone());
         self.subjects.borrow_mut().begin();
-        let check = Check {
-            daemon: self.daemon,
-            peer: &self.peer,
-            subjects: Some(&self.subjects),
-        };
+        let check = Check::of(self.daemon, &self.peer, &self.subjects);
         match self.view {
             Some(view) => command.admit(view)?,
             None if self.peer.is_admin => {}

@@ -225,6 +225,8 @@ impl ActivePool {
             ));
         }
         decision.again()?;
+        // Those of a command that failed before it told them.
+        self.cuts.lock().clear();
         Ok(Admin(gone))
     }
 

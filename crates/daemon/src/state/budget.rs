@@ -49,8 +49,9 @@ impl Payer {
     /// The payer for the commands of a caller, in the zone whose root has this guid.
     pub(crate) fn of(peer: &Peer, zone: Option<u64>) -> Payer {
         match zone {
-            _ if peer.is_admin => Payer::Root,
+            // Also for root of a container.
             Some(root) => Payer::Tenant(root),
+            _ if peer.is_admin => Payer::Root,
             None => Payer::User(peer.uid),
         }
     }

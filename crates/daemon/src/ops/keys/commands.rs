@@ -93,8 +93,11 @@ impl Daemon {
             // Of several datasets those are meant that have keys of their own.
             let meant = meant(&entries, names).filter(|_| !recursive);
             let mut roots = Vec::new();
+            let _admin = active.lock(context.decision)?;
             for entry in &entries {
-                roots.extend(key_root(&active, entry, meant)?);
+                let name = active.pool.name_of(entry.id)?;
+                let entry = active.again(entry, &name, context.decision)?;
+                roots.extend(key_root(&active, &entry, meant)?);
             }
             let roots: Vec<&Entry> = roots.iter().map(|root| &**root).collect();
             for root in &roots {

@@ -1,10 +1,12 @@
 //! Datasets and their properties.
 
+use std::collections::BTreeSet;
+
 use protocol::api::{OwnerKind, Reply};
 
 use super::done;
 use super::line::{Line, property, size};
-use crate::serve::authorize::{below, dataset_of, one_by_one};
+use crate::serve::authorize::one_by_one;
 use crate::serve::zones::Names;
 use crate::state::account_property::AccountProperty;
 use crate::state::context::reach;
@@ -114,11 +116,6 @@ serve!(
     |it, daemon, context| daemon.rename(it, context).map(done)
 );
 
-/// The name; for a bookmark, the name of its dataset.
-fn without_mark(name: &str) -> &str {
-    name.split_once('#').map_or(name, |(dataset, _)| dataset)
-}
-
 serve!(
     Get,
     |_| Names::AsItIs,
@@ -141,18 +138,15 @@ serve!(
         if it.names.is_empty() {
             return check.something_anywhere(!it.props.iter().any(|prop| of_accounts(&prop)));
         }
-        for name in &it.names {
-            let (active, entry) = check.find(without_mark(name))?;
-            let looks_below = it.depth != Some(0) || it.snapshots || it.bookmarks;
-            for head in below(&active, &entry, looks_below)? {
-                check.something(name, &active, &head)?;
-                for prop in it.props.iter().filter(of_accounts) {
-                    let permission = properties::permission_for(prop);
-                    check.need_of(name, &active, &head, &[permission])?;
-                }
-            }
-        }
-        Ok(())
+        let props = it.props.iter().filter(of_accounts);
+        let of_accounts: BTreeSet<&str> =
+            props.map(|prop| properties::permission_for(prop)).collect();
+        let of_accounts = Vec::from_iter(of_accounts);
+        let looks_below = it.depth != Some(0) || it.snapshots || it.bookmarks;
+        check.each_named(&it.names, looks_below, &mut |name, active, head| {
+            check.something(name, active, head)?;
+            check.need_of(name, active, head, &of_accounts)
+        })
     },
     |it, view| {
         let since = |prop| WrittenSince::parse(prop).and_then(WrittenSince::of_another);
@@ -177,7 +171,12 @@ serve!(
         };
         // Named datasets were checked.
         let may_see = |name: &str| !it.names.is_empty() || daemon.may_see(peer, name);
-        let mut rows = RowStream::new(payer, |rows| channel.rows(Reply::Datasets(seen(rows))));
+        let decision = context.decision;
+        let mut rows = RowStream::new(payer, |rows| {
+            channel.rows(Reply::Datasets(seen(rows)))?;
+            // The caller may have let the answer wait.
+            decision.again()
+        });
         daemon.get(it, &may_see, &mut rows)?;
         let rest = rows.into_rest();
         Ok(Reply::Datasets(seen(rest)))
@@ -194,12 +193,11 @@ serve!(
         line.words(props).words(&it.names)
     },
     |it, check| {
-        for name in &it.names {
+        check.each_named(&it.names, false, &mut |name, active, entry| {
             // Also where no property asks for a permission.
-            check.something_of(dataset_of(name))?;
-            check.properties(name, &it.props)?;
-        }
-        Ok(())
+            check.something(name, active, entry)?;
+            check.properties(name, &it.props)
+        })
     },
     |it, view| {
         for name in &mut it.names {
@@ -222,8 +220,7 @@ serve!(
         .words(&it.names),
     |it, check| {
         let permission = properties::permission_for(&it.prop);
-        let mut names = it.names.iter();
-        names.try_for_each(|name| check.need_below(name, it.recursive, &[permission]))
+        check.need_all(&it.names, it.recursive, &[permission])
     },
     |it, view| {
         let prop = properties::whole_name(&it.prop)?;

@@ -6,7 +6,7 @@ use protocol::digits::{hex, unhex};
 use super::done;
 use super::line::{LEFT_OUT, Line};
 use crate::failure::Failure;
-use crate::serve::authorize::{dataset_of, is_read};
+use crate::serve::authorize::is_read;
 use crate::serve::zones::{Names, check_source};
 use crate::state::zones::rules::refused;
 
@@ -219,8 +219,9 @@ serve!(
     |it| Line::new("key status").words(&it.names),
     |it, check| {
         check.all_named(&it.names)?;
-        let mut names = it.names.iter().map(|name| dataset_of(name));
-        names.try_for_each(|name| check.something_of(name))
+        check.each_named(&it.names, false, &mut |name, active, entry| {
+            check.something(name, active, entry)
+        })
     },
     |it, view| {
         if !it.names.is_empty() {

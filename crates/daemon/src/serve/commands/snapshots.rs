@@ -5,7 +5,7 @@ use protocol::api::Reply;
 
 use super::done;
 use super::line::Line;
-use crate::serve::authorize::{below, dataset_of, refused};
+use crate::serve::authorize::refused;
 use crate::serve::zones::Names;
 use crate::state::context::reach;
 use crate::state::row_stream::RowStream;
@@ -129,18 +129,18 @@ serve!(
     |it| Line::new("holds").flag("-r", it.recursive).words(&it.names),
     |it, check| {
         check.all_named(&it.names)?;
-        for name in it.names.iter().map(|name| dataset_of(name)) {
-            let (active, entry) = check.find(name)?;
-            for head in below(&active, &entry, it.recursive)? {
-                check.something(name, &active, &head)?;
-            }
-        }
-        Ok(())
+        check.each_named(&it.names, it.recursive, &mut |name, active, head| {
+            check.something(name, active, head)
+        })
     },
     |it, view| view.translate_names(&mut it.names),
     |it, daemon, context| {
         let payer = context.payer();
-        let send = |rows| context.channel.rows(Reply::Holds(rows));
+        let send = |rows| {
+            context.channel.rows(Reply::Holds(rows))?;
+            // The caller may have let the answer wait.
+            context.decision.again()
+        };
         let mut rows = RowStream::new(payer, send);
         daemon.holds(&it.names, it.recursive, &mut rows)?;
         Ok(Reply::Holds(rows.into_rest()))

@@ -8,6 +8,7 @@ use super::keys::{Stream, allow};
 use super::site::{Site, ZONES};
 use super::*;
 use crate::host::users::Peer;
+use crate::ops::delegation::lookups;
 
 /// Remembers notices.
 #[derive(Default)]
@@ -191,4 +192,52 @@ fn hidden_characters_do_not_come_with_a_stream() {
     let values = found[0].props.iter().map(|prop| prop.value.clone());
     let values: Vec<Value> = values.collect();
     assert_eq!(values, [Value::None, Value::Text("plain".into())]);
+}
+
+/// A decision is made under the lock of the pool too. So its work depends on the datasets, and not on how often a request
+/// names them.
+#[test]
+fn a_decision_looks_at_each_dataset_once() {
+    let site = Site::new(&ZONES[..1]);
+    for name in super::site::INSIDE {
+        allow(
+            &site,
+            &format!("tank/web/fs{name}"),
+            "hold,snapshot,userprop,destroy,mount",
+        );
+    }
+    let ann = site.delegate(|_| false);
+    let many: Vec<String> = (0..9999).map(|n| format!("tank/web/fs@n{n}")).collect();
+    let props = (0..9999)
+        .map(|n| (format!("a:{n}"), "x".to_owned()))
+        .collect();
+    for command in [
+        Command::Hold(command::Hold {
+            names: many.clone(),
+            tag: "tag".into(),
+            recursive: true,
+        }),
+        Command::Snapshot(command::Snapshot {
+            names: many.clone(),
+            recursive: true,
+        }),
+        Command::Holds(command::Holds {
+            names: many.clone(),
+            recursive: true,
+        }),
+        Command::Set(command::Set {
+            names: many,
+            props,
+            force: false,
+        }),
+    ] {
+        lookups::take();
+        let decision = Decision::new(&site.daemon, &ann, None, command.clone());
+        decision.make().map(drop).unwrap();
+        let looked = lookups::take();
+        assert!(
+            looked > 0 && looked <= 2 * super::site::INSIDE.len(),
+            "{looked}: {command:?}"
+        );
+    }
 }

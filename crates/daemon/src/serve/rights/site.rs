@@ -37,7 +37,7 @@ pub(super) struct Right {
 pub(super) const ZONES: [&str; 2] = ["web", "other"];
 
 /// What is below `fs` and below `sub`.
-const INSIDE: [&str; 4] = ["", "/x", "/clone", "/vol"];
+pub(super) const INSIDE: [&str; 4] = ["", "/x", "/clone", "/vol"];
 
 pub(super) struct Site {
     dir: tempfile::TempDir,

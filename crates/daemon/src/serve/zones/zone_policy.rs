@@ -8,6 +8,7 @@
 //! - For a tenant the daemon reads no file and runs no program. It mounts only at places that follow from settings of
 //!   the global zone.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use protocol::api::{FailureKind, Props, SendWhat};
 
 use crate::failure::{Failure, Result};
 use crate::ops::piece::Piece;
-use crate::serve::authorize::dataset_of;
+use crate::serve::authorize::{below, dataset_of};
 use crate::state::active_pool::ActivePool;
 use crate::state::decision::DatasetGuid;
 
@@ -365,8 +366,21 @@ impl View {
         if names.is_empty() {
             return Err(denied("name the datasets whose keys this is about"));
         }
-        let mut names = names.iter_mut();
-        names.try_for_each(|name| self.own_keys(name, recursive))
+        let mut done = HashSet::new();
+        for name in names {
+            self.translate_name(name)?;
+            let entry = self.find(name)?;
+            if done.contains(&entry.id) {
+                continue;
+            }
+            self.own_key(&entry)?;
+            for head in below(&self.active, &entry, recursive)? {
+                if done.insert(head.id) {
+                    self.own_key(&head)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Checks changing the key of a dataset to one from this source.
