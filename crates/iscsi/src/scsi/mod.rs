@@ -1,8 +1,8 @@
 //! A logical unit: SCSI commands of SPC-4 and SBC-3 to a block device. It knows nothing of iSCSI.
 //!
 //! `sense` is why a command fails, `table` which commands there are, `reserve` who may use the unit, `cdb` parses a
-//! command, `seat` is an initiator, `unit` the device with its limits, `shortage` looks at its space,
-//! `inquiry`, `mode` and `log` describe it, `held` has reservations change, `execute` carries commands out.
+//! command, `seat` is an initiator, `unit` the device with its limits, `reading` reads pieces of it, `shortage` looks at its
+//! space, `inquiry`, `mode` and `log` describe it, `held` has reservations change, `execute` carries commands out.
 
 pub(crate) mod cdb;
 pub(crate) mod execute;
@@ -10,6 +10,7 @@ mod held;
 mod inquiry;
 mod log;
 mod mode;
+pub(crate) mod reading;
 pub(crate) mod reserve;
 pub(crate) mod seat;
 pub(crate) mod sense;

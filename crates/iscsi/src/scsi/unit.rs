@@ -231,24 +231,10 @@ impl Unit {
         })
     }
 
-    /// Reads a part of what [`Answer::Read`] says.
-    pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Sense> {
+    /// Reads whole blocks.
+    pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Sense> {
         let _shared = self.held.read();
         self.read_alone(offset, out)
-    }
-
-    /// As [`Unit::read`], for a part that may begin and end within blocks.
-    pub(crate) fn read_part(&self, offset: u64, out: &mut [u8]) -> Result<(), Sense> {
-        let block = u64::from(self.block());
-        let end = offset + out.len() as u64;
-        let (from, to) = (offset - offset % block, end.next_multiple_of(block));
-        if (from, to) == (offset, end) {
-            return self.read(offset, out);
-        }
-        let mut whole = vec![0; (to - from) as usize];
-        self.read(from, &mut whole)?;
-        out.copy_from_slice(&whole[(offset - from) as usize..][..out.len()]);
-        Ok(())
     }
 
     /// Reads where [`Unit::held`] is locked already.

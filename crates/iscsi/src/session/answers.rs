@@ -6,6 +6,7 @@ use super::tasks::expected_back;
 use super::{Result, Shared};
 use crate::output::{Answers, DATA_LEAST, KEPT_MAX};
 use crate::pdu::{FINAL, Head, NO_TAG, response};
+use crate::scsi::reading::Reading;
 use crate::scsi::sense::{Refused, Sense, status};
 use crate::scsi::unit::Unit;
 
@@ -102,8 +103,11 @@ impl Shared {
 
     /// Answers with data, as many as are expected.
     pub(super) fn send_data(&self, out: &mut Answers, head: &Head, data: &[u8]) -> Result<()> {
-        let fill = |at: usize, room: &mut [u8]| {
-            room.copy_from_slice(&data[at..at + room.len()]);
+        let mut rest = data;
+        let fill = |room: &mut [u8]| {
+            let (next, later) = rest.split_at(room.len());
+            room.copy_from_slice(next);
+            rest = later;
             Ok(())
         };
         self.send_pieces(out, head, data.len(), self.agreed.send_max, fill)
@@ -117,19 +121,13 @@ impl Shared {
         unit: &Unit,
         (offset, len): (u64, usize),
     ) -> Result<()> {
-        let block = unit.block() as usize;
         let send_max = self.agreed.send_max;
-        let total = len.min(expected_back(head));
-        let is_whole = [total, self.agreed.burst]
-            .iter()
-            .all(|len| len.is_multiple_of(block));
-        let piece = match send_max - send_max % block {
-            whole if whole > 0 && is_whole => whole,
-            // Parts of blocks are wanted.
-            _ => send_max.min(DATA_LEAST),
+        let piece = match send_max - send_max % unit.block() as usize {
+            0 => send_max,
+            whole => whole,
         };
-        let fill = |at: usize, room: &mut [u8]| unit.read_part(offset + at as u64, room);
-        self.send_pieces(out, head, len, piece, fill)
+        let mut reading = Reading::new(unit, offset);
+        self.send_pieces(out, head, len, piece, |room| reading.read(room))
     }
 
     fn send_pieces(
@@ -138,7 +136,7 @@ impl Shared {
         head: &Head,
         len: usize,
         piece: usize,
-        fill: impl Fn(usize, &mut [u8]) -> std::result::Result<(), Sense>,
+        mut fill: impl FnMut(&mut [u8]) -> std::result::Result<(), Sense>,
     ) -> Result<()> {
         let total = len.min(expected_back(head));
         if total == 0 {
@@ -167,7 +165,7 @@ impl Shared {
                 reply.0[1] |= HAS_STATUS;
                 residual(&mut reply, head.u32(20) as usize, len);
             }
-            let filled = out.put_with(&mut reply, is_last, n, |room| fill(done - n, room));
+            let filled = out.put_with(&mut reply, is_last, n, &mut fill);
             if let Err(sense) = filled {
                 return self.fail_after(out, head, sense, done - n, sent);
             }
