@@ -305,7 +305,8 @@ impl Connection<'_> {
             if self.link.is_cut() {
                 return Err(errno::IO);
             }
-            let len = PART.min(end - at);
+            // No boundary of parts is within a block of a volume, also if the request begins within one.
+            let len = (PART - at % PART).min(end - at);
             act(at, len)?;
             at += len;
         }

@@ -3,11 +3,12 @@
 mod common;
 
 use std::io::IoSlice;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
-use block::{BlockDevice, Result, SectorSizes, Status, TransferPool};
+use block::{Access, BlockDevice, Result, SectorSizes, Status, TransferPool};
 use common::*;
+use nbd::{Address, Patience, Remote, RemoteExport};
 
 const SIZE: u64 = 1 << 40;
 const MIB: u64 = 1 << 20;
@@ -21,8 +22,14 @@ struct Counted {
     read: AtomicU64,
     written: AtomicU64,
     looks: AtomicU64,
-    /// The longest range that was zeroed or discarded in one call.
-    longest: AtomicU64,
+    /// The ranges that were zeroed or discarded: offset and length.
+    emptied: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Counted {
+    fn emptied(&self) -> Vec<(u64, u64)> {
+        self.emptied.lock().unwrap().clone()
+    }
 }
 
 impl BlockDevice for Counted {
@@ -55,13 +62,13 @@ impl BlockDevice for Counted {
         Ok(())
     }
 
-    fn discard(&self, _offset: u64, len: u64) -> Result<()> {
-        self.longest.fetch_max(len, SeqCst);
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.emptied.lock().unwrap().push((offset, len));
         Ok(())
     }
 
-    fn zero(&self, _offset: u64, len: u64) -> Result<()> {
-        self.longest.fetch_max(len, SeqCst);
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        self.emptied.lock().unwrap().push((offset, len));
         Ok(())
     }
 
@@ -103,15 +110,64 @@ fn each_request_has_a_bound_of_work_and_memory() {
         let row = (kind, flags, len);
         assert!(now(&device.read) <= read, "{row:?}: it reads much");
         assert!(now(&device.looks) <= looks, "{row:?}: it looks often");
-        assert!(
-            now(&device.longest) <= longest,
-            "{row:?}: it does much at once"
-        );
+        let is_bounded = device.emptied().iter().all(|it| it.1 <= longest);
+        assert!(is_bounded, "{row:?}: it does much at once");
         assert!(now(&device.written) <= u64::from(len), "{row:?}");
         // A helper may have been started.
         assert!(
             memory.used() <= before + (256 << 10),
             "{row:?}: it keeps memory"
         );
+    }
+}
+
+/// The first range begins at an offset, and the last ends at another one. Between them no block of a volume is split.
+fn are_parts(emptied: &[(u64, u64)], from: u64, end: u64) -> bool {
+    let mut at = from;
+    emptied.iter().all(|(offset, len)| {
+        let is_begin = at == from || at.is_multiple_of(64 * MIB);
+        let is_next = *offset == at;
+        at += len;
+        is_begin && is_next
+    }) && at == end
+}
+
+#[test]
+fn parts_end_between_blocks_of_a_volume() {
+    const PART: u64 = 64 * MIB;
+    let from = 512;
+    for kind in [TRIM, WRITE_ZEROES] {
+        for len in [512, PART - from, PART, 5 * PART + 1024] {
+            let device = Arc::new(Counted::default());
+            let place = Place::with(device.clone());
+            let mut client = place.client();
+            client.request(kind, 0, from, len as u32);
+            assert_eq!(client.outcome(), 0);
+            let emptied = device.emptied();
+            assert!(are_parts(&emptied, from, from + len), "{emptied:?}");
+        }
+    }
+}
+
+#[test]
+fn requests_of_the_client_end_between_blocks_of_a_volume() {
+    let (from, len) = (512, 2500 * MIB);
+    for is_trim in [false, true] {
+        let device = Arc::new(Counted::default());
+        let place = Place::with(device.clone());
+        let remote = Remote {
+            address: Address::Unix(place.socket()),
+            export: "x".into(),
+            tls: None,
+            name: "remote".into(),
+            patience: Patience::default(),
+        };
+        let export = RemoteExport::open(remote, Access::Exclusive).unwrap();
+        match is_trim {
+            true => export.discard(from, len).unwrap(),
+            false => export.zero(from, len).unwrap(),
+        }
+        let emptied = device.emptied();
+        assert!(are_parts(&emptied, from, from + len), "{emptied:?}");
     }
 }

@@ -237,7 +237,8 @@ impl RemoteExport {
         Ok(())
     }
 
-    /// Has a range trimmed or zeroed, in pieces.
+    /// Has a range trimmed or zeroed, in pieces. They end at multiples of `most`, so that no boundary of pieces is within a
+    /// block of the server's volume.
     fn each(
         &self,
         connection: &Connection,
@@ -245,12 +246,12 @@ impl RemoteExport {
         (offset, len): (u64, u64),
         most: u64,
     ) -> std::result::Result<(), (u64, u64, Failed)> {
-        let mut done = 0;
-        while done < len {
-            let (at, n) = (offset + done, most.min(len - done));
+        let (mut at, end) = (offset, offset + len);
+        while at < end {
+            let n = (most - at % most).min(end - at);
             self.ask(connection, asked, (at, n), &[], Wanted::Nothing)
                 .map_err(|failed| (at, n, failed))?;
-            done += n;
+            at += n;
         }
         Ok(())
     }
