@@ -91,7 +91,7 @@ struct State {
     next_ticket: u64,
     /// Where the work of each user ends, in the time of `now`.
     finish: BTreeMap<HashPayer, u64>,
-    /// The start of the hash that began last, in units of work.
+    /// The start of the hash of a user that began last, in units of work.
     now: u64,
 }
 
@@ -168,9 +168,12 @@ impl State {
             return;
         };
         let claim = self.waiting.remove(index);
-        self.now = self.start_of(claim.payer);
-        let finish = self.now.saturating_add(claim.work);
-        self.finish.insert(claim.payer, finish);
+        // Root takes no turns, so the time of users stands still meanwhile.
+        if claim.payer != HashPayer::Root {
+            self.now = self.start_of(claim.payer);
+            let finish = self.now.saturating_add(claim.work);
+            self.finish.insert(claim.payer, finish);
+        }
         self.running.push(claim);
     }
 

@@ -194,6 +194,22 @@ fn the_user_with_the_least_work_is_next() {
     assert_eq!(order, [FIRST, SECOND, SECOND, SECOND, SECOND, FIRST]);
 }
 
+/// The first user has run a costly hash, and then root many costlier ones.
+#[test]
+fn hashes_of_root_leave_the_work_of_users_counted() {
+    let queue = queue(100, 2);
+    // The queue is never empty.
+    let running = queue.take(HashPayer::User(8), cost(1)).unwrap();
+    drop(queue.take(FIRST, cost(40)).unwrap());
+    for _ in 0..3 {
+        drop(queue.take(HashPayer::Root, cost(90)).unwrap());
+    }
+    let held = queue.take(HashPayer::User(9), cost(40)).unwrap();
+    let order = order_of(queue, held, &[(FIRST, cost(40)), (SECOND, cost(40))]);
+    assert_eq!(order, [SECOND, FIRST]);
+    drop(running);
+}
+
 #[test]
 fn a_user_has_one_running_hash() {
     let queue = queue(100, 9);
