@@ -110,7 +110,7 @@ impl HashWork {
     pub fn new(max: u64) -> HashWork {
         let max = match HashCaller::present().payer {
             HashPayer::Root => max,
-            HashPayer::User(_) | HashPayer::Tenant(_) => max / WORK_SHARE,
+            HashPayer::User(_) | HashPayer::Tenant(_) | HashPayer::Login(_) => max / WORK_SHARE,
         };
         HashWork { left: max, max }
     }

@@ -8,6 +8,8 @@
 //! - Users take turns: the user with the fewest running hashes is next, then the user with the least work so far. Work
 //!   is memory times passes. A user who comes back from a pause has no credit for it (start-time fair queueing).
 //! - Each user has one running hash and a few that wait; all users together have few running hashes.
+//! - The logins of a user count as another user, because other users cause them. They take no place of a user in the
+//!   queue.
 //! - A hash whose caller has gone leaves the queue.
 //!
 //! A process without a limit, such as a command, has no queue.
@@ -22,7 +24,7 @@ use crate::{Error, Result};
 const RUNNING_PER_USER: usize = 1;
 /// The most hashes of one user that wait.
 const WAITING_PER_USER: usize = 8;
-/// The most hashes of all users that wait, without the root's. As many of the root's wait.
+/// The most hashes of all users that wait. As many of the root's wait, and as many of logins.
 const WAITING_MAX: usize = 256;
 /// The root's share of the memory: one part in so many, and at least [`RESERVE_LEAST`].
 const RESERVE: u64 = 4;
@@ -40,6 +42,20 @@ pub enum HashPayer {
     User(u32),
     /// All users of a zone, by the guid of its root.
     Tenant(u64),
+    /// The logins of a user, by uid. Each local user can cause some.
+    Login(u32),
+}
+
+impl HashPayer {
+    /// Whether the waiting hashes of both share the places of the queue.
+    fn shares_places(self, other: HashPayer) -> bool {
+        let kind = |payer| match payer {
+            HashPayer::Root => 0,
+            HashPayer::User(_) | HashPayer::Tenant(_) => 1,
+            HashPayer::Login(_) => 2,
+        };
+        kind(self) == kind(other)
+    }
 }
 
 /// The cost of one hash.
@@ -152,11 +168,10 @@ impl State {
                 limit_mib: limits.memory_kib / 1024,
             });
         }
-        let is_root = |payer: HashPayer| payer == HashPayer::Root;
         let waiting = self.waiting.iter().map(|claim| claim.payer);
-        let of_kind = waiting.clone().filter(|o| is_root(*o) == is_root(payer));
+        let of_kind = waiting.clone().filter(|other| other.shares_places(payer));
         let of_payer = waiting.filter(|other| *other == payer);
-        let is_full = !is_root(payer) && of_payer.count() >= WAITING_PER_USER;
+        let is_full = payer != HashPayer::Root && of_payer.count() >= WAITING_PER_USER;
         match is_full || of_kind.count() >= WAITING_MAX {
             true => Err(Error::KdfBusy),
             false => Ok(()),

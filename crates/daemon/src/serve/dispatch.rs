@@ -92,11 +92,12 @@ impl Daemon {
         view: Option<&View>,
         channel: &mut dyn Channel,
     ) -> Result<Outcome> {
-        let payer = Payer::of(&peer, view.map(|view| view.root.guid));
+        let payer = Payer::of(&peer, view.map(|view| view.root.guid)).of_command(&request.command);
         let _lines = log_for(match payer {
             Payer::Root => None,
             Payer::User(uid) => Some(format!("uid {uid}")),
             Payer::Tenant(_) => view.map(|view| format!("zone {}", view.name)),
+            Payer::Login(uid) => Some(format!("login uid {uid}")),
         });
         let who = peer.who.clone();
         let done = self.carry_out_for(payer, request, peer, view, channel);

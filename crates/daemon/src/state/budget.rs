@@ -43,6 +43,8 @@ pub(crate) enum Payer {
     User(u32),
     /// All users of a zone, by the guid of its root.
     Tenant(u64),
+    /// The logins of a user, by uid. Root asks for them, and each local user can have it ask.
+    Login(u32),
 }
 
 impl Payer {
@@ -56,11 +58,19 @@ impl Payer {
         }
     }
 
+    /// The payer for a command of this payer.
+    pub(crate) fn of_command(self, command: &Command) -> Payer {
+        match (self, command) {
+            (Payer::Root, Command::Home(home)) => Payer::Login(home.uid),
+            _ => self,
+        }
+    }
+
     /// The largest answer to one command, in bytes.
     pub(crate) fn answer_max(self) -> u64 {
         match self {
             Payer::Root => ANSWER_OF_ROOT,
-            Payer::User(_) | Payer::Tenant(_) => ANSWER,
+            Payer::User(_) | Payer::Tenant(_) | Payer::Login(_) => ANSWER,
         }
     }
 
@@ -68,7 +78,7 @@ impl Payer {
     pub(crate) fn comparison_max(self) -> u64 {
         match self {
             Payer::Root => COMPARISON_OF_ROOT,
-            Payer::User(_) | Payer::Tenant(_) => COMPARISON,
+            Payer::User(_) | Payer::Tenant(_) | Payer::Login(_) => COMPARISON,
         }
     }
 }
@@ -79,6 +89,7 @@ impl From<Payer> for HashPayer {
             Payer::Root => HashPayer::Root,
             Payer::User(uid) => HashPayer::User(uid),
             Payer::Tenant(root) => HashPayer::Tenant(root),
+            Payer::Login(uid) => HashPayer::Login(uid),
         }
     }
 }

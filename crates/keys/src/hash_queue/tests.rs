@@ -142,6 +142,19 @@ fn root_is_next() {
     assert_eq!(order.len(), hashes.len());
 }
 
+/// Other users cause logins of the first user.
+#[test]
+fn logins_take_no_turn_of_their_user() {
+    let queue = queue(100, 1);
+    let held = queue.take(SECOND, cost(60)).unwrap();
+    let login = (HashPayer::Login(1001), cost(60));
+    let mut hashes = vec![login; WAITING_PER_USER];
+    hashes.push((FIRST, cost(60)));
+    hashes.push((HashPayer::Root, cost(60)));
+    let order = order_of(queue, held, &hashes);
+    assert_eq!(order[..3], [HashPayer::Root, login.0, FIRST]);
+}
+
 /// Users cannot take the share that is reserved, in memory or in processors.
 #[test]
 fn root_starts_at_once_in_the_reserved_share() {
@@ -257,9 +270,10 @@ fn the_queue_of_one_user_is_full_and_others_still_wait() {
     }
     wait_for(queue, WAITING_MAX);
     assert!(matches!(queue.take(SECOND, cost(1)), Err(Error::KdfBusy)));
-    // Users do not fill the root's places.
+    // Users do not fill the root's places, nor those of logins.
     waiting.push(wait(HashPayer::Root));
-    wait_for(queue, WAITING_MAX + 1);
+    waiting.push(wait(HashPayer::Login(1001)));
+    wait_for(queue, WAITING_MAX + 2);
     drop(held);
     join(waiting);
 }

@@ -8,13 +8,14 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use keys::{HashCaller, HashPayer};
-use protocol::api::{Ask, Command, Failure, FailureKind, Reply, Result, command};
+use protocol::api::{Ask, Command, Failure, FailureKind, HomeStep, Reply, Result, command};
 use protocol::client::{Client, Terminal};
 use secret::Secret;
 
 use super::keys::allow;
 use super::samples::create;
 use super::site::{Site, ZONES};
+use crate::host::users::Peer;
 use crate::tests::command;
 
 /// More than a delegate may have in the queue.
@@ -22,6 +23,9 @@ const MANY: usize = 9;
 
 /// A key that opens nothing. It is not hashed.
 const WRONG: &str = "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
+
+/// A home.
+const HOME: &str = "/home/ann-of-this-test";
 
 /// Types a passphrase or key.
 struct Typist(&'static str);
@@ -52,10 +56,15 @@ fn unload(name: &str) -> Command {
     })
 }
 
-/// A site with a dataset whose key a delegate may load.
+/// A site with a dataset whose key a delegate may load, and which is the delegate's home.
 fn site(keysource: &str) -> Site {
     let site = Site::new(&ZONES[..1]);
-    let props = [("encryption", "on"), ("keysource", keysource)];
+    let props = [
+        ("encryption", "on"),
+        ("keysource", keysource),
+        ("canmount", "noauto"),
+        ("mountpoint", HOME),
+    ];
     site.root(create("tank/ann".into(), &props));
     allow(&site, "tank/ann", "key");
     site
@@ -65,10 +74,33 @@ fn site(keysource: &str) -> Site {
 fn a_delegate_who_fills_the_queue_does_not_hold_up_root() {
     let site = site("passphrase,prompt");
     let ann = site.delegate(|_| false);
+    let payer = HashPayer::User(ann.uid);
+    root_goes_first(&site, payer, &ann, &load("tank/ann", true));
+}
+
+/// A local user runs `su ann` many times.
+#[test]
+fn logins_that_fill_the_queue_do_not_hold_up_root() {
+    let site = site("passphrase,prompt");
+    let root = Peer {
+        is_admin: true,
+        ..site.delegate(|_| false)
+    };
+    let check = Command::Home(command::Home {
+        step: HomeStep::Check,
+        dir: HOME.into(),
+        uid: root.uid,
+        dataset: None,
+    });
+    root_goes_first(&site, HashPayer::Login(root.uid), &root, &check);
+}
+
+/// A payer who fills the queue by a command of a caller does not hold up root.
+fn root_goes_first(site: &Site, payer: HashPayer, caller: &Peer, wanted: &Command) {
     keys::set_hash_memory(1 << 20);
-    // A hash of the delegate that does not end.
+    // A hash that does not end.
     let scope = keys::hash_for(HashCaller {
-        payer: HashPayer::User(ann.uid),
+        payer,
         ..HashCaller::default()
     });
     let _running = keys::hash_memory(1, 1).unwrap();
@@ -80,11 +112,10 @@ fn a_delegate_who_fills_the_queue_does_not_hold_up_root() {
         for _ in 0..MANY {
             let (client, server) = UnixStream::pair().unwrap();
             clients.push(client.try_clone().unwrap());
-            let (peer, done, daemon) = (ann.clone(), done.clone(), &site.daemon);
+            let (peer, done, daemon) = (caller.clone(), done.clone(), &site.daemon);
             scope.spawn(move || daemon.serve_peer(peer, server));
             scope.spawn(move || {
-                let call =
-                    Client::over(client).call(load("tank/ann", true), &mut Typist("correct horse"));
+                let call = Client::over(client).call(wanted.clone(), &mut Typist("correct horse"));
                 done.send(call).unwrap();
             });
         }
