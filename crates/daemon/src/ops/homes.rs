@@ -6,8 +6,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
-use keys::{Format, KeySource, Location, WrappingKey};
+use keys::{Format, HashCaller, KeySource, Location, WrappingKey};
 use pool::Entry;
 use protocol::accounts::user_name;
 use protocol::api::{Allowed, Ask, AskFormat, FailureKind, HomeRow, HomeStep, command};
@@ -62,6 +63,7 @@ impl Daemon {
             return first.row(of);
         }
         let passphrase = asked(&first.name, context)?;
+        await_turn(&homes, context)?;
         let (home, key) = opened_by(&homes, &passphrase)?;
         match it.step {
             HomeStep::Open => self.open_home(home, key, of, context)?,
@@ -320,6 +322,17 @@ fn asked(dataset: &str, context: &mut Context<'_>) -> Result<Secret> {
     })
 }
 
+/// Waits if other logins of the user had wrong passphrases lately.
+fn await_turn(homes: &[HomeDataset], context: &mut Context<'_>) -> Result<()> {
+    let (payer, now) = (HashCaller::present().payer, Instant::now());
+    let delay_of = |home: &HomeDataset| home.active.wrong_tries.delay(payer, home.entry.guid, now);
+    let delay = homes.iter().map(delay_of).max().unwrap_or_default();
+    match delay.is_zero() || context.channel.pause(delay) {
+        true => Ok(()),
+        false => Err(Failure::other("the caller went away")),
+    }
+}
+
 /// The first dataset of which the passphrase opens a key slot, also if its key is loaded.
 fn opened_by<'a>(
     homes: &'a [HomeDataset],
@@ -342,8 +355,10 @@ impl HomeDataset {
     fn unlocked(&self, passphrase: &Secret) -> Result<WrappingKey> {
         let keyring = self.active.keyring(&self.entry)?;
         let material = typed_material(Format::Passphrase, passphrase.try_clone()?, false)?;
-        unlocked(keyring.wrapping(), material).map_err(|error| {
-            Failure::from(error).context(format_args!("the key of '{}'", self.name))
-        })
+        let payer = HashCaller::present().payer;
+        let key = self.active.wrong_tries.attempt(payer, self.entry.guid, || {
+            Ok(unlocked(keyring.wrapping(), material)?)
+        });
+        key.map_err(|failure| failure.context(format_args!("the key of '{}'", self.name)))
     }
 }

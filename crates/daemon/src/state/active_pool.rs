@@ -44,7 +44,7 @@ pub(crate) struct ActivePool {
     /// Wrapping keys that are loaded, by the id of the dataset whose slots unwrap them.
     pub(crate) keys: Mutex<HashMap<u64, WrappingKey>>,
     /// Wrong keys that users tried.
-    pub(super) wrong_tries: WrongTries,
+    pub(crate) wrong_tries: WrongTries,
     /// Commands that have data keys now.
     pub(crate) key_uses: Arc<KeyUses>,
     /// The mounts, by the id of the dataset or snapshot.

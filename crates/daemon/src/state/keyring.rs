@@ -279,11 +279,9 @@ impl ActivePool {
             checked.map_err(|failure| failure.context(format_args!("the key of '{name}'")))
         };
         let unlock = |material: KeyMaterial| {
-            may_try()?;
-            let key = unlocked(keyring.wrapping(), material).map_err(Failure::from);
-            if key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey) {
-                self.wrong_tries.add(payer, key_root.guid, Instant::now());
-            }
+            let key = self.wrong_tries.attempt(payer, key_root.guid, || {
+                Ok(unlocked(keyring.wrapping(), material)?)
+            });
             key.map_err(|failure| failure.context(format_args!("the key of '{name}'")))
         };
         // Fails before the user is asked in vain.
