@@ -96,7 +96,7 @@ pub(crate) fn key_file(dir: &Path, name: &str) -> String {
 }
 
 /// A dataset to make that is not mounted.
-fn unmounted(name: &str, props: &Props) -> command::Create {
+pub(crate) fn unmounted(name: &str, props: &Props) -> command::Create {
     command::Create {
         name: name.into(),
         props: props.clone(),

@@ -19,6 +19,7 @@ use crate::ops::mounts::HowToMount;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
+use crate::state::decision::Internal;
 use crate::state::key_material::{typed_material, unlocked};
 use crate::state::keyring::changed_meanwhile;
 use crate::state::properties::{self, Mountpoint, OWNER};
@@ -137,16 +138,20 @@ impl Daemon {
         let mounted = self.mount(active, &entry, &how);
         if mounted.is_err() && !was_loaded {
             // A step that fails changes nothing.
-            let unloaded = self.unload_key(active, &entry, false);
-            if let Err(failure) = unloaded {
-                tracing::info!(
-                    dataset = name,
-                    reason = failure.message,
-                    "its key stays loaded"
-                );
-            }
+            self.unload_unused(active, &entry, name);
         }
         mounted
+    }
+
+    /// Unloads a key that a step has loaded, unless another session uses it by now. Under the lock of the pool.
+    fn unload_unused(self: &Arc<Self>, active: &Arc<ActivePool>, entry: &Entry, name: &str) {
+        if let Err(failure) = self.unload_key(active, entry, false) {
+            tracing::info!(
+                dataset = name,
+                reason = failure.message,
+                "its key stays loaded"
+            );
+        }
     }
 
     /// Unmounts and unloads the key. What is in use stays, with an error.
@@ -184,12 +189,13 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let HomeDataset { active, name, .. } = home;
-        let entry = {
+        let (entry, was_loaded) = {
             let _admin = active.lock(context.decision)?;
-            home.again(of, &key, context)?
+            let entry = home.again(of, &key, context)?;
+            let was_loaded = active.has_key(entry.id);
+            active.keys.lock().entry(entry.id).or_insert(key);
+            (entry, was_loaded)
         };
-        let was_loaded = active.has_key(entry.id);
-        active.keys.lock().entry(entry.id).or_insert(key);
         let change = command::KeyChange {
             name: name.clone(),
             keysource: Some(KeySource::default().to_string()),
@@ -199,8 +205,10 @@ impl Daemon {
         };
         let changed = active.change_key(&entry, &change, context);
         if !was_loaded {
-            let _admin = active.lock(context.decision)?;
-            self.unload_key(active, &entry, false)?;
+            // The key goes also if the caller has lost its right meanwhile. An export has forgotten it.
+            if let Ok(_admin) = active.lock(&Internal) {
+                self.unload_unused(active, &entry, name);
+            }
         }
         changed
     }
@@ -362,3 +370,6 @@ impl HomeDataset {
         key.map_err(|failure| failure.context(format_args!("the key of '{}'", self.name)))
     }
 }
+
+#[cfg(test)]
+mod tests;
