@@ -8,7 +8,7 @@ mod web;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use common::*;
 use rustix::process::{Gid, Uid};

@@ -102,7 +102,7 @@ impl Daemon {
                 dataset.count_owners()?;
             }
             let _admin = active.lock(context.decision)?;
-            active.again(&entry, &name, context.decision)?;
+            active.again(&entry, name, context.decision)?;
             for (owner, field, limit) in &limits {
                 dataset.set_account_limits(*owner, |account| match field {
                     Field::ObjectQuota => account.object_quota = *limit,

@@ -22,14 +22,16 @@ const RECEIVE: &[&str] = &["receive", "create", "mount"];
 /// The refusal for a dataset on which the caller has no permission, and for a missing dataset.
 const NOTHING: &str = "you have no permission on it";
 
+/// The permissions that were looked up, by the guid of the pool and the id of the dataset. Without a permission: any.
+type LookedUp = HashMap<(u64, u64, Option<String>), bool>;
+
 /// A delegate whose permissions are checked.
 pub(crate) struct Check<'a> {
     pub(super) daemon: &'a Daemon,
     pub(super) peer: &'a Peer,
     /// The datasets that the decision is about, if it is to be made again.
     subjects: Option<&'a RefCell<Subjects>>,
-    /// The permissions that were looked up, by pool and dataset. Without a permission: any.
-    known: RefCell<HashMap<(u64, u64, Option<String>), bool>>,
+    known: RefCell<LookedUp>,
 }
 
 impl Daemon {
