@@ -112,11 +112,22 @@ pub(crate) fn detach(root: &OwnedFd) -> Result<(), Errno> {
     rustix::mount::unmount(in_proc(root), flags)
 }
 
-/// Takes all mounts of a file system out of the tree that can be reached, and ends them.
-pub(crate) fn detach_all(id: Id) {
-    for (mount, path) in all_listed(id.connection) {
-        let root = spot(&path).and_then(|spot| spot.open().ok());
-        let Some(root) = root.filter(|root| id_of(root) == Some(mount)) else {
+/// Takes all mounts of a file system out of the tree that can be reached, and ends them. Nothing is taken unless
+/// `is_current` says, after all of them are open, that the number still means this file system.
+pub(crate) fn detach_all(id: Id, is_current: impl Fn() -> bool) {
+    let listed = all_listed(id.connection).into_iter();
+    let found: Vec<_> = listed
+        .map(|(mount, path)| {
+            let root = spot(&path).and_then(|spot| spot.open().ok());
+            (root.filter(|root| id_of(root) == Some(mount)), path)
+        })
+        .collect();
+    // The open directories keep the file system, so the number means the same one from here on.
+    if !is_current() {
+        return;
+    }
+    for (root, path) in found {
+        let Some(root) = root else {
             tracing::warn!(path = %path.display(), "stays in the tree without a server: something is mounted on top");
             continue;
         };

@@ -10,36 +10,56 @@ use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::mountinfo;
+use crate::session::Session;
 
 /// The FUSE connections of this process. The list of mounts need not be read for them, and it is long where there are
 /// many.
-static OWN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+static OWN: Mutex<Vec<Connection>> = Mutex::new(Vec::new());
+
+/// The number of a connection, and its session. The kernel gives the number to another file system as soon as it has
+/// let go of this one, which may be long before the session ends.
+struct Connection {
+    number: u32,
+    session: Weak<Session>,
+}
 
 /// A connection of this process, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct OwnConnection(u32);
+pub(crate) struct OwnConnection(Weak<Session>);
 
 impl OwnConnection {
     /// Notes a connection.
-    pub(crate) fn new(number: u32) -> OwnConnection {
-        OWN.lock().push(number);
-        OwnConnection(number)
+    pub(crate) fn new(number: u32, session: &Arc<Session>) -> OwnConnection {
+        let session = Arc::downgrade(session);
+        OWN.lock().push(Connection {
+            number,
+            session: session.clone(),
+        });
+        OwnConnection(session)
     }
 }
 
 impl Drop for OwnConnection {
     fn drop(&mut self) {
-        let mut own = OWN.lock();
-        if let Some(at) = own.iter().position(|number| *number == self.0) {
-            own.swap_remove(at);
-        }
+        OWN.lock().retain(|own| !own.session.ptr_eq(&self.0));
     }
+}
+
+/// Whether the number is that of a connection of this process.
+fn is_own(number: u32) -> bool {
+    let own = OWN.lock();
+    let mut same = own.iter().filter(|own| own.number == number);
+    same.any(|own| {
+        own.session
+            .upgrade()
+            .is_some_and(|session| session.is_connected())
+    })
 }
 
 /// Opens a directory for no more than finding what is in it.
@@ -69,7 +89,7 @@ fn served_by(dir: &OwnedFd) -> Option<u32> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(dir, "", flags, StatxFlags::empty()).ok()?;
     // Only root mounts FUSE on a disk, which has a major number.
-    if stat.stx_dev_major != 0 || OWN.lock().contains(&stat.stx_dev_minor) {
+    if stat.stx_dev_major != 0 || is_own(stat.stx_dev_minor) {
         return None;
     }
     let mount = mountinfo::id_of(dir)?.mount;

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags, Stat};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use vfs::{FileSystem, Ino};
 
@@ -153,12 +153,12 @@ impl Mount {
     fn begun(session: Arc<Session>, spot: &Spot, id: Id, how: How) -> Mount {
         tracing::info!(path = %spot.path.display(), "mounted");
         Mount {
+            _own: OwnConnection::new(id.connection, &session),
             session,
             path: spot.path.clone(),
             id,
             abort: open_abort(id),
             how,
-            _own: OwnConnection::new(id.connection),
             unmounting: Mutex::new(false),
         }
     }
@@ -185,10 +185,18 @@ impl Mount {
         }
     }
 
-    /// Opens the root of this mount, for no more than naming it.
+    /// Opens the root of this mount, for no more than naming it. None if the connection is cut.
     fn root(&self) -> Option<OwnedFd> {
         let root = attach::find(self.id, &self.path)?.open().ok()?;
-        (mountinfo::id_of(&root) == Some(self.id)).then_some(root)
+        let is_it = mountinfo::id_of(&root) == Some(self.id) && self.is_current(None);
+        is_it.then_some(root)
+    }
+
+    /// Whether the numbers of this mount have been its own until now. The kernel gives them to the next mount as soon
+    /// as it has freed the file system. It cuts the connection before, and cannot free a file system of which another
+    /// mount is open. So this is asked after the numbers are used to look for something, and before that is changed.
+    fn is_current(&self, another: Option<&OwnedFd>) -> bool {
+        another.is_some() || self.session.is_connected()
     }
 
     /// Whether the mount is in the tree of directories. It may still be in use where it is not.
@@ -232,12 +240,7 @@ impl Mount {
     /// Waits until the file system has heard of each file that was closed before. As
     /// [`Mount::forget_contents`], not for its own threads.
     pub fn settle(&self) {
-        let found = self.locate().ok().flatten();
-        let Some(root) = found.and_then(|spot| spot.open().ok()) else {
-            return;
-        };
-        let is_it = |stat: Stat| rustix::fs::minor(stat.st_dev) == self.id.connection;
-        if rustix::fs::fstat(&root).is_ok_and(is_it) {
+        if let Some(root) = self.root() {
             self.session.drain(|| rustix::fs::fstatfs(&root).is_ok());
         }
     }
@@ -283,9 +286,13 @@ impl Mount {
     }
 
     fn end_idle(&self, was_held: &mut bool) -> Result<(), Error> {
-        if let Some(spot) = self.locate()? {
-            self.unmount_idle(&spot)?;
+        // The connection may be cut, and the mount still in the tree.
+        let is_cut = !self.session.is_connected();
+        let another = is_cut.then(|| self.another_root()).flatten();
+        if let Some(spot) = self.locate(another.as_ref())? {
+            self.unmount_idle(&spot, another.as_ref())?;
         }
+        drop(another);
         if self.session.is_connected() {
             let holder = elsewhere::holder(self.id.connection);
             let is_known = holder.is_some() || *was_held;
@@ -306,15 +313,19 @@ impl Mount {
         }
     }
 
-    /// Where the mount is in the tree; nowhere if another process has lazily unmounted it.
-    fn locate(&self) -> Result<Option<Spot>, Error> {
-        match attach::find(self.id, &self.path) {
-            None if mountinfo::listed(self.id).is_some() => Err(Error::Covered(self.path.clone())),
-            found => Ok(found),
+    /// Where the mount is in the tree; nowhere if another process has lazily unmounted it, or its numbers may be those
+    /// of another mount.
+    fn locate(&self, another: Option<&OwnedFd>) -> Result<Option<Spot>, Error> {
+        let found = attach::find(self.id, &self.path);
+        let is_covered = found.is_none() && mountinfo::listed(self.id).is_some();
+        match (self.is_current(another), is_covered) {
+            (false, _) => Ok(None),
+            (true, true) => Err(Error::Covered(self.path.clone())),
+            (true, false) => Ok(found),
         }
     }
 
-    fn unmount_idle(&self, spot: &Spot) -> Result<(), Error> {
+    fn unmount_idle(&self, spot: &Spot, another: Option<&OwnedFd>) -> Result<(), Error> {
         let cause = match self.how {
             How::Helper => match helper::unmount(&spot.path, false) {
                 Err(Error::Busy(_)) => Errno::BUSY,
@@ -332,7 +343,7 @@ impl Mount {
                 None => Error::Busy(path),
             }),
             // Another process was faster.
-            _ if self.locate()?.is_none() => Ok(()),
+            _ if self.locate(another)?.is_none() => Ok(()),
             cause => Err(self.cannot_unmount(cause)),
         }
     }
@@ -348,16 +359,16 @@ impl Mount {
         } else {
             None
         };
-        let root = top.as_ref().or(another.as_ref());
-        let root = root.and_then(|root| rustix::fs::openat(root, ".", flags, Mode::empty()).ok());
+        let pinned = top.as_ref().or(another.as_ref());
+        let root = pinned.and_then(|root| rustix::fs::openat(root, ".", flags, Mode::empty()).ok());
         let root = root.map(Arc::new);
         if let Some(root) = &root {
             self.write_back(root);
         }
         match (self.how, &top) {
-            (How::Ourselves, _) => attach::detach_all(self.id),
+            (How::Ourselves, _) => attach::detach_all(self.id, || self.is_current(pinned)),
             (How::Helper, Some(_)) => {
-                let spot = self.locate()?;
+                let spot = self.locate(None)?;
                 spot.map_or(Ok(()), |spot| helper::unmount(&spot.path, true))?;
             }
             (How::Helper, None) => {}
@@ -384,14 +395,17 @@ impl Mount {
         Ok(())
     }
 
-    /// The root of another mount of the same file system, which is nowhere in the tree. For this, Linux has to be 5.15
-    /// or later, and the user root.
+    /// The root of another mount of the same file system, which is nowhere in the tree. The kernel finds the file system
+    /// by the open device, and refuses once it has freed it. For this, Linux has to be 5.15 or later, and the user root.
     fn another_root(&self) -> Option<OwnedFd> {
         let device = self.session.device()?;
         let another = attach::create(&device, &Options::default());
         another
             .inspect_err(|error| tracing::debug!(%error, "no other way to the mount"))
             .ok()
+            .filter(|another| {
+                mountinfo::id_of(another).map(|id| id.connection) == Some(self.id.connection)
+            })
     }
 
     /// Has the kernel send the writes it has gathered, and forget what it has read: programs elsewhere may have the files

@@ -7,6 +7,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, mpsc};
+use std::thread;
 
 use common::alone;
 use fuse::{Error, Holder};
@@ -188,4 +190,77 @@ fn what_is_bound_elsewhere_is_named_and_taken_away() {
     assert!(fs::read_dir(other.path()).unwrap().next().is_none());
     let code = fs::remove_dir(mounted.dir.path()).map_err(|error| error.raw_os_error());
     assert_ne!(code, Err(Some(Errno::BUSY.raw_os_error())));
+}
+
+/// A file system in memory that got the device number of a mount that the kernel has let go of.
+struct Successor {
+    dirs: Vec<tempfile::TempDir>,
+}
+
+impl Successor {
+    /// Mounts until one has the number: the kernel gives the lowest free one. None if another process was faster.
+    fn new(number: u32) -> Option<Successor> {
+        const MOST: usize = 32;
+        let mut successor = Successor { dirs: Vec::new() };
+        while successor.dirs.len() < MOST {
+            let dir = tempfile::tempdir().unwrap();
+            rustix::mount::mount("none", dir.path(), "tmpfs", MountFlags::empty(), None).unwrap();
+            let device = rustix::fs::stat(dir.path()).unwrap().st_dev;
+            successor.dirs.push(dir);
+            if device == rustix::fs::makedev(0, number) {
+                fs::write(successor.dirs.last()?.path().join("theirs"), b"data").unwrap();
+                return Some(successor);
+            }
+        }
+        None
+    }
+
+    fn is_there(&self) -> bool {
+        let last = self.dirs.last().unwrap();
+        fs::read(last.path().join("theirs")).is_ok_and(|data| data == b"data")
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        for dir in &self.dirs {
+            let _ = rustix::mount::unmount(dir.path(), UnmountFlags::DETACH);
+        }
+    }
+}
+
+/// The session is not over as long as a thread hangs in the file system. The kernel has let go of the mount, and its
+/// number belongs to the next one.
+#[test]
+fn a_mount_that_got_the_number_of_an_ended_one_stays() {
+    let _alone = alone();
+    if !geteuid().is_root() {
+        return eprintln!("skipped: only root mounts a file system in memory");
+    }
+    let mounted = mounted_or_skip!();
+    let (begun, begins) = mpsc::channel();
+    let (goes_on, waits) = mpsc::channel::<()>();
+    let (begun, waits) = (Mutex::new(begun), Mutex::new(waits));
+    let file = fs::File::create(mounted.path("file")).unwrap();
+    mounted.fs.set_hook(move |what, _| {
+        if what == "fsync" {
+            let _ = begun.lock().unwrap().send(());
+            let _ = waits.lock().unwrap().recv();
+        }
+    });
+    let caller = thread::spawn(move || file.sync_all());
+    begins.recv().unwrap();
+    let is_hanging = || matches!(mounted.mount.unmount(true), Err(Error::Hanging(_)));
+    assert!(is_hanging());
+    caller.join().unwrap().unwrap_err();
+    assert!(mounted.mount.is_mounted());
+    let Some(successor) = Successor::new(mounted.mount.number()) else {
+        return eprintln!("skipped: another process has the number");
+    };
+    assert!(is_hanging());
+    assert!(successor.is_there());
+    drop(goes_on);
+    mounted.mount.wait();
+    mounted.mount.unmount(true).unwrap();
+    assert!(successor.is_there());
 }
