@@ -113,7 +113,7 @@ pub(crate) fn is_immutable(dir: BorrowedFd<'_>) -> bool {
 fn open(above: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     // To open a directory for reading is a request, if it is a FUSE file system.
     let dir = step(above, name)?;
-    foreign::refuse(&dir, Path::new(name)).map_err(|_| Errno::BUSY)?;
+    foreign::refuse(above, &dir, Path::new(name)).map_err(|_| Errno::BUSY)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(&dir, ".", flags, Mode::empty())
 }

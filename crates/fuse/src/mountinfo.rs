@@ -1,7 +1,7 @@
 //! The kernel's list of mounts, and the numbers of mounts in it. Nothing here asks a file system anything.
 
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, StatxFlags};
@@ -15,11 +15,11 @@ pub(crate) struct Id {
 }
 
 /// The mount that a descriptor is on.
-pub(crate) fn id_of(dir: &OwnedFd) -> Option<Id> {
-    id(dir, Path::new(""), AtFlags::EMPTY_PATH).or_else(|| id_by_proc(dir))
+pub(crate) fn id_of(dir: impl AsFd) -> Option<Id> {
+    id(&dir, Path::new(""), AtFlags::EMPTY_PATH).or_else(|| id_by_proc(&dir))
 }
 
-pub(crate) fn id(dir: &OwnedFd, name: &Path, flags: AtFlags) -> Option<Id> {
+pub(crate) fn id(dir: impl AsFd, name: &Path, flags: AtFlags) -> Option<Id> {
     // Without synchronizing, this asks nothing of the file system.
     let flags = flags | AtFlags::STATX_DONT_SYNC;
     let found = rustix::fs::statx(dir, name, flags, StatxFlags::MNT_ID).ok()?;
@@ -30,8 +30,8 @@ pub(crate) fn id(dir: &OwnedFd, name: &Path, flags: AtFlags) -> Option<Id> {
 }
 
 /// The mount that a descriptor is on, by `/proc`: `statx` tells it only since Linux 5.8.
-pub(crate) fn id_by_proc(dir: &OwnedFd) -> Option<Id> {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_raw_fd())).ok()?;
+pub(crate) fn id_by_proc(dir: impl AsFd) -> Option<Id> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_fd().as_raw_fd())).ok()?;
     let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let found = rustix::fs::statx(dir, "", flags, StatxFlags::empty()).ok()?;

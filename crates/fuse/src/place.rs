@@ -233,7 +233,7 @@ impl Walk {
             }
             result => result?,
         };
-        foreign::refuse(&dir, &self.path().join(name))?;
+        foreign::refuse(self.at(), &dir, &self.path().join(name))?;
         self.passed.push((name.to_owned(), dir));
         Ok(())
     }
