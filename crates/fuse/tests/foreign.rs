@@ -12,7 +12,7 @@ use std::thread;
 use common::alone;
 use common::memfs::MemFs;
 use fuse::{Mount, Options, Place};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::geteuid;
 
@@ -134,4 +134,29 @@ fn a_mount_below_one_is_ended_and_the_cover_is_not_asked() {
     assert_eq!(foreign.asked(), 0);
     drop(foreign);
     rustix::mount::unmount(&path, UnmountFlags::DETACH).unwrap();
+}
+
+/// The kernel gives the number of a mount to the next one as soon as it has let go of the first.
+#[test]
+fn one_that_got_the_number_of_an_own_mount_is_refused() {
+    let _alone = alone();
+    if !geteuid().is_root() || !common::can_mount() {
+        return eprintln!("skipped: only root mounts for other users");
+    }
+    let own = common::mounted().unwrap();
+    own.mount.unmount(false).unwrap();
+    // The kernel gives the lowest free number.
+    let dirs: Vec<_> = (0..32).map(|_| tempfile::tempdir().unwrap()).collect();
+    let mut foreign = Vec::new();
+    for dir in &dirs {
+        foreign.push(Foreign::new(dir.path()));
+        let flags = AtFlags::STATX_DONT_SYNC;
+        let found = rustix::fs::statx(CWD, dir.path(), flags, StatxFlags::empty()).unwrap();
+        if found.stx_dev_minor == own.mount.number() {
+            let error = Place::new(dir.path(), "").open().unwrap_err().to_string();
+            assert!(error.contains("of the user 1000"), "{error}");
+            return;
+        }
+    }
+    eprintln!("skipped: another process has the number");
 }
