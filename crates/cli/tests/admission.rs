@@ -10,10 +10,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use rustix::process::{Gid, Uid};
+use rustix::process::{Gid, Pid, Signal, Uid, kill_process};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::json;
@@ -94,7 +95,8 @@ fn no_process_is_started_for_clients_that_have_gone() {
         for n in 0..300 {
             let mut stream = UnixStream::connect(&web.socket).unwrap();
             if n % 2 == 0 {
-                stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+                // It may have to give way, or be refused, already.
+                let _ = stream.write_all(b"GET / HTTP/1.1\r\n");
             }
         }
     });
@@ -108,6 +110,62 @@ fn no_process_is_started_for_clients_that_have_gone() {
     let after_name: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
     // Faults of processes that have ended: after the name this is the ninth field.
     assert_eq!(after_name[8], "0");
+}
+
+/// The processes of a site that serve connections.
+fn processes(web: &Web) -> Vec<Pid> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", web.process.id())).unwrap();
+    let children = threads.filter_map(|thread| {
+        // It may have ended.
+        std::fs::read_to_string(thread.unwrap().path().join("children")).ok()
+    });
+    let text = children.collect::<Vec<_>>().join(" ");
+    let numbers = text.split_whitespace().map(|pid| pid.parse().unwrap());
+    numbers.filter_map(Pid::from_raw).collect()
+}
+
+/// A user may stop a process from the moment on that it has the rights of the user.
+#[test]
+fn stopped_processes_hold_up_no_other_user_and_give_way() {
+    let Some(place) = shared_place() else { return };
+    place.pool("tank");
+    place.ok("create tank/a");
+    place.ok("allow 12345 snapshot tank/a");
+    let web = Web::start(&place, &place.socket(), &[]);
+    let is_over = AtomicBool::new(false);
+    let stop = || {
+        while !is_over.load(Ordering::Relaxed) {
+            for process in processes(&web) {
+                let _ = kill_process(process, Signal::STOP);
+            }
+        }
+    };
+    let begin = || {
+        let mut stream = UnixStream::connect(&web.socket).unwrap();
+        // It may have to give way already.
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\n");
+        stream
+    };
+    let (ann, root) = std::thread::scope(|scope| {
+        scope.spawn(|| as_user(BOB, stop));
+        let all: Vec<UnixStream> = (0..4)
+            .flat_map(|_| {
+                let some = as_user(BOB, || (0..40).map(|_| begin()).collect::<Vec<_>>());
+                // Processes begin in turn, so those of the first connections have begun.
+                web.raw_as(ANN, &get("/", ""));
+                some
+            })
+            .collect();
+        let ann = web.raw_as(ANN, &get("/v1/datasets", "")).0;
+        let root = web.raw(&get("/v1/datasets", "")).0;
+        while processes(&web).len() > 32 {
+            std::thread::yield_now();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        drop(all);
+        (ann, root)
+    });
+    assert_eq!((ann, root), (200, 200));
 }
 
 /// A connection from an address of this machine.

@@ -35,11 +35,12 @@ const IDLE_OF_STRANGER: Duration = Duration::from_secs(10);
 /// The standard input is no connection.
 pub fn serve_connection(daemon: &Path, parent: u32) -> Result<(), Failure> {
     begin()?;
+    // From here on the user may stop it.
+    say(BEGUN);
     let stream = UnixStream::from(inherited(io::stdin())?);
     let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(failed)?;
     become_user(peer.uid, peer.gid)?;
     end_with(parent)?;
-    say(BEGUN);
     let is_known = Cell::new(false);
     let site = Site {
         names: Names::local(),

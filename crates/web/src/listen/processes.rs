@@ -2,8 +2,11 @@
 //!
 //! The first bytes of a client are awaited before a process is started, and one process starts at a time: so a user who
 //! connects and leaves, or is silent, costs a thread and no process, and holds up no other user.
+//!
+//! A user can stop a process that has the rights of the user. So nothing waits for such a process but the thread of its
+//! connection, and a connection that gives way ends its process by SIGKILL. Whatever still lives counts for its user.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -12,20 +15,22 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use admission::{Deadline, Permit, PlaceLimit, PlaceLimits, Places, StopSignal};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// What the hidden commands of the processes are called.
 pub const CONNECTION: &str = "connection";
 /// As [`CONNECTION`].
 pub const NETWORK: &str = "network";
 
-/// What a process says on its standard error when it has begun, and has the rights of its user.
+/// What a process says on its standard error when it has begun. It is root's until then, so that no user can delay it.
 pub(super) const BEGUN: u8 = 0x05;
 /// As [`BEGUN`], when the daemon knows its caller.
 pub(super) const KNOWN: u8 = 0x06;
@@ -36,6 +41,13 @@ const CONNECTIONS: PlaceLimit = PlaceLimit {
     site: 32,
     each: 32,
 };
+/// Threads at a time, each with a process at most; those of root are not limited. Connections that gave way end at once,
+/// so that there are hardly more threads than places.
+const THREADS: PlaceLimit = PlaceLimit {
+    all: 3 * CONNECTIONS.all,
+    site: 2 * CONNECTIONS.site,
+    each: 2 * CONNECTIONS.each,
+};
 /// The time for the first bytes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -43,36 +55,46 @@ const PATIENCE: Duration = Duration::from_secs(10);
 struct Processes {
     daemon: PathBuf,
     places: Arc<Places>,
+    threads: Arc<Places>,
     /// The files that the processes of each user lock in turn.
     turns: Mutex<HashMap<u32, Weak<OwnedFd>>>,
-    /// Is locked while a process begins. Others do not hold up root and the user who serves.
-    beginning: [Mutex<()>; 2],
+    /// Processes begin in these lines. Others do not hold up root and the user who serves.
+    lines: [Line; 2],
 }
 
 /// Serves a listener. Does not return but with an error.
 pub(super) fn attend(daemon: &Path, listener: &UnixListener) -> io::Result<()> {
+    let places = |limit, reserved| {
+        Places::new(PlaceLimits {
+            strangers: limit,
+            members: limit,
+            reserved,
+        })
+    };
     let processes = Arc::new(Processes {
         daemon: daemon.to_owned(),
-        places: Places::new(PlaceLimits {
-            strangers: CONNECTIONS,
-            members: CONNECTIONS,
-            reserved: CONNECTIONS.all,
-        }),
+        places: places(CONNECTIONS, CONNECTIONS.all),
+        threads: places(THREADS, usize::MAX),
         turns: Mutex::default(),
-        beginning: Default::default(),
+        lines: Default::default(),
     });
     let stop = StopSignal::new()?;
     admission::attend(listener, &stop, failed, |stream, source| {
-        let stream = Arc::new(stream);
+        // A user with too many threads is refused, and nothing gives way.
+        let Ok(counted) = processes.threads.enter(source.clone(), || {}) else {
+            return;
+        };
+        let connection = Arc::new(Connection::new(stream));
         let cut = {
-            let stream = Arc::clone(&stream);
-            move || drop(stream.shutdown(Shutdown::Both))
+            let connection = Arc::clone(&connection);
+            move || connection.cut()
         };
         let is_reserved = source.is_reserved();
         let permit = processes.places.greet(source, cut);
         let processes = Arc::clone(&processes);
         let serve = move || {
-            let served = processes.serve(&stream, &permit, is_reserved);
+            let _counted = counted;
+            let served = processes.serve(&connection, &permit, is_reserved);
             served.unwrap_or_else(|error| failed(&error));
         };
         if let Err(error) = std::thread::Builder::new().spawn(serve) {
@@ -86,17 +108,83 @@ fn failed(error: &io::Error) {
     eprintln!("strongroom: a connection could not be served: {error}");
 }
 
+/// A connection, and what serves it.
+struct Connection {
+    stream: UnixStream,
+    thread: OnceLock<Thread>,
+    process: OnceLock<OwnedFd>,
+}
+
+impl Connection {
+    fn new(stream: UnixStream) -> Connection {
+        Connection {
+            stream,
+            thread: OnceLock::new(),
+            process: OnceLock::new(),
+        }
+    }
+
+    /// Ends it, even if its user has stopped its process.
+    fn cut(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+        if let Some(process) = self.process.get() {
+            // It may have ended.
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
+    }
+}
+
+/// The threads whose processes begin, one after the other.
+#[derive(Default)]
+struct Line(Mutex<VecDeque<Thread>>);
+
+/// The place of this thread in a line.
+struct InLine<'a>(&'a Line);
+
+impl Line {
+    /// Waits for this thread to be the first. `None` if its client has had to give way meanwhile.
+    fn wait(&self, permit: &Permit) -> Option<InLine<'_>> {
+        let own = std::thread::current();
+        self.0.lock().push_back(own.clone());
+        let place = InLine(self);
+        let is_first = || self.0.lock().front().map(Thread::id) == Some(own.id());
+        while permit.is_valid() {
+            if is_first() {
+                return Some(place);
+            }
+            std::thread::park();
+        }
+        None
+    }
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        let own = std::thread::current().id();
+        let mut line = self.0.0.lock();
+        line.retain(|thread| thread.id() != own);
+        if let Some(first) = line.front() {
+            first.unpark();
+        }
+    }
+}
+
 impl Processes {
     /// Serves a connection by a process, if its client says something.
-    fn serve(&self, stream: &UnixStream, permit: &Permit, is_reserved: bool) -> io::Result<()> {
+    fn serve(&self, connection: &Connection, permit: &Permit, is_reserved: bool) -> io::Result<()> {
+        let stream = &connection.stream;
         let deadline = Deadline::at(Instant::now() + PATIENCE);
+        let _ = connection.thread.set(std::thread::current());
         if !admission::await_first_bytes(stream, &deadline) {
             return Ok(());
         }
-        let mut beginning = Some(self.beginning[usize::from(is_reserved)].lock());
-        if !permit.is_valid() || admission::is_gone(stream) {
+        let line = &self.lines[usize::from(is_reserved)];
+        let Some(place) = line.wait(permit).filter(|_| !admission::is_gone(stream)) else {
             return Ok(());
-        }
+        };
         let turn = self.turn(socket_peercred(stream)?.uid.as_raw())?;
         let mut command = program(&self.daemon, CONNECTION);
         command
@@ -104,13 +192,22 @@ impl Processes {
             .stdout(turn.try_clone()?);
         let mut child = command.spawn()?;
         drop(command);
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(process) => drop(connection.process.set(process)),
+            // Without it the process could not be ended later. It has not begun.
+            Err(_) => drop(child.kill()),
+        }
+        if !permit.is_valid() {
+            connection.cut();
+        }
+        let mut place = Some(place);
         wait(&mut child, |mark| match mark {
             KNOWN => {
                 // Without a place it is served, and gives way to others.
                 let _ = permit.admit();
             }
             // Another process begins: the one that waits longest.
-            _ => drop(beginning.take().map(MutexGuard::unlock_fair)),
+            _ => drop(place.take()),
         });
         Ok(())
     }
