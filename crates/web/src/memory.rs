@@ -122,14 +122,6 @@ impl Memory {
 }
 
 impl Share {
-    /// Takes more, up to this size, if it is free or becomes so in this time.
-    pub(crate) fn grow(&mut self, size: usize, patience: Duration) -> bool {
-        let more = size.saturating_sub(self.size);
-        let is_taken = self.memory.add(&self.account, more, patience);
-        self.size += if is_taken { more } else { 0 };
-        is_taken
-    }
-
     /// Gives back all but this much.
     pub(crate) fn shrink(&mut self, size: usize) {
         let less = self.size.saturating_sub(size);
@@ -177,9 +169,6 @@ mod tests {
         assert!(take(0, 1).is_none());
         first.shrink(10);
         assert!(take(3, 50).is_some() && take(3, 51).is_none());
-        assert!(first.grow(60, Duration::ZERO) && !first.grow(61, Duration::ZERO));
-        first.shrink(10);
-        assert!(take(3, 50).is_some(), "nothing is left of what was refused");
         drop((first, second, root));
         assert!(memory.table().is_empty());
     }

@@ -29,8 +29,8 @@ use crate::memory::{Account, Memory, Share};
 /// The longest answer of the daemon.
 const ANSWER_MAX: u32 = 8 << 20;
 /// The memory that each byte of an answer takes while it becomes JSON of the site (measured: 24 to 28).
-const ANSWER_COST: usize = 32;
-/// Answers that are longer than this take a share of the memory.
+const ANSWER_COST: usize = 28;
+/// Answers that are longer than this take a share of the memory, for an answer of any length until it is text.
 const SHORT: u32 = 256 << 10;
 /// A request waits so long for memory.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -83,17 +83,12 @@ impl Caller {
         share.ok_or_else(no_memory)
     }
 
-    /// Takes memory for an answer of so many bytes.
-    fn hold(&self, len: usize) -> Result<(), Problem> {
-        let size = len * ANSWER_COST;
-        if let Some(share) = &mut *self.share.borrow_mut() {
-            return match share.grow(size, PATIENCE) {
-                true => Ok(()),
-                false => Err(no_memory()),
-            };
+    /// Takes memory for the longest answer, once. A caller with a part of it could wait for another one with the rest.
+    fn hold(&self) -> Result<(), Problem> {
+        if self.share.borrow().is_none() {
+            let share = self.reserve(ANSWER_MAX as usize * ANSWER_COST)?;
+            self.share.replace(Some(share));
         }
-        let share = self.reserve(size)?;
-        self.share.replace(Some(share));
         Ok(())
     }
 
@@ -333,7 +328,7 @@ impl Talk<'_> {
             return Err(Problem::Refused(413, why.into()));
         }
         if whole > SHORT as usize {
-            self.caller.hold(whole)?;
+            self.caller.hold()?;
         }
         let received = wire::receive_any(&mut self.stream, &mut self.piece, ANSWER_MAX);
         Ok(received.map_err(lost)?)
@@ -438,6 +433,37 @@ mod tests {
             let problem = caller.ask(Command::Whoami).err().unwrap();
             problem.response().status
         })
+    }
+
+    #[test]
+    fn long_answers_of_a_user_take_their_memory_at_once() {
+        let user = json!({"user": "ann", "uid": 1, "admin": false, "zone": null, "token": null, "expires": null});
+        let memory = Memory::of_all();
+        let account = Account {
+            user: (1, None),
+            is_admin: false,
+        };
+        let (client, here) = UnixStream::pair().unwrap();
+        let caller = Caller {
+            socket: PathBuf::new(),
+            token: None,
+            client: (Arc::new(here.into()), PollFlags::HUP),
+            memory: Arc::clone(&memory),
+            share: RefCell::default(),
+            report: OnceCell::from(serde_json::from_value::<CallerReport>(user).unwrap()),
+        };
+        let whole = ANSWER_MAX as usize * ANSWER_COST;
+        // The longest body leaves enough memory.
+        let body = memory.take(&account, 20 << 20, Duration::ZERO);
+        assert!(body.is_some() && caller.hold().is_ok());
+        assert!(memory.take(&account, whole, Duration::ZERO).is_none());
+        // Its other messages need no more.
+        assert!(caller.hold().is_ok());
+        if let Some(share) = &mut *caller.share.borrow_mut() {
+            share.shrink(1);
+        }
+        assert!(memory.take(&account, whole, Duration::ZERO).is_some());
+        drop(client);
     }
 
     #[test]
