@@ -186,7 +186,7 @@ pub const PROPERTIES: &[Property] = &[
         ..limit(
             "mount_limit",
             "mountlimit",
-            "How many datasets and snapshots may be mounted, of the dataset and everything below.",
+            "How many datasets and snapshots may be mounted, with all below.",
         )
     },
     Property {
