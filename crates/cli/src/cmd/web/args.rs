@@ -139,7 +139,8 @@ JSON
   {\"id\", \"token\"}
 
 EXIT CODES
-  2 if there is no such command; 3 if there is no such user, zone or dataset; 6 if the token is for another user, and you are not root.")]
+  2 if there is no such command; 3 if there is no such user, zone or dataset; 6 if the token is for
+  another user, and you are not root.")]
 pub(crate) struct TokenCreate {
     /// The user whose rights it gives; default: you
     #[arg(long, value_name = "USER")]
@@ -175,7 +176,8 @@ EXAMPLES
 
 JSON
   [{\"id\", \"user\", \"label\", \"zone\": NAME|null, \"scope\": {\"read_only\", \"dataset\": NAME|null,
-  \"commands\": [NAME, ...]}, \"created\", \"expires\": SECONDS|null, \"last_used\": SECONDS|null}, ...]; last_used is since the daemon started.")]
+  \"commands\": [NAME, ...]}, \"created\", \"expires\": SECONDS|null, \"last_used\": SECONDS|null},
+  ...]; last_used is since the daemon started.")]
 pub(crate) struct TokenList {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]
