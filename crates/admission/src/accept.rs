@@ -168,7 +168,7 @@ impl Drop for AcceptThread {
     }
 }
 
-/// Whether a client has gone. One that has closed only the half that sends is there while something of it waits.
+/// Returns whether a client has gone. One that has closed only the half that sends is there while something of it waits.
 pub fn is_gone(stream: impl AsFd) -> bool {
     let mut fds = [PollFd::new(&stream, PollFlags::RDHUP)];
     if poll(&mut fds, Some(&Timespec::default())).is_err() {

@@ -17,7 +17,7 @@ const SOURCES_MAX: usize = 256;
 pub struct LogLimit(Mutex<BTreeMap<ClientSource, Instant>>);
 
 impl LogLimit {
-    /// Whether the log may have a line about a source at this moment.
+    /// Returns whether the log may have a line about a source at this moment.
     pub fn may_tell(&self, source: &ClientSource, now: Instant) -> bool {
         let mut told = self.0.lock();
         told.retain(|_, at| now.duration_since(*at) < QUIET);

@@ -296,12 +296,12 @@ impl Permit {
         Ok(())
     }
 
-    /// Whether the client still has its place.
+    /// Returns whether the client still has its place.
     pub fn is_valid(&self) -> bool {
         self.places.table.lock().taken.contains_key(&self.number)
     }
 
-    /// Whether the client is a member.
+    /// Returns whether the client is a member.
     pub fn is_member(&self) -> bool {
         let table = self.places.table.lock();
         table
