@@ -7,6 +7,7 @@ pub mod containers;
 pub mod login;
 pub mod machine;
 pub mod programs;
+pub mod recorder;
 pub mod stacked;
 pub mod tang;
 pub mod terminal;
@@ -165,6 +166,13 @@ impl Place {
         child.wait().expect("it ends");
     }
 
+    /// Kills the daemon, detaches what it had mounted and removes its state: the machine starts anew.
+    pub fn crash(&mut self) {
+        self.kill();
+        self.detach_mounts();
+        fs::remove_dir_all(self.path("state")).expect("its state");
+    }
+
     /// Tells the daemon to end with a signal, and returns whether it did in time.
     pub fn terminate(&mut self) -> bool {
         let Some(mut child) = self.daemon.take() else {
@@ -270,6 +278,20 @@ impl Place {
     }
 }
 
+impl Place {
+    fn detach_mounts(&self) {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let dirs = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        let mut ours: Vec<&str> = dirs
+            .filter(|dir| Path::new(dir).starts_with(self.dir.path()))
+            .collect();
+        ours.reverse();
+        for dir in ours {
+            let _ = rustix::mount::unmount(dir, rustix::mount::UnmountFlags::DETACH);
+        }
+    }
+}
+
 fn run(mut command: Command, input: &[u8]) -> Done {
     command
         .stdin(Stdio::piped())
@@ -309,15 +331,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.terminate();
         // What is mounted here still is dead, and the directory below it cannot be removed.
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let dirs = mounts.lines().filter_map(|line| line.split(' ').nth(4));
-        let mut ours: Vec<&str> = dirs
-            .filter(|dir| Path::new(dir).starts_with(self.dir.path()))
-            .collect();
-        ours.reverse();
-        for dir in ours {
-            let _ = rustix::mount::unmount(dir, rustix::mount::UnmountFlags::DETACH);
-        }
+        self.detach_mounts();
         unguard(self.dir.path());
     }
 }
