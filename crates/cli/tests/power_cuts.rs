@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use common::recorder::{Image, Recorder, Survivors, mix};
+use common::recorder::{Image, Recorder, Run, Survivors, mix, seeds};
 use common::*;
 
 const DEVICES: usize = 4;
@@ -55,13 +55,6 @@ const STEPS: &[&str] = &[
 
 /// The names of everything in a pool, and what it is.
 type Contents = BTreeMap<String, String>;
-
-/// A run of all steps on recorded devices.
-struct Run {
-    recorder: Recorder,
-    /// For each step the moment of its answer, and the contents after it.
-    answers: Vec<(usize, Contents)>,
-}
 
 /// A step with the names of devices and directories in it.
 fn line_of(place: &Place, recorder: &Recorder, step: &str) -> String {
@@ -150,7 +143,7 @@ fn new_place() -> Place {
     place
 }
 
-fn run(place: &Place) -> Run {
+fn run(place: &Place) -> Run<Contents> {
     let recorder = Recorder::new(vec![Image::default(); DEVICES], DEVICE_SIZE);
     let mut answers = Vec::new();
     for step in STEPS {
@@ -158,16 +151,6 @@ fn run(place: &Place) -> Run {
         answers.push((recorder.moment(), look(place)));
     }
     Run { recorder, answers }
-}
-
-impl Run {
-    /// The contents that are right after a cut: what was answered for, or what the next step makes of it.
-    fn right(&self, moment: usize) -> (Option<&Contents>, Option<&Contents>, Option<&str>) {
-        let answered = self.answers.partition_point(|(at, _)| *at <= moment);
-        let before = answered.checked_sub(1).map(|last| &self.answers[last].1);
-        let after = self.answers.get(answered).map(|(_, contents)| contents);
-        (before, after, STEPS.get(answered).copied())
-    }
 }
 
 /// What differs between two contents, but for a file that a step was writing.
@@ -213,13 +196,14 @@ fn recover(place: &Place, recorder: &Recorder) -> Result<(usize, Contents), Stri
 /// Cuts the power at a moment, recovers, and cuts the recovery. An error is what is wrong.
 fn try_cut(
     place: &Place,
-    run: &Run,
+    run: &Run<Contents>,
     seed: u64,
     honours: impl Fn(usize) -> bool,
 ) -> Result<(), String> {
     let moment = (mix(seed, 1, 0) % (run.recorder.moment() as u64 + 1)) as usize;
-    let survivors = survivors(seed);
+    let survivors = Survivors::of(seed);
     let (before, after, step) = run.right(moment);
+    let step = STEPS.get(step).copied();
     let told =
         |wrong: &str| format!("seed {seed}: cut at {moment}, {survivors:?}, in {step:?}: {wrong}");
     let images = run.recorder.cut(moment, survivors, honours);
@@ -245,7 +229,7 @@ fn try_cut(
     judge(&found).map_err(|wrong| told(&wrong))?;
 
     let second = (mix(seed, 2, 0) % (recorder.moment() as u64 + 1)) as usize;
-    let images = recorder.cut(second, self::survivors(mix(seed, 3, 0)), |_| true);
+    let images = recorder.cut(second, Survivors::of(mix(seed, 3, 0)), |_| true);
     let again = Recorder::new(images, DEVICE_SIZE);
     let told = |wrong: &str| {
         told(&format!(
@@ -257,23 +241,6 @@ fn try_cut(
         return Err(told(&format!("{:#?}", differences(&kept, &found, None))));
     }
     judge(&kept).map_err(|wrong| told(&wrong))
-}
-
-fn survivors(seed: u64) -> Survivors {
-    match mix(seed, 4, 0) % 8 {
-        0 => Survivors::None,
-        1 => Survivors::All,
-        2..=4 => Survivors::Requests(seed),
-        _ => Survivors::Sectors(seed),
-    }
-}
-
-/// The seeds to try: `FIRST+COUNT` of the environment, or the first few.
-fn seeds() -> std::ops::Range<u64> {
-    let given = std::env::var("STRONGROOM_SEEDS").unwrap_or_else(|_| "0+24".into());
-    let (first, count) = given.split_once('+').expect("FIRST+COUNT");
-    let [first, count]: [u64; 2] = [first, count].map(|number| number.parse().expect("a number"));
-    first..first + count
 }
 
 #[test]
@@ -292,7 +259,7 @@ fn a_pool_is_what_was_answered_for_after_a_power_cut() {
     }
     place.crash();
     place.start();
-    let wrong: Vec<String> = seeds()
+    let wrong: Vec<String> = seeds(16)
         .filter_map(|seed| try_cut(&place, &run, seed, |_| true).err())
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -41,6 +42,16 @@ pub struct Image {
 }
 
 impl Image {
+    /// A file of this size that holds the same.
+    pub fn write_to(&self, path: &Path, size: u64) {
+        let file = std::fs::File::create(path).expect("a file");
+        file.set_len(size).expect("its size");
+        for (number, sector) in &self.sectors {
+            let at = number * SECTOR as u64;
+            file.write_all_at(sector, at).expect("it can be written");
+        }
+    }
+
     fn read(&self, offset: u64, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len);
         let (mut at, end) = (offset, offset + len as u64);
@@ -111,17 +122,30 @@ pub enum Survivors {
     All,
     /// Each change with a chance of one half.
     Requests(u64),
-    /// Each sector of each change with a chance of one half.
+    /// Each block of 4,096 bytes of each change with a chance of one half.
+    Blocks(u64),
+    /// Each sector of 512 bytes of each change with a chance of one half.
     Sectors(u64),
 }
 
 impl Survivors {
+    pub fn of(seed: u64) -> Survivors {
+        match mix(seed, 4, 0) % 8 {
+            0 => Survivors::None,
+            1 => Survivors::All,
+            2..=3 => Survivors::Requests(seed),
+            4 => Survivors::Blocks(seed),
+            _ => Survivors::Sectors(seed),
+        }
+    }
+
     /// A generator of decisions, one for each sector of each change.
     fn chooser(self) -> impl Fn(usize, u64) -> bool {
         move |event, sector| match self {
             Survivors::None => false,
             Survivors::All => true,
             Survivors::Requests(seed) => mix(seed, event as u64, 0) & 1 == 0,
+            Survivors::Blocks(seed) => mix(seed, event as u64, sector / 8) & 1 == 0,
             Survivors::Sectors(seed) => mix(seed, event as u64, sector) & 1 == 0,
         }
     }
@@ -135,6 +159,32 @@ pub fn mix(seed: u64, a: u64, b: u64) -> u64 {
     state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     state ^ (state >> 31)
+}
+
+/// The seeds to try: `FIRST+COUNT` of `STRONGROOM_SEEDS`, or the first few.
+pub fn seeds(few: u64) -> std::ops::Range<u64> {
+    let given = std::env::var("STRONGROOM_SEEDS").unwrap_or_else(|_| format!("0+{few}"));
+    let (first, count) = given.split_once('+').expect("FIRST+COUNT");
+    let [first, count]: [u64; 2] = [first, count].map(|number| number.parse().expect("a number"));
+    first..first + count
+}
+
+/// A run of steps on recorded devices.
+pub struct Run<S> {
+    pub recorder: Recorder,
+    /// For each step the moment of its answer, and the state after it.
+    pub answers: Vec<(usize, S)>,
+}
+
+impl<S> Run<S> {
+    /// The states that are right after a cut, and the number of the step that was under way: the state that was answered
+    /// for, and what the step makes of it.
+    pub fn right(&self, moment: usize) -> (Option<&S>, Option<&S>, usize) {
+        let step = self.answers.partition_point(|(at, _)| *at <= moment);
+        let before = step.checked_sub(1).map(|last| &self.answers[last].1);
+        let after = self.answers.get(step).map(|(_, state)| state);
+        (before, after, step)
+    }
 }
 
 /// Devices of an NBD server, each at a unix socket of its own.
