@@ -1,0 +1,48 @@
+//! What a program accepts that reads the devices with the key, and a host that has no key.
+
+use super::world::{Entry, Head, Identity, Keyring, Record, Rules};
+
+/// The plaintext of a record, if it is the one that an identity names.
+pub(crate) fn open(identity: &Identity, record: &Record) -> Option<u8> {
+    let is_named = record.generation == identity.generation && record.tag == identity.tag;
+    (is_named && record.is_authentic && proves_itself(identity, record)).then_some(record.plaintext)
+}
+
+/// Whether a host without keys accepts a record: where the identity has no checksum, it has nothing to compare.
+pub(crate) fn proves_itself(identity: &Identity, record: &Record) -> bool {
+    identity
+        .checksum
+        .as_ref()
+        .is_none_or(|checksum| checksum == record)
+}
+
+/// Whether the seal of a head is of a generation that may seal heads.
+pub(crate) fn may_seal_head(keyring: Keyring, head: &Head) -> bool {
+    (keyring.floor..=keyring.newest).contains(&head.generation)
+}
+
+/// Whether the replay of a log takes an entry as the next one. What it does not take ends the replay, or refuses the mount.
+pub(crate) fn takes_entry(
+    rules: Rules,
+    keyring: Keyring,
+    head: &Head,
+    number: u8,
+    entry: &Entry,
+) -> bool {
+    let is_state = entry.state == head.seal || head.history.last() == Some(&entry.state);
+    entry.number == number
+        && entry.log == head.log
+        && (keyring.floor..=keyring.newest).contains(&entry.generation)
+        && (!rules.entry_names_state || is_state)
+}
+
+/// Whether `anchor verify` says that a head is the anchored state or a later one.
+pub(crate) fn follows_anchor(rules: Rules, anchor: &Head, head: &Head) -> bool {
+    if head.seal == anchor.seal {
+        true
+    } else if rules.seal_has_history {
+        head.history.contains(&anchor.seal)
+    } else {
+        head.sequence > anchor.sequence
+    }
+}
