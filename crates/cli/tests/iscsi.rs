@@ -116,6 +116,9 @@ fn initiators_read_and_write() {
     let list = ok("iscsi-ls", &["-s", &format!("iscsi://{portal}")]);
     has(&list, &format!("Target:{name} Portal:{portal},1"));
     has(&ok("iscsi-inq", &[&uri]), "Vendor:STRNGRM");
+    // Credentials that this target does not ask for.
+    let known = format!("iscsi://web%a-secret-of-16@{portal}/{name}/0");
+    has(&ok("iscsi-inq", &[&known]), "Vendor:STRNGRM");
     has(&ok("iscsi-readcapacity16", &[&uri]), "Total size:67108864");
     let io = [
         "write -P 7 1M 3M",

@@ -1,6 +1,6 @@
 //! The login of a connection.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{TransferClaim, TransferShare};
@@ -23,6 +23,13 @@ const REQUESTS_MAX: u32 = 64;
 
 /// A login says at most so many keys.
 const KEYS_MAX: usize = 256;
+/// Keys that declare who the initiator is and what it wants.
+const NAMES: [&str; 4] = [
+    "InitiatorName",
+    "InitiatorAlias",
+    "TargetName",
+    "SessionType",
+];
 /// The memory of a session: input, the data of one PDU, a few answers, and blocks that it compares or fills.
 const SESSION_MEMORY: usize = 256 << 10;
 
@@ -78,8 +85,8 @@ struct Login<'a> {
     memory: &'a TransferShare,
     /// The memory that the session has in any case.
     reserved: Option<TransferClaim>,
-    /// Keys that were said: each once.
-    said: BTreeSet<String>,
+    /// Keys that were said, with their values.
+    said: BTreeMap<String, String>,
     initiator: Option<String>,
     is_discovery: bool,
     target: Option<Arc<Target>>,
@@ -114,7 +121,7 @@ pub(crate) fn login(
         memory,
         reserved: None,
         agreed: Agreed::new(),
-        said: BTreeSet::new(),
+        said: BTreeMap::new(),
         initiator: None,
         is_discovery: false,
         target: None,
@@ -259,8 +266,8 @@ impl Login<'_> {
         let wants_end = head.flags() & TRANSIT != 0;
         let mut proof = Vec::new();
         for (key, value) in pairs {
-            if self.said.len() == KEYS_MAX || !self.said.insert(key.into()) {
-                return Err(INITIATOR_ERROR);
+            if self.repeats(key, value)? {
+                continue;
             }
             match self.exchange.is_some() && now == SECURITY && Exchange::is_own(key) {
                 true => proof.push((key, value)),
@@ -293,6 +300,19 @@ impl Login<'_> {
                 Ok(Some(next))
             }
             _ => Err(INITIATOR_ERROR),
+        }
+    }
+
+    /// Notes a key. True for a name that is declared again with the same value: initiators that offer CHAP declare their
+    /// names in both stages. RFC 7143, section 6.3, forbids any other key to come twice.
+    fn repeats(&mut self, key: &str, value: &str) -> Result<bool, Refused> {
+        match self.said.get(key) {
+            Some(before) if NAMES.contains(&key) && before == value => Ok(true),
+            None if self.said.len() < KEYS_MAX => {
+                self.said.insert(key.into(), value.into());
+                Ok(false)
+            }
+            Some(_) | None => Err(INITIATOR_ERROR),
         }
     }
 
@@ -374,7 +394,7 @@ impl Login<'_> {
         answer: &mut Vec<u8>,
     ) -> Result<(), Refused> {
         match key {
-            "InitiatorName" | "InitiatorAlias" | "TargetName" | "SessionType" => Ok(()),
+            name if NAMES.contains(&name) => Ok(()),
             "AuthMethod" if stage == SECURITY => {
                 if !value.split(',').any(|method| method == "None") {
                     return Err(AUTHENTICATION);

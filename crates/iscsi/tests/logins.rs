@@ -53,6 +53,34 @@ fn initiators_are_sent_to_other_portals_in_turn() {
     portal.log_in("before").log_out();
 }
 
+/// Requests of a login, each with the stage it is in and the one it wants. Returns the class and detail of the last answer.
+fn log_in_by_stages(portal: &Portal, requests: &[(u8, u8, &str)]) -> [u8; 2] {
+    let mut own = Initiator::by(TcpStream::connect(portal.address).unwrap());
+    let mut status = [0; 2];
+    for (now, next, text) in requests {
+        let told = own.request_login(1, 0x80 | now << 2 | next, text);
+        status = [told.head[36], told.head[37]];
+    }
+    status
+}
+
+/// An initiator that has credentials offers CHAP, is told that none is wanted, and declares its names in the second stage
+/// again, as libiscsi does.
+#[test]
+fn names_may_be_declared_again_in_the_second_stage() {
+    let portal = portal();
+    let names = format!("InitiatorName=iqn.x:a\0TargetName={TARGET}\0SessionType=Normal\0");
+    let offer = format!("{names}AuthMethod=CHAP,None\0");
+    let second = |text: &str| log_in_by_stages(&portal, &[(0, 1, &offer), (1, 3, text)]);
+    assert_eq!(second(&format!("{names}HeaderDigest=None\0")), [0, 0]);
+    // Other names are another initiator, and other keys are said once.
+    assert_eq!(second("InitiatorName=iqn.x:b\0"), [2, 0]);
+    assert_eq!(second("TargetName=iqn.x:other\0"), [2, 0]);
+    assert_eq!(second("SessionType=Discovery\0"), [2, 0]);
+    assert_eq!(second("AuthMethod=CHAP,None\0"), [2, 0]);
+    assert_eq!(second("HeaderDigest=None\0HeaderDigest=None\0"), [2, 0]);
+}
+
 /// Sessions of one address have a limit, which those that only ask do not use up.
 #[test]
 fn who_only_asks_keeps_no_place() {

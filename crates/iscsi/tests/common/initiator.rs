@@ -9,6 +9,8 @@ use std::time::Duration;
 /// Nothing that is expected takes so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+const NO_TAG: [u8; 4] = [0xff; 4];
+
 pub const GOOD: u8 = 0x00;
 pub const CHECK: u8 = 0x02;
 pub const CONFLICT: u8 = 0x18;
@@ -23,6 +25,11 @@ pub struct Pdu {
 impl Pdu {
     pub fn opcode(&self) -> u8 {
         self.head[0] & 0x3f
+    }
+
+    /// Whether the target asks for a sign of life.
+    pub fn is_question(&self) -> bool {
+        self.opcode() == 0x20 && self.head[16..20] == NO_TAG && self.head[20..24] != NO_TAG
     }
 
     pub fn tag(&self) -> u32 {
@@ -62,16 +69,26 @@ impl Initiator {
 
     /// As [`Initiator::try_log_in`], by a connection that is open.
     pub fn try_log_in_by(stream: TcpStream, session: u8, text: &str) -> (Initiator, Pdu) {
+        let mut own = Initiator::by(stream);
+        let told = own.request_login(session, 0x87, text);
+        (own, told)
+    }
+
+    /// An initiator that has said nothing yet.
+    pub fn by(stream: TcpStream) -> Initiator {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut own = Initiator { stream, number: 1 };
+        Initiator { stream, number: 1 }
+    }
+
+    /// Sends one request of a login, with its flags and stages, and returns the answer.
+    pub fn request_login(&mut self, session: u8, flags: u8, text: &str) -> Pdu {
         let mut head = [0; 48];
-        (head[0], head[1]) = (0x43, 0x87);
+        (head[0], head[1]) = (0x43, flags);
         head[8..14].copy_from_slice(&[0, 2, 0x3d, 0, 0, session]);
         head[27] = 1;
-        own.say(head, text.as_bytes());
-        let told = own.hear();
-        (own, told)
+        self.say(head, text.as_bytes());
+        self.hear()
     }
 
     /// Sends a PDU.
@@ -87,9 +104,25 @@ impl Initiator {
         self.stream.write_all(&bytes)
     }
 
-    /// Receives the next one.
+    /// Receives the next one that is no question for a sign of life. Answers these.
     pub fn hear(&mut self) -> Pdu {
-        self.try_hear().expect("an answer")
+        loop {
+            let pdu = self.try_hear().expect("an answer");
+            if !pdu.is_question() {
+                return pdu;
+            }
+            self.answer(&pdu);
+        }
+    }
+
+    /// Answers a question for a sign of life (RFC 7143, section 11.18).
+    pub fn answer(&mut self, question: &Pdu) {
+        let mut head = [0; 48];
+        (head[0], head[1]) = (0x40, 0x80);
+        head[8..16].copy_from_slice(&question.head[8..16]);
+        head[16..20].copy_from_slice(&NO_TAG);
+        head[20..24].copy_from_slice(&question.head[20..24]);
+        self.say(head, &[]);
     }
 
     pub fn try_hear(&mut self) -> std::io::Result<Pdu> {
