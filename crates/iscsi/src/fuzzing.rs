@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{MemoryDevice, TransferPool, TransferShare};
 use parking_lot::Mutex;
@@ -53,7 +54,7 @@ impl Link for Script {
         Ok(())
     }
 
-    fn take_time(&self) {}
+    fn begin_session(&self, _: Duration) {}
 
     fn cut(&self) {
         self.rest.lock().clear();

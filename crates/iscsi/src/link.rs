@@ -8,6 +8,8 @@ use admission::Deadline;
 
 /// As much is received at a time where PDUs are small.
 const CAPACITY: usize = 64 << 10;
+/// A silent initiator is asked for a sign of life so many times, and is gone then.
+pub(crate) const UNANSWERED_MAX: u32 = 2;
 
 /// Bytes to and from an initiator.
 pub(crate) trait Link: Send + Sync {
@@ -17,8 +19,9 @@ pub(crate) trait Link: Send + Sync {
     /// Sends all of it.
     fn send(&self, bytes: &[u8]) -> io::Result<()>;
 
-    /// From now on waits for the initiator as long as it takes.
-    fn take_time(&self);
+    /// Lifts the limit of the login. From now on receiving fails with `WouldBlock` after each `silence`, and sending when
+    /// nothing was taken for as long as an initiator may be silent.
+    fn begin_session(&self, silence: Duration);
 
     /// Makes sending and receiving fail, now and later.
     fn cut(&self);
@@ -85,10 +88,14 @@ impl Link for Socket {
         Ok(())
     }
 
-    fn take_time(&self) {
+    fn begin_session(&self, silence: Duration) {
         self.deadline.lift();
-        let forever = self.stream.set_read_timeout(None);
-        if forever.and(self.stream.set_write_timeout(None)).is_err() {
+        let longest = silence * (UNANSWERED_MAX + 1);
+        let limited = self.stream.set_read_timeout(Some(silence));
+        if limited
+            .and(self.stream.set_write_timeout(Some(longest)))
+            .is_err()
+        {
             self.cut();
         }
     }

@@ -23,6 +23,8 @@ const OVERHEAD: usize = HEAD + 12;
 /// The space that a thread has for answers, and the space for many answers, which it takes from the pool.
 const SPACE: usize = DATA_LEAST + OVERHEAD;
 const SPACE_OF_MANY: usize = KEPT_MAX + SEGMENT_MAX + 2 * OVERHEAD;
+/// The tag of a question for a sign of life.
+const LIFE_TAG: u32 = NO_TAG - 1;
 /// An initiator that is asked to log out has so many seconds.
 pub(crate) const FAREWELL_SECONDS: u16 = 1;
 
@@ -228,6 +230,17 @@ impl Output {
         self.link.send(answers.bytes())?;
         answers.clear();
         Ok(())
+    }
+
+    /// Asks the initiator for a sign of life.
+    pub(crate) fn ask_for_life(&self) -> Result<()> {
+        let mut head = Head::new(response::NOP, FINAL);
+        head.put32(16, NO_TAG);
+        // The initiator repeats this tag in its answer.
+        head.put32(20, LIFE_TAG);
+        let mut answers = self.answers();
+        answers.put(&mut head, false, &[]);
+        self.send(&mut answers)
     }
 
     /// Asks the initiator to log out.

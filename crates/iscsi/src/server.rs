@@ -19,6 +19,8 @@ use crate::{Error, Result};
 
 /// A connection has so long to log in.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A session without traffic has its initiator asked for a sign of life after so long.
+const SILENCE: Duration = Duration::from_secs(15);
 /// Connections at a time that have not logged in.
 const STRANGERS: PlaceLimit = PlaceLimit {
     all: 64,
@@ -49,6 +51,7 @@ struct Shared {
     places: Arc<Places>,
     helpers: Helpers,
     memory: Arc<TransferPool>,
+    silence: Duration,
     log_limit: LogLimit,
 }
 
@@ -58,10 +61,11 @@ impl Server {
     /// # Errors
     /// [`Error::Thread`]
     pub fn start(listener: TcpListener, targets: Arc<Targets>) -> Result<Server> {
-        Server::start_with(listener, targets, Arc::clone(&MEMORY))
+        Server::start_with(listener, targets, Arc::clone(&MEMORY), SILENCE)
     }
 
-    /// As [`Server::start`], with another total of memory than that of all portals.
+    /// As [`Server::start`], with another total of memory than that of all portals, and another time after which a silent
+    /// initiator is asked for a sign of life.
     ///
     /// # Errors
     /// [`Error::Thread`]
@@ -69,6 +73,7 @@ impl Server {
         listener: TcpListener,
         targets: Arc<Targets>,
         memory: Arc<TransferPool>,
+        silence: Duration,
     ) -> Result<Server> {
         let places = Places::new(PlaceLimits {
             strangers: STRANGERS,
@@ -80,6 +85,7 @@ impl Server {
             places: Arc::clone(&places),
             helpers: Helpers::new(HELPERS_MAX),
             memory,
+            silence,
             log_limit: LogLimit::default(),
         });
         let failed = |error: &io::Error| tracing::warn!(%error, "a connection was not accepted");
@@ -164,7 +170,7 @@ fn converse(
         // Asking what there is does not take long.
         return serve(link, &mut input, session, &shared.targets, &shared.helpers);
     };
-    link.take_time();
+    link.begin_session(shared.silence);
     let target = attached.target.name().to_owned();
     let (number, initiator, from) = (attached.number, session.initiator.clone(), link.peer());
     tracing::info!(target, initiator, from, number, "a session begins");

@@ -457,7 +457,7 @@ mod tests {
             Ok(())
         }
 
-        fn take_time(&self) {}
+        fn begin_session(&self, _: Duration) {}
 
         fn cut(&self) {
             self.0.lock().send(()).expect("it is heard");

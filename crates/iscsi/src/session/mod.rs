@@ -9,6 +9,7 @@ mod answers;
 mod carry_out;
 mod jobs;
 mod manage;
+mod silence;
 mod task;
 mod tasks;
 mod text;
@@ -35,6 +36,7 @@ use crate::pdu::{FINAL, Head, NO_TAG, Received, SEGMENT_MAX, request, response};
 use crate::target::{Attached, Target};
 use crate::targets::Targets;
 use jobs::Jobs;
+use silence::WatchedLink;
 use task::Task;
 use units::Units;
 
@@ -132,9 +134,15 @@ pub(crate) fn serve(
         resets: LogCount::default(),
         excess: AtomicU64::new(0),
     };
+    let watched = WatchedLink::new(&**link, &shared.output);
+    let watched: &dyn Link = match &shared.purpose {
+        Purpose::Use(_) => &watched,
+        // Its time is limited.
+        Purpose::Discovery(_) => &**link,
+    };
     std::thread::scope(|scope| {
         let mut connection = Connection {
-            link: &**link,
+            link: watched,
             targets,
             shared: &shared,
             scope,

@@ -70,6 +70,7 @@ impl Connection<'_, '_> {
 mod tests {
     use std::collections::{BTreeSet, VecDeque};
     use std::io;
+    use std::time::Duration;
 
     use block::{BlockDevice, MemoryDevice, TransferPool};
     use parking_lot::Mutex;
@@ -113,7 +114,7 @@ mod tests {
             Ok(())
         }
 
-        fn take_time(&self) {}
+        fn begin_session(&self, _: Duration) {}
 
         fn cut(&self) {}
 

@@ -7,6 +7,7 @@ pub mod initiator;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use block::{BlockDevice, TransferPool};
 use initiator::Initiator;
@@ -33,12 +34,17 @@ impl Portal {
 
     /// A portal whose sessions share this memory.
     pub fn with_memory(views: Vec<View>, memory: Arc<TransferPool>) -> Portal {
+        Portal::with_limits(views, memory, Duration::from_secs(15))
+    }
+
+    /// A portal whose initiators are asked for a sign of life after this time.
+    pub fn with_limits(views: Vec<View>, memory: Arc<TransferPool>, silence: Duration) -> Portal {
         let targets = Arc::new(Targets::default());
         let target = Target::with_views(TARGET, Access::default(), views).unwrap();
         targets.insert(Arc::new(target)).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server::start_with(listener, Arc::clone(&targets), memory).unwrap();
+        let server = Server::start_with(listener, Arc::clone(&targets), memory, silence).unwrap();
         Portal {
             address,
             targets,
