@@ -49,6 +49,16 @@ pub enum Error {
         /// The size of its sectors.
         sector: u32,
     },
+    /// Blocks that are smaller than the device can write.
+    #[error("{device} has sectors of {least} bytes, so a unit of it cannot have blocks of {block}")]
+    BlockSize {
+        /// The device.
+        device: String,
+        /// The wanted size of a block.
+        block: u32,
+        /// The size of its sectors.
+        least: u32,
+    },
     /// A number that no unit can have.
     #[error("{lun} is not the number of a unit; use 0 to 16383")]
     Lun {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use block::BlockDevice;
 use parking_lot::Mutex;
 
+use crate::san_identity::SanIdentity;
 use crate::scsi::reserve::Reservations;
 use crate::scsi::unit::{Identity, Keeper, Unit};
 use crate::{Error, Result};
@@ -52,18 +53,29 @@ impl LogicalUnit {
         LogicalUnit::with_keeper(name, number, device, read_only, None)
     }
 
-    /// As [`LogicalUnit::new`]; `keeper` keeps persistent reservations. Without one they end with the unit.
+    /// As [`LogicalUnit::new`], with the identity of a unit of another storage; `keeper` keeps persistent reservations.
+    /// Without one they end with the unit.
     ///
     /// # Errors
-    /// As [`LogicalUnit::new`]; [`Error::Reservations`] if those that were kept cannot be read.
+    /// As [`LogicalUnit::new`]; [`Error::BlockSize`] if the device has no such blocks; [`Error::Reservations`] if those that
+    /// were kept cannot be read.
     pub fn with_keeper(
         name: &str,
-        number: u64,
+        identity: impl Into<SanIdentity>,
         device: Arc<dyn BlockDevice>,
         read_only: bool,
         keeper: Option<Arc<dyn Keeper>>,
     ) -> Result<LogicalUnit> {
-        let (size, sector) = (device.size(), device.sector_sizes().logical);
+        let (identity, size) = (identity.into(), device.size());
+        let least = device.sector_sizes().logical;
+        let sector = identity.block.unwrap_or(least);
+        if !sector.is_multiple_of(least) {
+            return Err(Error::BlockSize {
+                device: device.name(),
+                block: sector,
+                least,
+            });
+        }
         if !size.is_multiple_of(u64::from(sector)) {
             return Err(Error::Unaligned {
                 device: device.name(),
@@ -73,8 +85,9 @@ impl LogicalUnit {
         }
         let identity = Identity {
             name: name.into(),
-            number,
-            serial: format!("{number:016x}"),
+            serial: identity.shown_serial(),
+            naa: identity.shown_naa(),
+            block: sector,
         };
         let reservations = match &keeper {
             Some(keeper) => kept(name, &**keeper)?,

@@ -58,10 +58,9 @@ fn provisioning(unit: &Unit) -> u8 {
 
 fn designators(identity: &Identity, target: &str) -> Vec<u8> {
     let mut body = Vec::new();
-    // NAA, assigned locally, of the unit.
-    let naa = 0x3 << 60 | identity.number & (u64::MAX >> 4);
-    body.extend([0x01, 0x03, 0, 8]);
-    body.extend(naa.to_be_bytes());
+    // NAA, of the unit.
+    body.extend([0x01, 0x03, 0, identity.naa.len() as u8]);
+    body.extend(&identity.naa);
     // The vendor and what it calls the unit.
     let own = identity.serial.as_bytes();
     body.extend([0x02, 0x01, 0, (VENDOR.len() + own.len()) as u8]);

@@ -33,10 +33,12 @@ pub(super) const COMPARED_MAX: u64 = 128;
 pub(crate) struct Identity {
     /// Its name in the log.
     pub(crate) name: String,
-    /// A number that no other unit has, and that stays when the target gets another name.
-    pub(crate) number: u64,
-    /// The number as text.
+    /// A serial number that no other unit has, and that stays when the target gets another name.
     pub(crate) serial: String,
+    /// The same as a NAA designator.
+    pub(crate) naa: Vec<u8>,
+    /// The size of a block, in bytes.
+    pub(crate) block: u32,
 }
 
 /// Through what a command came to a unit.
@@ -151,7 +153,10 @@ impl Unit {
         keeper: Option<Arc<dyn Keeper>>,
         reservations: Reservations,
     ) -> (Unit, Receiver<Infallible>) {
-        let sectors = device.sector_sizes();
+        let sectors = SectorSizes {
+            logical: identity.block,
+            ..device.sector_sizes()
+        };
         let (end, ended) = channel();
         let unit = Unit {
             device,
