@@ -387,6 +387,87 @@ fn a_name_is_that_of_one_target() {
     has(&place.ok("iscsi list"), "other/b");
 }
 
+/// Initiators of another storage find their disks again, by all that they know of them.
+#[test]
+fn units_keep_the_identity_of_another_storage() {
+    let Some(served) = Served::new() else {
+        return;
+    };
+    let place = &served.place;
+    let naa = "600144f0c0ffee000000512e9a0b0001";
+    place.ok("create -V 8M tank/db");
+    place.ok("create -V 8M tank/log");
+    place.ok("create -V 8M tank/copy");
+    place.ok(&format!("set org.illumos.stmf-ha:guid={naa} tank/log"));
+    place.ok("set org.illumos.stmf-ha:lun=9 tank/log");
+    place.ok("set org.illumos.stmf-ha:wcd=true tank/copy");
+    let file = "targets = [\"old\"]\nold_iqn = \"iqn.2010-08.org.illumos:stmf-ha:old\"\nidentities = [\"db\"]\n\
+        db_lu = \"tank/db\"\ndb_lun = \"4\"\ndb_serial = \"SAN-0042\"\ndb_naa = \"5001405aabbccdd0\"\n\
+        db_block_size = \"4096\"\n";
+    served.says(file);
+    place.ok("ha start tank");
+    let status = place.ok("--json ha status tank");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let unit = |volume: &str| {
+        let units = status["units"].as_array().unwrap().iter();
+        units.cloned().find(|it| it["volume"] == volume).unwrap()
+    };
+    let db = unit("tank/db");
+    assert_eq!((&db["lun"], &db["serial"]), (&4.into(), &"SAN-0042".into()));
+    assert_eq!(unit("tank/log")["lun"], 9);
+    has(
+        &unit("tank/copy")["waits"].to_string(),
+        "org.illumos.stmf-ha:wcd",
+    );
+
+    // What initiators use is not made another disk under them.
+    served.says(&file.replace("0042", "0043"));
+    has(&place.fails("ha update tank", BUSY), "another identity");
+    served.says(&file.replace("4096", "512"));
+    place.fails("ha update tank", BUSY);
+    place.ok("ha stop tank");
+    place.ok("ha start tank");
+    served.says(file);
+    place.fails("ha update tank", BUSY);
+    place.ok("ha stop tank");
+    place.ok("ha start tank");
+
+    // Another pool cannot take it.
+    place.ok("pool create -s 64M -m {DIR}/other other {DIR}/other.pool");
+    place.ok("create -V 8M other/db");
+    let other = format!(
+        "target_portal_groups = [\"here\"]\nhere_portals = [\"{}\"]\nidentities = [\"x\"]\nx_lu = \"other/db\"\n\
+         x_naa = \"{naa}\"\n",
+        served.portal
+    );
+    fs::write(place.path("other/ha.toml"), other).unwrap();
+    let said = place.run(&["ha", "start", "other"]);
+    has(&said.err, "'tank/log' has its serial number or NAA already");
+
+    if !is_installed("iscsi-inq") {
+        println!("skipped: needs libiscsi-bin");
+        return;
+    }
+    let uri = |lun: u8| {
+        format!(
+            "iscsi://{}/iqn.2010-08.org.illumos:stmf-ha:old/{lun}",
+            served.portal
+        )
+    };
+    has(
+        &ok("iscsi-inq", &["-e", "1", "-c", "128", &uri(4)]),
+        "SAN-0042",
+    );
+    has(
+        &ok("iscsi-readcapacity16", &[&uri(4)]),
+        "BLOCK LENGTH IN BYTES:4096",
+    );
+    has(
+        &ok("iscsi-readcapacity16", &[&uri(9)]),
+        "BLOCK LENGTH IN BYTES:512",
+    );
+}
+
 #[test]
 fn files_of_stmf_ha_are_converted() {
     let place = Place::without_daemon();

@@ -107,6 +107,14 @@ impl Who {
     }
 }
 
+/// Whether users have permissions on a dataset itself. They may set its properties.
+pub(crate) fn has_grants(entry: &Entry) -> bool {
+    let mut grants = Grants::of(entry).0.into_iter();
+    grants.any(|(who, granted)| {
+        who.is_named() && !(granted.local.is_empty() && granted.below.is_empty())
+    })
+}
+
 /// Whether users have permissions on a dataset above this one. They may decide what has its name.
 pub(crate) fn is_delegated(active: &ActivePool, entry: &Entry) -> bool {
     let mut above = active.pool.entry(entry.parent).ok();

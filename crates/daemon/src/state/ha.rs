@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use iscsi::{LogicalUnit, Moved, Target};
+use iscsi::{LogicalUnit, Moved, SanIdentity, Target};
 use parking_lot::Mutex;
 use protocol::ha_file::Refused;
 
@@ -52,6 +52,8 @@ pub(crate) struct PlannedUnit {
     pub(crate) is_new: bool,
     /// Whether only administrators could give the volume its name.
     pub(crate) is_own: bool,
+    /// The identity by which initiators find it again.
+    pub(crate) identity: SanIdentity,
     /// The reason why the plan refuses the unit.
     pub(crate) refused: Option<String>,
 }

@@ -3,31 +3,45 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use super::items::{Items, Refused, Value};
+use super::identity::HaIdentity;
+use super::items::{Items, Refused};
+use super::nouns::{ANYWHERE, Nouns};
 
 /// What the names of targets begin with.
 pub const TARGET_PREFIX: &str = "iqn.2026-01.io.github.strongroom:";
-/// The portal group that is there without being listed: all addresses.
-const ANYWHERE: &str = "default";
 /// The port of iSCSI.
 const PORT: u16 = 3260;
 
 /// The nouns: lists of names, and what can be said of each name there.
-pub(super) const ORDER: [(&str, &[&str]); 8] = [
+pub(super) const ORDER: [(&str, &[&str]); 9] = [
     (
         "target_portal_groups",
         &["_portals", "_redirect", "_redirect_permanently"],
     ),
     ("default_tpg", &[]),
     ("default_target_type", &[]),
-    ("targets", &["_type", "_tpg", "_chap", "_mutual_chap"]),
+    (
+        "targets",
+        &["_iqn", "_type", "_tpg", "_chap", "_mutual_chap"],
+    ),
     ("logical_units", &[]),
+    (
+        "identities",
+        &["_lu", "_lun", "_serial", "_naa", "_block_size"],
+    ),
     ("host_groups", &["_members"]),
     ("target_groups", &["_members"]),
     ("views", &["_hg", "_tg", "_lu_prefix", "_read_only"]),
 ];
 /// Those that stmf-ha does not know.
-pub(super) const OURS: [&str; 5] = [
+pub(super) const OURS: [&str; 12] = [
+    "_iqn",
+    "identities",
+    "_lu",
+    "_lun",
+    "_serial",
+    "_naa",
+    "_block_size",
     "_chap",
     "_mutual_chap",
     "_read_only",
@@ -44,6 +58,8 @@ pub struct HaFile {
     pub targets: Vec<HaTarget>,
     /// The volumes, with their lines; all of the pool if absent.
     pub logical_units: Option<Vec<(usize, String)>>,
+    /// Identities that units had in another storage.
+    pub identities: Vec<HaIdentity>,
     /// Which units are shown, and to whom; one view of all to all if the file has none.
     pub views: Vec<HaView>,
 }
@@ -84,6 +100,8 @@ pub struct HaTarget {
     pub line: usize,
     /// Its name in the file; absent of the default target.
     pub name: Option<String>,
+    /// The name that initiators know it by, if it does not come from the one in the file.
+    pub iqn: Option<String>,
     /// Its portal group.
     pub portal_group: String,
     /// `USER=LOCATION` of the secrets that initiators prove.
@@ -115,89 +133,14 @@ impl HaFile {
     /// # Errors
     /// What has no meaning, with its line and noun.
     pub fn of(items: &Items) -> Result<HaFile, Refused> {
-        let mut nouns = Nouns {
-            items,
-            used: BTreeSet::new(),
-        };
+        let mut nouns = Nouns::of(items);
         let file = nouns.file()?;
-        match items.iter().find(|(noun, _)| !nouns.used.contains(*noun)) {
-            None => Ok(file),
-            Some((noun, item)) => Err(Refused::new(
-                item.line,
-                noun,
-                "there is no such noun, or the name before it is not listed",
-            )),
-        }
+        nouns.refuse_unused()?;
+        Ok(file)
     }
-}
-
-/// Nouns, and which of them were looked at.
-struct Nouns<'a> {
-    items: &'a Items,
-    used: BTreeSet<String>,
 }
 
 impl Nouns<'_> {
-    fn word(&mut self, noun: &str) -> Result<Option<(usize, String)>, Refused> {
-        self.used.insert(noun.into());
-        match self.items.get(noun).map(|item| (item.line, &item.value)) {
-            None => Ok(None),
-            Some((line, Value::Word(word))) if !word.is_empty() => Ok(Some((line, word.clone()))),
-            Some((line, _)) => Err(Refused::new(line, noun, "it is one word")),
-        }
-    }
-
-    fn flag(&mut self, noun: &str) -> Result<bool, Refused> {
-        self.used.insert(noun.into());
-        match self.items.get(noun).map(|item| (item.line, &item.value)) {
-            None => Ok(false),
-            Some((_, Value::Flag(flag))) => Ok(*flag),
-            Some((line, _)) => Err(Refused::new(line, noun, "it is true or false")),
-        }
-    }
-
-    /// A list, in which nothing is twice.
-    fn list(&mut self, noun: &str) -> Result<Option<Vec<(usize, String)>>, Refused> {
-        self.used.insert(noun.into());
-        let Some(item) = self.items.get(noun) else {
-            return Ok(None);
-        };
-        let Value::List(words) = &item.value else {
-            return Err(Refused::new(item.line, noun, "it is a list"));
-        };
-        if words.is_empty() {
-            let what = "the list is empty; leave it out for the default";
-            return Err(Refused::new(item.line, noun, what));
-        }
-        let mut seen = BTreeSet::new();
-        match words.iter().find(|(_, word)| !seen.insert(word)) {
-            None => Ok(Some(words.clone())),
-            Some((line, word)) => Err(Refused::new(
-                *line,
-                noun,
-                format!("'{word}' is listed twice"),
-            )),
-        }
-    }
-
-    /// A list of names that the file makes up.
-    fn names(&mut self, noun: &str) -> Result<Vec<(usize, String)>, Refused> {
-        let names = self.list(noun)?.unwrap_or_default();
-        let is_name = |name: &str| {
-            let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-            (1..=64).contains(&name.len()) && name.chars().all(may) && name != ANYWHERE
-        };
-        match names.iter().find(|(_, name)| !is_name(name)) {
-            None => Ok(names),
-            Some((line, name)) => {
-                let what = format!(
-                    "'{name}' is no name: use up to 64 letters, digits, '_' and '-', and not '{ANYWHERE}'"
-                );
-                Err(Refused::new(*line, noun, what))
-            }
-        }
-    }
-
     fn file(&mut self) -> Result<HaFile, Refused> {
         let groups = self.names("target_portal_groups")?;
         let mut portal_groups = BTreeMap::new();
@@ -234,12 +177,13 @@ impl Nouns<'_> {
             targets.push(HaTarget {
                 line: *line,
                 name: Some(name.clone()),
+                iqn: self.iqn(name)?,
                 portal_group: group,
                 chap: chap.into_iter().map(|(_, user)| user).collect(),
                 own_chap: self.word(&format!("{name}_mutual_chap"))?.map(|own| own.1),
             });
         }
-        one_in_small_letters(&listed)?;
+        one_in_small_letters(&targets)?;
         if targets.is_empty() {
             targets.push(HaTarget {
                 portal_group: default_group,
@@ -258,8 +202,20 @@ impl Nouns<'_> {
             portal_groups,
             targets,
             logical_units: self.list("logical_units")?,
+            identities: self.identities()?,
             views: self.views(&listed)?,
         })
+    }
+
+    /// The name that initiators know a target by.
+    fn iqn(&mut self, target: &str) -> Result<Option<String>, Refused> {
+        let noun = format!("{target}_iqn");
+        match self.word(&noun)? {
+            Some((line, name)) if !is_iscsi_name(&name) => {
+                Err(not_a_name(line, &noun, &name, "a target"))
+            }
+            found => Ok(found.map(|(_, name)| name.to_ascii_lowercase())),
+        }
     }
 
     /// Where initiators are sent that log in at a portal of a group.
@@ -273,7 +229,7 @@ impl Nouns<'_> {
         let flag = format!("{noun}_permanently");
         let permanently = self.flag(&flag)?;
         let Some((line, to)) = to else {
-            return match self.items.get(&flag) {
+            return match self.item(&flag) {
                 Some(item) => {
                     let what = format!("'{noun}' is missing");
                     Err(Refused::new(item.line, &flag, what))
@@ -318,7 +274,7 @@ impl Nouns<'_> {
         let mut groups = BTreeMap::new();
         for (line, name) in self.names(noun)? {
             let own = format!("{name}_members");
-            if self.used.contains(&own) {
+            if self.is_used(&own) {
                 let what = format!("'{name}' is a host group and a target group");
                 return Err(Refused::new(line, noun, what));
             }
@@ -334,14 +290,10 @@ impl Nouns<'_> {
     }
 
     fn views(&mut self, targets: &[(usize, String)]) -> Result<Vec<HaView>, Refused> {
-        let hosts = self.groups("host_groups", |line, noun, name| match is_initiator(name) {
-            true => Ok(()),
-            false => {
-                let what = format!(
-                    "'{name}' is no name of an initiator: it begins with iqn., eui. or naa., and has letters, \
-                     digits, '.', ':' and '-'"
-                );
-                Err(Refused::new(line, noun, what))
+        let hosts = self.groups("host_groups", |line, noun, name| {
+            match is_iscsi_name(name) {
+                true => Ok(()),
+                false => Err(not_a_name(line, noun, name, "an initiator")),
             }
         })?;
         let groups = self.groups("target_groups", |line, noun, name| {
@@ -421,16 +373,15 @@ fn unknown(line: usize, noun: &str, name: &str, list: &str) -> Refused {
 }
 
 /// Names of targets differ by more than the size of their letters.
-fn one_in_small_letters(names: &[(usize, String)]) -> Result<(), Refused> {
+fn one_in_small_letters(targets: &[HaTarget]) -> Result<(), Refused> {
     let mut seen = BTreeSet::new();
-    match names
-        .iter()
-        .find(|(_, name)| !seen.insert(iscsi_name(name)))
-    {
+    // The name of the pool does not matter: all have names in the file.
+    match targets.iter().find(|it| !seen.insert(it.iscsi_name(""))) {
         None => Ok(()),
-        Some((line, name)) => {
+        Some(target) => {
+            let name = target.name.as_deref().unwrap_or_default();
             let what = format!("'{name}' makes the same name of a target as another one");
-            Err(Refused::new(*line, "targets", what))
+            Err(Refused::new(target.line, "targets", what))
         }
     }
 }
@@ -442,6 +393,9 @@ fn iscsi_name(name: &str) -> String {
 impl HaTarget {
     /// Its name for initiators, in a pool of this name.
     pub fn iscsi_name(&self, pool: &str) -> String {
+        if let Some(iqn) = &self.iqn {
+            return iqn.clone();
+        }
         let name = self.name.as_deref().unwrap_or(pool);
         let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':');
         let name = iscsi_name(name);
@@ -450,7 +404,14 @@ impl HaTarget {
     }
 }
 
-fn is_initiator(name: &str) -> bool {
+fn not_a_name(line: usize, noun: &str, name: &str, of: &str) -> Refused {
+    let what = format!(
+        "'{name}' is no name of {of}: it begins with iqn., eui. or naa., and has letters, digits, '.', ':' and '-'"
+    );
+    Refused::new(line, noun, what)
+}
+
+fn is_iscsi_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let may = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | ':' | '-');
     let begins = |it: &&str| name.len() > it.len() && name.starts_with(*it);

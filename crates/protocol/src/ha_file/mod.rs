@@ -1,17 +1,20 @@
 //! The file that says what a pool serves: `ha.toml`, or `stmf-ha.conf` of stmf-ha.
 //!
 //! Both have the same nouns, as lists and words: `targets`, `NAME_tpg`, `views` and so on. `toml` and `stmf` read the two
-//! spellings into [`Items`], `meaning` makes a [`HaFile`] of these, and `write` spells them. A pool may come from
+//! spellings into [`Items`], `nouns`, `identity` and `meaning` make a [`HaFile`] of these, and `write` spells them. A pool may come from
 //! anywhere: nothing in the file is executed, and it has a limit ([`LEN_MAX`]).
 //!
 //! The nouns are those of stmf-ha by Saso Kiselkov (its manual page and sample).
 
+mod identity;
 mod items;
 mod meaning;
+mod nouns;
 mod stmf;
 mod toml;
 mod write;
 
+pub use identity::{HaIdentity, LUN_MAX, STMF_PROPERTY, parse_lun};
 pub use items::{Items, Refused};
 pub use meaning::{Elsewhere, HaFile, HaTarget, HaView, PortalGroup, Redirect, TARGET_PREFIX};
 

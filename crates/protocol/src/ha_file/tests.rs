@@ -186,6 +186,39 @@ fn what_has_no_meaning_is_refused_with_its_line() {
             2,
             "g_redirect_permanently",
         ),
+        ("targets = [\"a\"]\na_iqn = \"disk\"", 2, "a_iqn"),
+        (
+            "targets = [\"a\", \"b\"]\na_iqn = \"iqn.x:b\"\nb_iqn = \"iqn.X:B\"",
+            1,
+            "targets",
+        ),
+        ("identities = [\"i\"]", 1, "identities"),
+        ("identities = [\"i\"]\ni_lu = \"tank/a\"", 1, "identities"),
+        (
+            "identities = [\"i\"]\ni_lu = \"tank/a\"\ni_lun = \"16384\"",
+            3,
+            "i_lun",
+        ),
+        (
+            "identities = [\"i\"]\ni_lu = \"tank/a\"\ni_naa = \"60\"",
+            3,
+            "i_naa",
+        ),
+        (
+            "identities = [\"i\"]\ni_lu = \"tank/a\"\ni_serial = \" 1\"",
+            3,
+            "i_serial",
+        ),
+        (
+            "identities = [\"i\"]\ni_lu = \"tank/a\"\ni_block_size = \"520\"",
+            3,
+            "i_block_size",
+        ),
+        (
+            "identities = [\"i\",\n\"j\"]\ni_lu = \"tank/a\"\ni_serial = \"1\"\nj_lu = \"tank/b\"\nj_serial = \"1\"",
+            2,
+            "identities",
+        ),
         ("host_groups = [\"h\"]", 1, "host_groups"),
         (
             "host_groups = [\"h\"]\nh_members = [\"bob\"]",
@@ -241,6 +274,31 @@ fn a_portal_group_redirects_to_another_one_or_to_an_address() {
     assert_eq!(redirect("old"), Some(expected));
     let refused = Spelling::Stmf.write(&items).unwrap_err();
     assert_eq!(refused.noun, "front_redirect");
+}
+
+#[test]
+fn targets_and_units_keep_their_names_of_another_storage() {
+    let text = "targets = [\"a\"]\na_iqn = \"iqn.2010-08.org.illumos:stmf-ha:A\"\nidentities = [\"i\"]\n\
+        i_lu = \"tank/a\"\ni_lun = \"7\"\ni_serial = \"S 1\"\ni_naa = \"naa.5001405AABBCCDD0\"\n\
+        i_block_size = \"4096\"\n";
+    let items = Spelling::Toml.read(text.as_bytes()).unwrap();
+    let file = HaFile::of(&items).unwrap();
+    assert_eq!(
+        file.targets[0].iscsi_name("tank"),
+        "iqn.2010-08.org.illumos:stmf-ha:a"
+    );
+    let identity = HaIdentity {
+        line: 3,
+        volume: "tank/a".into(),
+        lun: Some(7),
+        serial: Some("S 1".into()),
+        naa: Some(vec![0x50, 0x01, 0x40, 0x5a, 0xab, 0xbc, 0xcd, 0xd0]),
+        block: Some(4096),
+    };
+    assert_eq!(file.identities, [identity]);
+    // Nothing is lost on the way to another spelling.
+    let refused = Spelling::Stmf.write(&items).unwrap_err();
+    assert_eq!(refused.noun, "a_iqn");
 }
 
 #[test]

@@ -29,9 +29,16 @@ NOUNS OF ha.toml
   default_tpg = \"san\"                      the portal group of targets without one
   targets = [\"vm\"]                         iqn.2026-01.io.github.strongroom:vm
   vm_tpg = \"san\"
+  vm_iqn = \"iqn.2010-08.org.illumos:stmf-ha:vm\"  another name for initiators
   vm_chap = [\"web=file:///etc/keys/web\"]   initiators prove a secret
   vm_mutual_chap = \"vm=file:///etc/keys/vm\"
   logical_units = [\"tank/vm/a:0\"]          these volumes only
+  identities = [\"db\"]                     units that initiators know from another storage
+  db_lu = \"tank/vm/db\"                    its volume
+  db_lun = \"4\"                            its number; before the one in the name
+  db_serial = \"SAN-0042\"                  its serial number
+  db_naa = \"600144f0c0ffee000000512e9a0b0001\"
+  db_block_size = \"4096\"                  or 512
   host_groups = [\"esx\"]                    groups of initiators
   esx_members = [\"iqn.1998-01.com.vmware:a\"]
   target_groups = [\"vms\"]

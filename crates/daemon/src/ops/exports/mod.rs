@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, DeviceMeter, Metered};
-use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, Target};
+use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, SanIdentity, Target};
 use nbd::Export;
 use protocol::api::{ExportRow, FailureKind, command};
 
@@ -284,8 +284,9 @@ impl Daemon {
             chap: secrets.map(|secrets| secrets as Arc<dyn Chap>),
         };
         let keeper = Some(self.keeper(is)?);
-        let number = is.unit_number();
-        let unit = LogicalUnit::with_keeper(name, number, device, is.read_only, keeper)?;
+        let identity = SanIdentity::from(is.unit_number());
+        self.refuse_served_identity(&identity)?;
+        let unit = LogicalUnit::with_keeper(name, identity, device, is.read_only, keeper)?;
         let view = unit.view(0, None, is.read_only)?;
         let target = Target::with_views(name, access, vec![view])?;
         target.set_portals(is.places().map(ToString::to_string).collect());

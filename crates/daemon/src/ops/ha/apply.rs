@@ -8,21 +8,20 @@ use std::sync::Arc;
 
 use block::Access as DeviceAccess;
 use iscsi::{Access, Chap, LogicalUnit, Moved, Target, View};
-use pool::DatasetKind;
 use protocol::api::{FailureKind, HaReport, HaTargetRow, HaUnitRow};
 use protocol::device_name::DeviceName;
 use protocol::ha_file::Refused;
 
-use super::plan::{LUN_PROPERTY, Volume, plan, warnings};
+use super::plan::{plan, warnings};
+use super::volume::LUN_PROPERTY;
 use crate::failure::{Failure, Result};
-use crate::ops::delegation::is_delegated;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::exports::keeper::InPool;
 use crate::state::exports::listen::{Place, Protocol};
 use crate::state::exports::offers::Offers;
-use crate::state::exports::registry::{Definition, VolumeGuid};
+use crate::state::exports::registry::Definition;
 use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, Serving};
 
 /// Secrets of targets, by name.
@@ -52,6 +51,7 @@ impl Daemon {
             return Err(refused_file(&active, plan.file, missing));
         }
         self.refuse_taken(guid, &plan)?;
+        self.refuse_changed_identity(guid, name, &plan)?;
         for warning in warnings(&plan) {
             context.channel.notice(warning);
         }
@@ -140,7 +140,7 @@ impl Daemon {
             report.units.push(HaUnitRow {
                 volume: unit.name.clone(),
                 lun: unit.lun,
-                serial: format!("{:016x}", number(&active, *guid)),
+                serial: unit.identity.shown_serial(),
                 targets: targets.map(|(name, _)| name.clone()).collect(),
                 waits: waiting.get(guid).cloned(),
             });
@@ -160,19 +160,11 @@ impl Daemon {
 
     fn ha_plan(&self, active: &ActivePool) -> Result<(Plan, Secrets)> {
         let found = self.ha_file(active)?;
-        let listed = active.pool.list(active.pool.top()?.id)?.into_iter();
-        let volumes = listed.filter(|it| it.entry.kind == DatasetKind::Volume);
-        let volumes = volumes.map(|it| Volume {
-            id: it.entry.id,
-            guid: it.entry.guid,
-            name: it.name,
-            remembered: it.entry.props.get(LUN_PROPERTY).cloned(),
-            is_own: !self.is_in_zone(active, &it.entry) && !is_delegated(active, &it.entry),
-        });
-        let volumes: Vec<Volume> = volumes.collect();
+        let volumes = self.ha_volumes(active)?;
         let mut plan = plan(&active.pool.name(), &found.file, &volumes)
             .map_err(|refused| refused_file(active, found.name, &refused))?;
         plan.file = found.name;
+        self.refuse_foreign_identities(active.pool.guid(), &mut plan);
         let mut secrets = Secrets::new();
         for (name, target) in &plan.targets {
             if let Some(sources) = &target.chap {
@@ -295,10 +287,9 @@ impl Daemon {
         }
         // Persistent reservations go with the pool.
         let keeper = Arc::new(InPool::new(&active, entry.id));
-        let number = number(&active, guid);
         Ok(LogicalUnit::with_keeper(
             name,
-            number,
+            planned.identity.clone(),
             device,
             false,
             Some(keeper),
@@ -468,12 +459,6 @@ impl Serving {
         self.show();
         close_units(gone)
     }
-}
-
-/// The number that identifies the unit of a volume.
-fn number(active: &ActivePool, dataset: u64) -> u64 {
-    let pool = active.pool.guid();
-    VolumeGuid { pool, dataset }.number()
 }
 
 /// The views of a target on units that are open.

@@ -1,5 +1,5 @@
-//! The targets that a pool serves by its `ha.toml`: `file` reads the file, `plan` applies it to the volumes of the
-//! pool, and `apply` changes the targets.
+//! The targets that a pool serves by its `ha.toml`: `file` reads the file, `identities` and `plan` apply it to the
+//! volumes of the pool, and `apply` changes the targets.
 //!
 //! The daemon does not remember this state. `ha start` starts the targets, and an export of the pool or the end of the
 //! daemon ends them. A cluster decides which machine serves a pool.
@@ -7,6 +7,8 @@
 mod apply;
 mod file;
 mod front_end;
+mod identities;
 mod plan;
+mod volume;
 
 pub(crate) use front_end::HaTargets;

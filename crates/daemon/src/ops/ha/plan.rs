@@ -3,36 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iscsi::Moved;
-use protocol::ha_file::{Elsewhere, HaFile, HaTarget, HaView, Refused};
+use protocol::ha_file::{Elsewhere, HaFile, HaTarget, HaView, LUN_MAX, Refused, parse_lun};
+
+use super::identities::{GivenIdentity, identities};
+use super::volume::Volume;
 
 use crate::state::exports::chap::ChapSources;
 use crate::state::exports::listen::Place;
 use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, PlannedView};
 
-/// The property of a volume that stores the number of its unit. Users cannot set a property with this name.
-pub(super) const LUN_PROPERTY: &str = "@lun";
-/// The highest number of a unit.
-const LUN_MAX: u16 = 0x3fff;
 /// The most views of units that a plan can have, over all targets and initiators.
 const VIEWS_MAX: usize = 100_000;
 /// All addresses of a host, at the port of iSCSI.
 const ANYWHERE: &str = "[::]:3260";
 
-/// A volume of the pool.
-pub(super) struct Volume {
-    pub(super) id: u64,
-    pub(super) guid: u64,
-    pub(super) name: String,
-    /// The number that it had when it was served last.
-    pub(super) remembered: Option<String>,
-    /// Whether only administrators could give it its name.
-    pub(super) is_own: bool,
-}
-
 /// Decides what the pool with this name serves.
 pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan, Refused> {
-    let (chosen, missing) = choose(file, volumes);
-    let mut plan = number(&chosen);
+    let (chosen, mut missing) = choose(file, volumes);
+    let (mut given, unknown) = identities(file, &chosen);
+    let mut plan = number(&chosen, &mut given);
+    missing.extend(unknown);
     if !missing.is_empty() {
         // The number of a missing volume is not known. No other volume may get it.
         let new = plan.units.values_mut().filter(|unit| unit.is_new);
@@ -81,18 +71,22 @@ fn choose<'a>(file: &HaFile, volumes: &'a [Volume]) -> (Vec<&'a Volume>, Vec<Ref
     (chosen, missing)
 }
 
-/// Gives each unit a number: the one in its name, or the one that it had before, or the lowest free one.
-fn number(volumes: &[&Volume]) -> Plan {
+/// Gives each unit a number: the one of its identity, the one in its name, the one that it had before, or the lowest free
+/// one.
+fn number(volumes: &[&Volume], given: &mut BTreeMap<u64, GivenIdentity>) -> Plan {
     let mut plan = Plan::default();
     let mut taken = BTreeSet::new();
     let mut rest = Vec::new();
     for volume in volumes {
         let remembered = volume.remembered.as_deref().and_then(valid);
-        match in_name(&volume.name).or(remembered) {
+        let of_identity = given.get(&volume.guid).and_then(|it| it.lun);
+        match of_identity.or(in_name(&volume.name)).or(remembered) {
             Some(lun) => {
                 taken.insert(lun);
                 let is_new = remembered != Some(lun);
-                plan.units.insert(volume.guid, unit(volume, lun, is_new));
+                let identity = given.remove(&volume.guid).unwrap_or_default();
+                plan.units
+                    .insert(volume.guid, unit(volume, lun, is_new, identity));
             }
             None => rest.push(*volume),
         }
@@ -100,21 +94,26 @@ fn number(volumes: &[&Volume]) -> Plan {
     let mut free = (0..=LUN_MAX).filter(|lun| !taken.contains(lun));
     for volume in rest {
         match free.next() {
-            Some(lun) => drop(plan.units.insert(volume.guid, unit(volume, lun, true))),
+            Some(lun) => {
+                let identity = given.remove(&volume.guid).unwrap_or_default();
+                plan.units
+                    .insert(volume.guid, unit(volume, lun, true, identity));
+            }
             None => plan.unnumbered.push(volume.name.clone()),
         }
     }
     plan
 }
 
-fn unit(volume: &Volume, lun: u16, is_new: bool) -> PlannedUnit {
+fn unit(volume: &Volume, lun: u16, is_new: bool, given: GivenIdentity) -> PlannedUnit {
     PlannedUnit {
         id: volume.id,
         name: volume.name.clone(),
         lun,
         is_new,
         is_own: volume.is_own,
-        refused: None,
+        identity: given.san,
+        refused: given.refused,
     }
 }
 
@@ -125,9 +124,7 @@ fn in_name(name: &str) -> Option<u16> {
 }
 
 fn valid(digits: &str) -> Option<u16> {
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let lun = digits.parse().ok().filter(|lun| *lun <= LUN_MAX);
-    lun.filter(|_| is_number)
+    parse_lun(digits).ok()
 }
 
 /// The places where a target is found, and those of them that send initiators elsewhere.
@@ -341,6 +338,9 @@ mod tests {
             name: (*name).into(),
             remembered: lun.map(Into::into),
             is_own: !name.starts_with("tank/users/"),
+            number: guid,
+            stmf: Vec::new(),
+            is_identified_by_admins: !name.starts_with("tank/users/"),
         };
         (1..).zip(names).map(volume).collect()
     }
