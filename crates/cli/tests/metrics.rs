@@ -264,3 +264,47 @@ fn the_socket_is_private_and_goes_with_the_daemon() {
     place.wait_for_end();
     assert!(!socket.exists());
 }
+
+/// Targets that a pool describes are counted as exports are, and a unit that waits can raise an alert.
+#[test]
+fn targets_of_a_pool_are_counted() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
+    place.ok("create -V 8M tank/a:0");
+    place.ok("create -V 8M tank/b:0");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let portal = listener.local_addr().unwrap();
+    drop(listener);
+    let file = format!(
+        "target_portal_groups = [\"g\"]\ng_portals = [\"{portal}\"]\nlogical_units = [\"tank/a:0\"]\n"
+    );
+    fs::write(place.path("mnt/ha.toml"), &file).unwrap();
+    place.ok("ha start tank");
+    let name = "iqn.2026-01.io.github.strongroom:tank";
+    let target = [("target", name)];
+    let unit = [("volume", "tank/a:0")];
+    let now = metrics(&place);
+    assert_eq!(now.sum("strongroom_iscsi_sessions", &target), 0.0);
+    assert_eq!(now.sum("strongroom_iscsi_unit_served", &unit), 1.0);
+    if is_installed("iscsi-inq") {
+        common::programs::ok("iscsi-inq", &[&format!("iscsi://{portal}/{name}/0")]);
+        let now = metrics(&place);
+        assert!(now.sum("strongroom_iscsi_command_seconds_count", &target) > 0.0);
+    }
+    // The other one has the number already, and waits.
+    fs::write(
+        place.path("mnt/ha.toml"),
+        file.replace("0\"]\n", "0\", \"tank/b:0\"]\n"),
+    )
+    .unwrap();
+    place.ok("ha update tank");
+    let waits = [("volume", "tank/b:0")];
+    let now = metrics(&place);
+    assert_eq!(now.sum("strongroom_iscsi_unit_served", &waits), 0.0);
+    place.ok("ha stop tank");
+    let (_, body) = get(&place, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    lacks(&body, name);
+}

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use block::DeviceMeter;
 use iscsi::{LogicalUnit, Moved, SanIdentity, Target};
 use parking_lot::Mutex;
 use protocol::ha_file::Refused;
@@ -19,11 +20,26 @@ pub(crate) struct Served(pub(crate) Mutex<BTreeMap<u64, Serving>>);
 pub(crate) struct Serving {
     pub(crate) plan: Plan,
     /// The open units, by the guids of their volumes.
-    pub(crate) units: BTreeMap<u64, LogicalUnit>,
+    pub(crate) units: BTreeMap<u64, ServedUnit>,
     /// The reasons why units of the plan are not open, by the guids of their volumes.
     pub(crate) waiting: BTreeMap<u64, String>,
     /// The targets by name.
     pub(crate) targets: BTreeMap<String, Arc<Target>>,
+}
+
+/// An open unit.
+pub(crate) struct ServedUnit {
+    pub(crate) unit: LogicalUnit,
+    /// The operations on its volume.
+    pub(crate) meter: Arc<DeviceMeter>,
+}
+
+/// A unit at one moment, for metrics.
+pub(crate) struct UnitNow {
+    /// The name of its volume.
+    pub(crate) volume: String,
+    /// The operations on the volume; absent if the unit is not served.
+    pub(crate) meter: Option<Arc<DeviceMeter>>,
 }
 
 /// The targets and units that a pool has to serve.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use block::Access as DeviceAccess;
+use block::{Access as DeviceAccess, DeviceMeter, Metered};
 use iscsi::{Access, Chap, LogicalUnit, Moved, Target, View};
 use protocol::api::{FailureKind, HaReport, HaTargetRow, HaUnitRow};
 use protocol::device_name::DeviceName;
@@ -22,7 +22,7 @@ use crate::state::exports::keeper::InPool;
 use crate::state::exports::listen::{Place, Protocol};
 use crate::state::exports::offers::Offers;
 use crate::state::exports::registry::Definition;
-use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, Serving};
+use crate::state::ha::{Plan, PlannedTarget, PlannedUnit, ServedUnit, Serving, UnitNow};
 
 /// Secrets of targets, by name.
 type Secrets = BTreeMap<String, Arc<dyn Chap>>;
@@ -158,6 +158,18 @@ impl Daemon {
         targets.collect()
     }
 
+    /// The units that pools have to serve, for metrics.
+    pub(crate) fn ha_units(&self) -> Vec<UnitNow> {
+        let all = self.served.0.lock();
+        let units = all.values().flat_map(|serving| {
+            serving.plan.units.iter().map(|(guid, planned)| UnitNow {
+                volume: planned.name.clone(),
+                meter: { serving.units.get(guid) }.map(|it| Arc::clone(&it.meter)),
+            })
+        });
+        units.collect()
+    }
+
     fn ha_plan(&self, active: &ActivePool) -> Result<(Plan, Secrets)> {
         let found = self.ha_file(active)?;
         let volumes = self.ha_volumes(active)?;
@@ -205,9 +217,10 @@ impl Daemon {
             portals.insert(place.clone(), self.exported.serve_at(place, None)?);
         }
         let unit = |guid: &u64| match plan.is_served(*guid) {
-            true => serving.units.get(guid).or_else(|| opened.get(guid)),
+            true => { serving.units.get(guid) }.or_else(|| opened.get(guid)),
             false => None,
         };
+        let unit = |guid: &u64| unit(guid).map(|it| &it.unit);
         let mut shown: BTreeMap<&String, Vec<View>> = BTreeMap::new();
         for (name, planned) in &plan.targets {
             shown.insert(name, views(&plan, planned, &unit)?);
@@ -273,7 +286,7 @@ impl Daemon {
         active: &ActivePool,
         guid: u64,
         planned: &PlannedUnit,
-    ) -> Result<LogicalUnit> {
+    ) -> Result<ServedUnit> {
         let name = &planned.name;
         let pool = active.pool.name();
         let user = format!("the targets of '{pool}' (strongroom ha stop {pool})");
@@ -287,13 +300,11 @@ impl Daemon {
         }
         // Persistent reservations go with the pool.
         let keeper = Arc::new(InPool::new(&active, entry.id));
-        Ok(LogicalUnit::with_keeper(
-            name,
-            planned.identity.clone(),
-            device,
-            false,
-            Some(keeper),
-        )?)
+        let meter = Arc::new(DeviceMeter::default());
+        let device = Arc::new(Metered::new(device, Arc::clone(&meter)));
+        let identity = planned.identity.clone();
+        let unit = LogicalUnit::with_keeper(name, identity, device, false, Some(keeper))?;
+        Ok(ServedUnit { unit, meter })
     }
 
     /// Tries again to open the units that could not be opened, of all pools.
@@ -439,7 +450,9 @@ impl Serving {
     pub(super) fn show(&self) {
         for (name, target) in &self.targets {
             let planned = &self.plan.targets[name];
-            match views(&self.plan, planned, &|guid| self.units.get(guid)) {
+            match views(&self.plan, planned, &|guid| {
+                Some(&self.units.get(guid)?.unit)
+            }) {
                 Ok(views) => target.set_views(views),
                 Err(failure) => tracing::error!(target = name, reason = failure.message, "stays"),
             }
@@ -453,7 +466,7 @@ impl Serving {
             .into_iter()
             .partition(|(guid, _)| plan.units.get(guid).is_some_and(|it| is_one(&it.name)));
         self.units = stay;
-        let gone: BTreeMap<u64, LogicalUnit> = gone;
+        let gone: BTreeMap<u64, ServedUnit> = gone;
         self.waiting
             .extend(gone.keys().map(|guid| (*guid, why.to_owned())));
         self.show();
@@ -515,7 +528,7 @@ fn shown_redirect((from, moved): (&Place, &Moved)) -> String {
 }
 
 /// Waits until nothing uses units that are hidden. Returns failures for those still in use.
-fn close_units(units: BTreeMap<u64, LogicalUnit>) -> Vec<Failure> {
-    let left = LogicalUnit::close_all(units.into_values());
+fn close_units(units: BTreeMap<u64, ServedUnit>) -> Vec<Failure> {
+    let left = LogicalUnit::close_all(units.into_values().map(|it| it.unit));
     left.into_iter().map(Failure::from).collect()
 }

@@ -62,7 +62,7 @@ impl Daemon {
         of_mounts(&mut page, &pools);
         let exports = self.exports_now();
         of_exports(&mut page, &exports);
-        of_units(&mut page, &exports);
+        self.of_initiators(&mut page, &exports);
         of_mappings(&mut page, &self.mapping_meters());
         crate::serve::metrics::process::write(&mut page);
         Ok(page.into_text())
@@ -131,7 +131,7 @@ fn key_roots_now(active: &ActivePool) -> Result<Vec<KeyNow>> {
     Ok(found)
 }
 
-fn device_totals(meter: &DeviceMeter) -> Vec<(&'static str, Totals)> {
+pub(super) fn device_totals(meter: &DeviceMeter) -> Vec<(&'static str, Totals)> {
     vec![
         ("read", meter.read.totals()),
         ("write", meter.write.totals()),
@@ -398,39 +398,6 @@ fn of_exports(page: &mut Page, exports: &[ExportNow]) {
     );
 }
 
-/// Units of iSCSI targets: each target has one, with the number 0.
-fn of_units(page: &mut Page, exports: &[ExportNow]) {
-    let units = || {
-        exports.iter().filter_map(|export| {
-            let labels = vec![("target", export.name.clone()), ("lun", "0".to_owned())];
-            export
-                .commands
-                .as_ref()
-                .map(|counts| (labels, export, counts))
-        })
-    };
-    page.gauge(
-        "strongroom_iscsi_sessions",
-        "Sessions of initiators that use the unit.",
-        units().map(|(labels, export, _)| (labels, export.clients)),
-    );
-    page.gauge(
-        "strongroom_iscsi_waiting_commands",
-        "Commands that were received and are not answered: they wait for data, for a thread, or for the device.",
-        units().map(|(labels, _, counts)| (labels, counts.waiting)),
-    );
-    page.counter(
-        "strongroom_iscsi_reservation_conflicts_total",
-        "Commands that were refused because another initiator has reserved the unit.",
-        units().map(|(labels, _, counts)| (labels, counts.conflicts)),
-    );
-    page.histogram(
-        "strongroom_iscsi_command_seconds",
-        "How long commands took, from when all their data were received.",
-        units().map(|(labels, _, counts)| (labels, counts.latency.clone())),
-    );
-}
-
 fn of_mappings(page: &mut Page, mappings: &[(String, Arc<MappingMeter>)]) {
     let operations = || {
         mappings.iter().flat_map(|(name, meter)| {
@@ -469,7 +436,7 @@ fn of_mappings(page: &mut Page, mappings: &[(String, Arc<MappingMeter>)]) {
     );
 }
 
-fn with_op(labels: &Labels, op: &str) -> Labels {
+pub(super) fn with_op(labels: &Labels, op: &str) -> Labels {
     let mut labels = labels.clone();
     labels.push(("op", op.to_owned()));
     labels

@@ -6,6 +6,7 @@
 //! - `text` formats them, `server` serves them.
 
 mod collect;
+mod initiators;
 mod process;
 pub(crate) mod server;
 mod text;
