@@ -255,3 +255,94 @@ fn what_the_agent_cannot_know_is_a_failure() {
     let [_, stop, monitor] = actions("#!/bin/sh\nexit 13\n");
     assert_eq!([stop, monitor], [SUCCESS, NOT_RUNNING]);
 }
+
+/// The daemon does not go on. Without limits of its own, the agent would run into the timeout of `monitor`, and then into that
+/// of `stop`, before the cluster fences the machine.
+#[test]
+fn a_daemon_that_hangs_is_noticed_without_the_timeouts_of_the_cluster() {
+    let Some(place) = exported() else {
+        return;
+    };
+    assert_eq!(agent(&place, "start", &[]).0, SUCCESS);
+    let daemon = Pid::from_raw(place.pid().cast_signed()).unwrap();
+    kill_process(daemon, Signal::STOP).unwrap();
+    for action in ["monitor", "stop"] {
+        // What the cluster does.
+        let seconds = timeout_of(action).to_string();
+        let (code, said) = run_agent(&place, &["timeout", &seconds, AGENT], action, &[]);
+        assert_eq!(code, FAILED, "{action}: {said}");
+        has(&said, "the daemon does not answer 'daemon status'");
+    }
+    kill_process(daemon, Signal::CONT).unwrap();
+    assert_eq!(agent(&place, "stop", &[]).0, SUCCESS);
+
+    // Until the machine is fenced: one interval, and the question of monitor and of stop.
+    let text = fs::read_to_string(AGENT).unwrap();
+    let limit = |name: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().parse().unwrap()
+    };
+    let (status, list) = (limit("STATUS_SECONDS="), limit("LIST_SECONDS="));
+    let interval = attribute("pool-monitor", "interval");
+    assert!(interval + 2 * status <= 15, "{interval} {status}");
+    for action in ["monitor", "stop"] {
+        assert!(status + list < timeout_of(action), "{action}");
+    }
+}
+
+/// The timeout of an action in the example for Pacemaker, in seconds.
+fn timeout_of(action: &str) -> u64 {
+    attribute(&format!("pool-{action}"), "timeout")
+}
+
+fn attribute(id: &str, name: &str) -> u64 {
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../contrib/pacemaker/two-nodes.xml"
+    );
+    let text = fs::read_to_string(example).unwrap();
+    let start = text.find(&format!("<op id=\"{id}\"")).unwrap();
+    let (_, value) = text[start..].split_once(&format!("{name}=\"")).unwrap();
+    let (seconds, _) = value.split_once('s').unwrap();
+    seconds.parse().unwrap()
+}
+
+/// Another mount namespace has the mount too, as a container does. The pool moves all the same: the cluster would fence a
+/// healthy machine otherwise.
+#[test]
+fn a_pool_stops_though_another_namespace_holds_its_mount() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    let Some(place) = exported() else {
+        return;
+    };
+    if !is_installed("unshare") || !rustix::process::geteuid().is_root() {
+        println!("skipped: needs unshare and root");
+        return;
+    }
+    assert_eq!(agent(&place, "start", &[]).0, SUCCESS);
+    let mounted = place.path("mnt");
+    fs::write(mounted.join("file"), "data").unwrap();
+    let mut holder = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c"])
+        .arg("cd \"$0\" && exec 3< file && echo holds && cat")
+        .arg(&mounted)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let said = holder.stdout.as_mut().unwrap();
+    BufReader::new(said).read_line(&mut line).unwrap();
+    assert_eq!(line, "holds\n");
+    let seconds = timeout_of("stop").to_string();
+    let (code, said) = run_agent(&place, &["timeout", &seconds, AGENT], "stop", &[]);
+    assert_eq!(code, SUCCESS, "{said}");
+    assert_eq!(agent(&place, "monitor", &[]).0, NOT_RUNNING);
+    // The other machine, here the same one, can have it at once.
+    assert_eq!(agent(&place, "start", &[]).0, SUCCESS);
+    assert_eq!(fs::read_to_string(mounted.join("file")).unwrap(), "data");
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    assert_eq!(agent(&place, "stop", &[]).0, SUCCESS);
+}
