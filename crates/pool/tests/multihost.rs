@@ -269,7 +269,8 @@ fn it_ends_where_it_is_switched_off_or_the_host_is_the_same() {
     assert_eq!(look(&b), Duration::ZERO);
     set(&pool, "on");
     pool.beat().unwrap();
-    assert_eq!(look(&a), Duration::ZERO);
+    // A copy of the host, or a second process of it, would be seen.
+    assert_eq!(look(&a), 3 * HEARTBEAT_INTERVAL);
     assert_eq!(look(&b), DEAD);
     set(&pool, "off");
     assert_eq!(look(&b), Duration::ZERO);
@@ -281,6 +282,16 @@ fn it_ends_where_it_is_switched_off_or_the_host_is_the_same() {
     pool.set_props(&["tank".into()], &[change], &origin())
         .unwrap();
     assert!(pool.beat().unwrap_err().to_string().contains("hostid"));
+}
+
+#[test]
+fn a_second_import_of_the_same_host_sees_heartbeats() {
+    let a = Machine::new(1, "a");
+    let (shared, pool) = Shared::new(&a);
+    set(&pool, "on");
+    pool.beat().unwrap();
+    let looked = a.look(&shared.store(), &mut |_| pool.beat().unwrap());
+    assert!(matches!(looked, Err(Error::OtherHost { id: 1, .. })));
 }
 
 #[test]

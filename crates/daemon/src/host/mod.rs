@@ -8,6 +8,7 @@ pub(crate) mod listen;
 pub(crate) mod log;
 pub(crate) mod memory;
 pub(crate) mod notify;
+pub(crate) mod pool_lock;
 pub(crate) mod scope;
 pub(crate) mod statedir;
 pub(crate) mod system;

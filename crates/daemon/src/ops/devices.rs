@@ -257,8 +257,10 @@ impl ActivePool {
 
     /// Prepares a device that joins the pool.
     fn new_member(&self, daemon: &Daemon, path: &Path, force: bool) -> Result<NewMember> {
+        let device = self.open_device(daemon, path)?;
+        daemon.refuse_used(&*device, Some(self.pool.guid()))?;
         Ok(NewMember {
-            device: self.open_device(daemon, path)?,
+            device,
             guid: new_guid(),
             created: now_secs(),
             force,

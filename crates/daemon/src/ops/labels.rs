@@ -19,6 +19,7 @@ impl Daemon {
         self.may_go(&Going::Devices(&[path.to_owned()]))?;
         let user = "a command that clears its label";
         let device = self.open_device(path, Access::Exclusive, user)?;
+        self.refuse_used(&*device, None)?;
         match store::probe(device.as_ref()) {
             Ok(found) => self.refuse_needed(path, &device, &found, force)?,
             // A cache device holds nothing that can be lost. A device without a label fails below.

@@ -60,6 +60,7 @@ pub(crate) mod sweeps;
 pub(crate) mod tokens;
 pub(crate) mod transfer;
 pub(crate) mod unmounts;
+mod used_devices;
 pub(crate) mod userspace;
 pub(crate) mod volumes;
 pub(crate) mod zones;

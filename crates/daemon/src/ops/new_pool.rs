@@ -79,11 +79,10 @@ impl Daemon {
         let mut opened: Vec<Arc<dyn BlockDevice>> = Vec::new();
         for path in paths {
             if !DeviceName::parse(path).is_path() {
-                opened.push(self.open_device(
-                    path,
-                    Access::Exclusive,
-                    &metered_devices::pool_user(&new.pool),
-                )?);
+                let user = metered_devices::pool_user(&new.pool);
+                let device = self.open_device(path, Access::Exclusive, &user)?;
+                self.refuse_used(&*device, None)?;
+                opened.push(device);
                 continue;
             }
             let device = match new.size {
@@ -115,6 +114,7 @@ impl Daemon {
                     }
                 })?,
             };
+            self.refuse_used(&device, None)?;
             opened.push(metered_devices::metered_file(device));
         }
         Ok(opened)

@@ -14,6 +14,7 @@ use vfs::Caller;
 use crate::failure::{Failure, Result};
 use crate::host::identity::{this_claimant, this_host};
 use crate::host::memory;
+use crate::host::pool_lock::PoolLock;
 use crate::host::system::now_secs;
 use crate::host::system::{System, new_guid};
 use crate::ops::checkpoints::{at_checkpoint, is_temporary, refuse_use_of_checkpoint};
@@ -89,6 +90,7 @@ impl Daemon {
         let is_wish = |(key, value): &(String, String)| key == "reservations" && value == "on";
         let by = this_claimant(options.pool_guid);
         let by = new.props.iter().any(is_wish).then_some(&by);
+        let lock = PoolLock::take(name, options.pool_guid)?;
         let store = Arc::new(Store::create_by(groups, spares, &options, by)?);
         let pool = Pool::create(Arc::clone(&store), Arc::new(System), &new.pool, top)?;
         pool.record(&context.origin())?;
@@ -100,7 +102,7 @@ impl Daemon {
         store.commit_labels()?;
         made.keep();
         let active = ActivePool::new(
-            pool,
+            (pool, lock),
             &self.accepted,
             &self.wakeup,
             &self.events,
@@ -252,6 +254,11 @@ impl Daemon {
         self.refuse_impostor(name, candidate, import)?;
         refuse_other_host(superblock, import)?;
         refuse_use_of_checkpoint(superblock, import)?;
+        // Before the first write.
+        let lock = match import.read_only {
+            true => PoolLock::none(),
+            false => PoolLock::take(name, candidate.guid)?,
+        };
         let store = match import.read_only {
             true => self.open_store(&candidate.paths, Access::ReadOnly, &pool_user(name))?,
             false => self.open_for_import(candidate, import, name, context)?,
@@ -284,7 +291,7 @@ impl Daemon {
             pool.name_temporarily(name)?;
         }
         let active = ActivePool::new(
-            pool,
+            (pool, lock),
             &self.accepted,
             &self.wakeup,
             &self.events,

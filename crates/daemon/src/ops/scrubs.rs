@@ -99,6 +99,7 @@ pub(crate) fn late(pool: &Pool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::host::pool_lock::PoolLock;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -152,7 +153,13 @@ mod tests {
         store.commit_labels().unwrap();
         let accepted = Acceptances::new(&Arc::new(StateDir::new(dir)));
         let wakeup = Arc::new(Wakeup::default());
-        let active = ActivePool::new(pool, &accepted, &wakeup, &Arc::default(), None);
+        let active = ActivePool::new(
+            (pool, PoolLock::none()),
+            &accepted,
+            &wakeup,
+            &Arc::default(),
+            None,
+        );
         // Only the test does what there is to do.
         active.stop_worker();
         active

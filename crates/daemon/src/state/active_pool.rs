@@ -16,6 +16,7 @@ use protocol::api::{Allowed, FailureKind};
 
 use crate::failure::{Failure, Result};
 use crate::host::huge_pages::Counted;
+use crate::host::pool_lock::PoolLock;
 use crate::host::wakeup::Wakeup;
 use crate::state::acceptances::Acceptances;
 use crate::state::channel::Data;
@@ -77,6 +78,8 @@ pub(crate) struct ActivePool {
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
     /// The threads for heartbeats and reservations.
     pub(super) watchers: Mutex<Vec<Watcher>>,
+    /// Keeps other processes of this host from using the pool. It is dropped after the devices are closed.
+    _lock: PoolLock,
     /// The last field, so that it is dropped after the devices are closed.
     open: Open,
 }
@@ -150,9 +153,9 @@ impl MountState {
 }
 
 impl ActivePool {
-    /// Takes over an imported pool.
+    /// Takes over an imported pool, with its lock on this host.
     pub(crate) fn new(
-        pool: Pool,
+        (pool, lock): (Pool, PoolLock),
         accepted: &Arc<Acceptances>,
         wakeup: &Arc<Wakeup>,
         events: &Arc<Events>,
@@ -181,6 +184,7 @@ impl ActivePool {
             leaving: Mutex::default(),
             worker: Mutex::default(),
             watchers: Mutex::default(),
+            _lock: lock,
             open: Open::default(),
         });
         *active.observed.lock() = Observed::of(&active.pool, []);

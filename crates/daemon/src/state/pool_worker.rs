@@ -295,6 +295,7 @@ fn run(active: &Weak<ActivePool>, wakeup: &Wakeup, leaving: &AtomicBool) {
 
 #[cfg(test)]
 mod tests {
+    use crate::host::pool_lock::PoolLock;
     use block::MemoryDevice;
     use pool::{DatasetKind, Host, NewDataset, Origin};
     use store::{CreateOptions, Store};
@@ -331,7 +332,13 @@ mod tests {
         pool.claim(host).unwrap();
         store.commit_labels().unwrap();
         let accepted = Acceptances::new(&Arc::new(StateDir::new(dir.path())));
-        let active = ActivePool::new(pool, &accepted, &Arc::default(), &Arc::default(), None);
+        let active = ActivePool::new(
+            (pool, PoolLock::none()),
+            &accepted,
+            &Arc::default(),
+            &Arc::default(),
+            None,
+        );
         let last = || store.heartbeats().unwrap().into_iter().map(|it| it.0).max();
         assert_eq!(last(), None);
         let origin = Origin {

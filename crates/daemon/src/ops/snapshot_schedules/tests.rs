@@ -1,3 +1,4 @@
+use crate::host::pool_lock::PoolLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,7 +54,7 @@ impl Tank {
         store.commit_labels().unwrap();
         let accepted = Acceptances::new(&Arc::new(StateDir::new(dir.path())));
         let active = ActivePool::new(
-            pool,
+            (pool, PoolLock::none()),
             &accepted,
             &Arc::new(Wakeup::default()),
             &Arc::default(),

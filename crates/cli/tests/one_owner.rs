@@ -1,0 +1,138 @@
+//! A pool has one owner on a machine, whatever paths its devices have.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::recorder::{Image, Recorder};
+use common::*;
+
+const SIZE: u64 = 64 << 20;
+
+/// A loop device that lies in a file.
+struct Loop(PathBuf);
+
+impl Loop {
+    /// `None`, with a reason, if this machine has no loop devices.
+    fn over(file: &Path) -> Option<Loop> {
+        let done = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(file)
+            .output();
+        let made = done.ok().filter(|it| it.status.success());
+        if made.is_none() {
+            eprintln!("skipped: no loop device can be made");
+        }
+        let path = String::from_utf8(made?.stdout).expect("a path");
+        Some(Loop(path.trim().into()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.0)
+            .status();
+    }
+}
+
+/// Makes a pool on a device, with a mounted dataset whose files are synced.
+fn fill(place: &Place, device: &str, multihost: &str) -> Vec<Vec<u8>> {
+    let line = format!("pool create -m none -O multihost={multihost} tank {device}");
+    place.ok(&line);
+    place.ok("create -o mountpoint={DIR}/m tank/files");
+    write_files(place, 0..30)
+}
+
+fn write_files(place: &Place, range: std::ops::Range<usize>) -> Vec<Vec<u8>> {
+    let write = |number| {
+        let bytes = contents(number + 1, 5000);
+        write_synced(&place.path(&format!("m/{number}")), &bytes).unwrap();
+        bytes
+    };
+    range.map(write).collect()
+}
+
+/// A second daemon is refused at another path, and all files are there in the end.
+fn second_daemon_is_refused(place: &mut Place, written: Vec<Vec<u8>>, path: &str) {
+    let other = Place::new();
+    let own = format!("process {} (user ", place.pid());
+    for import in ["import", "import -f"] {
+        let refused = other.fails(&format!("pool {import} -d {path} tank"), BUSY);
+        has(&refused, &own);
+    }
+    for line in ["pool create -f new", "pool labelclear -f"] {
+        has(&other.fails(&format!("{line} {path}"), BUSY), &own);
+    }
+    let mut all = written;
+    all.extend(write_files(place, 30..62));
+    place.kill();
+    // The lock ended with its owner.
+    other.ok(&format!("pool import -d {path} tank -R {{DIR}}/r"));
+    let dir = other.path(&format!("r{}/m", place.root().display()));
+    for (number, bytes) in all.iter().enumerate() {
+        let found = fs::read(dir.join(number.to_string())).unwrap();
+        assert!(found == *bytes, "{number}");
+    }
+    other.ok("pool export tank");
+}
+
+#[test]
+fn a_second_daemon_is_refused_through_a_loop_device() {
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    for multihost in ["off", "on"] {
+        let mut place = Place::new();
+        let file = place.path("image");
+        fs::File::create(&file).unwrap().set_len(SIZE).unwrap();
+        if multihost == "on" && !Path::new("/etc/hostid").exists() {
+            eprintln!("skipped: this machine has no hostid");
+            continue;
+        }
+        let written = fill(&place, file.to_str().unwrap(), multihost);
+        let Some(over) = Loop::over(&file) else {
+            return;
+        };
+        let path = over.0.to_str().unwrap().to_owned();
+        // Nor does the daemon itself use it for something else.
+        for line in [
+            "pool create -f new",
+            "pool add -f tank",
+            "pool add -f tank spare",
+            "pool labelclear -f",
+        ] {
+            has(&place.fails(&format!("{line} {path}"), BUSY), "'tank'");
+        }
+        second_daemon_is_refused(&mut place, written, &path);
+    }
+}
+
+#[test]
+fn a_second_daemon_is_refused_through_a_second_loop_device() {
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    let mut place = Place::new();
+    let file = place.path("image");
+    fs::File::create(&file).unwrap().set_len(SIZE).unwrap();
+    let (Some(one), Some(two)) = (Loop::over(&file), Loop::over(&file)) else {
+        return;
+    };
+    let written = fill(&place, one.0.to_str().unwrap(), "off");
+    second_daemon_is_refused(&mut place, written, two.0.to_str().unwrap());
+}
+
+#[test]
+fn a_second_daemon_is_refused_at_the_same_export() {
+    if !can_mount() {
+        return;
+    }
+    let mut place = Place::new();
+    let server = Recorder::new(vec![Image::default()], SIZE);
+    let written = fill(&place, &server.uri(0), "off");
+    second_daemon_is_refused(&mut place, written, &server.uri(0));
+}
