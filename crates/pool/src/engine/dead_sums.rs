@@ -276,8 +276,8 @@ impl Since {
         }
     }
 
-    /// Counts for one snapshot of the line.
-    fn single(
+    /// Counts for one snapshot of the line. The deadlists of all entries before it must be known.
+    pub(crate) fn single(
         entry: &Entry,
         line: &[Arc<Entry>],
         (id, known): (u64, &Known),

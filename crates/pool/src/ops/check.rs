@@ -114,6 +114,8 @@ pub struct CheckReport {
     pub nodes: u64,
     /// Bytes claimed.
     pub bytes: u64,
+    /// Of these, the bytes of the records and nodes of datasets and snapshots, without records in the dedup table.
+    pub contents: u64,
     /// The problems; at most the first thousand.
     pub findings: Vec<Finding>,
     /// The number of problems.
@@ -323,9 +325,11 @@ impl Check<'_> {
         };
         for (name, entry) in entries {
             self.report.datasets += 1;
+            let before = self.report.bytes;
             for root in &entry.roots {
                 self.array(&name, root, (0, entry.prev_snap_txg), |_, _| Ok(()));
             }
+            self.report.contents += self.report.bytes - before;
             self.deadlist(&format!("the deadlist of {name}"), &entry.deadlist);
             if let Err(error) = self.compare_deadlist(&name, &entry) {
                 self.report.find(Finding::Unreadable {

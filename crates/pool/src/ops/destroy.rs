@@ -106,6 +106,14 @@ fn doomed(state: &DatasetTable, name: &str, reach: Reach) -> Result<Vec<Arc<Entr
     with_clones(state, all, reach)
 }
 
+/// As [`doomed`], and the snapshots that wait to be destroyed and go with their last clones.
+pub(crate) fn with_due(state: &DatasetTable, name: &str, reach: Reach) -> Result<Vec<Arc<Entry>>> {
+    let mut all = doomed(state, name, reach)?;
+    let due = holds::freed_by(state, &all).into_iter();
+    all.extend(due.filter_map(|id| state.get(id).cloned()));
+    Ok(all)
+}
+
 /// What is to be destroyed, with [`Reach::Clones`] and its clones, in order. Refuses what something else needs.
 pub(crate) fn with_clones(
     state: &DatasetTable,

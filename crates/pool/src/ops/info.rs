@@ -32,9 +32,10 @@ pub struct Listed {
     /// Bytes on disk that it, its snapshots and everything below it take, with what is reserved in it; of a
     /// snapshot, what only it has.
     pub used: u64,
-    /// Of these, the dataset's own.
+    /// Of these, the data of the dataset, without what its origin has: the bytes that destroying the dataset frees after
+    /// its snapshots were destroyed.
     pub used_by_dataset: u64,
-    /// Of these, the bytes that only snapshots have.
+    /// Of these, the bytes that only its snapshots have: the bytes that destroying all of them frees.
     pub used_by_snapshots: u64,
     /// Of these, the bytes of the datasets below it.
     pub used_by_children: u64,
@@ -170,6 +171,11 @@ impl Pool {
     /// As [`Pool::entry`]; [`Error::Damaged`](crate::Error::Damaged) if the list of what a snapshot alone holds
     /// cannot be read.
     pub fn list(&self, id: u64) -> Result<Vec<Listed>> {
+        self.read_deadlists_of_clones(id)?;
+        self.list_now(id)
+    }
+
+    fn list_now(&self, id: u64) -> Result<Vec<Listed>> {
         let state = self.engine.state.read();
         let entry = state.entry(id)?;
         if entry.is_snapshot() {
@@ -222,9 +228,10 @@ impl Pool {
     /// # Errors
     /// [`Error::Suspended`](crate::Error::Suspended); as [`Pool::list`].
     pub fn list_durable(&self, id: u64) -> Result<(u64, Vec<Listed>)> {
+        self.read_deadlists_of_clones(id)?;
         let _committing = self.engine.lock_commits();
         self.engine.suspension.check()?;
-        Ok((self.committed_txg(), self.list(id)?))
+        Ok((self.committed_txg(), self.list_now(id)?))
     }
 
     /// One dataset or snapshot with its counts.
@@ -245,7 +252,7 @@ impl Pool {
             listed.used = own.bytes();
             return Ok(listed);
         }
-        listed.used_by_dataset = listed.written;
+        listed.used_by_dataset = self.used_by_head(state, entry)?;
         listed.used_by_snapshots = entry.used.saturating_sub(listed.used_by_dataset);
         let slacks = self.slacks(state);
         for below in state.subtree(entry.id) {

@@ -31,5 +31,6 @@ pub(crate) mod send;
 pub(crate) mod snapshot;
 pub(crate) mod split;
 pub(crate) mod sweep;
+pub(crate) mod used;
 pub(crate) mod volume;
 pub(crate) mod written;

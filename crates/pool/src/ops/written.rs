@@ -31,34 +31,36 @@ impl Pool {
     /// # Errors
     /// As [`Pool::entry`]; [`Error::Damaged`](crate::Error::Damaged) if a deadlist cannot be read.
     pub fn written_since(&self, id: u64, snapshot: &str) -> Result<Option<u64>> {
+        let since = {
+            let state = self.engine.state.read();
+            earlier(&state, state.entry(id)?, snapshot)?.map(|since| since.id)
+        };
+        since.map_or(Ok(None), |since| self.written_since_id(id, since))
+    }
+
+    /// As [`Pool::written_since`], for the snapshot with an id.
+    pub(crate) fn written_since_id(&self, id: u64, asked: u64) -> Result<Option<u64>> {
         let sums = &self.engine.dead_sums;
         // Set on a second call for the same state. Then more calls are likely, and all snapshots of the line are
         // counted.
         let mut is_again = false;
-        let asked = {
+        {
             let state = self.engine.state.read();
             let entry = state.entry(id)?;
-            let Some(since) = earlier(&state, entry, snapshot)? else {
-                return Ok(None);
-            };
-            if since.id == id {
+            if asked == id {
                 return Ok(Some(0));
             }
-            if state
-                .before(entry)
-                .is_some_and(|before| before.id == since.id)
-            {
+            if state.before(entry).is_some_and(|before| before.id == asked) {
                 return Ok(Some(state.own_bytes(entry)));
             }
             let last = sums.since.lock().clone();
             if let Some(last) = last.filter(|last| (last.txg, last.id) == (state.txg, id)) {
-                if let Some(written) = last.written.get(&since.id) {
+                if let Some(written) = last.written.get(&asked) {
                     return Ok(Some(*written));
                 }
                 is_again = !last.is_single;
             }
-            since.id
-        };
+        }
         // The entry, and its line to the snapshot or to its end. Empty if the snapshot is not in the line.
         let line = |state: &DatasetTable| -> Result<Vec<Arc<Entry>>> {
             let entry = state.entry(id)?;
@@ -127,7 +129,7 @@ impl Pool {
 
     /// Reads the deadlists of some entries until all deadlists of one state are known, and computes the answer. Commits
     /// wait for one piece of the reading at a time. Nothing else waits for it.
-    fn with_deadlists<R>(
+    pub(crate) fn with_deadlists<R>(
         &self,
         question: Wanted,
         wanted: impl Fn(&DatasetTable) -> Result<Vec<Arc<Entry>>>,
