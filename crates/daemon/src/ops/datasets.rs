@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pool::{Entry, Reach};
-use protocol::api::{FailureKind, Props, command};
+use protocol::api::{DoomedReport, FailureKind, Props, Reply, command};
 use protocol::property::{Property, Settable, is_of_pools};
 
 use crate::failure::{Failure, Result};
@@ -92,7 +92,7 @@ impl Daemon {
         Ok(names)
     }
 
-    /// Destroys datasets and snapshots, and returns their names.
+    /// Destroys datasets and snapshots. With `dry_run` it only reports what would go, and how much space that would free.
     pub(crate) fn destroy(
         self: &Arc<Self>,
         name: &str,
@@ -100,7 +100,7 @@ impl Daemon {
         force: bool,
         dry_run: bool,
         context: &mut Context<'_>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Reply> {
         // The name may be a pattern for several snapshots.
         let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
         let active = self.pool_of(dataset)?;
@@ -114,13 +114,20 @@ impl Daemon {
             Ok(doomed)
         };
         if dry_run {
-            return active.names_of(&doomed()?);
+            let doomed = doomed()?;
+            let mut destroyed = active.names_of(&doomed)?;
+            for id in active.pool.freed_by(&doomed) {
+                destroyed.push(active.pool.name_of(id)?);
+            }
+            let freed = active.pool.freed_by_destroying(name, reach)?;
+            return Ok(Reply::Doomed(DoomedReport { destroyed, freed }));
         }
-        self.take_away(&active, force, doomed, context, |context| {
+        let gone = self.take_away(&active, force, doomed, context, |context| {
             Ok(active
                 .pool
                 .destroy_dataset(name, reach, &context.origin())?)
-        })
+        });
+        gone.map(Reply::Names)
     }
 
     /// Destroys the snapshot with this name, if it is the one with this guid.

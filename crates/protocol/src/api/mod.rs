@@ -33,9 +33,9 @@ pub use pools::{
 pub use reply::Reply;
 pub use report::{
     AccountRow, CallerReport, DaemonReport, DatasetRow, DeferredReport, DiffReport, DiffRow,
-    GenerationRow, HoldRow, HomeRow, KeyRow, MountRow, NewToken, OwnerKind, PermissionRow,
-    PropertyRow, ShredReport, SlotRow, Source, StreamRow, Survivor, TokenRow, TokenScope, Value,
-    ZoneRow,
+    DoomedReport, GenerationRow, HoldRow, HomeRow, KeyRow, MountRow, NewToken, OwnerKind,
+    PermissionRow, PropertyRow, ShredReport, SlotRow, Source, StreamRow, Survivor, TokenRow,
+    TokenScope, Value, ZoneRow,
 };
 pub use serving::{
     BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, HaReport, HaTargetRow,
@@ -49,7 +49,7 @@ pub use wanted::{
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but
 /// the daemon may still run an older one: the two refuse each other instead of misunderstanding a request.
-pub const API_VERSION: u32 = 16;
+pub const API_VERSION: u32 = 17;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]

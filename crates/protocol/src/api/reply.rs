@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AccountRow, Anchor, AnchorRow, CallerReport, DaemonReport, DatasetRow, DeferredReport,
-    DiffReport, EventRow, ExportRow, GenerationRow, HaReport, HistoryRow, HoldRow, HomeRow,
-    ImportablePool, Inspection, KeyRow, MappingRow, MountRow, NewToken, PermissionRow,
+    DiffReport, DoomedReport, EventRow, ExportRow, GenerationRow, HaReport, HistoryRow, HoldRow,
+    HomeRow, ImportablePool, Inspection, KeyRow, MappingRow, MountRow, NewToken, PermissionRow,
     PoolFeatures, PoolIo, PoolReport, SessionRow, ShredReport, SlotRow, StreamRow, TokenRow,
     ZoneRow,
 };
@@ -18,6 +18,8 @@ pub enum Reply {
     Nothing,
     /// Names of what was made or went.
     Names(Vec<String>),
+    /// What would be destroyed.
+    Doomed(DoomedReport),
     /// Snapshots that were destroyed, or are to be.
     Deferred(DeferredReport),
     /// What was destroyed with its keys.

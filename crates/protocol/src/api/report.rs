@@ -287,6 +287,15 @@ pub struct NewToken {
     pub token: String,
 }
 
+/// The datasets and snapshots that a command would destroy.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DoomedReport {
+    /// Their names.
+    pub destroyed: Vec<String>,
+    /// The bytes that this would free.
+    pub freed: u64,
+}
+
 /// Snapshots that were destroyed, or are to be.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeferredReport {

@@ -409,12 +409,12 @@ pub const PROPERTIES: &[Property] = &[
     counted(
         "usedbydataset",
         "usedds",
-        "Space that destroying the data of the dataset would free.",
+        "What destroying the dataset frees, after all its snapshots.",
     ),
     counted(
         "usedbysnapshots",
         "usedsnap",
-        "Space that destroying the snapshots would free.",
+        "What destroying all snapshots of the dataset frees.",
     ),
     Property {
         applies: Applies::Files,

@@ -7,6 +7,7 @@
 
 import { command, Failure } from "./api.js";
 import { commandLine } from "./characters.js";
+import { bytes } from "./format.js";
 import { icon, mark } from "./icons.js";
 import { h, name, render, visible } from "./view.js";
 
@@ -233,6 +234,7 @@ export class Dialogs {
         {},
         h("p", {}, h("strong", {}, preview.names.length === 1 ? "This goes:" : `These ${preview.names.length} go:`)),
         h("ul", {}, names.map((each) => h("li", {}, name(each, "name mono"))), preview.names.length > names.length && h("li", {}, `and ${preview.names.length - names.length} more`)),
+        preview.freed !== undefined && h("p", {}, `That frees ${bytes(preview.freed)}.`),
       ),
     );
   }
@@ -246,7 +248,7 @@ export class Dialogs {
       const request = now.act.preview(now.values, now.context);
       try {
         const { value } = await command(...request);
-        now.preview = { names: namesOf(value) };
+        now.preview = { names: namesOf(value), freed: value?.freed };
       } catch (failure) {
         now.preview = { failure: failure.message };
       }

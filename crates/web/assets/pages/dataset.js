@@ -57,7 +57,7 @@ function summary(of, isVolume, isEncrypted) {
 function space(of) {
   const parts = [
     ["own", "Data", "usedbydataset"],
-    ["snapshots", "Snapshots", "usedbysnapshots"],
+    ["snapshots", "Only in snapshots", "usedbysnapshots"],
     ["below", "Datasets below", "usedbychildren"],
     ["reserved", "Reserved, not used yet", "usedbyrefreservation"],
   ].map(([kind, label, property]) => ({ kind, label, size: prop(of, property) ?? 0 }));

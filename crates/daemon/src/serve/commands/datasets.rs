@@ -48,7 +48,7 @@ serve!(
 
 /// The two commands that destroy datasets.
 macro_rules! destroys {
-    ($command:ident, $is_shred:literal, $destroy:ident, $reply:ident) => {
+    ($command:ident, $is_shred:literal, $destroy:ident $(, $reply:ident)?) => {
         serve!(
             $command,
             |_| Names::Alone,
@@ -63,15 +63,13 @@ macro_rules! destroys {
             |it, view| view.destroy(&mut it.name, reach(it.recursive, it.clones)),
             |it, daemon, context| {
                 let reach = reach(it.recursive, it.clones);
-                daemon
-                    .$destroy(&it.name, reach, it.force, it.dry_run, context)
-                    .map(Reply::$reply)
+                daemon.$destroy(&it.name, reach, it.force, it.dry_run, context)$(.map(Reply::$reply))?
             }
         );
     };
 }
 
-destroys!(Destroy, false, destroy, Names);
+destroys!(Destroy, false, destroy);
 destroys!(Shred, true, shred, Shredded);
 
 serve!(

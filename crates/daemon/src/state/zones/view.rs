@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use pool::Entry;
 use protocol::api::{
-    Ask, DatasetRow, DeferredReport, FailureKind, HoldRow, KeyRow, MountRow, PropertyRow, Reply,
-    ShredReport, SlotRow, Source, StreamRow, Survivor, Value,
+    Ask, DatasetRow, DeferredReport, DoomedReport, FailureKind, HoldRow, KeyRow, MountRow,
+    PropertyRow, Reply, ShredReport, SlotRow, Source, StreamRow, Survivor, Value,
 };
 use protocol::property::Property;
 
@@ -142,6 +142,10 @@ impl View {
         Ok(match reply {
             Reply::Nothing => Reply::Nothing,
             Reply::Names(names) => Reply::Names(self.outward_all(names)),
+            Reply::Doomed(report) => Reply::Doomed(DoomedReport {
+                destroyed: self.outward_all(report.destroyed),
+                freed: report.freed,
+            }),
             Reply::Deferred(report) => Reply::Deferred(DeferredReport {
                 destroyed: self.outward_all(report.destroyed),
                 later: self.outward_all(report.later),

@@ -132,7 +132,8 @@ EXAMPLES
     strongroom destroy --shred -r tank/secret
 
 JSON
-  With -n or -v, an array of names. With -d {\"destroyed\": [NAME, ...], \"later\": [NAME, ...]}.
+  With -n or -v, an array of names; with both {\"destroyed\": [NAME, ...], \"freed\": BYTES}.
+  With -d {\"destroyed\": [NAME, ...], \"later\": [NAME, ...]}.
   With --shred {\"destroyed\": [NAME, ...], \"rewrapped\",
   \"not_rewrapped\": [NAME, ...], \"key_blocks\", \"devices\", \"survivors\": [{\"dataset\",
   \"kept_by\", \"generations\": [N, ...], \"records\", \"bytes\"}, ...]}.

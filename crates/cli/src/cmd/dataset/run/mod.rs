@@ -2,7 +2,6 @@
 
 pub(crate) mod copy;
 pub(crate) mod delegation;
-mod freed;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod properties;
@@ -17,8 +16,8 @@ use crate::cmd::sure::may_destroy;
 use crate::cmd::values::property;
 use crate::outcome::{Outcome, Result, call_names, call_quiet};
 use crate::session::{Session, answer, usage};
-use crate::show::json;
 use crate::show::properties::canonical;
+use crate::show::{json, size};
 
 pub(crate) fn create(args: Create, session: &mut Session) -> Result {
     let command = command::Create {
@@ -90,14 +89,21 @@ pub(crate) fn destroy(args: Destroy, session: &mut Session) -> Result {
         dry_run,
     };
     if args.dry_run {
-        let names = call_names(session, ask(true))?;
-        if session.json || !args.verbose {
-            return Ok(report(&names, "would destroy", session.json));
+        let doomed = answer!(session.call(ask(true))?, Doomed)?;
+        if session.json && args.verbose {
+            return Ok(Outcome::text(json::show(&doomed)));
         }
-        let space = freed::space(&names, args.clones, session)?;
-        return Ok(Outcome::text(lines(&names, "would destroy") + &space));
+        let mut outcome = report(&doomed.destroyed, "would destroy", session.json);
+        if args.verbose {
+            let freed = size::human(doomed.freed);
+            outcome.text += &format!("would free {freed}\n");
+        }
+        return Ok(outcome);
     }
-    may_destroy(&args, || call_names(session, ask(true)))?;
+    may_destroy(&args, || {
+        let doomed = answer!(session.call(ask(true))?, Doomed)?;
+        Ok(doomed.destroyed)
+    })?;
     let names = call_names(session, ask(false))?;
     match args.verbose {
         true => Ok(report(&names, "destroyed", session.json)),
