@@ -114,7 +114,7 @@ impl Values {
             Values::Size => "none | a size, such as 512M, 1.5G or 2T".into(),
             Values::Count => "none | a number".into(),
             Values::Schedule => {
-                "none | KIND:1-9999,... (KIND: hourly, daily, weekly, monthly, yearly)".into()
+                "none | KIND:1-9999,...[,local] (KIND: 1min to 30min, hourly to yearly)".into()
             }
             Values::RecordSize => "4K to 1M, a power of two".into(),
             Values::Mountpoint => "a path | none | legacy".into(),

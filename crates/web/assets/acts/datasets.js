@@ -194,7 +194,9 @@ export const schedule = {
   verb: "Set the schedule",
   fields: (c) => {
     const kept = parseSchedule(c.schedule);
-    return KINDS.map((kind) => ({ name: kind, label: LABELS[kind], value: kept[kind] ? String(kept[kind]) : "", placeholder: "none", inputmode: "numeric" }));
+    const kinds = KINDS.filter((kind) => OFFERED.includes(kind) || kept[kind]);
+    const counts = kinds.map((kind) => ({ name: kind, label: LABELS[kind] ?? `Snapshots kept, one in ${kind}`, value: kept[kind] ? String(kept[kind]) : "", placeholder: "none", inputmode: "numeric" }));
+    return [...counts, { name: "local", label: "Days and names in the local time of the machine, not in UTC", kind: "check", value: /,local$/.test(c.schedule ?? "") }];
   },
   words: (v, c) => ["set", `snapshot-schedule=${scheduleText(v)}`, c.dataset],
   request: (v, c) => ["set", { names: [c.dataset], props: [["snapshot-schedule", scheduleText(v)]] }],
@@ -202,16 +204,17 @@ export const schedule = {
 };
 
 /** Kinds of snapshots that a schedule makes. */
-export const KINDS = ["hourly", "daily", "weekly", "monthly", "yearly"];
-const LABELS = { hourly: "Hourly snapshots kept", daily: "Daily snapshots kept", weekly: "Weekly snapshots kept", monthly: "Monthly snapshots kept", yearly: "Yearly snapshots kept" };
+export const KINDS = ["1min", "5min", "10min", "15min", "20min", "30min", "hourly", "daily", "weekly", "monthly", "yearly"];
+const OFFERED = ["15min", "hourly", "daily", "weekly", "monthly", "yearly"];
+const LABELS = { "15min": "Snapshots kept of each quarter of an hour", hourly: "Hourly snapshots kept", daily: "Daily snapshots kept", weekly: "Weekly snapshots kept", monthly: "Monthly snapshots kept", yearly: "Yearly snapshots kept" };
 
 /** How many of each kind a schedule keeps. */
 export function parseSchedule(text) {
-  const pairs = String(text ?? "").split(",").map((part) => /^([a-z]+):(\d+)$/.exec(part.trim()));
+  const pairs = String(text ?? "").split(",").map((part) => /^([a-z0-9]+):(\d+)$/.exec(part.trim()));
   return Object.fromEntries(pairs.filter(Boolean).map(([, kind, kept]) => [kind, Number(kept)]));
 }
 
 function scheduleText(v) {
-  const parts = KINDS.filter((kind) => v[kind].trim() !== "" && v[kind].trim() !== "0").map((kind) => `${kind}:${v[kind].trim()}`);
-  return parts.join(",") || "none";
+  const parts = KINDS.filter((kind) => v[kind] && v[kind].trim() !== "" && v[kind].trim() !== "0").map((kind) => `${kind}:${v[kind].trim()}`);
+  return parts.length ? [...parts, ...(v.local ? ["local"] : [])].join(",") : "none";
 }

@@ -49,7 +49,7 @@ function part(context, entry, dataset, schedule, { tools }) {
 }
 
 function kindOf(snapshot) {
-  return /@auto-([a-z]+)-\d{4}-\d{2}-\d{2}-\d{4}$/.exec(snapshot.name)?.[1] ?? "by hand";
+  return /@auto-([a-z0-9]+)-\d{4}-\d{2}-\d{2}-\d{4}(?:Z|[pm]\d{4})?$/.exec(snapshot.name)?.[1] ?? "by hand";
 }
 
 function timeLine(all, dataset, schedule, span) {

@@ -5,13 +5,14 @@ mod tests;
 
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use pool::{DatasetWith, Entry, Error, Origin};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
-use crate::state::snapshot_schedule::{Kind, PROPERTY, SnapshotSchedule};
+use crate::state::snapshot_schedule::{Due, Kind, PROPERTY, SnapshotSchedule};
 
 /// A dataset and its schedule.
 struct Scheduled {
@@ -32,11 +33,20 @@ impl ActivePool {
         };
         self.pool.check_writable()?;
         let scheduled = self.scheduled()?;
-        for kind in Kind::ALL {
-            self.make_due(&scheduled, kind, now)?;
+        for (is_local, zone) in [(false, TimeZone::UTC), (true, TimeZone::system())] {
+            let same = scheduled
+                .iter()
+                .filter(|one| one.schedule.is_local() == is_local);
+            let same: Vec<&Scheduled> = same.collect();
+            for kind in Kind::ALL.into_iter().filter(|_| !same.is_empty()) {
+                if let Some(due) = Due::at(now, kind, zone.clone()) {
+                    self.make_due(&same, kind, &due)?;
+                }
+            }
         }
         self.prune_scheduled(&scheduled, &own_origin("prune".into()))?;
-        self.snapshots_looked_at.set(now);
+        let is_fine = scheduled.iter().any(|one| one.schedule.is_fine());
+        self.snapshots_looked_at.set(now, is_fine);
         Ok(())
     }
 
@@ -58,30 +68,31 @@ impl ActivePool {
     }
 
     /// Makes the snapshots of one kind, all at the same moment.
-    fn make_due(&self, scheduled: &[Scheduled], kind: Kind, now: u64) -> pool::Result<()> {
-        let Some(snapshot) = kind.name_at(now) else {
-            return Ok(());
-        };
-        let of_kind = scheduled
-            .iter()
-            .filter(|one| one.schedule.keeps(kind).is_some());
-        let names = of_kind.map(|one| format!("{}@{snapshot}", one.dataset.name));
-        let due: Vec<String> = names.filter(|name| self.pool.find(name).is_err()).collect();
+    fn make_due(&self, scheduled: &[&Scheduled], kind: Kind, at: &Due) -> pool::Result<()> {
+        let mut due = Vec::new();
+        for one in scheduled {
+            let id = one.dataset.entry.id;
+            let has_failed = || self.snapshots_looked_at.has_failed(id, kind, at.time);
+            if one.schedule.keeps(kind).is_none() || has_failed() {
+                continue;
+            }
+            let made = self.pool.snapshots(id)?;
+            if !made.iter().any(|it| at.is_made(&it.name, it.created)) {
+                due.push((id, format!("{}@{}", one.dataset.name, at.name)));
+            }
+        }
         if due.is_empty() {
             return Ok(());
         }
-        let origin = own_origin(format!("snapshot @{snapshot} of {} datasets", due.len()));
-        match self.pool.snapshot(&due, false, &origin) {
+        let origin = own_origin(format!("snapshot @{} of {} datasets", at.name, due.len()));
+        let names: Vec<String> = due.iter().map(|(_, name)| name.clone()).collect();
+        match self.pool.snapshot(&names, false, &origin) {
             Ok(_) => return Ok(()),
             Err(error @ (Error::Suspended { .. } | Error::ReadOnly)) => return Err(error),
-            Err(error) if due.len() == 1 => {
-                self.say_failed(&due[0], &error);
-                return Ok(());
-            }
             Err(_) => {}
         }
         // If one snapshot cannot be made, the others are made all the same.
-        for name in due {
+        for (id, name) in due {
             let origin = own_origin(format!("snapshot {name}"));
             match self
                 .pool
@@ -91,7 +102,10 @@ impl ActivePool {
                 Err(error @ (Error::Suspended { .. } | Error::ReadOnly)) => {
                     return Err(error);
                 }
-                Err(error) => self.say_failed(&name, &error),
+                Err(error) => {
+                    self.snapshots_looked_at.note_failed(id, kind, at.time);
+                    self.say_failed(&name, &error);
+                }
             }
         }
         Ok(())

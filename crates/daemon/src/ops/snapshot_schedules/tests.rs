@@ -140,7 +140,10 @@ fn each_period_has_one_snapshot_and_the_newest_are_kept() {
     tank.create("tank/a/not", &[(PROPERTY, "none")]);
     tank.create("tank/other", &[]);
     tank.at(BEGIN + 5);
-    let first = ["auto-hourly-2026-11-25-0000", "auto-daily-2026-11-25-0000"];
+    let first = [
+        "auto-hourly-2026-11-25-0000Z",
+        "auto-daily-2026-11-25-0000Z",
+    ];
     assert_eq!(tank.snapshots("tank/a"), first);
     assert_eq!(tank.snapshots("tank/a/inherits"), first);
     assert!(tank.snapshots("tank/a/not").is_empty() && tank.snapshots("tank/other").is_empty());
@@ -152,17 +155,17 @@ fn each_period_has_one_snapshot_and_the_newest_are_kept() {
     assert_eq!(tank.txg(), before + 1, "all at the same moment");
     tank.at(BEGIN + 2 * HOUR);
     let third = [
-        "auto-daily-2026-11-25-0000",
-        "auto-hourly-2026-11-25-0100",
-        "auto-hourly-2026-11-25-0200",
+        "auto-daily-2026-11-25-0000Z",
+        "auto-hourly-2026-11-25-0100Z",
+        "auto-hourly-2026-11-25-0200Z",
     ];
     assert_eq!(tank.snapshots("tank/a"), third);
     assert_eq!(
-        tank.history("snapshot @auto-hourly-2026-11-25-0200 of 2 datasets, by snapshot-schedule"),
+        tank.history("snapshot @auto-hourly-2026-11-25-0200Z of 2 datasets, by snapshot-schedule"),
         1
     );
     assert_eq!(
-        tank.history("destroy tank/a@auto-hourly-2026-11-25-0000"),
+        tank.history("destroy tank/a@auto-hourly-2026-11-25-0000Z"),
         1
     );
 }
@@ -182,11 +185,11 @@ fn a_daemon_that_was_off_makes_one_of_each_kind() {
     assert_eq!(
         made,
         [
-            "auto-hourly-2027-02-28-0000",
-            "auto-daily-2027-02-28-0000",
-            "auto-weekly-2027-02-22-0000",
-            "auto-monthly-2027-02-01-0000",
-            "auto-yearly-2027-01-01-0000",
+            "auto-hourly-2027-02-28-0001Z",
+            "auto-daily-2027-02-28-0001Z",
+            "auto-weekly-2027-02-28-0001Z",
+            "auto-monthly-2027-02-28-0001Z",
+            "auto-yearly-2027-02-28-0001Z",
         ]
     );
 }
@@ -215,7 +218,7 @@ fn a_clock_that_jumps_neither_doubles_nor_empties() {
     assert_eq!(tank.snapshots("tank/a")[..2], four[2..]);
     assert!(
         tank.snapshots("tank/a")
-            .contains(&"auto-hourly-2026-11-25-0400".into())
+            .contains(&"auto-hourly-2026-11-25-0400Z".into())
     );
     // Times of no calendar make nothing.
     tank.at(u64::MAX);
@@ -227,7 +230,7 @@ fn what_is_held_cloned_open_or_made_by_hand_stays() {
     let tank = Tank::new();
     tank.create("tank/a", &[(PROPERTY, "hourly:1")]);
     let pool = &tank.active.pool;
-    let name = |hour: u64| format!("tank/a@auto-hourly-2026-11-25-0{hour}00");
+    let name = |hour: u64| format!("tank/a@auto-hourly-2026-11-25-0{hour}00Z");
     pool.snapshot(&["tank/a@mine".into()], false, &origin())
         .unwrap();
     tank.at(BEGIN);
@@ -252,12 +255,12 @@ fn what_is_held_cloned_open_or_made_by_hand_stays() {
         all.map(|name| name.replace("auto-hourly-2026-11-25-", ""))
             .collect()
     };
-    assert_eq!(hours(&tank), ["mine", "0000", "0100", "0200", "0400"]);
+    assert_eq!(hours(&tank), ["mine", "0000Z", "0100Z", "0200Z", "0400Z"]);
     // What nothing keeps any more goes next time.
     drop(open);
     pool.release(&[name(0)], "keep", false, &origin()).unwrap();
     tank.at(BEGIN + 5 * HOUR);
-    assert_eq!(hours(&tank), ["mine", "0100", "0500"]);
+    assert_eq!(hours(&tank), ["mine", "0100Z", "0500Z"]);
     // Without a schedule nothing is pruned, nor what another kind made.
     tank.set("tank/a", PROPERTY, "daily:1");
     tank.at(BEGIN + 6 * HOUR);
@@ -273,14 +276,69 @@ fn one_that_cannot_be_made_holds_up_no_other_and_is_told() {
     tank.at(BEGIN + HOUR);
     assert_eq!(tank.snapshots("tank/a").len(), 2);
     assert_eq!(tank.snapshots("tank/b").len(), 1);
-    let said = "snapshot tank/b@auto-hourly-2026-11-25-0100 failed";
+    let said = "snapshot tank/b@auto-hourly-2026-11-25-0100Z failed";
     assert_eq!(tank.history(said), 1);
-    // It is tried once for each hour.
-    tank.at(BEGIN + HOUR + 60);
+    // It is tried once for each hour, even if another schedule has shorter periods.
+    tank.create("tank/c", &[(PROPERTY, "1min:3")]);
+    for minute in [1, 2] {
+        tank.at(BEGIN + HOUR + minute * 60);
+    }
     assert_eq!(tank.history(said), 1);
     tank.set("tank/b", "snapshot_limit", "3");
     tank.at(BEGIN + HOUR + 70);
     assert_eq!(tank.snapshots("tank/b").len(), 2);
+}
+
+#[test]
+fn each_quarter_of_an_hour_has_a_snapshot() {
+    let tank = Tank::new();
+    tank.create("tank/a", &[(PROPERTY, "15min:3")]);
+    for minute in [0, 14, 15, 29, 30, 44, 45] {
+        tank.at(BEGIN + minute * 60);
+    }
+    let made = ["0015Z", "0030Z", "0045Z"].map(|at| format!("auto-15min-2026-11-25-{at}"));
+    assert_eq!(tank.snapshots("tank/a"), made);
+}
+
+#[test]
+fn snapshots_of_an_earlier_program_count_for_their_periods() {
+    let tank = Tank::new();
+    tank.clock.0.store(BEGIN + 5, Ordering::Relaxed);
+    tank.create("tank/a", &[]);
+    let old = ["auto-yearly-2026-01-01-0000", "auto-hourly-2026-11-25-0000"];
+    for name in old {
+        let name = format!("tank/a@{name}");
+        tank.active
+            .pool
+            .snapshot(&[name], false, &origin())
+            .unwrap();
+    }
+    tank.set("tank/a", PROPERTY, "hourly:2,yearly:1");
+    tank.at(BEGIN + 10 * 60);
+    assert_eq!(tank.snapshots("tank/a"), old);
+    tank.at(BEGIN + HOUR);
+    tank.at(BEGIN + 2 * HOUR);
+    let made = [
+        old[0],
+        "auto-hourly-2026-11-25-0100Z",
+        "auto-hourly-2026-11-25-0200Z",
+    ];
+    assert_eq!(tank.snapshots("tank/a"), made);
+}
+
+#[test]
+fn a_local_schedule_names_the_offset() {
+    let tank = Tank::new();
+    tank.create("tank/a", &[(PROPERTY, "daily:3,local")]);
+    tank.at(BEGIN + HOUR);
+    let names = tank.snapshots("tank/a");
+    let zone = TimeZone::system();
+    let name = Kind::Daily.name_at(BEGIN + HOUR, &zone).unwrap();
+    assert_eq!(names, [name]);
+    // Of the same day in UTC and here.
+    tank.set("tank/a", PROPERTY, "daily:3");
+    tank.at(BEGIN + 90 * 60);
+    assert_eq!(tank.snapshots("tank/a").len(), 1);
 }
 
 #[test]

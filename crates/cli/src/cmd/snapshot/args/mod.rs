@@ -16,8 +16,10 @@ pub(crate) use diff::Diff;
 ///
 /// The daemon makes and prunes snapshots by itself where the property snapshot-schedule says so, also for the
 /// datasets that inherit it. `hourly:24,daily:30` makes one in each hour and in each day of UTC, and keeps the
-/// newest 24 and 30. They have names such as auto-hourly-2026-11-25-0300. After a pause of the daemon one of
-/// each kind is made. Snapshots with other names, with a hold, with a clone, or in use stay. `pool history`
+/// newest 24 and 30. The kinds are 1min, 5min, 10min, 15min, 20min, 30min, hourly, daily, weekly, monthly and
+/// yearly. The name has the time when a snapshot was made: auto-hourly-2026-11-25-0300Z. With `,local` at the
+/// end days begin in the time of the machine, and names have its offset: auto-daily-2026-11-25-0000p0100.
+/// After a pause of the daemon one of each kind is made. Snapshots with other names, with a hold, with a clone, or in use stay. `pool history`
 /// shows what was made and destroyed, and what failed. --prune destroys now what the schedule no longer keeps.
 #[derive(Args, Debug)]
 #[command(
