@@ -259,6 +259,11 @@ mod tests {
                 Some("/dev/sdb had errors. They were repaired."),
                 "device-errors",
             ),
+            (
+                "ONLINE",
+                Some("97 % of the space is in use. Programs will soon get ENOSPC."),
+                "pool-full",
+            ),
             ("DEGRADED", Some("A device is being resilvered."), "none"),
             ("ONLINE", None, "none"),
         ] {

@@ -70,6 +70,7 @@ fn report(name: &str, known: &KnownPool) -> PoolReport {
         size: 0,
         allocated: 0,
         free: 0,
+        space_low: None,
         expandable: 0,
         dedupratio: 1.0,
         freeing: false,

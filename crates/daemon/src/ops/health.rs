@@ -6,7 +6,7 @@ use std::time::Duration;
 use pool::{
     DeviceInfo, DeviceState, Expandable, Pool, Purpose, ResilverStatus, ScrubStatus, Until,
 };
-use protocol::api::DeviceRow;
+use protocol::api::{DeviceRow, Fullness};
 
 use crate::ops::metered_devices::meter;
 use crate::state::active_pool::ActivePool;
@@ -175,6 +175,22 @@ pub(crate) fn advice(pool: &str, devices: &[DeviceInfo]) -> (Option<String>, Opt
         ),
         None => (None, None),
     }
+}
+
+/// The message about a pool that fills up, and the advice.
+pub(crate) fn fullness(pool: &str, full: Fullness) -> (Option<String>, Option<String>) {
+    let end = match full.level {
+        0 => return (None, None),
+        1 => "",
+        2 => " Little is left.",
+        _ => " Programs will soon get ENOSPC.",
+    };
+    (
+        Some(format!("{} % of the space is in use.{end}", full.percent)),
+        Some(format!(
+            "To see what takes it: 'strongroom list -o space -r {pool}'. Free space, or add a device."
+        )),
+    )
 }
 
 /// The message about space that the pool could gain from larger devices, if it has no problem.

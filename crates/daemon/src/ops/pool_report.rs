@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pool::{DeviceInfo, Expandable, RemovalPhase, RemovalStatus, ScrubPhase, ScrubStatus, Sweep};
-use protocol::api::{PoolReport, RemovalRow, ScrubRow};
+use protocol::api::{Fullness, PoolReport, RemovalRow, ScrubRow};
 
 use crate::failure::Result;
 use crate::ops::caches;
@@ -64,9 +64,15 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
         false => Vec::new(),
     };
     let damage = damage::names(active, &found, names_files && may_read);
-    let (trouble, action) = match trouble {
-        None => health::growth(&pool.name(), &devices, &expandable),
-        trouble => (trouble, action),
+    let allocated = space.total.saturating_sub(space.free);
+    let full = health::fullness(&pool.name(), Fullness::of(allocated, space.available));
+    let (trouble, action, space_low) = match (trouble, full) {
+        (None, (None, _)) => {
+            let (trouble, action) = health::growth(&pool.name(), &devices, &expandable);
+            (trouble, action, None)
+        }
+        (None, (full, advice)) => (full, advice, None),
+        (trouble, (full, _)) => (trouble, action, full),
     };
     let mut rows = health::rows(&devices, &expandable, &resilver);
     rows.extend(caches::rows(pool));
@@ -83,8 +89,9 @@ pub(crate) fn report(active: &ActivePool, names_files: bool) -> Result<PoolRepor
         trouble,
         action,
         size: space.total,
-        allocated: space.total.saturating_sub(space.free),
+        allocated,
         free: space.available,
+        space_low,
         expandable: gain(&devices, &expandable),
         dedupratio: ratio(shared.referenced, shared.stored) as f64 / 100.0,
         freeing: space.freeing + space.freeing_waits > 0,

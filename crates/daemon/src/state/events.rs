@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
 use pool::{DeviceState, Pool, RemovalPhase, ScrubPhase, ScrubStatus};
-use protocol::api::EventRow;
+use protocol::api::{EventRow, Fullness};
 use store::ErrorCounts;
 
 use crate::host::system::now_secs;
@@ -68,6 +68,7 @@ pub(crate) struct Observed {
     resilver: ScrubStatus,
     removal: Option<(RemovalPhase, String)>,
     suspended: Option<String>,
+    full: Fullness,
     /// The datasets whose keys are loaded.
     keys: BTreeMap<u64, String>,
 }
@@ -76,6 +77,7 @@ impl Observed {
     /// The present state of a pool, and the datasets whose keys are loaded.
     pub(crate) fn of(pool: &Pool, keys: impl IntoIterator<Item = u64>) -> Observed {
         let devices = pool.devices().into_iter();
+        let space = pool.space();
         let named = |id: u64| {
             let name = pool.name_of(id);
             (id, name.unwrap_or_else(|_| format!("dataset {id}")))
@@ -90,7 +92,18 @@ impl Observed {
                 .removal_status()
                 .map(|removal| (removal.phase, removal.name)),
             suspended: pool.suspended(),
+            full: Fullness::of(space.total.saturating_sub(space.free), space.available),
             keys: keys.into_iter().map(named).collect(),
+        }
+    }
+}
+
+impl Observed {
+    /// This state, if it follows another one.
+    pub(crate) fn after(self, before: &Observed) -> Observed {
+        Observed {
+            full: self.full.after(before.full),
+            ..self
         }
     }
 }
@@ -114,6 +127,10 @@ pub(crate) fn changes(before: &Observed, now: &Observed) -> Vec<(&'static str, S
         (None, Some(reason)) => events.push(("pool_suspend", reason.clone())),
         (Some(_), None) => events.push(("pool_resume", "changes are accepted again".into())),
         _ => {}
+    }
+    if before.full.level != now.full.level {
+        let text = format!("{} % of the space is in use", now.full.percent);
+        events.push(("pool_space", text));
     }
     let without = |all: &Observed, other: &Observed| -> Vec<String> {
         let new = all
@@ -310,6 +327,23 @@ mod tests {
             [("pool_suspend", "why".to_owned())]
         );
         assert_eq!(classes(&suspended, &none), ["pool_resume"]);
+    }
+
+    #[test]
+    fn a_pool_fills_up_and_is_emptied() {
+        let full = |percent| Observed {
+            full: Fullness::of(percent, 100 - percent),
+            ..Observed::default()
+        };
+        let mut now = full(79);
+        let mut told = Vec::new();
+        for percent in [80, 79, 80, 91, 97, 95, 70, 98] {
+            let next = full(percent).after(&now);
+            told.extend(changes(&now, &next));
+            now = next;
+        }
+        let texts = [80, 91, 97, 70, 98].map(|n| format!("{n} % of the space is in use"));
+        assert_eq!(told, texts.map(|text| ("pool_space", text)));
     }
 
     #[test]

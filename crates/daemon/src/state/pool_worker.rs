@@ -156,7 +156,7 @@ impl ActivePool {
         // Held until the events are told, so that they are told once and in order.
         let mut before = self.observed.lock();
         let keys: Vec<u64> = self.keys.lock().keys().copied().collect();
-        let now = Observed::of(&self.pool, keys);
+        let now = Observed::of(&self.pool, keys).after(&before);
         for (class, text) in changes(&before, &now) {
             self.events.add(class, &self.pool.name(), &text);
         }

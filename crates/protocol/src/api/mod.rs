@@ -8,6 +8,7 @@ pub mod command;
 mod command_name;
 mod device_commands;
 mod failure;
+mod fullness;
 mod inspection;
 mod key_commands;
 mod pool_commands;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
 pub use command::Command;
 pub use failure::{Failure, FailureKind, Result};
+pub use fullness::Fullness;
 pub use inspection::{
     CheckRow, ChunkRow, InspectedDataset, Inspection, KeychainRow, LogEntryRow, LogRow, PointerRow,
     SuperblockRow,

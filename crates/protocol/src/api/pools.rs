@@ -20,8 +20,11 @@ pub struct PoolReport {
     pub size: u64,
     /// Of these, taken.
     pub allocated: u64,
-    /// Of these, free.
+    /// Of these, free for writers.
     pub free: u64,
+    /// How full the pool is, if that needs attention and `trouble` says something worse.
+    #[serde(default)]
+    pub space_low: Option<String>,
     /// Bytes for records that there would be more if each device were used whole.
     #[serde(default)]
     pub expandable: u64,

@@ -78,11 +78,12 @@ export function bar(parts, whole, className = "") {
 
 /** How full a pool is. */
 export function capacity(pool) {
-  const part = pool.size ? pool.allocated / pool.size : 0;
-  const level = part > 0.95 ? "bad" : part > 0.85 ? "warn" : "";
+  const usable = pool.allocated + pool.free;
+  const part = usable ? pool.allocated / usable : 0;
+  const level = part >= 0.96 ? "bad" : part >= 0.8 ? "warn" : "";
   return [
     bar([{ size: pool.allocated, kind: "own" }], pool.size, level),
-    h("p", { class: "legend" }, h("span", {}, `${bytes(pool.allocated)} used (${percent(pool.allocated, pool.size)})`), h("span", {}, `${bytes(pool.free)} free of ${bytes(pool.size)}`)),
+    h("p", { class: "legend" }, h("span", {}, `${bytes(pool.allocated)} used (${percent(pool.allocated, usable)})`), h("span", {}, `${bytes(pool.free)} free of ${bytes(pool.size)}`)),
   ];
 }
 

@@ -77,6 +77,7 @@ function poolPage(context, pool) {
 function trouble(pool) {
   const lines = [];
   if (pool.trouble) lines.push(notice(levelOf(pool.health) === "bad" ? "bad" : "warn", visible(pool.trouble), pool.action && visible(pool.action)));
+  if (pool.space_low) lines.push(notice("warn", visible(pool.space_low)));
   if (pool.scrub_late) lines.push(notice("warn", "The last scrub is too long ago.", visible(pool.scrub_late)));
   if (pool.damage.length) {
     lines.push(notice("bad", h("strong", {}, `${plural(pool.damage.length, "place")} damaged`), h("span", {}, pool.damage.slice(0, 20).map((each) => [h("code", {}, name(each)), h("br", {})]))));

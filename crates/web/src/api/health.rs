@@ -1,13 +1,10 @@
 //! What needs attention, in words: what the daemon says of its pools.
 
-use protocol::api::{PoolReport, Reply, command};
+use protocol::api::{Fullness, PoolReport, Reply, command};
 use serde_json::{Value as Json, json};
 
 use super::daemon::Caller;
 use crate::http::Problem;
-
-/// A pool with less of its space free slows down, and can fill up before anybody looks: one part of so many.
-const FREE_PART: u64 = 10;
 
 /// The advice for all pools, and the worst of it.
 pub(super) fn report(caller: &Caller) -> Result<Json, Problem> {
@@ -30,11 +27,14 @@ fn of_pool(pool: &PoolReport) -> Vec<Json> {
     let row = |severity: &str, text: String, action: Option<String>| json!({"severity": severity, "pool": name, "text": text, "action": action});
     let mut advice = Vec::new();
     let is_down = matches!(&*pool.health, "SUSPENDED" | "UNAVAIL");
+    let is_full = Fullness::of(pool.allocated, pool.free).is_critical();
+    let severity = |is_critical: bool| if is_critical { "critical" } else { "warning" };
     if pool.trouble.is_some() || pool.health != "ONLINE" {
         let health = || format!("the pool is {}", pool.health);
         let text = pool.trouble.clone().unwrap_or_else(health);
-        let severity = if is_down { "critical" } else { "warning" };
-        advice.push(row(severity, text, pool.action.clone()));
+        // Without `space_low` the trouble of a full pool is that it is full.
+        let is_critical = is_down || is_full && pool.space_low.is_none();
+        advice.push(row(severity(is_critical), text, pool.action.clone()));
     }
     if !pool.damage.is_empty() {
         let text = format!("damaged: {}", pool.damage.join(", "));
@@ -47,11 +47,8 @@ fn of_pool(pool: &PoolReport) -> Vec<Json> {
             Some(late.clone()),
         ));
     }
-    if !is_down && pool.size > 0 && pool.free < pool.size / FREE_PART {
-        let percent = pool.allocated.saturating_mul(100) / pool.size;
-        let action = "destroy snapshots or datasets, or add devices: strongroom pool add";
-        let text = format!("{percent} % of the space is in use");
-        advice.push(row("warning", text, Some(action.into())));
+    if let Some(low) = &pool.space_low {
+        advice.push(row(severity(is_full), low.clone(), None));
     }
     if !pool.waiting.is_empty() {
         let text = format!("keys are not loaded: {}", pool.waiting.join(", "));

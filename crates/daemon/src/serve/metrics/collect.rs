@@ -7,7 +7,7 @@ use std::sync::Arc;
 use block::DeviceMeter;
 use luks::MappingMeter;
 use meter::{CacheTotals, Times, Totals};
-use protocol::api::{DeviceRow, PoolReport};
+use protocol::api::{DeviceRow, Fullness, PoolReport};
 
 use crate::failure::Result;
 use crate::ops::metered_devices;
@@ -231,6 +231,13 @@ fn of_pools(page: &mut Page, pools: &[PoolNow]) {
         "strongroom_pool_free_bytes",
         "Space that is not taken.",
         each_pool(pools, |pool| pool.report.free),
+    );
+    page.gauge(
+        "strongroom_pool_used_percent",
+        "The part that is taken of the space that writers may use.",
+        each_pool(pools, |pool| {
+            Fullness::of(pool.report.allocated, pool.report.free).percent
+        }),
     );
     page.gauge(
         "strongroom_pool_txg",

@@ -417,6 +417,7 @@ JSON
     \"scrub\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"repaired\", \"errors\",
       \"unreadable\": how many of the errors a device failed to read},
     \"scrub_late\": null or what to do about a scrub that is too long ago,
+    \"space_low\": null or how full the pool is, if \"trouble\" is something else,
     \"resilver\": as scrub, and \"waits\": null or the reason why it waits,
     \"removal\": {\"state\", \"name\", \"started\", \"ended\", \"total\", \"left\", \"waits\"} or null,
     \"trim\": {\"state\", \"started\", \"ended\", \"examined\", \"total\", \"bytes\", \"errors\",

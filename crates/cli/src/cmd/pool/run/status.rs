@@ -80,6 +80,9 @@ fn report(pool: &PoolReport, verbose: bool, now: u64) -> String {
     if let Some(action) = &pool.action {
         line("action", action);
     }
+    if let Some(low) = &pool.space_low {
+        line("space", low);
+    }
     if pool.health == "UNAVAIL" {
         return out;
     }

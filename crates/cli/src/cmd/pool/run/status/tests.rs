@@ -152,6 +152,7 @@ fn pool() -> PoolReport {
         size: 4 << 30,
         allocated: 1 << 30,
         free: 3 << 30,
+        space_low: None,
         expandable: 0,
         checkpoint: None,
         dedupratio: 1.0,
@@ -186,6 +187,19 @@ config:
 
 errors: No known data errors
 "
+    );
+}
+
+#[test]
+fn full_besides_something_worse() {
+    let mut pool = pool();
+    pool.trouble = Some("Some data is damaged.".into());
+    pool.action = Some("Restore it.".into());
+    pool.space_low = Some("97 % of the space is in use.".into());
+    let text = report(&pool, false, 0);
+    assert!(
+        text.contains("\naction: Restore it.\n space: 97 % of the space is in use.\n   see: "),
+        "{text}"
     );
 }
 
