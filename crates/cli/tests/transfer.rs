@@ -199,7 +199,14 @@ fn what_is_interrupted_goes_on_or_is_gone() {
     let done = bench.receive_bytes("-s safe/b", cut);
     assert_eq!(done.code, DAMAGED, "{done:?}");
     has(&done.err, "the received part is kept");
-    assert_eq!(bench.ok("list -H -o name -r safe"), "safe\n");
+    assert_eq!(bench.ok("list -H -o name -r safe"), "safe\nsafe/b\n");
+    let value = |property: &str, name: &str| -> u64 {
+        let value = bench.ok(&format!("get -H -p -o value {property} {name}"));
+        value.trim().parse().unwrap()
+    };
+    assert!(value("used", "safe/b") > 0);
+    assert!(value("used", "safe") > value("used", "safe/b"));
+    bench.place.fails("mount safe/b", NOT_FOUND);
     let token = || bench.ok("get -H -o value receive_resume_token safe/b");
     let before = token();
     // Through the end of the daemon, and an export.
@@ -224,6 +231,15 @@ fn what_is_interrupted_goes_on_or_is_gone() {
     let done = bench.receive_bytes("-s safe/c", cut);
     assert_eq!(done.code, DAMAGED, "{done:?}");
     bench.ok("receive -A safe/c");
+    let done = bench.receive_bytes("-s safe/d", cut);
+    assert_eq!(done.code, DAMAGED, "{done:?}");
+    let used = bench.ok("list -H -o used safe/d");
+    assert_eq!(
+        bench.ok("destroy -n -v safe/d"),
+        format!("would destroy safe/d\nwould free {used}")
+    );
+    assert_eq!(bench.ok("destroy -f -v safe/d"), "destroyed safe/d\n");
+    bench.place.fails("list safe/d", NOT_FOUND);
     bench
         .place
         .fails("get receive_resume_token safe/c", NOT_FOUND);

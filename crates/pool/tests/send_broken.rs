@@ -154,8 +154,14 @@ fn what_was_received_in_part_can_be_thrown_away() {
     refused(receive(&to, &other, "tank/b"), "received into it in part");
     let rest = stream_from(&from, "tank/a@two", None, token.next).unwrap();
     refused(receive(&to, &rest, "tank/c"), "of which nothing is here");
-    // It cannot be seen, and it counts.
-    assert_eq!(to.list(to.top().unwrap().id).unwrap().len(), 1);
+    // It is no dataset, and it counts.
+    let top = to.top().unwrap().id;
+    assert_eq!(to.list(top).unwrap().len(), 1);
+    let seen = to.interrupted(top).unwrap();
+    assert_eq!((seen.len(), &*seen[0].name), (1, "tank/b"));
+    assert_eq!(seen[0].used, to.listed_one(top).unwrap().used_by_children);
+    assert!(to.interrupted_as("tank/b").unwrap().is_some());
+    assert!(to.interrupted_as("tank/c").unwrap().is_none());
     assert!(to.find("tank/%b").is_err());
     assert!(
         to.listed_one(to.top().unwrap().id)
@@ -181,7 +187,15 @@ fn what_was_received_in_part_can_be_thrown_away() {
     receive(&to, &other, "tank/b").unwrap();
     let next = stream(&from, "tank/a@two", Some("tank/a@one"));
     let cut = &next[..next.len() - 200];
+    let without = to.listed_one(to.find("tank/b").unwrap().id).unwrap();
     assert!(receive_as(&to, cut, false, true, "tank/b").is_err());
+    // It counts for its dataset, as everything below that.
+    let with = to.listed_one(to.find("tank/b").unwrap().id).unwrap();
+    assert!(with.used_by_children > without.used_by_children);
+    assert_eq!(with.used - without.used, with.used_by_children);
+    let freed = to.freed_by_destroying("tank/b", true).unwrap();
+    assert_eq!(freed, with.used);
+    assert!(to.interrupted(top).unwrap().is_empty());
     to.rename("tank/b", "tank/c", &origin()).unwrap();
     assert!(to.resume_token("tank/b").unwrap().is_none());
     assert!(to.resume_token("tank/c").unwrap().is_some());

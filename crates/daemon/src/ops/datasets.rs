@@ -104,6 +104,17 @@ impl Daemon {
         // The name may be a pattern for several snapshots.
         let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
         let active = self.pool_of(dataset)?;
+        if context.view.is_none()
+            && let Ok(Some(partial)) = active.pool.interrupted_as(name)
+        {
+            let destroyed = vec![name.to_owned()];
+            if dry_run {
+                let freed = partial.used;
+                return Ok(Reply::Doomed(DoomedReport { destroyed, freed }));
+            }
+            self.abandon_receive(name, context)?;
+            return Ok(Reply::Names(destroyed));
+        }
         let delegate = context.creator().map(|_| context.peer.clone());
         let doomed = || {
             let doomed = active.pool.doomed(name, reach)?;

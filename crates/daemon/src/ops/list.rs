@@ -74,8 +74,8 @@ impl Daemon {
             return Ok(());
         }
         for name in &get.names {
-            if let Some(row) = self.row_of_partial(name, &props)? {
-                rows.all.push(row)?;
+            if let Some((active, partial)) = self.interrupted_as(name) {
+                rows.all.push(row_of_partial(&active, &partial, &props)?)?;
             } else if name.contains('#') {
                 let row = self.row_of_bookmark(name, &props)?;
                 if rows.is_wanted(name) {
@@ -89,22 +89,11 @@ impl Daemon {
         Ok(())
     }
 
-    /// The row for a dataset that was received in part and does not exist yet. Its only property is the resume token.
-    fn row_of_partial(&self, name: &str, props: &[String]) -> Result<Option<DatasetRow>> {
-        let property = "receive_resume_token";
-        if props != [property] || name.contains('@') || self.find(name).is_ok() {
-            return Ok(None);
-        }
-        let token = self.pool_of(name)?.pool.resume_token(name).unwrap_or(None);
-        Ok(token.map(|token| DatasetRow {
-            name: name.into(),
-            kind: "filesystem".into(),
-            props: vec![PropertyRow {
-                property: property.into(),
-                value: Value::Text(token.to_string()),
-                source: Source::None,
-            }],
-        }))
+    /// The dataset that an interrupted receive would make.
+    fn interrupted_as(&self, name: &str) -> Option<(Arc<ActivePool>, Listed)> {
+        let active = self.pool_of(name).ok()?;
+        let partial = active.pool.interrupted_as(name).ok()??;
+        Some((active, partial))
     }
 
     fn get_below(
@@ -139,10 +128,38 @@ impl Daemon {
             }
             rows.all.push(self.row(active, listed, props)?)?;
         }
+        self.partials_below(active, id, (get, base), props, rows)?;
         match all.iter().rev().find(|last| !last.entry.is_snapshot()) {
             Some(head) => bookmarks_of(active, head, (get, base), props, rows),
             None => Ok(()),
         }
+    }
+
+    /// Lists the datasets that interrupted receives would make below a dataset. Who may see the dataset above may see
+    /// them.
+    fn partials_below(
+        &self,
+        active: &ActivePool,
+        id: u64,
+        (get, base): (&command::Get, u32),
+        props: &[String],
+        rows: &mut Rows<'_, '_>,
+    ) -> Result<()> {
+        if get.depth == Some(0) {
+            return Ok(());
+        }
+        for partial in active.pool.interrupted(id)? {
+            let depth = depth_of(&partial.name) - base;
+            let (above, _) = partial.name.rsplit_once('/').unwrap_or_default();
+            let may_see = (rows.may_see)(above);
+            if get.depth.is_some_and(|most| depth > most) || !may_see {
+                continue;
+            }
+            if rows.seen.insert(partial.name.clone()) {
+                rows.all.push(row_of_partial(active, &partial, props)?)?;
+            }
+        }
+        Ok(())
     }
 
     fn row(&self, active: &ActivePool, listed: &Listed, props: &[String]) -> Result<DatasetRow> {
@@ -246,6 +263,44 @@ impl Daemon {
         }
         Ok(rows)
     }
+}
+
+/// The properties of a dataset that was received in part.
+const OF_PARTIALS: [&str; 9] = [
+    "type",
+    "creation",
+    "used",
+    "available",
+    "referenced",
+    "usedbydataset",
+    "written",
+    "createtxg",
+    "receive_resume_token",
+];
+
+/// The row for a dataset that was received in part.
+fn row_of_partial(active: &ActivePool, partial: &Listed, props: &[String]) -> Result<DatasetRow> {
+    let names = match props {
+        [] => OF_PARTIALS.map(str::to_owned).to_vec(),
+        props => props.to_vec(),
+    };
+    let row = |property: String| {
+        let value = match property.as_str() {
+            "name" => Value::Text(partial.name.clone()),
+            known if OF_PARTIALS.contains(&known) => computed(active, partial, known)?,
+            _ => Value::None,
+        };
+        Ok(PropertyRow {
+            property,
+            value,
+            source: Source::None,
+        })
+    };
+    Ok(DatasetRow {
+        name: partial.name.clone(),
+        kind: kind(partial).into(),
+        props: names.into_iter().map(row).collect::<Result<_>>()?,
+    })
 }
 
 /// Whether the value of a property is counted for each listing. For some snapshots this reads devices.

@@ -194,7 +194,26 @@ impl<'a> Check<'a> {
         self.properties(above, props)
     }
 
+    /// The dataset whose permissions decide about a name: for the name of an interrupted receive the dataset above, if
+    /// the caller may see that.
+    pub(super) fn decides<'n>(&self, name: &'n str) -> &'n str {
+        let interrupted = || {
+            let pool = &self.daemon.pool_of(name).ok()?.pool;
+            pool.interrupted_as(name).ok()?
+        };
+        match name.rsplit_once('/') {
+            Some((above, _)) if self.something_of(above).is_ok() && interrupted().is_some() => {
+                above
+            }
+            _ => name,
+        }
+    }
+
     pub(super) fn destroy(&self, name: &str, reach: Reach) -> Result<()> {
+        let above = self.decides(name);
+        if above != name {
+            return self.need(above, &["destroy", "mount"]);
+        }
         // Before anything is looked for: a caller who may do nothing there learns nothing.
         self.need(dataset_of(name), &["destroy"])?;
         let active = self.daemon.pool_of(dataset_of(name))?;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use store::human_size;
 
-use crate::engine::reservation::{Slacks, size, taken_by};
+use crate::engine::reservation::{Slacks, received_into, size, taken_by};
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
@@ -81,7 +81,7 @@ pub(crate) fn of(state: &DatasetTable, slacks: &Slacks, id: u64) -> Result<Vec<Q
     while let Some(entry) = at {
         path.push(entry.id);
         if let Some(limit) = size(entry, QuotaKind::Below.property()) {
-            let mut used: u64 = 0;
+            let mut used = received_into(state, entry);
             for below in state.subtree(entry.id) {
                 used = used.saturating_add(taken_by(state, &below));
                 if below.id != id {
@@ -181,11 +181,14 @@ fn claimed(
                 .saturating_add(state.own_bytes(entry));
             entry.referenced.max(reserved)
         }
-        QuotaKind::Below => state.subtree(entry.id).iter().fold(0, |sum: u64, below| {
-            sum.saturating_add(taken_by(state, below))
-                .saturating_add(slacks.itself(below.id))
-                .saturating_add(slacks.below(below.id))
-        }),
+        QuotaKind::Below => {
+            let received = received_into(state, entry);
+            state.subtree(entry.id).iter().fold(received, |sum, below| {
+                sum.saturating_add(taken_by(state, below))
+                    .saturating_add(slacks.itself(below.id))
+                    .saturating_add(slacks.below(below.id))
+            })
+        }
     };
     Some((limit, used))
 }

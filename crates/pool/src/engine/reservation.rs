@@ -96,6 +96,12 @@ pub(crate) fn taken_by(state: &DatasetTable, entry: &Entry) -> u64 {
     partials.fold(entry.used, u64::saturating_add)
 }
 
+/// The bytes of a running receive into a dataset, which [`taken_by`] counts for the dataset above.
+pub(crate) fn received_into(state: &DatasetTable, entry: &Entry) -> u64 {
+    let partial = state.partial_into(entry);
+    partial.map_or(0, |partial| partial.used)
+}
+
 /// The value of a property in bytes; `None` if it is missing or not a number.
 pub(crate) fn size(entry: &Entry, property: &str) -> Option<u64> {
     match entry.is_snapshot() {

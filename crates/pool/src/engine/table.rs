@@ -352,6 +352,15 @@ impl DatasetTable {
         self.child(parent, format!("{PARTIAL}{name}"))
     }
 
+    /// The hidden dataset of a running receive into an existing dataset.
+    pub(crate) fn partial_into(&self, entry: &Entry) -> Option<&Arc<Entry>> {
+        match entry.parent {
+            // It is below the root dataset.
+            0 => None,
+            parent => self.partial_of(parent, &entry.name),
+        }
+    }
+
     /// The number of running receives below a dataset that would make a dataset there.
     pub(crate) fn new_partials(&self, id: u64) -> u64 {
         let is_new = |partial: &&Arc<Entry>| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use meter::{CacheTotals, Times};
 
-use crate::engine::reservation::taken_by;
+use crate::engine::reservation::{received_into, taken_by};
 use crate::engine::table::DatasetTable;
 use crate::engine::{deadlist, history};
 use crate::error::{Result, Until};
@@ -37,7 +37,7 @@ pub struct Listed {
     pub used_by_dataset: u64,
     /// Of these, the bytes that only its snapshots have: the bytes that destroying all of them frees.
     pub used_by_snapshots: u64,
-    /// Of these, the bytes of the datasets below it.
+    /// Of these, the bytes of the datasets below it, and of an interrupted receive into it.
     pub used_by_children: u64,
     /// Of these, the bytes that its `refreservation` keeps for it.
     pub used_by_refreservation: u64,
@@ -46,7 +46,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    fn uncounted(state: &DatasetTable, entry: &Arc<Entry>) -> Listed {
+    pub(crate) fn uncounted(state: &DatasetTable, entry: &Arc<Entry>) -> Listed {
         Listed {
             name: state.name_of(entry),
             entry: Arc::clone(entry),
@@ -255,6 +255,7 @@ impl Pool {
         listed.used_by_dataset = self.used_by_head(state, entry)?;
         listed.used_by_snapshots = entry.used.saturating_sub(listed.used_by_dataset);
         let slacks = self.slacks(state);
+        listed.used_by_children = received_into(state, entry);
         for below in state.subtree(entry.id) {
             let mut used = taken_by(state, &below);
             if below.id == entry.id {

@@ -136,7 +136,8 @@ pub(crate) struct Send {
 /// make up the snapshot.
 ///
 /// With -s, the data before an interruption is kept. The property receive_resume_token then has the token for
-/// `send -t`, which sends the rest; -A discards that data. What came of a plain stream is encrypted with the keys of the
+/// `send -t`, which sends the rest; -A discards that data, and so does `destroy` for a copy that does not exist
+/// yet: `list` shows it by its name. What came of a plain stream is encrypted with the keys of the
 /// copy, which have to be loaded to continue; a new dataset then has to inherit its key.
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -141,7 +141,15 @@ serve!(
             props.map(|prop| properties::permission_for(prop)).collect();
         let of_accounts = Vec::from_iter(of_accounts);
         let looks_below = it.depth != Some(0) || it.snapshots || it.bookmarks;
-        check.each_named(&it.names, looks_below, &mut |name, active, head| {
+        let is_there = |name: &&String| check.decides(name) == name.as_str();
+        let (names, interrupted): (Vec<&String>, Vec<_>) = it.names.iter().partition(is_there);
+        let names: Vec<String> = names.into_iter().cloned().collect();
+        for name in interrupted {
+            let above = check.decides(name);
+            let (active, entry) = check.find(above)?;
+            check.something(above, &active, &entry)?;
+        }
+        check.each_named(&names, looks_below, &mut |name, active, head| {
             check.something(name, active, head)?;
             check.need_of(name, active, head, &of_accounts)
         })

@@ -4,6 +4,7 @@
 mod bounds;
 mod hashes;
 mod hidden;
+mod interrupted;
 mod keys;
 mod machine_samples;
 mod races;

@@ -13,11 +13,11 @@ use super::site::{Site, ZONES};
 use crate::host::users::Peer;
 
 /// The dataset that is received.
-const NEW: &str = "tank/web/to/new";
+pub(super) const NEW: &str = "tank/web/to/new";
 
 /// A stream that was sent.
 #[derive(Default)]
-struct Sent(Vec<u8>);
+pub(super) struct Sent(pub(super) Vec<u8>);
 
 impl Data for Sent {
     fn take(&mut self, piece: &[u8]) -> std::result::Result<(), protocol::api::Failure> {
@@ -64,7 +64,7 @@ fn sent(site: &Site, name: &str, from: Option<&str>) -> Vec<u8> {
     stream.0
 }
 
-fn receive(force: bool, exclude: &[&str]) -> Command {
+pub(super) fn receive(force: bool, exclude: &[&str]) -> Command {
     Command::Receive(command::Receive {
         target: NEW.into(),
         naming: ReceiveName::Exact,
@@ -78,12 +78,12 @@ fn receive(force: bool, exclude: &[&str]) -> Command {
 }
 
 /// A full stream, and one that goes on from it.
-struct Streams {
-    full: Vec<u8>,
+pub(super) struct Streams {
+    pub(super) full: Vec<u8>,
     rest: Vec<u8>,
 }
 
-fn site() -> (Arc<Site>, Streams) {
+pub(super) fn site() -> (Arc<Site>, Streams) {
     let site = Site::new(&ZONES[..1]);
     site.root(create("tank/source".into(), &[]));
     snapshot(&site, "tank/source@1");
@@ -114,7 +114,7 @@ fn snapshots(site: &Site) -> Vec<String> {
 }
 
 /// May make datasets below `to`, and receive, but no more.
-fn ann(site: &Site) -> Peer {
+pub(super) fn ann(site: &Site) -> Peer {
     site.delegate(|right| {
         right.dataset == "tank/web/to" && ["receive", "create", "mount"].contains(&right.permission)
     })

@@ -89,11 +89,8 @@ impl Allowance {
         quotas.retain(|quota| quota.kind == QuotaKind::Below);
         self.left = u64::MAX;
         let above = quotas.iter().map(|quota| {
-            // The hidden dataset counts below the dataset above.
-            let is_counted = quota.holder != of || partial.parent == of;
-            let besides = if is_counted { 0 } else { partial.used };
             let name = state.entry(quota.holder).map(|entry| state.name_of(entry));
-            (name.ok(), quota.kind, quota.limit, quota.used + besides)
+            (name.ok(), quota.kind, quota.limit, quota.used)
         });
         let own = self.own.iter().map(|(kind, limit)| {
             let used = match kind {

@@ -16,6 +16,7 @@ use crate::format::features::{FEATURE_CLONES, FEATURE_RECEIVED};
 use crate::format::stream::{Begin, Position, ResumeToken};
 use crate::ops::create::{self, NewDataset};
 use crate::ops::destroy;
+use crate::ops::info::Listed;
 use crate::ops::pool::Pool;
 use crate::ops::receive::policy::{ReceiveInto, ReceivePolicy};
 use crate::storage::array::diff;
@@ -155,6 +156,33 @@ impl Pool {
         }))
     }
 
+    /// The interrupted receives that would make datasets below a dataset, with the names of these.
+    ///
+    /// # Errors
+    /// As [`Pool::entry`].
+    pub fn interrupted(&self, id: u64) -> Result<Vec<Listed>> {
+        let state = self.engine.state.read();
+        state.entry(id)?;
+        let heads = state.subtree(id);
+        let partials = heads.iter().flat_map(|head| state.partials(head.id));
+        Ok(partials
+            .filter_map(|partial| new_dataset(&state, partial))
+            .collect())
+    }
+
+    /// The interrupted receive that would make the dataset with this name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDataset`] if there is no dataset above it; [`Error::BadName`].
+    pub fn interrupted_as(&self, name: &str) -> Result<Option<Listed>> {
+        let state = self.engine.state.read();
+        if name.contains('@') {
+            return Ok(None);
+        }
+        let partial = find_partial(&state, name)?;
+        Ok(partial.and_then(|partial| new_dataset(&state, &partial)))
+    }
+
     /// Destroys the part that an interrupted receive left.
     ///
     /// # Errors
@@ -197,6 +225,23 @@ pub(crate) fn discard_broken(commit: &TxgWriter<'_>, state: &mut DatasetTable) -
     broken
         .into_iter()
         .try_for_each(|id| destroy::destroy_head(commit, state, id))
+}
+
+/// The dataset that an interrupted receive would make; `None` if it goes into one that exists.
+fn new_dataset(state: &DatasetTable, partial: &Arc<Entry>) -> Option<Listed> {
+    partial.receiving().filter(|was| was.resumable)?;
+    let last = partial.name.strip_prefix(PARTIAL)?;
+    let name = format!("{}/{last}", state.name_of(state.get(partial.parent)?));
+    if last.is_empty() || state.find(&name).is_ok() {
+        return None;
+    }
+    Some(Listed {
+        name,
+        used: partial.used,
+        used_by_dataset: partial.used,
+        written: state.own_bytes(partial),
+        ..Listed::uncounted(state, partial)
+    })
 }
 
 fn find_partial(state: &DatasetTable, target: &str) -> Result<Option<Arc<Entry>>> {
