@@ -77,6 +77,16 @@ pub enum Error {
         /// What it is instead.
         what: &'static str,
     },
+    /// The file system does not allow a file of this size.
+    #[error("{path} cannot have {size} bytes: {}", of_limit(*.limit))]
+    TooLarge {
+        /// The file's path.
+        path: String,
+        /// The size.
+        size: u64,
+        /// The largest size that the file system allows, if that is known.
+        limit: Option<u64>,
+    },
     /// A range does not lie on the device.
     #[error("{device}: bytes {offset}+{len} lie outside its {size} bytes")]
     OutOfRange {
@@ -133,6 +143,18 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// The limit of a file system, in words.
+fn of_limit(limit: Option<u64>) -> String {
+    let Some(limit) = limit else {
+        return "its file system does not allow files of this size".into();
+    };
+    let round = match limit >> 30 {
+        0 => String::new(),
+        gib => format!(" ({gib} GiB)"),
+    };
+    format!("its file system allows files of at most {limit} bytes{round}")
 }
 
 impl Error {

@@ -114,13 +114,22 @@ impl FileDevice {
     /// exist.
     ///
     /// # Errors
-    /// As [`FileDevice::open`]; [`Error::Open`] also if the file exists or the file system is full.
+    /// As [`FileDevice::open`]; [`Error::Open`] also if the file exists or the file system is full;
+    /// [`Error::TooLarge`].
     pub fn create(path: &Path, size: u64) -> Result<FileDevice> {
-        let file = create::create(path, size).map_err(|source| Error::Open {
-            path: path.display().to_string(),
-            source,
-        })?;
+        let file = create::create(path, size);
+        let file = file.map_err(|error| not_created(path, size, error))?;
         FileDevice::from_file(file, path, Access::Exclusive)
+    }
+
+    /// Says whether [`FileDevice::create`] would succeed, with a file that has no name.
+    ///
+    /// # Errors
+    /// As [`FileDevice::create`].
+    pub fn rehearse(path: &Path, size: u64) -> Result<FileDevice> {
+        let file = create::rehearse(path, size);
+        let file = file.map_err(|error| not_created(path, size, error))?;
+        FileDevice::from_file(file, path, Access::ReadOnly)
     }
 
     fn from_file(file: File, path: &Path, access: Access) -> Result<FileDevice> {
@@ -241,6 +250,22 @@ fn describe(kind: std::fs::FileType) -> &'static str {
 fn is_partition(device: u64) -> bool {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists()
+}
+
+/// The error for a file of `size` bytes that cannot be made.
+fn not_created(path: &Path, size: u64, source: io::Error) -> Error {
+    let shown = path.display().to_string();
+    match create::is_too_large(&source) {
+        true => Error::TooLarge {
+            path: shown,
+            size,
+            limit: create::limit(path, size),
+        },
+        false => Error::Open {
+            path: shown,
+            source,
+        },
+    }
 }
 
 fn disk_geometry(file: &File) -> io::Result<(u64, SectorSizes)> {

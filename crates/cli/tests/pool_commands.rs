@@ -197,6 +197,17 @@ fn a_pool_is_planned_and_not_made() {
             .all(|byte| *byte == 0)
     );
     assert_eq!(place.ok("pool list -H"), "");
+    let plan = place.ok("pool create -n -s 64M tank mirror {DIR}/new1 {DIR}/new2");
+    has(&plan, &place.arg("new2"));
+    has(
+        &place.fails("pool create -n -s 64M tank {DIR}/a", EXISTS),
+        "without -s",
+    );
+    place.fails("pool create -n -s 64M tank {DIR}/no/where", NOT_FOUND);
+    place.fails("pool create -n -s 4K tank {DIR}/new1", USAGE);
+    for new in ["new1", "new2"] {
+        assert!(!place.path(new).exists());
+    }
     place.fails("pool create -n tank {DIR}/small", USAGE);
     place.fails("pool create -n -O nonsense=1 tank {DIR}/a", NOT_FOUND);
     place.fails("pool create -n tank {DIR}/nowhere", NOT_FOUND);

@@ -77,15 +77,15 @@ fn kind_of_device(error: &block::Error) -> FailureKind {
             ErrorKind::NotFound => FailureKind::NotFound,
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => FailureKind::Permission,
             ErrorKind::AlreadyExists => FailureKind::Exists,
-            ErrorKind::IsADirectory
-            | ErrorKind::NotADirectory
-            | ErrorKind::InvalidFilename
-            | ErrorKind::FileTooLarge => FailureKind::Usage,
+            ErrorKind::IsADirectory | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
+                FailureKind::Usage
+            }
             ErrorKind::StorageFull => FailureKind::NoSpace,
             _ => FailureKind::Device,
         },
         block::Error::ReadOnly { .. } => FailureKind::Permission,
         block::Error::NotADevice { .. }
+        | block::Error::TooLarge { .. }
         | block::Error::Misaligned { .. }
         | block::Error::NoReservations { .. } => FailureKind::Usage,
         block::Error::Unauthentic { .. } => FailureKind::Damaged,

@@ -141,6 +141,28 @@ fn a_new_file_is_there_whole_and_never_replaces_another() {
 }
 
 #[test]
+fn a_size_that_the_file_system_refuses_names_its_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("new");
+    // No file system of Linux has files of 2^63 bytes.
+    for make in [FileDevice::create, FileDevice::rehearse] {
+        let error = make(&path, 1 << 63).map(drop).unwrap_err();
+        let Error::TooLarge { limit, .. } = &error else {
+            panic!("{error}");
+        };
+        let limit = limit.unwrap();
+        assert!(error.to_string().contains(&limit.to_string()), "{error}");
+        if limit < 1 << 62 {
+            // A file of this size is possible, and of one byte more is not.
+            drop(FileDevice::rehearse(&path, limit).unwrap());
+            let more = FileDevice::rehearse(&path, limit + 1).map(drop);
+            assert!(matches!(more, Err(Error::TooLarge { .. })), "{more:?}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn one_owner_at_a_time() {
     let (_dir, device) = temp(4096);
     let path = device.path().to_owned();

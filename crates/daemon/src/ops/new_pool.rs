@@ -35,11 +35,6 @@ impl Drop for MadeFiles {
 impl Daemon {
     /// Checks whether a pool can be made with these options. It writes nothing, and asks for no key.
     pub(crate) fn try_create(&self, new: &command::PoolCreate) -> Result<()> {
-        if new.size.is_some() {
-            return Err(Failure::usage(
-                "-n looks at devices that are there, and -s makes them; use one of both",
-            ));
-        }
         checked(&new.props)?;
         let made = MadeFiles::default();
         let groups = self.open_groups(new, &made)?;
@@ -86,15 +81,9 @@ impl Daemon {
                 continue;
             }
             let device = match new.size {
+                Some(size) if new.dry_run => FileDevice::rehearse(path, size).map_err(not_made)?,
                 Some(size) => {
-                    let device = FileDevice::create(path, size).map_err(Failure::from);
-                    let device = device.map_err(|mut failure| {
-                        if failure.kind == FailureKind::Exists {
-                            failure.message +=
-                                "; to use the file that is there, run the command without -s";
-                        }
-                        failure
-                    })?;
+                    let device = FileDevice::create(path, size).map_err(not_made)?;
                     made.0.lock().push(path.clone());
                     device
                 }
@@ -119,4 +108,13 @@ impl Daemon {
         }
         Ok(opened)
     }
+}
+
+/// The failure of `-s`.
+fn not_made(error: block::Error) -> Failure {
+    let mut failure = Failure::from(error);
+    if failure.kind == FailureKind::Exists {
+        failure.message += "; to use the file that is there, run the command without -s";
+    }
+    failure
 }

@@ -47,13 +47,11 @@ impl Daemon {
         if self.pool(name).is_ok() {
             return Err(name_is_taken(name));
         }
-        if new
-            .devices
-            .groups
-            .iter()
-            .all(|group| group.devices.is_empty())
-        {
-            return Err(Failure::usage("a pool needs at least one file or disk"));
+        let groups = &new.devices.groups;
+        if groups.is_empty() || groups.iter().any(|group| group.devices.is_empty()) {
+            return Err(Failure::usage(
+                "a pool, and each of its groups, needs at least one file or disk",
+            ));
         }
         if !new.devices.logs.is_empty() || !new.devices.caches.is_empty() {
             return Err(Failure::usage(

@@ -142,7 +142,7 @@ pub(crate) struct PoolCreate {
     #[arg(short, value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: Option<String>,
     /// Make nothing; show the layout, or why the pool could not be made
-    #[arg(short = 'n', conflicts_with = "size")]
+    #[arg(short = 'n')]
     pub(crate) dry_run: bool,
     /// Set a property of the pool, such as scrub-schedule=monthly
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = values::property)]

@@ -8,7 +8,7 @@ use protocol::api::{
     PointerRow, command,
 };
 
-use super::devices;
+use super::device_words::device;
 use crate::cmd::pool::args::Inspect;
 use crate::outcome::{Outcome, Result};
 use crate::session::{Session, answer};
@@ -46,10 +46,7 @@ fn target(given: &[String]) -> Result<InspectTarget> {
     {
         return Ok(InspectTarget::Pool(name.clone()));
     }
-    let devices: Result<Vec<PathBuf>> = given
-        .iter()
-        .map(|path| devices::device(Path::new(path)))
-        .collect();
+    let devices: Result<Vec<PathBuf>> = given.iter().map(|path| device(Path::new(path))).collect();
     Ok(InspectTarget::Devices(devices?))
 }
 

@@ -1,6 +1,7 @@
 //! Pools: making, importing, exporting, listing and destroying them.
 
 mod checkpoint;
+mod device_words;
 mod devices;
 mod events;
 pub(crate) mod inspect;
@@ -66,7 +67,7 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
             call_quiet(session, command::PoolReguid { pool, load_keys })
         }
         Pool::LabelClear(args) => {
-            let (device, force) = (devices::device(&args.device)?, args.force);
+            let (device, force) = (device_words::device(&args.device)?, args.force);
             call_quiet(session, command::PoolLabelClear { device, force })
         }
         Pool::Sync(args) => call_quiet(session, command::PoolSync { pools: args.pools }),
@@ -78,7 +79,7 @@ pub(crate) fn run(args: Pool, session: &mut Session) -> Result {
 }
 
 fn create(args: PoolCreate, session: &mut Session) -> Result {
-    let devices = devices::devices(&args.words, args.size.is_some())?;
+    let devices = device_words::devices(&args.words, args.size.is_some())?;
     let mut props = args.props;
     if let Some(mountpoint) = args.mountpoint {
         props.push(("mountpoint".into(), mountpoint));
@@ -125,7 +126,7 @@ fn absolute(root: Option<PathBuf>) -> Result<Option<PathBuf>> {
 
 fn split(args: PoolSplit, session: &mut Session) -> Result {
     let devices = args.devices.iter();
-    let devices: Result<Vec<String>> = devices.map(|device| devices::member(device)).collect();
+    let devices: Result<Vec<String>> = devices.map(|device| device_words::member(device)).collect();
     let command = command::PoolSplit {
         pool: args.pool,
         new: args.new.clone(),

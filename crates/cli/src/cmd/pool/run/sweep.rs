@@ -4,7 +4,7 @@ use protocol::api::{FailureKind, Sweep, SweepRow, command};
 
 use super::wait::until_ended;
 use crate::cmd::pool::args::{Activity, SweepArgs};
-use crate::cmd::pool::run::devices::member;
+use crate::cmd::pool::run::device_words::member;
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, other};
 
