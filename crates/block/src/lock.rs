@@ -36,7 +36,16 @@ pub(crate) fn own(file: &File, path: &Path) -> Result<bool> {
 
 /// Takes the lock that other programs take too.
 pub(crate) fn take_flock(file: &File, path: &Path) -> Result<()> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+    flock(file, path, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// Takes the lock that other programs take to read.
+pub(crate) fn share_flock(file: &File, path: &Path) -> Result<()> {
+    flock(file, path, FlockOperation::NonBlockingLockShared)
+}
+
+fn flock(file: &File, path: &Path, how: FlockOperation) -> Result<()> {
+    match rustix::fs::flock(file, how) {
         Ok(()) => Ok(()),
         Err(Errno::WOULDBLOCK) => Err(busy(file, path)),
         Err(errno) => Err(Error::Open {

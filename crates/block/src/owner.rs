@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::lock::{take_flock, unlock};
+use crate::lock::{share_flock, take_flock, unlock};
 use crate::{Error, FileDevice, Result};
 
 /// How often a lock that others have is tried again.
@@ -34,9 +34,25 @@ impl FileDevice {
     /// # Errors
     /// [`Error::Busy`] if one has it for longer than `limit`; the failure of the system.
     pub fn lock(self: &Arc<Self>, limit: Duration) -> Result<FileLock> {
+        self.locked(limit, || take_flock(&self.file, self.path()))
+    }
+
+    /// Keeps other programs from changing the file; they may read it. Otherwise as [`FileDevice::lock`].
+    ///
+    /// # Errors
+    /// As for [`FileDevice::lock`].
+    pub fn share(self: &Arc<Self>, limit: Duration) -> Result<FileLock> {
+        self.locked(limit, || share_flock(&self.file, self.path()))
+    }
+
+    fn locked(
+        self: &Arc<Self>,
+        limit: Duration,
+        take: impl Fn() -> Result<()>,
+    ) -> Result<FileLock> {
         let begun = Instant::now();
         loop {
-            match take_flock(&self.file, self.path()) {
+            match take() {
                 Err(Error::Busy { .. }) if begun.elapsed() < limit => std::thread::sleep(STEP),
                 locked => {
                     let device = Arc::clone(self);
@@ -71,6 +87,10 @@ mod tests {
         let own = format!("in use by process {} (", std::process::id());
         assert!(refused().to_string().contains(&own), "{}", refused());
         let lock = device.lock(STEP).unwrap();
+        assert!(take_flock(&other, &path).is_err());
+        drop(lock);
+        let lock = device.share(STEP).unwrap();
+        other.lock_shared().unwrap();
         assert!(take_flock(&other, &path).is_err());
         drop(lock);
         take_flock(&other, &path).unwrap();

@@ -46,6 +46,68 @@ fn cryptsetup_reads_a_header_that_is_open() {
     place.ok_with("luks open {DIR}/image y", PASSPHRASE);
 }
 
+/// Runs cryptsetup on the file `image`, which must not wait for long. None if there is no cryptsetup.
+fn cryptsetup(place: &Place, line: &str) -> Option<std::process::Output> {
+    let mut command = Command::new("timeout");
+    let command = command.args(["60", "cryptsetup"]).args(line.split(' '));
+    let done = command.arg(place.path("image")).stdin(Stdio::null());
+    let done = done.output().unwrap();
+    if done.status.code() == Some(127) {
+        eprintln!("skipped: there is no cryptsetup");
+        return None;
+    }
+    assert_ne!(done.status.code(), Some(124), "cryptsetup {line} waits");
+    Some(done)
+}
+
+/// While a re-encryption is paused, cryptsetup reads the header. Root's does not continue below the mapping.
+#[test]
+fn cryptsetup_reads_a_header_in_reencryption_and_does_not_continue() {
+    let place = with_container(Place::new());
+    let begin = format!("luks reencrypt {CHEAP} --init-only {{DIR}}/image");
+    std::fs::write(place.path("key"), PASSPHRASE.trim_end()).unwrap();
+    let key = place.arg("key");
+    let resume = format!("reencrypt -q --force-offline-reencrypt --resume-only --key-file {key}");
+    // Once begun before it is opened, and once while it is open.
+    for opens_first in [false, true] {
+        if opens_first {
+            place.ok_with("luks open {DIR}/image x", PASSPHRASE);
+        }
+        place.ok_with(&begin, PASSPHRASE);
+        if !opens_first {
+            place.ok_with("luks open {DIR}/image x", PASSPHRASE);
+        }
+        for line in ["isLuks", "luksDump"] {
+            let Some(done) = cryptsetup(&place, line) else {
+                return;
+            };
+            assert!(done.status.success(), "{line}: {done:?}");
+        }
+        if rustix::process::geteuid().is_root() {
+            let done = cryptsetup(&place, &resume).unwrap();
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert!(!done.status.success(), "{done:?}");
+            has(&said, "already running");
+        }
+        for slot in ["", "-S 1 "] {
+            let test = format!("luks open --test-passphrase {slot}{{DIR}}/image");
+            place.ok_with(&test, PASSPHRASE);
+            place.fails_with(&test, "wrong\n", WRONG_KEY);
+        }
+        place.ok_with("luks reencrypt --resume-only {DIR}/image", PASSPHRASE);
+        let dump = cryptsetup(&place, "luksDump").unwrap();
+        assert!(dump.status.success(), "{dump:?}");
+        assert!(!String::from_utf8_lossy(&dump.stdout).contains("online-reencrypt"));
+        place.ok("luks close x");
+    }
+    // Where no mapping claims it, cryptsetup goes on.
+    place.ok_with(&begin, PASSPHRASE);
+    if rustix::process::geteuid().is_root() {
+        let done = cryptsetup(&place, &resume).unwrap();
+        assert!(done.status.success(), "{done:?}");
+    }
+}
+
 /// Runs `luks add-key` while this lock is held, which it waits for.
 #[test]
 fn a_command_waits_for_another_one() {

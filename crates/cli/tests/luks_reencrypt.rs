@@ -326,3 +326,76 @@ fn a_device_is_encrypted_beside_its_header_and_opens_meanwhile() {
     luks(0, &decrypt, PASSPHRASE);
     assert!(beginning(&place) == bytes, "decrypted");
 }
+
+/// cryptsetup removes the key of decrypted data before the header says that nothing is left to do. Killed there, it cannot
+/// end its work; a header of before would be taken for one of encrypted data.
+#[test]
+fn a_decryption_that_cryptsetup_left_at_its_end_is_ended_without_a_passphrase() {
+    let place = Place::without_daemon();
+    let plain: Vec<u8> = (0..2 << 20).map(|n: u32| (n / 512) as u8).collect();
+    std::fs::write(place.path("plain.img"), &plain).unwrap();
+    let beside = "--header {DIR}/header {DIR}/plain.img";
+    let begin = format!("reencrypt {CHEAP} --encrypt {beside}");
+    ends(&place, 0, &begin, PASSPHRASE);
+    std::fs::copy(place.path("header"), place.path("backup")).unwrap();
+    let decrypt = format!("reencrypt {CHEAP} --decrypt --init-only {beside}");
+    ends(&place, 0, &decrypt, PASSPHRASE);
+    // As cryptsetup leaves it: the data is plain, and the slot of the key is gone.
+    std::fs::write(place.path("plain.img"), &plain).unwrap();
+    edit_header(&place, |json| {
+        json["keyslots"].as_object_mut().unwrap().remove("0");
+        let digests = json["digests"].as_object_mut().unwrap();
+        for digest in digests.values_mut() {
+            digest["keyslots"]
+                .as_array_mut()
+                .unwrap()
+                .retain(|slot| slot != "0");
+            digest["segments"]
+                .as_array_mut()
+                .unwrap()
+                .retain(|of| of != "0");
+        }
+        json["segments"]["0"] = serde_json::json!({
+            "type": "linear", "offset": "0", "size": "dynamic",
+        });
+    });
+    for line in [
+        format!("open --test-passphrase {beside}"),
+        format!("dump --json {beside}"),
+    ] {
+        let done = place.run_with(&place.words(&format!("luks {line}")), PASSPHRASE.as_bytes());
+        assert!(!done.err.contains("header-restore"), "{done:?}");
+    }
+    let restore =
+        "header-restore -q --header-backup-file {DIR}/backup --header {DIR}/header {DIR}/plain.img";
+    ends(&place, USAGE, restore, "");
+    ends(&place, 0, &format!("reencrypt --resume-only {beside}"), "");
+    assert!(std::fs::read(place.path("plain.img")).unwrap() == plain);
+    let again = ends(
+        &place,
+        TOO_NEW,
+        &format!("reencrypt --resume-only {beside}"),
+        "",
+    );
+    has(&again.err, "it was decrypted");
+}
+
+/// Edits the JSON of both copies of the file `header`.
+fn edit_header(place: &Place, edit: impl Fn(&mut serde_json::Value)) {
+    const COPY: usize = 0x4000;
+    let path = place.path("header");
+    let mut bytes = std::fs::read(&path).unwrap();
+    for copy in [0, COPY] {
+        let area = &mut bytes[copy..copy + COPY];
+        let end = 4096 + area[4096..].iter().position(|byte| *byte == 0).unwrap();
+        let mut json = serde_json::from_slice(&area[4096..end]).unwrap();
+        edit(&mut json);
+        let text = json.to_string();
+        area[4096..].fill(0);
+        area[4096..][..text.len()].copy_from_slice(text.as_bytes());
+        area[448..512].fill(0);
+        let sum = cipher::Digest::Sha256.hash(&[area]);
+        area[448..][..sum.len()].copy_from_slice(&sum);
+    }
+    std::fs::write(path, bytes).unwrap();
+}

@@ -243,6 +243,7 @@ impl From<luks::Error> for Failure {
             E::NotLuks { .. } | E::NoSlot { .. } | E::NoToken { .. } => FailureKind::NotFound,
             E::Damaged { .. }
             | E::Overwritten { .. }
+            | E::Reencryption { .. }
             | E::KeyMaterial { .. }
             | E::Integrity { .. } => FailureKind::Damaged,
             E::Unreadable { .. } => FailureKind::Device,

@@ -176,6 +176,13 @@ fn check_fits(device: &dyn BlockDevice, backup: &Container) -> Result<()> {
     let Ok(there) = Header::read(device) else {
         return Ok(());
     };
+    if changes_with_data(&there, backup.header()) {
+        return Err(Error::Usage(format!(
+            "{} is being re-encrypted, or the backup was made while it was: data and header fit together only as they \
+             are now; to continue a re-encryption use 'luks reencrypt --resume-only'",
+            device.name()
+        )));
+    }
     let (there, kept) = (data_of(&there), data_of(backup.header()));
     let has_other_key = matches!((there.1, kept.1), (Some(there), Some(kept)) if there != kept);
     match there.0 == kept.0 && !has_other_key {
@@ -186,6 +193,19 @@ fn check_fits(device: &dyn BlockDevice, backup: &Container) -> Result<()> {
             device.name()
         ))),
     }
+}
+
+/// Whether one of two headers is of data in re-encryption, and the other one is of another moment.
+fn changes_with_data(one: &Header, other: &Header) -> bool {
+    let of = |header: &Header| match header {
+        Header::V1(_) => (false, None),
+        Header::V2(header) => {
+            let segments = header.json().get("segments").cloned();
+            (header.is_in_reencryption(), segments)
+        }
+    };
+    let (one, other) = (of(one), of(other));
+    (one.0 || other.0) && one != other
 }
 
 /// Where data begins, and how long its key is if a key slot says so.

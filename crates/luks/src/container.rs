@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::BlockDevice;
+use block::{BlockDevice, FileDevice};
 use cipher::Random;
 use keys::HashWork;
 use secret::Secret;
@@ -13,6 +13,10 @@ use crate::luks2;
 use crate::model::{Digest, Keyslot, Priority, Segment, Version};
 use crate::{Error, Result, keyslot};
 
+/// The advice for a container in re-encryption that no passphrase opens.
+pub(crate) const END_WITHOUT_KEY: &str = "no backup of the header fits data in re-encryption; if all data is changed already, \
+                               'luks reencrypt --resume-only' ends that without a passphrase";
+
 /// A container whose header has been read.
 pub struct Container {
     pub(crate) device: Arc<dyn BlockDevice>,
@@ -21,6 +25,8 @@ pub struct Container {
     pub(crate) is_overwritten: bool,
     /// Whether the device fails where a copy of the header is, so that the header is not changed.
     pub(crate) is_unreadable: bool,
+    /// The file of the header, which is locked only while the header is written.
+    pub(crate) file: Option<Arc<FileDevice>>,
 }
 
 /// The volume key, and the slot that it came out of.
@@ -49,6 +55,7 @@ impl Container {
             header,
             is_overwritten,
             is_unreadable,
+            file: None,
         })
     }
 
@@ -70,7 +77,14 @@ impl Container {
             header: found.header,
             is_overwritten: found.is_overwritten,
             is_unreadable: found.is_unreadable,
+            file: None,
         })
+    }
+
+    /// Lets other programs read the header from now on, except while it is written.
+    pub fn let_others_read(&mut self, file: Arc<FileDevice>) {
+        file.let_others_lock();
+        self.file = Some(file);
     }
 
     /// One with the same header, in which changes can be tried.
@@ -80,6 +94,7 @@ impl Container {
             header: self.header.clone(),
             is_overwritten: self.is_overwritten,
             is_unreadable: self.is_unreadable,
+            file: self.file.clone(),
         }
     }
 
@@ -147,6 +162,11 @@ impl Container {
                 let segments = &header.view().segments;
                 let one = segments.get(&0).filter(|_| segments.len() == 1);
                 let crypt = one.and_then(|segment| segment.crypt.clone());
+                if one.is_some_and(|segment| segment.kind == "linear") {
+                    return Err(
+                        self.unsupported("its data is not encrypted any more: it was decrypted")
+                    );
+                }
                 crypt.ok_or_else(|| {
                     let kinds: Vec<_> = segments.values().map(|s| s.kind.as_str()).collect();
                     self.unsupported(format!(
@@ -254,6 +274,12 @@ impl Container {
             }
             _ => None,
         };
+        if self.is_in_reencryption() {
+            return match of_slot {
+                Some(digest) => self.try_slots(&digest, passphrase, slot),
+                None => self.test_both(passphrase, slot),
+            };
+        }
         self.unlock_one_of(of_slot.map_or_else(|| self.digest(), Ok), passphrase, slot)
     }
 
@@ -272,12 +298,15 @@ impl Container {
     /// # Errors
     /// [`Error::NoUsableSlot`], [`Error::NoSlot`], [`Error::Unsupported`].
     pub fn check_slots(&self, slot: Option<u32>) -> Result<()> {
+        if self.is_in_reencryption() {
+            return self.check_slots_of_both(slot);
+        }
         self.check_requirements()?;
         self.slots_to_try(&self.digest()?, slot).map(drop)
     }
 
     /// The key slots of a digest that are tried: this one, or all that can be used. At least one.
-    fn slots_to_try(&self, digest: &Digest, slot: Option<u32>) -> Result<Vec<Keyslot>> {
+    pub(crate) fn slots_to_try(&self, digest: &Digest, slot: Option<u32>) -> Result<Vec<Keyslot>> {
         let mut slots = self.slots();
         slots.retain(|slot| digest.keyslots.contains(&slot.id));
         match slot {
@@ -312,14 +341,18 @@ impl Container {
                 } else {
                     &odd
                 };
-                self.no_usable_slot(format!(
-                    "{none}if there is a backup of its header, 'luks header-restore' puts that back"
-                ))
+                let advice = match self.is_in_reencryption() {
+                    true => END_WITHOUT_KEY,
+                    false => {
+                        "if there is a backup of its header, 'luks header-restore' puts that back"
+                    }
+                };
+                self.no_usable_slot(format!("{none}{advice}"))
             }
         })
     }
 
-    fn no_usable_slot(&self, why: String) -> Error {
+    pub(crate) fn no_usable_slot(&self, why: String) -> Error {
         Error::NoUsableSlot {
             device: self.device.name(),
             why,
@@ -346,7 +379,7 @@ impl Container {
             match keyslot::open(&*self.device, &slot, digest, passphrase) {
                 Ok(Some(key)) => return Ok(Unlocked { slot: slot.id, key }),
                 Ok(None) => {}
-                Err(error) => damage = Some(error),
+                Err(error) => damage = Some(self.without_restore(error)),
             }
         }
         let untried = odd.iter().filter(|_| slot.is_none());
@@ -355,6 +388,24 @@ impl Container {
             device: self.device.name(),
             untried: untried.collect(),
         }))
+    }
+
+    /// The same error without the advice to restore a header that does not fit the data any more.
+    fn without_restore(&self, error: Error) -> Error {
+        match error {
+            Error::KeyMaterial {
+                device,
+                slot,
+                offset,
+                ..
+            } if self.is_in_reencryption() => Error::KeyMaterial {
+                device,
+                slot,
+                offset,
+                advice: "try another slot; no backup of the header fits data in re-encryption",
+            },
+            error => error,
+        }
     }
 
     /// Key slots that this program cannot use though it knows their type, and why.

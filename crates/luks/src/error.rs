@@ -19,10 +19,22 @@ pub enum Error {
     },
     /// There is a header, and no whole copy of it.
     #[error(
-        "the LUKS header of {device} is damaged: {what}; restore it with 'luks header-restore'"
+        "the LUKS header of {device} is damaged: {what}; if its data was not being re-encrypted, \
+         'luks header-restore' puts a backup back"
     )]
     Damaged {
         /// The device.
+        device: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The header does not fit together with the re-encryption that it says is under way.
+    #[error(
+        "the re-encryption of {device} does not go on: {what}; no backup of the header fits its data now: copy \
+         the device and its header before you try more"
+    )]
+    Reencryption {
+        /// The device of the header.
         device: String,
         /// What is wrong.
         what: String,
@@ -83,7 +95,7 @@ pub enum Error {
     /// The key material of a slot is not what was written.
     #[error(
         "the key material of slot {slot} of {device} is damaged (bytes from {offset} are not encrypted); \
-         try another slot, or restore it with 'luks header-restore'"
+         {advice}"
     )]
     KeyMaterial {
         /// The device.
@@ -92,6 +104,8 @@ pub enum Error {
         slot: u32,
         /// Where the damage begins, in bytes.
         offset: u64,
+        /// What to do.
+        advice: &'static str,
     },
     /// There is no such key slot.
     #[error("{device} has no key slot {slot}")]

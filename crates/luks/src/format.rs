@@ -127,6 +127,7 @@ pub(crate) fn blank(
         header,
         is_overwritten: false,
         is_unreadable: false,
+        file: None,
     };
     Ok((container, key))
 }

@@ -69,6 +69,7 @@ pub(crate) fn open(
             device: device.name(),
             slot: slot.id,
             offset: slot.offset + sector * SECTOR,
+            advice: "try another slot, or restore it with 'luks header-restore'",
         }),
     }
 }

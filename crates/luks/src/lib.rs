@@ -20,6 +20,7 @@
 //! - `integrity`: sectors with tags;
 //! - `container`: a header in use; `slots`, `change_key`, `token`, `unbound`, `dump`, `backup`, `convert`, `format` and
 //!   `reencrypt` work on one;
+//! - `lock`: the lock of a re-encryption;
 //! - `mapping` and `plain`: the data; `flags`: how the header wants it to be served.
 
 #![forbid(unsafe_code)]
@@ -39,6 +40,7 @@ mod header;
 mod integrity;
 mod kdf;
 mod keyslot;
+mod lock;
 pub mod luks1;
 pub mod luks2;
 mod mapping;
@@ -58,6 +60,7 @@ pub use format::{Format, format};
 pub use header::{Header, repair};
 pub use integrity::{integrity_type, wipe};
 pub use kdf::{Argon2Cost, Kdf, KdfChoice, KdfKind, Variant};
+pub use lock::ReencryptionLock;
 pub use mapping::{Failing, Flags, Mapping, MappingMeter, Plain, Served, ServedTotals};
 pub use model::{Digest, Integrity, Keyslot, Priority, SECTOR, Segment, Version};
 pub use plain::plain_key;

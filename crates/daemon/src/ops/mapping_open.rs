@@ -17,6 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::state::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::mapping_table::Open;
+use crate::state::reencryption_claim::ReencryptionClaim;
 
 pub(super) fn open_luks(
     daemon: &Daemon,
@@ -45,7 +46,10 @@ pub(super) fn open_luks(
         )));
     }
     if container.is_in_reencryption() {
-        return open_in_reencryption(container, data, header_file.clone(), channel, new);
+        let open = open_in_reencryption(container, data, header_file.clone(), channel, new)?;
+        let data_file = data_file.filter(|_| header.is_some() || !open.has_locked_file());
+        data_file.inspect(|file| file.let_others_lock());
+        return Ok(open);
     }
     container.check_slots(new.key_slot)?;
     let open = |given: &Secret| container.unlock(given, new.key_slot);
@@ -64,8 +68,8 @@ pub(super) fn open_luks(
     Ok(opened(&container, mapping, file, slot, key.len(), new))
 }
 
-/// Opens a container whose re-encryption was interrupted. It keeps the lock on the container: cryptsetup must not
-/// continue the re-encryption below the mapping.
+/// Opens a container whose re-encryption was interrupted. It keeps a claim on the re-encryption: cryptsetup must not
+/// continue it below the mapping.
 fn open_in_reencryption(
     mut container: Container,
     data: Arc<dyn BlockDevice>,
@@ -79,6 +83,7 @@ fn open_in_reencryption(
              not change; leave out --key-slot and --persistent",
         ));
     }
+    let claim = ReencryptionClaim::named(container.uuid())?;
     let open = |given: &Secret| container.unlock_both(given);
     let keys = unlock(&shown(new), new.with_key_file, channel, open)?;
     let flags = flags(&container, new);
@@ -88,9 +93,14 @@ fn open_in_reencryption(
     let mut open = opened(&container, mapping, file.clone(), slot, key_len, new);
     // Opening may have completed the re-encryption.
     if container.is_in_reencryption() {
-        // The file is locked already. The lock ends when this `FileLock` is dropped.
-        open.lock = file.map(|file| file.lock(Duration::ZERO)).transpose()?;
+        open.claim = match (claim, &file) {
+            (None, Some(file)) => Some(ReencryptionClaim::File(file.share(Duration::ZERO)?)),
+            (claim, _) => claim,
+        };
         open.reencryption = Some(paused(&container, &*data)?);
+    }
+    if !open.has_locked_file() {
+        file.inspect(|file| file.let_others_lock());
     }
     Ok(open)
 }
@@ -132,7 +142,7 @@ fn opened(
         on: Some((Arc::clone(container.device()), container.header_len())),
         reencryption: None,
         worker: None,
-        lock: None,
+        claim: None,
         file,
     }
 }
@@ -187,7 +197,7 @@ pub(super) fn open_plain(
         on: None,
         reencryption: None,
         worker: None,
-        lock: None,
+        claim: None,
         file: None,
     })
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::{BlockDevice, FileDevice, FileLock};
+use block::{BlockDevice, FileDevice};
 use cipher::SystemRandom;
 use luks::{Container, Mapping, Pace, Progress, Reencrypted};
 use protocol::api::{Answer, FailureKind, MappingReencryption, command};
@@ -19,6 +19,7 @@ use crate::state::channel::{Channel, Dialogue};
 use crate::state::daemon::Daemon;
 use crate::state::leases::Lease;
 use crate::state::mapping_table::{Entry, Open, Used, Worker};
+use crate::state::reencryption_claim::ReencryptionClaim;
 
 /// How long to wait for another program that has the file of the header locked, or a command that changes the header.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -58,13 +59,35 @@ struct Work {
     mapping: Arc<Mapping>,
     header: Arc<dyn BlockDevice>,
     file: Option<Arc<FileDevice>>,
-    /// Keeps other programs from the file. It stays locked afterwards if the re-encryption is not complete.
-    lock: Option<FileLock>,
+    /// Keeps other programs from the re-encryption. It stays afterwards if that is not complete.
+    claim: Option<ReencryptionClaim>,
     is_under_way: bool,
     /// Keeps other commands from changing the header meanwhile.
     _lease: Lease<Used>,
     /// Must be the last field: when it is dropped, this holds neither the mapping nor its file.
     worker: Ending,
+}
+
+impl Work {
+    /// Opens the container, and claims its re-encryption. Other programs read its header meanwhile if this user can reach
+    /// the locks of cryptsetup. Else the file stays locked.
+    fn open(&mut self) -> Result<Container> {
+        // The lock of a file that is shared ends with this.
+        let claim = self.claim.take().filter(ReencryptionClaim::is_named);
+        let locked = { self.file.as_ref() }.map(|file| file.lock(PATIENCE));
+        let locked = locked.transpose()?;
+        let mut container = Container::open(Arc::clone(&self.header), &SystemRandom)?;
+        let claim = match claim {
+            None => ReencryptionClaim::named(container.uuid())?,
+            claim => claim,
+        };
+        let is_named = claim.is_some();
+        self.claim = claim.or(locked.map(ReencryptionClaim::File));
+        if let (true, Some(file)) = (is_named, &self.file) {
+            container.let_others_read(Arc::clone(file));
+        }
+        Ok(container)
+    }
 }
 
 /// A worker that ends when this is dropped.
@@ -143,12 +166,9 @@ impl Daemon {
         pace: Pace,
         caller: &mut dyn Dialogue,
     ) -> Result<Reencrypted> {
-        if let (None, Some(file)) = (&work.lock, &work.file) {
-            work.lock = Some(file.lock(PATIENCE)?);
-        }
         // Assumed until the header is read.
         work.is_under_way = true;
-        let mut container = Container::open(Arc::clone(&work.header), &SystemRandom)?;
+        let mut container = work.open()?;
         work.is_under_way = container.is_in_reencryption();
         if !work.is_under_way {
             return Err(Failure::new(
@@ -219,14 +239,14 @@ impl Daemon {
         }
         let worker = Arc::new(Worker::default());
         open.worker = Some(Arc::clone(&worker));
-        let lock = open.lock.take();
+        let claim = open.claim.take();
         Ok(Some(Work {
             name: name.into(),
             mapping: Arc::clone(&open.mapping),
             header: Arc::clone(header),
             file: open.file.clone(),
-            is_under_way: lock.is_some(),
-            lock,
+            is_under_way: claim.is_some(),
+            claim,
             _lease: leases.take(used, "its re-encryption"),
             worker: Ending(worker),
         }))
@@ -239,11 +259,12 @@ impl Daemon {
         });
     }
 
-    /// Ends or pauses the re-encryption. While it is paused, the lock keeps other programs from continuing it.
+    /// Ends or pauses the re-encryption. While it is paused, the claim keeps other programs from continuing it.
     fn end_work(&self, mut work: Work) {
-        let lock = work.lock.take().filter(|_| work.is_under_way);
+        let claim = work.claim.take().filter(|_| work.is_under_way);
+        let claim = claim.and_then(|claim| claim.at_rest(work.file.as_ref()));
         let _ = self.open_entry(&work.name, |open| {
-            open.lock = lock;
+            open.claim = claim;
             Ok(())
         });
     }

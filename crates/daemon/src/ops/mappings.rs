@@ -17,6 +17,7 @@ use crate::state::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::device_name;
 use crate::state::mapping_table::{Entry, HeaderLoan, LentMapping, Open, Used};
+use crate::state::reencryption_claim::ReencryptionClaim;
 
 /// The name in messages for the user of a mapping or a borrowed volume.
 pub(crate) const USER: &str = "a command about LUKS";
@@ -205,16 +206,15 @@ impl Daemon {
         Ok(Found::Lent(Some(HeaderLoan {
             device: Arc::clone(on),
             len: *len,
-            // During a re-encryption the file is locked already.
-            file: open.file.clone().filter(|_| changes && open.lock.is_none()),
+            file: { open.file.clone() }.filter(|_| changes && !open.has_locked_file()),
             _leases: used.map(|used| leases.take(used, USER)).collect(),
         })))
     }
 
     /// Reads the header of the container that is open on this device again, because a command may have changed it. The
     /// status of the mapping is updated. If the header says that a re-encryption is not complete, or cannot be read,
-    /// the lock is kept: no other program may continue the re-encryption below the mapping.
-    pub(crate) fn read_header_again(&self, device: &Path, mut locked: Option<FileLock>) {
+    /// a claim is kept: no other program may continue the re-encryption below the mapping.
+    pub(crate) fn read_header_again(&self, device: &Path, locked: Option<FileLock>) {
         let on_device = {
             let all = self.mappings.all.lock();
             all.iter().find_map(|(name, entry)| match entry {
@@ -238,7 +238,14 @@ impl Daemon {
             }
             if is_in_reencryption {
                 open.reencryption = progress.or(open.reencryption);
-                open.lock = open.lock.take().or_else(|| locked.take());
+                if open.claim.is_none() {
+                    let uuid = open.uuid.as_deref().unwrap_or_default();
+                    let claim = ReencryptionClaim::take(uuid, open.file.as_ref(), locked);
+                    open.claim = claim.unwrap_or_else(|failure| {
+                        tracing::warn!(mapping = name, reason = failure.message, "no claim on it");
+                        None
+                    });
+                }
             }
         }
     }

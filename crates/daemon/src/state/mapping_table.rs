@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use block::{BlockDevice, FileDevice, FileLock};
+use block::{BlockDevice, FileDevice};
 use luks::Mapping;
 use parking_lot::{Condvar, Mutex};
 
 use crate::state::leases::{Lease, Leases};
+use crate::state::reencryption_claim::ReencryptionClaim;
 use protocol::api::MappingReencryption;
 
 /// The longest wait for a re-encryption to pause.
@@ -52,9 +53,16 @@ pub(crate) struct Open {
     /// The worker of the re-encryption, running or ended.
     pub(crate) worker: Option<Arc<Worker>>,
     /// Prevents other programs from continuing it.
-    pub(crate) lock: Option<FileLock>,
+    pub(crate) claim: Option<ReencryptionClaim>,
     /// The file of the container, if other programs may lock it.
     pub(crate) file: Option<Arc<FileDevice>>,
+}
+
+impl Open {
+    /// Whether the file is locked as long as the re-encryption is not complete.
+    pub(crate) fn has_locked_file(&self) -> bool {
+        matches!(self.claim, Some(ReencryptionClaim::File(_)))
+    }
 }
 
 /// A running re-encryption.

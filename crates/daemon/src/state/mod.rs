@@ -27,6 +27,7 @@ pub(crate) mod metered_files;
 pub(crate) mod mountpoints;
 pub(crate) mod pool_worker;
 pub(crate) mod properties;
+pub(crate) mod reencryption_claim;
 pub(crate) mod remote_exports;
 pub(crate) mod row_stream;
 pub(crate) mod schedule;

@@ -2,7 +2,7 @@
 
 use secret::Secret;
 
-use crate::container::Container;
+use crate::container::{Container, END_WITHOUT_KEY, Unlocked};
 use crate::header::Header;
 use crate::luks2::{Mode, Reencryption, Refusal};
 use crate::model::Digest;
@@ -59,7 +59,7 @@ impl Container {
     /// them: who has neither cannot have changed how data is encrypted.
     ///
     /// # Errors
-    /// As for [`Container::unlock`]; [`Error::Damaged`] if the header was changed.
+    /// As for [`Container::unlock`]; [`Error::Reencryption`] if the header was changed.
     pub fn unlock_both(&self, passphrase: &Secret) -> Result<BothKeys> {
         let state = self.reencryption()?;
         let unlock = |digest: &Option<Digest>| {
@@ -77,6 +77,8 @@ impl Container {
                 | Error::NoUsableSlot { .. }
                 | Error::KeyMaterial { .. },
             ) if is_new => None,
+            // They are the first that go when all data is decrypted.
+            Err(Error::NoUsableSlot { .. }) if state.is_new() => return Err(self.is_decrypted()),
             Err(error) => return Err(error),
         };
         let new = unlock(&state.new.digest)?;
@@ -90,6 +92,39 @@ impl Container {
         Ok(keys)
     }
 
+    /// As [`Container::test`], of a container in re-encryption: the passphrase has to open what is needed of it.
+    pub(crate) fn test_both(&self, passphrase: &Secret, slot: Option<u32>) -> Result<Unlocked> {
+        if let Some(slot) = slot {
+            return Err(self.no_slot(slot));
+        }
+        let keys = self.unlock_both(passphrase)?;
+        let key = keys.new.or(keys.old).ok_or_else(missing)?;
+        Ok(Unlocked {
+            slot: keys.slot,
+            key,
+        })
+    }
+
+    /// As [`Container::check_slots`], of a container in re-encryption.
+    pub(crate) fn check_slots_of_both(&self, slot: Option<u32>) -> Result<()> {
+        let state = self.reencryption()?;
+        let digests = [state.old.digest, state.new.digest];
+        let mut tried = digests.iter().flatten();
+        let found = tried.any(|digest| self.slots_to_try(digest, slot).is_ok());
+        match (found, slot) {
+            (true, _) => Ok(()),
+            (false, Some(slot)) => Err(self.no_slot(slot)),
+            (false, None) => Err(self.no_usable_slot(END_WITHOUT_KEY.into())),
+        }
+    }
+
+    fn is_decrypted(&self) -> Error {
+        Error::Usage(format!(
+            "the data of {} is decrypted already: 'luks reencrypt --resume-only' ends that, without a passphrase",
+            self.device.name()
+        ))
+    }
+
     /// What the header says of the re-encryption that is under way.
     pub(crate) fn reencryption(&self) -> Result<Reencryption> {
         let read = match &self.header {
@@ -100,8 +135,15 @@ impl Container {
         };
         read.map_err(|refusal| match refusal {
             Refusal::Unsupported(what) => Error::unsupported(&self.device.name(), what),
-            Refusal::Damaged(what) => Error::damaged(&*self.device, what),
+            Refusal::Damaged(what) => self.does_not_go_on(&what),
         })
+    }
+
+    fn does_not_go_on(&self, what: &str) -> Error {
+        Error::Reencryption {
+            device: self.device.name(),
+            what: what.into(),
+        }
     }
 
     /// Refuses a header that was changed since the re-encryption began, and wrong keys.
@@ -117,10 +159,7 @@ impl Container {
         }
         match keyslot::is_key_of(&state.proof, &proven(state, keys)?)? {
             true => Ok(()),
-            false => Err(Error::damaged(
-                &*self.device,
-                "what it says of its re-encryption is not what was written",
-            )),
+            false => Err(self.does_not_go_on("what its header says is not what was written")),
         }
     }
 }

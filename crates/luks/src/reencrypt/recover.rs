@@ -1,6 +1,7 @@
 //! Puts right what an interruption left, and ends a re-encryption.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::BlockDevice;
 use cipher::Random;
@@ -11,6 +12,9 @@ use crate::container::Container;
 use crate::header::Header;
 use crate::luks2::{self, Course, Reencryption, Resilience};
 use crate::{Error, Result, keyslot};
+
+/// How long a change of the header waits for programs that read it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Container {
     /// Puts the hot zone right if there is one, and lets the header say so. When nothing is left to do after
@@ -44,6 +48,31 @@ impl Container {
             true => self.complete(state, data, random),
             false if is_said || !has_old => Ok(()),
             false => self.change_header(random, |header| header.advance(state, total, done, None)),
+        }
+    }
+
+    /// Whether the header says that all data on `data` is changed already, so that only the end is left of a
+    /// re-encryption.
+    ///
+    /// # Errors
+    /// As for [`Container::reencryption_progress`]; [`Error::TooSmall`].
+    pub fn is_all_new(&self, data: &dyn BlockDevice) -> Result<bool> {
+        let state = self.reencryption()?;
+        state.check_device(data)?;
+        let total = state.data_len(data.size());
+        Ok(state.is_new() && state.covers(total) && state.done(total) >= total)
+    }
+
+    /// Ends a re-encryption of which only that is left. No key is needed for it: nothing that is data now is read or
+    /// written.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if more is left; the failure of a device.
+    pub fn end_reencryption(&mut self, data: &dyn BlockDevice, random: &dyn Random) -> Result<()> {
+        self.check_writable()?;
+        match self.is_all_new(data)? {
+            true => self.complete(&self.reencryption()?, data, random),
+            false => Err(Error::usage("data is left that is still to be changed")),
         }
     }
 
@@ -102,6 +131,8 @@ impl Container {
         };
         let mut changed = header.clone();
         change(&mut changed)?;
+        // Each copy is whole while the other is written, so a reader that does not give way does no harm.
+        let _lock = self.file.as_ref().map(|file| file.lock(PATIENCE));
         changed.write(&*device, random)?;
         *header = changed;
         Ok(())

@@ -22,6 +22,35 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it looks whether they are done.
 const STEP: Duration = Duration::from_millis(50);
 
+/// A device, and the file behind it unless it is borrowed.
+#[derive(Clone)]
+pub(super) struct OwnDevice {
+    pub(super) device: Arc<dyn BlockDevice>,
+    pub(super) file: Option<Arc<FileDevice>>,
+}
+
+impl OwnDevice {
+    pub(super) fn of_file(file: FileDevice) -> OwnDevice {
+        let file = Arc::new(file);
+        OwnDevice {
+            device: Arc::clone(&file) as _,
+            file: Some(file),
+        }
+    }
+
+    fn borrowed(device: Borrowed) -> OwnDevice {
+        OwnDevice {
+            device: Arc::new(device),
+            file: None,
+        }
+    }
+}
+
+/// A device with a header, or for one, that no other command has meanwhile.
+pub(super) fn own(path: &Path, session: &Session) -> Result<OwnDevice> {
+    wait(Duration::ZERO, || device_now(path, Borrowing::Own, session))
+}
+
 /// A device with a header, or for one. A volume or remote export is borrowed from the daemon, and so is what the
 /// daemon has open, if that can be. Who changes keys waits for others that do.
 pub(super) fn device(
@@ -33,7 +62,7 @@ pub(super) fn device(
         Borrowing::ChangeHeader => PATIENCE,
         Borrowing::Look | Borrowing::Own => Duration::ZERO,
     };
-    wait(patience, || device_now(path, how, session))
+    wait(patience, || device_now(path, how, session)).map(|opened| opened.device)
 }
 
 /// Why there is no device.
@@ -71,25 +100,25 @@ fn device_now(
     path: &Path,
     how: Borrowing,
     session: &Session,
-) -> std::result::Result<Arc<dyn BlockDevice>, Refused> {
+) -> std::result::Result<OwnDevice, Refused> {
     let name = DeviceName::parse(path).supported();
     if name.map_err(Refused::failed)?.is_lent() {
         let name = device_path(path).map_err(Refused::failed)?;
         let borrowed = session.borrow(&name, how).map_err(Refused::failed)?;
-        return Ok(Arc::new(Borrowed(borrowed)));
+        return Ok(OwnDevice::borrowed(Borrowed(borrowed)));
     }
     let access = match how {
         Borrowing::Look => Access::ReadOnly,
         Borrowing::ChangeHeader | Borrowing::Own => Access::Exclusive,
     };
     let busy = match FileDevice::open(path, access) {
-        Ok(opened) => return Ok(Arc::new(opened)),
+        Ok(opened) => return Ok(OwnDevice::of_file(opened)),
         Err(error @ block::Error::Busy { .. }) => error,
         Err(error) => return Err(Refused::failed(error)),
     };
     let path = absolute(path).map_err(Refused::failed)?;
     match session.borrow_running(&path, how) {
-        Ok(device) => Ok(Arc::new(Borrowed(device))),
+        Ok(device) => Ok(OwnDevice::borrowed(Borrowed(device))),
         Err(failure) if failure.kind == FailureKind::Busy => Err(Refused::failed(failure)),
         // It is not the daemon that has it.
         Err(_) => Err(Refused::Locked(busy.into())),

@@ -8,10 +8,10 @@ use block::{BlockDevice, FileDevice};
 use cipher::SystemRandom;
 use daemon::Failure;
 use luks::{BothKeys, Container, Format, Header, Protection, Stage, Version};
-use protocol::api::{Borrowing, FailureKind};
+use protocol::api::FailureKind;
 use secret::Secret;
 
-use super::device::device;
+use super::device::{OwnDevice, own};
 use super::format::{header_file, new_uuid};
 use super::key::{ask, key_len, passphrase, slot_choice};
 use super::reencrypt_options::{check_size, pace, protection, under_way};
@@ -22,15 +22,17 @@ use crate::session::Session;
 /// What was begun.
 pub(super) struct Begun {
     pub(super) container: Container,
-    pub(super) data: Arc<dyn BlockDevice>,
+    /// The device of the header, which may be that of the data.
+    pub(super) header: OwnDevice,
+    pub(super) data: OwnDevice,
     pub(super) keys: BothKeys,
 }
 
 /// Begins to encrypt a device that is not encrypted.
 pub(super) fn encrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> {
-    let data = device(&args.container.device, Borrowing::Own, session)?;
-    check_plain(&*data, args)?;
-    pace(args).check(data.size(), args.sector_size.unwrap_or(512))?;
+    let data = own(&args.container.device, session)?;
+    check_plain(&*data.device, args)?;
+    pace(args).check(data.device.size(), args.sector_size.unwrap_or(512))?;
     let format = Format {
         cipher: args
             .cipher
@@ -57,7 +59,7 @@ pub(super) fn encrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
 
 fn encrypt_in_place(
     args: &LuksReencrypt,
-    data: Arc<dyn BlockDevice>,
+    data: OwnDevice,
     format: &Format,
     reduced: u64,
 ) -> Result<Begun> {
@@ -68,11 +70,12 @@ fn encrypt_in_place(
     }
     let passphrase = new_passphrase(args)?;
     let random = &SystemRandom;
-    let begun =
-        luks::begin_encryption_in_place(Arc::clone(&data), reduced, format, &passphrase, random);
+    let on = Arc::clone(&data.device);
+    let begun = luks::begin_encryption_in_place(on, reduced, format, &passphrase, random);
     let (container, keys) = begun?;
     Ok(Begun {
         container,
+        header: data.clone(),
         data,
         keys,
     })
@@ -80,7 +83,7 @@ fn encrypt_in_place(
 
 fn encrypt_beside(
     args: &LuksReencrypt,
-    data: Arc<dyn BlockDevice>,
+    data: OwnDevice,
     format: &Format,
     path: &Path,
     session: &Session,
@@ -88,7 +91,7 @@ fn encrypt_beside(
     let protection = protection(args)?;
     let passphrase = new_passphrase(args)?;
     let (header, made) = header_file(path, format, session)?;
-    match Header::read(&*header) {
+    match Header::read(&*header.device) {
         Err(luks::Error::NotLuks { .. } | luks::Error::TooSmall { .. }) => {}
         // A header that cannot be read now may be the only one of an encryption that was interrupted.
         Err(error) => return Err(error.into()),
@@ -101,13 +104,15 @@ fn encrypt_beside(
         }
     }
     let random = &SystemRandom;
-    let begun = luks::begin_encryption(header, &*data, format, &protection, &passphrase, random);
+    let (on, from) = (Arc::clone(&header.device), &*data.device);
+    let begun = luks::begin_encryption(on, from, format, &protection, &passphrase, random);
     if let (Err(_), Some(made)) = (&begun, made) {
         let _ = std::fs::remove_file(made);
     }
     let (container, keys) = begun?;
     Ok(Begun {
         container,
+        header,
         data,
         keys,
     })
@@ -145,30 +150,30 @@ pub(super) fn decrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
             "name the file of the header with --header, or a new file, to which the header is exported",
         ));
     };
-    let data = device(&args.container.device, Borrowing::Own, session)?;
+    let data = own(&args.container.device, session)?;
     let protection = decrypting_protection(args)?;
     if args.device_size.is_some() && !path.exists() {
         return Err(moves());
     }
     let mut unlocked = None;
     if !path.exists() {
-        let container = Container::open(Arc::clone(&data), &SystemRandom)?;
+        let container = Container::open(Arc::clone(&data.device), &SystemRandom)?;
         let exported = container.export_for_decryption(&SystemRandom)?;
         let given = passphrase(&args.key, &args.container)?;
         unlocked = Some(container.unlock(&given, args.key_slot)?);
         export(path, &exported)?;
     }
-    let header = device(path, Borrowing::Own, session)?;
-    let mut container = Container::open(header, &SystemRandom)?;
+    let header = own(path, session)?;
+    let mut container = Container::open(Arc::clone(&header.device), &SystemRandom)?;
     container.check_writable()?;
     if container.is_in_reencryption() {
         return Err(under_way(args));
     }
-    let segment = container.check_decryption(&*data)?;
+    let segment = container.check_decryption(&*data.device)?;
     if args.device_size.is_some() && segment.offset > 0 {
         return Err(moves());
     }
-    check_size(args, &*data, &segment)?;
+    check_size(args, &*data.device, &segment)?;
     let unlocked = match unlocked {
         Some(unlocked) => unlocked,
         None => {
@@ -178,9 +183,11 @@ pub(super) fn decrypt(args: &LuksReencrypt, session: &Session) -> Result<Begun> 
     };
     let choice = slot_choice(&args.kdf, container.version())?;
     let (pace, random) = (pace(args), &SystemRandom);
-    let keys = container.begin_decryption(&*data, &protection, pace, unlocked, &choice, random)?;
+    let on = &*data.device;
+    let keys = container.begin_decryption(on, &protection, pace, unlocked, &choice, random)?;
     Ok(Begun {
         container,
+        header,
         data,
         keys,
     })

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Arc;
 
 use block::{BlockDevice, FileDevice};
 use cipher::{Random, SystemRandom};
@@ -12,7 +11,7 @@ use protocol::api::Borrowing;
 use protocol::device_name::DeviceName;
 use secret::Secret;
 
-use super::device::device;
+use super::device::{OwnDevice, device, own};
 use super::key::{ask_with, key_len, slot_choice};
 use crate::cmd::luks::args::LuksFormat;
 use crate::cmd::sure::be_sure;
@@ -46,7 +45,10 @@ pub(super) fn run(args: &LuksFormat, session: &Session) -> Result {
         None => ask_with(&mut args.key.prompter(), &args.device, true)?,
     };
     let (header, made) = match &args.header {
-        Some(path) => header_file(path, &format, session)?,
+        Some(path) => {
+            let (header, made) = header_file(path, &format, session)?;
+            (header.device, made)
+        }
         None => (data, None),
     };
     let wipes = format.integrity.is_some() && !args.integrity_no_wipe;
@@ -120,21 +122,22 @@ pub(super) fn header_file<'a>(
     path: &'a Path,
     format: &Format,
     session: &Session,
-) -> Result<(Arc<dyn BlockDevice>, Option<&'a Path>)> {
+) -> Result<(OwnDevice, Option<&'a Path>)> {
     let len = match format.version {
         luks::Version::V1 => 2 << 20,
         luks::Version::V2 => 16 << 20,
     };
     let name = DeviceName::parse(path).supported()?;
     if !name.is_path() || path.exists() {
-        let device = device(path, Borrowing::Own, session)?;
-        if path.is_file() && device.size() < len {
+        let opened = own(path, session)?;
+        if path.is_file() && opened.device.size() < len {
             lengthen(path, len)?;
-            device.refresh_size()?;
+            opened.device.refresh_size()?;
         }
-        return Ok((device, None));
+        return Ok((opened, None));
     }
-    Ok((Arc::new(FileDevice::create(path, len)?), Some(path)))
+    let made = FileDevice::create(path, len)?;
+    Ok((OwnDevice::of_file(made), Some(path)))
 }
 
 /// Makes a file as long as a header is.

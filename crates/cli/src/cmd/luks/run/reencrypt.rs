@@ -5,11 +5,11 @@ use std::sync::Arc;
 use block::BlockDevice;
 use cipher::SystemRandom;
 use daemon::Failure;
-use luks::{BothKeys, Container, Reencrypted, Stage};
-use protocol::api::{Borrowing, FailureKind};
+use luks::{BothKeys, Container, Reencrypted, ReencryptionLock, Stage};
+use protocol::api::FailureKind;
 use secret::Secret;
 
-use super::device::device;
+use super::device::own;
 use super::encrypt::{Begun, decrypt, encrypt};
 use super::key::{passphrase, unlock};
 use super::progress::Reporter;
@@ -22,27 +22,23 @@ use crate::terminal::Interruptions;
 
 pub(super) fn run(args: &LuksReencrypt, session: &mut Session) -> Result {
     if args.encrypt || args.decrypt {
-        let Begun {
-            mut container,
-            data,
-            keys,
-        } = match args.encrypt {
+        let begun = match args.encrypt {
             true => encrypt(args, session)?,
             false => decrypt(args, session)?,
         };
-        return end(&mut container, &*data, &keys, args);
+        return end(begun, args);
     }
     if let Some(row) = reencrypt_open::find(args, session)? {
         return reencrypt_open::run(args, &row, session);
     }
     let name = args.container.device.display();
-    let data = device(&args.container.device, Borrowing::Own, session)?;
-    complete_stage(&*data, args)?;
+    let data = own(&args.container.device, session)?;
+    complete_stage(&*data.device, args)?;
     let header = match &args.container.header {
-        Some(path) => device(path, Borrowing::Own, session)?,
-        None => Arc::clone(&data),
+        Some(path) => own(path, session)?,
+        None => data.clone(),
     };
-    let mut container = Container::open(header, &SystemRandom)?;
+    let mut container = Container::open(Arc::clone(&header.device), &SystemRandom)?;
     container.check_writable()?;
     if container.data_offset()? == 0 && args.container.header.is_none() {
         return Err(Failure::usage(format!(
@@ -50,15 +46,33 @@ pub(super) fn run(args: &LuksReencrypt, session: &mut Session) -> Result {
         )));
     }
     let keys = match container.is_in_reencryption() {
+        true if !begins(args) && container.is_all_new(&*data.device)? => {
+            return end_without_key(container, &*data.device);
+        }
         true => resume(&container, args)?,
         false if args.resume_only => {
-            let name = data.name();
+            let name = data.device.name();
             let message = format!("{name} is not being re-encrypted");
             return Err(Failure::new(FailureKind::NotFound, message));
         }
-        false => begin(&mut container, &*data, args)?,
+        false => begin(&mut container, &*data.device, args)?,
     };
-    end(&mut container, &*data, &keys, args)
+    end(
+        Begun {
+            container,
+            header,
+            data,
+            keys,
+        },
+        args,
+    )
+}
+
+/// Ends a re-encryption of which only that is left.
+fn end_without_key(mut container: Container, data: &dyn BlockDevice) -> Result {
+    let _lock = ReencryptionLock::take(container.uuid())?;
+    container.end_reencryption(data, &SystemRandom)?;
+    Ok(Outcome::done())
 }
 
 /// Puts the header in place of an encryption that was interrupted before that.
@@ -77,16 +91,23 @@ fn complete_stage(data: &dyn BlockDevice, args: &LuksReencrypt) -> Result<()> {
     }
 }
 
-fn end(
-    container: &mut Container,
-    data: &dyn BlockDevice,
-    keys: &BothKeys,
-    args: &LuksReencrypt,
-) -> Result {
-    match args.init_only {
-        true => Ok(Outcome::done()),
-        false => go_on(container, data, keys, args),
+/// Does the work. Other programs read the header meanwhile; the lock of the re-encryption keeps them from the data.
+fn end(begun: Begun, args: &LuksReencrypt) -> Result {
+    if args.init_only {
+        return Ok(Outcome::done());
     }
+    let Begun {
+        mut container,
+        header,
+        data,
+        keys,
+    } = begun;
+    let lock = ReencryptionLock::take(container.uuid())?;
+    if lock.is_some() {
+        { data.file.as_ref() }.inspect(|file| file.let_others_lock());
+        header.file.map(|file| container.let_others_read(file));
+    }
+    go_on(&mut container, &*data.device, &keys, args)
 }
 
 /// The keys of a re-encryption that is under way.

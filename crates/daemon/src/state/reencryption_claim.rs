@@ -1,0 +1,67 @@
+//! The claim on a re-encryption that is not complete: no other program continues it below a mapping. Other programs read
+//! the header meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{FileDevice, FileLock};
+use luks::ReencryptionLock;
+
+use crate::failure::Result;
+
+/// The claim on a re-encryption.
+pub(crate) enum ReencryptionClaim {
+    /// The lock that cryptsetup takes too.
+    Named { _lock: ReencryptionLock },
+    /// The file of the header, for a user who cannot reach the locks of cryptsetup.
+    File(FileLock),
+}
+
+impl ReencryptionClaim {
+    /// The lock of cryptsetup for the container of this UUID, if this user can take it.
+    ///
+    /// # Errors
+    /// [`luks::Error::Busy`] if another program has it.
+    pub(crate) fn named(uuid: &str) -> Result<Option<ReencryptionClaim>> {
+        let lock = ReencryptionLock::take(uuid)?;
+        Ok(lock.map(|_lock| ReencryptionClaim::Named { _lock }))
+    }
+
+    /// The claim on the container of this UUID, whose header is in this file. The file may be locked until now, and
+    /// `locked` is given back.
+    ///
+    /// # Errors
+    /// As for [`ReencryptionClaim::named`]; the failure of the system.
+    pub(crate) fn take(
+        uuid: &str,
+        file: Option<&Arc<FileDevice>>,
+        locked: Option<FileLock>,
+    ) -> Result<Option<ReencryptionClaim>> {
+        let named = ReencryptionClaim::named(uuid)?;
+        drop(locked);
+        match (named, file) {
+            (None, Some(file)) => {
+                let shared = file.share(Duration::ZERO)?;
+                Ok(Some(ReencryptionClaim::File(shared)))
+            }
+            (named, _) => Ok(named),
+        }
+    }
+
+    /// Whether the file needs no lock.
+    pub(crate) fn is_named(&self) -> bool {
+        matches!(self, ReencryptionClaim::Named { .. })
+    }
+
+    /// The claim while nothing is written: other programs may read the file.
+    pub(crate) fn at_rest(self, file: Option<&Arc<FileDevice>>) -> Option<ReencryptionClaim> {
+        match (self, file) {
+            (ReencryptionClaim::File(lock), Some(file)) => {
+                drop(lock);
+                let shared = file.share(Duration::ZERO).ok()?;
+                Some(ReencryptionClaim::File(shared))
+            }
+            (claim, _) => Some(claim),
+        }
+    }
+}
