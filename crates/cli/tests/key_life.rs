@@ -537,3 +537,58 @@ fn keys_are_as_long_as_the_suite_takes() {
     place.ok(&format!("pool import -N -d {} tank", place.arg("")));
     place.fails(&load("k16"), DAMAGED);
 }
+
+/// `key load -L` finds the slot and the format: the escrow key of a dataset with a passphrase is a raw key.
+#[test]
+fn an_escrow_key_opens_its_slot_whatever_the_format() {
+    let place = Place::new();
+    place.ok("pool create -s 64M -m none tank {DIR}/tank.pool");
+    place.ok_with(
+        "create -u -o encryption=on tank/a",
+        "correct horse\ncorrect horse\n",
+    );
+    let digits = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n";
+    fs::write(place.path("raw"), [7; 32]).unwrap();
+    fs::write(place.path("hex"), digits).unwrap();
+    fs::write(place.path("words"), "another passphrase\n").unwrap();
+    for (slot, (name, format)) in [("raw", "raw"), ("hex", "hex"), ("words", "passphrase")]
+        .into_iter()
+        .enumerate()
+    {
+        let path = place.arg(name);
+        place.ok(&format!(
+            "key add -o keysource={format},file://{path} tank/a"
+        ));
+        place.ok("key unload tank/a");
+        let done = place.run(&words(&format!("key load -L file://{path} tank/a")));
+        assert_eq!(done.code, 0, "{done:?}");
+        let said = format!("slot {} of 'tank/a' opens", slot + 1);
+        has(&done.err, &said);
+        has(&done.err, &format!("format '{format}'"));
+    }
+    fs::write(place.path("other"), [8; 32]).unwrap();
+    let other = place.arg("other");
+    place.fails(&format!("key load -n -L file://{other} tank/a"), WRONG_KEY);
+    place.fails("key load -n -L file:///nowhere/key tank/a", NO_KEY);
+}
+
+/// One file has the keyrings of a whole pool, also of one whose root dataset is not encrypted.
+#[test]
+fn a_whole_pool_is_backed_up() {
+    let place = Place::new();
+    place.ok("pool create -s 64M -m none tank {DIR}/tank.pool");
+    place.fails("key backup tank {DIR}/none.keys", OTHER);
+    let passphrase = "correct horse\ncorrect horse\n";
+    place.ok_with("create -u -o encryption=on tank/a", passphrase);
+    place.ok("create -u tank/a/below");
+    place.ok_with("create -u -o encryption=on tank/b", passphrase);
+    place.ok("key backup tank {DIR}/tank.keys");
+    for name in ["tank/a", "tank/b"] {
+        place.ok_with(&format!("key change {name}"), "another one\nanother one\n");
+        place.ok_with(
+            &format!("key restore -f {name} {{DIR}}/tank.keys"),
+            "correct horse\n",
+        );
+        place.ok_with(&format!("key load {name}"), "correct horse\n");
+    }
+}

@@ -217,7 +217,7 @@ fn a_question_without_an_answer_blocks_no_other_command() {
     let source = key_file(dir.path(), "new");
     let entry = active.pool.find("tank/asked").unwrap();
     let loaded = while_asked(
-        |context| active.load_key(&entry, None, false, context.decision, context.channel),
+        |context| active.load_key(&entry, &[], false, context.decision, context.channel),
         || {
             command(|context| {
                 daemon
@@ -553,14 +553,8 @@ fn nothing_exports_a_volume_again_before_its_key_is_unloaded() {
     });
     assert!(!is_open());
     let (_, disk) = daemon.find("tank/disk").unwrap();
-    tank.load_key(
-        &disk,
-        None,
-        false,
-        &Internal,
-        &mut NonInteractive::default(),
-    )
-    .unwrap();
+    tank.load_key(&disk, &[], false, &Internal, &mut NonInteractive::default())
+        .unwrap();
     daemon.restore_offers();
     assert!(is_open());
 }

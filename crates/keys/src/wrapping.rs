@@ -60,15 +60,23 @@ impl Wrapping {
         }
     }
 
-    /// Tries `material` on each slot that takes its kind, by descending priority, and returns the
-    /// wrapping key.
+    /// The wrapping key, by [`Wrapping::unlock_slot`].
+    ///
+    /// # Errors
+    /// As for [`Wrapping::unlock_slot`].
+    pub fn unlock(&self, material: &KeyMaterial) -> Result<WrappingKey> {
+        self.unlock_slot(material).map(|(_, key)| key)
+    }
+
+    /// Tries `material` on each slot that takes its kind, by descending priority, and returns the number of the
+    /// slot that opened, and the wrapping key.
     ///
     /// # Errors
     /// [`Error::WrongKey`] if no slot opens; [`Error::KindMismatch`] if none takes this kind;
     /// [`Error::Damaged`] if the material is right for a slot that was changed, and for no other;
     /// [`Error::Inherited`]; [`Error::KdfMemory`], [`Error::KdfBudget`]; [`Error::KdfWork`] if the slots
     /// that were tried cost so much that no owner made them.
-    pub fn unlock(&self, material: &KeyMaterial) -> Result<WrappingKey> {
+    pub fn unlock_slot(&self, material: &KeyMaterial) -> Result<(u32, WrappingKey)> {
         let Wrapping::Own { id, slots } = self else {
             return Err(Error::Inherited);
         };
@@ -79,7 +87,7 @@ impl Wrapping {
         for slot in order {
             let paid = work.spend(slot.work(material));
             match paid.and_then(|()| slot.unlock(id, material)) {
-                Ok(Some(key)) => return Ok(key),
+                Ok(Some(key)) => return Ok((slot.number(), key)),
                 Ok(None) => {}
                 Err(Error::WrongKey) if failure.is_of_one_slot() => {}
                 Err(error) if matches!(error, Error::WrongKey) || error.is_of_one_slot() => {

@@ -39,6 +39,89 @@ pub(crate) fn material(
     }
 }
 
+/// The keys that several sources have, and the first failure of the others.
+#[derive(Default)]
+pub(crate) struct Materials {
+    pub(crate) found: Vec<(KeySource, KeyMaterial)>,
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Materials {
+    /// One key.
+    pub(crate) fn one(source: &KeySource, key: KeyMaterial) -> Materials {
+        Materials {
+            found: vec![(source.clone(), key)],
+            failure: None,
+        }
+    }
+}
+
+/// The keys of all sources that have one. What is told about them is told once.
+///
+/// # Errors
+/// As for [`material`] if none has a key.
+pub(crate) fn materials(
+    sources: &[KeySource],
+    dataset: (&str, u8),
+    channel: &mut dyn Channel,
+) -> Result<Materials> {
+    if let [source] = sources {
+        let key = material(source, dataset, false, channel)?;
+        return Ok(Materials::one(source, key));
+    }
+    let mut quiet = NonInteractive::default();
+    let mut all = Materials::default();
+    for source in sources {
+        match material(source, dataset, false, &mut quiet) {
+            Ok(material) => all.found.push((source.clone(), material)),
+            Err(failure) => drop(all.failure.get_or_insert(failure)),
+        }
+    }
+    quiet.notices.dedup();
+    quiet
+        .notices
+        .into_iter()
+        .for_each(|text| channel.notice(text));
+    match all.failure {
+        Some(failure) if all.found.is_empty() => Err(failure),
+        _ => Ok(all),
+    }
+}
+
+/// What opened, and by which key.
+pub(crate) struct Opened {
+    pub(crate) source: KeySource,
+    /// The number of the slot.
+    pub(crate) slot: u32,
+    pub(crate) key: WrappingKey,
+}
+
+/// Tries keys on all slots, one key after the other.
+///
+/// # Errors
+/// The first failure that says more than that no slot opens; else [`keys::Error::WrongKey`] if a slot takes keys of the
+/// kind of one of them; else why a source has no key, or the last failure.
+pub(crate) fn first_that_opens(wrapping: &Wrapping, keys: Materials) -> Result<Opened> {
+    use keys::Error::{KindMismatch, WrongKey};
+    let (mut wrong, mut other, mut mismatch) = (None, None, None);
+    for (source, material) in keys.found {
+        let error = match unlocked_slot(wrapping, material) {
+            Ok((slot, key)) => return Ok(Opened { source, slot, key }),
+            Err(error) => error,
+        };
+        match error {
+            WrongKey => wrong = Some(error),
+            KindMismatch(_) => mismatch = Some(error),
+            _ => other = other.or(Some(error)),
+        }
+    }
+    Err(match (other.or(wrong), keys.failure) {
+        (Some(error), _) => error.into(),
+        (None, Some(failure)) => failure,
+        (None, None) => mismatch.unwrap_or(WrongKey).into(),
+    })
+}
+
 /// Refuses a key that is not as long as the cipher suite needs. What has an unknown suite is refused elsewhere.
 fn suited(material: KeyMaterial, suite: u8) -> Result<KeyMaterial> {
     if let Some(suite) = Suite::from_id(suite) {
@@ -228,13 +311,18 @@ fn at_the_same_time(
 
 /// The wrapping key of these slots. A TPM and the sources of a key in parts are asked only now, and may never answer.
 pub(crate) fn unlocked(wrapping: &Wrapping, material: KeyMaterial) -> keys::Result<WrappingKey> {
+    unlocked_slot(wrapping, material).map(|(_, key)| key)
+}
+
+/// As [`unlocked`], with the number of the slot that opened.
+fn unlocked_slot(wrapping: &Wrapping, material: KeyMaterial) -> keys::Result<(u32, WrappingKey)> {
     match material {
         KeyMaterial::Tpm(_) | KeyMaterial::Shared(_) => {
             let wrapping = wrapping.clone();
-            let work = move || wrapping.unlock(&material);
+            let work = move || wrapping.unlock_slot(&material);
             keys::in_time("the TPM or a part of the key", UNLOCK_TIME, work)
         }
-        material => wrapping.unlock(&material),
+        material => wrapping.unlock_slot(&material),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::host::system::now_secs;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
 use crate::state::decision::{DatasetGuid, Decide};
-use crate::state::key_material::{material, typed_again, unlocked};
+use crate::state::key_material::{Materials, Opened, first_that_opens, materials, typed_again};
 use crate::state::properties;
 
 /// The time to try a passphrase.
@@ -248,12 +248,12 @@ impl ActivePool {
         )
     }
 
-    /// Loads the key of a key root, from `source` or from where its property says. With `dry_run`
-    /// only tries it. Takes the right to change the pool, but not while someone is asked.
+    /// Loads the key of a key root, from the first of `sources` that has it, or from where its property says if there are
+    /// none. If there are several, the caller learns which one has it, and which slot opened. With `dry_run` only tries it. Takes the right to change the pool, but not while someone is asked.
     pub(crate) fn load_key(
         &self,
         key_root: &Entry,
-        source: Option<&KeySource>,
+        sources: &[KeySource],
         dry_run: bool,
         decision: &dyn Decide,
         channel: &mut dyn Channel,
@@ -269,36 +269,46 @@ impl ActivePool {
             return Err(loaded());
         }
         let keyring = self.keyring(key_root)?;
-        let own = match source {
-            Some(given) => given.clone(),
-            None => self.accepted_source(key_root)?,
+        let own = match sources {
+            [] => vec![self.accepted_source(key_root)?],
+            given => given.to_vec(),
         };
         let payer = HashCaller::present().payer;
         let may_try = || {
             let checked = self.wrong_tries.check(payer, key_root.guid, Instant::now());
             checked.map_err(|failure| failure.context(format_args!("the key of '{name}'")))
         };
-        let unlock = |material: KeyMaterial| {
+        let unlock = |found: Materials| {
             let key = self.wrong_tries.attempt(payer, key_root.guid, || {
-                Ok(unlocked(keyring.wrapping(), material)?)
+                first_that_opens(keyring.wrapping(), found)
             });
             key.map_err(|failure| failure.context(format_args!("the key of '{name}'")))
         };
         // Fails before the user is asked in vain.
         may_try()?;
         let suite = key_root.suite;
-        let mut key = material(&own, (&name, suite), false, channel).and_then(&unlock);
+        let mut opened = materials(&own, (&name, suite), channel).and_then(&unlock);
         for _ in 1..TRIES {
-            let is_wrong = key.as_ref().is_err_and(|f| f.kind == FailureKind::WrongKey);
+            let is_wrong = opened
+                .as_ref()
+                .is_err_and(|f| f.kind == FailureKind::WrongKey);
             if !is_wrong {
                 break;
             }
-            match typed_again(&own, &name, channel).transpose() {
-                Some(again) => key = again.and_then(&unlock),
+            match typed_again(&own[0], &name, channel).transpose() {
+                Some(again) => {
+                    opened = again.and_then(|key| unlock(Materials::one(&own[0], key)));
+                }
                 None => break,
             }
         }
-        let key = key?;
+        let Opened { source, slot, key } = opened?;
+        if own.len() > 1 {
+            channel.notice(format!(
+                "slot {slot} of '{name}' opens with that key, in the format '{}'",
+                source.format()
+            ));
+        }
         let _admin = self.lock(decision)?;
         let entry = self.again(key_root, &name, decision)?;
         if dry_run {
@@ -314,7 +324,7 @@ impl ActivePool {
             }
         }
         // A caller who names the same place as the property has accepted it.
-        if source.is_some_and(|given| self.keysource(&entry).is_ok_and(|own| own == *given)) {
+        if !sources.is_empty() && self.keysource(&entry).is_ok_and(|own| own == source) {
             self.accept_as_set(entry.id);
         }
         Ok(())
@@ -330,7 +340,7 @@ impl ActivePool {
         if self.has_key(key_root) {
             return Ok(false);
         }
-        match self.load_key(&*self.pool.entry(key_root)?, None, false, decision, channel) {
+        match self.load_key(&*self.pool.entry(key_root)?, &[], false, decision, channel) {
             // Another command was faster.
             Err(failure) if failure.kind == FailureKind::Exists => Ok(false),
             result => result.map(|()| true),

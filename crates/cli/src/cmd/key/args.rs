@@ -77,8 +77,8 @@ EXAMPLES
     strongroom key load -L file:///media/stick/home.key tank/home
     strongroom key load -n -L file:///media/stick/home.key tank/home
 
-  By a key of another format, for another slot:
-    strongroom key load -o keysource=hex,file:///media/stick/escrow.key tank/home
+  By the key of another slot, whatever its format is:
+    strongroom key load -L file:///media/stick/escrow.key tank/home
 
   In a script:
     strongroom key load tank/home < passphrase
@@ -97,10 +97,10 @@ pub(crate) struct KeyLoad {
     /// Only test whether the key is right
     #[arg(short = 'n')]
     pub(crate) dry_run: bool,
-    /// Read the key from here instead: `prompt`, `file:///PATH` or another location
+    /// Read the key of any slot from here, in any format: `prompt`, `file:///PATH` or another location
     #[arg(short = 'L', value_name = "LOCATION")]
     pub(crate) location: Option<String>,
-    /// As -L, with a format: `keysource=FORMAT,LOCATION`
+    /// As -L, in this format only: `keysource=FORMAT,LOCATION`
     #[arg(
         short = 'o',
         value_name = "PROPERTY=VALUE",
@@ -392,10 +392,11 @@ pub(crate) struct KeySlots {
     pub(crate) name: String,
 }
 
-/// Back up the keyring of a dataset to a file
+/// Back up the keyring of a dataset, or all keyrings of a pool, to a file
 ///
 /// If the key area of a pool is lost, all data that its keys encrypt is lost. `key restore` puts the copy
-/// back. The file also has the keyrings of datasets that inherit this key. Keys stay wrapped. The file
+/// back. The file also has the keyrings of datasets that inherit this key. With the name of a pool it has
+/// all keyrings of the pool; each dataset is restored from it by its name. Keys stay wrapped. The file
 /// opens with the passphrases and keys of today, even after you change them: keep it as you keep a key.
 /// Make a new backup after `key rotate` and after each key change. No key is needed.
 #[derive(Args, Debug)]
@@ -403,6 +404,9 @@ pub(crate) struct KeySlots {
 EXAMPLES
   A backup that is kept elsewhere:
     strongroom key backup tank/home /media/stick/home.keys
+
+  The keys of a whole pool:
+    strongroom key backup tank /media/stick/tank.keys
 
 EXIT CODES
   3 if there is no such dataset; 4 if the file exists; 6 if you may not write it; 9 if the keyring

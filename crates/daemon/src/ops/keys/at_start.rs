@@ -110,7 +110,7 @@ fn load_on_threads(
         on_thread(move || {
             while let Some(root) = next(&roots) {
                 let mut nobody = NonInteractive::default();
-                let result = active.load_key(&root, None, false, &Internal, &mut nobody);
+                let result = active.load_key(&root, &[], false, &Internal, &mut nobody);
                 let notices = nobody.notices;
                 // This fails only if the import has ended.
                 if sender.send(Loaded { result, notices }).is_err() {

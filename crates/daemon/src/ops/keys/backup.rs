@@ -22,15 +22,27 @@ use crate::state::key_material::{material, unlocked};
 use crate::state::keyring::{changed_meanwhile, keyring_of};
 
 impl ActivePool {
-    /// Copies the keyring of a dataset, and those of the datasets that inherit its key. No key is needed.
+    /// Copies the keyring of a dataset, and those of the datasets that inherit its key; of the root dataset of a pool, all
+    /// keyrings of the pool. No key is needed.
     pub(crate) fn backup_keys(&self, entry: &Entry) -> Result<Vec<u8>> {
         let name = self.pool.name_of(entry.id)?;
-        check_has_keyring(entry, &name)?;
+        let is_whole = entry.id == self.pool.top()?.id;
+        if !is_whole {
+            check_has_keyring(entry, &name)?;
+        }
         let heads = self.heads_below(entry)?;
         let with_it = |head: &&Arc<Entry>| {
-            head.id == entry.id || entry.key_root == entry.id && head.key_root == entry.id
+            let inherits = entry.key_root == entry.id && head.key_root == entry.id;
+            head.id == entry.id || inherits || is_whole
         };
-        let keyrings = heads.iter().filter(with_it).map(|head| {
+        let encrypted = heads.iter().filter(|head| head.suite != 0);
+        let chosen: Vec<_> = encrypted.filter(with_it).collect();
+        if chosen.is_empty() {
+            return Err(Failure::other(format!(
+                "no dataset of the pool '{name}' is encrypted"
+            )));
+        }
+        let keyrings = chosen.into_iter().map(|head| {
             let keyring = self.keyring(head)?;
             Ok(BackupKeyring {
                 guid: head.guid,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keys::KeySource;
+use keys::{Format, KeySource, Location};
 use pool::{Entry, Origin};
 use protocol::api::{FailureKind, Rotation, command};
 
@@ -56,21 +56,15 @@ impl Daemon {
                     if !dry_run && is_one_of_several && active.has_key(root.id) {
                         return Ok(());
                     }
-                    let source = match (&load.keysource, &load.location) {
-                        (Some(text), _) => Some(text.parse()?),
-                        (None, Some(text)) => Some(other_source(&active, &root, text)?),
-                        (None, None) => None,
+                    let sources = match (&load.keysource, &load.location) {
+                        (Some(text), _) => vec![text.parse()?],
+                        (None, Some(text)) => other_sources(&active, &root, text)?,
+                        (None, None) => Vec::new(),
                     };
-                    if let Some(named) = &source {
+                    for named in &sources {
                         context.may_have_read(&active, &root, named)?;
                     }
-                    active.load_key(
-                        &root,
-                        source.as_ref(),
-                        dry_run,
-                        context.decision,
-                        context.channel,
-                    )
+                    active.load_key(&root, &sources, dry_run, context.decision, context.channel)
                 };
                 failures.extend(load_one().err());
             }
@@ -299,8 +293,22 @@ fn key_root(
     )))
 }
 
-/// A key source with the same format and another location.
-fn other_source(active: &ActivePool, root: &Entry, location: &str) -> Result<KeySource> {
-    let own = active.keysource(root)?;
-    Ok(format!("{},{location}", own.format()).parse()?)
+/// The key sources at another location, which may be of another slot: a file or a server may have the key in any format.
+/// The formats whose try costs no password hash come first.
+fn other_sources(active: &ActivePool, root: &Entry, location: &str) -> Result<Vec<KeySource>> {
+    let own = active.keysource(root)?.format();
+    let given = format!("{own},{location}").parse();
+    let all = [Format::Raw, Format::Hex, Format::Passphrase];
+    let other = all
+        .iter()
+        .map(|format| format!("{format},{location}").parse());
+    let possible: Vec<KeySource> = other.filter_map(keys::Result::ok).collect();
+    let has_any_format =
+        |source: &KeySource| matches!(source.location(), Location::File(_) | Location::Https(_));
+    match (given, possible.first()) {
+        (_, Some(first)) if has_any_format(first) => Ok(possible),
+        (Ok(given), _) => Ok(vec![given]),
+        (Err(_), Some(_)) => Ok(possible.into_iter().take(1).collect()),
+        (Err(error), None) => Err(error.into()),
+    }
 }
