@@ -459,3 +459,33 @@ fn properties_of_pools_are_shown_and_set() {
     place.fails("pool set autoexpand=on tank/a", USAGE);
     place.fails("pool set autoexpand=on nowhere", NOT_FOUND);
 }
+
+/// `pool import -a` finds the pools that `pool import` shows, and one that cannot be imported keeps no other away.
+#[test]
+fn all_pools_are_imported_though_one_of_them_cannot_be() {
+    let place = Place::new();
+    for pool in ["a", "b", "c", "d"] {
+        place.ok(&format!(
+            "pool create -s 64M -m none {pool} {{DIR}}/{pool}.pool"
+        ));
+    }
+    place.ok("pool destroy -f d");
+    place.ok("pool export -a");
+    // Both labels are there, and no superblock.
+    let image = place.path("b.pool");
+    let mut bytes = fs::read(&image).unwrap();
+    let len = bytes.len();
+    bytes[4096..1 << 20].fill(0);
+    bytes[len - (1 << 20)..len - 4096].fill(0);
+    fs::write(&image, bytes).unwrap();
+    let shown = place.ok("pool import -d {DIR}");
+    let names: Vec<&str> = shown
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("pool: "))
+        .collect();
+    assert_eq!(names.len(), 3, "{shown}");
+    let done = place.run(&place.words("pool import -a -d {DIR}"));
+    assert_ne!(done.code, 0, "{done:?}");
+    assert_eq!(place.ok("pool list -H -o name"), "a\nc\n");
+    place.fails("pool import -a -d {DIR}/nowhere", NOT_FOUND);
+}

@@ -268,7 +268,7 @@ impl Error {
 
     /// A device that is not in the configuration.
     pub(crate) fn no_device(guid: u64) -> Error {
-        Error::of_device(&format!("{guid:016x}"), "the pool has no such device")
+        Error::of_device(&guid.to_string(), "the pool has no such device")
     }
 
     pub(crate) fn inconsistent(what: &'static str, detail: impl Into<String>) -> Error {

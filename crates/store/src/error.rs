@@ -107,7 +107,7 @@ pub enum Error {
         group: u32,
     },
     /// There is no such device in the pool.
-    #[error("the device {guid:016x} of the pool is missing")]
+    #[error("the device {guid} of the pool is missing")]
     NoSuchMember {
         /// Its guid.
         guid: u64,

@@ -583,7 +583,7 @@ pub(crate) fn contents(device: &dyn BlockDevice) -> Result<Option<String>> {
     match read_label(device) {
         Ok(label) => {
             return Ok(Some(format!(
-                "belongs to the pool with guid {:016x}",
+                "belongs to the pool with guid {}",
                 label.pool_guid.get()
             )));
         }

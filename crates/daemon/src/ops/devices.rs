@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use block::{Access, FileDevice};
 use pool::{DeviceInfo, DeviceState, Origin, Pool, Purpose};
 use protocol::api::{DeviceChange, DeviceGroup, FailureKind, PoolDevices};
 use protocol::device_name::DeviceName;
@@ -70,7 +71,7 @@ impl ActivePool {
             } => self.add(daemon, devices, (*force, *dry_run), context),
             DeviceChange::Attach { device, new, force } => {
                 let beside = find(pool, device)?;
-                let new = self.new_member(daemon, new, *force)?;
+                let new = self.new_member(daemon, new, *force, None)?;
                 daemon.remember_joining(&pool.name(), &[&new]);
                 Ok(pool.attach_device(beside.guid, &new, false, &origin)?)
             }
@@ -80,12 +81,12 @@ impl ActivePool {
                     return Ok(pool.use_spare(old.guid, spare.guid, &origin)?);
                 }
                 let new = match new {
-                    Some(new) => self.new_member(daemon, new, *force)?,
+                    Some(new) => self.new_member(daemon, new, *force, None)?,
                     // Without a new path, the new device is at the path of the old one.
                     None => {
                         refuse_working(&old)?;
                         pool.release_device(old.guid)?;
-                        self.new_member(daemon, Path::new(&old.path), *force)?
+                        self.new_member(daemon, Path::new(&old.path), *force, Some(old.guid))?
                     }
                 };
                 daemon.remember_joining(&pool.name(), &[&new]);
@@ -114,12 +115,19 @@ impl ActivePool {
                 Ok(pool.offline_device(device.guid, *temporary, &origin)?)
             }
             DeviceChange::Online { device, expand } => {
-                let device = find(pool, device)?;
-                match device.state {
-                    _ if *expand => Ok(pool.expand_device(device.guid, &origin).map(drop)?),
+                let found = match (find(pool, device), labelled(pool, Path::new(device))) {
+                    // The disk has another name now, or is connected elsewhere.
+                    (Err(_), Some(moved)) => DeviceInfo {
+                        path: device.clone(),
+                        ..moved
+                    },
+                    (found, _) => found?,
+                };
+                match found.state {
+                    _ if *expand => Ok(pool.expand_device(found.guid, &origin).map(drop)?),
                     DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => Ok(()),
                     DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing => {
-                        self.online(daemon, &device, &origin)
+                        self.online(daemon, &found, &origin)
                     }
                 }
             }
@@ -162,7 +170,7 @@ impl ActivePool {
         let open = |paths: &[PathBuf]| -> Result<Vec<NewMember>> {
             paths
                 .iter()
-                .map(|path| self.new_member(daemon, path, force))
+                .map(|path| self.new_member(daemon, path, force, None))
                 .collect()
         };
         let groups = new.groups.iter();
@@ -255,8 +263,29 @@ impl ActivePool {
         Ok(())
     }
 
-    /// Prepares a device that joins the pool.
-    fn new_member(&self, daemon: &Daemon, path: &Path, force: bool) -> Result<NewMember> {
+    /// Prepares a device that joins the pool. A device that the pool has already is refused, unless it is to replace
+    /// itself, with force.
+    fn new_member(
+        &self,
+        daemon: &Daemon,
+        path: &Path,
+        force: bool,
+        itself: Option<u64>,
+    ) -> Result<NewMember> {
+        if let Some(known) = labelled(&self.pool, path)
+            && is_away(&known)
+            && !(force && itself == Some(known.guid))
+        {
+            let (pool, path) = (self.pool.name(), path.display());
+            return Err(Failure::new(
+                FailureKind::Exists,
+                format!(
+                    "{path} is the device {} of the pool '{pool}' itself, and may have the only good copy of data; \
+                     to use it again: strongroom pool online {pool} {path}",
+                    known.guid
+                ),
+            ));
+        }
         let device = self.open_device(daemon, path)?;
         daemon.refuse_used(&*device, Some(self.pool.guid()))?;
         Ok(NewMember {
@@ -329,6 +358,17 @@ pub(crate) fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
     same.ok_or_else(|| Failure::new(FailureKind::NotFound, error.to_string()))
 }
 
+/// The device of a pool whose label is at a path.
+fn labelled(pool: &Pool, path: &Path) -> Option<DeviceInfo> {
+    if !DeviceName::parse(path).is_path() {
+        return None;
+    }
+    let device = FileDevice::open(path, Access::ReadOnly).ok()?;
+    let label = store::probe(&device).ok()?;
+    let mut devices = pool.devices().into_iter();
+    devices.find(|known| label.pool_guid == pool.guid() && known.guid == label.device_guid)
+}
+
 /// A spare of a pool that replaces no device.
 fn find_spare(pool: &Pool, path: &Path) -> Option<DeviceInfo> {
     let found = find(pool, path.to_str()?).ok();
@@ -386,12 +426,16 @@ fn number_of(name: &str) -> Option<u16> {
     number.parse().ok()
 }
 
-fn refuse_working(device: &DeviceInfo) -> Result<()> {
-    let is_away = matches!(
+/// Whether the pool does not use the device. Others are locked.
+fn is_away(device: &DeviceInfo) -> bool {
+    matches!(
         device.state,
         DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing
-    );
-    match is_away {
+    )
+}
+
+fn refuse_working(device: &DeviceInfo) -> Result<()> {
+    match is_away(device) {
         true => Ok(()),
         false => Err(Failure::usage(format!(
             "{} works; name the new device too: pool replace POOL OLD NEW",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{Access, BlockDevice, Claimant};
-use pool::{DeviceState, Pool, Superblock};
+use pool::{DeviceState, Pool, PoolState, Superblock};
 use protocol::api::FailureKind;
 use protocol::device_name::DeviceName;
 use store::Store;
@@ -30,6 +30,14 @@ pub(crate) struct FoundPool {
     pub(crate) missing: Vec<String>,
     /// Whether its present state asks for reservations of the devices. `None` if that cannot be read.
     pub(crate) wants_claims: Option<bool>,
+}
+
+impl FoundPool {
+    /// Whether it was destroyed. Such a pool is imported only by its name or guid.
+    pub(crate) fn is_destroyed(&self) -> bool {
+        let superblock = self.superblock.as_ref();
+        superblock.is_ok_and(|superblock| superblock.state == PoolState::Destroyed)
+    }
 }
 
 /// The pools that were found, and the failures for named places that could not be read.

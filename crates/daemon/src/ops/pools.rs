@@ -132,7 +132,7 @@ impl Daemon {
         if let (true, Some(failure)) = (pools.is_empty(), failures.into_iter().next()) {
             return Err(failure);
         }
-        for candidate in pools {
+        for candidate in pools.into_iter().filter(|found| !found.is_destroyed()) {
             if self
                 .pools()
                 .iter()
@@ -159,7 +159,6 @@ impl Daemon {
                 pool.state = "DEGRADED".into();
             }
             match candidate.superblock {
-                Ok(superblock) if superblock.state == PoolState::Destroyed => continue,
                 Ok(superblock) => {
                     pool.active = superblock.state == PoolState::Active;
                     pool.name = superblock.name;
@@ -182,6 +181,9 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
         let ImportScan { pools, failures } = self.scan_for_pools(&import.search);
+        if let (None, true, Some(failure)) = (&import.pool, pools.is_empty(), failures.first()) {
+            return Err(failure.clone());
+        }
         let chosen = choose(pools, import.pool.as_deref(), &import.search, &failures)?;
         context.tell(failures);
         let names = self.import_all(&chosen, import, keys_until, context);
@@ -200,6 +202,8 @@ impl Daemon {
         context: &mut Context<'_>,
     ) -> Result<Vec<String>> {
         let mut names = Vec::new();
+        // Of several pools, one that cannot be imported does not keep the others away.
+        let mut failures = Vec::new();
         for candidate in chosen {
             let pools = self.pools();
             let mut pools = pools.iter().map(|active| &active.pool);
@@ -207,7 +211,11 @@ impl Daemon {
                 pools.find(|pool| pool.guid() == candidate.guid),
                 &import.pool,
             ) {
-                (None, _) => names.push(self.import_one(candidate, import, keys_until, context)?),
+                (None, None) if candidate.is_destroyed() => {}
+                (None, _) => match self.import_one(candidate, import, keys_until, context) {
+                    Ok(name) => names.push(name),
+                    Err(failure) => failures.push(failure),
+                },
                 (Some(pool), Some(wanted)) => {
                     let name = pool.name();
                     let alias = match *wanted == name {
@@ -222,7 +230,7 @@ impl Daemon {
                 (Some(_), None) => {}
             }
         }
-        Ok(names)
+        first_of(failures, context).map(|()| names)
     }
 
     fn import_one(
