@@ -420,7 +420,8 @@ fn a_wrong_place_is_refused_before_anything_is_copied() {
         has(&place.fails(line, USAGE), "inside of it");
     }
     place.fails("adopt {DIR}/nothing {DIR}/home", NOT_FOUND);
-    place.fails("adopt {DIR}/source {DIR}/nothing", NOT_FOUND);
+    place.fails("adopt {DIR}/source {DIR}/nothing", USAGE);
+    place.fails("adopt {DIR}/source {DIR}/nothing/below", NOT_FOUND);
     place.fails("adopt {DIR}/source/file {DIR}/home", USAGE);
     has(
         &place.fails("adopt --passfile {DIR}/p {DIR}/source {DIR}/home", USAGE),
@@ -508,4 +509,35 @@ fn a_directory_of_gocryptfs_is_opened_for_the_copy_only() {
     assert_eq!(picture(&place.path("lower")), stored);
     lacks(&place.ok("stack list"), &place.arg("lower"));
     no_leftovers(&place.path("home"));
+}
+
+/// A target that is missing is made, in a dataset only, with the attributes of its source.
+#[test]
+fn a_target_that_is_missing_is_made() {
+    let Some(place) = place() else { return };
+    shell(
+        &place.path("source"),
+        "echo words > file; mkdir dir; chmod 750 .",
+    );
+    let adopt = |options: &str, target: &str| {
+        place.run(&place.words(&format!("adopt {options} {{DIR}}/source {{DIR}}/{target}")))
+    };
+    let would = adopt("--json -n", "home/new");
+    assert_eq!(would.code, 0, "{would:?}");
+    has(&would.out, "\"files\": 1");
+    assert!(!place.path("home/new").exists());
+    let done = adopt("", "home/new");
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(
+        picture(&place.path("home/new")),
+        picture(&place.path("source"))
+    );
+    let mode = fs::metadata(place.path("home/new")).unwrap().mode();
+    assert_eq!(mode & 0o7777, 0o750);
+    assert_eq!(adopt("", "elsewhere").code, USAGE, "it is in no dataset");
+    assert_eq!(adopt("", "home/no/new").code, NOT_FOUND);
+    assert_eq!(adopt("", "source/new").code, USAGE);
+    for made in ["elsewhere", "home/no", "source/new"] {
+        assert!(!place.path(made).exists());
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use dataset::{Change, Difference};
 use pool::{ArrayKind, Entry};
 use protocol::api::{DiffReport, DiffRow, Reply};
+use protocol::characters::is_hidden;
 use vfs::Kind;
 
 use crate::failure::{Failure, Result};
@@ -168,15 +169,24 @@ fn row(found: &Difference, dir: &[u8]) -> DiffRow {
     }
 }
 
-/// A path as `zfs diff` writes it: spaces, backslashes and bytes that are not printable are in octal.
+/// A path in one word: spaces, backslashes, hidden characters and bytes that are no text are in octal, as `zfs diff` writes
+/// them.
 fn escaped(path: &[u8]) -> String {
     let mut text = String::new();
-    for byte in path {
-        match byte {
-            b'!'..=b'~' if *byte != b'\\' => text.push(char::from(*byte)),
+    let octal = |text: &mut String, bytes: &[u8]| {
+        for byte in bytes {
             // Writes to a string do not fail.
-            _ => write!(text, "\\{byte:04o}").expect("into memory"),
+            write!(text, "\\{byte:04o}").expect("into memory");
         }
+    };
+    for chunk in path.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c.is_whitespace() || c == '\\' || is_hidden(c) {
+                false => text.push(c),
+                true => octal(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        octal(&mut text, chunk.invalid());
     }
     text
 }
@@ -188,5 +198,10 @@ mod tests {
     #[test]
     fn paths_are_of_one_word() {
         assert_eq!(escaped(b"/a b/\\\n\xff~"), r"/a\0040b/\0134\0012\0377~");
+        assert_eq!(escaped("/größe/漢字".as_bytes()), "/größe/漢字");
+        assert_eq!(
+            escaped("/a\u{202e}b\u{a0}\u{9b}".as_bytes()),
+            r"/a\0342\0200\0256b\0302\0240\0302\0233"
+        );
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 /// Copy a directory into a dataset, and verify the copy
 ///
 /// Copies what is in SOURCE into the directory TARGET, which is in a mounted dataset or in a mounted stacked directory.
-/// Anywhere else the files would be in clear, so the command refuses. It keeps what `rsync -aHAXS` keeps: owners, modes,
+/// Anywhere else the files would be in clear, so the command refuses. It makes TARGET if only that is missing. It keeps what `rsync -aHAXS` keeps: owners, modes,
 /// times, ACLs, extended attributes, hard links, holes, symbolic links, FIFOs, sockets and device nodes. It does not
 /// change SOURCE.
 ///

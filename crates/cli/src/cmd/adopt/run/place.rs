@@ -57,12 +57,22 @@ pub(super) fn check_apart(from: &Node, to: &Node) -> std::result::Result<(), Fai
         is_inside(a, b).map_err(|error| Failure::other(format!("cannot look at '..': {error}")))
     };
     match inside(from, to)? || inside(to, from)? {
-        true => Err(usage(
-            "one of the two directories is the other, or inside of it; name directories beside each other",
-        )),
+        true => Err(usage(APART)),
         false => Ok(()),
     }
 }
+
+/// Refuses a directory for a new one that is the source, or inside of it.
+pub(super) fn check_outside(source: &Node, above: &Node) -> std::result::Result<(), Failure> {
+    let inside = is_inside(above, source);
+    match inside.map_err(|error| Failure::other(format!("cannot look at '..': {error}")))? {
+        true => Err(usage(APART)),
+        false => Ok(()),
+    }
+}
+
+const APART: &str =
+    "one of the two directories is the other, or inside of it; name directories beside each other";
 
 fn is_inside(dir: &Node, outer: &Node) -> io::Result<bool> {
     if dir.identity() == outer.identity() {

@@ -33,15 +33,21 @@ pub(super) struct Walk<'a> {
     levels: Vec<Level>,
     /// Of the last level, below SOURCE and TARGET.
     path: PathBuf,
-    target: Identity,
+    /// None in a dry run if it would be made.
+    target: Option<Identity>,
 }
 
 /// How deep directories may be in each other: each level has two open files.
 const DEPTH_MAX: usize = 1000;
 
-/// Copies what is in one directory into the other.
-pub(super) fn walk<'a>(copier: Copier<'a>, places: Places, from: Node, to: Node) -> Copier<'a> {
-    let target = to.identity();
+/// Copies what is in one directory into the other, which is missing in a dry run if it would be made.
+pub(super) fn walk<'a>(
+    copier: Copier<'a>,
+    places: Places,
+    from: Node,
+    to: Option<Node>,
+) -> Copier<'a> {
+    let target = to.as_ref().map(Node::identity);
     let mut walk = Walk {
         copier,
         places,
@@ -49,7 +55,7 @@ pub(super) fn walk<'a>(copier: Copier<'a>, places: Places, from: Node, to: Node)
         path: PathBuf::new(),
         target,
     };
-    if let Err(trouble) = walk.enter(from, Some(to), true) {
+    if let Err(trouble) = walk.enter(from, to, true) {
         walk.copier.leave(Path::new(""), trouble);
     }
     while let Some(level) = walk.levels.last_mut() {
@@ -138,7 +144,7 @@ impl Walk<'_> {
         let Some(level) = self.levels.last_mut() else {
             return Ok(());
         };
-        if from.identity() == self.target {
+        if Some(from.identity()) == self.target {
             return Err(Trouble::new(
                 "it is the target; it is not copied into itself",
             ));
@@ -234,7 +240,7 @@ impl Walk<'_> {
 }
 
 /// Makes a directory that only this process may use until it is complete.
-fn make(dir: &Node, path: &Path) -> io::Result<Node> {
+pub(super) fn make(dir: &Node, path: &Path) -> io::Result<Node> {
     let name = path.file_name().unwrap_or_default();
     rustix::fs::mkdirat(dir, name, Mode::RWXU)?;
     let made = dir.child(name)?;

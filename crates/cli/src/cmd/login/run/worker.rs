@@ -89,8 +89,10 @@ pub(super) fn run(args: &Login, rights: Rights, work: &Work<'_>) -> Result<()> {
             command.arg(flag);
         }
     }
-    let status = command.status().map_err(failed)?;
-    let code = status.code();
+    let code = match work.step {
+        LoginStep::Find => found(&mut command).map_err(failed)?,
+        _ => command.status().map_err(failed)?.code(),
+    };
     if code == Some(0) {
         return Ok(());
     }
@@ -112,4 +114,15 @@ pub(super) fn run(args: &Login, rights: Rights, work: &Work<'_>) -> Result<()> {
         kind.unwrap_or(FailureKind::Other),
         message.to_owned(),
     ))
+}
+
+/// The exit code of a process that looks for something. That there is nothing is an answer, and no failure to tell the
+/// user.
+fn found(command: &mut Command) -> std::io::Result<Option<i32>> {
+    let done = command.stderr(Stdio::piped()).output()?;
+    let code = done.status.code();
+    if code != Some(i32::from(FailureKind::NotFound.exit_code())) {
+        std::io::stderr().write_all(&done.stderr)?;
+    }
+    Ok(code)
 }
