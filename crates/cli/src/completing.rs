@@ -16,7 +16,7 @@ use clap_complete::env::{EnvCompleter, Fish, Zsh};
 use protocol::api::{Ask, Failure, Reply, command};
 use protocol::client::{Client, Terminal, default_socket};
 use protocol::pages::{ExitCode, PAGES};
-use protocol::property::{PROPERTIES, Property, Settable, Values};
+use protocol::property::{Applies, PROPERTIES, Property, Settable};
 use secret::Secret;
 
 use crate::cmd::cli::Cli;
@@ -27,20 +27,39 @@ const VARIABLE: &str = "STRONGROOM_COMPLETE";
 /// A user waits no longer for names.
 const PATIENCE: Duration = Duration::from_millis(1000);
 
-/// Bash splits words at `@`, `=` and `:` by itself. This function takes the words as they are typed, and gives back
-/// what follows the last of these characters.
+/// Bash splits words at `@`, `=` and `:` by itself, and does not look at quotes. This function takes the words as they are
+/// typed, and gives back what follows the last of these characters, quoted unless a quote is open.
 const BASH: &str = r#"_strongroom() {
-    local line=${COMP_LINE:0:COMP_POINT} IFS=$' \t\n'
-    local -a words
-    read -ra words <<< "$line"
-    [[ $line == *[[:space:]] ]] && words+=("")
-    local index=$(( ${#words[@]} - 1 )) kept
-    kept=${words[index]%"$2"}
-    IFS=$'\n'
-    COMPREPLY=( $(_CLAP_IFS=$'\n' _CLAP_COMPLETE_INDEX=$index STRONGROOM_COMPLETE=bash \
+    local line=${COMP_LINE:0:COMP_POINT} word= quote= quoted= letter
+    local -a words=()
+    local -i at
+    for (( at = 0; at < ${#line}; at++ )); do
+        letter=${line:at:1}
+        if [[ $letter == '\' && $quote != "'" ]]; then
+            at+=1
+            word+=${line:at:1}
+        elif [[ $quote && $letter == "$quote" ]]; then
+            quote=
+        elif [[ $quote ]]; then
+            word+=$letter
+        elif [[ $letter == [\'\"] ]]; then
+            quote=$letter quoted=1
+        elif [[ $letter == [[:space:]] ]]; then
+            [[ $word || $quoted ]] && words+=("$word")
+            word= quoted=
+        else
+            word+=$letter
+        fi
+    done
+    words+=("$word")
+    local typed=${2//\\/} IFS=$'\n'
+    typed=${typed#[\'\"]}
+    local kept=${word%"$typed"}
+    COMPREPLY=( $(_CLAP_IFS=$'\n' _CLAP_COMPLETE_INDEX=$(( ${#words[@]} - 1 )) STRONGROOM_COMPLETE=bash \
         strongroom -- "${words[@]}" 2> /dev/null) )
     COMPREPLY=( "${COMPREPLY[@]#"$kept"}" )
-    [[ ${COMPREPLY[0]-} == *[=@] ]] && compopt -o nospace 2> /dev/null
+    [[ $quote ]] || COMPREPLY=( "${COMPREPLY[@]// /\\ }" )
+    [[ ${COMPREPLY[0]-} == *[=@:/] ]] && compopt -o nospace 2> /dev/null
     return 0
 }
 complete -o bashdefault -o default -F _strongroom strongroom
@@ -57,6 +76,8 @@ enum Kind {
     Properties,
     /// `PROPERTY=VALUE`.
     Settings,
+    /// The same, of a pool.
+    PoolSettings,
     /// The same, or a dataset.
     SettingsOrDatasets,
     /// Pages and exit codes that `explain` knows.
@@ -97,13 +118,18 @@ fn with_names(command: Command, is_of_pools: bool) -> Command {
     let command = command.mut_args(|arg| match kind(&arg, &name, is_of_pools) {
         None => arg,
         Some(kind) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| {
-            let typed = typed.to_str().unwrap_or_default();
-            let candidates = candidates(kind, typed).into_iter();
-            let wanted = candidates.filter(|candidate| candidate.starts_with(typed));
+            let typed = unquoted(typed.to_str().unwrap_or_default());
+            let candidates = candidates(kind, &typed).into_iter();
+            let wanted = candidates.filter(|candidate| candidate.starts_with(&typed));
             wanted.map(CompletionCandidate::new).collect()
         })),
     });
     command.mut_subcommands(|below| with_names(below, is_of_pools))
+}
+
+/// A word without the quotes that some shells leave in it. No name contains any.
+fn unquoted(typed: &str) -> String {
+    typed.replace(['\\', '\'', '"'], "")
 }
 
 fn kind(arg: &Arg, command: &str, is_of_pools: bool) -> Option<Kind> {
@@ -111,7 +137,8 @@ fn kind(arg: &Arg, command: &str, is_of_pools: bool) -> Option<Kind> {
     match shown {
         "COLUMN,..." if command == "list" && !is_of_pools => Some(Kind::Properties),
         "PROPERTY" | "all|PROPERTY,..." if !is_of_pools => Some(Kind::Properties),
-        "PROPERTY=VALUE" if !is_of_pools => Some(Kind::Settings),
+        "PROPERTY=VALUE" if !is_of_pools || arg.get_id() == "props" => Some(Kind::Settings),
+        "PROPERTY=VALUE" => Some(Kind::PoolSettings),
         "PROPERTY=VALUE|DATASET" => Some(Kind::SettingsOrDatasets),
         "TOPIC" => Some(Kind::Topics),
         "NAME" if ["list", "get"].contains(&command) => Some(Kind::Snapshots),
@@ -142,7 +169,8 @@ fn candidates(kind: Kind, typed: &str) -> Vec<String> {
             let all = PROPERTIES.iter().map(|property| property.name);
             all.map(|name| format!("{before}{name}")).collect()
         }
-        Kind::Settings => settings(typed),
+        Kind::Settings => settings(typed, |property| property.applies != Applies::Pools),
+        Kind::PoolSettings => settings(typed, |property| property.applies == Applies::Pools),
         Kind::Topics => {
             let codes = ExitCode::all().map(|code| code.code.to_string());
             codes
@@ -150,7 +178,7 @@ fn candidates(kind: Kind, typed: &str) -> Vec<String> {
                 .collect()
         }
         Kind::SettingsOrDatasets => {
-            let mut all = settings(typed);
+            let mut all = settings(typed, |property| property.applies != Applies::Pools);
             if !typed.contains('=') {
                 all.extend(names(Vec::new(), None, false));
             }
@@ -160,19 +188,19 @@ fn candidates(kind: Kind, typed: &str) -> Vec<String> {
 }
 
 /// Properties with their values, or before `=` their names.
-fn settings(typed: &str) -> Vec<String> {
+fn settings(typed: &str, is_meant: impl Fn(&Property) -> bool) -> Vec<String> {
+    let settable = |property: &&Property| property.settable != Settable::Never;
     let Some((name, _)) = typed.split_once('=') else {
-        let settable = PROPERTIES
-            .iter()
-            .filter(|property| property.settable != Settable::Never);
-        return settable
+        let all = PROPERTIES.iter().filter(settable);
+        let meant = all.filter(|property| is_meant(property));
+        return meant
             .map(|property| format!("{}=", property.name))
             .collect();
     };
-    match Property::find(name).map(|property| property.values) {
-        Some(Values::Words(words)) => words.iter().map(|word| format!("{name}={word}")).collect(),
-        _ => Vec::new(),
-    }
+    let found = Property::find(name).filter(settable);
+    let values = found.map_or_else(Vec::new, |property| property.values.offered());
+    let whole = values.iter().map(|value| format!("{name}={value}"));
+    whole.collect()
 }
 
 /// Names from the daemon that runs; none if it does not answer soon.
@@ -270,6 +298,18 @@ mod tests {
         assert!(!has(Kind::Settings, "us", "used="));
         assert!(has(Kind::Settings, "atime=", "atime=off"));
         assert!(candidates(Kind::Settings, "nonsense=").is_empty());
+        assert!(candidates(Kind::Settings, "used=").is_empty());
+        for offered in ["compression=zstd-3", "compression=lz4"] {
+            assert!(has(Kind::Settings, "compression=", offered), "{offered}");
+        }
+        assert!(has(
+            Kind::Settings,
+            "encryption=a",
+            "encryption=aes-256-gcm"
+        ));
+        assert!(has(Kind::Settings, "recordsize=", "recordsize=128K"));
+        assert!(has(Kind::PoolSettings, "multi", "multihost="));
+        assert!(!has(Kind::Settings, "multi", "multihost="));
     }
 
     #[test]

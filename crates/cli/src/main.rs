@@ -90,9 +90,9 @@ fn main() -> ExitCode {
     code
 }
 
-/// Whether a person typed the name of the program and nothing else.
+/// Whether the command line is the name of the program and nothing else.
 fn is_bare_call() -> bool {
-    std::env::args_os().len() == 1 && io::stdout().is_terminal()
+    std::env::args_os().len() == 1
 }
 
 fn welcome() -> Outcome {

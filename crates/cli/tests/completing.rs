@@ -106,4 +106,26 @@ fn bash_completes_a_snapshot_although_it_splits_at_its_sign() {
     assert_eq!(asks("strongroom rollback tank/home@", ""), "monday");
     assert_eq!(asks("strongroom rollback tank/ho", "tank/ho"), "tank/home");
     assert_eq!(asks("strongroom set atime=of", "of"), "off");
+    // A name with a space is one word.
+    let spaced = ["create", "tank/my data"];
+    assert_eq!(place.run(&spaced).code, 0);
+    assert_eq!(asks("strongroom list tank/my", "tank/my"), r"tank/my\ data");
+    assert_eq!(
+        asks(r"strongroom list tank/my\ d", r"tank/my\ d"),
+        r"tank/my\ data"
+    );
+    assert_eq!(
+        asks(r#"strongroom list "tank/my d"#, "tank/my d"),
+        "tank/my data"
+    );
+    let spaced = ["snapshot", "tank/my data@monday"];
+    assert_eq!(place.run(&spaced).code, 0);
+    assert_eq!(asks(r"strongroom rollback tank/my\ data@m", "m"), "monday");
+    // Values of properties.
+    assert_eq!(asks("strongroom set compression=l", "l"), "lz4");
+    assert_eq!(
+        asks("strongroom create -o encryption=xch", "xch"),
+        "xchacha20-poly1305"
+    );
+    assert_eq!(asks("strongroom pool set multihost=of", "of"), "off");
 }

@@ -150,3 +150,20 @@ fn what_goes_wrong_names_what_it_is_about() {
     has(&["WARN", "pool=\"tank\"", "scrub found damage"]);
     has(&["a command failed", "tank/nothing"]);
 }
+
+/// `strongroom` alone says how things are, and where to go on; on a pipe too. It starts no daemon.
+#[test]
+fn the_program_alone_says_how_things_are() {
+    let nothing: [&str; 0] = [];
+    let place = Place::without_daemon();
+    let done = place.run(&nothing);
+    assert_eq!(done.code, 0, "{done:?}");
+    has(&done.out, "the daemon is not running");
+    has(&done.out, "Next:");
+    assert!(!place.socket().exists());
+    let place = Place::new();
+    place.pool("tank");
+    let done = place.run(&nothing);
+    assert_eq!(done.code, 0, "{done:?}");
+    has(&done.out, "pool tank: ONLINE");
+}

@@ -106,7 +106,55 @@ pub enum Values {
     User,
 }
 
+/// The values of `encryption`.
+const ENCRYPTIONS: [&str; 10] = [
+    "on",
+    "off",
+    "xaes-256-gcm",
+    "aes-128-gcm",
+    "aes-192-gcm",
+    "aes-256-gcm",
+    "aes-128-ccm",
+    "aes-192-ccm",
+    "aes-256-ccm",
+    "xchacha20-poly1305",
+];
+
 impl Values {
+    /// Values, and beginnings of values, that a shell offers.
+    pub fn offered(&self) -> Vec<String> {
+        let all: &[&str] = match self {
+            Values::Words(words) => words,
+            Values::Size | Values::Count => &["none"],
+            Values::Schedule => &[
+                "none", "hourly:", "daily:", "weekly:", "monthly:", "yearly:",
+            ],
+            Values::RecordSize => {
+                let sizes = (2..11).map(|power| 1u32 << power);
+                let sizes = sizes.map(|kib| match kib {
+                    1024 => "1M".into(),
+                    kib => format!("{kib}K"),
+                });
+                return sizes.collect();
+            }
+            Values::Mountpoint => &["none", "legacy"],
+            Values::Compression => {
+                let levels = (1..=19).map(|level| format!("zstd-{level}"));
+                let plain = ["on", "off", "lz4", "zstd"].into_iter().map(String::from);
+                return plain.chain(levels).collect();
+            }
+            Values::Encryption => &ENCRYPTIONS,
+            Values::KeySource => &[
+                "passphrase,prompt",
+                "raw,file:///",
+                "hex,file:///",
+                "passphrase,file:///",
+            ],
+            Values::User => &[],
+        };
+        all.iter().map(|word| (*word).to_owned()).collect()
+    }
+
     /// The allowed values, for help and errors.
     pub fn describe(&self) -> String {
         match self {
@@ -120,11 +168,7 @@ impl Values {
             Values::Mountpoint => "a path | none | legacy".into(),
             Values::Compression => "on | off | lz4 | zstd | zstd-1 to zstd-19".into(),
             Values::User => "a user, by name or number".into(),
-            Values::Encryption => {
-                "on | off | xaes-256-gcm | aes-128-gcm | aes-192-gcm | aes-256-gcm | aes-128-ccm | aes-192-ccm | \
-                 aes-256-ccm | xchacha20-poly1305"
-                    .into()
-            }
+            Values::Encryption => ENCRYPTIONS.join(" | "),
             Values::KeySource => {
                 "raw | hex | passphrase, then a comma, then prompt | file:///PATH | https://HOST/PATH | \
                  exec:///PROGRAM | unix:///SOCKET | pkcs11:URI | tang:URL#thp=THUMBPRINT | tpm2:#pcrs=7 | \

@@ -1,4 +1,4 @@
-//! What `strongroom` alone prints at a terminal: how things are, and what to do next.
+//! What `strongroom` alone prints: how things are, and what to do next.
 
 use protocol::api::{Command, Failure, FailureKind, PoolReport, command};
 
