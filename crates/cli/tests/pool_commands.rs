@@ -599,33 +599,3 @@ fn reports_have_the_time_before_them() {
     place.fails("--json pool list -T u", USAGE);
     assert_eq!(place.run(&words("pool list -T x")).code, USAGE);
 }
-
-/// A device of the pool that has another name now is recognised by its label, and not offered to be overwritten.
-#[test]
-fn a_device_at_another_path_is_found_by_its_label() {
-    let place = Place::new();
-    place.ok("pool create -s 64M -m none tank mirror {DIR}/a {DIR}/b");
-    place.ok("pool offline tank {DIR}/b");
-    fs::rename(place.path("b"), place.path("c")).unwrap();
-    let status = place.ok("pool status --json tank");
-    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    let devices = status[0]["devices"].as_array().unwrap();
-    let offline = devices.iter().find(|it| it["state"] == "OFFLINE").unwrap();
-    for line in [
-        "replace tank {DIR}/b {DIR}/c",
-        "replace -f tank {DIR}/b {DIR}/c",
-        "attach tank {DIR}/a {DIR}/c",
-        "add -f tank {DIR}/c",
-        "add -f tank spare {DIR}/c",
-    ] {
-        let refused = place.fails(&format!("pool {line}"), EXISTS);
-        has(&refused, &format!("pool online tank {}", place.arg("c")));
-        has(&refused, offline["guid"].as_str().unwrap());
-        assert!(!refused.contains("use -f"), "{refused}");
-    }
-    place.fails("pool online tank {DIR}/d", NOT_FOUND);
-    place.ok("pool online tank {DIR}/c");
-    let status = place.ok("pool status tank");
-    has(&status, &place.arg("c"));
-    assert!(!status.contains("OFFLINE"), "{status}");
-}

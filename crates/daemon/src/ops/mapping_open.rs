@@ -48,7 +48,9 @@ pub(super) fn open_luks(
     if container.is_in_reencryption() {
         let open = open_in_reencryption(container, data, header_file.clone(), channel, new)?;
         let data_file = data_file.filter(|_| header.is_some() || !open.has_locked_file());
-        data_file.inspect(|file| file.let_others_lock());
+        if let Some(file) = data_file {
+            file.let_others_lock();
+        }
         return Ok(open);
     }
     container.check_slots(new.key_slot)?;
@@ -99,8 +101,8 @@ fn open_in_reencryption(
         };
         open.reencryption = Some(paused(&container, &*data)?);
     }
-    if !open.has_locked_file() {
-        file.inspect(|file| file.let_others_lock());
+    if let Some(file) = file.filter(|_| !open.has_locked_file()) {
+        file.let_others_lock();
     }
     Ok(open)
 }

@@ -75,7 +75,14 @@ impl Work {
         // The lock of a file that is shared ends with this.
         let claim = self.claim.take().filter(ReencryptionClaim::is_named);
         let locked = { self.file.as_ref() }.map(|file| file.lock(PATIENCE));
-        let locked = locked.transpose()?;
+        let locked = match locked.transpose() {
+            Ok(locked) => locked,
+            Err(error) => {
+                let shared = self.file.as_ref().and_then(|file| file.share(STEP).ok());
+                self.claim = claim.or(shared.map(ReencryptionClaim::File));
+                return Err(error.into());
+            }
+        };
         let mut container = Container::open(Arc::clone(&self.header), &SystemRandom)?;
         let claim = match claim {
             None => ReencryptionClaim::named(container.uuid())?,

@@ -305,10 +305,11 @@ fn other_sources(active: &ActivePool, root: &Entry, location: &str) -> Result<Ve
     let possible: Vec<KeySource> = other.filter_map(keys::Result::ok).collect();
     let has_any_format =
         |source: &KeySource| matches!(source.location(), Location::File(_) | Location::Https(_));
-    match (given, possible.first()) {
-        (_, Some(first)) if has_any_format(first) => Ok(possible),
+    match (given, possible.last()) {
+        (_, Some(last)) if has_any_format(last) => Ok(possible),
         (Ok(given), _) => Ok(vec![given]),
-        (Err(_), Some(_)) => Ok(possible.into_iter().take(1).collect()),
+        // What a person types is a passphrase.
+        (Err(_), Some(last)) => Ok(vec![last.clone()]),
         (Err(error), None) => Err(error.into()),
     }
 }

@@ -104,8 +104,12 @@ fn end(begun: Begun, args: &LuksReencrypt) -> Result {
     } = begun;
     let lock = ReencryptionLock::take(container.uuid())?;
     if lock.is_some() {
-        { data.file.as_ref() }.inspect(|file| file.let_others_lock());
-        header.file.map(|file| container.let_others_read(file));
+        if let Some(file) = &data.file {
+            file.let_others_lock();
+        }
+        if let Some(file) = header.file {
+            container.let_others_read(file);
+        }
     }
     go_on(&mut container, &*data.device, &keys, args)
 }
