@@ -255,7 +255,7 @@ fn is_partition(device: u64) -> bool {
 /// The error for a file of `size` bytes that cannot be made.
 fn not_created(path: &Path, size: u64, source: io::Error) -> Error {
     let shown = path.display().to_string();
-    match create::is_too_large(&source) {
+    match create::is_too_large(&source, size) {
         true => Error::TooLarge {
             path: shown,
             size,

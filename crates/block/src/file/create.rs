@@ -51,20 +51,21 @@ pub(super) fn limit(path: &Path, size: u64) -> Option<u64> {
         let middle = allowed + (refused - allowed) / 2;
         match file.set_len(middle) {
             Ok(()) => allowed = middle,
-            Err(error) if is_too_large(&error) => refused = middle,
+            Err(error) if is_too_large(&error, middle) => refused = middle,
             Err(_) => return None,
         }
     }
     (allowed > 0).then_some(allowed)
 }
 
-/// Whether a file system does not allow files of a size.
-pub(super) fn is_too_large(error: &io::Error) -> bool {
-    // The system itself counts to 2^63 - 1.
-    matches!(
-        error.kind(),
-        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput
-    )
+/// Whether a file system does not allow files of this size.
+pub(super) fn is_too_large(error: &io::Error, size: u64) -> bool {
+    let is_no_size = i64::try_from(size).is_err();
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => true,
+        io::ErrorKind::InvalidInput => is_no_size,
+        _ => false,
+    }
 }
 
 /// Whether that cannot be done on a file system, or before Linux 6.10 by an ordinary user.

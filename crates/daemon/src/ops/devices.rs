@@ -115,14 +115,12 @@ impl ActivePool {
                 Ok(pool.offline_device(device.guid, *temporary, &origin)?)
             }
             DeviceChange::Online { device, expand } => {
-                let found = match (find(pool, device), labelled(pool, Path::new(device))) {
-                    // The disk has another name now, or is connected elsewhere.
-                    (Err(_), Some(moved)) => DeviceInfo {
-                        path: device.clone(),
-                        ..moved
-                    },
-                    (found, _) => found?,
-                };
+                // The disk may have another name now, or be connected elsewhere.
+                let found = find(pool, device).or_else(|missing| {
+                    let moved = labelled(pool, Path::new(device)).ok_or(missing)?;
+                    let path = device.clone();
+                    Ok::<_, Failure>(DeviceInfo { path, ..moved })
+                })?;
                 match found.state {
                     _ if *expand => Ok(pool.expand_device(found.guid, &origin).map(drop)?),
                     DeviceState::Online | DeviceState::Resilvering | DeviceState::Spare => Ok(()),
@@ -360,7 +358,7 @@ pub(crate) fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
 
 /// The device of a pool whose label is at a path.
 fn labelled(pool: &Pool, path: &Path) -> Option<DeviceInfo> {
-    if !DeviceName::parse(path).is_path() {
+    if !DeviceName::parse(path).is_path() || !path.is_absolute() {
         return None;
     }
     let device = FileDevice::open(path, Access::ReadOnly).ok()?;

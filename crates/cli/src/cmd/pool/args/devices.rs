@@ -223,7 +223,7 @@ pub(crate) struct PoolOnline {
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// A device of the pool, by its path or guid
+    /// A device of the pool, by its path or guid; one that has another path now, by that path
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
 }
