@@ -186,7 +186,9 @@ fn passwd_changes_the_passphrase_of_a_dataset() {
         closed
         # While it is mounted.
         echo 'second Passphrase 2' | strongroom mount -l tank/ann
-        printf '%s\n' 'second Passphrase 2' 'third Passphrase 3!' 'third Passphrase 3!' | test chauthtok
+        printf '%s\n' 'second Passphrase 2' 'third Passphrase 3!' 'third Passphrase 3!' |
+            test chauthtok > /tmp/said 2>&1 || fail "$(cat /tmp/said)"
+        ! grep -i pefs /tmp/said || fail 'it is no home of pefs'
         mounted /home/ann || fail 'it is closed'
         strongroom unmount tank/ann
         strongroom key unload tank/ann
@@ -194,6 +196,7 @@ fn passwd_changes_the_passphrase_of_a_dataset() {
         # A wrong old one changes nothing, and says so.
         ! printf '%s\n' 'wrong passphrase' 'fourth 4444' 'fourth 4444' | test chauthtok 2> /tmp/said || fail 'a wrong one'
         grep -q 'does not open the encrypted home' /tmp/said || fail "$(cat /tmp/said)"
+        ! grep -i pefs /tmp/said || fail 'it is no home of pefs'
         # One that is too short for a dataset changes nothing.
         ! printf '%s\n' 'third Passphrase 3!' short short | test chauthtok 2> /tmp/said || fail 'a short one'
         grep -q 'keeps the old passphrase' /tmp/said || fail "$(cat /tmp/said)"
