@@ -15,13 +15,15 @@ const DIR: &str = "/run/cryptsetup";
 #[derive(Debug)]
 pub struct ReencryptionLock {
     path: PathBuf,
-    _file: File,
+    file: File,
 }
 
 impl Drop for ReencryptionLock {
     fn drop(&mut self) {
         // A program that waits for this file finds out that it has no name any more, and makes another one.
-        let _ = std::fs::remove_file(&self.path);
+        if is_at(&self.file, &self.path) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -50,7 +52,7 @@ impl ReencryptionLock {
             match file.try_lock() {
                 // The one that had it may have removed the file.
                 Ok(()) if !is_at(&file, &path) => {}
-                Ok(()) => return Ok(Some(ReencryptionLock { path, _file: file })),
+                Ok(()) => return Ok(Some(ReencryptionLock { path, file })),
                 Err(TryLockError::WouldBlock) => {
                     return Err(Error::Busy(format!(
                         "another program re-encrypts the container {uuid}, or has it open meanwhile"

@@ -303,8 +303,8 @@ pub(crate) struct LuksHeaderBackup {
 
 /// Restore a header from a backup
 ///
-/// The present key slots are lost. A backup with another data area or key length is refused. Data is not
-/// changed. The old header stays in a file beside the backup until the command ends, such as
+/// The present key slots are lost. A backup with another data area or key length is refused, and so is one
+/// of another moment of a re-encryption. Data is not changed. The old header stays in a file beside the backup until the command ends, such as
 /// sdb.header.old-header. If the power fails during the command, restore one of the two again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -313,8 +313,8 @@ EXAMPLES
     strongroom luks header-restore /dev/sdb --header-backup-file /media/stick/sdb.header
 
 EXIT CODES
-  2 if it is a backup of other data, or there is neither a terminal nor -q; 5 if the container is
-  open; 9 if the backup is damaged.")]
+  2 if it is a backup of other data, or of another moment of a re-encryption, or there is neither a
+  terminal nor -q; 5 if the container is open; 9 if the backup is damaged.")]
 pub(crate) struct LuksHeaderRestore {
     /// The file
     #[arg(long, value_name = "FILE")]
