@@ -1,7 +1,7 @@
 //! Transfers between the memory of this process and a medium, past the cache of the system (`O_DIRECT`).
 //!
-//! Ranges and memory have to be aligned, as `statx` says (`STATX_DIOALIGN`, Linux 6.1). What callers pass is not: such
-//! data go through a buffer that is. A write of a part of a block is refused. To write the rest of the block again,
+//! Ranges have to be aligned as `statx` says (`STATX_DIOALIGN`, Linux 6.1), and memory to at least 4,096 bytes. What
+//! callers pass is not: such data go through a buffer that is. A write of a part of a block is refused. To write the rest of the block again,
 //! as it was read, can lose the rest to a power cut.
 
 use std::fs::File;
@@ -12,17 +12,17 @@ use std::sync::{Mutex, MutexGuard};
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
-/// Buffers are aligned to this. What needs more is not used this way.
-const ALIGN_MAX: usize = 4096;
+/// Buffers are aligned to this. A device that needs more is not used this way. Memory is never aligned to less,
+/// whatever the system allows: a driver may take memory for whole pages (zram of Linux 6.18 stores other bytes then).
+const MEMORY_ALIGN: usize = 4096;
 /// The bytes of a buffer. Longer ranges are cut.
 const BUFFER: usize = 1 << 20;
 /// So many buffers are kept for later, for all devices together.
 const KEPT_MAX: usize = 4;
 
-/// How ranges and memory have to lie.
+/// How ranges have to lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alignment {
-    memory: usize,
     range: usize,
 }
 
@@ -48,8 +48,8 @@ impl Alignment {
         let is_known = StatxFlags::from_bits_retain(found.stx_mask).contains(wanted);
         let memory = found.stx_dio_mem_align as usize;
         let range = found.stx_dio_offset_align as usize;
-        let suits = |align: usize| align.is_power_of_two() && align <= ALIGN_MAX;
-        (is_known && suits(memory) && suits(range)).then_some(Alignment { memory, range })
+        let suits = |align: usize| align.is_power_of_two() && align <= MEMORY_ALIGN;
+        (is_known && suits(memory) && suits(range)).then_some(Alignment { range })
     }
 
     /// The bytes of a block.
@@ -62,14 +62,9 @@ impl Alignment {
         (offset | len).is_multiple_of(self.range as u64)
     }
 
-    /// Whether memory can be used without a buffer.
-    fn suits(&self, memory: &[u8]) -> bool {
-        memory.as_ptr().addr().is_multiple_of(self.memory)
-    }
-
     /// Fills `buf`, whatever its alignment and that of the range.
     pub(super) fn read(&self, file: &File, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        if self.has_whole_blocks(offset, buf.len() as u64) && self.suits(buf) {
+        if self.has_whole_blocks(offset, buf.len() as u64) && suits(buf) {
             let len = buf.len();
             return self.read_until(file, offset, buf, len);
         }
@@ -98,9 +93,13 @@ impl Alignment {
         let mut done = 0;
         while done < needed {
             let n = read_some(file, &mut blocks[done..], offset + done as u64)?;
-            done += n;
-            if done < needed && (n == 0 || !n.is_multiple_of(self.range)) {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+            if done + n >= needed {
+                break;
+            }
+            // The rest of the memory has to be aligned too.
+            match n / MEMORY_ALIGN * MEMORY_ALIGN {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                aligned => done += aligned,
             }
         }
         Ok(())
@@ -115,7 +114,7 @@ impl Alignment {
         how: ReadWriteFlags,
     ) -> io::Result<()> {
         if let [piece] = pieces
-            && self.suits(piece)
+            && suits(piece)
         {
             return self.write_blocks(file, offset, piece, how);
         }
@@ -148,13 +147,23 @@ impl Alignment {
                 Err(Errno::INTR) => continue,
                 written => written?,
             };
-            if n == 0 || !n.is_multiple_of(self.range) {
+            // The rest of the memory has to be aligned too. A part of it is then written once more.
+            let aligned = match n == blocks.len() {
+                true => n,
+                false => n / MEMORY_ALIGN * MEMORY_ALIGN,
+            };
+            if aligned == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            (offset, blocks) = (offset + n as u64, &blocks[n..]);
+            (offset, blocks) = (offset + aligned as u64, &blocks[aligned..]);
         }
         Ok(())
     }
+}
+
+/// Whether memory can be used without a buffer.
+pub(super) fn suits(memory: &[u8]) -> bool {
+    memory.as_ptr().addr().is_multiple_of(MEMORY_ALIGN)
 }
 
 fn read_some(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -183,10 +192,10 @@ impl Buffer {
     /// It holds anything. Nobody waits for one: a device may lie on others, which need some too.
     fn take() -> Buffer {
         let kept = kept().pop();
-        let memory = kept.unwrap_or_else(|| vec![0; BUFFER + ALIGN_MAX]);
+        let memory = kept.unwrap_or_else(|| vec![0; BUFFER + MEMORY_ALIGN]);
         let address = memory.as_ptr().addr();
         Buffer {
-            begin: address.next_multiple_of(ALIGN_MAX) - address,
+            begin: address.next_multiple_of(MEMORY_ALIGN) - address,
             memory,
         }
     }

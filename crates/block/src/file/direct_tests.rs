@@ -277,3 +277,67 @@ fn a_disk_that_is_full_says_so_at_once() {
     }
     write(&device, 0, &[7; 8 << 20]).unwrap_err();
 }
+
+/// A compressed disk in memory, until it is dropped.
+struct Zram(u32);
+
+impl Zram {
+    fn new(size: u64) -> Option<Zram> {
+        let number = std::fs::read_to_string("/sys/class/zram-control/hot_add");
+        let Ok(number) = number else {
+            eprintln!("skipped: no zram device can be made here");
+            return None;
+        };
+        let zram = Zram(number.trim_end().parse().unwrap());
+        let size_file = format!("/sys/block/zram{}/disksize", zram.0);
+        std::fs::write(size_file, size.to_string()).unwrap();
+        Some(zram)
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        let _ = std::fs::write("/sys/class/zram-control/hot_remove", self.0.to_string());
+    }
+}
+
+/// A part of some memory that is aligned to 512 bytes, and to no more.
+fn aligned_to_512(memory: &mut [u8]) -> &mut [u8] {
+    let address = memory.as_ptr().addr();
+    &mut memory[address.next_multiple_of(4096) - address + 512..]
+}
+
+#[test]
+fn memory_that_is_aligned_to_less_than_a_page_is_copied() {
+    let mut memory = vec![0; 3 * 4096];
+    let memory = aligned_to_512(&mut memory);
+    for at in [0, 1, 512, 2048, 3583] {
+        assert!(!direct::suits(&memory[at..]), "{at}");
+    }
+    assert!(direct::suits(&memory[4096 - 512..]));
+}
+
+#[test]
+fn a_compressed_disk_in_memory_keeps_what_it_gets() {
+    const LEN: usize = 64 << 10;
+    let Some(zram) = Zram::new(16 << 20) else {
+        return;
+    };
+    let path = PathBuf::from(format!("/dev/zram{}", zram.0));
+    let device = FileDevice::open(&path, Access::Exclusive).unwrap();
+    let device = device.past_cache();
+    assert_eq!(device.io_mode(), Some(IoMode::Direct));
+    let data = pattern(LEN);
+    let mut memory = vec![0; LEN + 2 * 4096];
+    let memory = &mut aligned_to_512(&mut memory)[..LEN];
+    for round in 0..8u64 {
+        memory.copy_from_slice(&data);
+        write(&device, round * LEN as u64, memory).unwrap();
+        memory.fill(0);
+        device.read_at(round * LEN as u64, memory).unwrap();
+        assert!(memory == data);
+        assert!(read(&device, round * LEN as u64, LEN) == data);
+    }
+    device.flush().unwrap();
+    drop(device);
+}
