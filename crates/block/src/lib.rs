@@ -9,7 +9,7 @@
 //!   all, in any order. [`fault::FaultDevice`] produces each of these outcomes on demand.
 //!
 //! Layers, lowest first: `error`; `device` (the trait), with the claims of `reservation`; `file`, `memory`, `metered`
-//! and [`fault`] (the devices, which do not depend on each other); `shared` (a disk that several machines of a test
+//! [`gate`] and [`fault`] (the devices, which do not depend on each other); `shared` (a disk that several machines of a test
 //! reach); `holder` (the process that has opened a file); `flusher`; `size` (sizes for people); `transfer` (memory for
 //! the data of clients on the network).
 
@@ -20,6 +20,7 @@ mod error;
 pub mod fault;
 mod file;
 mod flusher;
+pub mod gate;
 mod holder;
 mod lock;
 mod memory;

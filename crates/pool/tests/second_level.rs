@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use block::fault::{Fault, FaultClock, FaultDevice, Survival};
+use block::gate::Gated;
 use common::*;
 use pool::{ArrayKind, CacheState, OpenDataset, Pool, SecondaryCache};
 
@@ -319,4 +320,45 @@ fn a_power_cut_leaves_a_pool_that_has_it_or_not() {
         }
     }
     assert!(with > 0 && without > 0, "{with} {without}");
+}
+
+#[test]
+fn a_device_that_does_not_answer_is_skipped_until_it_does() {
+    let clock = FaultClock::new();
+    let device = fault_devices(1, &clock).remove(0);
+    let cache = Arc::new(FaultDevice::new(CACHE_SIZE, &clock));
+    let (gated, gate) = Gated::new(&cache);
+    let pool = create_on(std::slice::from_ref(&device));
+    let mut new = new_member(&cache, GUID);
+    new.device = Arc::new(gated);
+    pool.add_cache(&new, &origin()).unwrap();
+    let dataset = open_top(&pool);
+    put(&pool, &dataset, ArrayKind::Data, 3, 9).unwrap();
+    pool.commit().unwrap();
+    let read = || read_all(&dataset, ArrayKind::Data).unwrap();
+    let data = read();
+    pool.drain_caches();
+    let hits = || pool.second_level().hits;
+    let before = hits();
+    assert_eq!(read(), data);
+    assert!(hits() > before);
+
+    gate.close();
+    let before = hits();
+    for _ in 0..3 {
+        assert_eq!(read(), data);
+    }
+    assert_eq!(hits(), before);
+    let info = pool.caches().remove(0);
+    // It was asked once, and has not failed.
+    assert!(info.is_slow && info.given_up == 1);
+    assert_eq!(info.state, CacheState::Online);
+    assert_eq!(info.errors, Default::default());
+
+    gate.open();
+    while pool.caches()[0].is_slow {
+        std::thread::yield_now();
+    }
+    assert_eq!(read(), data);
+    assert!(hits() > before);
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::group::{Groups, Layout};
-use crate::helpers;
 use crate::member::Member;
 
 /// What goes to one member, in this order.
@@ -17,12 +16,11 @@ pub(crate) struct Batch {
     writes: Vec<(u64, Arc<[u8]>)>,
 }
 
-/// Whether some members gain from being written to at the same time.
-pub(crate) fn is_worthwhile(members: &[Arc<Member>]) -> bool {
-    let slow = members
-        .iter()
-        .filter(|member| member.waits_on_write && member.is_active());
-    slow.take(2).count() == 2
+/// Whether other threads write to some members: they gain from being written to at the same time, or the caller may
+/// have to do without one that does not answer.
+pub(crate) fn is_worthwhile(layout: &Layout, members: &[Arc<Member>]) -> bool {
+    let mut active = members.iter().filter(|member| member.is_active());
+    active.any(|member| member.waits_on_write && layout.can_spare(member))
 }
 
 impl Batch {
@@ -39,9 +37,10 @@ impl Batch {
         }
     }
 
-    /// Makes the writes, up to one that fails: which that is, and with what.
+    /// Makes the writes, up to one that fails: which that is, and with what. It ends when the member was given up.
     fn write(&self) -> Result<(), (usize, Error)> {
-        for (number, (at, bytes)) in self.writes.iter().enumerate() {
+        let writes = self.writes.iter().enumerate();
+        for (number, (at, bytes)) in writes.take_while(|_| self.member.is_active()) {
             let pieces = [IoSlice::new(bytes)];
             if !self.member.owe_more(*at, &pieces) {
                 let written = self.member.write(*at, &pieces);
@@ -63,9 +62,11 @@ pub(crate) fn bytes_of(pieces: &[IoSlice<'_>]) -> Arc<[u8]> {
 impl Groups {
     /// As [`Groups::write`], to several members at the same time.
     pub(crate) fn write_batches(&self, layout: &Layout, batches: &[Arc<Batch>]) {
-        let outcomes = helpers::on_all(batches, Batch::write);
+        let task = |batch: &Arc<Batch>| (Arc::clone(&batch.member), Arc::clone(batch));
+        let tasks: Vec<_> = batches.iter().map(task).collect();
+        let outcomes = self.on_all(layout, &tasks, |_, batch| batch.write());
         for (batch, outcome) in batches.iter().zip(outcomes) {
-            let Err((from, error)) = outcome else {
+            let Some(Err((from, error))) = outcome else {
                 continue;
             };
             let Err(kept) = self.failed(layout, &batch.member, error) else {

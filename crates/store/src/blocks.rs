@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::batch;
 use crate::devices::Store;
 use crate::headers::Headers;
-use crate::helpers;
 use crate::layout::{BLOCK, KEY_BLOCK_MAGIC, SUPERBLOCK_MAGIC, encode_frame};
 use crate::member::Member;
 use crate::{Error, HeaderCheck, Newest, Result};
@@ -199,15 +198,18 @@ impl Store {
         let layout = self.groups.now();
         let members = layout.members().filter(|member| is_wanted(member));
         let members: Vec<Arc<Member>> = members.cloned().collect();
-        if !batch::is_worthwhile(&members) {
+        if !batch::is_worthwhile(&layout, &members) {
             let write = |member: &Member| member.write_superblock(txg, &block);
             return self.groups.on_each(&layout, members.iter(), write);
         }
-        let job = |member: &Arc<Member>| Arc::new((Arc::clone(member), txg, block.clone()));
-        let jobs: Vec<_> = members.iter().map(job).collect();
-        let outcomes = helpers::on_all(&jobs, |(member, txg, block)| {
+        let task = Arc::new((txg, block));
+        let tasks: Vec<_> = members
+            .iter()
+            .map(|m| (Arc::clone(m), Arc::clone(&task)))
+            .collect();
+        let outcomes = self.groups.on_all(&layout, &tasks, |member, (txg, block)| {
             member.write_superblock(*txg, block)
         });
-        self.groups.outcome(&layout, &members, outcomes)
+        self.groups.outcome(&layout, members.iter(), outcomes)
     }
 }

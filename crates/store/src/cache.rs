@@ -6,15 +6,19 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{BlockDevice, IoMode};
 
 use crate::devices::refuse_contents;
 use crate::layout::{BLOCK, CACHE_MAGIC, decode_frame, encode_frame};
+use crate::pace::{self, Pace};
 use crate::{Error, NewMember, Result, UNIT};
 
 /// Where the range begins: behind what tells programs that a device holds something.
 pub(crate) const START: u64 = 128 << 10;
+/// A read waits for no more than this: the devices of the pool have the same data.
+const READ_MAX: Duration = Duration::from_secs(1);
 /// A device for less than this is not worth its label.
 const UNITS_MIN: u32 = 256;
 
@@ -33,6 +37,7 @@ pub(crate) fn is_cache(device: &dyn BlockDevice) -> Result<bool> {
 pub struct CacheRange {
     device: Arc<dyn BlockDevice>,
     units: u32,
+    pace: Arc<Pace>,
 }
 
 impl CacheRange {
@@ -116,6 +121,7 @@ impl CacheRange {
         Ok(CacheRange {
             device: Arc::clone(device),
             units,
+            pace: Arc::default(),
         })
     }
 
@@ -140,6 +146,36 @@ impl CacheRange {
     /// [`Error::Device`] if the device fails.
     pub fn read(&self, unit: u32, buf: &mut [u8]) -> Result<()> {
         Ok(self.device.read_at(START + at(unit), buf)?)
+    }
+
+    /// As [`CacheRange::read`], but no longer than a second. The late answer is thrown away.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device fails, [`Error::Unanswered`].
+    pub fn read_soon(&self, unit: u32, buf: &mut [u8]) -> Result<()> {
+        let (device, len) = (Arc::clone(&self.device), buf.len());
+        let read = move || -> Result<Vec<u8>> {
+            let mut bytes = vec![0; len];
+            device.read_at(START + at(unit), &mut bytes)?;
+            Ok(bytes)
+        };
+        let unanswered = || Error::Unanswered {
+            device: self.device.name(),
+            millis: READ_MAX.as_millis() as u64,
+        };
+        let bytes = pace::ask(&self.pace, READ_MAX, read).ok_or_else(unanswered)??;
+        buf.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// Whether a read was given up, and is not answered yet.
+    pub fn is_slow(&self) -> bool {
+        self.pace.is_slow()
+    }
+
+    /// How many reads were given up.
+    pub fn given_up(&self) -> u64 {
+        self.pace.given_up()
     }
 
     /// Writes pieces one after the other from a unit on. They need not be durable, ever.

@@ -16,6 +16,22 @@ pub enum Error {
         /// The device's name.
         device: String,
     },
+    /// The device did not answer in time, and other devices have the data.
+    #[error("{device} did not answer for {millis} ms")]
+    Unanswered {
+        /// The device's name.
+        device: String,
+        /// How long it was waited for.
+        millis: u64,
+    },
+    /// The device has not answered requests that were given up.
+    #[error(
+        "{device} still has requests that it did not answer; wait until it does, or replace it"
+    )]
+    StillUnanswered {
+        /// The device's name.
+        device: String,
+    },
     /// The device did not take a write that the pool cannot do without.
     #[error("{reason}")]
     Stalled {
@@ -155,6 +171,8 @@ impl Error {
         match self {
             Error::Device(block::Error::Io { device, .. })
             | Error::Unflushed { device }
+            | Error::Unanswered { device, .. }
+            | Error::StillUnanswered { device }
             | Error::Stalled { device, .. } => Some(device),
             _ => None,
         }

@@ -5,19 +5,25 @@
 //! has been resilvered. One that the others cannot do without stays, and its failure is the
 //! operation's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use block::Loss;
 use parking_lot::{Mutex, RwLock};
 
-use crate::member::Member;
+use crate::member::{Failed, Member};
 use crate::shape::Shape;
 use crate::{Error, Fault, MemberState, Result, SegmentId, UNIT};
 
 /// Neighbouring places are read from the same member, up to this many bytes.
 const STRIPE: u32 = 1 << 20;
+
+/// How long a member may take for a write or flush, unless the pool says otherwise. Disks give up a bad sector after 7 s
+/// if they are made for mirrors; the system resets a disk after 30 s.
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The members of one group.
 #[derive(Clone, Default)]
@@ -117,11 +123,11 @@ impl Group {
         segments.saturating_mul(shape.columns() as u32)
     }
 
-    /// How many columns there are that hold everything without this member.
-    fn columns_without(&self, guid: u64) -> usize {
+    /// How many columns there are that hold everything without these members.
+    fn columns_without(&self, guids: &BTreeSet<u64>) -> usize {
         let complete = |column| {
             let mut members = self.members.iter().filter(|m| m.column() == column);
-            members.any(|other| other.guid() != guid && other.is_complete())
+            members.any(|other| !guids.contains(&other.guid()) && other.is_complete())
         };
         (0..self.shape().columns()).filter(|n| complete(*n)).count()
     }
@@ -361,19 +367,25 @@ impl Layout {
         }
     }
 
-    fn can_spare(&self, member: &Member) -> bool {
+    /// Whether the others of its group hold everything.
+    pub(crate) fn can_spare(&self, member: &Member) -> bool {
+        self.can_do_without(member, &BTreeSet::from([member.guid()]))
+    }
+
+    /// Whether the group of a member holds everything without some members.
+    fn can_do_without(&self, member: &Member, guids: &BTreeSet<u64>) -> bool {
         let group = self.groups.get(usize::from(member.label.group.get()));
         group.is_some_and(|group| {
-            group.dispensable.is_some()
-                || group.columns_without(member.guid()) >= group.shape().needed()
+            group.dispensable.is_some() || group.columns_without(guids) >= group.shape().needed()
         })
     }
 }
 
 /// The layout as it is now, and what failed in it.
-#[derive(Default)]
 pub(crate) struct Groups {
     layout: RwLock<Arc<Layout>>,
+    /// How many milliseconds a member may take for a write or flush; see `deadline`.
+    deadline: AtomicU64,
     faults: Mutex<Vec<Fault>>,
     /// A device that this machine has lost, and how. The pool is lost with it.
     lost: OnceLock<(String, Loss)>,
@@ -383,9 +395,19 @@ impl Groups {
     pub(crate) fn new(layout: Layout) -> Groups {
         Groups {
             layout: RwLock::new(Arc::new(layout)),
+            deadline: AtomicU64::new(DEADLINE.as_millis() as u64),
             faults: Mutex::default(),
             lost: OnceLock::new(),
         }
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        Duration::from_millis(self.deadline.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_deadline(&self, deadline: Duration) {
+        let millis = deadline.as_millis().try_into().unwrap_or(u64::MAX);
+        self.deadline.store(millis, Ordering::Relaxed);
     }
 
     pub(crate) fn now(&self) -> Arc<Layout> {
@@ -448,6 +470,31 @@ impl Groups {
         Ok(())
     }
 
+    /// Faults a member that does not answer, if its group holds everything without the members that have not answered
+    /// or have failed. The device is not asked who has it: it would not answer that either.
+    pub(crate) fn give_up(
+        &self,
+        layout: &Layout,
+        member: &Member,
+        without: &BTreeSet<u64>,
+    ) -> bool {
+        let mut faults = self.faults.lock();
+        if !member.is_active() {
+            return true;
+        }
+        if !layout.can_do_without(member, without) {
+            return false;
+        }
+        member.count(Failed::Write);
+        member.set_state(MemberState::Faulted);
+        faults.push(Fault {
+            guid: member.guid(),
+            name: member.device.name(),
+            error: member.unanswered(self.deadline()),
+        });
+        true
+    }
+
     /// Writes to a member. One that fails is faulted, or where its group cannot do without it what it did not
     /// take is kept in memory, and no flush succeeds.
     pub(crate) fn write(&self, layout: &Layout, member: &Member, at: u64, pieces: &[IoSlice<'_>]) {
@@ -462,14 +509,14 @@ impl Groups {
     }
 
     /// What comes of an operation on several members, of which these are the outcomes; one that failed is faulted.
-    pub(crate) fn outcome(
+    pub(crate) fn outcome<'a>(
         &self,
         layout: &Layout,
-        members: &[Arc<Member>],
-        outcomes: Vec<Result<()>>,
+        members: impl Iterator<Item = &'a Arc<Member>>,
+        outcomes: Vec<Option<Result<()>>>,
     ) -> Result<()> {
-        let outcomes = members.iter().zip(outcomes);
-        let failed = outcomes.filter_map(|(member, outcome)| Some((member, outcome.err()?)));
+        let outcomes = members.zip(outcomes);
+        let failed = outcomes.filter_map(|(member, outcome)| Some((member, outcome?.err()?)));
         failed
             .map(|(member, error)| self.failed(layout, member, error))
             .fold(Ok(()), Result::and)

@@ -1,15 +1,22 @@
 //! Heartbeats: a block of each device in which the host that uses the pool shows that it does.
 
+use std::collections::BTreeMap;
 use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::devices::Store;
 use crate::geometry::{COPIES, Copy};
 use crate::layout::{BLOCK, decode_frame, encode_frame};
 use crate::member::Member;
+use crate::pace::{Patience, Request};
 use crate::{Error, Result};
 
 /// What begins a heartbeat.
 const MAGIC: [u8; 8] = *b"SR-BEAT_";
+/// Devices that take longer for a heartbeat are not waited for, if another one has it.
+const WAIT: Duration = Duration::from_secs(1);
 
 impl Store {
     /// Whether the headers of all devices have blocks for heartbeats. With a few sizes of the key area they have none.
@@ -20,20 +27,45 @@ impl Store {
             .all(|member| member.geometry.heartbeat(Copy::Front).is_some())
     }
 
-    /// Writes a heartbeat to all devices, durably. The one before stays, in the other header.
+    /// Writes a heartbeat to all devices that answer, durably. The one before stays, in the other header.
     ///
     /// # Errors
     /// The failure of the last device, if none has it.
     pub fn write_heartbeat(&self, sequence: u64, payload: &[u8]) -> Result<()> {
-        let block = encode_frame(MAGIC, self.pool_guid, sequence, payload);
+        let block = Arc::new(encode_frame(MAGIC, self.pool_guid, sequence, payload));
         let layout = self.groups.now();
+        let mut members: Vec<&Arc<Member>> = layout.active().collect();
+        if members.iter().any(|member| !member.pace().is_slow()) {
+            members.retain(|member| !member.pace().is_slow());
+        }
+        let (tell, told) = channel();
+        let start = |member: &&Arc<Member>| {
+            let (own, block, tell) = (Arc::clone(member), Arc::clone(&block), tell.clone());
+            let write = move || own.write_heartbeat(sequence, &block);
+            let guid = member.guid();
+            let pass_on = move |outcome| drop(tell.send((guid, outcome)));
+            (guid, Request::start(member.pace(), write, pass_on))
+        };
+        let mut pending: BTreeMap<u64, Request> = members.iter().map(start).collect();
+        drop(tell);
         let mut outcome = Err(Error::NoSuperblock);
-        for member in layout.active() {
-            match member.write_heartbeat(sequence, &block) {
-                Ok(()) => outcome = Ok(()),
-                Err(error) => outcome = outcome.or(Err(error)),
+        let mut patience = Patience::new(WAIT);
+        while !pending.is_empty() {
+            let next = match (patience.is_over(), &outcome) {
+                (false, _) => patience.next(&told),
+                // One that has it is enough: who looks for heartbeats looks at all devices.
+                (true, Ok(())) => break,
+                (true, Err(_)) => told.recv().ok(),
+            };
+            if let Some((guid, written)) = next {
+                pending.remove(&guid);
+                outcome = match written {
+                    Ok(()) => Ok(()),
+                    Err(error) => outcome.or(Err(error)),
+                };
             }
         }
+        pending.values().for_each(Request::give_up);
         outcome
     }
 

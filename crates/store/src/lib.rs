@@ -9,12 +9,13 @@
 //! The store knows no records, datasets or keys.
 //!
 //! Layers, lowest first:
-//! - `helpers`: threads;
+//! - `helpers`, `pace`: threads, and requests that they make for callers that do not wait for ever;
 //! - `error`, `segment`, `membership`: numbers of segments, reports about devices;
 //! - `code`, `shape`, [`layout`], `geometry`: the parity code, and the layout of bytes;
 //! - `debts`, `member`, `change`, `group`, `parity`: refused writes, one device, its move to another pool, the
 //!   devices of a group, reads with some of them missing;
-//! - `batch`: writes to several members at the same time;
+//! - `prompt`, `deadline`, `batch`: reads, and operations on several members at the same time, that do without members
+//!   that do not answer;
 //! - `devices`, `headers`, `cache`, `clear`: the devices of a pool together, and cache devices;
 //! - `claims`: reservations of devices;
 //! - `places`, `blocks`, `relabel`, `members`, `extend`: the operations of a [`Store`] on segments, on superblocks and
@@ -27,6 +28,7 @@ mod change;
 mod claims;
 mod clear;
 mod code;
+mod deadline;
 mod debts;
 mod devices;
 mod error;
@@ -40,8 +42,10 @@ pub mod layout;
 mod member;
 mod members;
 mod membership;
+mod pace;
 mod parity;
 mod places;
+mod prompt;
 mod relabel;
 mod segment;
 mod shape;

@@ -3,6 +3,7 @@
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use block::{BlockDevice, Claim};
 use parking_lot::{Mutex, RwLock};
@@ -13,6 +14,7 @@ use crate::layout::{
     BLOCK, Bad, CACHE_MAGIC, FORMAT_VERSION, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC,
     encode_frame,
 };
+use crate::pace::Pace;
 use crate::shape::Shape;
 use crate::{Error, ErrorCounts, MemberInfo, MemberState, Result, UNIT};
 
@@ -54,6 +56,8 @@ struct Condition {
     state: AtomicU8,
     /// Failed reads, failed writes, and contents that were not what they should be.
     errors: [AtomicU64; 3],
+    /// How promptly it answers.
+    pace: Arc<Pace>,
 }
 
 /// Tells whether an operation uses a device that was let go.
@@ -83,6 +87,7 @@ impl Member {
                 is_released: AtomicBool::new(false),
                 state: AtomicU8::new(MemberState::Online as u8),
                 errors: Default::default(),
+                pace: Arc::default(),
             }),
         }
     }
@@ -118,6 +123,17 @@ impl Member {
     /// See [`InUse`].
     pub(crate) fn in_use(&self) -> InUse {
         InUse(Arc::downgrade(&self.condition))
+    }
+
+    pub(crate) fn unanswered(&self, limit: Duration) -> Error {
+        Error::Unanswered {
+            device: self.device.name(),
+            millis: limit.as_millis() as u64,
+        }
+    }
+
+    pub(crate) fn pace(&self) -> &Arc<Pace> {
+        &self.condition.pace
     }
 
     pub(crate) fn claim(&self) -> &Mutex<Option<Claim>> {
@@ -207,6 +223,8 @@ impl Member {
             state: self.state(),
             errors: self.errors(),
             io_mode: self.device.io_mode(),
+            is_slow: self.pace().is_slow(),
+            given_up: self.pace().given_up(),
         }
     }
 

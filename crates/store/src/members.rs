@@ -224,6 +224,17 @@ impl Store {
         prepare(&spare)
     }
 
+    /// Refuses a device that may still carry out a write from before it was given up.
+    ///
+    /// # Errors
+    /// `Error::StillUnanswered`.
+    pub fn check_answered(&self, guid: u64) -> Result<()> {
+        let layout = self.groups.now();
+        layout
+            .find(guid)
+            .map_or(Ok(()), |member| member.check_answered())
+    }
+
     /// Takes back a device that was away. If the pool has changed its guid meanwhile, it gets the label that says so;
     /// otherwise it is left alone until its state is set.
     ///
@@ -242,6 +253,7 @@ impl Store {
                 reason: format!("{} is another device", member.device.name()),
             });
         }
+        self.check_answered(guid)?;
         // If the old claim of the same disk ended later, it would end the new one too.
         let old = layout.find(guid);
         if old.is_some_and(|old| !old.release()) {

@@ -69,6 +69,10 @@ pub struct MemberInfo {
     pub errors: ErrorCounts,
     /// See [`BlockDevice::io_mode`].
     pub io_mode: Option<IoMode>,
+    /// Whether it has not answered requests that were given up.
+    pub is_slow: bool,
+    /// How many requests were given up since the pool was opened.
+    pub given_up: u64,
 }
 
 /// The newest superblock of a device.

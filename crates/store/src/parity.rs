@@ -104,13 +104,34 @@ impl Group {
         ways.get(nth.checked_rem(ways.len())?).copied()
     }
 
-    /// Reads a stripe in one way.
+    /// The first way that reads only members that hold everything and are not slow.
+    pub(crate) fn prompt_way(&self) -> Option<Way> {
+        let (missing, stale) = self.incomplete();
+        let columns = 0..self.shape().columns();
+        let is_slow = |column: &usize| {
+            self.readers_of(*column)
+                .next()
+                .is_some_and(|member| member.pace().is_slow())
+        };
+        let avoided = columns
+            .filter(is_slow)
+            .fold(missing | stale, |all, n| all | 1 << n);
+        if avoided == 0 {
+            return Some(Way::default());
+        }
+        let ways = self.ways().into_iter();
+        let mut good = ways.filter(|way| way.choice == 0 && avoided & !way.without == 0);
+        good.next()
+    }
+
+    /// Reads a stripe in one way, from each member by `ask`.
     pub(crate) fn read_way(
         &self,
         way: Way,
         segment: SegmentId,
         offset: u32,
         buf: &mut [u8],
+        ask: fn(&Member, u64, &mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let stripe = self.stripe(segment, offset, buf.len());
         let chosen = match way.choice {
@@ -123,7 +144,7 @@ impl Group {
             };
             let mut readers = self.readers_of(part.column);
             let member = readers.nth(chosen[part.column]).ok_or(none)?;
-            member.read(member.row(part.row), buf)
+            ask(member, member.row(part.row), buf)
         };
         let all_there = !stripe.data().iter().any(|part| way.leaves_out(part.column));
         if all_there && buf.len().is_multiple_of(UNIT as usize) {

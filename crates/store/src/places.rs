@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::batch::{self, Batch};
 use crate::devices::Store;
 use crate::group::{self, Group, Layout};
-use crate::helpers;
 use crate::member::{Failed, Member};
 use crate::parity::part_of;
 use crate::{Error, MemberState, Parts, Result, SegmentId, UNIT};
@@ -55,10 +55,40 @@ impl Store {
         };
         if group.shape().has_parity() {
             let way = group.way(nth).ok_or(none)?;
-            return group.read_way(way, segment, offset, buf);
+            return group.read_way(way, segment, offset, buf, Member::read);
         }
         let member = group.nth_reader(nth, segment, offset).ok_or(none)?;
         member.read(group::at(member, segment, offset), buf)
+    }
+
+    /// Fills `buf` from a place, in the way that answers first: a device that takes much longer than usual is done
+    /// without, if the others have the data. False if that is not the first of the ways of [`Store::read_nth`].
+    ///
+    /// # Errors
+    /// As [`Store::read_nth`].
+    pub fn read_soon(&self, segment: SegmentId, offset: u32, buf: &mut [u8]) -> (bool, Result<()>) {
+        let layout = self.groups.now();
+        let group = match layout.group_at(segment, offset, buf.len()) {
+            Ok(group) => group,
+            Err(error) => return (true, Err(error)),
+        };
+        // Each way that is given up leaves one device less.
+        for round in 0..group.members.len() {
+            match group.read_prompt(segment, offset, buf) {
+                Some((_, Err(Error::Unanswered { .. }))) => {}
+                Some((is_first, read)) => return (round == 0 && is_first, read),
+                None => break,
+            }
+        }
+        // All are slow, or less is left than is needed: the first answer counts.
+        let any = match group.shape().has_parity() || group.members_online() < 2 {
+            true => None,
+            false => group.read_any(segment, offset, buf),
+        };
+        match any {
+            Some(read) => (false, read),
+            None => (true, self.read_nth(0, segment, offset, buf)),
+        }
     }
 
     /// As [`Store::read_nth`], from stripes of one unit each.
@@ -161,7 +191,7 @@ impl Store {
             return Ok(());
         }
         let members = group.members.iter().filter(|member| member.is_active());
-        if batch::is_worthwhile(&group.members) {
+        if batch::is_worthwhile(&layout, &group.members) {
             let bytes = batch::bytes_of(pieces);
             let write = |member: &Arc<Member>| (group::at(member, segment, offset), bytes.clone());
             let batches = members.map(|m| Arc::new(Batch::new(m, vec![write(m)])));
@@ -190,6 +220,11 @@ impl Store {
         group.check_place(segment, offset, stripes.iter().map(|s| s.len()))?;
         self.write_stripes(&layout, group, (segment, offset), stripes);
         Ok(())
+    }
+
+    /// Sets how long a device may take for a write or a flush that the pool can do without.
+    pub fn set_deadline(&self, deadline: Duration) {
+        self.groups.set_deadline(deadline);
     }
 
     /// Says that a range of a segment is no longer needed, parity included.
@@ -340,7 +375,7 @@ impl Store {
         stripes: &[&[u8]],
     ) {
         let mut batches: Vec<Batch> = Vec::new();
-        let at_once = batch::is_worthwhile(&group.members);
+        let at_once = batch::is_worthwhile(layout, &group.members);
         group.write_stripes(segment, offset, stripes, |member, at, pieces| {
             if at_once {
                 Batch::add(&mut batches, member, (at, batch::bytes_of(pieces)));
@@ -359,8 +394,13 @@ impl Store {
         members: impl Iterator<Item = &'a Arc<Member>>,
     ) -> Result<()> {
         let active = members.filter(|member| member.is_active());
-        let dirty: Vec<Arc<Member>> = active.filter(|m| m.is_dirty()).cloned().collect();
-        let outcomes = helpers::on_all(&dirty, Member::flush);
-        self.groups.outcome(layout, &dirty, outcomes)
+        let dirty = active.filter(|member| member.is_dirty());
+        let nothing = Arc::new(());
+        let tasks = dirty.map(|member| (Arc::clone(member), Arc::clone(&nothing)));
+        let tasks: Vec<_> = tasks.collect();
+        let flush = |member: &Member, (): &()| member.flush();
+        let outcomes = self.groups.on_all(layout, &tasks, flush);
+        let members = tasks.iter().map(|(member, _)| member);
+        self.groups.outcome(layout, members, outcomes)
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod logs;
 mod spares;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use store::{Assigned, BlockDevice, ErrorCounts, Joins, MemberState, NewMember};
 
@@ -353,10 +354,15 @@ impl Pool {
         Ok(self.engine.disk.store.let_go(guid, false)?)
     }
 
+    /// Sets how long a device may take for a write or a flush that the pool can do without.
+    pub fn set_device_deadline(&self, deadline: Duration) {
+        self.engine.disk.store.set_deadline(deadline);
+    }
+
     /// Closes a device that is not in use, so that it can be opened again.
     ///
     /// # Errors
-    /// As [`store::Store::let_go`].
+    /// As [`store::Store::check_answered`] and [`store::Store::let_go`].
     pub fn release_device(&self, guid: u64) -> Result<()> {
         let state = self.engine.state.read();
         let device = state
@@ -372,7 +378,11 @@ impl Pool {
         });
         match is_in_use {
             true => Ok(()),
-            false => Ok(self.engine.disk.store.let_go(guid, false)?),
+            false => {
+                let store = &self.engine.disk.store;
+                store.check_answered(guid)?;
+                Ok(store.let_go(guid, false)?)
+            }
         }
     }
 

@@ -77,16 +77,21 @@ pub(crate) enum Fetched {
     WithErrors,
 }
 
-/// There is no good copy. Contains the failure of a device that has a copy, or `None` if all copies are damaged.
+/// There is no good copy.
 #[derive(Debug, Default)]
-pub(crate) struct Lost(Option<store::Error>);
+pub(crate) struct Lost {
+    /// The failure of a device that has a copy, or `None` if all copies are damaged.
+    failure: Option<store::Error>,
+    /// A device that is slow was not asked at first.
+    has_skipped: bool,
+}
 
 impl Lost {
     /// Remembers why a copy could not be read.
     fn note(&mut self, error: store::Error) {
         // A place outside of the pool means that the pointer is damaged.
         if !matches!(error, store::Error::NoSuchPlace { .. }) {
-            self.0.get_or_insert(error);
+            self.failure.get_or_insert(error);
         }
     }
 
@@ -99,16 +104,19 @@ impl Lost {
 
     /// Whether a device failed to read a copy.
     pub(crate) fn is_unreadable(&self) -> bool {
-        self.0.is_some()
+        self.failure.is_some()
     }
 
     pub(crate) fn or(self, other: Lost) -> Lost {
-        Lost(self.0.or(other.0))
+        Lost {
+            failure: self.failure.or(other.failure),
+            has_skipped: self.has_skipped || other.has_skipped,
+        }
     }
 
     /// The error for a record, node or map (`what`) whose first copy is at `addr`.
     fn into_error(self, what: &'static str, addr: &Addr) -> Error {
-        match self.0 {
+        match self.failure {
             Some(source) => Error::unreadable(what, addr, source),
             None => Error::damaged(what, addr),
         }
@@ -322,16 +330,25 @@ impl PoolReader {
         let mut fetched = Fetched::Whole;
         for run in runs {
             let piece = buf.get_mut(run.bytes)?;
-            let mut read = |nth| {
-                let read = self.store.read_nth(nth, run.segment, run.offset, piece);
-                read.map_err(|error| lost.note(error)).is_ok()
+            let store = &self.store;
+            let first = match nth {
+                0 => {
+                    let (is_first, read) = store.read_soon(run.segment, run.offset, piece);
+                    lost.has_skipped |= !is_first;
+                    read
+                }
+                _ => store.read_nth(nth, run.segment, run.offset, piece),
             };
-            if read(nth) {
-                continue;
-            }
+            let Err(error) = first else { continue };
+            lost.note(error);
             fetched = Fetched::WithErrors;
-            let mut others = 1..self.store.width(run.segment.group());
-            if !others.any(|more| read(nth + more)) {
+            let ways = store.width(run.segment.group()) + usize::from(lost.has_skipped);
+            let mut others = 1..ways;
+            let is_read = others.any(|more| {
+                let read = store.read_nth(nth + more, run.segment, run.offset, piece);
+                read.map_err(|error| lost.note(error)).is_ok()
+            });
+            if !is_read {
                 return None;
             }
         }
@@ -398,7 +415,8 @@ impl PoolReader {
                 }
             }
             nth += 1;
-            if nth >= self.width(place) {
+            // The first way, of which a device was slow, comes last.
+            if nth >= self.width(place) + usize::from(lost.has_skipped) {
                 break;
             }
         }

@@ -40,6 +40,10 @@ pub struct CacheInfo {
     pub errors: ErrorCounts,
     /// As of the other devices.
     pub io_mode: Option<IoMode>,
+    /// Whether it is not asked now, because it did not answer.
+    pub is_slow: bool,
+    /// How many reads were given up since it was opened.
+    pub given_up: u64,
 }
 
 impl Pool {
@@ -61,6 +65,8 @@ impl Pool {
                 held: device.map_or(0, |device| device.bytes().0),
                 errors: device.map_or_else(ErrorCounts::default, |device| device.errors()),
                 io_mode: device.and_then(|device| device.range().io_mode()),
+                is_slow: device.is_some_and(|device| device.is_slow()),
+                given_up: device.map_or(0, |device| device.range().given_up()),
             }
         };
         state.config.caches.iter().map(info).collect()

@@ -31,6 +31,10 @@ pub struct DeviceInfo {
     pub errors: ErrorCounts,
     /// How it reads and writes, if it is a file or a disk of this system that is there.
     pub io_mode: Option<IoMode>,
+    /// Whether it has not answered requests that the pool did without.
+    pub is_slow: bool,
+    /// How many of them there were since it was opened.
+    pub given_up: u64,
 }
 
 impl DeviceInfo {
@@ -61,6 +65,8 @@ impl DeviceInfo {
             was_spare: device.was_spare,
             errors: member.map_or(device.errors, |member| member.errors),
             io_mode: member.and_then(|member| member.io_mode),
+            is_slow: member.is_some_and(|member| member.is_slow),
+            given_up: member.map_or(0, |member| member.given_up),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use store::{CacheRange, ErrorCounts, UNIT};
@@ -19,6 +20,9 @@ const BATCH: usize = 1 << 20;
 /// After more failed reads than this, a device is not used any more.
 const FAILED_READS_MAX: u64 = 16;
 
+/// A write that takes longer is not waited for when the device is closed.
+const CLOSING: Duration = Duration::from_secs(1);
+
 /// A cache device. When it is dropped its thread ends.
 pub(crate) struct CacheDevice {
     pub(crate) guid: u64,
@@ -28,6 +32,8 @@ pub(crate) struct CacheDevice {
 
 struct Inner {
     range: CacheRange,
+    /// Whether other threads may do something for it.
+    has_threads: bool,
     index: Mutex<Index>,
     waiting: Mutex<Waiting>,
     changed: Condvar,
@@ -52,6 +58,7 @@ impl CacheDevice {
         let inner = Arc::new(Inner {
             index: Mutex::new(Index::new(range.units(), ENTRIES_MAX)),
             range,
+            has_threads: has_thread,
             waiting: Mutex::default(),
             changed: Condvar::new(),
             has_failed: AtomicBool::new(false),
@@ -74,6 +81,11 @@ impl CacheDevice {
         self.inner.has_failed.load(Ordering::Acquire)
     }
 
+    /// Whether it is not asked now, because it did not answer.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.inner.range.is_slow()
+    }
+
     /// The bytes in use, and the capacity.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let bytes = |units: u64| units * u64::from(UNIT);
@@ -89,15 +101,16 @@ impl CacheDevice {
         }
     }
 
-    /// Fills `buf` with the bytes of a checksum, if the device has good ones.
+    /// Fills `buf` with the bytes of a checksum, if the device has good ones and answers. A slow device is asked again
+    /// when it has answered what it was asked before.
     pub(crate) fn find(&self, sum: &[u8; 16], buf: &mut [u8]) -> bool {
-        !self.has_failed() && self.inner.find(sum, buf)
+        !self.has_failed() && !self.is_slow() && self.inner.find(sum, buf)
     }
 
     /// Queues bytes to be written, unless too many are waiting.
     pub(crate) fn offer(&self, sum: &[u8; 16], bytes: &[u8]) {
         let key = key_of(sum);
-        if self.has_failed() || self.inner.index.lock().get(key).is_some() {
+        if self.has_failed() || self.is_slow() || self.inner.index.lock().get(key).is_some() {
             return;
         }
         let mut waiting = self.inner.waiting.lock();
@@ -133,12 +146,18 @@ fn start_writer(inner: &Arc<Inner>) -> Option<JoinHandle<()>> {
 
 impl Drop for CacheDevice {
     fn drop(&mut self) {
-        {
-            let mut waiting = self.inner.waiting.lock();
-            waiting.is_leaving = true;
-            waiting.records.clear();
-        }
+        let mut waiting = self.inner.waiting.lock();
+        waiting.is_leaving = true;
+        waiting.records.clear();
         self.inner.changed.notify_all();
+        while waiting.is_writing {
+            let waited = self.inner.changed.wait_for(&mut waiting, CLOSING);
+            if waited.timed_out() {
+                // The device stays open until it answers, so that nothing else is there that a late write could hit.
+                return;
+            }
+        }
+        drop(waiting);
         if let Some(writer) = self.writer.take() {
             // A panic is logged already. The pool does not need the cache.
             let _ = writer.join();
@@ -153,13 +172,21 @@ impl Inner {
         let Some(span) = span.filter(|span| bytes_of(span.units) == buf.len()) else {
             return false;
         };
-        match self.range.read(span.start, buf) {
+        let read = match self.has_threads {
+            true => self.range.read_soon(span.start, buf),
+            false => self.range.read(span.start, buf),
+        };
+        match read {
             Ok(()) if checksum(buf) == *sum => true,
             Ok(()) => {
                 // If the entry is gone, its place was reused meanwhile.
                 if self.index.lock().remove(key, span.start) {
                     self.bad.fetch_add(1, Ordering::Relaxed);
                 }
+                false
+            }
+            Err(error @ store::Error::Unanswered { .. }) => {
+                tracing::warn!(%error, "the cache device is not used until it answers");
                 false
             }
             Err(error) => {

@@ -1,0 +1,81 @@
+//! A device that does not answer while its gate is closed, for tests.
+
+use std::io::IoSlice;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use crate::{BlockDevice, Result};
+
+/// Holds up the reads, writes and flushes of a device while it is closed.
+#[derive(Default)]
+pub struct Gate {
+    is_closed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// From now on nothing is answered.
+    pub fn close(&self) {
+        *self.lock() = true;
+    }
+
+    /// What was held up goes on.
+    pub fn open(&self) {
+        *self.lock() = false;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut is_closed = self.lock();
+        while *is_closed {
+            let waited = self.changed.wait(is_closed);
+            is_closed = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        let locked = self.is_closed.lock();
+        locked.unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A device behind a gate. Its callers know that its writes wait.
+pub struct Gated<D> {
+    device: Arc<D>,
+    gate: Arc<Gate>,
+}
+
+impl<D: BlockDevice> Gated<D> {
+    /// Puts a gate, which is open, before a device.
+    pub fn new(device: &Arc<D>) -> (Gated<D>, Arc<Gate>) {
+        let (device, gate) = (Arc::clone(device), Arc::new(Gate::default()));
+        let of_tests = Arc::clone(&gate);
+        (Gated { device, gate }, of_tests)
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for Gated<D> {
+    delegate!(self => self.device; size refresh_size sector_sizes name drop_cached begin_anew discard zero io_mode);
+
+    fn waits_on_write(&self) -> bool {
+        true
+    }
+
+    fn would_wait(&self, _offset: u64, _len: u64, _is_write: bool) -> bool {
+        false
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.gate.pass();
+        self.device.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.gate.pass();
+        self.device.write_at(offset, pieces)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.gate.pass();
+        self.device.flush()
+    }
+}

@@ -1,0 +1,115 @@
+//! Reads that do without a device that does not answer, where others hold everything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use crate::group::{Group, at};
+use crate::member::{Failed, Member};
+use crate::pace::{self, Request};
+use crate::parity::Way;
+use crate::{Error, Result, SegmentId};
+
+impl Member {
+    /// As [`Member::read`], for a caller that can do without this device.
+    ///
+    /// # Errors
+    /// As [`Member::read`]. [`Error::Unanswered`] if the device takes much longer than usual; the late answer is thrown
+    /// away.
+    pub(crate) fn read_soon(&self, at: u64, buf: &mut [u8]) -> Result<()> {
+        if !self.waits_on_write || self.is_stalled() {
+            return self.read(at, buf);
+        }
+        let limit = self.pace().read_limit();
+        let answered = pace::ask(self.pace(), limit, self.read_later(at, buf.len()));
+        let bytes = answered.ok_or_else(|| self.unanswered(limit))?;
+        let bytes = bytes.inspect_err(|_| self.count(Failed::Read))?;
+        buf.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// A read for another thread, into memory of its own.
+    pub(crate) fn read_later(
+        &self,
+        at: u64,
+        len: usize,
+    ) -> impl FnOnce() -> Result<Vec<u8>> + Send + 'static {
+        let device = Arc::clone(&self.device);
+        move || {
+            let mut bytes = vec![0; len];
+            device.read_at(at, &mut bytes)?;
+            Ok(bytes)
+        }
+    }
+
+    /// Refuses a device that may still carry out a request from before.
+    pub(crate) fn check_answered(&self) -> Result<()> {
+        match self.pace().is_slow() {
+            true => Err(Error::StillUnanswered {
+                device: self.device.name(),
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Group {
+    /// Reads a place from members that answer, if others remain that hold everything. Says whether that is the way that
+    /// is the first for this place. `None` if there is no such way: then a caller has to wait.
+    pub(crate) fn read_prompt(
+        &self,
+        segment: SegmentId,
+        offset: u32,
+        buf: &mut [u8],
+    ) -> Option<(bool, Result<()>)> {
+        if self.members.len() < 2 {
+            return None;
+        }
+        if self.shape().has_parity() {
+            let way = self.prompt_way()?;
+            let read = self.read_way(way, segment, offset, buf, Member::read_soon);
+            return Some((way == Way::default(), read));
+        }
+        let online = self.members_online();
+        let readers = (0..online).filter_map(|nth| self.nth_reader(nth, segment, offset));
+        let mut prompt = readers.enumerate().filter(|(_, m)| !m.pace().is_slow());
+        let (nth, member) = prompt.next()?;
+        let read = member.read_soon(at(member, segment, offset), buf);
+        Some((nth == 0, read))
+    }
+
+    /// Asks all members that hold everything, and takes the first answer. `None` if all have too many requests already
+    /// that they did not answer.
+    pub(crate) fn read_any(
+        &self,
+        segment: SegmentId,
+        offset: u32,
+        buf: &mut [u8],
+    ) -> Option<Result<()>> {
+        let online = (0..self.members_online()).filter_map(|n| self.nth_reader(n, segment, offset));
+        let (tell, told) = channel();
+        let start = |member: &Member| {
+            let (tell, guid) = (tell.clone(), member.guid());
+            let read = member.read_later(at(member, segment, offset), buf.len());
+            let pass_on = move |outcome| drop(tell.send((guid, outcome)));
+            (guid, Request::start(member.pace(), read, pass_on))
+        };
+        let asked = online.filter(|member| !member.pace().is_full());
+        let mut pending: BTreeMap<u64, Request> = asked.map(start).collect();
+        drop(tell);
+        let mut outcome = None;
+        for (guid, read) in told {
+            pending.remove(&guid);
+            match read {
+                Ok(bytes) => {
+                    buf.copy_from_slice(&bytes);
+                    outcome = Some(Ok(()));
+                    break;
+                }
+                Err(error) => outcome = Some(Err(error)),
+            }
+        }
+        pending.values().for_each(Request::give_up);
+        outcome
+    }
+}
