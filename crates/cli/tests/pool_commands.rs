@@ -80,6 +80,10 @@ fn scrubs_have_a_schedule() {
     place.ok("pool set scrub-schedule=monthly tank");
     assert_eq!(one("scrub-schedule tank"), "monthly\n");
     place.fails("pool set scrub-schedule=sometimes tank", USAGE);
+    assert_eq!(one("devicedeadline tank"), "10s\n");
+    place.ok("pool set devicedeadline=30s tank");
+    assert_eq!(one("devicedeadline tank"), "30s\n");
+    place.fails("pool set devicedeadline=soon tank", USAGE);
     place.ok("create -u tank/home");
     place.fails("set scrub-schedule=weekly tank/home", USAGE);
     let refused = place.fails("pool create -o atime=off -s 64M other {DIR}/b", USAGE);

@@ -12,7 +12,7 @@ use block::{BlockDevice, IoMode};
 
 use crate::devices::refuse_contents;
 use crate::layout::{BLOCK, CACHE_MAGIC, decode_frame, encode_frame};
-use crate::pace::{self, Pace};
+use crate::pace::{self, Pace, ReadBuffer};
 use crate::{Error, NewMember, Result, UNIT};
 
 /// Where the range begins: behind what tells programs that a device holds something.
@@ -154,17 +154,13 @@ impl CacheRange {
     /// [`Error::Device`] if the device fails, [`Error::Unanswered`].
     pub fn read_soon(&self, unit: u32, buf: &mut [u8]) -> Result<()> {
         let (device, len) = (Arc::clone(&self.device), buf.len());
-        let read = move || -> Result<Vec<u8>> {
-            let mut bytes = vec![0; len];
-            device.read_at(START + at(unit), &mut bytes)?;
-            Ok(bytes)
-        };
+        let read = move || ReadBuffer::read(&*device, START + at(unit), len);
         let unanswered = || Error::Unanswered {
             device: self.device.name(),
             millis: READ_MAX.as_millis() as u64,
         };
         let bytes = pace::ask(&self.pace, READ_MAX, read).ok_or_else(unanswered)??;
-        buf.copy_from_slice(&bytes);
+        buf.copy_from_slice(bytes.bytes());
         Ok(())
     }
 

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use block::BlockDevice;
+
+use crate::Result;
 use crate::helpers;
 
 /// A read that takes so many times as long as usual is asked of another device.
@@ -19,6 +22,8 @@ const READ_MIN: Duration = Duration::from_millis(50);
 const READ_MAX: Duration = Duration::from_secs(10);
 /// No device gets more requests while so many that were given up are not answered.
 const UNANSWERED_MAX: usize = 64;
+/// What direct devices want memory to be aligned to.
+const ALIGN: usize = 4096;
 /// A limit is waited for in so many parts. A process that was stopped for a while has used up only one of them.
 const PARTS: u32 = 8;
 
@@ -143,6 +148,28 @@ pub(crate) fn ask<R: Send + 'static>(
         request.give_up();
     }
     answered
+}
+
+/// Memory for a read, aligned so that a direct device needs no copy of its own.
+pub(crate) struct ReadBuffer {
+    memory: Vec<u8>,
+    begin: usize,
+    len: usize,
+}
+
+impl ReadBuffer {
+    /// Reads so many bytes of a device.
+    pub(crate) fn read(device: &dyn BlockDevice, at: u64, len: usize) -> Result<ReadBuffer> {
+        let mut memory = vec![0; len + ALIGN];
+        let address = memory.as_ptr().addr();
+        let begin = address.next_multiple_of(ALIGN) - address;
+        device.read_at(at, &mut memory[begin..begin + len])?;
+        Ok(ReadBuffer { memory, begin, len })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.begin..][..self.len]
+    }
 }
 
 /// How much of a limit is left.

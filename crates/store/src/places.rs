@@ -227,6 +227,11 @@ impl Store {
         self.groups.set_deadline(deadline);
     }
 
+    /// See [`Store::set_deadline`].
+    pub fn deadline(&self) -> Duration {
+        self.groups.deadline()
+    }
+
     /// Says that a range of a segment is no longer needed, parity included.
     ///
     /// # Errors

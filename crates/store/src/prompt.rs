@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 
 use crate::group::{Group, at};
 use crate::member::{Failed, Member};
-use crate::pace::{self, Request};
+use crate::pace::{self, ReadBuffer, Request};
 use crate::parity::Way;
 use crate::{Error, Result, SegmentId};
 
@@ -24,7 +24,7 @@ impl Member {
         let answered = pace::ask(self.pace(), limit, self.read_later(at, buf.len()));
         let bytes = answered.ok_or_else(|| self.unanswered(limit))?;
         let bytes = bytes.inspect_err(|_| self.count(Failed::Read))?;
-        buf.copy_from_slice(&bytes);
+        buf.copy_from_slice(bytes.bytes());
         Ok(())
     }
 
@@ -33,13 +33,9 @@ impl Member {
         &self,
         at: u64,
         len: usize,
-    ) -> impl FnOnce() -> Result<Vec<u8>> + Send + 'static {
+    ) -> impl FnOnce() -> Result<ReadBuffer> + Send + 'static {
         let device = Arc::clone(&self.device);
-        move || {
-            let mut bytes = vec![0; len];
-            device.read_at(at, &mut bytes)?;
-            Ok(bytes)
-        }
+        move || ReadBuffer::read(&*device, at, len)
     }
 
     /// Refuses a device that may still carry out a request from before.
@@ -102,7 +98,7 @@ impl Group {
             pending.remove(&guid);
             match read {
                 Ok(bytes) => {
-                    buf.copy_from_slice(&bytes);
+                    buf.copy_from_slice(bytes.bytes());
                     outcome = Some(Ok(()));
                     break;
                 }

@@ -108,6 +108,7 @@ pub(crate) fn rows(pool: &Pool) -> Vec<DeviceRow> {
         size: cache.size,
         unused: 0,
         state: match cache.state {
+            CacheState::Online if cache.is_slow => "SLOW",
             CacheState::Online => "ONLINE",
             CacheState::Away => "OFFLINE",
             CacheState::Faulted => "FAULTED",

@@ -338,6 +338,7 @@ impl Daemon {
                 self.move_mountpoints(&active, &entries, &names, changes, context)?;
                 active.follow_schedule(changes.iter().map(|(key, _)| key.as_str()));
                 active.follow_multihost(changes.iter().map(|(key, _)| key.as_str()))?;
+                active.follow_deadline();
                 continue;
             }
             let origin = context.origin();
@@ -345,6 +346,7 @@ impl Daemon {
             context.tell(active.apply_settings()?);
             active.follow_schedule(changes.iter().map(|(key, _)| key.as_str()));
             active.follow_multihost(changes.iter().map(|(key, _)| key.as_str()))?;
+            active.follow_deadline();
         }
         Ok(())
     }

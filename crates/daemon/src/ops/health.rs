@@ -38,16 +38,22 @@ fn is_used(device: &DeviceInfo) -> bool {
     matches!(device.state, DeviceState::Online | DeviceState::Resilvering)
 }
 
-/// Tells of devices that do not answer any more, or again. Returns whether all of them answer.
+/// Tells of devices that do not answer any more, or again: slow ones, that the pool does without, among them. Returns
+/// whether nothing waits for a device.
 pub(crate) fn note_stalled(active: &ActivePool, devices: &[DeviceInfo]) -> bool {
     let stalled = silences(devices).filter(|(_, time)| *time >= SILENCE_MAX);
-    let stalled: BTreeSet<String> = stalled.map(|(path, _)| path.to_owned()).collect();
-    let all_answer = stalled.is_empty();
+    let mut stalled: BTreeSet<String> = stalled.map(|(path, _)| path.to_owned()).collect();
+    let none_waits = stalled.is_empty();
+    let slow = devices.iter().filter(|device| device.is_slow);
+    stalled.extend(slow.map(|device| device.path.clone()));
+    let caches = active.pool.caches();
+    let slow = caches.iter().filter(|cache| cache.is_slow);
+    stalled.extend(slow.map(|cache| cache.path.clone()));
     active.note_stalled(stalled, |path| {
         let found = devices.iter().find(|device| device.path == path);
-        found.is_some_and(is_used)
+        found.is_some_and(is_used) || caches.iter().any(|cache| cache.path == path)
     });
-    all_answer
+    none_waits
 }
 
 /// The advice for a suspended pool.
@@ -239,6 +245,7 @@ pub(crate) fn rows(
         state: match device.state {
             DeviceState::Online if device.purpose == Purpose::Leaving => "REMOVING",
             DeviceState::Resilvering if !resilver.is_running() => "INCOMPLETE",
+            DeviceState::Online if device.is_slow => "SLOW",
             state => state_name(state),
         }
         .into(),

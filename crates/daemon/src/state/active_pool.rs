@@ -188,6 +188,7 @@ impl ActivePool {
             open: Open::default(),
         });
         *active.observed.lock() = Observed::of(&active.pool, []);
+        active.follow_deadline();
         active.start_worker();
         active
     }

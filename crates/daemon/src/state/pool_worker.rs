@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dataset::Dataset;
 use pool::{Pool, Sweep};
+use protocol::property::Property;
 
 use crate::host::identity::this_claimant;
 use crate::host::wakeup::Wakeup;
@@ -76,6 +77,20 @@ impl ActivePool {
         // The thread that goes on sleeps long.
         self.wake();
         Ok(())
+    }
+
+    /// Applies the property `devicedeadline`: how long a write waits for a device that the pool can do without.
+    pub(crate) fn follow_deadline(&self) {
+        const NAME: &str = "devicedeadline";
+        let Ok(top) = self.pool.top() else { return };
+        let word = top.props.get(NAME).map(String::as_str);
+        let word = word.or_else(|| Property::find(NAME).map(|property| property.default));
+        let word = word.unwrap_or_default();
+        let seconds = word
+            .strip_suffix('s')
+            .and_then(|number| number.parse().ok());
+        self.pool
+            .set_device_deadline(seconds.map_or(Duration::MAX, Duration::from_secs));
     }
 
     /// Wakes the worker, because there may be new work.
@@ -354,6 +369,15 @@ mod tests {
         assert!(last().is_some());
         while last() < Some(3) {
             std::thread::yield_now();
+        }
+        // And by which time a device has to answer.
+        assert_eq!(store.deadline(), Duration::from_secs(10));
+        for (word, deadline) in [("30s", Duration::from_secs(30)), ("off", Duration::MAX)] {
+            let change = ("devicedeadline".to_owned(), Some(word.to_owned()));
+            let set = active.pool.set_props(&["tank".into()], &[change], &origin);
+            set.unwrap();
+            active.follow_deadline();
+            assert!(store.deadline() >= deadline.min(Duration::from_millis(u64::MAX)));
         }
         active.stop_worker();
     }

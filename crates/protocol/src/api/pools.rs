@@ -80,7 +80,8 @@ pub struct DeviceRow {
     #[serde(default)]
     pub unused: u64,
     /// `ONLINE`, `RESILVERING`, `OFFLINE`, `FAULTED` or `MISSING`; `INCOMPLETE` if a resilver ended that could not
-    /// copy everything to it; `REMOVING` if it is online and its group is being removed; of a spare `AVAIL`.
+    /// copy everything to it; `REMOVING` if it is online and its group is being removed; `SLOW` if it is online and does not answer; of a
+    /// spare `AVAIL`.
     pub state: String,
     /// The group that it belongs to; a spare to none.
     pub group: Option<u16>,

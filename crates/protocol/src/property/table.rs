@@ -347,6 +347,17 @@ pub const PROPERTIES: &[Property] = &[
         inherits: false,
         tenant: Tenant::No,
         ..setting(
+            "devicedeadline",
+            Values::Words(&["off", "1s", "5s", "10s", "30s", "60s"]),
+            "10s",
+            "How long a write waits for a device that has a copy elsewhere.",
+        )
+    },
+    Property {
+        applies: Applies::Pools,
+        inherits: false,
+        tenant: Tenant::No,
+        ..setting(
             "multihost",
             ON_OFF,
             "off",

@@ -7,7 +7,7 @@ import { bytes, percent } from "./format.js";
 /** How good a state of a pool or device is. */
 export function levelOf(state) {
   if (["ONLINE", "AVAIL"].includes(state)) return "good";
-  if (["DEGRADED", "RESILVERING", "INCOMPLETE", "REMOVING"].includes(state)) return "warn";
+  if (["DEGRADED", "RESILVERING", "INCOMPLETE", "REMOVING", "SLOW"].includes(state)) return "warn";
   if (state === "OFFLINE") return "quiet";
   return "bad";
 }
@@ -24,6 +24,7 @@ const WORDS = {
   MISSING: "Missing",
   INCOMPLETE: "Incomplete",
   REMOVING: "Removing",
+  SLOW: "Slow",
   AVAIL: "Spare, ready",
 };
 

@@ -163,6 +163,6 @@ function deviceButtons(context, pool, group, device) {
     isMember && context.button(["Replace", h("span", { class: "unseen" }, ` ${visible(device.path)}`)], replaceDevice, about, small),
     isMember && !device.parity && context.button(["Attach a mirror", h("span", { class: "unseen" }, ` to ${visible(device.path)}`)], attachDevice, about, small),
     isMirror && context.button(["Detach", h("span", { class: "unseen" }, ` ${visible(device.path)}`)], detachDevice, about, small),
-    isMember && (device.state === "ONLINE" ? (isMirror || device.parity > 0) && context.button(["Take offline", h("span", { class: "unseen" }, ` ${visible(device.path)}`)], takeOffline, about, small) : context.button(["Take back", h("span", { class: "unseen" }, ` ${visible(device.path)}`)], takeOnline, about, small)),
+    isMember && (["ONLINE", "SLOW"].includes(device.state) ? (isMirror || device.parity > 0) && context.button(["Take offline", h("span", { class: "unseen" }, ` ${visible(device.path)}`)], takeOffline, about, small) : context.button(["Take back", h("span", { class: "unseen" }, ` ${visible(device.path)}`)], takeOnline, about, small)),
   );
 }

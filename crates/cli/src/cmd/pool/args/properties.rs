@@ -61,6 +61,9 @@ pub(crate) struct PoolGet {
 /// another machine with `-f` takes the disks over; the pool is suspended then where it was. All devices have to be whole
 /// SCSI disks that support this; NVMe disks are not supported yet.
 ///
+/// A device that does not answer a write for 10 s is faulted, if others have the data; `devicedeadline` sets another
+/// time, and `off` waits for ever. It comes back with `pool online` or `pool clear` when it has answered.
+///
 /// The other properties are counted or fixed. Properties of datasets are set by `strongroom set`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
