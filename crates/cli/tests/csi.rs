@@ -16,6 +16,7 @@ const INVALID_ARGUMENT: u32 = 3;
 const UNKNOWN_VOLUME: u32 = 5;
 const RESOURCE_EXHAUSTED: u32 = 8;
 const FAILED_PRECONDITION: u32 = 9;
+const OUT_OF_RANGE: u32 = 11;
 const UNIMPLEMENTED: u32 = 12;
 
 /// A daemon with an encrypted parent of volumes, and the driver for it.
@@ -190,6 +191,17 @@ fn creating(name: &str, capability: &[u8]) -> Vec<u8> {
         &[(1, name)],
         &[(2, &[8, 0x80, 0x80, 0x80, 4]), (3, capability)],
     )
+}
+
+/// A range of sizes from so many MiB on.
+fn range_of(mib: u64) -> Vec<u8> {
+    let (mut range, mut rest) = (vec![8], mib << 20);
+    while rest >= 0x80 {
+        range.push(rest as u8 & 0x7f | 0x80);
+        rest >>= 7;
+    }
+    range.push(rest as u8);
+    range
 }
 
 /// The same, that begins as a snapshot or a volume.
@@ -379,6 +391,92 @@ fn calls_that_could_do_harm_are_refused() {
         let why = cluster.refuses(FAILED_PRECONDITION, "Node/NodeStageVolume", &message);
         has(&why, "cannot be a block device on this node");
     }
+}
+
+/// A call that fails has done nothing, and a call that needs another one does not do its work.
+#[test]
+fn a_failed_stage_leaves_nothing_and_publish_needs_stage() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    cluster.does("Controller/CreateVolume", &creating("a", &mounted()));
+    let is_mounted = || cluster.place.ok("mount").contains("tank/csi/a");
+    let staging = cluster.target("a.staging");
+    let path = staging.to_str().unwrap();
+    let stage = all(&[(1, "a"), (3, path)], &[(4, &mounted())]);
+    let target = cluster.target("a");
+    let publish = publishing("a", path, target.to_str().unwrap());
+
+    // The volume cannot be shown at a file.
+    fs::write(&staging, "").unwrap();
+    let (code, why) = cluster.call("Node/NodeStageVolume", &stage);
+    assert_ne!(code, 0, "{why}");
+    assert!(!is_mounted());
+    has(
+        &cluster.refuses(FAILED_PRECONDITION, "Node/NodePublishVolume", &publish),
+        "is not staged",
+    );
+    assert!(!is_mounted() && !target.exists());
+    fs::remove_file(&staging).unwrap();
+    fs::create_dir(&staging).unwrap();
+    cluster.refuses(FAILED_PRECONDITION, "Node/NodePublishVolume", &publish);
+    assert!(!is_mounted() && !target.exists());
+    // Staged elsewhere.
+    cluster.does("Node/NodeStageVolume", &stage);
+    let other = cluster.target("other");
+    fs::create_dir(&other).unwrap();
+    let elsewhere = publishing("a", other.to_str().unwrap(), target.to_str().unwrap());
+    cluster.refuses(FAILED_PRECONDITION, "Node/NodePublishVolume", &elsewhere);
+    cluster.does("Node/NodePublishVolume", &publish);
+    cluster.unpublish("a");
+    assert!(!is_mounted());
+    cluster.refuses(FAILED_PRECONDITION, "Node/NodePublishVolume", &publish);
+}
+
+/// A volume that could never be filled is not promised, and neither is space that is not there.
+#[test]
+fn a_volume_is_not_larger_than_what_its_pool_can_promise() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let sized = |name: &str, mib: u64, capability: &[u8], reserve: bool| {
+        let class = all(
+            &[(1, "reserve"), (2, if reserve { "true" } else { "false" })],
+            &[],
+        );
+        all(
+            &[(1, name)],
+            &[(2, &range_of(mib)), (3, capability), (4, &class)],
+        )
+    };
+    let create = "Controller/CreateVolume";
+    for capability in [mounted(), block()] {
+        let message = sized("huge", 1 << 20, &capability, false);
+        has(
+            &cluster.refuses(OUT_OF_RANGE, create, &message),
+            "can store",
+        );
+        cluster.refuses(
+            OUT_OF_RANGE,
+            create,
+            &sized("huge", 1 << 20, &capability, true),
+        );
+    }
+    // Without a reservation volumes together may be larger than the pool; with one they may not.
+    let space = cluster.place.ok("get -H -p -o value available tank/csi");
+    let half = (space.trim().parse::<u64>().unwrap() >> 20) / 2 + 4;
+    cluster.does(create, &sized("thin-1", half, &mounted(), false));
+    cluster.does(create, &sized("thin-2", half, &mounted(), false));
+    cluster.does(create, &sized("thick-1", half, &mounted(), true));
+    cluster.refuses(
+        RESOURCE_EXHAUSTED,
+        create,
+        &sized("thick-2", half, &mounted(), true),
+    );
+    cluster.place.fails("list tank/csi/thick-2", NOT_FOUND);
+    // Nor does a volume grow beyond it.
+    let message = all(&[(1, "thin-1")], &[(2, &range_of(1 << 20))]);
+    cluster.refuses(OUT_OF_RANGE, "Controller/ControllerExpandVolume", &message);
 }
 
 /// The mounts of a daemon that was killed are taken away, and volumes are mounted again.

@@ -154,6 +154,11 @@ impl Range {
         }
     }
 
+    /// Whether no size is wanted.
+    pub(crate) fn wants_any(&self) -> bool {
+        self.least == 0
+    }
+
     /// Whether a volume of this size will do; 0 is without a limit.
     pub(crate) fn holds(&self, size: u64) -> bool {
         match size {

@@ -125,6 +125,9 @@ impl Driver {
             least = least.max(stored.unwrap_or_default().next_multiple_of(STEP));
         }
         let size = range.size(of.kind, least)?;
+        if size > of.size {
+            self.refuse_too_large(size)?;
+        }
         if of.kind == Kind::Files {
             props.extend(size_of_files(size, parameters.reserve));
         }

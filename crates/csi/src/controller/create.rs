@@ -2,12 +2,13 @@
 
 use protocol::api::{FailureKind, NewVolume, Props, command};
 
+use crate::daemon::{bytes, not_understood};
 use crate::driver::Driver;
 use crate::names::VolumeId;
 use crate::proto::{CreateVolumeRequest, CreateVolumeResponse};
 use crate::status::{Code, Result, Status};
 use crate::volumes::{Kind, MARK, ORIGIN, Volume};
-use crate::wanted::{Parameters, Range, Use};
+use crate::wanted::{Parameters, Range, STEP, Use};
 
 impl Driver {
     pub(crate) fn create_volume(
@@ -44,12 +45,50 @@ impl Driver {
             None => match there {
                 Some(there) if there.source.is_none() && there.is_as(kind, range) => there,
                 Some(there) => return Err(there.differs()),
-                None => self.create_empty(id, kind, range.size(kind, 0)?, parameters)?,
+                None => {
+                    let size = self.size_of_new(kind, range)?;
+                    self.create_empty(id, kind, size, parameters)?
+                }
             },
         };
         Ok(CreateVolumeResponse {
             volume: Some(self.info(&volume)),
         })
+    }
+
+    /// The size of a new volume. One for which no size is wanted fits.
+    fn size_of_new(&self, kind: Kind, range: Range) -> Result<u64> {
+        let size = range.size(kind, 0)?;
+        if range.wants_any() {
+            let fits = self.storable()? / STEP * STEP;
+            return Ok(size.min(fits.max(STEP)));
+        }
+        self.refuse_too_large(size)?;
+        Ok(size)
+    }
+
+    /// Refuses a size that no volume here could ever fill. Without `reserve`, volumes together may be larger.
+    pub(super) fn refuse_too_large(&self, size: u64) -> Result<()> {
+        let most = self.storable()?;
+        match size > most {
+            true => Err(Status::new(
+                Code::OutOfRange,
+                format!(
+                    "the volume would have {size} bytes, and all volumes here together can store {most}"
+                ),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// The bytes that a volume could store if all others were destroyed.
+    fn storable(&self) -> Result<u64> {
+        let parent = &self.settings.parent;
+        let rows = self.daemon.get(parent, 0, &["available", "used"]);
+        let rows = rows.map_err(|failure| self.no_parent(failure))?;
+        let row = rows.first().ok_or_else(not_understood)?;
+        let part = |name| bytes(row, name).ok_or_else(not_understood);
+        Ok(part("available")?.saturating_add(part("used")?))
     }
 
     fn create_empty(

@@ -43,7 +43,10 @@ impl Driver {
                     volume.id, volume.size
                 ),
             )),
-            false => self.grow(&volume, size, volume.is_reserved),
+            false => {
+                self.refuse_too_large(size)?;
+                self.grow(&volume, size, volume.is_reserved)
+            }
         }
     }
 

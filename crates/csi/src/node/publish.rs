@@ -5,7 +5,7 @@ use rustix::mount::MountFlags;
 use super::mounts::{self, Mounted, number};
 use super::target::{Target, elsewhere, given};
 use crate::driver::Driver;
-use crate::names::VolumeId;
+use crate::names::{VolumeId, shown};
 use crate::proto::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest,
     NodeUnpublishVolumeResponse,
@@ -34,13 +34,16 @@ impl Driver {
         let target = Target::find(kubelet_dir, path)?.ok_or_else(|| {
             Status::invalid("the directory that the target path is in does not exist")
         })?;
-        let staging = Target::find(kubelet_dir, staging)?;
+        let staging = Target::find(kubelet_dir, staging)?
+            .ok_or_else(|| not_staged(&request.volume_id, "the staging path does not exist"))?;
         let _turn = self.busy.take(&request.volume_id)?;
         let volume = self.volume_as(&request.volume_id, wanted.kind)?;
+        let dataset = volume.id.dataset(&self.settings.parent);
         match wanted.kind {
             Kind::Files => {
+                self.need_staged_files(&volume, &staging)?;
                 if wanted.is_single {
-                    self.refuse_second(&volume, &[Some(&target), staging.as_ref()])?;
+                    self.refuse_second(&volume, &[&target, &staging])?;
                 }
                 self.show_files(&volume, (&target, true), wanted.flags)?;
             }
@@ -48,6 +51,9 @@ impl Driver {
                 return Err(Status::invalid(
                     "a block device cannot be published for reading only",
                 ));
+            }
+            Kind::Block if self.daemon.kernel_device_of(&dataset)?.is_none() => {
+                return Err(not_staged(&request.volume_id, "it has no device"));
             }
             Kind::Block => self.show_device(&volume, &target, wanted.is_single)?,
         }
@@ -79,11 +85,29 @@ impl Driver {
         Ok(NodeUnpublishVolumeResponse {})
     }
 
+    /// Checks that a volume is at its staging path. After a daemon that ended without an unstage, it is staged there again.
+    fn need_staged_files(&self, volume: &Volume, staging: &Target) -> Result<()> {
+        let dataset = volume.id.dataset(&self.settings.parent);
+        let staged = staging
+            .mounted()?
+            .filter(|there| there.is_dataset(&dataset));
+        let own = self.own_mount(&volume.id)?.map(|(_, mount)| mount);
+        match (own, staged) {
+            (Some(_), Some(_)) => Ok(()),
+            (Some(_), None) => Err(not_staged(
+                volume.id.as_str(),
+                "it is not at the staging path",
+            )),
+            (None, _) if self.mount_dir(&volume.id).exists() => self.stage_files(volume, staging),
+            (None, _) => Err(not_staged(volume.id.as_str(), "it is not mounted")),
+        }
+    }
+
     /// Checks that a volume is at none but these paths, and where the daemon mounts it.
-    fn refuse_second(&self, volume: &Volume, targets: &[Option<&Target>]) -> Result<()> {
+    fn refuse_second(&self, volume: &Volume, targets: &[&Target]) -> Result<()> {
         let mut own: Vec<Mounted> = Vec::new();
         own.extend(self.own_mount(&volume.id)?.map(|(_, mount)| mount));
-        for target in targets.iter().flatten() {
+        for target in targets {
             own.extend(target.mounted()?);
         }
         let all = mounts::of_dataset(&volume.id.dataset(&self.settings.parent))?;
@@ -92,4 +116,8 @@ impl Driver {
             Some(other) => Err(elsewhere(&volume.id, &other.place)),
         }
     }
+}
+
+fn not_staged(id: &str, why: &str) -> Status {
+    Status::precondition(format!("'{}' is not staged: {why}", shown(id)))
 }

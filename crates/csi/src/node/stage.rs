@@ -28,10 +28,33 @@ impl Driver {
         let volume = self.volume_as(&request.volume_id, wanted.kind)?;
         match wanted.kind {
             // The options are those of each target path.
-            Kind::Files => self.show_files(&volume, (&target, false), MountFlags::empty())?,
+            Kind::Files => self.stage_files(&volume, &target)?,
             Kind::Block => drop(self.attach(&volume)?),
         }
         Ok(NodeStageVolumeResponse {})
+    }
+
+    /// Shows the files of a volume at its staging path. If that fails, nothing stays mounted that was not before.
+    pub(super) fn stage_files(&self, volume: &Volume, target: &Target) -> Result<()> {
+        let dataset = volume.id.dataset(&self.settings.parent);
+        let was_mounted = self.daemon.mount_of(&dataset)?.is_some();
+        let staged = self.show_files(volume, (target, false), MountFlags::empty());
+        if staged.is_err() && !was_mounted && self.daemon.mount_of(&dataset)?.is_some() {
+            self.daemon.call(command::Unmount {
+                target: Some(dataset),
+                force: false,
+            })?;
+            self.remove_mount_dir(&volume.id)?;
+        }
+        staged
+    }
+
+    /// Removes the directory of the daemon's mount: without it a volume is not staged.
+    fn remove_mount_dir(&self, id: &VolumeId) -> Result<()> {
+        match std::fs::remove_dir(self.mount_dir(id)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Ends what [`Driver::stage`] did, also for what a dead daemon left.
@@ -78,10 +101,8 @@ impl Driver {
             let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
             rustix::mount::unmount(self.mount_dir(&id), flags).map_err(std::io::Error::from)?;
         }
-        match std::fs::remove_dir(self.mount_dir(&id)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(NodeUnstageVolumeResponse {}),
-        }
+        self.remove_mount_dir(&id)?;
+        Ok(NodeUnstageVolumeResponse {})
     }
 
     /// A volume by an id from outside, if it is of this kind.
