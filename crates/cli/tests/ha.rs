@@ -468,6 +468,58 @@ fn units_keep_the_identity_of_another_storage() {
     );
 }
 
+/// The machine that waits says before a takeover what would fail: a key that it does not accept, an address that it does not
+/// have, a device that it does not see, two units with one number.
+#[test]
+fn a_machine_that_waits_says_what_a_takeover_would_miss() {
+    let Some(served) = Served::new() else {
+        return;
+    };
+    let place = &served.place;
+    place.ok("keygen {DIR}/key");
+    place.ok("create -V 8M -o encryption=on -o keysource=raw,file://{DIR}/key tank/db:1");
+    place.ok("create -V 8M tank/log:2");
+    served.says("");
+    place.ok("pool export tank");
+    let check = format!("ha check -d {} tank", place.arg("tank.pool"));
+    // The machine that made the pool accepts the key.
+    place.ok(&check);
+    place.fails(
+        &format!("ha check -d {} other", place.arg("tank.pool")),
+        NOT_FOUND,
+    );
+
+    let mut other = Place::without_daemon();
+    other.start();
+    let says = |code: i32| {
+        let done = other.run(&check.split(' ').collect::<Vec<_>>());
+        assert_eq!(done.code, code, "{}", done.err);
+        done.err
+    };
+    has(&says(1), "strongroom key accept tank/db:1");
+    assert_eq!(other.ok("pool list -H"), "");
+    let import = format!("pool import -d {}", place.arg("tank.pool"));
+    other.ok(&format!("{import} --accept -l tank"));
+    // While this machine has it, too.
+    says(0);
+    other.ok("create -V 8M tank/more:2");
+    has(&says(1), "would have the number 2");
+    other.ok("destroy -f tank/more:2");
+    let text = "target_portal_groups = [\"here\"]\nhere_portals = [\"192.0.2.77\"]\n";
+    fs::write(place.path("mnt/ha.toml"), text).unwrap();
+    other.ok("pool export tank");
+    has(&says(1), "cannot listen at 192.0.2.77:3260");
+    fs::remove_file(place.path("key")).unwrap();
+    let said = says(1);
+    has(&said, "cannot listen at 192.0.2.77:3260");
+    has(&said, &place.arg("key"));
+    has(&said, "(reasons: 2)");
+    // Nothing was written, and nothing is imported.
+    assert_eq!(other.ok("pool list -H"), "");
+    other.ok(&format!("{import} tank"));
+    assert_eq!(other.ok("pool list -H -o health tank"), "ONLINE\n");
+}
+
 #[test]
 fn files_of_stmf_ha_are_converted() {
     let place = Place::without_daemon();

@@ -91,6 +91,7 @@ pub(super) fn effect(command: &Command) -> Effect {
         | Command::HaStart(_)
         | Command::HaStop(_)
         | Command::HaVerify(_)
+        | Command::HaCheck(_)
         | Command::LuksOpen(_)
         | Command::LuksClose(_)
         | Command::LuksRefresh(_)

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::command_name::kebab;
 pub use super::device_commands::{
-    HaStart, HaStatus, HaStop, HaVerify, IscsiExport, IscsiKick, IscsiUnexport, LuksBorrow,
-    LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksResume, LuksStatus,
-    LuksSuspend, NbdAttach, NbdDetach, NbdExport, NbdUnexport,
+    HaCheck, HaStart, HaStatus, HaStop, HaVerify, IscsiExport, IscsiKick, IscsiUnexport,
+    LuksBorrow, LuksClose, LuksOpen, LuksReencrypt, LuksRefresh, LuksResize, LuksResume,
+    LuksStatus, LuksSuspend, NbdAttach, NbdDetach, NbdExport, NbdUnexport,
 };
 pub use super::key_commands::{
     KeyAccept, KeyAdd, KeyBackup, KeyChange, KeyGenerations, KeyLoad, KeyRemove, KeyRestore,
@@ -150,6 +150,7 @@ commands! {
         HaStart;
         HaStop;
         HaVerify;
+        HaCheck;
         HaStatus;
         LuksOpen;
         LuksClose;

@@ -139,6 +139,16 @@ pub struct HaVerify {
     pub pool: String,
 }
 
+/// Look whether this machine could take a pool over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HaCheck {
+    /// The pool, which is usually imported on another machine.
+    pub pool: String,
+    /// Files, disks, or directories of such; the usual places if empty.
+    pub search: Vec<PathBuf>,
+}
+
 /// What a pool serves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

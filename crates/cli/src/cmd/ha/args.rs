@@ -102,6 +102,26 @@ EXIT CODES
   2 if the file is wrong; 3 if there is no such pool or file; 6 if other users can change the file;
   8 if a key or a secret is missing.")]
     Verify(HaPool),
+    /// Say what would fail if this machine took the pool over
+    ///
+    /// Run it on the machine that waits, while the other one serves the pool. It reads the devices and writes to none. It
+    /// checks that all devices are there, that each key source was accepted on this machine and gives the key, that the file
+    /// can be followed, and that this machine has the addresses of the portals. Each reason is a line. A passphrase that has
+    /// to be typed is a reason too.
+    #[command(after_help = "\
+EXAMPLES
+  On the machine that waits:
+    strongroom ha check -d /dev/disk/by-id/scsi-shared tank
+
+EXIT CODES
+  1 if anything would fail; 3 if the pool is not found.")]
+    Check {
+        /// Search this file, disk or directory (can be repeated)
+        #[arg(short = 'd', value_name = "PATH")]
+        search: Vec<PathBuf>,
+        #[command(flatten)]
+        pool: HaPool,
+    },
     /// Make the running targets follow the file
     ///
     /// What left the file is not served any more. A session stays open unless its target, its user or its initiator has no

@@ -9,7 +9,7 @@ use protocol::ha_file::{HaFile, LEN_MAX, Spelling};
 
 use super::args::Ha;
 use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer, usage};
+use crate::session::{Session, answer, pool_device, usage};
 use crate::show::table::{self, Column};
 use crate::show::{json, text};
 
@@ -19,6 +19,13 @@ pub(crate) fn run(args: Ha, session: &mut Session) -> Result {
         Ha::Update(args) => start(args.pool, true, session),
         Ha::Stop(args) => call_quiet(session, command::HaStop { pool: args.pool }),
         Ha::Verify(args) => call_quiet(session, command::HaVerify { pool: args.pool }),
+        Ha::Check { search, pool } => {
+            let search = search.iter().map(|path| pool_device(path));
+            let search: std::result::Result<_, Failure> = search.collect();
+            let search = search?;
+            let pool = pool.pool;
+            call_quiet(session, command::HaCheck { pool, search })
+        }
         Ha::Status(args) => {
             let status = command::HaStatus { pool: args.pool };
             let report = answer!(session.call(status)?, Ha)?;

@@ -170,7 +170,7 @@ impl Daemon {
         units.collect()
     }
 
-    fn ha_plan(&self, active: &ActivePool) -> Result<(Plan, Secrets)> {
+    pub(super) fn ha_plan(&self, active: &ActivePool) -> Result<(Plan, Secrets)> {
         let found = self.ha_file(active)?;
         let volumes = self.ha_volumes(active)?;
         let mut plan = plan(&active.pool.name(), &found.file, &volumes)
@@ -369,7 +369,7 @@ impl Daemon {
     }
 
     /// Refuses a plan with the name of a target that an export or another pool has.
-    fn refuse_taken(&self, guid: u64, plan: &Plan) -> Result<()> {
+    pub(super) fn refuse_taken(&self, guid: u64, plan: &Plan) -> Result<()> {
         let exported: BTreeSet<String> = self.exported.all.lock().keys().cloned().collect();
         let served = self.served.0.lock();
         for name in plan.targets.keys() {

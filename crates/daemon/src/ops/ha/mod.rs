@@ -5,6 +5,7 @@
 //! daemon ends them. A cluster decides which machine serves a pool.
 
 mod apply;
+mod check;
 mod file;
 mod front_end;
 mod identities;

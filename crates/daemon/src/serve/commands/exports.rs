@@ -95,6 +95,12 @@ root_only!(
 );
 
 root_only!(
+    HaCheck,
+    |it| Line::new("ha check").word(&it.pool),
+    |it, daemon, context| daemon.check_ha(it, context).map(done)
+);
+
+root_only!(
     HaStatus,
     |it| Line::new("ha status").word(&it.pool),
     |it, daemon, _| daemon.ha_report(&it.pool).map(Reply::Ha)

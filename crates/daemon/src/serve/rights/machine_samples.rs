@@ -195,6 +195,10 @@ pub(super) fn of_the_machine() -> Vec<Command> {
         Command::HaVerify(command::HaVerify {
             pool: "tank".into(),
         }),
+        Command::HaCheck(command::HaCheck {
+            pool: "tank".into(),
+            search: Vec::new(),
+        }),
         Command::HaStatus(command::HaStatus {
             pool: "tank".into(),
         }),

@@ -161,6 +161,19 @@ impl fmt::Display for Place {
     }
 }
 
+impl Place {
+    /// Tries whether a portal can be served here, and serves nothing.
+    ///
+    /// # Errors
+    /// If this machine does not have the address, or another program uses the port.
+    pub(crate) fn try_portal(&self) -> Result<()> {
+        match self {
+            Place::Iscsi(address) => listen_at(address).map(drop),
+            Place::Unix(_) | Place::Tcp(_) | Place::Kernel(_) => Ok(()),
+        }
+    }
+}
+
 fn listen_at(address: &str) -> Result<TcpListener> {
     let bound = TcpListener::bind(address).or_else(|error| {
         // All addresses of a host without IPv6 are those of IPv4.

@@ -288,6 +288,7 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"ha-start": {"pool": "web", "update": false}}),
         json!({"ha-stop": {"pool": "web"}}),
         json!({"ha-verify": {"pool": "web"}}),
+        json!({"ha-check": {"pool": "web", "search": []}}),
         json!({"ha-status": {"pool": "web"}}),
         json!("iscsi-exports"),
         json!("iscsi-sessions"),
