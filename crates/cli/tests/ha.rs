@@ -409,8 +409,8 @@ fn units_keep_the_identity_of_another_storage() {
     let status = place.ok("--json ha status tank");
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     let unit = |volume: &str| {
-        let units = status["units"].as_array().unwrap().iter();
-        units.cloned().find(|it| it["volume"] == volume).unwrap()
+        let mut units = status["units"].as_array().unwrap().iter();
+        units.find(|it| it["volume"] == volume).unwrap().clone()
     };
     let db = unit("tank/db");
     assert_eq!((&db["lun"], &db["serial"]), (&4.into(), &"SAN-0042".into()));
