@@ -53,14 +53,18 @@ impl Pace {
         self.given_up.load(Ordering::Relaxed)
     }
 
+    /// How long a read takes on average; 0 before the first one.
+    pub(crate) fn usual(&self) -> Duration {
+        Duration::from_nanos(self.usual.load(Ordering::Relaxed))
+    }
+
     /// How long a read may take.
     pub(crate) fn read_limit(&self) -> Duration {
-        let usual = Duration::from_nanos(self.usual.load(Ordering::Relaxed));
-        (usual * READ_FACTOR).clamp(READ_MIN, READ_MAX)
+        (self.usual() * READ_FACTOR).clamp(READ_MIN, READ_MAX)
     }
 
     /// Notes how long a read took. Threads that note at once may lose one: it is an average.
-    fn note(&self, took: Duration) {
+    pub(crate) fn note(&self, took: Duration) {
         let took = took.as_nanos() as u64;
         let usual = self.usual.load(Ordering::Relaxed);
         let usual = match usual {

@@ -12,6 +12,7 @@ use protocol::api::command;
 
 use super::plan::warnings;
 use crate::failure::{Failure, Result};
+use crate::host::pool_lock::PoolLock;
 use crate::host::system::System;
 use crate::ops::import_scan::{SCAN, choose};
 use crate::state::active_pool::ActivePool;
@@ -79,7 +80,7 @@ impl Daemon {
         let store = self.open_store(&found.paths, Access::ReadOnly, SCAN)?;
         let pool = Pool::open(Arc::new(store), Arc::new(System), true)?;
         Ok(ActivePool::new(
-            pool,
+            (pool, PoolLock::none()),
             &self.accepted,
             &self.wakeup,
             &self.events,
@@ -129,7 +130,7 @@ fn check_keys(active: &ActivePool, is_here: bool, problems: &mut Vec<String>) ->
     let heads = active.all_heads()?;
     for root in heads.iter().filter(|entry| entry.key_root == entry.id) {
         let mut nobody = NonInteractive::default();
-        if let Err(failure) = active.load_key(root, None, is_here, &Internal, &mut nobody) {
+        if let Err(failure) = active.load_key(root, &[], is_here, &Internal, &mut nobody) {
             problems.push(failure.message.clone());
         }
     }
