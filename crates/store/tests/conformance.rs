@@ -296,10 +296,7 @@ fn creation_does_not_overwrite_unasked() {
         .commit_labels()
         .unwrap();
     let refused = Store::create(devices, &options(1)).err().unwrap();
-    assert!(
-        refused.to_string().contains("guid 77"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("guid 77"), "{refused}");
 }
 
 #[test]
