@@ -136,3 +136,36 @@ fn a_second_daemon_is_refused_at_the_same_export() {
     let written = fill(&place, &server.uri(0), "off");
     second_daemon_is_refused(&mut place, written, &server.uri(0));
 }
+
+#[test]
+fn a_restarted_daemon_leaves_the_dead_mounts_of_another_one() {
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    let (mut one, mut two) = (Place::new(), Place::new());
+    for place in [&one, &two] {
+        place.pool("tank");
+        place.ok("create -o mountpoint=none tank/files");
+    }
+    // A command chose the directories, which the properties do not have.
+    let dirs = [&one, &two].map(|place| place.path("typed"));
+    one.ok("mount tank/files {DIR}/typed");
+    two.ok("mount tank/files {DIR}/typed");
+    fs::write(dirs[0].join("one"), b"one").unwrap();
+    one.ok("pool sync");
+    one.kill();
+    // The other daemon crashes and starts: it has a dataset of the same name.
+    two.kill();
+    two.start();
+    two.ok("pool list");
+    assert!(
+        fs::read_dir(&dirs[0]).is_err(),
+        "the mount of the first one is dead still"
+    );
+    assert_eq!(fs::read_dir(&dirs[1]).unwrap().count(), 0);
+    fs::write(dirs[1].join("two"), b"two").unwrap();
+    one.start();
+    one.ok("pool list");
+    assert_eq!(fs::read(dirs[0].join("one")).unwrap(), b"one");
+    assert!(!dirs[0].join("two").exists());
+}

@@ -28,14 +28,13 @@ pub struct Listed {
     pub options: Vec<String>,
 }
 
-/// Takes away mounts of this process's user whose server was killed: those of a type, of what is asked
-/// for. A mount of another user may have any name and is left alone.
-pub fn clear_dead(subtype: &str, is_ours: impl Fn(&str) -> bool) -> Vec<Listed> {
+/// Takes away mounts of this process's user whose server was killed: those of a type that are asked for. A mount of another user may have any name and is left alone.
+pub fn clear_dead(subtype: &str, is_ours: impl Fn(&Listed) -> bool) -> Vec<Listed> {
     let user = rustix::process::geteuid().as_raw();
     // The last come first: they may be in others.
     let listed = listed(subtype).into_iter().rev();
     listed
-        .filter(|dead| dead.user == user && is_ours(&dead.source) && clear(dead))
+        .filter(|dead| dead.user == user && is_ours(dead) && clear(dead))
         .collect()
 }
 

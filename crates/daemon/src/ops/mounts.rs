@@ -102,6 +102,8 @@ impl Daemon {
         let meter = Arc::new(FilesMeter::default());
         let fs = Arc::new(MeteredFiles::new(fs, Arc::clone(&meter)));
         let mount = fuse::Mount::at(fs, &place, &options)?;
+        let guids = (active.pool.guid(), entry.guid);
+        let record = self.mount_records.add(mount.number(), guids, &place.path());
         self.watch(active, entry.id, &mount);
         tracing::info!(dataset = name, dir = %place.path().display(), "mounted");
         let user = format!("the mount at {}", place.path().display());
@@ -116,6 +118,7 @@ impl Daemon {
             by_property: how.dir.is_none(),
             overlay: how.overlay,
             allowed: how.allowed,
+            _record: record,
             _counted: counted,
             _lease: lease,
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fuse::Listed;
 use pool::Entry;
-use protocol::api::Allowed;
+use protocol::api::{Allowed, FailureKind};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
@@ -15,6 +15,7 @@ use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;
 use crate::state::front_end::{FrontEnd, InPool, Withdrawn};
+use crate::state::mount_records::Mounted;
 use crate::state::properties::{self, Mountpoint};
 
 /// The front end of the mounts.
@@ -24,19 +25,29 @@ impl FrontEnd<Daemon> for Mounts {
     /// Removes the mounts that a killed daemon of this user left.
     fn prepare(&self, daemon: &Daemon) {
         let remembered = daemon.recall();
-        let is_ours = |source: &str| {
-            let pool = source.split(['/', '@']).next().unwrap_or(source);
-            remembered.pools.contains_key(pool)
+        let records = &daemon.mount_records;
+        let found = |dead: &Listed| {
+            let mounted = records.find(dead)?;
+            let mut pools = remembered.pools.values();
+            pools
+                .any(|known| known.is_of(mounted.pool))
+                .then_some(mounted)
         };
-        *daemon.dead_mounts.lock() = fuse::clear_dead(&fuse::Options::default().subtype, is_ours);
+        let subtype = fuse::Options::default().subtype;
+        let dead = fuse::clear_dead(&subtype, |dead| found(dead).is_some());
+        let dead = dead
+            .into_iter()
+            .filter_map(|dead| Some((found(&dead)?, dead)));
+        *daemon.dead_mounts.lock() = dead.collect();
+        records.clear();
     }
 
     /// Mounts again the datasets that a command mounted at a directory. The others mount by their properties.
     fn start(&self, daemon: &Arc<Daemon>) {
         let dead = std::mem::take(&mut *daemon.dead_mounts.lock());
         // The mounts were cleared from the deepest one up. They are mounted again in the opposite order.
-        for dead in dead.into_iter().rev() {
-            if let Err(failure) = daemon.mount_one_as_before(&dead) {
+        for (mounted, dead) in dead.into_iter().rev() {
+            if let Err(failure) = daemon.mount_one_as_before(&mounted, &dead) {
                 tracing::error!(
                     dataset = dead.source,
                     reason = failure.message,
@@ -88,8 +99,15 @@ impl Withdrawn<Daemon> for Vec<Unmounted> {
 }
 
 impl Daemon {
-    fn mount_one_as_before(self: &Arc<Self>, dead: &Listed) -> Result<()> {
+    fn mount_one_as_before(self: &Arc<Self>, mounted: &Mounted, dead: &Listed) -> Result<()> {
         let (active, entry) = self.find(&dead.source)?;
+        if (active.pool.guid(), entry.guid) != (mounted.pool, mounted.dataset) {
+            let name = &dead.source;
+            return Err(Failure::new(
+                FailureKind::NotFound,
+                format!("'{name}' is not what was mounted there, but another dataset of this name"),
+            ));
+        }
         let _admin = active.lock(&Internal)?;
         if active.mounts.lock().contains_key(&entry.id) {
             return Ok(());

@@ -26,6 +26,7 @@ use crate::state::keyuses::{KeyUse, KeyUses};
 use crate::state::leases::{Lease, Leases, Thing};
 use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::metered_files::FilesMeter;
+use crate::state::mount_records::MountRecord;
 use crate::state::schedule::Schedule;
 use crate::state::snapshot_schedule::LookedAt;
 use crate::state::volume_state::VolumeInUse;
@@ -140,6 +141,8 @@ pub(crate) struct MountState {
     pub(crate) overlay: bool,
     /// The options of the command that mounted it.
     pub(crate) allowed: Allowed,
+    /// Tells the start after a crash of the mount.
+    pub(crate) _record: MountRecord,
     /// Counts the mount for huge pages.
     pub(crate) _counted: Counted,
     pub(crate) _lease: Lease<Thing>,

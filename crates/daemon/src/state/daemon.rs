@@ -29,6 +29,7 @@ use crate::state::guests::Guests;
 use crate::state::ha::Served;
 use crate::state::mapping_table::Mappings;
 use crate::state::memory::{KnownDevice, KnownPool, Remembered, StateDir};
+use crate::state::mount_records::{MountRecords, Mounted};
 use crate::state::remote_exports::RemoteExports;
 use crate::state::tokens::Tokens;
 use crate::state::zones::zone::Zones;
@@ -63,7 +64,9 @@ pub(crate) struct Daemon {
     pub(crate) remote_exports: Arc<RemoteExports>,
     pub(crate) front_ends: &'static [&'static dyn FrontEnd<Daemon>],
     /// The mounts of a killed daemon, until they are mounted again.
-    pub(crate) dead_mounts: Mutex<Vec<Listed>>,
+    pub(crate) dead_mounts: Mutex<Vec<(Mounted, Listed)>>,
+    /// The mounts of this process, for the start after a crash.
+    pub(crate) mount_records: MountRecords,
 }
 
 /// The imported pools, and the pools that the next start imports.
@@ -131,6 +134,7 @@ impl Daemon {
             remote_exports: Arc::default(),
             front_ends,
             dead_mounts: Mutex::default(),
+            mount_records: MountRecords::new(state_dir),
         })
     }
 

@@ -24,6 +24,7 @@ pub(crate) mod leases;
 pub(crate) mod mapping_table;
 pub(crate) mod memory;
 pub(crate) mod metered_files;
+pub(crate) mod mount_records;
 pub(crate) mod mountpoints;
 pub(crate) mod pool_worker;
 pub(crate) mod properties;

@@ -1,0 +1,95 @@
+//! Which mounts of the kernel are of this state directory, for the start after a crash.
+//!
+//! Two daemons of one user can have pools of the same name, so the name of a mount does not say whose it is. Each mount has
+//! a file, named by the number of its device, with the guids of its pool and dataset. No other mount has that number as
+//! long as it exists, with or without its server.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fuse::Listed;
+use serde::{Deserialize, Serialize};
+
+/// The directory of the records, in the state directory.
+const DIR: &str = "mounts";
+/// A record is not larger.
+const LEN_MAX: u64 = 64 << 10;
+
+/// What is mounted, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mounted {
+    /// The guid of the pool.
+    pub(crate) pool: u64,
+    /// The guid of the dataset or snapshot.
+    pub(crate) dataset: u64,
+    dir: PathBuf,
+    /// The boot of the machine: numbers of devices begin anew with it.
+    boot: String,
+}
+
+/// The records of a state directory.
+pub(crate) struct MountRecords {
+    dir: PathBuf,
+    boot: String,
+}
+
+/// The record of a mount. It is removed when this is dropped, but not if the daemon is killed.
+pub(crate) struct MountRecord(PathBuf);
+
+impl Drop for MountRecord {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl MountRecords {
+    pub(crate) fn new(state_dir: &Path) -> MountRecords {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        MountRecords {
+            dir: state_dir.join(DIR),
+            boot: boot.trim_end().to_owned(),
+        }
+    }
+
+    /// Records a mount by the number of its device.
+    pub(crate) fn add(&self, number: u32, (pool, dataset): (u64, u64), dir: &Path) -> MountRecord {
+        let mounted = Mounted {
+            pool,
+            dataset,
+            dir: dir.to_owned(),
+            boot: self.boot.clone(),
+        };
+        let file = self.file(number);
+        let written = serde_json::to_vec(&mounted).map_err(Into::into);
+        let written = written.and_then(|text| {
+            fs::create_dir_all(&self.dir)?;
+            fs::write(&file, text)
+        });
+        if let Err(error) = written {
+            let dir = dir.display();
+            tracing::warn!(%error, %dir, "after a crash this mount will not be mounted again");
+        }
+        MountRecord(file)
+    }
+
+    /// What a mount without a server shows, if it is of this state directory.
+    pub(crate) fn find(&self, listed: &Listed) -> Option<Mounted> {
+        let file = self.file(listed.device);
+        let len = fs::symlink_metadata(&file)
+            .ok()
+            .filter(fs::Metadata::is_file)?
+            .len();
+        let text = fs::read(&file).ok().filter(|_| len <= LEN_MAX)?;
+        let mounted: Mounted = serde_json::from_slice(&text).ok()?;
+        (mounted.boot == self.boot && mounted.dir == listed.path).then_some(mounted)
+    }
+
+    /// Removes the records of an earlier process.
+    pub(crate) fn clear(&self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+
+    fn file(&self, number: u32) -> PathBuf {
+        self.dir.join(number.to_string())
+    }
+}
