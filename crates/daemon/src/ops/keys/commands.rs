@@ -294,11 +294,14 @@ fn key_root(
 }
 
 /// The key sources at another location, which may be of another slot: a file or a server may have the key in any format.
-/// The formats whose try costs no password hash come first.
+/// The formats whose try costs no password hash come first, and of these that of the dataset: a failure speaks of it.
 fn other_sources(active: &ActivePool, root: &Entry, location: &str) -> Result<Vec<KeySource>> {
     let own = active.keysource(root)?.format();
     let given = format!("{own},{location}").parse();
-    let all = [Format::Raw, Format::Hex, Format::Passphrase];
+    let mut all = [Format::Raw, Format::Hex, Format::Passphrase];
+    if own == Format::Hex {
+        all.swap(0, 1);
+    }
     let other = all
         .iter()
         .map(|format| format!("{format},{location}").parse());
