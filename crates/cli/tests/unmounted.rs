@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{BUSY, PERMISSION, Place, can_mount, has, set_immutable};
+use common::{BUSY, PERMISSION, Place, can_mount, has, lacks, set_immutable};
 
 const NOBODY: u32 = 65534;
 const SECRET: &str = "correct horse battery staple";
@@ -192,4 +192,63 @@ fn directories_that_others_made_stay_as_they_are() {
     place.ok(&format!("set mountpoint={} tank/b", held.display()));
     place.ok("destroy -f tank/b");
     assert!(held.exists());
+}
+
+#[test]
+fn a_dataset_inside_one_that_is_locked_waits_for_it() {
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    const PASSPHRASE: &str = "correct horse battery staple";
+    let mut place = Place::new();
+    place.pool("tank");
+    fs::write(place.path("key"), [7; 32]).unwrap();
+    place.ok_with(
+        "create -o encryption=on -o mountpoint={DIR}/home tank/home",
+        PASSPHRASE,
+    );
+    place.ok("create -o encryption=on -o keysource=raw,file://{DIR}/key tank/home/ann");
+    // Its directory lies there, and its name does not.
+    place.ok("create -o mountpoint={DIR}/home/shared tank/shared");
+    let dirs = ["home", "home/ann", "home/shared"].map(|dir| place.path(dir));
+    for dir in &dirs {
+        fs::write(dir.join("file"), b"own").unwrap();
+    }
+    let is_there = |place: &Place| {
+        for dir in ["home", "home/ann", "home/shared"] {
+            let file = place.path(dir).join("file");
+            assert_eq!(fs::read(&file).unwrap(), b"own", "{file:?}");
+        }
+    };
+    let waits = |place: &Place| {
+        let status = place.ok("pool status tank");
+        for name in ["tank/home", "tank/home/ann", "tank/shared"] {
+            assert!(
+                status.contains(&format!("\t{name}\n")),
+                "{name} in {status}{}",
+                place.log()
+            );
+        }
+        let within = fs::read_dir(place.path("home")).into_iter().flatten();
+        assert_eq!(within.count(), 0);
+    };
+    // A start, a crash, and an import.
+    place.ok("daemon stop");
+    place.wait_for_end();
+    place.start();
+    waits(&place);
+    place.ok_with("mount -l tank/home", PASSPHRASE);
+    is_there(&place);
+    place.kill();
+    place.start();
+    waits(&place);
+    place.ok_with("mount -a -l", PASSPHRASE);
+    is_there(&place);
+    place.ok("pool export tank");
+    place.ok("pool import -l --accept -d {DIR}/tank.pool tank");
+    waits(&place);
+    place.ok_with("key load tank/home", PASSPHRASE);
+    place.ok("mount -a");
+    is_there(&place);
+    lacks(&place.ok("pool status tank"), "wait:");
 }

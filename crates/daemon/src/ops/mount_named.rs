@@ -40,6 +40,10 @@ impl Daemon {
                 };
                 self.mount(&active, &entry, &how)
             });
+        if mounted.is_ok() {
+            // Those whose directories are in that one come after it.
+            context.tell(self.mount_automatic(&active, &[], Caller::default()));
+        }
         if mounted.is_err() && was_loaded_here {
             // A command that fails changes nothing. If the key is in use by now, it stays.
             let root = active.pool.entry(root).map_err(Failure::from);

@@ -1,5 +1,6 @@
 //! Mounts and unmounts datasets.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -124,6 +125,7 @@ impl Daemon {
         };
         active.mounts.lock().insert(entry.id, state);
         active.not_mounted_again.lock().remove(&entry.id);
+        active.waiting_for_parents.lock().remove(&entry.id);
         Ok(())
     }
 
@@ -254,6 +256,31 @@ impl ActivePool {
             .map(|(id, _)| *id)
     }
 
+    /// The directory where a dataset is to be mounted automatically, if it is not, and whether its key is there.
+    fn automatic_mount(&self, entry: &Entry) -> Result<Option<(PathBuf, bool)>> {
+        let canmount = entry.props.get("canmount").map_or("on", String::as_str);
+        let is_file_system = !entry.is_snapshot() && entry.volume().is_none();
+        if !is_file_system || canmount != "on" || self.mounts.lock().contains_key(&entry.id) {
+            return Ok(None);
+        }
+        let has_key = entry.suite == 0 || self.keys.lock().contains_key(&entry.key_root);
+        Ok(match properties::mountpoint(self, entry)? {
+            (Mountpoint::Path(place), _) => Some((place.path(), has_key)),
+            _ => None,
+        })
+    }
+
+    /// Adds the directories of the datasets above this one that are not mounted because their keys are missing.
+    fn add_locked_above(&self, entry: &Entry, locked: &mut BTreeMap<PathBuf, u64>) {
+        let mut above = self.pool.entry(entry.parent).ok();
+        while let Some(entry) = above {
+            if let Ok(Some((dir, false))) = self.automatic_mount(&entry) {
+                locked.insert(dir, entry.id);
+            }
+            above = self.pool.entry(entry.parent).ok();
+        }
+    }
+
     /// The rows of all mounts, for a listing.
     pub(crate) fn mount_rows(&self) -> Result<Vec<MountRow>> {
         let mounts = self.mounts.lock();
@@ -271,8 +298,9 @@ impl ActivePool {
 }
 
 impl Daemon {
-    /// Mounts those of these datasets that mount automatically and are not mounted, parents first. It continues after a
-    /// failure, and returns all failures.
+    /// Mounts those of these datasets that mount automatically and are not mounted, parents first, and those that waited
+    /// for them. A dataset whose directory lies in that of one without its key waits: it would be hidden, or keep that one
+    /// from being mounted. It continues after a failure, and returns all failures.
     pub(crate) fn mount_automatic(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
@@ -281,22 +309,36 @@ impl Daemon {
     ) -> Vec<Failure> {
         let mut failures = Vec::new();
         let mut wanted: Vec<(PathBuf, &Arc<Entry>)> = Vec::new();
-        let may_mount = |entry: &&Arc<Entry>| !entry.is_snapshot() && entry.volume().is_none();
-        for entry in entries.iter().filter(may_mount) {
-            let canmount = entry.props.get("canmount").map_or("on", String::as_str);
-            let is_mounted = active.mounts.lock().contains_key(&entry.id);
-            let has_key = entry.suite == 0 || active.keys.lock().contains_key(&entry.key_root);
-            if canmount != "on" || is_mounted || !has_key {
-                continue;
-            }
-            match properties::mountpoint(active, entry) {
-                Ok((Mountpoint::Path(place), _)) => wanted.push((place.path(), entry)),
-                Ok(_) => {}
+        // The directories of datasets that are not mounted because their keys are missing.
+        let mut locked: BTreeMap<PathBuf, u64> = BTreeMap::new();
+        let waited = std::mem::take(&mut *active.waiting_for_parents.lock());
+        let waited = { waited.into_iter() }.flat_map(|(id, above)| [id, above]);
+        let waited = waited.filter_map(|id| active.pool.entry(id).ok());
+        let all: BTreeMap<u64, Arc<Entry>> = { entries.iter().cloned() }
+            .chain(waited)
+            .map(|entry| (entry.id, entry))
+            .collect();
+        for entry in all.values() {
+            match active.automatic_mount(entry) {
+                Ok(Some((dir, true))) => wanted.push((dir, entry)),
+                Ok(Some((dir, false))) => drop(locked.insert(dir, entry.id)),
+                Ok(None) => {}
                 Err(failure) => failures.push(failure),
             }
         }
         wanted.sort_by(|a, b| a.0.cmp(&b.0));
-        for (_, entry) in wanted {
+        for (_, entry) in &wanted {
+            active.add_locked_above(entry, &mut locked);
+        }
+        for (dir, entry) in wanted {
+            let is_inside = |above: &&PathBuf| dir != **above && dir.starts_with(above);
+            if let Some(above) = locked.keys().find(is_inside) {
+                active
+                    .waiting_for_parents
+                    .lock()
+                    .insert(entry.id, locked[above]);
+                continue;
+            }
             let how = HowToMount {
                 dir: None,
                 read_only: false,

@@ -112,6 +112,9 @@ impl Daemon {
         if active.mounts.lock().contains_key(&entry.id) {
             return Ok(());
         }
+        if active.waiting_for_parents.lock().contains_key(&entry.id) {
+            return Ok(());
+        }
         if active.waits_for_key(&entry)? {
             active.not_mounted_again.lock().insert(entry.id);
             return Ok(());
@@ -146,7 +149,8 @@ impl Daemon {
     /// The key roots whose keys these datasets need.
     pub(crate) fn awaited_keys(&self, active: &ActivePool) -> Result<BTreeSet<u64>> {
         let waiting = self.waiting(active)?.into_iter();
-        waiting.map(|entry| active.key_root(&entry)).collect()
+        let encrypted = waiting.filter(|entry| entry.suite != 0);
+        encrypted.map(|entry| active.key_root(&entry)).collect()
     }
 
     fn waiting(&self, active: &ActivePool) -> Result<Vec<Arc<Entry>>> {
@@ -157,7 +161,8 @@ impl Daemon {
         for entry in active.all_heads()?.into_iter().chain(again) {
             // Where a property is wrong, the mount says so.
             let is_awaited = || self.is_awaited(active, &entry).unwrap_or(true);
-            if active.waits_for_key(&entry)? && is_awaited() {
+            let waits_for_parent = active.waiting_for_parents.lock().contains_key(&entry.id);
+            if waits_for_parent || active.waits_for_key(&entry)? && is_awaited() {
                 waiting.push(entry);
             }
         }

@@ -56,6 +56,8 @@ pub(crate) struct ActivePool {
     /// Datasets that were mounted before a crash and are not mounted again: a command had mounted them, or their key is
     /// missing.
     pub(crate) not_mounted_again: Mutex<BTreeSet<u64>>,
+    /// Datasets whose directory lies in that of a dataset that waits for its key, with that one. They are mounted after it.
+    pub(crate) waiting_for_parents: Mutex<BTreeMap<u64, u64>>,
     /// Volumes in use, by id.
     pub(crate) volumes: Mutex<BTreeMap<u64, Arc<VolumeInUse>>>,
     /// The leases of datasets, volumes and keys.
@@ -174,6 +176,7 @@ impl ActivePool {
             mounts: Mutex::default(),
             cuts: Mutex::default(),
             not_mounted_again: Mutex::default(),
+            waiting_for_parents: Mutex::default(),
             volumes: Mutex::default(),
             leases: Leases::default(),
             reencryption_waits: Mutex::default(),
