@@ -252,3 +252,52 @@ fn a_dataset_inside_one_that_is_locked_waits_for_it() {
     is_there(&place);
     lacks(&place.ok("pool status tank"), "wait:");
 }
+
+#[test]
+fn nothing_is_written_in_the_clear_where_a_locked_dataset_was() {
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: not root");
+    }
+    const PASSPHRASE: &str = "correct horse battery staple";
+    let mut place = Place::new();
+    place.ok("pool create -s 64M -m {DIR}/tank tank {DIR}/tank.pool");
+    place.ok_with("create -o encryption=on tank/home", PASSPHRASE);
+    let (top, home) = (place.path("tank"), place.path("tank/home"));
+    let refused = |what: &str| {
+        fs::write(top.join("clear"), b"clear").unwrap();
+        for done in [
+            fs::write(home.join("file"), b"secret"),
+            fs::create_dir(home.join("dir")),
+            fs::rename(top.join("clear"), home.join("moved")),
+            fs::hard_link(top.join("clear"), home.join("linked")),
+            std::os::unix::fs::symlink("x", home.join("link")),
+        ] {
+            let error = done.expect_err(what);
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{what}");
+        }
+        assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "{what}");
+    };
+    fs::write(home.join("file"), b"own").unwrap();
+    place.ok("key unload -f tank/home");
+    refused("after its key was unloaded");
+    place.ok_with("mount -l tank/home", PASSPHRASE);
+    assert_eq!(fs::read(home.join("file")).unwrap(), b"own");
+    place.ok("unmount tank/home");
+    refused("after it was unmounted");
+    place.ok("unmount tank");
+    place.ok("mount tank");
+    refused("after the one above was mounted again");
+    place.ok("daemon stop");
+    place.wait_for_end();
+    place.start();
+    place.ok("pool list");
+    refused("after a start");
+    place.kill();
+    place.start();
+    place.ok("pool list");
+    refused("after a crash");
+    // It is a directory as others once nothing is mounted there any more.
+    place.ok("set mountpoint=none tank/home");
+    fs::create_dir_all(&home).unwrap();
+    fs::write(home.join("file"), b"clear").unwrap();
+}

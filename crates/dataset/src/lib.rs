@@ -48,7 +48,7 @@ pub use fs::Miscount;
 #[doc(hidden)]
 pub use measure::SealPipeline;
 pub use seal::{Compression, NewGeneration, Resealer};
-pub use snapshot_dir::{OpenSnapshot, SNAPSHOT_DIR, SnapshotDirFs};
+pub use snapshot_dir::{IsClosed, OpenSnapshot, SNAPSHOT_DIR, SnapshotDirFs};
 pub use transfer::{RecordOpener, RecordSealer};
 pub use tree::owners::{Account, Owner, Usage};
 pub use volume::Volume;

@@ -3,9 +3,13 @@
 //! The upper bits of an inode number name its tree: 0 is the dataset itself, 1 the directory `.snapshot`. Each snapshot
 //! gets a number of its own at its first look-up.
 
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::RwLock;
 use pool::Entry;
 use vfs::{
     Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Flags, Ino, Kind, NewNode, ROOT,
@@ -31,6 +35,9 @@ const CONTROL_COOKIE: u64 = i64::MAX as u64 - 1;
 /// Opens a snapshot by its entry.
 pub type OpenSnapshot = Box<dyn Fn(&Entry) -> crate::Result<Arc<Dataset>> + Send + Sync>;
 
+/// Says whether a directory is still closed.
+pub type IsClosed = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// A mounted dataset with its snapshots.
 pub struct SnapshotDirFs {
     head: Arc<Dataset>,
@@ -38,6 +45,8 @@ pub struct SnapshotDirFs {
     /// Whether listings of the root show `.snapshot`.
     visible: AtomicBool,
     snapshots: OpenSnapshots,
+    /// Directories in which nothing can be made: other datasets are to be mounted there.
+    closed: RwLock<BTreeMap<Ino, IsClosed>>,
 }
 
 /// The place of an inode.
@@ -58,6 +67,39 @@ impl SnapshotDirFs {
             open_snapshot,
             visible: AtomicBool::new(visible),
             snapshots: OpenSnapshots::default(),
+            closed: RwLock::default(),
+        }
+    }
+
+    /// Lets nothing be made in a directory as long as `is_closed` says so, whoever asks. Nothing is stored: it ends with
+    /// this file system.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the path leads to nothing, [`Error::NotDirectory`] if it is no directory of the dataset.
+    pub fn close_dir(&self, path: &Path, is_closed: IsClosed) -> Result<()> {
+        let mut ino = ROOT;
+        for name in path {
+            let found = self.head.lookup(ino, name.as_bytes())?;
+            self.head.forget(found.ino, 1);
+            if found.kind != Kind::Directory {
+                return Err(Error::NotDirectory);
+            }
+            ino = found.ino;
+        }
+        self.closed.write().insert(ino, is_closed);
+        Ok(())
+    }
+
+    /// Refuses a new name in a directory that is closed.
+    fn refuse_closed(&self, parent: Ino) -> Result<()> {
+        let asked = self.closed.read().get(&parent).map(|is_closed| is_closed());
+        match asked {
+            None => Ok(()),
+            Some(true) => Err(Error::NotPermitted),
+            Some(false) => {
+                self.closed.write().remove(&parent);
+                Ok(())
+            }
         }
     }
 
@@ -306,26 +348,31 @@ impl FileSystem for SnapshotDirFs {
 
     fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
         refuse_control(parent, name)?;
+        self.refuse_closed(parent)?;
         self.head.mknod(caller, self.head_ino(parent)?, name, node)
     }
 
     fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> Result<Attr> {
+        self.refuse_closed(parent)?;
         self.head.tmpfile(caller, self.head_ino(parent)?, node)
     }
 
     fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
         refuse_control(parent, name)?;
+        self.refuse_closed(parent)?;
         self.head.mkdir(caller, self.head_ino(parent)?, name, node)
     }
 
     fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
         refuse_control(parent, name)?;
+        self.refuse_closed(parent)?;
         self.head
             .symlink(caller, self.head_ino(parent)?, name, target)
     }
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
         refuse_control(parent, name)?;
+        self.refuse_closed(parent)?;
         if ino >> TREE_BITS != parent >> TREE_BITS {
             return Err(Error::CrossDevice);
         }
@@ -351,7 +398,13 @@ impl FileSystem for SnapshotDirFs {
         mode: RenameMode,
     ) -> Result<()> {
         refuse_control(parent, name)?;
+        self.refuse_closed(parent).or_else(|error| match mode {
+            // An exchange puts a name into both.
+            RenameMode::Exchange => Err(error),
+            _ => Ok(()),
+        })?;
         refuse_control(new_parent, new_name)?;
+        self.refuse_closed(new_parent)?;
         if parent >> TREE_BITS != new_parent >> TREE_BITS {
             return Err(Error::CrossDevice);
         }

@@ -76,7 +76,10 @@ impl Store {
     pub fn heartbeats(&self) -> Result<Vec<(u64, Vec<u8>)>> {
         let layout = self.groups.now();
         let (mut found, mut failure, mut read) = (Vec::new(), None, false);
-        for member in layout.active() {
+        // A device that does not answer is not waited for, if another one is left.
+        let prompt = |member: &&Arc<Member>| !member.pace().is_slow();
+        let any_prompt = layout.active().any(|member| prompt(&member));
+        for member in layout.active().filter(|it| !any_prompt || prompt(it)) {
             match member.read_heartbeats() {
                 Err(error) => failure = Some(error),
                 Ok(blocks) => {

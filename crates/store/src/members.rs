@@ -221,6 +221,8 @@ impl Store {
             layout.remove(guid);
             layout.spares.push(Arc::clone(&spare));
         });
+        // A device that does not answer is not waited for.
+        old.check_answered()?;
         prepare(&spare)
     }
 
@@ -293,7 +295,10 @@ impl Store {
         member.set_state(MemberState::Offline);
         self.groups.change(|layout| layout.remove(guid));
         let erased = match erase {
-            true => member.overwrite_headers(),
+            // A device that does not answer is not waited for.
+            true => member
+                .check_answered()
+                .and_then(|()| member.overwrite_headers()),
             false => Ok(()),
         };
         member.release();

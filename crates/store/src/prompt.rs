@@ -101,7 +101,7 @@ impl Group {
             let pass_on = move |outcome| drop(tell.send((guid, outcome)));
             (guid, Request::start(member.pace(), read, pass_on))
         };
-        let asked = online.filter(|member| !member.pace().is_full());
+        let asked = online.filter(|member| !member.pace().is_full() && !member.is_stalled());
         let mut pending: BTreeMap<u64, Request> = asked.map(start).collect();
         drop(tell);
         let mut outcome = None;

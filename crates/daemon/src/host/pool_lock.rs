@@ -44,6 +44,19 @@ impl PoolLock {
         })
     }
 
+    /// Fails if a process has the lock of the pool with this guid.
+    ///
+    /// # Errors
+    /// As [`PoolLock::take`].
+    pub(crate) fn check(pool: &str, guid: u64) -> Result<()> {
+        let socket = new_socket().map_err(|errno| unknown(pool, errno))?;
+        match connect(&socket, &address(guid)?) {
+            Err(Errno::CONNREFUSED) => Ok(()),
+            // Also if too many have asked.
+            _ => Err(busy(pool, guid)),
+        }
+    }
+
     /// No lock, for a pool that is only read.
     pub(crate) fn none() -> PoolLock {
         PoolLock { _socket: None }
@@ -108,7 +121,9 @@ mod tests {
             PoolLock::take("tank", guid).unwrap_err();
         }
         PoolLock::take("other", guid ^ 1).unwrap();
+        PoolLock::check("tank", guid).unwrap_err();
         drop(held);
+        PoolLock::check("tank", guid).unwrap();
         PoolLock::take("tank", guid).unwrap();
     }
 }

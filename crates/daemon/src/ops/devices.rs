@@ -425,7 +425,7 @@ fn number_of(name: &str) -> Option<u16> {
 }
 
 /// Whether the pool does not use the device. Others are locked.
-fn is_away(device: &DeviceInfo) -> bool {
+pub(crate) fn is_away(device: &DeviceInfo) -> bool {
     matches!(
         device.state,
         DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing

@@ -19,9 +19,14 @@ impl Daemon {
         self.may_go(&Going::Devices(&[path.to_owned()]))?;
         let user = "a command that clears its label";
         let device = self.open_device(path, Access::Exclusive, user)?;
-        self.refuse_used(&*device, None)?;
         match store::probe(device.as_ref()) {
-            Ok(found) => self.refuse_needed(path, &device, &found, force)?,
+            Ok(found) => {
+                let mut own = self.pools().into_iter();
+                if !own.any(|active| active.pool.guid() == found.pool_guid) {
+                    self.refuse_used(&*device, None)?;
+                }
+                self.refuse_needed(path, &device, &found, force)?;
+            }
             // A cache device holds nothing that can be lost. A device without a label fails below.
             Err(store::Error::NotAPool { .. }) => {}
             Err(error) => return Err(error.into()),

@@ -281,6 +281,16 @@ impl ActivePool {
         }
     }
 
+    /// Closes the directories of all datasets that are not mounted, see [`ActivePool::close_in_parent`].
+    pub(crate) fn close_unmounted(self: &Arc<Self>) -> Result<()> {
+        for entry in self.all_heads()? {
+            if let Ok(Some((dir, _))) = self.automatic_mount(&entry) {
+                self.close_in_parent(entry.id, &dir);
+            }
+        }
+        Ok(())
+    }
+
     /// The rows of all mounts, for a listing.
     pub(crate) fn mount_rows(&self) -> Result<Vec<MountRow>> {
         let mounts = self.mounts.lock();
@@ -347,6 +357,9 @@ impl Daemon {
                 owner,
             };
             failures.extend(self.mount(active, entry, &how).err());
+        }
+        for (dir, id) in locked {
+            active.close_in_parent(id, &dir);
         }
         failures
     }

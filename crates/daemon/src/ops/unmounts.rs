@@ -79,7 +79,7 @@ impl ActivePool {
 
     /// Unmounts a dataset or snapshot, if it is mounted; with `force` also if it is in use. Then the session ends, and
     /// [`ActivePool::take_cuts`] has a line about it.
-    pub(crate) fn unmount(&self, id: u64, force: bool) -> Result<()> {
+    pub(crate) fn unmount(self: &Arc<Self>, id: u64, force: bool) -> Result<()> {
         let state = self.mounts.lock().remove(&id);
         let Some(state) = state else {
             return self.close_volume(id, force);
@@ -93,7 +93,11 @@ impl ActivePool {
                 return Err(Failure::from(error).context(format_args!("cannot unmount '{name}'")));
             }
         }
+        let own_dir = state.by_property.then(|| state.dir());
         close(state);
+        if let Some(dir) = own_dir {
+            self.close_in_parent(id, &dir);
+        }
         Ok(())
     }
 

@@ -2,11 +2,11 @@
 //! pool, whatever path they have and whatever is forced.
 
 use block::BlockDevice;
-use pool::DeviceState;
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::host::pool_lock::PoolLock;
+use crate::ops::devices::is_away;
 use crate::state::daemon::Daemon;
 
 impl Daemon {
@@ -20,8 +20,7 @@ impl Daemon {
         let pools = self.pools();
         let Some(active) = { pools.iter() }.find(|it| it.pool.guid() == found.pool_guid) else {
             let shown = found.pool_guid.to_string();
-            return PoolLock::take(&shown, found.pool_guid)
-                .map(drop)
+            return PoolLock::check(&shown, found.pool_guid)
                 .map_err(|failure| failure.context(format_args!("{path} is in use")));
         };
         let is_own = own == Some(found.pool_guid);
@@ -29,7 +28,7 @@ impl Daemon {
         let mut devices = active.pool.devices().into_iter();
         let is_used = devices.any(|it| {
             let is_it = it.guid == found.device_guid;
-            is_it && (!is_own || it.state == DeviceState::Online)
+            is_it && (!is_own || !is_away(&it))
         });
         match is_used {
             false => Ok(()),

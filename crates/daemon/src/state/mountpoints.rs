@@ -6,6 +6,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 
 use fuse::Place;
 use pool::Entry;
@@ -75,6 +76,38 @@ pub(crate) struct OwnDir {
 }
 
 impl ActivePool {
+    /// Closes the directory of a dataset that is not mounted, if it lies in the mount of a dataset above it: nothing can be
+    /// made there, not even by root. It would be stored as that dataset stores it, perhaps in the clear.
+    pub(crate) fn close_in_parent(self: &Arc<Self>, id: u64, dir: &Path) {
+        let mut above = self.pool.entry(id).map(|entry| entry.parent);
+        let mounts = self.mounts.lock();
+        let state = loop {
+            let Ok(parent) = above else { return };
+            if let Some(state) = mounts.get(&parent) {
+                break state;
+            }
+            above = self.pool.entry(parent).map(|entry| entry.parent);
+        };
+        let Some(mounted) = &state.mounted else {
+            return;
+        };
+        let Ok(path) = dir.strip_prefix(state.dir()) else {
+            return;
+        };
+        if path.as_os_str().is_empty() {
+            return;
+        }
+        let (active, at) = (Arc::downgrade(self), dir.to_owned());
+        // Until the dataset is destroyed or mounts elsewhere.
+        let is_closed = move || {
+            let place = active.upgrade().and_then(|active| active.own_place(id));
+            place.is_some_and(|place| place.path() == at)
+        };
+        if let Err(error) = mounted.close_dir(path, Box::new(is_closed)) {
+            tracing::debug!(%error, dir = %dir.display(), "the directory is not closed");
+        }
+    }
+
     fn own_place(&self, id: u64) -> Option<Place> {
         let entry = self.pool.entry(id).ok()?;
         match properties::mountpoint(self, &entry) {

@@ -133,10 +133,10 @@ impl Pool {
         if engine.env.lease_clock().saturating_sub(last.at) < 2 * INTERVAL {
             return Ok(());
         }
-        let now = Look::at(&engine.disk.store)?;
+        let beats = beats(&engine.disk.store)?;
         let is_other =
             |(at, beat): &&(u64, Heartbeat)| *at >= last.sequence && beat.session != last.session;
-        match now.beats.iter().rfind(is_other) {
+        match beats.iter().rfind(is_other) {
             None => Ok(()),
             Some((_, beat)) => Err(engine.suspend_for_good(taken(&self.name(), beat))),
         }
@@ -277,6 +277,15 @@ fn newest(store: &Store) -> Result<(u64, PoolRoot)> {
     Ok((txg, PoolRoot::decode(&payload)?))
 }
 
+/// The heartbeats on the devices, in the order of their sequence.
+fn beats(store: &Store) -> Result<Vec<(u64, Heartbeat)>> {
+    let found = store.heartbeats()?.into_iter();
+    let beats = found.filter_map(|(at, bytes)| Some((at, Heartbeat::decode(&bytes)?)));
+    let mut beats: Vec<_> = beats.collect();
+    beats.sort_by_key(|(at, _)| *at);
+    Ok(beats)
+}
+
 /// What the devices say at one moment.
 #[derive(PartialEq, Eq)]
 struct Look {
@@ -286,11 +295,8 @@ struct Look {
 
 impl Look {
     fn at(store: &Store) -> Result<Look> {
-        let found = store.heartbeats()?.into_iter();
-        let beats = found.filter_map(|(at, bytes)| Some((at, Heartbeat::decode(&bytes)?)));
-        let mut beats: Vec<_> = beats.collect();
-        beats.sort_by_key(|(at, _)| *at);
-        // Looking for heartbeats has emptied the cache of the system.
+        // Looking for heartbeats empties the cache of the system.
+        let beats = beats(store)?;
         Ok(Look {
             beats,
             txg: newest(store)?.0,

@@ -154,12 +154,11 @@ impl Daemon {
         let exports = self.exported.entries().into_iter();
         let exports = exports.filter(|(_, it)| it.is.listen.protocol() == Protocol::Iscsi);
         others.extend(exports.map(|(name, it)| (name, it.is.unit_number().into())));
-        for unit in plan
-            .units
-            .values_mut()
-            .filter(|unit| is_kept(&unit.identity))
-        {
-            if let Some((other, _)) = others.iter().find(|it| it.1.is_taken_for(&unit.identity)) {
+        for unit in plan.units.values_mut() {
+            let san = &unit.identity;
+            let is_other =
+                |it: &&(String, SanIdentity)| it.1.number != san.number && it.1.is_taken_for(san);
+            if let Some((other, _)) = others.iter().find(is_other) {
                 let why = format!("'{other}' has its serial number or NAA already");
                 unit.refused.get_or_insert(why);
             }
