@@ -271,6 +271,7 @@ fn it_ends_where_it_is_switched_off_or_the_host_is_the_same() {
     pool.beat().unwrap();
     // A copy of the host, or a second process of it, would be seen.
     assert_eq!(look(&a), 3 * HEARTBEAT_INTERVAL);
+    pool.beat().unwrap();
     assert_eq!(look(&b), DEAD);
     set(&pool, "off");
     assert_eq!(look(&b), Duration::ZERO);
