@@ -5,9 +5,10 @@
 //! dataset mounts there any more.
 
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dataset::SnapshotDirFs;
 use fuse::Place;
 use pool::Entry;
 use protocol::api::FailureKind;
@@ -79,19 +80,10 @@ impl ActivePool {
     /// Closes the directory of a dataset that is not mounted, if it lies in the mount of a dataset above it: nothing can be
     /// made there, not even by root. It would be stored as that dataset stores it, perhaps in the clear.
     pub(crate) fn close_in_parent(self: &Arc<Self>, id: u64, dir: &Path) {
-        let mut above = self.pool.entry(id).map(|entry| entry.parent);
-        let mounts = self.mounts.lock();
-        let state = loop {
-            let Ok(parent) = above else { return };
-            if let Some(state) = mounts.get(&parent) {
-                break state;
-            }
-            above = self.pool.entry(parent).map(|entry| entry.parent);
-        };
-        let Some(mounted) = &state.mounted else {
+        let Some((mounted, above)) = self.mounted_above(id) else {
             return;
         };
-        let Ok(path) = dir.strip_prefix(state.dir()) else {
+        let Ok(path) = dir.strip_prefix(above) else {
             return;
         };
         if path.as_os_str().is_empty() {
@@ -105,6 +97,17 @@ impl ActivePool {
         };
         if let Err(error) = mounted.close_dir(path, Box::new(is_closed)) {
             tracing::debug!(%error, dir = %dir.display(), "the directory is not closed");
+        }
+    }
+
+    /// The nearest dataset above this one that is mounted, and where.
+    fn mounted_above(&self, id: u64) -> Option<(Arc<SnapshotDirFs>, PathBuf)> {
+        let mut above = self.pool.entry(id).ok()?.parent;
+        loop {
+            if let Some(state) = self.mounts.lock().get(&above) {
+                return Some((state.mounted.clone()?, state.dir()));
+            }
+            above = self.pool.entry(above).ok()?.parent;
         }
     }
 
