@@ -38,6 +38,8 @@ impl FrontEnd<Daemon> for Mounts {
         let dead = dead
             .into_iter()
             .filter_map(|dead| Some((found(&dead)?, dead)));
+        // Who made copies elsewhere makes them again.
+        let dead = dead.filter(|(mounted, dead)| mounted.dir == dead.path);
         *daemon.dead_mounts.lock() = dead.collect();
         records.clear();
     }

@@ -22,7 +22,7 @@ pub(crate) struct Mounted {
     pub(crate) pool: u64,
     /// The guid of the dataset or snapshot.
     pub(crate) dataset: u64,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// The boot of the machine: numbers of devices begin anew with it.
     boot: String,
 }
@@ -72,7 +72,8 @@ impl MountRecords {
         MountRecord(file)
     }
 
-    /// What a mount without a server shows, if it is of this state directory.
+    /// What a mount without a server shows, if it is of this state directory. Copies of the mount at other directories
+    /// have the same number.
     pub(crate) fn find(&self, listed: &Listed) -> Option<Mounted> {
         let file = self.file(listed.device);
         let len = fs::symlink_metadata(&file)
@@ -81,7 +82,7 @@ impl MountRecords {
             .len();
         let text = fs::read(&file).ok().filter(|_| len <= LEN_MAX)?;
         let mounted: Mounted = serde_json::from_slice(&text).ok()?;
-        (mounted.boot == self.boot && mounted.dir == listed.path).then_some(mounted)
+        (mounted.boot == self.boot).then_some(mounted)
     }
 
     /// Removes the records of an earlier process.
