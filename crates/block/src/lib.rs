@@ -23,6 +23,8 @@ mod flusher;
 pub mod gate;
 mod holder;
 mod lock;
+#[cfg(test)]
+mod loop_device;
 mod memory;
 mod metered;
 mod ordinary;

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::*;
+use crate::loop_device::{Loop, no_starts, run};
 
 /// What a test writes.
 fn pattern(len: usize) -> Vec<u8> {
@@ -31,30 +32,6 @@ fn file(size: u64) -> Option<(tempfile::TempDir, FileDevice)> {
     Some((dir, device.past_cache()))
 }
 
-/// A disk that lies in a file, until it is dropped.
-struct Loop(PathBuf);
-
-impl Loop {
-    fn new(file: &Path, sector: u32) -> Option<Loop> {
-        let sector = sector.to_string();
-        let mut losetup = Command::new("losetup");
-        losetup.args(["--find", "--show", "--sector-size", &sector]);
-        let made = losetup.arg(file).output().ok();
-        let made = made.filter(|made| made.status.success()).or_else(|| {
-            eprintln!("skipped: no loop device can be made here");
-            None
-        });
-        let name = String::from_utf8(made?.stdout).unwrap();
-        Some(Loop(PathBuf::from(name.trim_end())))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
-    }
-}
-
 /// A file system in memory, until it is dropped.
 struct Tmpfs(tempfile::TempDir);
 
@@ -63,7 +40,7 @@ impl Tmpfs {
         let dir = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]);
-        let mounted = mount.arg(dir.path()).output();
+        let mounted = run(mount.arg(dir.path()));
         if mounted.is_ok_and(|mounted| mounted.status.success()) {
             return Some(Tmpfs(dir));
         }
@@ -75,7 +52,7 @@ impl Tmpfs {
 impl Drop for Tmpfs {
     fn drop(&mut self) {
         let mut umount = Command::new("umount");
-        let _ = umount.arg("-l").arg(self.0.path()).status();
+        let _ = run(umount.arg("-l").arg(self.0.path()));
     }
 }
 
@@ -205,7 +182,7 @@ fn a_disk_says_how_large_its_blocks_are() {
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = dir.path().join("disk");
         drop(FileDevice::create(&path, 4 << 20).unwrap());
-        let Some(disk) = Loop::new(&path, sector) else {
+        let Some(disk) = Loop::new(&path, &["--sector-size", &sector.to_string()]) else {
             return;
         };
         let device = FileDevice::open(&disk.0, Access::Exclusive).unwrap();
@@ -237,7 +214,7 @@ fn full_disk() -> Option<(Tmpfs, Loop)> {
     let dir = Tmpfs::new("1m")?;
     let path = dir.0.path().join("disk");
     drop(FileDevice::create(&path, 16 << 20).unwrap());
-    let disk = Loop::new(&path, 512)?;
+    let disk = Loop::new(&path, &["--sector-size", "512"])?;
     Some((dir, disk))
 }
 
@@ -246,6 +223,7 @@ fn what_a_flush_lost_is_not_read_and_not_forgotten() {
     let Some((_dir, disk)) = full_disk() else {
         return;
     };
+    let _starts = no_starts();
     let device = FileDevice::open(&disk.0, Access::Exclusive).unwrap();
     write(&device, 0, &[7; 8 << 20]).unwrap();
     device.flush().unwrap_err();
