@@ -15,6 +15,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use self::direct::Alignment;
 use self::flushes::Flushes;
+use crate::backing::BackingLocks;
 use crate::reservation::{Disk, left_over};
 use crate::{
     BlockDevice, Claim, Claimant, Error, IoMode, Result, SectorSizes, Status, check_range, holder,
@@ -45,6 +46,8 @@ pub struct FileDevice {
     flushes: Flushes,
     /// Whether other owners are kept out without `flock`.
     pub(crate) is_owned: bool,
+    /// Keeps out owners of the file below a loop device.
+    _backing: BackingLocks,
     /// What making a hole fails with.
     #[cfg(test)]
     refuses_holes: std::sync::Mutex<Option<rustix::io::Errno>>,
@@ -147,8 +150,11 @@ impl FileDevice {
             });
         }
         let mut is_owned = false;
+        let mut backing = BackingLocks::default();
         if access == Access::Exclusive {
             is_owned = lock::own(&file, path)?;
+            let taken = BackingLocks::take(&file, path);
+            backing = taken.inspect_err(|_| lock::disown(&file))?;
         }
         let (size, sectors) = if is_disk {
             disk_geometry(&file).map_err(open_error)?
@@ -170,6 +176,7 @@ impl FileDevice {
             direct: None,
             flushes: Flushes::default(),
             is_owned,
+            _backing: backing,
             #[cfg(test)]
             refuses_holes: std::sync::Mutex::default(),
         })

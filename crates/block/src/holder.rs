@@ -12,13 +12,18 @@ pub(crate) fn of_file(file: &Metadata) -> String {
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     match locks.lines().find_map(|line| locker(line, file)) {
         Some(pid) => process(pid),
-        None => owner(file).map_or(UNKNOWN.into(), process),
+        None => owner(&place(file)).map_or(UNKNOWN.into(), process),
     }
 }
 
+/// The process with the lock of an owner that begins at this byte of an open file.
+pub(crate) fn of_lock(file: &Metadata, start: i64) -> String {
+    let at = format!("{} {start}", place(file));
+    owner(&at).map_or(UNKNOWN.into(), process)
+}
+
 /// The process with the lock of an owner on a file. `/proc/locks` does not know it.
-fn owner(file: &Metadata) -> Option<u32> {
-    let place = place(file);
+fn owner(place: &str) -> Option<u32> {
     let processes = std::fs::read_dir("/proc").ok()?.flatten();
     let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.find(|pid: &u32| {

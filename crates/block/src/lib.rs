@@ -10,9 +10,10 @@
 //!
 //! Layers, lowest first: `error`; `device` (the trait), with the claims of `reservation`; `file`, `memory`, `metered`
 //! [`gate`] and [`fault`] (the devices, which do not depend on each other); `shared` (a disk that several machines of a test
-//! reach); `holder` (the process that has opened a file); `flusher`; `size` (sizes for people); `transfer` (memory for
+//! reach); `backing` (locks on what lies below a loop device), `lock`; `holder` (the process that has opened a file); `flusher`; `size` (sizes for people); `transfer` (memory for
 //! the data of clients on the network).
 
+mod backing;
 #[macro_use]
 mod delegate;
 mod device;

@@ -56,10 +56,27 @@ fn write_files(place: &Place, range: std::ops::Range<usize>) -> Vec<Vec<u8>> {
     range.map(write).collect()
 }
 
+/// The daemon of a place, in messages.
+fn process(place: &Place) -> String {
+    format!("process {} (", place.pid())
+}
+
+/// The daemon itself does not use a device of its pool for something else, and says who has it.
+fn is_not_taken_for_something_else(place: &Place, path: &str, holder: &str) {
+    for line in [
+        "pool create -f new",
+        "pool add -f tank",
+        "pool add -f tank spare",
+        "pool labelclear -f",
+    ] {
+        has(&place.fails(&format!("{line} {path}"), BUSY), holder);
+    }
+}
+
 /// A second daemon is refused at another path, and all files are there in the end.
 fn second_daemon_is_refused(place: &mut Place, written: Vec<Vec<u8>>, path: &str) {
     let other = Place::new();
-    let own = format!("process {} (user ", place.pid());
+    let own = process(place);
     for import in ["import", "import -f"] {
         let refused = other.fails(&format!("pool {import} -d {path} tank"), BUSY);
         has(&refused, &own);
@@ -98,15 +115,8 @@ fn a_second_daemon_is_refused_through_a_loop_device() {
             return;
         };
         let path = over.0.to_str().unwrap().to_owned();
-        // Nor does the daemon itself use it for something else.
-        for line in [
-            "pool create -f new",
-            "pool add -f tank",
-            "pool add -f tank spare",
-            "pool labelclear -f",
-        ] {
-            has(&place.fails(&format!("{line} {path}"), BUSY), "'tank'");
-        }
+        // The lock of the file below is in the way.
+        is_not_taken_for_something_else(&place, &path, &process(&place));
         second_daemon_is_refused(&mut place, written, &path);
     }
 }
@@ -134,6 +144,8 @@ fn a_second_daemon_is_refused_at_the_same_export() {
     let mut place = Place::new();
     let server = Recorder::new(vec![Image::default()], SIZE);
     let written = fill(&place, &server.uri(0), "off");
+    // No lock of a file is in the way, only the guid of the pool.
+    is_not_taken_for_something_else(&place, &server.uri(0), "'tank'");
     second_daemon_is_refused(&mut place, written, &server.uri(0));
 }
 
