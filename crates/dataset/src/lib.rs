@@ -16,10 +16,11 @@
 //! - `tree`: the metadata tree, and the space of users and groups;
 //! - `core`: the open dataset: admission, records, the log, settings;
 //! - `fs`: names, attributes, directories;
-//! - `open_snapshots`, `snapshot_dir`, `volume`, `reencrypt`, `transfer`, `diff`, `measure`: the interface for
+//! - `open_snapshots`, `closed_dirs`, `snapshot_dir`, `volume`, `reencrypt`, `transfer`, `diff`, `measure`: the interface for
 //!   callers.
 
 mod buffer;
+mod closed_dirs;
 mod core;
 mod diff;
 mod error;
@@ -42,13 +43,14 @@ pub use self::core::{
     Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, Reencrypted, Settings, SyncMode,
     verify_seal,
 };
+pub use closed_dirs::IsClosed;
 pub use diff::{Change, Difference, FilesFound, RecordFile, Wanted, diff, files_with};
 pub use error::{Error, Result};
 pub use fs::Miscount;
 #[doc(hidden)]
 pub use measure::SealPipeline;
 pub use seal::{Compression, NewGeneration, Resealer};
-pub use snapshot_dir::{IsClosed, OpenSnapshot, SNAPSHOT_DIR, SnapshotDirFs};
+pub use snapshot_dir::{OpenSnapshot, SNAPSHOT_DIR, SnapshotDirFs};
 pub use transfer::{RecordOpener, RecordSealer};
 pub use tree::owners::{Account, Owner, Usage};
 pub use volume::Volume;

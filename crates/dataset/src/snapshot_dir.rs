@@ -3,19 +3,17 @@
 //! The upper bits of an inode number name its tree: 0 is the dataset itself, 1 the directory `.snapshot`. Each snapshot
 //! gets a number of its own at its first look-up.
 
-use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::RwLock;
 use pool::Entry;
 use vfs::{
     Attr, Caller, DirEntry, Error, Fallocate, FileSystem, Flags, Ino, Kind, NewNode, ROOT,
     ReadPieces, RenameMode, Result, Seek, SetAttr, SetXattr, StatFs, Time, Trust,
 };
 
+use crate::closed_dirs::{ClosedDirs, IsClosed};
 use crate::core::Dataset;
 use crate::fs::to_errno;
 use crate::layout::INO_LIMIT;
@@ -35,9 +33,6 @@ const CONTROL_COOKIE: u64 = i64::MAX as u64 - 1;
 /// Opens a snapshot by its entry.
 pub type OpenSnapshot = Box<dyn Fn(&Entry) -> crate::Result<Arc<Dataset>> + Send + Sync>;
 
-/// Says whether a directory is still closed.
-pub type IsClosed = Box<dyn Fn() -> bool + Send + Sync>;
-
 /// A mounted dataset with its snapshots.
 pub struct SnapshotDirFs {
     head: Arc<Dataset>,
@@ -45,8 +40,7 @@ pub struct SnapshotDirFs {
     /// Whether listings of the root show `.snapshot`.
     visible: AtomicBool,
     snapshots: OpenSnapshots,
-    /// Directories in which nothing can be made: other datasets are to be mounted there.
-    closed: RwLock<BTreeMap<Ino, IsClosed>>,
+    closed: ClosedDirs,
 }
 
 /// The place of an inode.
@@ -67,40 +61,22 @@ impl SnapshotDirFs {
             open_snapshot,
             visible: AtomicBool::new(visible),
             snapshots: OpenSnapshots::default(),
-            closed: RwLock::default(),
+            closed: ClosedDirs::default(),
         }
     }
 
-    /// Lets nothing be made in a directory as long as `is_closed` says so, whoever asks. Nothing is stored: it ends with
-    /// this file system.
+    /// Lets nothing be made in a directory as long as `is_closed` says so, whoever asks, and lets nothing else take its
+    /// place. Nothing is stored: it ends with this file system.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the path leads to nothing, [`Error::NotDirectory`] if it is no directory of the dataset.
     pub fn close_dir(&self, path: &Path, is_closed: IsClosed) -> Result<()> {
-        let mut ino = ROOT;
-        for name in path {
-            let found = self.head.lookup(ino, name.as_bytes())?;
-            self.head.forget(found.ino, 1);
-            if found.kind != Kind::Directory {
-                return Err(Error::NotDirectory);
-            }
-            ino = found.ino;
-        }
-        self.closed.write().insert(ino, is_closed);
-        Ok(())
+        self.closed.close(&self.head, path, is_closed)
     }
 
-    /// Refuses a new name in a directory that is closed.
-    fn refuse_closed(&self, parent: Ino) -> Result<()> {
-        let asked = self.closed.read().get(&parent).map(|is_closed| is_closed());
-        match asked {
-            None => Ok(()),
-            Some(true) => Err(Error::NotPermitted),
-            Some(false) => {
-                self.closed.write().remove(&parent);
-                Ok(())
-            }
-        }
+    /// Makes or removes a directory that is closed or lies in a closed one, through the mount.
+    pub fn change_closed<T>(&self, path: &Path, change: impl FnOnce() -> T) -> T {
+        self.closed.except(&self.head, path, change)
     }
 
     /// The dataset itself.
@@ -348,31 +324,31 @@ impl FileSystem for SnapshotDirFs {
 
     fn mknod(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
         refuse_control(parent, name)?;
-        self.refuse_closed(parent)?;
+        self.closed.refuse_new(parent)?;
         self.head.mknod(caller, self.head_ino(parent)?, name, node)
     }
 
     fn tmpfile(&self, caller: &Caller, parent: Ino, node: &NewNode) -> Result<Attr> {
-        self.refuse_closed(parent)?;
+        self.closed.refuse_new(parent)?;
         self.head.tmpfile(caller, self.head_ino(parent)?, node)
     }
 
     fn mkdir(&self, caller: &Caller, parent: Ino, name: &[u8], node: &NewNode) -> Result<Attr> {
         refuse_control(parent, name)?;
-        self.refuse_closed(parent)?;
+        self.closed.refuse_new_dir(parent, name)?;
         self.head.mkdir(caller, self.head_ino(parent)?, name, node)
     }
 
     fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
         refuse_control(parent, name)?;
-        self.refuse_closed(parent)?;
+        self.closed.refuse_new(parent)?;
         self.head
             .symlink(caller, self.head_ino(parent)?, name, target)
     }
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
         refuse_control(parent, name)?;
-        self.refuse_closed(parent)?;
+        self.closed.refuse_new(parent)?;
         if ino >> TREE_BITS != parent >> TREE_BITS {
             return Err(Error::CrossDevice);
         }
@@ -386,7 +362,9 @@ impl FileSystem for SnapshotDirFs {
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
         refuse_control(parent, name)?;
-        self.head.rmdir(self.head_ino(parent)?, name)
+        let parent = self.head_ino(parent)?;
+        self.closed.refuse_loss(&self.head, parent, name)?;
+        self.head.rmdir(parent, name)
     }
 
     fn rename(
@@ -398,13 +376,14 @@ impl FileSystem for SnapshotDirFs {
         mode: RenameMode,
     ) -> Result<()> {
         refuse_control(parent, name)?;
-        self.refuse_closed(parent).or_else(|error| match mode {
-            // An exchange puts a name into both.
-            RenameMode::Exchange => Err(error),
-            _ => Ok(()),
-        })?;
         refuse_control(new_parent, new_name)?;
-        self.refuse_closed(new_parent)?;
+        // An exchange puts a name into both.
+        if mode == RenameMode::Exchange {
+            self.closed.refuse_new(parent)?;
+        }
+        self.closed.refuse_new(new_parent)?;
+        self.closed.refuse_loss(&self.head, parent, name)?;
+        self.closed.refuse_loss(&self.head, new_parent, new_name)?;
         if parent >> TREE_BITS != new_parent >> TREE_BITS {
             return Err(Error::CrossDevice);
         }

@@ -230,7 +230,8 @@ impl Unmounted {
     /// Removes the directory, if the daemon made it for the dataset and it is empty.
     pub(crate) fn remove_dir(&self) {
         if self.by_property {
-            let _ = self.place.remove();
+            let remove = || self.place.remove();
+            let _ = self.active.change_dir(self.id, &self.place.path(), remove);
         }
     }
 }

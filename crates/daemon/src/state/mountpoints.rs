@@ -46,9 +46,10 @@ pub(crate) fn find(
     let failed = |error| cannot_mount(name, &dir, &error);
     // The helper that mounts for an ordinary user needs a directory that this user can write to.
     match is_own && rustix::process::geteuid().is_root() {
-        true => place.make_guarded().map_err(failed)?,
-        false => place.make().map_err(failed)?,
+        true => active.change_dir(entry.id, &dir, || place.make_guarded()),
+        false => place.make(),
     }
+    .map_err(failed)?;
     if !overlay && !place.is_empty().map_err(failed)? {
         return Err(Failure::new(
             FailureKind::Busy,
@@ -80,24 +81,33 @@ impl ActivePool {
     /// Closes the directory of a dataset that is not mounted, if it lies in the mount of a dataset above it: nothing can be
     /// made there, not even by root. It would be stored as that dataset stores it, perhaps in the clear.
     pub(crate) fn close_in_parent(self: &Arc<Self>, id: u64, dir: &Path) {
-        let Some((mounted, above)) = self.mounted_above(id) else {
+        let Some((mounted, path)) = self.in_mount_above(id, dir) else {
             return;
         };
-        let Ok(path) = dir.strip_prefix(above) else {
-            return;
-        };
-        if path.as_os_str().is_empty() {
-            return;
-        }
         let (active, at) = (Arc::downgrade(self), dir.to_owned());
         // Until the dataset is destroyed or mounts elsewhere.
         let is_closed = move || {
             let place = active.upgrade().and_then(|active| active.own_place(id));
             place.is_some_and(|place| place.path() == at)
         };
-        if let Err(error) = mounted.close_dir(path, Box::new(is_closed)) {
+        if let Err(error) = mounted.close_dir(&path, Box::new(is_closed)) {
             tracing::debug!(%error, dir = %dir.display(), "the directory is not closed");
         }
+    }
+
+    /// Makes or removes the directory of a dataset, which may lie in a closed one.
+    pub(crate) fn change_dir<T>(&self, id: u64, dir: &Path, change: impl FnOnce() -> T) -> T {
+        match self.in_mount_above(id, dir) {
+            Some((mounted, path)) => mounted.change_closed(&path, change),
+            None => change(),
+        }
+    }
+
+    /// The nearest dataset above this one that is mounted, and the path of the directory in it.
+    fn in_mount_above(&self, id: u64, dir: &Path) -> Option<(Arc<SnapshotDirFs>, PathBuf)> {
+        let (mounted, above) = self.mounted_above(id)?;
+        let path = dir.strip_prefix(above).ok()?;
+        (!path.as_os_str().is_empty()).then(|| (mounted, path.to_owned()))
     }
 
     /// The nearest dataset above this one that is mounted, and where.

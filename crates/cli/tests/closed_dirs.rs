@@ -1,0 +1,90 @@
+//! The directories of datasets that are not mounted, inside the mount of a dataset above: they stay where they are, and
+//! datasets are still mounted in them.
+
+mod common;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use common::{Place, can_mount, lacks};
+
+const PASSPHRASE: &str = "correct horse battery staple";
+
+/// A clear pool with an encrypted dataset `tank/home` in it, which has a file; none without mounts.
+fn place() -> Option<Place> {
+    if !can_mount() || !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: not root");
+        return None;
+    }
+    let place = Place::new();
+    place.ok("pool create -s 64M -m {DIR}/tank tank {DIR}/tank.pool");
+    place.ok_with("create -o encryption=on tank/home", PASSPHRASE);
+    fs::write(place.path("tank/home/file"), b"own").unwrap();
+    Some(place)
+}
+
+fn has_its_file(place: &Place, dir: &str) {
+    let file = place.path(dir).join("file");
+    assert_eq!(fs::read(&file).unwrap(), b"own", "{file:?}");
+}
+
+fn refuses_files(dir: &Path) {
+    let refused = fs::write(dir.join("clear"), b"secret").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::PermissionDenied, "{dir:?}");
+}
+
+#[test]
+fn no_other_directory_takes_the_place_of_a_closed_one() {
+    let Some(place) = place() else { return };
+    let (top, home) = (place.path("tank"), place.path("tank/home"));
+    let (empty, away) = (top.join("empty"), top.join("away"));
+    fs::create_dir(&empty).unwrap();
+    place.ok("key unload -f tank/home");
+    for refused in [
+        fs::remove_dir(&home),
+        fs::rename(&home, &away),
+        fs::rename(&empty, &home),
+    ] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ResourceBusy);
+    }
+    let here = rustix::fs::CWD;
+    let exchange = rustix::fs::RenameFlags::EXCHANGE;
+    for (from, to) in [(&empty, &home), (&home, &empty)] {
+        let refused = rustix::fs::renameat_with(here, from, here, to, exchange);
+        assert_eq!(refused.unwrap_err(), rustix::io::Errno::BUSY);
+    }
+    refuses_files(&home);
+    // The daemon takes its directory away.
+    place.ok("set canmount=noauto tank/home");
+    place.ok_with("mount -l tank/home", PASSPHRASE);
+    has_its_file(&place, "tank/home");
+    place.ok("rename tank/home tank/casa");
+    assert!(!home.exists() && top.join("casa").exists());
+    place.ok("unmount tank/casa");
+    place.ok("set mountpoint=none tank/casa");
+    fs::remove_dir(top.join("casa")).unwrap();
+}
+
+#[test]
+fn a_dataset_is_mounted_in_a_closed_directory() {
+    let Some(place) = place() else { return };
+    fs::write(place.path("key"), [7; 32]).unwrap();
+    let home = place.path("tank/home");
+    place.ok("create -o encryption=on -o keysource=raw,file://{DIR}/key tank/home/ann");
+    fs::write(home.join("ann/file"), b"own").unwrap();
+    place.ok("key unload -f tank/home");
+    // A command asks for it, though the dataset above is not there.
+    place.ok("mount tank/home/ann");
+    has_its_file(&place, "tank/home/ann");
+    refuses_files(&home);
+    place.ok("unmount tank/home/ann");
+    refuses_files(&home);
+    refuses_files(&home.join("ann"));
+    // One that is never mounted, and was once.
+    place.ok("create tank/off");
+    place.ok("unmount tank/off");
+    place.ok("set canmount=off tank/off");
+    lacks(&place.ok("create tank/off/x"), "not mounted");
+    fs::write(place.path("tank/off/x/file"), b"own").unwrap();
+}
