@@ -7,7 +7,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use common::{Place, can_mount, lacks};
+use common::{Place, can_mount};
 
 const PASSPHRASE: &str = "correct horse battery staple";
 
@@ -30,8 +30,9 @@ fn has_its_file(place: &Place, dir: &str) {
 }
 
 fn refuses_files(dir: &Path) {
-    let refused = fs::write(dir.join("clear"), b"secret").unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::PermissionDenied, "{dir:?}");
+    let done = fs::write(dir.join("clear"), b"secret");
+    let refused = done.map_err(|error| error.kind());
+    assert_eq!(refused, Err(ErrorKind::PermissionDenied), "{dir:?}");
 }
 
 #[test]
@@ -81,10 +82,49 @@ fn a_dataset_is_mounted_in_a_closed_directory() {
     place.ok("unmount tank/home/ann");
     refuses_files(&home);
     refuses_files(&home.join("ann"));
-    // One that is never mounted, and was once.
-    place.ok("create tank/off");
-    place.ok("unmount tank/off");
-    place.ok("set canmount=off tank/off");
-    lacks(&place.ok("create tank/off/x"), "not mounted");
-    fs::write(place.path("tank/off/x/file"), b"own").unwrap();
+    // One that only a command mounts.
+    place.ok("create -o canmount=noauto tank/rare");
+    place.ok("mount tank/rare");
+    place.ok("unmount tank/rare");
+    place.ok("create tank/rare/x");
+    fs::write(place.path("tank/rare/x/file"), b"own").unwrap();
+}
+
+#[test]
+fn directories_are_closed_whatever_led_to_them() {
+    let Some(mut place) = place() else { return };
+    let (top, home) = (place.path("tank"), place.path("tank/home"));
+    // A command mounted it, and none does after a start.
+    place.ok("set canmount=noauto tank/home");
+    place.ok("daemon stop");
+    place.wait_for_end();
+    place.start();
+    place.ok("pool list");
+    refuses_files(&home);
+    // The dataset above is mounted anew.
+    place.ok("snapshot tank@now");
+    place.ok("rollback tank@now");
+    refuses_files(&home);
+    // It gets another directory, which is there.
+    let moves = [
+        ("other", "set mountpoint={DIR}/tank/other tank/home"),
+        ("home", "inherit mountpoint tank/home"),
+        ("casa", "rename tank/home tank/casa"),
+    ];
+    for (dir, line) in moves {
+        let dir = top.join(dir);
+        fs::create_dir_all(&dir).unwrap();
+        place.ok(line);
+        refuses_files(&dir);
+    }
+    fs::write(home.join("clear"), b"of the dataset above").unwrap();
+    // It is the directory of the dataset above, where nothing is mounted any more.
+    let casa = top.join("casa");
+    place.ok("set canmount=off tank/casa");
+    fs::write(casa.join("clear"), b"of the dataset above").unwrap();
+    place.ok("set canmount=on tank/casa");
+    fs::remove_file(casa.join("clear")).unwrap();
+    refuses_files(&casa);
+    place.ok_with("mount -l tank/casa", PASSPHRASE);
+    has_its_file(&place, "tank/casa");
 }

@@ -397,6 +397,7 @@ impl Daemon {
             .filter(|was| still_has_place(was).unwrap_or(true))
             .collect();
         let mut failures = self.mount_again(unmounted);
+        active.close_unmounted(heads.keys().copied());
         if let Err(error) = changed {
             context.tell(failures);
             return Err(error.into());

@@ -43,7 +43,6 @@ impl Daemon {
         if mounted.is_ok() {
             // Those whose directories are in that one come after it.
             context.tell(self.mount_automatic(&active, &[], Caller::default()));
-            active.close_unmounted()?;
         }
         if mounted.is_err() && was_loaded_here {
             // A command that fails changes nothing. If the key is in use by now, it stays.

@@ -126,6 +126,10 @@ impl Daemon {
         active.mounts.lock().insert(entry.id, state);
         active.not_mounted_again.lock().remove(&entry.id);
         active.waiting_for_parents.lock().remove(&entry.id);
+        if !entry.is_snapshot() {
+            let below = active.heads_below(entry)?;
+            active.close_unmounted(below.iter().map(|entry| entry.id));
+        }
         Ok(())
     }
 
@@ -281,16 +285,6 @@ impl ActivePool {
         }
     }
 
-    /// Closes the directories of all datasets that are not mounted, see [`ActivePool::close_in_parent`].
-    pub(crate) fn close_unmounted(self: &Arc<Self>) -> Result<()> {
-        for entry in self.all_heads()? {
-            if let Ok(Some((dir, _))) = self.automatic_mount(&entry) {
-                self.close_in_parent(entry.id, &dir);
-            }
-        }
-        Ok(())
-    }
-
     /// The rows of all mounts, for a listing.
     pub(crate) fn mount_rows(&self) -> Result<Vec<MountRow>> {
         let mounts = self.mounts.lock();
@@ -358,9 +352,7 @@ impl Daemon {
             };
             failures.extend(self.mount(active, entry, &how).err());
         }
-        for (dir, id) in locked {
-            active.close_in_parent(id, &dir);
-        }
+        active.close_unmounted(all.keys().copied());
         failures
     }
 }

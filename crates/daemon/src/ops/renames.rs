@@ -63,12 +63,13 @@ impl Daemon {
             active.close_volume(*id, false)?;
         }
         let own_dirs = active.own_dirs(ids.iter().copied());
-        let withdrawn = self.withdraw(&[(active, ids)], wanted.force)?;
+        let withdrawn = self.withdraw(&[(active, ids.clone())], wanted.force)?;
         context.tell_cuts(active);
         withdrawn.clear();
         let renamed = active.pool.rename(from, to, &context.origin());
         active.remove_left_dirs(own_dirs);
         let failures = withdrawn.offer_again(self);
+        active.close_unmounted(ids);
         all_done(renamed, failures, context)
     }
 

@@ -44,7 +44,7 @@ fn close(state: MountState) {
 
 impl ActivePool {
     /// Closes the files of a mount that another process has unmounted. The dataset may have been mounted again since.
-    pub(in crate::ops) fn clean_up(&self, id: u64) {
+    pub(in crate::ops) fn clean_up(self: &Arc<Self>, id: u64) {
         let mut mounts = self.mounts.lock();
         let is_gone = mounts
             .get(&id)
@@ -53,6 +53,7 @@ impl ActivePool {
         drop(mounts);
         if let Some(state) = state {
             close(state);
+            self.close_unmounted([id]);
         }
     }
 
@@ -93,11 +94,8 @@ impl ActivePool {
                 return Err(Failure::from(error).context(format_args!("cannot unmount '{name}'")));
             }
         }
-        let own_dir = state.by_property.then(|| state.dir());
         close(state);
-        if let Some(dir) = own_dir {
-            self.close_in_parent(id, &dir);
-        }
+        self.close_unmounted([id]);
         Ok(())
     }
 

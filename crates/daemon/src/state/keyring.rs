@@ -400,12 +400,7 @@ impl ActivePool {
 
     /// A dataset and the datasets below it, without snapshots.
     pub(crate) fn heads_below(&self, entry: &Entry) -> Result<Vec<Arc<Entry>>> {
-        let listed = self.pool.list(entry.id)?;
-        Ok(listed
-            .into_iter()
-            .map(|listed| listed.entry)
-            .filter(|entry| !entry.is_snapshot())
-            .collect())
+        Ok(self.pool.datasets_below(entry.id)?)
     }
 }
 

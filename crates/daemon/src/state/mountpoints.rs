@@ -78,21 +78,40 @@ pub(crate) struct OwnDir {
 }
 
 impl ActivePool {
-    /// Closes the directory of a dataset that is not mounted, if it lies in the mount of a dataset above it: nothing can be
-    /// made there, not even by root. It would be stored as that dataset stores it, perhaps in the clear.
-    pub(crate) fn close_in_parent(self: &Arc<Self>, id: u64, dir: &Path) {
-        let Some((mounted, path)) = self.in_mount_above(id, dir) else {
+    /// Closes the directories of those of these datasets that are not mounted, if they lie in the mount of a dataset above:
+    /// nothing can be made there, not even by root. It would be stored as that dataset stores it, perhaps in the clear.
+    pub(crate) fn close_unmounted(self: &Arc<Self>, ids: impl IntoIterator<Item = u64>) {
+        for id in ids {
+            if self.mounts.lock().contains_key(&id) {
+                continue;
+            }
+            if let Some(dir) = self.own_path(id) {
+                self.close_in_parent(id, dir);
+            }
+        }
+    }
+
+    fn close_in_parent(self: &Arc<Self>, id: u64, dir: PathBuf) {
+        let Some((mounted, path)) = self.in_mount_above(id, &dir) else {
             return;
         };
-        let (active, at) = (Arc::downgrade(self), dir.to_owned());
+        let active = Arc::downgrade(self);
         // Until the dataset is destroyed or mounts elsewhere.
         let is_closed = move || {
-            let place = active.upgrade().and_then(|active| active.own_place(id));
-            place.is_some_and(|place| place.path() == at)
+            let now = active.upgrade().and_then(|active| active.own_path(id));
+            now.as_ref() == Some(&dir)
         };
         if let Err(error) = mounted.close_dir(&path, Box::new(is_closed)) {
-            tracing::debug!(%error, dir = %dir.display(), "the directory is not closed");
+            tracing::debug!(%error, path = %path.display(), "the directory is not closed");
         }
+    }
+
+    /// Where a dataset mounts by its properties, by itself or by a command.
+    fn own_path(&self, id: u64) -> Option<PathBuf> {
+        let entry = self.pool.entry(id).ok()?;
+        let never = entry.props.get("canmount").is_some_and(|is| is == "off");
+        let mounts = !never && !entry.is_snapshot();
+        Some(mounts.then(|| self.own_place(id))??.path())
     }
 
     /// Makes or removes the directory of a dataset, which may lie in a closed one.

@@ -274,6 +274,18 @@ impl Pool {
         Ok(listed)
     }
 
+    /// A dataset and the datasets below it, without snapshots; nothing for a snapshot. It reads no device.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`](crate::Error::NotFound) if there is none.
+    pub fn datasets_below(&self, id: u64) -> Result<Vec<Arc<Entry>>> {
+        let state = self.engine.state.read();
+        match state.entry(id)?.is_snapshot() {
+            true => Ok(Vec::new()),
+            false => Ok(state.subtree(id)),
+        }
+    }
+
     /// The ids of the snapshots of a dataset and their names, from the oldest.
     ///
     /// # Errors
