@@ -7,7 +7,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use common::{Place, can_mount};
+use common::{BUSY, Place, can_mount, has, set_immutable};
 
 const PASSPHRASE: &str = "correct horse battery staple";
 
@@ -82,6 +82,18 @@ fn a_dataset_is_mounted_in_a_closed_directory() {
     place.ok("unmount tank/home/ann");
     refuses_files(&home);
     refuses_files(&home.join("ann"));
+    // What was mounted in it comes into the mount of the dataset above, and its directory is in no one's way.
+    place.ok("mount tank/home/ann");
+    let held = fs::File::open(home.join("ann/file")).unwrap();
+    has(
+        &place.fails_with("mount -l tank/home", PASSPHRASE, BUSY),
+        "in use",
+    );
+    has_its_file(&place, "tank/home/ann");
+    drop(held);
+    place.ok_with("mount -l tank/home", PASSPHRASE);
+    has_its_file(&place, "tank/home");
+    has_its_file(&place, "tank/home/ann");
     // One that only a command mounts.
     place.ok("create -o canmount=noauto tank/rare");
     place.ok("mount tank/rare");
@@ -127,4 +139,30 @@ fn directories_are_closed_whatever_led_to_them() {
     refuses_files(&casa);
     place.ok_with("mount -l tank/casa", PASSPHRASE);
     has_its_file(&place, "tank/casa");
+}
+
+#[test]
+fn directories_of_mountpoints_block_no_mount() {
+    let Some(place) = place() else { return };
+    // Neither is above the other by its name.
+    place.ok("create -o mountpoint={DIR}/srv/a/b tank/inner");
+    let inside = place.fails("create -o mountpoint={DIR}/srv tank/outer", BUSY);
+    has(&inside, "srv/a/b is mounted in it; unmount that first");
+    place.ok("unmount tank/inner");
+    place.ok("mount tank/outer");
+    place.ok("mount tank/inner");
+    fs::write(place.path("srv/a/b/file"), b"own").unwrap();
+    place.ok("unmount -a");
+    // What another program made is.
+    let foreign = place.path("srv/foreign");
+    // Where there is such a flag.
+    let _ = set_immutable(&place.path("srv"), false);
+    fs::create_dir(&foreign).unwrap();
+    has(
+        &place.fails("mount tank/outer", BUSY),
+        "is not empty; use -O",
+    );
+    fs::remove_dir(&foreign).unwrap();
+    place.ok("mount -a");
+    has_its_file(&place, "srv/a/b");
 }

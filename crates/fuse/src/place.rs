@@ -77,15 +77,21 @@ impl Place {
         Ok(fs::read_dir(in_proc(&dir))?.next().is_none())
     }
 
+    /// Whether nothing is in the directory but directories on the way to these paths, and these themselves, in which
+    /// nothing is mounted.
+    ///
+    /// # Errors
+    /// As [`Place::is_empty`].
+    pub fn has_only(&self, paths: &[PathBuf]) -> io::Result<bool> {
+        has_only(&self.open()?, &self.path(), paths)
+    }
+
     /// Whether something is mounted on the directory.
     ///
     /// # Errors
     /// As [`Place::open`], or the kernel does not say.
     pub fn is_mount(&self) -> io::Result<bool> {
-        let dir = self.open()?;
-        let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
-        let stat = rustix::fs::statx(&dir, "", flags, StatxFlags::empty())?;
-        Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+        is_mount(&self.open()?)
     }
 
     /// Whether a mount is there whose server was killed.
@@ -309,6 +315,32 @@ impl Walk {
         let above = self.into_dir()?;
         Ok(Spot { above, name, path })
     }
+}
+
+/// As [`Place::has_only`]. It goes no deeper than these paths.
+fn has_only(dir: &OwnedFd, path: &Path, paths: &[PathBuf]) -> io::Result<bool> {
+    for entry in fs::read_dir(in_proc(dir))? {
+        let name = entry?.file_name();
+        let path = path.join(&name);
+        if !paths.iter().any(|wanted| wanted.starts_with(&path)) {
+            return Ok(false);
+        }
+        let below = match step(dir.as_fd(), &name) {
+            Ok(below) => below,
+            Err(Errno::NOTDIR) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        if is_mount(&below)? || !has_only(&below, &path, paths)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_mount(dir: &OwnedFd) -> io::Result<bool> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(dir, "", flags, StatxFlags::empty())?;
+    Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 fn is(error: &io::Error, errno: Errno) -> bool {

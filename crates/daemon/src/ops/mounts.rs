@@ -11,6 +11,7 @@ use vfs::Caller;
 
 use crate::failure::{Failure, Result};
 use crate::host::huge_pages::Counted;
+use crate::ops::unmounts::Unmounted;
 use crate::ops::volumes::refuse_volume;
 use crate::state::active_pool::{ActivePool, MountState};
 use crate::state::context::Context;
@@ -63,8 +64,31 @@ impl Daemon {
         Ok(dataset)
     }
 
-    /// Mounts a dataset or snapshot.
+    /// Mounts a dataset or snapshot. Datasets below it that are mounted in its directory by their properties are unmounted
+    /// and come into its mount, so that it hides none of them.
     pub(crate) fn mount(
+        self: &Arc<Self>,
+        active: &Arc<ActivePool>,
+        entry: &Entry,
+        how: &HowToMount,
+    ) -> Result<()> {
+        if how.dir.is_some() || how.overlay || active.mounts.lock().contains_key(&entry.id) {
+            return self.mount_alone(active, entry, how);
+        }
+        let inside = active.mounted_inside(entry)?;
+        if !inside.is_empty() {
+            // Nothing is unmounted in vain.
+            active.data_keys(entry)?;
+        }
+        let inside = self.unmount_all(active, &inside, false)?;
+        inside.iter().rev().for_each(Unmounted::remove_dir);
+        let mounted = self.mount_alone(active, entry, how);
+        let failures = self.mount_again(inside);
+        mounted?;
+        failures.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    fn mount_alone(
         self: &Arc<Self>,
         active: &Arc<ActivePool>,
         entry: &Entry,
@@ -258,6 +282,38 @@ impl ActivePool {
             .iter()
             .find(|(_, state)| state.dir() == dir)
             .map(|(id, _)| *id)
+    }
+
+    /// The datasets below this one that are mounted in its directory, which they have by their properties.
+    ///
+    /// # Errors
+    /// Another dataset of the pool is mounted there.
+    fn mounted_inside(&self, entry: &Entry) -> Result<Vec<u64>> {
+        let Some(dir) = self.own_path(entry.id) else {
+            return Ok(Vec::new());
+        };
+        let mounts = self.mounts.lock();
+        let inside = { mounts.iter() }
+            .filter(|(_, state)| state.dir() != dir && state.dir().starts_with(&dir))
+            .map(|(id, state)| (*id, (state.dir(), state.by_property)));
+        let inside: BTreeMap<u64, (PathBuf, bool)> = inside.collect();
+        drop(mounts);
+        if inside.is_empty() {
+            return Ok(Vec::new());
+        }
+        let below = self.heads_below(entry)?;
+        for (id, (inner, by_property)) in &inside {
+            if !by_property || !below.iter().any(|entry| entry.id == *id) {
+                let why = format!(
+                    "cannot mount '{}' at {}: {} is mounted in it; unmount that first",
+                    self.pool.name_of(entry.id)?,
+                    dir.display(),
+                    inner.display()
+                );
+                return Err(Failure::new(FailureKind::Busy, why));
+            }
+        }
+        Ok(inside.into_keys().collect())
     }
 
     /// The directory where a dataset is to be mounted automatically, if it is not, and whether its key is there.

@@ -17,8 +17,8 @@ use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
 use crate::state::properties::{self, Mountpoint};
 
-/// Opens the directory of a mount: `dir`, or the place in the property. Makes missing directories. With `overlay` the
-/// last directory need not be empty.
+/// Opens the directory of a mount: `dir`, or the place in the property. Makes missing directories. The last directory must
+/// be empty without `overlay`, but for directories where other datasets mount by their properties.
 pub(crate) fn find(
     active: &ActivePool,
     entry: &Entry,
@@ -50,7 +50,11 @@ pub(crate) fn find(
         false => place.make(),
     }
     .map_err(failed)?;
-    if !overlay && !place.is_empty().map_err(failed)? {
+    let is_free = || match place.is_empty()? {
+        false if is_own => place.has_only(&active.all_own_paths()),
+        is_empty => Ok(is_empty),
+    };
+    if !overlay && !is_free().map_err(failed)? {
         return Err(Failure::new(
             FailureKind::Busy,
             format!(
@@ -107,7 +111,7 @@ impl ActivePool {
     }
 
     /// Where a dataset mounts by its properties, by itself or by a command.
-    fn own_path(&self, id: u64) -> Option<PathBuf> {
+    pub(crate) fn own_path(&self, id: u64) -> Option<PathBuf> {
         let entry = self.pool.entry(id).ok()?;
         let never = entry.props.get("canmount").is_some_and(|is| is == "off");
         let mounts = !never && !entry.is_snapshot();
@@ -160,6 +164,11 @@ impl ActivePool {
     pub(crate) fn all_own_dirs(&self) -> Vec<OwnDir> {
         let heads = self.all_heads().unwrap_or_default();
         self.own_dirs(heads.iter().map(|head| head.id))
+    }
+
+    fn all_own_paths(&self) -> Vec<PathBuf> {
+        let dirs = self.all_own_dirs();
+        dirs.iter().map(|dir| dir.place.path()).collect()
     }
 
     /// Removes the guarded directories of datasets that were destroyed, or now mount elsewhere.
