@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use block::{BlockDevice, SectorSizes, Status};
 use keys::DataKeys;
 use parking_lot::{Mutex, MutexGuard};
-use pool::{Origin, Pool, Reseal, SLOT_LIMIT, VolumeShape};
+use pool::{Durability, Origin, Pool, Reseal, SLOT_LIMIT, VolumeShape};
 
 use crate::core::Engine;
 use crate::core::dataset::unless_suspended;
@@ -20,6 +20,7 @@ use crate::core::io::ahead::ReadAhead;
 use crate::core::io::blocks::{VOLUME_INO, in_blocks};
 use crate::core::io::inode::Inode;
 use crate::core::log::SyncMode;
+use crate::core::log::rounds::Rounds;
 use crate::core::{Dataset, Settings};
 use crate::error::{Error, Result};
 use crate::fs::to_errno;
@@ -37,6 +38,7 @@ pub struct Volume {
     /// The size in bytes. It changes only while no write runs.
     size: AtomicU64,
     writers: BlockLocks,
+    log_rounds: Rounds,
     ahead: ReadAhead,
 }
 
@@ -67,6 +69,7 @@ impl Volume {
             shape,
             size: AtomicU64::new(shape.size()),
             writers: BlockLocks::default(),
+            log_rounds: Rounds::default(),
             ahead: ReadAhead::default(),
         };
         if volume.dataset.open.is_writable() {
@@ -236,6 +239,27 @@ impl Volume {
             SyncMode::Standard | SyncMode::Disabled => Ok(()),
         });
         self.told(what, result)
+    }
+
+    /// Writes all changes to the intent log, without a flush: they survive the end of this process, but not a power cut
+    /// of the devices. Threads that call this at the same time share entries. With `sync=disabled` it does nothing.
+    ///
+    /// # Errors
+    /// A device failed. The changes may be lost with this process.
+    pub fn log_changes(&self) -> block::Result<()> {
+        let what = Asked {
+            operation: "log",
+            offset: 0,
+            len: self.size(),
+        };
+        let logged = match self.dataset.settings().sync {
+            SyncMode::Standard => self
+                .log_rounds
+                .join(|| self.dataset.sync_as(VOLUME_INO, Durability::Written)),
+            // Each change is durable already, or need not be.
+            SyncMode::Always | SyncMode::Disabled => Ok(()),
+        };
+        self.told(what, logged)
     }
 
     /// The outcome of a request, as a result of a block device.

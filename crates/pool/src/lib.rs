@@ -50,7 +50,7 @@ pub use engine::counts::Counts;
 pub use engine::dataset::{DatasetHooks, OpenDataset};
 pub use engine::dedup::SPACE as DEDUP_SPACE;
 pub use engine::history::Origin;
-pub use engine::log::{LogEnd, LogEntry, LogReader};
+pub use engine::log::{Durability, LogEnd, LogEntry, LogReader};
 pub use engine::placed::Placed;
 pub use engine::quota::Limits;
 pub use engine::quota::{Quota, QuotaKind};

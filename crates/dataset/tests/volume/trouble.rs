@@ -4,7 +4,13 @@ use super::*;
 
 #[test]
 fn a_power_cut_at_every_write() {
-    for (seed, sync) in [(20, SyncMode::Standard), (21, SyncMode::Always)] {
+    let (standard, always) = (SyncMode::Standard, SyncMode::Always);
+    for (seed, sync, logs) in [
+        (20, standard, false),
+        (21, always, false),
+        (22, standard, true),
+        (23, standard, true),
+    ] {
         let clock = FaultClock::new();
         let device = fault_device(12 << 20, &clock);
         let size = 12 * 4096;
@@ -19,6 +25,8 @@ fn a_power_cut_at_every_write() {
         // By when which state was reached, and by when which was certain.
         let mut states = vec![(0, model.clone())];
         let mut certain = vec![(0, 0)];
+        // By when which state was answered: the end of the process does not lose it.
+        let mut answered = vec![(0, 0)];
         volume.flush().unwrap();
         pool.commit().unwrap();
         let begin = clock.now();
@@ -28,6 +36,10 @@ fn a_power_cut_at_every_write() {
             request(&volume, &mut after, &mut dice).unwrap();
             states.push((before, after.clone()));
             model = after;
+            if logs {
+                volume.log_changes().unwrap();
+                answered.push((clock.now(), states.len() - 1));
+            }
             let is_certain = match dice.below(8) {
                 0 => pool.commit().is_ok(),
                 1 | 2 => volume.flush().is_ok(),
@@ -46,13 +58,20 @@ fn a_power_cut_at_every_write() {
         let journal = device.take_journal();
         for cut in begin..=end {
             let seeded = [Survival::Seeded(cut), Survival::Seeded(cut + 1)];
-            for survival in [seeded[0], [seeded[1], Survival::None][cut as usize % 2]] {
+            let other = [seeded[1], Survival::None][cut as usize % 2];
+            for survival in [seeded[0], other, Survival::All] {
                 let pool = open_image(journal.image(cut, survival)).unwrap();
                 let volume = open(&pool, "tank/vol", SUITE, settings);
                 let found = read_all(&volume);
-                let (_, from) = certain.iter().rev().find(|(at, _)| *at <= cut).unwrap();
+                let last =
+                    |all: &[(u64, usize)]| all.iter().rev().find(|(at, _)| *at <= cut).unwrap().1;
+                let from = match survival {
+                    // All that was written is there: the process was killed, and not the device.
+                    Survival::All => last(&certain).max(last(&answered)),
+                    _ => last(&certain),
+                };
                 let to = states.iter().filter(|(at, _)| *at <= cut).count();
-                let possible = &states[*from..to];
+                let possible = &states[from..to];
                 let is_known = |(n, found): (usize, &[u8])| {
                     let at = n * 4096..(n + 1) * 4096;
                     possible

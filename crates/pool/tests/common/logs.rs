@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pool::{ArrayKind, Error, LOG_HEADER, LogEnd, LogHead, OpenDataset, Pool, RecordPtr};
+use pool::{
+    ArrayKind, Durability, Error, LOG_HEADER, LogEnd, LogHead, OpenDataset, Pool, RecordPtr,
+};
 
 use super::*;
 
@@ -22,11 +24,16 @@ pub fn append_pointing(
     let mut named = None;
     let len = payload.len();
     let places: Vec<_> = record.iter().map(|ptr| ptr.place).collect();
-    let is_written = dataset.append_log(&places, len, |chain, sequence, place| {
-        named = Some((chain, sequence));
-        place.copy_from_slice(&payload);
-        Ok::<_, Error>(identity(0))
-    });
+    let is_written = dataset.append_log(
+        &places,
+        len,
+        Durability::Flushed,
+        |chain, sequence, place| {
+            named = Some((chain, sequence));
+            place.copy_from_slice(&payload);
+            Ok::<_, Error>(identity(0))
+        },
+    );
     is_written.unwrap().then(|| named.unwrap())
 }
 

@@ -5,6 +5,9 @@
 //! owners and so on since the last commit or entry, in order. Of contents and sizes it has only those of this file. The
 //! journal drops changes when a commit makes them durable.
 //!
+//! A served volume logs each change before it answers, without a flush ([`rounds`]). The next flush is for these entries
+//! too.
+//!
 //! When a dataset is opened after a crash, the entries are applied in their order ([`replay`]), except entries of
 //! transaction groups that the arrays already contain. Values are absolute, so a replay can be repeated. After a crash
 //! during a replay, it begins again.
@@ -14,6 +17,7 @@
 
 pub(crate) mod journal;
 mod replay;
+pub(crate) mod rounds;
 pub(crate) mod steps;
 mod write;
 pub(crate) mod writer;

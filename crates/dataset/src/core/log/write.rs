@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{ArrayKind, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, Place};
+use pool::{ArrayKind, Durability, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, Place};
 use vfs::Ino;
 
 use super::SyncMode;
@@ -51,11 +51,20 @@ fn large_parts(ranges: &[Range]) -> BTreeMap<u64, Part> {
 impl Dataset {
     /// Makes the data of a file durable, and all earlier changes of names.
     pub(crate) fn sync_file(&self, ino: Ino) -> Result<()> {
+        self.sync_as(ino, Durability::Flushed)
+    }
+
+    /// Makes the data of a file and all earlier changes of names as safe as `durability` says.
+    pub(crate) fn sync_as(&self, ino: Ino, durability: Durability) -> Result<()> {
         if self.settings().sync == SyncMode::Disabled {
             return Ok(());
         }
+        let write = |requests: &[Arc<LogRequest>]| match requests {
+            [] => self.flush_log(),
+            _ => self.append(requests, durability),
+        };
         match self.log_file(ino)? {
-            Some(ticket) => self.log.wait(ticket, &|requests| self.append(requests)),
+            Some(ticket) => self.log.wait(ticket, durability, &write),
             None => {
                 self.ask_for_log()?;
                 self.sync_all()
@@ -204,8 +213,16 @@ impl Dataset {
         Ok(())
     }
 
+    /// Flushes the log, or commits if a device failed.
+    fn flush_log(&self) -> Result<()> {
+        match self.open.flush_log()? {
+            true => Ok(()),
+            false => self.commit_all(),
+        }
+    }
+
     /// Writes an entry, or commits if it is too long for one or there is no free space.
-    fn append(&self, requests: &[Arc<LogRequest>]) -> Result<()> {
+    fn append(&self, requests: &[Arc<LogRequest>], durability: Durability) -> Result<()> {
         let steps: usize = requests.iter().map(|request| request.len()).sum();
         if steps > ENTRY_STEPS_MAX {
             return self.commit_all();
@@ -226,8 +243,8 @@ impl Dataset {
             let sealed = self.sealer.seal_log(payload, self.engine.random.as_ref());
             sealed.map_err(|error| self.not_sealed(&error))
         };
-        if self.open.append_log(&places, len, seal)?
-            || self.append_after_commit(&places, len, seal)?
+        if self.open.append_log(&places, len, durability, seal)?
+            || self.append_after_commit(&places, len, durability, seal)?
         {
             let (left, size) = self.open.log_space();
             if left < size / 2 {
@@ -241,7 +258,13 @@ impl Dataset {
     }
 
     /// Waits for the running commit, which may free space in the log, and appends the entry.
-    fn append_after_commit<S>(&self, places: &[Place], len: usize, seal: S) -> Result<bool>
+    fn append_after_commit<S>(
+        &self,
+        places: &[Place],
+        len: usize,
+        durability: Durability,
+        seal: S,
+    ) -> Result<bool>
     where
         S: FnOnce(u64, u64, &mut [u8]) -> Result<pool::Identity>,
     {
@@ -250,7 +273,7 @@ impl Dataset {
             return Ok(false);
         }
         self.pool.commit_through(ended)?;
-        self.open.append_log(places, len, seal)
+        self.open.append_log(places, len, durability, seal)
     }
 
     /// Commits all changes whose steps were taken out of the journal. This includes a change that another thread is

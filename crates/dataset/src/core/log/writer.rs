@@ -1,10 +1,10 @@
-//! The writer of the log: of several threads with requests, one writes for all.
+//! The writer of the log: of several threads with requests, one writes or flushes for all.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
-use pool::{LOG_PLACES_MAX, Place};
+use pool::{Durability, LOG_PLACES_MAX, Place};
 
 use crate::error::Result;
 
@@ -24,9 +24,11 @@ struct Queue {
     waiting: VecDeque<Arc<LogRequest>>,
     /// The ticket of the last request that was added.
     issued: u64,
+    /// The ticket of the last request that is written.
+    written: u64,
     /// The ticket of the last request that is durable.
     durable: u64,
-    /// Whether a thread is writing.
+    /// Whether a thread is writing or flushing.
     is_writing: bool,
 }
 
@@ -59,20 +61,25 @@ impl LogWriter {
         queue.issued
     }
 
-    /// Returns when all requests up to a ticket are durable, written by `write` or by another thread. Requests that
-    /// `write` failed to write stay in the queue.
+    /// Returns when all requests up to a ticket are as safe as `durability` says, by `write` or by another thread. `write`
+    /// also makes earlier requests durable with [`Durability::Flushed`]. It gets no requests if all are written. Requests
+    /// that `write` failed to write stay in the queue.
     pub(super) fn wait(
         &self,
         ticket: u64,
+        durability: Durability,
         write: &dyn Fn(&[Arc<LogRequest>]) -> Result<()>,
     ) -> Result<()> {
         let mut queue = self.queue.lock();
-        while queue.durable < ticket {
+        while queue.reached(durability) < ticket {
             if queue.is_writing {
                 self.done.wait(&mut queue);
                 continue;
             }
-            let requests = queue.some();
+            let requests = match queue.written < ticket {
+                true => queue.some(),
+                false => Vec::new(),
+            };
             queue.is_writing = true;
             drop(queue);
             let turn = Turn(self);
@@ -82,7 +89,10 @@ impl LogWriter {
             queue.is_writing = false;
             if written.is_ok() {
                 queue.waiting.drain(..requests.len());
-                queue.durable += requests.len() as u64;
+                queue.written += requests.len() as u64;
+                if durability == Durability::Flushed {
+                    queue.durable = queue.written;
+                }
             }
             self.done.notify_all();
             written?;
@@ -114,6 +124,14 @@ impl Drop for Turn<'_> {
 }
 
 impl Queue {
+    /// The ticket of the last request that is as safe as this.
+    fn reached(&self, durability: Durability) -> u64 {
+        match durability {
+            Durability::Written => self.written,
+            Durability::Flushed => self.durable,
+        }
+    }
+
     /// As many requests as fit into one entry, but at least one.
     fn some(&self) -> Vec<Arc<LogRequest>> {
         let (mut steps, mut places) = (0, 0);

@@ -20,6 +20,7 @@ mod scan;
 
 pub(crate) use claims::Claims;
 pub(crate) use groups::{Barred, copy_log};
+pub use open::Durability;
 pub(crate) use ring::Ring;
 pub(crate) use scan::RawEntry;
 pub use scan::{LogEnd, LogEntry, LogReader};

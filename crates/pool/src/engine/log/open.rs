@@ -1,5 +1,6 @@
 //! The log of an open dataset, as its key holder uses it.
 
+use std::collections::BTreeSet;
 use std::io::IoSlice;
 
 use store::UNIT;
@@ -11,6 +12,15 @@ use crate::error::Result;
 use crate::format::log_entry::{EntryHead, LOG_HEADER, LOG_PLACE};
 use crate::format::log_head::LogHead;
 use crate::format::pointer::{Addr, Identity, Place, RecordPtr};
+
+/// How safe an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The devices have it, perhaps in their caches. It survives the end of this process.
+    Written,
+    /// It survives a power cut.
+    Flushed,
+}
 
 impl OpenDataset {
     /// The log that waits to be replayed, if there is one.
@@ -57,10 +67,11 @@ impl OpenDataset {
     }
 
     /// Appends an entry with a payload of `len` bytes. The payload, [`LOG_HEADER`] and one [`LOG_PLACE`] for each
-    /// record must add up to whole units. Returns when the entry and the records that it points to are durable. False
-    /// if a commit is needed instead: the log is full, a replay would not have enough space, or a device failed. `seal`
-    /// gets the chain, the sequence number and a buffer of zeros for the payload. It must bind the chain and the
-    /// number. One call at a time.
+    /// record must add up to whole units. Returns when the entry and the records that it points to are as safe as
+    /// `durability` says; with [`Durability::Flushed`] earlier entries are durable too. False if a commit is needed instead: the
+    /// log is full, a replay would not have enough space, or a device failed. `seal` gets the chain, the sequence number
+    /// and a buffer of zeros for the payload. It must bind the chain and the number. One call at a time, also of
+    /// [`OpenDataset::flush_log`].
     ///
     /// # Errors
     /// The error of `seal`, or the failure of a device. The latter suspends the pool.
@@ -68,6 +79,7 @@ impl OpenDataset {
         &self,
         places: &[Place],
         len: usize,
+        durability: Durability,
         seal: impl FnOnce(u64, u64, &mut [u8]) -> std::result::Result<Identity, E>,
     ) -> std::result::Result<bool, E> {
         let _flushing = self.context.flushing.read();
@@ -98,24 +110,60 @@ impl OpenDataset {
         };
         let header = head.encode(&entry[LOG_HEADER..]);
         entry[..LOG_HEADER].copy_from_slice(&header);
-        let flushed = self.flush_records(places, reserved.place.segment().group());
-        flushed.inspect_err(|_| self.log.lock().tear())?;
-        let written = self.write_entry(&reserved.place, &entry);
         let group = reserved.place.segment().group();
-        if self.context.space.is_for_logs(group) {
-            if written.is_err() || !self.context.disk.store.works(group) {
-                self.log.lock().tear();
-                return Ok(false);
-            }
-        } else {
-            written.map_err(|error| {
-                self.log.lock().tear();
-                self.context.suspend(error)
-            })?;
+        let written = self.write_entry(&reserved.place, &entry);
+        if !self.is_done(group, written)? {
+            return Ok(false);
         }
-        self.log.lock().written();
+        let records = places.iter().flat_map(Place::copies);
+        let groups = records.map(|addr| addr.segment().group()).chain([group]);
+        self.log.lock().written(groups);
+        if durability == Durability::Flushed && !self.flush_entries()? {
+            return Ok(false);
+        }
         // A failed device lacks the entry. Only a commit can record this in the configuration.
         Ok(!self.context.has_faults())
+    }
+
+    /// Makes all entries durable, and the records that they point to. False if a commit is needed instead.
+    ///
+    /// # Errors
+    /// A device failed. The pool is suspended.
+    pub fn flush_log(&self) -> Result<bool> {
+        let _flushing = self.context.flushing.read();
+        self.context.check_writable()?;
+        Ok(self.flush_entries()? && !self.context.has_faults())
+    }
+
+    /// Flushes the devices of all entries that were written since the last call.
+    fn flush_entries(&self) -> Result<bool> {
+        let groups: BTreeSet<u32> = self.log.lock().unflushed().clone();
+        for group in groups {
+            let flushed = self.context.disk.store.flush_group(group);
+            if !self.is_done(group, flushed.map_err(Into::into))? {
+                return Ok(false);
+            }
+        }
+        self.context.check_lease().map_err(|error| {
+            self.log.lock().tear();
+            self.context.suspend(error)
+        })?;
+        self.log.lock().flushed();
+        Ok(true)
+    }
+
+    /// Whether a write or a flush of a group succeeded. The pool can do without a group for logs; the failure of another
+    /// group suspends it.
+    fn is_done(&self, group: u32, outcome: Result<()>) -> Result<bool> {
+        let is_for_logs = self.context.space.is_for_logs(group);
+        let is_done = outcome.is_ok() && (!is_for_logs || self.context.disk.store.works(group));
+        if !is_done {
+            self.log.lock().tear();
+        }
+        match outcome {
+            Err(error) if !is_for_logs => Err(self.context.suspend(error)),
+            _ => Ok(is_done),
+        }
     }
 
     fn write_entry(&self, place: &Addr, entry: &[u8]) -> Result<()> {
@@ -128,21 +176,11 @@ impl OpenDataset {
             }
             false => store.write(at.0, at.1, &[IoSlice::new(entry)])?,
         }
-        store.flush_group(at.0.group())?;
-        self.context.check_lease()
-    }
-
-    /// Flushes the devices of records that are not on the devices of the entry.
-    fn flush_records(&self, places: &[Place], entry: u32) -> Result<()> {
-        let addresses = places.iter().flat_map(Place::copies);
-        let mut groups: Vec<u32> = addresses.map(|addr| addr.segment().group()).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        for group in groups.into_iter().filter(|group| *group != entry) {
-            let flushed = self.context.disk.store.flush_group(group);
-            flushed.map_err(|error| self.context.suspend(error.into()))?;
+        // The entry, or a record that it points to, may be in memory only, without an error.
+        match store.stall() {
+            Some(stall) => Err(stall.into()),
+            None => self.context.check_lease(),
         }
-        Ok(())
     }
 
     /// Whether an entry can point to a record: the record is no gang, is not shared, and was put after transaction

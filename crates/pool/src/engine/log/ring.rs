@@ -7,6 +7,8 @@
 //! group for logs fails or is removed, its chunks are *shut*: nothing more is written to them, and they are freed when
 //! they hold no entry.
 
+use std::collections::BTreeSet;
+
 use store::{Shape, UNIT};
 
 use super::claims::Pointed;
@@ -32,6 +34,8 @@ pub(crate) struct Ring {
     sequence: u64,
     /// The last durable entry.
     flushed: u64,
+    /// The groups of the entries after it, and of the records that they point to.
+    unflushed: BTreeSet<u32>,
     /// The chunks of the last commit, from the chunk with the head on.
     chunks: Vec<Chunk>,
     /// The chunks that follow when the running commit is durable.
@@ -144,6 +148,7 @@ impl Ring {
             chain: 0,
             sequence: 1,
             flushed: 0,
+            unflushed: BTreeSet::new(),
             chunks: Vec::new(),
             coming: Vec::new(),
             at: Position::default(),
@@ -242,11 +247,21 @@ impl Ring {
         Some(reserved)
     }
 
-    /// The entry is durable.
-    pub(crate) fn written(&mut self) {
-        if let Some(reserved) = self.writing.take() {
-            self.flushed = reserved.sequence;
-        }
+    /// The entry is written: it and its records to these groups.
+    pub(crate) fn written(&mut self, groups: impl IntoIterator<Item = u32>) {
+        self.writing = None;
+        self.unflushed.extend(groups);
+    }
+
+    /// The groups to flush, so that all entries are durable.
+    pub(crate) fn unflushed(&self) -> &BTreeSet<u32> {
+        &self.unflushed
+    }
+
+    /// These groups are flushed. No entry was written meanwhile.
+    pub(crate) fn flushed(&mut self) {
+        self.flushed = self.sequence - 1;
+        self.unflushed.clear();
     }
 
     /// Called when devices fail during the write of an entry, so that the entry may be incomplete. The next commit

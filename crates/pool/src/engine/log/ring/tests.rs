@@ -15,6 +15,12 @@ fn ring(sizes: &[u32]) -> Ring {
     ring
 }
 
+/// The entry is written and flushed.
+fn durable(ring: &mut Ring) {
+    ring.written([]);
+    ring.flushed();
+}
+
 #[test]
 fn entries_fill_chunk_after_chunk() {
     let mut ring = ring(&[65536, 65536]);
@@ -23,10 +29,23 @@ fn entries_fill_chunk_after_chunk() {
         assert_eq!(reserved.sequence, 1 + n);
         assert_eq!(reserved.place.segment().index(), segment);
         assert_eq!(reserved.flushed, n);
-        ring.written();
+        durable(&mut ring);
     }
     assert!(ring.reserve(24576, ALL).is_none());
     assert_eq!(ring.space(), (16384, 131_072));
+}
+
+#[test]
+fn an_entry_that_is_not_flushed_does_not_count_as_durable() {
+    let mut ring = ring(&[65536]);
+    for (group, flushed) in [(0, 0), (1, 0)] {
+        assert_eq!(ring.reserve(4096, ALL).unwrap().flushed, flushed);
+        ring.written([group]);
+    }
+    assert_eq!(ring.unflushed(), &BTreeSet::from([0, 1]));
+    ring.flushed();
+    assert!(ring.unflushed().is_empty());
+    assert_eq!(ring.reserve(4096, ALL).unwrap().flushed, 2);
 }
 
 #[test]
@@ -53,10 +72,10 @@ fn frozen(ring: &mut Ring, may_use: MayUse<'_>) -> (u64, usize, u32) {
 fn a_group_that_fails_is_passed_over_at_once() {
     let mut ring = ring(&[65536, 65536, 65536, 65536]);
     ring.reserve(4096, ALL).unwrap();
-    ring.written();
+    durable(&mut ring);
     let second_only = |group| group == 1;
     let next = ring.reserve(4096, &second_only).unwrap();
-    ring.written();
+    durable(&mut ring);
     assert_eq!(
         (next.sequence, next.at),
         (
@@ -85,7 +104,7 @@ fn a_group_that_fails_is_passed_over_at_once() {
         }
     );
     assert!(ring.reserve(65536 - 4096, &second_only).is_some());
-    ring.written();
+    durable(&mut ring);
     assert!(ring.reserve(4096, &second_only).is_none());
 }
 
@@ -93,12 +112,12 @@ fn a_group_that_fails_is_passed_over_at_once() {
 fn what_is_shut_stays_shut_until_a_commit_has_left_it() {
     let mut ring = ring(&[65536, 65536, 65536]);
     ring.reserve(4096, ALL).unwrap();
-    ring.written();
+    durable(&mut ring);
     assert_eq!(frozen(&mut ring, ALL), (2, 0, 4096));
     assert_eq!(frozen(&mut ring, &|group| group == 1), (2, 1, 0));
     // The group works again; what was frozen says where the reader looks.
     assert_eq!(ring.reserve(4096, ALL).unwrap().at.chunk, 1);
-    ring.written();
+    durable(&mut ring);
     assert_eq!(frozen(&mut ring, &|_| false), (3, 3, 0));
     assert!(ring.reserve(4096, ALL).is_none());
 }
@@ -107,7 +126,7 @@ fn what_is_shut_stays_shut_until_a_commit_has_left_it() {
 fn nothing_is_written_behind_a_torn_entry() {
     let mut ring = ring(&[65536, 65536]);
     ring.reserve(4096, ALL).unwrap();
-    ring.written();
+    durable(&mut ring);
     ring.reserve(4096, ALL).unwrap();
     ring.tear();
     assert!(ring.reserve(4096, ALL).is_none());
