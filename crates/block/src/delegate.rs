@@ -40,6 +40,9 @@ macro_rules! delegate {
     (@ $self:ident $to:expr, flush) => {
         $crate::delegate!(@@ $self $to, flush() -> $crate::Result<()>);
     };
+    (@ $self:ident $to:expr, settle) => {
+        $crate::delegate!(@@ $self $to, settle() -> $crate::Result<()>);
+    };
     (@ $self:ident $to:expr, waits_on_write) => {
         $crate::delegate!(@@ $self $to, waits_on_write() -> bool);
     };
@@ -72,12 +75,20 @@ macro_rules! delegate {
     };
 }
 
-/// `refresh_size`, `drop_cached`, `begin_anew`, `waits_on_write`, `would_wait` and `io_mode` of a device whose size does not
-/// change, that has no cache between itself and its medium, whose requests wait for nothing, and that is no file. A device
-/// around another one passes these on with [`delegate!`](crate::delegate!) instead.
+/// `refresh_size`, `settle`, `drop_cached`, `begin_anew`, `waits_on_write`, `would_wait` and `io_mode` of a device whose size
+/// does not change, that has no cache between itself and its medium, whose requests wait for nothing, and that is no file.
+/// A device around another one passes these on with [`delegate!`](crate::delegate!) instead. `plain_device!(but settle)` is
+/// for a device that keeps changes in memory.
 #[macro_export]
 macro_rules! plain_device {
     () => {
+        $crate::plain_device!(but settle);
+
+        fn settle(&self) -> $crate::Result<()> {
+            Ok(())
+        }
+    };
+    (but settle) => {
         fn refresh_size(&self) -> $crate::Result<u64> {
             Ok($crate::BlockDevice::size(self))
         }

@@ -139,6 +139,13 @@ pub trait BlockDevice: Send + Sync {
     /// How it reads and writes, if it is a file or a disk of this system.
     fn io_mode(&self) -> Option<IoMode>;
 
+    /// Makes every change that has returned outlive this process, though perhaps no power cut. A server calls this before
+    /// it answers clients that go on when the next process serves the device.
+    ///
+    /// # Errors
+    /// [`Error::Io`]. Changes that were not settled may be lost with this process.
+    fn settle(&self) -> Result<()>;
+
     /// Makes every write that has returned durable.
     ///
     /// # Errors
@@ -219,7 +226,7 @@ pub trait BlockDevice: Send + Sync {
 impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     delegate!(self => **self;
         size refresh_size sector_sizes name claim check_unreserved read_at write_at write_durably_at write_in_place flush
-        drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode);
+        drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode settle);
 }
 
 /// Checks that a range lies on a device.

@@ -332,6 +332,10 @@ impl BlockDevice for FaultDevice {
         Ok(self.size())
     }
 
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn waits_on_write(&self) -> bool {
         false
     }

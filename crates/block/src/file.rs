@@ -354,6 +354,11 @@ impl BlockDevice for FileDevice {
         flushed.map_err(self.io_error("flush", 0, self.size()))
     }
 
+    /// The system has each write.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn drop_cached(&self) -> Result<()> {
         let dropped = self.forget_clean();
         dropped.map_err(self.io_error("emptying the cache", 0, self.size()))

@@ -54,7 +54,7 @@ impl<D: BlockDevice> Gated<D> {
 }
 
 impl<D: BlockDevice> BlockDevice for Gated<D> {
-    delegate!(self => self.device; size refresh_size sector_sizes name drop_cached begin_anew discard zero io_mode);
+    delegate!(self => self.device; size refresh_size sector_sizes name drop_cached begin_anew discard zero io_mode settle);
 
     fn waits_on_write(&self) -> bool {
         true

@@ -196,7 +196,7 @@ impl Registrar for View {
 }
 
 impl BlockDevice for View {
-    delegate!(self => self.disk.0.memory; size refresh_size sector_sizes read_at drop_cached begin_anew status_at waits_on_write would_wait io_mode);
+    delegate!(self => self.disk.0.memory; size refresh_size sector_sizes read_at drop_cached begin_anew status_at waits_on_write would_wait io_mode settle);
 
     fn name(&self) -> String {
         "shared disk".into()

@@ -45,7 +45,7 @@ fn main() {
 struct Slow(MemoryDevice, Duration);
 
 impl BlockDevice for Slow {
-    block::delegate!(self => self.0; size refresh_size sector_sizes write_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode);
+    block::delegate!(self => self.0; size refresh_size sector_sizes write_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
 
     fn name(&self) -> String {
         "a slow device".into()

@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 use crate::error::Gone;
 use crate::link::Link;
 use crate::pdu::{Digests, FINAL, HEAD, Head, NO_TAG, SEGMENT_MAX, padding, response};
+use crate::scsi::sense::status::TASK_SET_FULL;
+use crate::scsi::unit::Unit;
 
 type Result<T> = std::result::Result<T, Gone>;
 
@@ -38,6 +40,8 @@ pub(crate) struct Answers {
     used: usize,
     /// Where the heads are, and which of them count as a status.
     heads: Vec<(usize, bool)>,
+    /// The units with changes that are not settled, and where the answers are that say that a change is done.
+    changes: Vec<(Arc<Unit>, usize)>,
     digests: Digests,
     memory: TransferShare,
 }
@@ -50,6 +54,7 @@ impl Answers {
             were_many: false,
             used: 0,
             heads: Vec::new(),
+            changes: Vec::new(),
             digests,
             memory,
         }
@@ -124,6 +129,29 @@ impl Answers {
         self.used = end;
         self.heads.push((start, has_status));
         Ok(())
+    }
+
+    /// One more, which says that a change of a unit is done.
+    pub(crate) fn put_change(&mut self, head: &mut Head, unit: &Arc<Unit>) {
+        self.changes.push((Arc::clone(unit), self.used));
+        self.put(head, true, &[]);
+    }
+
+    /// Settles the changes that the answers tell of. If that fails, the initiator has to send the commands again.
+    fn settle(&mut self) {
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.sort_by_key(|(unit, _)| Arc::as_ptr(unit));
+        for of_unit in changes.chunk_by(|a, b| Arc::ptr_eq(&a.0, &b.0)) {
+            if of_unit[0].0.settle().is_err() {
+                let used = self.used;
+                let bytes = self.space(used);
+                of_unit
+                    .iter()
+                    .for_each(|(_, start)| bytes[start + 3] = TASK_SET_FULL);
+            }
+        }
+        changes.clear();
+        self.changes = changes;
     }
 
     fn clear(&mut self) {
@@ -208,6 +236,7 @@ impl Output {
         if answers.used == 0 {
             return Ok(());
         }
+        answers.settle();
         let mut status = self.status.lock();
         let waiting = u32::try_from(self.waiting()).unwrap_or(WINDOW);
         let expected = self.command();

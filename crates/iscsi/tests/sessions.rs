@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ const HELD: u64 = 8 * 512;
 
 const FLUSH: [u8; 10] = [0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const WRITE: [u8; 10] = [0x2a, 0, 0, 0, 0, 1, 0, 0, 1, 0];
+const TASK_SET_FULL: u8 = 0x28;
 
 /// A device whose flush waits, and each request for one of its blocks.
 struct Slow {
@@ -56,7 +58,7 @@ impl Slow {
 }
 
 impl BlockDevice for Slow {
-    block::delegate!(self => self.memory; size refresh_size sector_sizes drop_cached begin_anew discard waits_on_write io_mode);
+    block::delegate!(self => self.memory; size refresh_size sector_sizes drop_cached begin_anew discard waits_on_write io_mode settle);
 
     fn name(&self) -> String {
         "slow".into()
@@ -337,4 +339,63 @@ fn initiators_are_told_once_when_space_runs_short() {
     // There is space again, and then there is not.
     assert_eq!(fill_with(60 << 20), none);
     assert_eq!(fill_with(4 << 20), told);
+}
+
+/// A device that counts changes that are not settled.
+struct Counting {
+    memory: MemoryDevice,
+    unsettled: AtomicUsize,
+    fails: AtomicBool,
+}
+
+impl BlockDevice for Counting {
+    block::delegate!(self => self.memory; size refresh_size sector_sizes name read_at flush drop_cached begin_anew);
+    block::delegate!(self => self.memory; discard waits_on_write would_wait io_mode);
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        self.unsettled.fetch_add(1, SeqCst);
+        self.memory.write_at(offset, pieces)
+    }
+
+    fn settle(&self) -> block::Result<()> {
+        if self.fails.load(SeqCst) {
+            return Err(block::Error::Io {
+                device: self.name(),
+                operation: "log",
+                offset: 0,
+                len: 0,
+                source: std::io::ErrorKind::Other.into(),
+            });
+        }
+        self.unsettled.store(0, SeqCst);
+        Ok(())
+    }
+}
+
+/// What cannot be settled has to be sent again. A command that compares is not, because its blocks are changed.
+#[test]
+fn what_is_answered_is_settled() {
+    let device = Arc::new(Counting {
+        memory: MemoryDevice::new(1 << 20),
+        unsettled: AtomicUsize::new(0),
+        fails: AtomicBool::new(false),
+    });
+    let portal = Portal::new(device.clone(), None);
+    let mut a = portal.log_in("a");
+    let compare_and_write = [0x89, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0];
+    let swap = |from: u8, to: u8| [[from; 512], [to; 512]].concat();
+    assert_eq!(a.write(1, 5), GOOD);
+    assert_eq!(device.unsettled.load(SeqCst), 0);
+    let swapped = a.run(&compare_and_write, &swap(5, 6), 0);
+    assert_eq!(swapped.status, GOOD);
+    assert_eq!(device.unsettled.load(SeqCst), 0);
+
+    device.fails.store(true, SeqCst);
+    assert_eq!(a.write(1, 7), TASK_SET_FULL);
+    let swapped = a.run(&compare_and_write, &swap(7, 8), 0);
+    assert_eq!((swapped.status, swapped.sense[0]), (CHECK, 3));
+    let fua = [0x2a, 0x08, 0, 0, 0, 1, 0, 0, 1, 0];
+    assert_eq!(a.run(&fua, &[9; 512], 0).status, GOOD);
+    device.fails.store(false, SeqCst);
+    assert_eq!(a.write(1, 10), GOOD);
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use block::{TransferBuffer, TransferClaim, TransferShare};
 
+use crate::proto::put_error;
+
 /// A read or write of at most so many bytes is small: answers to such are sent together.
 pub(crate) const SMALL_MAX: usize = 64 << 10;
 /// A large request is carried out in pieces of so many bytes by the thread that has the input; they stay in
@@ -32,6 +34,8 @@ pub(crate) struct Buffers {
     kept: Box<[u8]>,
     len: usize,
     answers: usize,
+    /// Where the answers are that say that a change is done.
+    changes: Vec<usize>,
     large: Option<TransferBuffer>,
     memory: TransferShare,
 }
@@ -42,6 +46,7 @@ impl Buffers {
             kept: vec![0; KEPT_BYTES + SMALL_MAX].into(),
             len: 0,
             answers: 0,
+            changes: Vec::new(),
             large: None,
             memory,
         }
@@ -59,6 +64,7 @@ impl Buffers {
 
     pub(crate) fn forget(&mut self) {
         (self.len, self.answers) = (0, 0);
+        self.changes.clear();
     }
 
     /// One more answer, where there is space.
@@ -66,6 +72,24 @@ impl Buffers {
         self.kept[self.len..self.len + answer.len()].copy_from_slice(answer);
         self.len += answer.len();
         self.answers += 1;
+    }
+
+    /// As [`Buffers::keep`], for a change that is not settled.
+    pub(crate) fn keep_change(&mut self, reply: &[u8; 16]) {
+        self.changes.push(self.len);
+        self.keep(reply);
+    }
+
+    /// Whether changes have to be settled before the answers are sent.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// Makes errors of the answers to changes.
+    pub(crate) fn fail_changes(&mut self, error: u32) {
+        for at in self.changes.drain(..) {
+            put_error(&mut self.kept[at..], error);
+        }
     }
 
     /// One more answer: a head, and then `len` bytes that `fill` puts there. If it fails there is none.

@@ -300,14 +300,13 @@ impl<'a> Connection<'a> {
     }
 
     pub(crate) fn send_kept(&self, buffers: &mut Buffers) -> Result<()> {
-        match buffers.kept() {
-            [] => Ok(()),
-            kept => {
-                self.send(kept)?;
-                buffers.forget();
-                Ok(())
-            }
+        if buffers.kept().is_empty() {
+            return Ok(());
         }
+        self.settle(buffers);
+        self.send(buffers.kept())?;
+        buffers.forget();
+        Ok(())
     }
 
     /// Does something with the device, and notes whether that is slow.

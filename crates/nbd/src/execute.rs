@@ -90,7 +90,27 @@ impl Connection<'_> {
     }
 
     fn answer(&self, buffers: &mut Buffers, request: &Request, outcome: Refused) -> Result<()> {
-        self.refuse(buffers, request, outcome.err().unwrap_or(0))
+        match outcome {
+            Err(error) => self.refuse(buffers, request, error),
+            Ok(()) if request.kind.changes() && !request.has(flag::FUA) => {
+                if buffers.is_full() {
+                    self.send_kept(buffers)?;
+                }
+                buffers.keep_change(&proto::simple_reply(request.cookie, 0));
+                Ok(())
+            }
+            Ok(()) => self.refuse(buffers, request, 0),
+        }
+    }
+
+    /// Settles the changes that kept answers tell of. If that fails, the answers become errors.
+    pub(crate) fn settle(&self, buffers: &mut Buffers) {
+        if self.session.settles
+            && buffers.has_changes()
+            && let Err(error) = self.noted(self.device().settle())
+        {
+            buffers.fail_changes(error);
+        }
     }
 
     /// Carries a request out while no other thread reads the input.

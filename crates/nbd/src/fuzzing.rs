@@ -99,6 +99,7 @@ pub fn requests(bytes: &[u8]) {
         structured: agreed & 1 != 0,
         allocation: agreed & 2 != 0,
         reads_whole: false,
+        settles: true,
         memory: memory(),
         reserved: None,
     };

@@ -42,6 +42,8 @@ pub(crate) struct Session {
     /// Whether all that a request reads is read before anything of it is sent, so that an error ends no connection. It takes
     /// memory, which only a client that is trusted gets.
     pub(crate) reads_whole: bool,
+    /// Whether the client goes on when the next process serves the device: what it is answered is settled before.
+    pub(crate) settles: bool,
     /// Where the connection gets memory for data, and what it has in any case.
     pub(crate) memory: TransferShare,
     pub(crate) reserved: Option<TransferClaim>,
@@ -289,6 +291,7 @@ impl Client<'_> {
             structured: self.structured,
             allocation: self.allocation.as_deref() == Some(name),
             reads_whole: false,
+            settles: true,
             memory: self.memory.clone(),
             reserved: None,
         }))

@@ -242,9 +242,14 @@ impl<'a> Fields<'a> {
 pub(crate) fn simple_reply(cookie: u64, error: u32) -> [u8; 16] {
     let mut reply = [0; 16];
     reply[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
-    reply[4..8].copy_from_slice(&error.to_be_bytes());
+    put_error(&mut reply, error);
     reply[8..].copy_from_slice(&cookie.to_be_bytes());
     reply
+}
+
+/// Puts an error number into a simple answer.
+pub(crate) fn put_error(reply: &mut [u8], error: u32) {
+    reply[4..8].copy_from_slice(&error.to_be_bytes());
 }
 
 /// Kinds of chunks, of which a structured answer is made, and the flag of the last one.

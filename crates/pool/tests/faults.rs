@@ -181,7 +181,7 @@ struct SlowFlush {
 }
 
 impl BlockDevice for SlowFlush {
-    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at write_at drop_cached begin_anew discard waits_on_write would_wait io_mode);
+    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at write_at drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
 
     fn flush(&self) -> block::Result<()> {
         while self.is_held.load(Ordering::SeqCst) {

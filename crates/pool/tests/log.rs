@@ -213,7 +213,7 @@ impl Watched {
 }
 
 impl BlockDevice for Watched {
-    block::delegate!(self => self.device; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode);
+    block::delegate!(self => self.device; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         let hook = self.hook.lock().unwrap().take();

@@ -25,7 +25,7 @@ struct Watched {
 }
 
 impl BlockDevice for Watched {
-    block::delegate!(self => self.device; size refresh_size sector_sizes name flush drop_cached begin_anew discard waits_on_write would_wait io_mode);
+    block::delegate!(self => self.device; size refresh_size sector_sizes name flush drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> block::Result<()> {
         self.reads.fetch_add(1, Ordering::Relaxed);

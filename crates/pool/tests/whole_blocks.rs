@@ -22,7 +22,7 @@ impl Blocks {
 }
 
 impl BlockDevice for Blocks {
-    block::delegate!(self => self.0; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard io_mode);
+    block::delegate!(self => self.0; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard io_mode settle);
 
     fn waits_on_write(&self) -> bool {
         true

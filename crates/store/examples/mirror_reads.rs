@@ -21,7 +21,7 @@ const PLACE: SegmentId = SegmentId::new(0, 3);
 struct Waiting(MemoryDevice);
 
 impl BlockDevice for Waiting {
-    block::delegate!(self => self.0; size refresh_size sector_sizes name read_at write_at flush drop_cached begin_anew discard zero io_mode);
+    block::delegate!(self => self.0; size refresh_size sector_sizes name read_at write_at flush drop_cached begin_anew discard zero io_mode settle);
 
     fn waits_on_write(&self) -> bool {
         true

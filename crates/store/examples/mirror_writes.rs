@@ -23,7 +23,7 @@ struct Delayed {
 }
 
 impl BlockDevice for Delayed {
-    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard zero io_mode);
+    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard zero io_mode settle);
 
     fn waits_on_write(&self) -> bool {
         self.says_so

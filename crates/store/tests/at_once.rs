@@ -44,7 +44,7 @@ struct Waiting {
 }
 
 impl BlockDevice for Waiting {
-    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard zero io_mode);
+    block::delegate!(self => self.inner; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard zero io_mode settle);
 
     fn waits_on_write(&self) -> bool {
         true

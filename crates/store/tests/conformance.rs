@@ -316,7 +316,7 @@ fn erased_devices_belong_to_no_pool() {
 struct NoHoles(block::MemoryDevice);
 
 impl block::BlockDevice for NoHoles {
-    block::delegate!(self => self.0; size refresh_size sector_sizes read_at write_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode);
+    block::delegate!(self => self.0; size refresh_size sector_sizes read_at write_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
 
     fn name(&self) -> String {
         "no holes".into()

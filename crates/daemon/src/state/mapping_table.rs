@@ -106,7 +106,7 @@ pub(crate) struct LentMapping {
 
 impl BlockDevice for LentMapping {
     block::delegate!(self => self.mapping; size refresh_size sector_sizes name read_at write_at write_durably_at);
-    block::delegate!(self => self.mapping; write_in_place flush drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode);
+    block::delegate!(self => self.mapping; write_in_place flush drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode settle);
 }
 
 /// The borrowed header of an open container. The container is not closed meanwhile.

@@ -95,7 +95,7 @@ struct Used {
 
 impl BlockDevice for Used {
     block::delegate!(self => self.device; size refresh_size sector_sizes name read_at write_at write_durably_at);
-    block::delegate!(self => self.device; write_in_place flush drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode);
+    block::delegate!(self => self.device; write_in_place flush drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode settle);
 }
 
 /// A reader of an export that is in use.
@@ -109,7 +109,7 @@ impl LookedAt {
 }
 
 impl BlockDevice for LookedAt {
-    block::delegate!(self => self.0; size sector_sizes name read_at drop_cached begin_anew status_at waits_on_write would_wait io_mode);
+    block::delegate!(self => self.0; size sector_sizes name read_at drop_cached begin_anew status_at waits_on_write would_wait io_mode settle);
 
     /// Only the user of the export connects again, and not a reader.
     fn refresh_size(&self) -> block::Result<u64> {

@@ -102,10 +102,7 @@ impl Unit {
                 self.verify(blocks, compared, data)?;
                 Answer::Nothing
             }
-            _ => {
-                self.change(seat, begun, &request.operation, data)?;
-                Answer::Nothing
-            }
+            _ => self.change(seat, begun, &request.operation, data)?,
         };
         Ok(match answer {
             Answer::Data(mut data) => {
@@ -123,7 +120,7 @@ impl Unit {
         begun: u64,
         operation: &Operation,
         data: &mut [u8],
-    ) -> Result<(), Refused> {
+    ) -> Result<Answer, Refused> {
         use Operation as O;
         let is_alone = matches!(
             operation,
@@ -132,7 +129,10 @@ impl Unit {
         if is_alone {
             let held = self.held.write();
             may_go_on(&held, seat, begun, operation)?;
-            return Ok(self.change_alone(operation, data)?);
+            self.change_alone(operation, data)?;
+            // A command that compares must not come twice.
+            self.settle()?;
+            return Ok(Answer::Nothing);
         }
         let held = self.held.read();
         may_go_on(&held, seat, begun, operation)?;
@@ -143,7 +143,10 @@ impl Unit {
             _ => data.len() as u64,
         };
         self.look_for_shortage(len);
-        Ok(())
+        Ok(match operation {
+            O::Write { durable: true, .. } => Answer::Nothing,
+            _ => Answer::Changed,
+        })
     }
 
     /// What may run beside other changes.

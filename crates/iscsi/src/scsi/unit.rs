@@ -110,6 +110,8 @@ pub(crate) struct Unit {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Nothing,
+    /// A change is done, and has to be settled before that is said.
+    Changed,
     Data(Vec<u8>),
     /// So many bytes of the device from this offset.
     Read(u64, u64),
@@ -246,6 +248,12 @@ impl Unit {
     pub(super) fn read_alone(&self, offset: u64, out: &mut [u8]) -> Result<(), Sense> {
         let read = self.device.read_at(offset, out);
         read.map_err(|error| self.failed(&error, false))
+    }
+
+    /// Makes all changes outlive this process.
+    pub(crate) fn settle(&self) -> Result<(), Sense> {
+        let settled = self.device.settle();
+        settled.map_err(|error| self.failed(&error, true))
     }
 
     /// What a failure of the device is for an initiator. The log has more.

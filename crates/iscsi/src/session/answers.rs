@@ -1,7 +1,9 @@
 //! SCSI commands: their answers and data.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::task::Task;
 use super::tasks::expected_back;
 use super::{Result, Shared};
 use crate::output::{Answers, DATA_LEAST, KEPT_MAX};
@@ -48,9 +50,24 @@ impl Shared {
         self.answer(out, &mut reply, &[])
     }
 
+    /// As [`Shared::good`], for a change of a unit that is not settled.
+    pub(super) fn changed(&self, out: &mut Answers, task: &Task, unit: &Arc<Unit>) -> Result<()> {
+        let mut reply = response_to(&task.head, status::GOOD);
+        residual(&mut reply, task.head.u32(20) as usize, task.need);
+        reply.put32(36, task.asks);
+        self.output.make_room(out, 0)?;
+        out.put_change(&mut reply, unit);
+        self.send_many(out)
+    }
+
     fn answer(&self, out: &mut Answers, reply: &mut Head, data: &[u8]) -> Result<()> {
         self.output.make_room(out, data.len())?;
         out.put(reply, true, data);
+        self.send_many(out)
+    }
+
+    /// Sends answers, if there are many bytes of them.
+    fn send_many(&self, out: &mut Answers) -> Result<()> {
         match out.len() >= KEPT_MAX {
             true => self.output.send(out),
             false => Ok(()),
@@ -170,9 +187,7 @@ impl Shared {
                 return self.fail_after(out, head, sense, done - n, sent);
             }
             sent += 1;
-            if out.len() >= KEPT_MAX {
-                self.output.send(out)?;
-            }
+            self.send_many(out)?;
         }
         Ok(())
     }

@@ -97,6 +97,7 @@ impl Shared {
         }
         match outcome {
             Ok(Answer::Nothing) => self.good(out, &task.head, task.need, task.asks),
+            Ok(Answer::Changed) => self.changed(out, task, &unit),
             Ok(Answer::Data(data)) => self.send_data(out, &task.head, &data),
             Ok(Answer::Read(offset, len)) => {
                 self.send_blocks(out, &task.head, &unit, (offset, len as usize))

@@ -490,7 +490,7 @@ impl BlockDevice for Mapping {
         })
     }
 
-    block::delegate!(self => self.device; waits_on_write io_mode);
+    block::delegate!(self => self.device; waits_on_write io_mode settle);
 
     /// In the hot zone of a re-encryption. While the mapping is suspended all requests wait: no thread more for each.
     fn would_wait(&self, offset: u64, len: u64, is_write: bool) -> bool {

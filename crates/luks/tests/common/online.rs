@@ -59,7 +59,7 @@ impl Stepped {
 }
 
 impl BlockDevice for Stepped {
-    block::delegate!(self => self.inner; size refresh_size name read_at drop_cached begin_anew discard waits_on_write would_wait io_mode);
+    block::delegate!(self => self.inner; size refresh_size name read_at drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
 
     fn sector_sizes(&self) -> SectorSizes {
         self.inner.sector_sizes()

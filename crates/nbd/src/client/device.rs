@@ -416,6 +416,11 @@ impl BlockDevice for RemoteExport {
         None
     }
 
+    /// The server has each write that it answered.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The caches of the server are its own.
     fn drop_cached(&self) -> Result<()> {
         Ok(())

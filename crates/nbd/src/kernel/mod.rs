@@ -295,6 +295,8 @@ fn serve(
         structured: false,
         allocation: false,
         reads_whole: true,
+        // The device of the kernel ends with this process, and its users get errors.
+        settles: false,
         // The kernel is trusted, and no client has to wait for it.
         memory: TransferPool::new(usize::MAX).share(None),
         reserved: None,
