@@ -241,27 +241,6 @@ impl Volume {
         self.told(what, result)
     }
 
-    /// Writes all changes to the intent log, without a flush: they survive the end of this process, but not a power cut
-    /// of the devices. Threads that call this at the same time share entries. With `sync=disabled` it does nothing.
-    ///
-    /// # Errors
-    /// A device failed. The changes may be lost with this process.
-    pub fn log_changes(&self) -> block::Result<()> {
-        let what = Asked {
-            operation: "log",
-            offset: 0,
-            len: self.size(),
-        };
-        let logged = match self.dataset.settings().sync {
-            SyncMode::Standard => self
-                .log_rounds
-                .join(|| self.dataset.sync_as(VOLUME_INO, Durability::Written)),
-            // Each change is durable already, or need not be.
-            SyncMode::Always | SyncMode::Disabled => Ok(()),
-        };
-        self.told(what, logged)
-    }
-
     /// The outcome of a request, as a result of a block device.
     fn told<T>(&self, what: Asked, result: Result<T>) -> block::Result<T> {
         let Asked {
@@ -296,7 +275,7 @@ struct Asked {
 }
 
 impl BlockDevice for Volume {
-    block::plain_device!();
+    block::plain_device!(but settle);
 
     fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
@@ -348,6 +327,23 @@ impl BlockDevice for Volume {
         };
         self.check(offset, what.len)?;
         self.changed(what, self.write_all(offset, data))
+    }
+
+    /// Writes all changes to the intent log, without a flush. Threads that call this at the same time share entries. Does
+    /// nothing with `sync=disabled`.
+    fn settle(&self) -> block::Result<()> {
+        let what = Asked {
+            operation: "log",
+            offset: 0,
+            len: self.size(),
+        };
+        let log = || self.dataset.sync_as(VOLUME_INO, Durability::Written);
+        let settled = match self.dataset.settings().sync {
+            SyncMode::Standard if self.dataset.open.is_writable() => self.log_rounds.join(log),
+            // Each change is durable already, or need not be.
+            SyncMode::Standard | SyncMode::Always | SyncMode::Disabled => Ok(()),
+        };
+        self.told(what, settled)
     }
 
     fn flush(&self) -> block::Result<()> {

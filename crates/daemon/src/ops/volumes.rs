@@ -153,7 +153,7 @@ impl Drop for LentVolume {
 }
 
 impl BlockDevice for LentVolume {
-    block::plain_device!();
+    block::plain_device!(but settle);
 
     fn size(&self) -> u64 {
         self.device.volume().as_ref().map_or(0, BlockDevice::size)
@@ -178,6 +178,10 @@ impl BlockDevice for LentVolume {
         self.device.with("write", (offset, len), |volume| {
             volume.write_at(offset, pieces)
         })
+    }
+
+    fn settle(&self) -> block::Result<()> {
+        self.device.with("log", (0, 0), BlockDevice::settle)
     }
 
     fn flush(&self) -> block::Result<()> {

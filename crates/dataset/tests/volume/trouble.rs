@@ -37,7 +37,7 @@ fn a_power_cut_at_every_write() {
             states.push((before, after.clone()));
             model = after;
             if logs {
-                volume.log_changes().unwrap();
+                volume.settle().unwrap();
                 answered.push((clock.now(), states.len() - 1));
             }
             let is_certain = match dice.below(8) {

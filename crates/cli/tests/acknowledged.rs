@@ -1,0 +1,166 @@
+//! What the daemon has answered to clients of a volume, before anything was flushed, outlives the daemon.
+
+mod common;
+#[path = "../../iscsi/tests/common/initiator.rs"]
+mod initiator;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+
+use common::*;
+use initiator::{GOOD, Initiator};
+
+const BLOCK: usize = 4096;
+const BLOCKS: usize = 256;
+const TARGET: &str = "iqn.2026-01.io.github.strongroom:vol";
+
+/// An encrypted volume of 64 MiB, whose key the daemon loads by itself.
+fn volume(place: &Place) {
+    fs::write(place.path("raw"), "0123456789abcdef0123456789abcdef").unwrap();
+    let (file, key) = (place.arg("tank.pool"), place.arg("raw"));
+    place.ok(&format!("pool create -s 400M -m none tank {file}"));
+    place.ok(&format!(
+        "create -V 64M -o encryption=on -o keysource=raw,file://{key} tank/vol"
+    ));
+}
+
+/// Where the n-th block goes: no two are neighbours, and some are in one record.
+fn offset(n: usize) -> u64 {
+    (n * 7 % BLOCKS * 2 * BLOCK) as u64
+}
+
+fn bytes(n: usize) -> Vec<u8> {
+    contents(n, BLOCK)
+}
+
+fn log_in(portal: &str) -> Initiator {
+    let mut initiator = Initiator::log_in(portal.parse().unwrap(), "iqn.test:own", 1, TARGET);
+    initiator.attentions();
+    initiator
+}
+
+/// READ(10) or WRITE(10) of blocks of 512 bytes.
+fn cdb(operation: u8, offset: u64, len: usize) -> [u8; 10] {
+    let mut cdb = [0; 10];
+    cdb[0] = operation;
+    cdb[2..6].copy_from_slice(&((offset / 512) as u32).to_be_bytes());
+    cdb[7..9].copy_from_slice(&((len / 512) as u16).to_be_bytes());
+    cdb
+}
+
+fn read(initiator: &mut Initiator, offset: u64, len: usize) -> Vec<u8> {
+    let outcome = initiator.run(&cdb(0x28, offset, len), &[], len);
+    assert_eq!(outcome.status, GOOD);
+    outcome.data
+}
+
+fn write(initiator: &mut Initiator, offset: u64, data: &[u8]) {
+    let outcome = initiator.run(&cdb(0x2a, offset, data.len()), data, 0);
+    assert_eq!(outcome.status, GOOD, "{outcome:?}");
+}
+
+fn flush(initiator: &mut Initiator) {
+    assert_eq!(initiator.run(&cdb(0x35, 0, 0), &[], 0).status, GOOD);
+}
+
+#[test]
+fn iscsi_blocks_that_were_not_flushed_outlive_the_daemon() {
+    let mut place = Place::new();
+    volume(&place);
+    let portal = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let portal = portal.unwrap().to_string();
+    place.ok(&format!(
+        "iscsi export --no-authentication --portal {portal} --name {TARGET} tank/vol"
+    ));
+    let far = 32 << 20;
+    {
+        let mut initiator = log_in(&portal);
+        write(&mut initiator, far, &vec![7; 16 * BLOCK]);
+        flush(&mut initiator);
+        (0..BLOCKS).for_each(|n| write(&mut initiator, offset(n), &bytes(n)));
+        // WRITE SAME(10) with zeros, and UNMAP.
+        let zeros = initiator.run(&cdb(0x41, far, 8 * BLOCK), &[0; 512], 0);
+        assert_eq!(zeros.status, GOOD);
+        let mut list = vec![0; 24];
+        (list[1], list[3]) = (22, 16);
+        list[8..16].copy_from_slice(&((far + 8 * BLOCK as u64) / 512).to_be_bytes());
+        list[16..20].copy_from_slice(&((8 * BLOCK / 512) as u32).to_be_bytes());
+        let unmapped = initiator.run(&[0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0], &list, 0);
+        assert_eq!(unmapped.status, GOOD);
+        place.kill();
+    }
+    place.start();
+    has(&place.ok("iscsi list -H"), "\t64M\t");
+    let mut initiator = log_in(&portal);
+    flush(&mut initiator);
+    let is_there = |n: &usize| read(&mut initiator, offset(*n), BLOCK) == bytes(*n);
+    assert_eq!((0..BLOCKS).filter(is_there).count(), BLOCKS);
+    assert_eq!(read(&mut initiator, far, 16 * BLOCK), vec![0; 16 * BLOCK]);
+}
+
+/// A client of NBD that never flushes.
+struct Client(UnixStream);
+
+impl Client {
+    fn connect(place: &Place) -> Client {
+        let mut stream = UnixStream::connect(place.path("nbd.sock")).unwrap();
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).unwrap();
+        // Fixed newstyle, without zeros; NBD_OPT_EXPORT_NAME.
+        stream.write_all(&3u32.to_be_bytes()).unwrap();
+        stream
+            .write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\x08tank/vol")
+            .unwrap();
+        stream.read_exact(&mut [0; 10]).unwrap();
+        Client(stream)
+    }
+
+    fn request(&mut self, kind: u8, offset: u64, len: u32, data: &[u8], answer: &mut [u8]) {
+        let mut request = vec![0x25, 0x60, 0x95, 0x13, 0, 0, 0, kind];
+        request.extend(7u64.to_be_bytes());
+        request.extend(offset.to_be_bytes());
+        request.extend(len.to_be_bytes());
+        request.extend(data);
+        self.0.write_all(&request).unwrap();
+        let mut head = [0; 16];
+        self.0.read_exact(&mut head).unwrap();
+        assert_eq!(head[4..8], [0; 4], "an error");
+        self.0.read_exact(answer).unwrap();
+    }
+}
+
+#[test]
+fn nbd_blocks_that_were_not_flushed_outlive_the_daemon() {
+    let mut place = Place::new();
+    volume(&place);
+    place.ok("nbd export --name tank/vol tank/vol");
+    {
+        let mut client = Client::connect(&place);
+        for n in 0..BLOCKS {
+            client.request(1, offset(n), BLOCK as u32, &bytes(n), &mut []);
+        }
+        // What is large is not in the log itself.
+        let large = contents(1, 4 << 20);
+        client.request(1, 8 << 20, 4 << 20, &large, &mut []);
+        // NBD_CMD_WRITE_ZEROES over a part of it.
+        client.request(6, 9 << 20, 1 << 20, &[], &mut []);
+        place.kill();
+    }
+    place.start();
+    has(&place.ok("nbd list -H"), "\t64M\t");
+    let mut client = Client::connect(&place);
+    client.request(3, 0, 0, &[], &mut []);
+    let mut found = vec![0; BLOCK];
+    let mut is_there = |n: &usize| {
+        client.request(0, offset(*n), BLOCK as u32, &[], &mut found);
+        found == bytes(*n)
+    };
+    assert_eq!((0..BLOCKS).filter(|n| is_there(n)).count(), BLOCKS);
+    let mut found = vec![0; 4 << 20];
+    client.request(0, 8 << 20, 4 << 20, &[], &mut found);
+    let mut large = contents(1, 4 << 20);
+    large[1 << 20..2 << 20].fill(0);
+    assert!(found == large);
+}
