@@ -100,6 +100,41 @@ fn iscsi_blocks_that_were_not_flushed_outlive_the_daemon() {
     assert_eq!(read(&mut initiator, far, 16 * BLOCK), vec![0; 16 * BLOCK]);
 }
 
+/// The machine that serves a pool by its `ha.toml` is gone, and another one takes the pool over.
+#[test]
+fn blocks_that_were_not_flushed_are_there_after_a_failover() {
+    if !can_mount() {
+        return;
+    }
+    let mut place = Place::new();
+    place.ok("pool create -s 64M -m {DIR}/mnt tank {DIR}/tank.pool");
+    place.ok("create -V 8M tank/vol");
+    let portal = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let portal = portal.unwrap().to_string();
+    let says = format!("target_portal_groups = [\"here\"]\nhere_portals = [\"{portal}\"]\n");
+    fs::write(place.path("mnt/ha.toml"), says).unwrap();
+    place.ok("ha start tank");
+    let target = "iqn.2026-01.io.github.strongroom:tank";
+    let log_in = |session| {
+        let portal = portal.parse().unwrap();
+        let mut initiator = Initiator::log_in(portal, "iqn.test:own", session, target);
+        initiator.attentions();
+        initiator
+    };
+    {
+        let mut initiator = log_in(1);
+        (0..BLOCKS).for_each(|n| write(&mut initiator, offset(n), &bytes(n)));
+        place.crash();
+    }
+    place.start();
+    place.ok("pool import -f -d {DIR} tank");
+    place.ok("ha start tank");
+    let mut initiator = log_in(2);
+    flush(&mut initiator);
+    let is_there = |n: &usize| read(&mut initiator, offset(*n), BLOCK) == bytes(*n);
+    assert_eq!((0..BLOCKS).filter(is_there).count(), BLOCKS);
+}
+
 /// A client of NBD that never flushes.
 struct Client(UnixStream);
 

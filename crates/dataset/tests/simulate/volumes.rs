@@ -143,6 +143,10 @@ impl Sim {
         if volume.dataset().settings().sync == SyncMode::Always {
             self.dataset_mut(guid).history.mark(Synced::All);
         }
+        if self.dice.below(2) == 0 {
+            self.say(format!("{guid}: settle"));
+            self.survive_sync(volume.settle());
+        }
     }
 
     /// Nothing has happened, or a part of what takes several steps.
@@ -164,9 +168,15 @@ impl Sim {
     pub fn flush(&mut self, guid: u64, volume: &Volume) {
         self.say(format!("{guid}: flush"));
         let is_asked_for = volume.dataset().settings().sync != SyncMode::Disabled;
-        match volume.flush() {
-            Ok(()) if is_asked_for => self.dataset_mut(guid).history.mark(Synced::All),
-            Ok(()) => {}
+        if self.survive_sync(volume.flush()) && is_asked_for {
+            self.dataset_mut(guid).history.mark(Synced::All);
+        }
+    }
+
+    /// Whether changes were written to the devices.
+    fn survive_sync(&mut self, written: block::Result<()>) -> bool {
+        match written {
+            Ok(()) => return true,
             Err(error) if error.is_no_space() => self.say("   no free space"),
             Err(error) => {
                 assert!(self.may_fail(), "{error}");
@@ -174,6 +184,7 @@ impl Sim {
                 self.is_over = true;
             }
         }
+        false
     }
 
     /// Gives a volume in use another size.
