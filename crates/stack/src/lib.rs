@@ -17,5 +17,5 @@ mod engine;
 pub mod formats;
 mod lower;
 
-pub use engine::{Options, ReverseView, Stacked, View, add, prepare, replace};
+pub use engine::{Client, Options, Refusal, ReverseView, Stacked, View, add, prepare, replace};
 pub use lower::Entry;

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use vfs::{Error, Fallocate, Ino, Kind, ReadPieces, Result, Seek};
 
 use super::inode::Inode;
-use super::sizes::Body;
+use super::sizes::{Body, Source};
 use super::stacked::Stacked;
 use crate::formats::{Format, SizeIn};
 use crate::lower::posix;
@@ -31,19 +31,29 @@ impl<F: Format> Stacked<F> {
     pub(super) fn read_file(&self, ino: Ino, offset: u64, len: u32) -> Result<ReadPieces> {
         let inode = self.inodes.get(ino)?;
         let _shared = inode.io.read();
-        match self.read_units(&inode, offset, len) {
-            // Another client may have written the file anew since its size was found.
+        match self.read_units(&inode, offset, len, Source::Cache) {
+            // Another client may have written the file anew since its size was found, or a part of what is cached.
             Err(Error::Io) if self.options.shared => {
                 inode.forget_extent();
-                self.read_units(&inode, offset, len)
+                let source = match self.options.remote {
+                    true => Source::Server,
+                    false => Source::Cache,
+                };
+                self.read_units(&inode, offset, len, source)
             }
             done => done,
         }
     }
 
-    fn read_units(&self, inode: &Arc<Inode<F::Node>>, offset: u64, len: u32) -> Result<ReadPieces> {
+    fn read_units(
+        &self,
+        inode: &Arc<Inode<F::Node>>,
+        offset: u64,
+        len: u32,
+        source: Source,
+    ) -> Result<ReadPieces> {
         let end = offset.saturating_add(u64::from(len));
-        let body = self.body(inode, end)?;
+        let body = self.body(inode, end, source)?;
         let end = body.size.min(end);
         if offset >= end {
             return Ok(Vec::new());
@@ -74,7 +84,8 @@ impl<F: Format> Stacked<F> {
         let end = offset.checked_add(data.len() as u64);
         let end = end.ok_or(Error::FileTooBig)?;
         let mut body = self.body_to_write(&inode, offset..end)?;
-        write(&mut body, offset, data)?;
+        let written = write(&mut body, offset, data);
+        body.settle(written)?;
         body.keep();
         Ok(())
     }
@@ -83,7 +94,7 @@ impl<F: Format> Stacked<F> {
         let _exclusive = inode.io.write();
         self.format.check_write(&inode.node)?;
         let mut body = self.body_to_change(inode)?;
-        match size < body.size {
+        let cut = match size < body.size {
             true => shrink(&mut body, size),
             false if size > body.size => grow(&mut body, size),
             // The times of the lower file change, as those of any file that is truncated.
@@ -91,7 +102,8 @@ impl<F: Format> Stacked<F> {
                 let lower_size = body.lower_size();
                 rustix::fs::ftruncate(body.file(), lower_size).map_err(posix)
             }
-        }
+        };
+        body.settle(cut)
     }
 
     pub(super) fn sync_inode(&self, ino: Ino, datasync: bool) -> Result<()> {
@@ -121,31 +133,14 @@ impl<F: Format> Stacked<F> {
         self.format.check_write(&inode.node)?;
         let mut body = self.body_to_change(&inode)?;
         let end = offset.checked_add(len).ok_or(Error::FileTooBig)?;
-        body.lower_size_for(end)?;
-        let keep_size = match mode {
-            Fallocate::Allocate { keep_size } => {
-                reserve(&body, offset, end)?;
-                keep_size
-            }
-            Fallocate::Punch => {
-                clear(&mut body, offset, end)?;
-                true
-            }
-            Fallocate::Zero { keep_size } => {
-                clear(&mut body, offset, end)?;
-                keep_size
-            }
-        };
-        match !keep_size && end > body.size {
-            true => grow(&mut body, end),
-            false => Ok(()),
-        }
+        let allocated = allocate(&mut body, offset, end, mode);
+        body.settle(allocated)
     }
 
     pub(super) fn seek_file(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
         let inode = self.inodes.get(ino)?;
         let _shared = inode.io.read();
-        let body = self.body(&inode, u64::MAX)?;
+        let body = self.body(&inode, u64::MAX, Source::Cache)?;
         if offset >= body.size {
             return Err(Error::NoSuchAddress);
         }
@@ -159,6 +154,33 @@ impl<F: Format> Stacked<F> {
             Seek::Data if plain >= body.size => Err(Error::NoSuchAddress),
             _ => Ok(plain.min(body.size)),
         }
+    }
+}
+
+fn allocate<F: Format>(
+    body: &mut Body<'_, F>,
+    offset: u64,
+    end: u64,
+    mode: Fallocate,
+) -> Result<()> {
+    body.lower_size_for(end)?;
+    let keep_size = match mode {
+        Fallocate::Allocate { keep_size } => {
+            reserve(body, offset, end)?;
+            keep_size
+        }
+        Fallocate::Punch => {
+            clear(body, offset, end)?;
+            true
+        }
+        Fallocate::Zero { keep_size } => {
+            clear(body, offset, end)?;
+            keep_size
+        }
+    };
+    match !keep_size && end > body.size {
+        true => grow(body, end),
+        false => Ok(()),
     }
 }
 

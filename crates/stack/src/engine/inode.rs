@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 use vfs::{Error, Ino, Kind, Result, Trust};
 
 use super::names::Names;
-use crate::lower::{Entry, posix};
+use crate::lower::{Entry, close, settle};
 
 /// How many lower files are open at the same time for reading and writing.
 const OPEN_MAX: usize = 256;
@@ -26,6 +25,8 @@ pub struct Options {
     pub shared: bool,
     /// If it is shared: attributes that others change may be seen a moment later.
     pub brief: bool,
+    /// If it is shared: clients on other machines change it, each with a page cache of its own.
+    pub remote: bool,
     /// Reading does not change access times of the lower directory, if the user of the mount owns what is read, or is root.
     pub noatime: bool,
     /// As `noatime`, for directories only.
@@ -99,6 +100,8 @@ pub(super) struct Extent {
 struct Opened {
     file: Arc<OwnedFd>,
     to_write: bool,
+    /// The same, for reads from the server.
+    direct: Option<Arc<OwnedFd>>,
 }
 
 impl<N> Inode<N> {
@@ -218,13 +221,11 @@ impl<N> Inode<N> {
         let Some(opened) = self.file.lock().take() else {
             return Ok(());
         };
-        let last = match Arc::try_unwrap(opened.file) {
-            Ok(file) => file,
+        match Arc::try_unwrap(opened.file) {
+            Ok(file) => close(file),
             // Another request uses it. Closing a copy flushes in the same way.
-            Err(used) => rustix::io::fcntl_dupfd_cloexec(&*used, 0).map_err(posix)?,
-        };
-        let closed = nix::unistd::close(last);
-        closed.map_err(|error| posix(Errno::from_raw_os_error(error as i32)))
+            Err(used) => settle(&used),
+        }
     }
 
     /// The lower file, if it is open.
@@ -379,6 +380,24 @@ impl<N> Inodes<N> {
         }
     }
 
+    /// The lower file, open to be read from the server: past the page cache of this machine.
+    ///
+    /// # Errors
+    /// As [`Inodes::file`]; `Invalid` if the lower file system has no such reads.
+    pub(super) fn file_of_server(&self, inode: &Arc<Inode<N>>) -> Result<Arc<OwnedFd>> {
+        if let Some(Opened {
+            direct: Some(file), ..
+        }) = inode.opened()?
+        {
+            return Ok(file);
+        }
+        let file = Arc::new(self.open_lower(inode, OFlags::RDONLY | OFlags::DIRECT)?);
+        if let Some(opened) = &mut *inode.file.lock() {
+            opened.direct = Some(Arc::clone(&file));
+        }
+        Ok(file)
+    }
+
     fn open_lower(&self, inode: &Inode<N>, flags: OFlags) -> Result<OwnedFd> {
         match self.options.noatime {
             true => inode.entry.reopen_without_atime(flags),
@@ -414,6 +433,7 @@ impl<N> Inodes<N> {
         *slot = Some(Opened {
             file: Arc::clone(&file),
             to_write,
+            direct: None,
         });
         drop(slot);
         let mut open = self.open.lock();

@@ -2,7 +2,7 @@
 //!
 //! Layers, lowest first:
 //! - `names`: names that were listed; `inode`: the inodes that the front end knows; `temporary`: names for what is not
-//!   complete; `claim` and `lock`: one client at a time; `own`: small files of the format;
+//!   complete; `claim` and `lock`: one client at a time; `client`: who uses the directory; `own`: small files of the format;
 //! - `stacked`: the file system, and finding names in it;
 //! - `keys`: inodes when keys come and go;
 //! - `sizes` and `contents`: bytes of files; `attributes`, `make`, `moves`: the rest;
@@ -12,6 +12,7 @@
 
 mod attributes;
 mod claim;
+mod client;
 mod contents;
 mod inode;
 mod keys;
@@ -28,6 +29,7 @@ mod stacked;
 mod temporary;
 mod view;
 
+pub use client::{Client, Refusal};
 pub use inode::Options;
 pub use own::{add, prepare, replace};
 pub use reverse::ReverseView;

@@ -11,13 +11,15 @@ use super::inode::{Extent, Inode};
 use super::lock::Lock;
 use super::stacked::Stacked;
 use crate::formats::{Format, Layout, SizeIn};
-use crate::lower::posix;
+use crate::lower::{aligned, posix, read_direct, settle};
 
 /// A regular file, for one operation under its lock.
 pub(super) struct Body<'a, F: Format> {
     fs: &'a Stacked<F>,
     inode: &'a Inode<F::Node>,
     file: Arc<OwnedFd>,
+    /// The lower file as its server has it, where the page cache of this machine may be older.
+    server: Option<Arc<OwnedFd>>,
     pub(super) layout: Layout,
     /// Bytes in the view.
     pub(super) size: u64,
@@ -26,6 +28,15 @@ pub(super) struct Body<'a, F: Format> {
     header: Arc<[u8]>,
     /// Until the operation has ended.
     _lock: Option<Lock>,
+}
+
+/// Where a reader looks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// In the page cache of this machine first.
+    Cache,
+    /// At the server, if other machines use the lower directory.
+    Server,
 }
 
 impl<F: Format> Stacked<F> {
@@ -74,6 +85,7 @@ impl<F: Format> Stacked<F> {
         &'a self,
         inode: &'a Arc<Inode<F::Node>>,
         end: u64,
+        source: Source,
     ) -> Result<Body<'a, F>> {
         let file = self.inodes.file(inode)?;
         // Where the lower size is that of the view, the last unit is sealed by its length.
@@ -87,7 +99,11 @@ impl<F: Format> Stacked<F> {
         };
         let known = inode.extent(self.options, end, unit);
         let is_known = known.is_some();
-        let body = self.locked_body(inode, file, None, known)?;
+        let server = match source {
+            Source::Server => self.file_of_server(inode)?,
+            Source::Cache => None,
+        };
+        let body = self.open_body(inode, (file, server), None, known)?;
         if !is_known {
             inode.keep_extent(body.extent());
         }
@@ -105,7 +121,7 @@ impl<F: Format> Stacked<F> {
             false => None,
         };
         inode.forget_extent();
-        self.locked_body(inode, file, lock, None)
+        self.locked_body(inode, file, lock)
     }
 
     /// Opens a file to write these bytes, of which there is one at least. Other clients may change others,
@@ -125,15 +141,20 @@ impl<F: Format> Stacked<F> {
             offset(bytes.start / unit)?,
             offset(bytes.end.div_ceil(unit))?,
         );
+        // A client can write whole pages, with bytes of its cache beside the new ones.
+        let (start, end) = match self.options.remote {
+            true => aligned(start, end),
+            false => (start, end),
+        };
         let file = self.inodes.file_to_write(inode)?;
         // A guess, until the lock is there.
         let guess = match inode.last_size() {
             Some(size) => size,
-            None => self.find_extent(inode, &file, &layout)?.size,
+            None => self.find_extent(inode, &file, None, &layout)?.size,
         };
         if guess >= bytes.end {
             let lock = Lock::take(&file, start, Some(end))?;
-            let body = self.locked_body(inode, file, lock, None)?;
+            let body = self.locked_body(inode, file, lock)?;
             if body.size >= bytes.end {
                 return Ok(body);
             }
@@ -141,10 +162,34 @@ impl<F: Format> Stacked<F> {
         self.body_to_change(inode)
     }
 
+    /// Opens a file of which a part is locked, or that nothing else changes. All that is found of it is of the server:
+    /// the page cache can have bytes from before the lock.
     fn locked_body<'a>(
         &'a self,
-        inode: &'a Inode<F::Node>,
+        inode: &'a Arc<Inode<F::Node>>,
         file: Arc<OwnedFd>,
+        lock: Option<Lock>,
+    ) -> Result<Body<'a, F>> {
+        let server = match self.options.remote {
+            true => self.file_of_server(inode)?,
+            false => None,
+        };
+        self.open_body(inode, (file, server), lock, None)
+    }
+
+    /// The lower file for reads from the server; nothing where it has no such reads, and no other clients.
+    fn file_of_server(&self, inode: &Arc<Inode<F::Node>>) -> Result<Option<Arc<OwnedFd>>> {
+        match self.inodes.file_of_server(inode) {
+            Ok(file) => Ok(Some(file)),
+            Err(Error::Invalid | Error::NotSupported) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open_body<'a>(
+        &'a self,
+        inode: &'a Inode<F::Node>,
+        (file, server): (Arc<OwnedFd>, Option<Arc<OwnedFd>>),
         lock: Option<Lock>,
         known: Option<Extent>,
     ) -> Result<Body<'a, F>> {
@@ -152,12 +197,13 @@ impl<F: Format> Stacked<F> {
         let layout = self.layout(&inode.node);
         let extent = match known {
             Some(extent) => extent,
-            None => self.find_extent(inode, &file, &layout)?,
+            None => self.find_extent(inode, &file, server.as_deref(), &layout)?,
         };
         Ok(Body {
             fs: self,
             inode,
             file,
+            server,
             layout,
             size: extent.size,
             lower_size: extent.lower_size,
@@ -170,14 +216,20 @@ impl<F: Format> Stacked<F> {
         &self,
         inode: &Inode<F::Node>,
         file: &OwnedFd,
+        server: Option<&OwnedFd>,
         layout: &Layout,
     ) -> Result<Extent> {
-        let stat = rustix::fs::fstat(file).map_err(posix)?;
-        let lower_size = stat.st_size.cast_unsigned();
+        let lower_size = match server {
+            Some(_) => inode.entry.stat_of_server()?.stx_size,
+            None => {
+                let stat = rustix::fs::fstat(file).map_err(posix)?;
+                stat.st_size.cast_unsigned()
+            }
+        };
         let mut header = Vec::new();
         if layout.header > 0 && lower_size > 0 {
             header.resize(layout.header, 0);
-            read_lower(file, 0, &mut header)?;
+            read_lower(file, server, 0, &mut header)?;
             self.format.check_header(&inode.node, &header)?;
         }
         Ok(Extent {
@@ -200,6 +252,17 @@ impl<F: Format> Body<'_, F> {
             size: self.size,
             lower_size: self.lower_size,
             header: Arc::clone(&self.header),
+        }
+    }
+
+    /// Ends a change: other clients see it when the lock goes.
+    ///
+    /// # Errors
+    /// Those of the change, and of writing.
+    pub(super) fn settle(&self, changed: Result<()>) -> Result<()> {
+        match self.server {
+            Some(_) => changed.and(settle(&self.file)),
+            None => changed,
         }
     }
 
@@ -394,7 +457,7 @@ impl<F: Format> Body<'_, F> {
     }
 
     fn read_lower(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        read_lower(&self.file, offset, bytes)
+        read_lower(&self.file, self.server.as_deref(), offset, bytes)
     }
 
     fn write_lower(&self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -420,7 +483,15 @@ fn writing(error: Errno) -> Error {
 }
 
 /// Fills `bytes` from this place of a lower file.
-fn read_lower(file: &OwnedFd, offset: u64, bytes: &mut [u8]) -> Result<()> {
+fn read_lower(
+    file: &OwnedFd,
+    server: Option<&OwnedFd>,
+    offset: u64,
+    bytes: &mut [u8],
+) -> Result<()> {
+    if let Some(server) = server {
+        return read_direct(server, offset, bytes);
+    }
     let mut done = 0;
     while done < bytes.len() {
         match rustix::io::pread(file, &mut bytes[done..], offset + done as u64) {

@@ -8,6 +8,9 @@ const PREFIX: &str = ".strongroom-new-";
 /// What a client makes that gives a name in a directory.
 const CLAIM: &str = ".strongroom-new-name";
 
+/// What the clients of a directory lock.
+const CLIENT: &str = ".strongroom-new-client";
+
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A name that nothing in the lower directory has: by process and time, for two clients of one lower
@@ -22,6 +25,11 @@ pub(super) fn name() -> Vec<u8> {
 /// The file by which clients of one directory take turns.
 pub(super) fn claim() -> &'static [u8] {
     CLAIM.as_bytes()
+}
+
+/// The file that each client of a directory holds while it uses the directory.
+pub(super) fn client() -> &'static [u8] {
+    CLIENT.as_bytes()
 }
 
 /// Whether this is such a name.

@@ -87,6 +87,15 @@ impl Entry {
         rustix::fs::openat2(&self.0, name, flags, mode, resolve).map_err(posix)
     }
 
+    /// This entry again.
+    ///
+    /// # Errors
+    /// `TooManyFiles`.
+    pub(crate) fn try_clone(&self) -> Result<Entry> {
+        let copy = rustix::io::fcntl_dupfd_cloexec(&self.0, 0);
+        copy.map(Entry).map_err(posix)
+    }
+
     /// Opens this directory or regular file itself.
     ///
     /// # Errors
@@ -129,6 +138,15 @@ impl Entry {
     pub(crate) fn stat_of_server(&self) -> Result<Statx> {
         let _none_lent = LENT.read();
         self.stat_with(AtFlags::STATX_FORCE_SYNC).map_err(posix)
+    }
+
+    /// The device of its file system, as `mountinfo` writes it.
+    ///
+    /// # Errors
+    /// As [`Entry::stat`].
+    pub(crate) fn device(&self) -> Result<String> {
+        let stat = self.stat()?;
+        Ok(format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor))
     }
 
     fn stat_now(&self) -> Checked<Statx> {

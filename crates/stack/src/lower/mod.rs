@@ -5,9 +5,13 @@ mod errno;
 mod list;
 mod rename;
 mod replace;
+mod server;
+mod sharing;
 
 pub use entry::Entry;
 pub(crate) use errno::posix;
 pub(crate) use list::{Listed, kind, list, list_open};
 pub(crate) use rename::rename_free;
 pub(crate) use replace::{replace, sync};
+pub(crate) use server::{aligned, close, read_direct, settle};
+pub(crate) use sharing::Sharing;

@@ -174,8 +174,9 @@ pub(crate) struct StackPasswd {
 /// Changes by other programs or other clients beneath the mount are seen: a file at the next time that it
 /// is opened, an attribute or the name of a directory after a second; with --cache none, and where other
 /// machines can change the lower file system, at once. With --private the kernel keeps what it knows, which is faster. Then nothing else
-/// may change the lower directory. Without it clients take turns at writing to the same 4096 bytes of a file, where the
-/// lower file system has locks between them.
+/// may change the lower directory. Without it clients take turns at writing to the same 4096 bytes of a file. Where the
+/// lower file system cannot give that to clients on several machines, the second client is refused, or --private is
+/// needed to say that there is none. A read-only mount is not refused.
 ///
 /// With --writeback too, small writes to an open file are several times faster. Errors of writing, such as a full file
 /// system, come when the file is synced or closed. What was not synced or closed is lost if the process of the mount
@@ -204,7 +205,8 @@ EXAMPLES
 
 EXIT CODES
   1 if it cannot be mounted, or the directory is not prepared; 3 if there is no such directory; 5 if
-  files of the mountpoint would be hidden, without -O; 7 if the key is wrong; 8 if the key cannot be
+  files of the mountpoint would be hidden, without -O, or a client on another machine uses the
+  directory and the two would lose each other's bytes; 7 if the key is wrong; 8 if the key cannot be
   read; 9 if the policy is damaged."
 )]
 pub(crate) struct StackMount {

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use stack::formats::Format;
 use stack::formats::fscrypt::{Fscrypt, Space};
-use stack::{Entry, Options, ReverseView, Stacked, View};
+use stack::{Client, Entry, Options, Refusal, ReverseView, Stacked, View};
 
 use super::control::Control;
 use super::mounts::{SUBTYPE, find};
@@ -117,8 +117,31 @@ where
         _ => hears(args, &dir),
     };
     let options = lower_options(args, &dir);
+    let _client = match options.remote && !is_read_only(args) {
+        true => Client::enter(&dir).map_err(|refusal| refused(&args.dir, refusal))?,
+        false => None,
+    };
     let view = Stacked::new(dir, format, options);
     serve_view(view, args, hears, control)
+}
+
+/// Why a directory cannot be used together with others.
+fn refused(dir: &Path, refusal: Refusal) -> Failure {
+    let kind = match refusal {
+        Refusal::Lower(error) => return lower::failure(dir, error),
+        Refusal::InUse(_) => FailureKind::Busy,
+        Refusal::Unknown(_) => FailureKind::Other,
+    };
+    Failure::new(kind, format!("{}: {refusal}", dir.display()))
+}
+
+/// Whether nothing is changed by this mount.
+fn is_read_only(args: &StackMount) -> bool {
+    let last = args.options.iter().rev().find_map(|option| match option {
+        MountOption::ReadOnly(is) => Some(*is),
+        _ => None,
+    });
+    last.unwrap_or(args.read_only)
 }
 
 /// What other machines change is seen when a file is opened, and what they are to see is there when it is
@@ -212,6 +235,7 @@ pub(crate) fn show_gocryptfs(dir: &Path, passfile: Option<&Path>, place: &Path) 
     let options = Options {
         shared: true,
         brief: lower.is_local(),
+        remote: !lower.is_local(),
         noatime: true,
         nodiratime: true,
     };
@@ -236,6 +260,7 @@ fn lower_options(args: &StackMount, dir: &Entry) -> Options {
     Options {
         shared: !args.private,
         brief: args.cache == CacheMode::Auto && dir.is_local(),
+        remote: !args.private && !dir.is_local(),
         noatime,
         nodiratime,
     }
@@ -262,6 +287,12 @@ pub(super) fn remount(args: &StackMount) -> Result {
     if no_times(args) != (has("noatime"), has("nodiratime")) {
         return Err(Failure::usage(
             "noatime and nodiratime cannot change while it is mounted; unmount it, and mount it again",
+        ));
+    }
+    let is_local = || lower::open(&args.dir).map(|dir| dir.is_local());
+    if has("ro") && !is_read_only(args) && !is_local()? {
+        return Err(Failure::usage(
+            "other machines can change the lower directory: unmount it, and mount it again to write",
         ));
     }
     mount.follow(&options(args, Hears::Neither)?)?;

@@ -1,0 +1,136 @@
+//! The clients of a lower directory that other machines use: where reads can be older than a lock, one at a time.
+
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc::{F_RDLCK, F_UNLCK, F_WRLCK, SEEK_SET, flock};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use vfs::{Error, Result};
+
+use super::temporary;
+use crate::lower::{Entry, Sharing};
+
+/// A client of a lower directory, as long as this is held. Dropping the last one removes its file.
+pub struct Client {
+    dir: Entry,
+    file: OwnedFd,
+}
+
+/// Why a client cannot use a lower directory together with others.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// Another client uses it.
+    #[error(
+        "another client uses it, and {0}: two clients would lose each other's bytes; unmount it there, or mount it \
+         read-only"
+    )]
+    InUse(&'static str),
+    /// It is not known whether there is another one.
+    #[error(
+        "{0}: two clients would lose each other's bytes; use --private if no other machine changes it, or mount it \
+         read-only"
+    )]
+    Unknown(&'static str),
+    /// An error of the lower directory.
+    #[error(transparent)]
+    Lower(#[from] Error),
+}
+
+const NO_DIRECT: &str = "its file system cannot read past its cache (O_DIRECT)";
+const NO_LOCKS: &str = "its file system has no locks";
+const TOGETHER: &str = "cannot know that this one reads what it writes";
+
+impl Client {
+    /// Joins the clients of a lower directory, or becomes the only one. Nothing if no other machine uses it.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn enter(dir: &Entry) -> std::result::Result<Option<Client>, Refusal> {
+        if dir.is_local() {
+            return Ok(None);
+        }
+        let why = match Sharing::of(dir)? {
+            Sharing::Unlocked(why) => return Err(Refusal::Unknown(why)),
+            Sharing::Cached(why) => Some(why),
+            Sharing::Coherent => None,
+        };
+        loop {
+            let flags = OFlags::CREATE | OFlags::RDWR;
+            let file = match dir.open(temporary::client(), flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => file,
+                // The file is another user's, or the directory. Clients that need to be the only one have it.
+                Err(Error::Access | Error::NotPermitted | Error::ReadOnly) if why.is_none() => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let dir = dir.try_clone()?;
+            let client = Client { dir, file };
+            let why = why.or((!client.reads_from_server()?).then_some(NO_DIRECT));
+            let kind = match why {
+                Some(_) => F_WRLCK,
+                None => F_RDLCK,
+            };
+            match client.lock(kind) {
+                Ok(()) if client.is_named()? => return Ok(Some(client)),
+                // The last client has removed it just now.
+                Ok(()) => {}
+                Err(Errno::EAGAIN | Errno::EACCES) => {
+                    return Err(Refusal::InUse(why.unwrap_or(TOGETHER)));
+                }
+                Err(Errno::ENOLCK | Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL) => {
+                    return Err(Refusal::Unknown(NO_LOCKS));
+                }
+                Err(error) => {
+                    return Err(Error::from_errno(error as i32).unwrap_or(Error::Io).into());
+                }
+            }
+        }
+    }
+
+    fn lock(&self, kind: i32) -> nix::Result<()> {
+        let range = flock {
+            l_type: kind as i16,
+            l_whence: SEEK_SET as i16,
+            l_start: 0,
+            l_len: 0,
+            l_pid: 0,
+        };
+        fcntl(&self.file, FcntlArg::F_OFD_SETLK(&range)).map(|_| ())
+    }
+
+    fn reads_from_server(&self) -> Result<bool> {
+        match self.dir.open(
+            temporary::client(),
+            OFlags::RDONLY | OFlags::DIRECT,
+            Mode::empty(),
+        ) {
+            Ok(_) => Ok(true),
+            Err(Error::Invalid | Error::NotSupported) => Ok(false),
+            // Another client has removed it: what is asked next says so.
+            Err(Error::NotFound) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the file still has its name.
+    fn is_named(&self) -> Result<bool> {
+        let locked = Entry::of(&self.file)?.stat_of_server()?.stx_ino;
+        match self.dir.entry(temporary::client()) {
+            Ok(entry) => Ok(entry.stat_of_server()?.stx_ino == locked),
+            Err(Error::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Without its own lock the last one gets the other, also where two end at the same time.
+        let _ = self.lock(F_UNLCK);
+        if self.lock(F_WRLCK).is_ok() && self.is_named() == Ok(true) {
+            let _ = rustix::fs::unlinkat(&self.dir, temporary::client(), AtFlags::empty());
+        }
+    }
+}
