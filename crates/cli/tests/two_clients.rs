@@ -298,6 +298,34 @@ fn of_a_network_file_system() {
     let network = Clients::new(&place, "network", [&server, &server], "pefs");
     let lowers = [&*network.views[0], &network.views[1]];
     check(&place, lowers, &FORMATS, Locks::Unknown);
+    check_refused(&place, lowers[0]);
+}
+
+/// A client that has to be the only one keeps others away, but for those that only read.
+fn check_refused(place: &Place, lower: &Path) {
+    let (lower, view) = (lower.join("gocryptfs"), place.path("refused"));
+    fs::create_dir(&view).expect("a directory");
+    let mount = |more: &[&str]| {
+        Command::new(PROGRAM)
+            .args(["stack", "mount", "--passfile", &place.arg("secret")])
+            .args(more)
+            .args([&lower, &view])
+            .output()
+            .expect("runs")
+    };
+    let file = File::create_new(lower.join(".strongroom-new-client")).expect("nobody uses it");
+    let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    rustix::fs::fcntl_lock(&file, exclusive).expect("locked");
+    let refused = mount(&[]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(5), "{said}");
+    assert!(said.contains("another client uses it"), "{said}");
+    let view = view.to_str().expect("UTF-8");
+    assert!(mount(&["--read-only"]).status.success());
+    run(&["stack", "unmount", view]);
+    drop(file);
+    assert!(mount(&[]).status.success());
+    run(&["stack", "unmount", view]);
 }
 
 /// A volume of GlusterFS of two servers on this machine, which a script beside the project starts.

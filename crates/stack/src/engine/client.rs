@@ -59,10 +59,14 @@ impl Client {
             let flags = OFlags::CREATE | OFlags::RDWR;
             let file = match dir.open(temporary::client(), flags, Mode::RUSR | Mode::WUSR) {
                 Ok(file) => file,
-                // The file is another user's, or the directory. Clients that need to be the only one have it.
-                Err(Error::Access | Error::NotPermitted | Error::ReadOnly) if why.is_none() => {
-                    return Ok(None);
-                }
+                // The file is another user's, or the directory, or nothing can be made: files are still there to be removed.
+                Err(
+                    Error::Access
+                    | Error::NotPermitted
+                    | Error::ReadOnly
+                    | Error::NoSpace
+                    | Error::Quota,
+                ) if why.is_none() => return Ok(None),
                 Err(error) => return Err(error.into()),
             };
             let dir = dir.try_clone()?;

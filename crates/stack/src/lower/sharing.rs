@@ -46,8 +46,10 @@ impl Sharing {
         let device = dir.device()?;
         let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
         let table = String::from_utf8_lossy(&table);
-        let mounted = table.lines().filter_map(|line| mounted(line, &device));
-        Ok(mounted.last().map_or(Sharing::Coherent, |it| it.sharing()))
+        let mut mounted = table.lines().filter_map(|line| mounted(line, &device));
+        Ok(mounted
+            .next_back()
+            .map_or(Sharing::Coherent, |it| it.sharing()))
     }
 }
 
@@ -115,4 +117,43 @@ fn unescaped(path: &str) -> String {
     .fold(path.to_owned(), |path, (octal, byte)| {
         path.replace(octal, byte)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(kind: &str, options: &str) -> Sharing {
+        let line =
+            format!("36 35 0:52 / /mnt/a\\040b rw,relatime shared:1 - {kind} server:/x {options}");
+        assert!(mounted(&line, "0:5").is_none());
+        let mounted = mounted(&line, "0:52").expect("a line of this device");
+        assert_eq!(mounted.at, "/mnt/a b");
+        mounted.sharing()
+    }
+
+    #[test]
+    fn file_systems_by_their_options() {
+        assert_eq!(of("nfs4", "rw,vers=4.2,local_lock=none"), Sharing::Coherent);
+        assert_eq!(of("ceph", "rw"), Sharing::Coherent);
+        for (kind, options) in [
+            ("nfs", "rw,nolock,local_lock=all"),
+            ("nfs", "rw,local_lock=posix"),
+            ("cifs", "rw,nobrl"),
+            ("9p", "rw"),
+            ("fuse.sshfs", "rw,user_id=0"),
+            ("virtiofs", "rw"),
+        ] {
+            let sharing = of(kind, options);
+            assert!(
+                matches!(sharing, Sharing::Unlocked(_)),
+                "{kind}: {sharing:?}"
+            );
+        }
+        let loose = of("cifs", "rw,cache=loose");
+        assert!(matches!(loose, Sharing::Cached(_)), "{loose:?}");
+        // No client of GlusterFS answers there.
+        let unknown = of("fuse.glusterfs", "rw");
+        assert!(matches!(unknown, Sharing::Cached(_)), "{unknown:?}");
+    }
 }
