@@ -247,6 +247,17 @@ impl Entry {
     /// # Errors
     /// Those of `open` and `read`; `Io` for a longer one, or something other than a file.
     pub fn read_small(&self, name: &[u8], limit: usize) -> Result<Vec<u8>> {
+        match self.read_start(name, limit + 1) {
+            Ok(bytes) if bytes.len() > limit => Err(Error::Io),
+            read => read,
+        }
+    }
+
+    /// The first bytes of the regular file `name` in this directory, `len` at most.
+    ///
+    /// # Errors
+    /// Those of `open` and `read`; `Io` for something other than a file.
+    pub fn read_start(&self, name: &[u8], len: usize) -> Result<Vec<u8>> {
         // Opening a device has effects, and opening a FIFO waits.
         let entry = self.entry(name)?;
         if !FileType::from_raw_mode(entry.stat()?.stx_mode.into()).is_file() {
@@ -254,13 +265,8 @@ impl Entry {
         }
         let file = entry.reopen(OFlags::RDONLY)?;
         let mut bytes = Vec::new();
-        let read = File::from(file)
-            .take(limit as u64 + 1)
-            .read_to_end(&mut bytes);
-        match read {
-            Ok(len) if len <= limit => Ok(bytes),
-            _ => Err(Error::Io),
-        }
+        let read = File::from(file).take(len as u64).read_to_end(&mut bytes);
+        read.map(|_| bytes).map_err(|_| Error::Io)
     }
 
     /// Changes the permission bits.

@@ -335,7 +335,7 @@ pub(crate) struct StackStatus {
 /// What opens a directory.
 #[derive(Args, Debug)]
 pub(crate) struct StackKey {
-    /// With fscrypt: read the key from this file, of 32 to 64 bytes; with pefs, of any length; - is the
+    /// With fscrypt: read the key from this file, of 32 to 64 bytes, or 16 for AES-128; with pefs, of any length; - is the
     /// standard input. To mount directories of several keys with fscrypt, repeat it
     #[arg(short = 'd', long, value_name = "FILE")]
     pub(crate) key_file: Vec<PathBuf>,

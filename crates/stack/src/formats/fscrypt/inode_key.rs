@@ -44,7 +44,7 @@ impl InodeKey {
     /// number of the inode into the IV.
     ///
     /// # Errors
-    /// `NotSupported` without such a volume; `Invalid` for a master key that is too short; `Io` and
+    /// `NotSupported` without such a volume; `NoKey` for a master key that is too short for the cipher; `Io` and
     /// `NoMemory` of the cipher.
     pub fn new(
         context: &Context,
@@ -63,6 +63,9 @@ impl InodeKey {
                 ivs: Ivs::Number,
                 unit: policy.unit(),
             });
+        }
+        if !master.suits(mode) {
+            return Err(Error::NoKey);
         }
         let len = mode.key_len();
         let number = [mode.number()];

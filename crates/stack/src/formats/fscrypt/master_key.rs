@@ -4,6 +4,7 @@ use cipher::Digest;
 use secret::Secret;
 
 use super::context::KeyName;
+use super::mode::Mode;
 
 /// What a key is derived for.
 #[derive(Clone, Copy)]
@@ -24,6 +25,11 @@ impl MasterKey {
     /// A key of 16 to 64 bytes; nothing for another length.
     pub fn new(key: Secret) -> Option<MasterKey> {
         (16..=64).contains(&key.len()).then_some(MasterKey(key))
+    }
+
+    /// Whether it is long enough for a cipher: of 16 bytes for AES-128, and of 32 for the others, as in Linux.
+    pub fn suits(&self, mode: Mode) -> bool {
+        self.0.len() >= mode.key_len().min(32)
     }
 
     /// Whether it is of the greatest length.

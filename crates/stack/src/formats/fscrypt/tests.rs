@@ -165,3 +165,38 @@ fn lengths() {
     }
     assert_eq!(padded_len(256, 4, 255), None);
 }
+
+/// A key of 16 bytes, whose identifier is that of Linux 6.18, is one for AES-128 only: there, files of other policies
+/// are refused with `ENOKEY`.
+#[test]
+fn short_keys() {
+    let key = secret::Secret::from_slice(b"0123456789abcdef").expect("memory");
+    let master = MasterKey::new(key).expect("a length");
+    let key = master.identifier().expect("derived");
+    let linux = 0xe452_298a_f064_556f_8332_de82_232d_7bdc_u128.to_be_bytes();
+    assert_eq!(key, KeyName::Identifier(linux));
+    for (contents, names, suits) in [
+        (Mode::Aes128Cbc, Mode::Aes128Cts, true),
+        (Mode::Aes256Xts, Mode::Aes256Cts, false),
+        (Mode::Adiantum, Mode::Adiantum, false),
+    ] {
+        let policy = Policy {
+            contents,
+            names,
+            ..Policy::new([0; 16])
+        };
+        let context = Context {
+            policy,
+            nonce: [1; 16],
+        };
+        for is_file in [true, false] {
+            let made = InodeKey::new(&context, &master, is_file, None).map(drop);
+            let expected = if suits {
+                Ok(())
+            } else {
+                Err(vfs::Error::NoKey)
+            };
+            assert_eq!(made, expected, "{contents:?}");
+        }
+    }
+}

@@ -49,6 +49,13 @@ struct File {
     more: serde_json::Map<String, serde_json::Value>,
 }
 
+/// The member that all versions have.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Versioned {
+    version: u16,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Scrypt {
@@ -67,16 +74,22 @@ impl Config {
     /// Reads the file.
     ///
     /// # Errors
-    /// [`Error::Damaged`], [`Error::Unsupported`].
+    /// [`Error::Damaged`], [`Error::TooOld`], [`Error::Unsupported`].
     pub fn decode(bytes: &[u8]) -> Result<Config, Error> {
         if bytes.len() > CONFIG_MAX {
-            return Err(Error::Damaged("it is too long".into()));
+            return Err(Error::Damaged(format!(
+                "it is too long: a configuration has {CONFIG_MAX} bytes at most"
+            )));
         }
-        let file: File =
-            serde_json::from_slice(bytes).map_err(|error| Error::Damaged(error.to_string()))?;
-        if file.version != VERSION {
-            return Err(Error::Unsupported(format!("version {}", file.version)));
+        let damaged = |error: serde_json::Error| Error::Damaged(error.to_string());
+        // The version first: another one has other members.
+        let Versioned { version } = serde_json::from_slice(bytes).map_err(damaged)?;
+        match version {
+            VERSION => {}
+            0..VERSION => return Err(Error::TooOld(format!("version {version}"))),
+            _ => return Err(Error::Unsupported(format!("version {version}"))),
         }
+        let file: File = serde_json::from_slice(bytes).map_err(damaged)?;
         let features = Features::from_flags(&file.feature_flags, file.long_name_max)?;
         file.scrypt_object.hash()?;
         file.scrypt_object.salt()?;

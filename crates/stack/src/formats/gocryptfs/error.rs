@@ -9,6 +9,11 @@ pub enum Error {
     /// It says something that is not understood here.
     #[error("gocryptfs.conf needs what is not supported: {0}")]
     Unsupported(String),
+    /// A directory of an early gocryptfs, which today's gocryptfs does not open either.
+    #[error(
+        "gocryptfs.conf is too old: it has {0}; copy the files with an old gocryptfs into a new directory"
+    )]
+    TooOld(String),
     /// The passphrase does not open the master key, or the sealed key was changed: they look the same.
     #[error("the passphrase is wrong")]
     WrongPassphrase,

@@ -81,6 +81,15 @@ impl Features {
             return Err(Error::Unsupported(format!("the feature {flag:?}")));
         }
         let has = |name| flags.iter().any(|flag| flag == name);
+        // Only directories of early versions are without these. Gocryptfs refuses them too.
+        let wants_iv = !has("GCMIV128") && !has("XChaCha20Poly1305");
+        let wants_names = !has("EMENames") && !has("PlaintextNames");
+        if let Some(flag) = [(wants_iv, "GCMIV128"), (wants_names, "EMENames")]
+            .iter()
+            .find_map(|(wants, flag)| wants.then_some(flag))
+        {
+            return Err(Error::TooOld(format!("no feature {flag:?}")));
+        }
         let content = match (has("XChaCha20Poly1305"), has("AESSIV"), has("GCMIV128")) {
             (true, false, false) if has("HKDF") => Content::XChaCha20Poly1305,
             (false, true, true) => Content::AesSiv,

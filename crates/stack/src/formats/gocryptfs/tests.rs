@@ -11,7 +11,7 @@ use secret::{Key, Secret};
 use vfs::Error;
 
 use super::names::DIR_IV_NAME;
-use super::{CONFIG_NAME, Config, ConfigError, Content, Features, Gocryptfs, Names};
+use super::{CONFIG_MAX, CONFIG_NAME, Config, ConfigError, Content, Features, Gocryptfs, Names};
 use crate::formats::Format;
 use crate::formats::tree::{self, Item, Tree};
 
@@ -423,7 +423,7 @@ fn configurations_are_checked() {
 
     let text = String::from_utf8(config.encode()).expect("UTF-8");
     for (from, to) in [
-        ("\"Version\": 2", "\"Version\": 1"),
+        ("\"Version\": 2", "\"Version\": 3"),
         ("\"N\": 1024", "\"N\": 512"),
         ("\"N\": 1024", "\"N\": 1025"),
         ("\"N\": 1024", "\"N\": 1099511627776"),
@@ -432,7 +432,6 @@ fn configurations_are_checked() {
         ("\"HKDF\"", "\"FIDO2\""),
         ("\"HKDF\"", "\"PlaintextNames\""),
         ("\"GCMIV128\"", "\"XChaCha20Poly1305\", \"AESSIV\""),
-        ("\"EMENames\",", ""),
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{from}");
@@ -442,6 +441,23 @@ fn configurations_are_checked() {
             "{to}: {decoded:?}"
         );
     }
+    for (from, to, says) in [
+        ("\"Version\": 2", "\"Version\": 1", "version 1"),
+        ("\"EMENames\",", "", "EMENames"),
+        ("\"GCMIV128\",", "", "GCMIV128"),
+    ] {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from}");
+        let Err(ConfigError::TooOld(said)) = Config::decode(changed.as_bytes()) else {
+            panic!("{from}");
+        };
+        assert!(said.contains(says), "{said}");
+    }
+    // Other versions have other members.
+    let other = Config::decode(b"{\"Version\": 1}");
+    assert!(matches!(other, Err(ConfigError::TooOld(_))), "{other:?}");
+    let long = Config::decode(&vec![b' '; CONFIG_MAX + 1]).expect_err("long");
+    assert!(long.to_string().contains("too long"), "{long}");
     for damaged in [
         "",
         "{}",

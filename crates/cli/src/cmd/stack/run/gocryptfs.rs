@@ -33,7 +33,8 @@ pub(super) fn reverse_config(dir: &Path, lower: &Entry) -> Result<Option<Config>
 
 /// The configuration of this name in a directory, and the file that has it.
 fn stored(dir: &Path, lower: &Entry, name: &str) -> Result<Option<(Vec<u8>, Config)>> {
-    match lower.read_small(name.as_bytes(), CONFIG_MAX) {
+    // One byte more than a configuration has: the decoder says of a longer file that it is too long.
+    match lower.read_start(name.as_bytes(), CONFIG_MAX + 1) {
         Ok(bytes) => match Config::decode(&bytes) {
             Ok(config) => Ok(Some((bytes, config))),
             Err(error) => Err(failure(dir, error)),

@@ -14,8 +14,8 @@ use crate::cmd::luks::run::{ask, key_file};
 use crate::cmd::stack::args::StackKey;
 use crate::outcome::LocalResult as Result;
 
-/// The shortest key, in bytes: what it protects is AES-256.
-const KEY_MIN: usize = 32;
+/// The shortest key, in bytes: for policies of AES-128.
+const KEY_MIN: usize = 16;
 /// The longest key, in bytes.
 const KEY_MAX: usize = 64;
 

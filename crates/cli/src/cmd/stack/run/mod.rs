@@ -22,6 +22,7 @@ use std::path::Path;
 
 use cipher::SystemRandom;
 use daemon::Failure;
+use protocol::api::FailureKind;
 use serde::Serialize;
 use stack::formats::fscrypt::{Fscrypt, KeyName, MasterKey, Mode, Policy, Space};
 use stack::formats::gocryptfs::{Config, Content};
@@ -108,6 +109,15 @@ fn init(args: &StackInit) -> Result<()> {
     };
     let master =
         MasterKey::new(lower::master_key(key_file)?).expect("a length that a key can have");
+    if !master.suits(policy.contents) {
+        return Err(Failure::new(
+            FailureKind::NoKey,
+            format!(
+                "the key file {} is too short for this cipher: a key has 32 to 64 bytes, or 16 with --cipher aes-128",
+                key_file.display()
+            ),
+        ));
+    }
     // It is of 64 bytes then: keys of files are made of its bytes.
     if args.policy_version == 1 && !master.is_whole() {
         return Err(Failure::usage(
