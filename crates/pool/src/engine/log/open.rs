@@ -1,6 +1,5 @@
 //! The log of an open dataset, as its key holder uses it.
 
-use std::collections::BTreeSet;
 use std::io::IoSlice;
 
 use store::UNIT;
@@ -137,7 +136,7 @@ impl OpenDataset {
 
     /// Flushes the devices of all entries that were written since the last call.
     fn flush_entries(&self) -> Result<bool> {
-        let groups: BTreeSet<u32> = self.log.lock().unflushed().clone();
+        let groups = self.log.lock().unflushed();
         for group in groups {
             let flushed = self.context.disk.store.flush_group(group);
             if !self.is_done(group, flushed.map_err(Into::into))? {

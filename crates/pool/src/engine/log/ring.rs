@@ -36,6 +36,8 @@ pub(crate) struct Ring {
     flushed: u64,
     /// The groups of the entries after it, and of the records that they point to.
     unflushed: BTreeSet<u32>,
+    /// As `unflushed`, of the entries whose changes the running commit makes durable.
+    committing: BTreeSet<u32>,
     /// The chunks of the last commit, from the chunk with the head on.
     chunks: Vec<Chunk>,
     /// The chunks that follow when the running commit is durable.
@@ -149,6 +151,7 @@ impl Ring {
             sequence: 1,
             flushed: 0,
             unflushed: BTreeSet::new(),
+            committing: BTreeSet::new(),
             chunks: Vec::new(),
             coming: Vec::new(),
             at: Position::default(),
@@ -254,14 +257,15 @@ impl Ring {
     }
 
     /// The groups to flush, so that all entries are durable.
-    pub(crate) fn unflushed(&self) -> &BTreeSet<u32> {
-        &self.unflushed
+    pub(crate) fn unflushed(&self) -> BTreeSet<u32> {
+        &self.unflushed | &self.committing
     }
 
     /// These groups are flushed. No entry was written meanwhile.
     pub(crate) fn flushed(&mut self) {
         self.flushed = self.sequence - 1;
         self.unflushed.clear();
+        self.committing.clear();
     }
 
     /// Called when devices fail during the write of an entry, so that the entry may be incomplete. The next commit
@@ -299,6 +303,7 @@ impl Ring {
     /// Remembers where the entries of the next transaction group begin.
     pub(crate) fn freeze(&mut self, may_use: MayUse<'_>) {
         self.pointed.freeze();
+        self.committing.append(&mut self.unflushed);
         for chunk in &mut self.chunks {
             chunk.is_shut |= !may_use(chunk.group());
         }
@@ -479,6 +484,7 @@ impl Ring {
     pub(crate) fn on_durable(&mut self) {
         self.chunks.append(&mut self.coming);
         self.pointed.on_durable();
+        self.committing.clear();
     }
 }
 

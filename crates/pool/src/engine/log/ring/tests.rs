@@ -42,10 +42,25 @@ fn an_entry_that_is_not_flushed_does_not_count_as_durable() {
         assert_eq!(ring.reserve(4096, ALL).unwrap().flushed, flushed);
         ring.written([group]);
     }
-    assert_eq!(ring.unflushed(), &BTreeSet::from([0, 1]));
+    assert_eq!(ring.unflushed(), BTreeSet::from([0, 1]));
     ring.flushed();
     assert!(ring.unflushed().is_empty());
     assert_eq!(ring.reserve(4096, ALL).unwrap().flushed, 2);
+}
+
+#[test]
+fn a_commit_that_is_durable_leaves_nothing_of_its_entries_to_flush() {
+    let mut ring = ring(&[65536]);
+    ring.stage = Stage::On;
+    ring.reserve(4096, ALL).unwrap();
+    ring.written([0]);
+    ring.freeze(ALL);
+    ring.reserve(4096, ALL).unwrap();
+    ring.written([1]);
+    // Not before it is durable.
+    assert_eq!(ring.unflushed(), BTreeSet::from([0, 1]));
+    ring.on_durable();
+    assert_eq!(ring.unflushed(), BTreeSet::from([1]));
 }
 
 #[test]
