@@ -10,7 +10,7 @@
 //!
 //! Layers, lowest first: `error`; `device` (the trait), with the claims of `reservation`; `file`, `memory`, `metered`
 //! [`gate`] and [`fault`] (the devices, which do not depend on each other); `shared` (a disk that several machines of a test
-//! reach); `backing` (locks on what lies below a loop device), `lock`; `holder` (the process that has opened a file); `flusher`; `size` (sizes for people); `transfer` (memory for
+//! reach); `backing` (locks on what lies below a loop device), `lock`; `holder` (the process that has opened a file); `flusher`; `size` (sizes for people); `loss_notice` (what clients of a server have to be told); `transfer` (memory for
 //! the data of clients on the network).
 
 mod backing;
@@ -26,6 +26,7 @@ mod holder;
 mod lock;
 #[cfg(test)]
 mod loop_device;
+mod loss_notice;
 mod memory;
 mod metered;
 mod ordinary;
@@ -40,6 +41,7 @@ pub(crate) use device::{check_range, total};
 pub use error::{Error, Loss, Result};
 pub use file::{Access, FileDevice};
 pub use flusher::{be_flusher, need_flushers};
+pub use loss_notice::LossNotice;
 pub use memory::MemoryDevice;
 pub use metered::{DeviceMeter, Metered};
 pub use ordinary::be_ordinary;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use block::{BlockDevice, MemoryDevice};
+use common::initiator::Initiator;
 use common::initiator::{CHECK, GOOD};
 use common::{Kept, Portal, TARGET};
 use iscsi::LogicalUnit;
@@ -103,7 +104,10 @@ fn a_command_that_takes_long_holds_up_no_other() {
     // More than there are threads for a session.
     let flushes: Vec<u32> = (0..20).map(|_| a.send(1, &FLUSH, &[], 0)).collect();
     device.await_flushes(15);
-    assert_eq!(portal.targets.all()[0].counts().waiting, 20);
+    // The others have to arrive.
+    while portal.targets.all()[0].counts().waiting < 20 {
+        std::thread::yield_now();
+    }
     assert_eq!(a.write(1, 5), GOOD);
     assert_eq!(a.read(1).data, [5; 512]);
     // Others are not held up either.
@@ -341,16 +345,71 @@ fn initiators_are_told_once_when_space_runs_short() {
     assert_eq!(fill_with(4 << 20), told);
 }
 
+#[test]
+fn an_initiator_turns_the_write_cache_off() {
+    let device = Counting::new();
+    let portal = Portal::new(device.clone(), None);
+    let (mut a, mut b) = (portal.log_in("a"), portal.log_in("b"));
+    let page = |initiator: &mut Initiator, which: u8| {
+        let cdb = [0x1a, 8, which << 6 | 0x08, 0, 64, 0];
+        initiator.run(&cdb, &[], 64).data
+    };
+    let now = page(&mut a, 0);
+    assert_eq!((now.len(), now[4], now[6]), (24, 8, 4));
+    // Only the cache can be changed.
+    assert_eq!(page(&mut a, 1)[6..], [&[4][..], &[0; 17]].concat());
+    let select = |initiator: &mut Initiator, at: usize, byte: u8| {
+        let mut list = now.clone();
+        list[..4].fill(0);
+        list[at] = byte;
+        initiator.run(&[0x15, 0x10, 0, 0, 24, 0], &list, 0).status
+    };
+    assert_eq!(select(&mut a, 6, 5), CHECK);
+    assert_eq!(select(&mut a, 9, 1), CHECK);
+    assert_eq!((page(&mut a, 0)[6], b.attentions()), (4, vec![]));
+    assert_eq!(select(&mut a, 6, 0), GOOD);
+    assert_eq!(page(&mut a, 0)[6], 0);
+    // MODE PARAMETERS CHANGED, for the others.
+    assert_eq!(
+        (a.attentions(), b.attentions()),
+        (vec![], vec![[6, 0x2a, 1]])
+    );
+    let before = device.flushes.load(SeqCst);
+    assert_eq!(b.write(1, 7), GOOD);
+    assert_eq!(device.flushes.load(SeqCst), before + 1);
+    assert_eq!(select(&mut b, 6, 4), GOOD);
+    assert_eq!(page(&mut b, 0)[6], 4);
+    assert_eq!(b.write(1, 7), GOOD);
+    assert_eq!(device.flushes.load(SeqCst), before + 1);
+}
+
 /// A device that counts changes that are not settled.
 struct Counting {
     memory: MemoryDevice,
     unsettled: AtomicUsize,
+    flushes: AtomicUsize,
     fails: AtomicBool,
 }
 
+impl Counting {
+    fn new() -> Arc<Counting> {
+        Arc::new(Counting {
+            memory: MemoryDevice::new(1 << 20),
+            unsettled: AtomicUsize::new(0),
+            flushes: AtomicUsize::new(0),
+            fails: AtomicBool::new(false),
+        })
+    }
+}
+
 impl BlockDevice for Counting {
-    block::delegate!(self => self.memory; size refresh_size sector_sizes name read_at flush drop_cached begin_anew);
+    block::delegate!(self => self.memory; size refresh_size sector_sizes name read_at drop_cached begin_anew);
     block::delegate!(self => self.memory; discard waits_on_write would_wait io_mode);
+
+    fn flush(&self) -> block::Result<()> {
+        self.flushes.fetch_add(1, SeqCst);
+        self.memory.flush()
+    }
 
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
         self.unsettled.fetch_add(1, SeqCst);
@@ -375,11 +434,7 @@ impl BlockDevice for Counting {
 /// What cannot be settled has to be sent again. A command that compares is not, because its blocks are changed.
 #[test]
 fn what_is_answered_is_settled() {
-    let device = Arc::new(Counting {
-        memory: MemoryDevice::new(1 << 20),
-        unsettled: AtomicUsize::new(0),
-        fails: AtomicBool::new(false),
-    });
+    let device = Counting::new();
     let portal = Portal::new(device.clone(), None);
     let mut a = portal.log_in("a");
     let compare_and_write = [0x89, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0];

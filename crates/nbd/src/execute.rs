@@ -157,13 +157,31 @@ impl Connection<'_> {
             Kind::Read => return self.read_small(request, buffers),
             Kind::BlockStatus => return self.block_status(request, buffers),
             Kind::Flush if self.session.attached.export().is_read_only() => Ok(()),
-            Kind::Flush => self.noted(self.device().flush()),
+            Kind::Flush => self.flush(),
             Kind::Trim => self.trim(request),
             Kind::WriteZeroes => self.write_zeroes(request),
             Kind::Cache => self.cache(offset, len.into()),
             Kind::Write | Kind::Disconnect | Kind::Unknown(_) => Err(errno::INVAL),
         };
         self.answer(buffers, request, outcome)
+    }
+
+    /// Makes everything durable. The first flush of a client after a loss fails: it would vouch for what is gone.
+    fn flush(&self) -> Refused {
+        self.noted(self.device().flush())?;
+        let export = self.session.attached.export();
+        match export.tell_of_loss(&self.session.client) {
+            false => Ok(()),
+            true => {
+                let (export, client) = (export.name(), &self.session.client);
+                tracing::warn!(
+                    export,
+                    client,
+                    "a flush fails: changes from before may be lost"
+                );
+                Err(errno::IO)
+            }
+        }
     }
 
     /// The number for what a device failed with, of which the log has more.

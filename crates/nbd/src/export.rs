@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::BlockDevice;
+use block::{BlockDevice, LossNotice};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::link::Link;
@@ -24,6 +24,7 @@ pub struct Export {
     description: String,
     device: Arc<dyn BlockDevice>,
     is_read_only: bool,
+    losses: Arc<LossNotice>,
     clients: Mutex<Clients>,
     left: Condvar,
 }
@@ -62,9 +63,20 @@ impl Export {
             description: description.into(),
             device,
             is_read_only,
+            losses: Arc::default(),
             clients: Mutex::default(),
             left: Condvar::new(),
         })
+    }
+
+    /// The same, with what its clients have to be told of.
+    pub fn with_losses(self, losses: Arc<LossNotice>) -> Export {
+        Export { losses, ..self }
+    }
+
+    /// Whether a client has to be told of a loss now.
+    pub(crate) fn tell_of_loss(&self, client: &str) -> bool {
+        self.losses.tell(client)
     }
 
     /// Its name.

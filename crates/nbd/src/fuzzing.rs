@@ -100,6 +100,7 @@ pub fn requests(bytes: &[u8]) {
         allocation: agreed & 2 != 0,
         reads_whole: false,
         settles: true,
+        client: "fuzzer".into(),
         memory: memory(),
         reserved: None,
     };

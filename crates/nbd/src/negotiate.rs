@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) reads_whole: bool,
     /// Whether the client goes on when the next process serves the device: what it is answered is settled before.
     pub(crate) settles: bool,
+    /// What the client is called: the same name when it connects again.
+    pub(crate) client: String,
     /// Where the connection gets memory for data, and what it has in any case.
     pub(crate) memory: TransferShare,
     pub(crate) reserved: Option<TransferClaim>,
@@ -292,6 +294,7 @@ impl Client<'_> {
             allocation: self.allocation.as_deref() == Some(name),
             reads_whole: false,
             settles: true,
+            client: String::new(),
             memory: self.memory.clone(),
             reserved: None,
         }))

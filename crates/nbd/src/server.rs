@@ -1,7 +1,7 @@
 //! Listening, and a thread for each connection.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -162,6 +162,7 @@ fn begin(shared: &Arc<Shared>, fd: OwnedFd, source: ClientSource) {
         }
         return;
     }
+    let client = client_name(&fd, &source);
     let socket = Arc::new(Socket::new(fd, PATIENCE));
     let cut = {
         let socket = Arc::clone(&socket);
@@ -174,7 +175,7 @@ fn begin(shared: &Arc<Shared>, fd: OwnedFd, source: ClientSource) {
         // The log counts lines by this address.
         let _span = tracing::info_span!("connection", from = %source).entered();
         let served = catch_unwind(AssertUnwindSafe(|| {
-            serve(&shared, &permit, &memory, socket)
+            serve(&shared, &permit, &memory, (socket, &client))
         }));
         match served {
             Ok(Ok(())) => {}
@@ -191,11 +192,20 @@ fn begin(shared: &Arc<Shared>, fd: OwnedFd, source: ClientSource) {
     }
 }
 
+/// The name of a client for itself, whatever port it connects from.
+fn client_name(fd: &OwnedFd, source: &ClientSource) -> String {
+    let address = rustix::net::getpeername(fd).ok().flatten();
+    match address.and_then(|address| SocketAddr::try_from(address).ok()) {
+        Some(address) => address.ip().to_canonical().to_string(),
+        None => source.to_string(),
+    }
+}
+
 fn serve(
     shared: &Shared,
     permit: &Permit,
     memory: &TransferShare,
-    socket: Arc<Socket>,
+    (socket, client): (Arc<Socket>, &str),
 ) -> std::result::Result<(), Gone> {
     let mut link: Arc<dyn Link> = socket;
     let mut input = Input::new();
@@ -209,9 +219,10 @@ fn serve(
         memory,
         &authenticated,
     )?;
-    let Some(session) = session else {
+    let Some(mut session) = session else {
         return Ok(());
     };
+    session.client = client.to_owned();
     if !authenticated() {
         return Err(Gone::Protocol("too many clients have an export"));
     }

@@ -54,7 +54,7 @@ impl Unit {
             )?),
             O::ModeSelect { save: true, .. } => return Err(Sense::FIELD_IN_CDB.into()),
             O::ModeSelect { ten, is_page, .. } => {
-                mode::select(self, ten, is_page, data)?;
+                mode::select((self, seat), ten, is_page, data)?;
                 Answer::Nothing
             }
             O::Read { blocks } => {
@@ -94,8 +94,7 @@ impl Unit {
             } => Answer::Data(opcodes(timeouts, how, opcode, action)?),
             O::Flush { .. } if self.is_read_only || port.is_read_only => Answer::Nothing,
             O::Flush { .. } => {
-                let flushed = self.device.flush();
-                flushed.map_err(|error| self.failed(&error, true))?;
+                self.flush(seat)?;
                 Answer::Nothing
             }
             O::Verify { blocks, compared } => {

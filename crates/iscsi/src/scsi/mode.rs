@@ -1,5 +1,6 @@
-//! Mode pages: caching, control, and the threshold of space. None of their values can be changed.
+//! Mode pages: caching, control, and the threshold of space. Only the write cache can be turned off and on.
 
+use super::seat::Seat;
 use super::sense::Sense;
 use super::unit::{Port, Unit};
 
@@ -7,6 +8,10 @@ const ALL: u8 = 0x3f;
 const CACHING: u8 = 0x08;
 const CONTROL: u8 = 0x0a;
 const EXCEPTIONS: u8 = 0x1c;
+
+/// The byte and bit of the write cache in its page.
+const CACHE_AT: usize = 2;
+const CACHE_ON: u8 = 0x04;
 
 /// Which values of a page are asked for.
 const CHANGEABLE: u8 = 1;
@@ -33,31 +38,28 @@ fn provisioning(unit: &Unit, which: u8) -> Option<Vec<u8>> {
     Some(page)
 }
 
-/// A page or subpage, as it is; what can be changed of it is nothing.
+/// A page or subpage, as it is, or which bits of it can be changed.
 fn find(unit: &Unit, code: u8, subpage: u8, which: u8) -> Option<Vec<u8>> {
     match (code, subpage) {
         (EXCEPTIONS, PROVISIONING) => provisioning(unit, which),
-        (_, 0) => page(code, which),
+        (_, 0) => page(unit, code, which),
         _ => None,
     }
 }
 
 /// A page without subpages.
-fn page(code: u8, which: u8) -> Option<Vec<u8>> {
+fn page(unit: &Unit, code: u8, which: u8) -> Option<Vec<u8>> {
     let mut page = match code {
         CACHING => vec![0; 20],
         CONTROL | EXCEPTIONS => vec![0; 12],
         _ => return None,
     };
     (page[0], page[1]) = (code, page.len() as u8 - 2);
-    if which != CHANGEABLE {
-        match code {
-            // The write cache is on.
-            CACHING => page[2] = 0x04,
-            // Commands are reordered; one task set for all initiators.
-            CONTROL => page[3] = 0x10,
-            _ => {}
-        }
+    match code {
+        CACHING if which == CHANGEABLE || unit.has_write_cache() => page[CACHE_AT] = CACHE_ON,
+        // Commands are reordered; one task set for all initiators.
+        CONTROL if which != CHANGEABLE => page[3] = 0x10,
+        _ => {}
     }
     Some(page)
 }
@@ -74,7 +76,7 @@ pub(super) fn sense(
     if which == SAVED {
         return Err(Sense::NOT_SAVED);
     }
-    let plain = || [CACHING, CONTROL, EXCEPTIONS].map(|code| page(code, which));
+    let plain = || [CACHING, CONTROL, EXCEPTIONS].map(|code| page(unit, code, which));
     let pages: Vec<u8> = match (code, subpage) {
         (ALL, 0) => plain().into_iter().flatten().flatten().collect(),
         (ALL, EACH) => {
@@ -109,8 +111,13 @@ pub(super) fn sense(
     Ok(data)
 }
 
-/// Accepts MODE SELECT that changes nothing.
-pub(super) fn select(unit: &Unit, ten: bool, is_page: bool, list: &[u8]) -> Result<(), Sense> {
+/// Carries MODE SELECT out, which can turn the write cache off and on.
+pub(super) fn select(
+    (unit, seat): (&Unit, &Seat),
+    ten: bool,
+    is_page: bool,
+    list: &[u8],
+) -> Result<(), Sense> {
     if !is_page {
         return Err(Sense::FIELD_IN_CDB);
     }
@@ -132,6 +139,7 @@ pub(super) fn select(unit: &Unit, ten: bool, is_page: bool, list: &[u8]) -> Resu
         8 if block[5..] == unit.block().to_be_bytes()[1..] => {}
         _ => return Err(Sense::FIELD_IN_LIST),
     }
+    let mut cache = None;
     while !rest.is_empty() {
         let subpage = match rest[0] & 0x40 {
             0 => 0,
@@ -139,10 +147,24 @@ pub(super) fn select(unit: &Unit, ten: bool, is_page: bool, list: &[u8]) -> Resu
         };
         let own = find(unit, rest[0] & 0x3f, subpage, 0).ok_or(Sense::FIELD_IN_LIST)?;
         let given = rest.get(..own.len()).ok_or(Sense::LIST_LENGTH)?;
-        if given[1..] != own[1..] || given[0] != own[0] {
+        let fixed = |page: &[u8]| match page[0] {
+            CACHING => {
+                let mut page = page.to_vec();
+                page[CACHE_AT] &= !CACHE_ON;
+                page
+            }
+            _ => page.to_vec(),
+        };
+        if fixed(given) != fixed(&own) {
             return Err(Sense::FIELD_IN_LIST);
+        }
+        if own[0] == CACHING {
+            cache = Some(given[CACHE_AT] & CACHE_ON != 0);
         }
         rest = &rest[own.len()..];
     }
-    Ok(())
+    match cache {
+        Some(is_on) => unit.set_write_cache(seat, is_on),
+        None => Ok(()),
+    }
 }

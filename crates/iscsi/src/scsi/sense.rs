@@ -55,6 +55,7 @@ impl Sense {
     pub(crate) const NOT_SAVED: Sense = Sense::new(0x5, 0x39, 0x00);
     pub(crate) const POWER_ON: Sense = Sense::new(0x6, 0x29, 0x00);
     pub(crate) const RESET: Sense = Sense::new(0x6, 0x29, 0x03);
+    pub(crate) const MODE: Sense = Sense::new(0x6, 0x2a, 0x01);
     pub(crate) const RESERVATIONS_PREEMPTED: Sense = Sense::new(0x6, 0x2a, 0x03);
     pub(crate) const RESERVATIONS_RELEASED: Sense = Sense::new(0x6, 0x2a, 0x04);
     pub(crate) const REGISTRATIONS_PREEMPTED: Sense = Sense::new(0x6, 0x2a, 0x05);

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use block::{BlockDevice, SectorSizes};
@@ -83,6 +84,17 @@ pub trait Keeper: Debug + Send + Sync {
     fn room(&self) -> Option<u64> {
         None
     }
+
+    /// Whether an answered change may be in caches until the next flush.
+    fn has_write_cache(&self) -> bool {
+        true
+    }
+
+    /// Whether an initiator has to be told now that changes may be lost which it was told were done.
+    fn tell_of_loss(&self, initiator: &str) -> bool {
+        let _ = initiator;
+        false
+    }
 }
 
 /// A device with an identity.
@@ -99,6 +111,8 @@ pub(crate) struct Unit {
     /// Where reservations are kept.
     pub(super) keeper: Option<Arc<dyn Keeper>>,
     pub(super) shortage: Shortage,
+    /// Whether an initiator turned the write cache off.
+    writes_through: AtomicBool,
     pub(super) failures: LogCount,
     /// The initiators that use it.
     pub(super) seats: Mutex<Vec<Arc<Seat>>>,
@@ -169,6 +183,7 @@ impl Unit {
             held: RwLock::new(reservations),
             keeper,
             shortage: Shortage::default(),
+            writes_through: AtomicBool::new(false),
             failures: LogCount::default(),
             seats: Mutex::default(),
             _end: end,
@@ -250,10 +265,56 @@ impl Unit {
         read.map_err(|error| self.failed(&error, false))
     }
 
-    /// Makes all changes outlive this process.
+    /// Makes all changes outlive this process, and durable if the write cache is off.
     pub(crate) fn settle(&self) -> Result<(), Sense> {
-        let settled = self.device.settle();
+        let settled = match self.has_write_cache() {
+            true => self.device.settle(),
+            false => self.device.flush(),
+        };
         settled.map_err(|error| self.failed(&error, true))
+    }
+
+    /// Makes everything durable. The first flush of an initiator after a loss fails: it would vouch for what is gone.
+    pub(super) fn flush(&self, seat: &Seat) -> Result<(), Sense> {
+        let flushed = self.device.flush();
+        flushed.map_err(|error| self.failed(&error, true))?;
+        let nexus = seat.nexus.to_string();
+        let keeper = self.keeper.as_ref();
+        if keeper.is_some_and(|keeper| keeper.tell_of_loss(&nexus)) {
+            let unit = &self.identity.name;
+            tracing::warn!(
+                unit,
+                nexus,
+                "a flush fails: changes from before may be lost"
+            );
+            return Err(Sense::UNWRITABLE);
+        }
+        Ok(())
+    }
+
+    /// Whether an answered change may be in caches until the next flush.
+    pub(super) fn has_write_cache(&self) -> bool {
+        !self.writes_through.load(SeqCst) && self.may_have_write_cache()
+    }
+
+    fn may_have_write_cache(&self) -> bool {
+        self.keeper.as_ref().is_none_or(|it| it.has_write_cache())
+    }
+
+    /// Turns the write cache on or off, for all initiators. The others are told.
+    pub(super) fn set_write_cache(&self, seat: &Seat, is_on: bool) -> Result<(), Sense> {
+        if is_on && !self.may_have_write_cache() {
+            return Err(Sense::FIELD_IN_LIST);
+        }
+        if self.writes_through.swap(!is_on, SeqCst) == is_on {
+            let seats = self.seats.lock();
+            let others = seats.iter().filter(|other| other.nexus != seat.nexus);
+            others.for_each(|other| other.tell(Sense::MODE));
+        }
+        match is_on {
+            true => Ok(()),
+            false => self.flush(seat),
+        }
     }
 
     /// What a failure of the device is for an initiator. The log has more.

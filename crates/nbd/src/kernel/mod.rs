@@ -297,6 +297,7 @@ fn serve(
         reads_whole: true,
         // The device of the kernel ends with this process, and its users get errors.
         settles: false,
+        client: String::new(),
         // The kernel is trusted, and no client has to wait for it.
         memory: TransferPool::new(usize::MAX).share(None),
         reserved: None,
