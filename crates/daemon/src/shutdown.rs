@@ -9,6 +9,7 @@ use crate::state::active_pool::{ActivePool, Admin};
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;
 use crate::state::front_end::InPool;
+use crate::state::last_end::LastEnd;
 
 impl Daemon {
     /// Unmounts everything, ends all exports, and exports all pools. The next start imports them again. If something is
@@ -20,7 +21,10 @@ impl Daemon {
             .and_then(|()| self.close_offers(false))
             .and_then(|()| self.leave_all(false, &mut Vec::new()));
         match result {
-            Ok(()) => self.flush_mappings(),
+            Ok(()) => {
+                self.flush_mappings();
+                LastEnd::note_clean(self.state_dir());
+            }
             Err(_) => {
                 self.set_stopping(false);
                 self.restore_offers();
@@ -38,10 +42,14 @@ impl Daemon {
         log(self.close_offers(true).err().into_iter().collect());
         self.flush_mappings();
         let mut cuts = Vec::new();
-        if let Err(failure) = self.leave_all(true, &mut cuts) {
-            let text = "some pools could not be exported; synced data is there at the next import";
-            tracing::error!(reason = failure.message, "{text}");
-            cuts.push(format!("{text}: {}", failure.0.message));
+        match self.leave_all(true, &mut cuts) {
+            Ok(()) => LastEnd::note_clean(self.state_dir()),
+            Err(failure) => {
+                let text =
+                    "some pools could not be exported; synced data is there at the next import";
+                tracing::error!(reason = failure.message, "{text}");
+                cuts.push(format!("{text}: {}", failure.0.message));
+            }
         }
         cuts
     }

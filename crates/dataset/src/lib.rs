@@ -41,7 +41,7 @@ mod volume;
 pub use self::core::WrongBlocks;
 pub use self::core::{
     Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, Reencrypted, Settings, SyncMode,
-    verify_seal,
+    WriteCache, verify_seal,
 };
 pub use closed_dirs::IsClosed;
 pub use diff::{Change, Difference, FilesFound, RecordFile, Wanted, diff, files_with};

@@ -15,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use pool::{Durability, Origin, Pool, Reseal, SLOT_LIMIT, VolumeShape};
 
 use crate::core::Engine;
+use crate::core::WriteCache;
 use crate::core::dataset::unless_suspended;
 use crate::core::io::ahead::ReadAhead;
 use crate::core::io::blocks::{VOLUME_INO, in_blocks};
@@ -329,19 +330,28 @@ impl BlockDevice for Volume {
         self.changed(what, self.write_all(offset, data))
     }
 
-    /// Writes all changes to the intent log, without a flush. Threads that call this at the same time share entries. Does
-    /// nothing with `sync=disabled`.
+    /// Writes all changes to the intent log, and flushes it if there is no write cache. Threads that call this at the same
+    /// time share entries. Does nothing with `sync=disabled` and for a volatile cache.
     fn settle(&self) -> block::Result<()> {
         let what = Asked {
             operation: "log",
             offset: 0,
             len: self.size(),
         };
-        let log = || self.dataset.sync_as(VOLUME_INO, Durability::Written);
-        let settled = match self.dataset.settings().sync {
-            SyncMode::Standard if self.dataset.open.is_writable() => self.log_rounds.join(log),
+        let settings = self.dataset.settings();
+        let durability = match (settings.sync, settings.write_cache) {
+            (SyncMode::Standard, WriteCache::On) => Some(Durability::Written),
+            (SyncMode::Standard, WriteCache::Off) => Some(Durability::Flushed),
             // Each change is durable already, or need not be.
-            SyncMode::Standard | SyncMode::Always | SyncMode::Disabled => Ok(()),
+            (SyncMode::Standard, WriteCache::Volatile)
+            | (SyncMode::Always | SyncMode::Disabled, _) => None,
+        };
+        let settled = match durability.filter(|_| self.dataset.open.is_writable()) {
+            Some(durability) => {
+                let log = || self.dataset.sync_as(VOLUME_INO, durability);
+                self.log_rounds.join(log)
+            }
+            None => Ok(()),
         };
         self.told(what, settled)
     }

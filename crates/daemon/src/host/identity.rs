@@ -21,8 +21,13 @@ pub(crate) fn this_host() -> Host {
 /// This machine since it was booted, as it reserves the devices of a pool.
 pub(crate) fn this_claimant(pool_guid: u64) -> Claimant {
     let host = this_host();
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    Claimant::new((host.id, &host.name), boot.trim(), pool_guid)
+    Claimant::new((host.id, &host.name), &boot_id(), pool_guid)
+}
+
+/// The kernel's name of this boot of the machine; empty if it has none.
+pub(crate) fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
 }
 
 /// The hostid from the files in this directory: 4 bytes in `hostid`, as `zgenhostid` writes them, otherwise derived

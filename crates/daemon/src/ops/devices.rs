@@ -327,7 +327,11 @@ impl ActivePool {
             None => Ok::<_, Failure>(self.pool.devices()),
         };
         find_wanted()?;
+        let was_suspended = self.pool.suspended().is_some();
         self.pool.resume(&context.origin())?;
+        if was_suspended {
+            self.note_losses_in_use();
+        }
         // The device that suspended it counts as failed no more.
         let wanted = find_wanted()?;
         let guid = device.and(wanted.first()).map(|device| device.guid);

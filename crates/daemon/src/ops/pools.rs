@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use block::Access;
-use pool::{Pool, PoolState};
+use pool::{Pool, PoolState, Superblock};
 use protocol::api::{CheckpointUse, FailureKind, ImportablePool, command};
 use protocol::device_name::DeviceName;
 use store::{CreateOptions, Store};
@@ -23,7 +23,7 @@ use crate::ops::devices::keeps_keys;
 use crate::ops::devices::{redundancy, refuse_mixed};
 use crate::ops::import_claims::{claim_late, explain_unreserved, release_unwanted};
 use crate::ops::import_scan::{FoundPool, ImportScan, choose};
-use crate::ops::last_host::refuse_other_host;
+use crate::ops::last_host::{is_same, refuse_other_host};
 use crate::ops::metered_devices::pool_user;
 use crate::ops::new_pool::MadeFiles;
 use crate::ops::volumes;
@@ -33,6 +33,7 @@ use crate::state::context::{Context, first_of};
 use crate::state::daemon::{Daemon, already_imported, name_is_taken};
 use crate::state::decision::Internal;
 use crate::state::front_end::Going;
+use crate::state::last_end::LastEnd;
 use crate::state::memory::KnownPool;
 use crate::state::mountpoints;
 
@@ -282,6 +283,7 @@ impl Daemon {
             }
         };
         let pool = pool.map_err(|failure| explain_unreserved(failure, &unreserved))?;
+        let last_end = self.last_end_of(&pool, superblock);
         if !import.read_only {
             claim_late(&pool, import, context)?;
             pool.claim(this_host())?;
@@ -306,6 +308,7 @@ impl Daemon {
         if import.accept {
             active.accept_all()?;
         }
+        active.note_losses(last_end);
         self.set_remembered(active.pool.guid(), !is_temporary(import));
         self.take_in(&active)?;
         self.events
@@ -324,6 +327,16 @@ impl Daemon {
             self.tell_of_ha(&active, context)?;
         }
         Ok(active.pool.name())
+    }
+
+    /// How the use of a pool ended that is being imported.
+    fn last_end_of(&self, pool: &Pool, superblock: &Superblock) -> LastEnd {
+        if superblock.state != PoolState::Active {
+            return LastEnd::Clean;
+        }
+        let is_own = self.absent().values().any(|it| it.is_of(pool.guid()));
+        let was_own = is_own && is_same(&superblock.host, &this_host());
+        LastEnd::of_pool(pool, was_own.then_some(self.last_end))
     }
 
     /// Adds a pool to the imported pools. If this fails, it exports the pool again.

@@ -23,6 +23,7 @@ use crate::state::channel::Data;
 use crate::state::decision::Decide;
 use crate::state::events::{Events, Observed};
 use crate::state::keyuses::{KeyUse, KeyUses};
+use crate::state::last_end::VolumeLosses;
 use crate::state::leases::{Lease, Leases, Thing};
 use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::metered_files::FilesMeter;
@@ -60,6 +61,8 @@ pub(crate) struct ActivePool {
     pub(crate) waiting_for_parents: Mutex<BTreeMap<u64, u64>>,
     /// Volumes in use, by id.
     pub(crate) volumes: Mutex<BTreeMap<u64, Arc<VolumeInUse>>>,
+    /// What clients of volumes have to be told of.
+    pub(crate) losses: VolumeLosses,
     /// The leases of datasets, volumes and keys.
     pub(crate) leases: Leases<Thing>,
     /// The reasons why re-encryptions wait, by the id of the dataset.
@@ -178,6 +181,7 @@ impl ActivePool {
             not_mounted_again: Mutex::default(),
             waiting_for_parents: Mutex::default(),
             volumes: Mutex::default(),
+            losses: VolumeLosses::default(),
             leases: Leases::default(),
             reencryption_waits: Mutex::default(),
             snapshots_looked_at: LookedAt::default(),

@@ -20,6 +20,7 @@ pub(crate) mod ha;
 pub(crate) mod key_material;
 pub(crate) mod keyring;
 pub(crate) mod keyuses;
+pub(crate) mod last_end;
 pub(crate) mod leases;
 pub(crate) mod mapping_table;
 pub(crate) mod memory;

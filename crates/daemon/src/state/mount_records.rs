@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use fuse::Listed;
 use serde::{Deserialize, Serialize};
 
+use crate::host::identity::boot_id;
+
 /// The directory of the records, in the state directory.
 const DIR: &str = "mounts";
 /// A record is not larger.
@@ -44,10 +46,9 @@ impl Drop for MountRecord {
 
 impl MountRecords {
     pub(crate) fn new(state_dir: &Path) -> MountRecords {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         MountRecords {
             dir: state_dir.join(DIR),
-            boot: boot.trim_end().to_owned(),
+            boot: boot_id(),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use cipher::Suite;
-use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode};
+use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode, WriteCache};
 use fuse::Place;
 use pool::{Entry, PROPERTY_MAX, Pool, SecondaryCache};
 use protocol::accounts;
@@ -49,6 +49,15 @@ fn sync_mode(value: &str) -> Option<SyncMode> {
         "standard" => Some(SyncMode::Standard),
         "always" => Some(SyncMode::Always),
         "disabled" => Some(SyncMode::Disabled),
+        _ => None,
+    }
+}
+
+fn write_cache(value: &str) -> Option<WriteCache> {
+    match value {
+        "on" => Some(WriteCache::On),
+        "off" => Some(WriteCache::Off),
+        "volatile" => Some(WriteCache::Volatile),
         _ => None,
     }
 }
@@ -248,6 +257,7 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
         },
         read_only: is_on(value("readonly")?),
         sync: sync_mode(&value("sync")?).unwrap_or(defaults.sync),
+        write_cache: write_cache(&value("writecache")?).unwrap_or(defaults.write_cache),
         atime,
         limited: pool.is_limited(entry.id)?,
     })

@@ -17,4 +17,4 @@ pub use engine::{Clock, Engine, EngineOptions};
 pub use io::stored::WrongBlocks;
 pub use log::SyncMode;
 pub use reencryption::Reencrypted;
-pub use settings::{Atime, PrimaryCache, Settings};
+pub use settings::{Atime, PrimaryCache, Settings, WriteCache};

@@ -50,6 +50,8 @@ pub struct Settings {
     pub read_only: bool,
     /// When changes are durable.
     pub sync: SyncMode,
+    /// Where an answered change of a served volume is.
+    pub write_cache: WriteCache,
     /// Whether quotas or reservations of the pool limit the dataset.
     pub limited: bool,
 }
@@ -66,9 +68,22 @@ impl Default for Settings {
             copies: 1,
             read_only: false,
             sync: SyncMode::default(),
+            write_cache: WriteCache::default(),
             limited: false,
         }
     }
+}
+
+/// Where a change of a served volume is when its client is told that it is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteCache {
+    /// In the intent log on the devices, which may have it in their caches.
+    #[default]
+    On,
+    /// Durable.
+    Off,
+    /// Perhaps only in the memory of this process.
+    Volatile,
 }
 
 /// A larger record is stored once, because a gang map has no space for the pieces of two copies.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dataset::{
     Atime, Compression, Dataset, Owner, PrimaryCache, Settings, SnapshotDirFs, SyncMode, Volume,
+    WriteCache,
 };
 
 use pool::SecondaryCache;
@@ -23,6 +24,7 @@ const PROPERTIES: &[(&str, &[&str])] = &[
     ("copies", &["1", "2"]),
     ("primarycache", &["all", "metadata", "none"]),
     ("secondarycache", &["all", "metadata", "none"]),
+    ("writecache", &["on", "off", "volatile"]),
     ("user:note", &["a", "b"]),
 ];
 
@@ -33,6 +35,11 @@ pub fn settings(dataset: &ModelDataset) -> Settings {
             "always" => SyncMode::Always,
             "disabled" => SyncMode::Disabled,
             _ => SyncMode::Standard,
+        },
+        write_cache: match is("writecache") {
+            "off" => WriteCache::Off,
+            "volatile" => WriteCache::Volatile,
+            _ => WriteCache::On,
         },
         record_size: is("recordsize").parse().unwrap_or(16_384),
         compression: match is("compression") {

@@ -13,7 +13,7 @@ use block::BlockDevice;
 use block::fault::{FaultClock, FaultDevice, Survival};
 use cipher::Suite;
 use common::*;
-use dataset::{Compression, Settings, SyncMode, Volume};
+use dataset::{Compression, Settings, SyncMode, Volume, WriteCache};
 use pool::{ArrayKind, NewClone, NewDataset, Pool, Reseal};
 
 const SUITE: Option<Suite> = Some(Suite::Xaes256Gcm);

@@ -5,11 +5,13 @@ use super::*;
 #[test]
 fn a_power_cut_at_every_write() {
     let (standard, always) = (SyncMode::Standard, SyncMode::Always);
-    for (seed, sync, logs) in [
-        (20, standard, false),
-        (21, always, false),
-        (22, standard, true),
-        (23, standard, true),
+    let (on, off) = (WriteCache::On, WriteCache::Off);
+    for (seed, sync, write_cache, logs) in [
+        (20, standard, on, false),
+        (21, always, on, false),
+        (22, standard, on, true),
+        (23, standard, on, true),
+        (24, standard, off, true),
     ] {
         let clock = FaultClock::new();
         let device = fault_device(12 << 20, &clock);
@@ -17,6 +19,7 @@ fn a_power_cut_at_every_write() {
         let pool = create(&device, SUITE, size, 4096);
         let settings = Settings {
             sync,
+            write_cache,
             ..Settings::default()
         };
         let volume = open(&pool, "tank/vol", SUITE, settings);
@@ -43,7 +46,7 @@ fn a_power_cut_at_every_write() {
             let is_certain = match dice.below(8) {
                 0 => pool.commit().is_ok(),
                 1 | 2 => volume.flush().is_ok(),
-                _ => sync == SyncMode::Always,
+                _ => sync == SyncMode::Always || write_cache == off,
             };
             if is_certain {
                 certain.push((clock.now(), states.len() - 1));

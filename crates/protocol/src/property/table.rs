@@ -308,6 +308,15 @@ pub const PROPERTIES: &[Property] = &[
         "standard",
         "When changes are durable: when a program asks, always at once, or later.",
     ),
+    Property {
+        applies: Applies::Volumes,
+        ..setting(
+            "writecache",
+            Values::Words(&["on", "off", "volatile"]),
+            "on",
+            "Where an answered write is: in the log, durable, or only in memory.",
+        )
+    },
     of_files(
         "copies",
         Values::Words(&["1", "2"]),

@@ -23,8 +23,11 @@ impl FrontEnd<Daemon> for Exports {
     /// later: their requests would wait for ever.
     fn prepare(&self, daemon: &Daemon) {
         let _changing = daemon.exported.changing.lock();
-        let all = daemon.recall_exports().into_iter();
-        for (export, is) in all.filter(|(_, is)| !is.waits) {
+        let all = daemon.recall_exports();
+        for is in all.values() {
+            daemon.exported.note_loss(&is.device, daemon.last_end);
+        }
+        for (export, is) in all.into_iter().filter(|(_, is)| !is.waits) {
             if let Err(failure) = daemon.end_waiting(&is, true) {
                 let reason = failure.0.message;
                 tracing::error!(export, reason, "the kernel's device could not be ended");

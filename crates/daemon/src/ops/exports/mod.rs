@@ -9,15 +9,15 @@ mod kernel;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use block::{Access, BlockDevice, DeviceMeter, Metered};
+use block::{Access, BlockDevice, DeviceMeter, LossNotice, Metered};
 use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, SanIdentity, Target};
 use nbd::Export;
 use protocol::api::{ExportRow, FailureKind, command};
 
 use crate::failure::{Failure, Result};
-use crate::state::daemon::Daemon;
-
+use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
+use crate::state::daemon::Daemon;
 use crate::state::exports::chap::{ChapSources, Secrets};
 use crate::state::exports::device::Exportable;
 use crate::state::exports::keeper::{InPool, InState};
@@ -255,7 +255,7 @@ impl Daemon {
         let offered = match self.exported.serve(is, &is.listen)? {
             Offers::Nbd(exports) => {
                 let export = Export::new(name, &is.description, device, is.read_only)?;
-                let export = Arc::new(export);
+                let export = Arc::new(export.with_losses(self.losses(is)?));
                 exports.insert(Arc::clone(&export))?;
                 Offered::Nbd(export)
             }
@@ -315,13 +315,29 @@ impl Daemon {
 
     /// The keeper of the reservations of a device. The reservations of a volume are kept in its pool.
     fn keeper(&self, is: &Definition) -> Result<Arc<dyn Keeper>> {
-        if let Exportable::Volume(name) = &is.device {
-            let (active, entry) = self.find(name)?;
-            if !entry.is_snapshot() {
-                return Ok(Arc::new(InPool::new(&active, entry.id)));
-            }
+        if let Some((active, id)) = self.volume_of(is)? {
+            return Ok(Arc::new(InPool::new(&active, id)));
         }
-        Ok(Arc::new(InState::new(self.state_dir(), is.unit_number())))
+        let losses = self.exported.losses(&is.device);
+        let kept = InState::new(self.state_dir(), is.unit_number(), losses);
+        Ok(Arc::new(kept))
+    }
+
+    /// What the clients of an export have to be told of.
+    fn losses(&self, is: &Definition) -> Result<Arc<LossNotice>> {
+        Ok(match self.volume_of(is)? {
+            Some((active, id)) => active.losses.of(id),
+            None => self.exported.losses(&is.device),
+        })
+    }
+
+    /// The volume of an export, if it is of one that can be changed.
+    fn volume_of(&self, is: &Definition) -> Result<Option<(Arc<ActivePool>, u64)>> {
+        let Exportable::Volume(name) = &is.device else {
+            return Ok(None);
+        };
+        let (active, entry) = self.find(name)?;
+        Ok((!entry.is_snapshot()).then_some((active, entry.id)))
     }
 
     /// Forgets the reservations of a device that is to be offered.

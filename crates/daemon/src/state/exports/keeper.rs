@@ -4,10 +4,13 @@
 use std::io;
 use std::sync::{Arc, Weak};
 
+use block::LossNotice;
+use dataset::{SyncMode, WriteCache};
 use iscsi::Keeper;
 
 use crate::state::active_pool::ActivePool;
 use crate::state::memory::StateDir;
+use crate::state::properties;
 
 /// The property of a volume with the reservations. No user can set a property with such a name.
 const PROPERTY: &str = "@scsi";
@@ -17,12 +20,14 @@ pub(crate) struct InPool {
     pool: Weak<ActivePool>,
     /// The volume.
     id: u64,
+    losses: Arc<LossNotice>,
 }
 
 impl InPool {
     pub(crate) fn new(pool: &Arc<ActivePool>, id: u64) -> InPool {
+        let losses = pool.losses.of(id);
         let pool = Arc::downgrade(pool);
-        InPool { pool, id }
+        InPool { pool, id, losses }
     }
 
     fn pool(&self) -> io::Result<Arc<ActivePool>> {
@@ -54,20 +59,35 @@ impl Keeper for InPool {
         let active = self.pool.upgrade()?;
         active.pool.available_to(self.id).ok()
     }
+
+    fn has_write_cache(&self) -> bool {
+        let settings = || {
+            let active = self.pool.upgrade()?;
+            let entry = active.pool.entry(self.id).ok()?;
+            properties::settings(&active.pool, &entry).ok()
+        };
+        settings().is_none_or(|it| it.write_cache != WriteCache::Off && it.sync != SyncMode::Always)
+    }
+
+    fn tell_of_loss(&self, initiator: &str) -> bool {
+        self.losses.tell(initiator)
+    }
 }
 
 /// Keeps the reservations of a file or disk in the state directory.
 pub(crate) struct InState {
     dir: Arc<StateDir>,
     name: String,
+    losses: Arc<LossNotice>,
 }
 
 impl InState {
     /// `unit` is the number of the unit.
-    pub(crate) fn new(dir: &Arc<StateDir>, unit: u64) -> InState {
+    pub(crate) fn new(dir: &Arc<StateDir>, unit: u64, losses: Arc<LossNotice>) -> InState {
         InState {
             dir: Arc::clone(dir),
             name: format!("reservations-{unit:016x}.json"),
+            losses,
         }
     }
 }
@@ -91,5 +111,9 @@ impl Keeper for InState {
                 saved.map_err(|failure| io::Error::other(failure.0.message))
             }
         }
+    }
+
+    fn tell_of_loss(&self, initiator: &str) -> bool {
+        self.losses.tell(initiator)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use block::DeviceMeter;
+use block::{DeviceMeter, LossNotice};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,7 @@ use crate::state::exports::chap::{ChapSources, Typed};
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::Place;
 use crate::state::exports::offers::{Offered, Offers, Running};
+use crate::state::last_end::LastEnd;
 
 /// The table of exports.
 #[derive(Default)]
@@ -27,6 +28,29 @@ pub(crate) struct Exported {
     pub(crate) servers: Mutex<BTreeMap<Place, Offering>>,
     /// The secrets that users typed.
     pub(crate) typed: Typed,
+    /// What clients of devices other than volumes have to be told of, by the name of the device.
+    losses: Mutex<BTreeMap<String, Arc<LossNotice>>>,
+}
+
+impl Exported {
+    /// What clients of a device that is no volume have to be told of.
+    pub(crate) fn losses(&self, device: &Exportable) -> Arc<LossNotice> {
+        Arc::clone(self.losses.lock().entry(device.shown()).or_default())
+    }
+
+    /// Notes whether answered changes of a device that is no volume may be lost after such an end.
+    pub(crate) fn note_loss(&self, device: &Exportable, end: LastEnd) {
+        let may_have_lost = match device {
+            // The cache of the system has them, but a mapping may be on anything.
+            Exportable::File(_) => end == LastEnd::Machine,
+            Exportable::Luks(_) => end != LastEnd::Clean,
+            // The other server has them; a volume has its own notice.
+            Exportable::Nbd(_) | Exportable::Volume(_) => false,
+        };
+        if may_have_lost {
+            self.losses(device).note();
+        }
+    }
 }
 
 /// An export.

@@ -1,0 +1,121 @@
+//! How the last use of pools and exports ended: whether changes may be lost that clients were told were done.
+//!
+//! Clients go on with the next process or machine. What they flush then would be taken for durable, with all that they
+//! were told before. See [`block::LossNotice`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use block::{IoMode, LossNotice};
+use dataset::{SyncMode, WriteCache};
+use parking_lot::Mutex;
+use pool::{DatasetKind, Entry, Pool};
+
+use crate::host::identity::boot_id;
+use crate::state::active_pool::ActivePool;
+use crate::state::memory::StateDir;
+use crate::state::properties;
+
+/// The file in the state directory, which is there as long as the daemon runs, with the boot of the machine.
+const FILE: &str = "running.json";
+
+/// An end, and with it what was in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastEnd {
+    /// Everything was made durable.
+    Clean,
+    /// The process was gone. The disks, and the caches of the system, were not.
+    Process,
+    /// The machine was gone, or this is not known. What its disks had in their caches may be lost.
+    Machine,
+}
+
+impl LastEnd {
+    /// How the last daemon with this state directory ended. From now on this one runs.
+    pub(crate) fn take(state: &StateDir) -> LastEnd {
+        let boot = boot_id();
+        let last = match state.read::<String>(FILE) {
+            Ok(None) => LastEnd::Clean,
+            Ok(Some(last)) if last == boot && !boot.is_empty() => LastEnd::Process,
+            Ok(Some(_)) | Err(_) => LastEnd::Machine,
+        };
+        if let Err(failure) = state.remember(FILE, &boot) {
+            let reason = failure.0.message;
+            tracing::warn!(
+                reason,
+                "the next start does not know that this one ended with the machine"
+            );
+        }
+        last
+    }
+
+    /// Notes that this daemon made everything durable.
+    pub(crate) fn note_clean(state: &StateDir) {
+        if let Err(error) = state.remove(FILE) {
+            tracing::warn!(%error, "the next start takes this for the end of a process");
+        }
+    }
+
+    /// How the last use of a pool ended that was not exported. `of_daemon` is the end of the last daemon, if that used it.
+    pub(crate) fn of_pool(pool: &Pool, of_daemon: Option<LastEnd>) -> LastEnd {
+        let devices = pool.devices();
+        let mut modes = devices.iter().map(|device| device.io_mode);
+        let is_remote = modes.clone().all(|mode| mode.is_none());
+        let is_shared = pool.is_multihost().unwrap_or(false);
+        // Disks that several machines reach, and exports of other servers, do not lose their power with this machine.
+        let outlives = is_remote || is_shared && modes.all(|mode| mode != Some(IoMode::Buffered));
+        match of_daemon {
+            _ if outlives => LastEnd::Process,
+            Some(LastEnd::Process) => LastEnd::Process,
+            // It has not exported the pool, so its end was not clean.
+            Some(LastEnd::Clean | LastEnd::Machine) | None => LastEnd::Machine,
+        }
+    }
+}
+
+/// What clients of volumes have to be told of, by the id of the volume.
+#[derive(Default)]
+pub(crate) struct VolumeLosses(Mutex<BTreeMap<u64, Arc<LossNotice>>>);
+
+impl VolumeLosses {
+    pub(crate) fn of(&self, id: u64) -> Arc<LossNotice> {
+        Arc::clone(self.0.lock().entry(id).or_default())
+    }
+}
+
+impl ActivePool {
+    /// Notes for each volume whether answered changes may be lost after such an end.
+    pub(crate) fn note_losses(&self, end: LastEnd) {
+        let heads = self.all_heads().unwrap_or_default();
+        for entry in heads.iter().filter(|it| it.kind == DatasetKind::Volume) {
+            if self.may_have_lost(entry, end) {
+                self.losses.of(entry.id).note();
+            }
+        }
+    }
+
+    /// Notes that a suspended pool has read everything since its last commit from its devices again.
+    pub(crate) fn note_losses_in_use(&self) {
+        for id in self.volumes_in_use() {
+            let entry = self.pool.entry(id);
+            if entry.is_ok_and(|entry| self.may_have_lost(&entry, LastEnd::Machine)) {
+                self.losses.of(id).note();
+            }
+        }
+    }
+
+    fn may_have_lost(&self, entry: &Entry, end: LastEnd) -> bool {
+        let Ok(settings) = properties::settings(&self.pool, entry) else {
+            return end != LastEnd::Clean;
+        };
+        match (settings.sync, settings.write_cache) {
+            (SyncMode::Standard, WriteCache::Volatile) => end != LastEnd::Clean,
+            // Without a log nothing was answered before it was durable.
+            (SyncMode::Standard, WriteCache::On) => end == LastEnd::Machine && entry.log.exists(),
+            // Answers were durable, or nothing was promised.
+            (SyncMode::Standard, WriteCache::Off) | (SyncMode::Always | SyncMode::Disabled, _) => {
+                false
+            }
+        }
+    }
+}
