@@ -175,22 +175,22 @@ fn the_first_flush_after_a_loss_fails_for_each_initiator() {
     let mut place = Place::new();
     volume(&place);
     let portal = export(&place);
-    let sector = |session| {
-        let mut initiator =
-            Initiator::log_in(portal.parse().unwrap(), "iqn.test:own", session, TARGET);
+    let log_in = |name: &str, session| {
+        let mut initiator = Initiator::log_in(portal.parse().unwrap(), name, session, TARGET);
         // POWER ON, RESET, OR BUS DEVICE RESET OCCURRED.
         assert_eq!(initiator.attentions(), [[6, 0x29, 0]]);
         initiator
     };
+    let sector = |session| log_in("iqn.test:own", session);
     write(&mut sector(1), 0, &bytes(1));
     start_again(&mut place, true);
-    for session in [1, 2] {
-        let mut initiator = sector(session);
+    for name in ["iqn.test:own", "iqn.test:other"] {
+        let mut initiator = log_in(name, 1);
         assert_eq!(read(&mut initiator, 0, BLOCK), bytes(1));
         flush_fails(&mut initiator);
         flush(&mut initiator);
         // Not again, when it connects again.
-        flush(&mut sector(session));
+        flush(&mut log_in(name, 2));
     }
     // An orderly end loses nothing.
     write(&mut sector(1), 0, &bytes(2));

@@ -278,13 +278,14 @@ impl Unit {
     pub(super) fn flush(&self, seat: &Seat) -> Result<(), Sense> {
         let flushed = self.device.flush();
         flushed.map_err(|error| self.failed(&error, true))?;
-        let nexus = seat.nexus.to_string();
+        // Some initiators give each session another number.
+        let initiator = &seat.nexus.initiator;
         let keeper = self.keeper.as_ref();
-        if keeper.is_some_and(|keeper| keeper.tell_of_loss(&nexus)) {
+        if keeper.is_some_and(|keeper| keeper.tell_of_loss(initiator)) {
             let unit = &self.identity.name;
             tracing::warn!(
                 unit,
-                nexus,
+                initiator,
                 "a flush fails: changes from before may be lost"
             );
             return Err(Sense::UNWRITABLE);

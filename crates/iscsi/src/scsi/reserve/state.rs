@@ -9,16 +9,6 @@ pub(crate) struct Nexus {
     pub(crate) isid: [u8; 6],
 }
 
-/// The initiator and the number of its session.
-impl std::fmt::Display for Nexus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let isid = u64::from_be_bytes(std::array::from_fn(|n| {
-            n.checked_sub(2).map_or(0, |n| self.isid[n])
-        }));
-        write!(f, "{},i,0x{isid:012x}", self.initiator)
-    }
-}
-
 /// The types of a persistent reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
