@@ -220,6 +220,36 @@ fn the_first_flush_after_a_loss_fails_for_each_initiator() {
     flush(&mut initiator);
 }
 
+/// The cache of the system has what clients of a file were told, and loses it with the machine.
+#[test]
+fn the_first_flush_after_a_loss_fails_for_clients_of_a_file() {
+    let mut place = Place::new();
+    fs::write(place.path("file"), vec![0; 1 << 20]).unwrap();
+    place.ok("nbd export --name tank/vol {DIR}/file");
+    let write = |place: &Place| {
+        let mut client = Client::connect(place);
+        client.request(1, 0, BLOCK as u32, &bytes(1), &mut []);
+    };
+    let start_again = |place: &mut Place, boot: Option<&str>| {
+        if let Some(boot) = boot {
+            fs::write(place.path("state/running.json"), format!("\"{boot}\"")).unwrap();
+        }
+        place.start();
+        has(&place.ok("nbd list -H"), "\t1M\t");
+        Client::connect(place).outcome(3, 0, 0, &[])
+    };
+    write(&place);
+    place.kill();
+    assert_eq!(start_again(&mut place, None), 0);
+    write(&place);
+    place.kill();
+    assert_eq!(start_again(&mut place, Some("another boot")), 5);
+    write(&place);
+    assert!(place.terminate());
+    assert!(!place.path("state/running.json").exists());
+    assert_eq!(start_again(&mut place, None), 0);
+}
+
 #[test]
 fn the_first_flush_after_a_loss_fails_for_nbd_clients() {
     let mut place = Place::new();

@@ -16,6 +16,7 @@ impl Daemon {
     /// in use, changes nothing.
     pub(crate) fn shut_down(self: &Arc<Self>) -> Result<()> {
         self.set_stopping(true);
+        let unflushed = self.unflushed();
         let result = self
             .may_end_suspended()
             .and_then(|()| self.close_offers(false))
@@ -23,7 +24,9 @@ impl Daemon {
         match result {
             Ok(()) => {
                 self.flush_mappings();
-                LastEnd::note_clean(self.state_dir());
+                if self.flush_last(unflushed) {
+                    LastEnd::note_clean(self.state_dir());
+                }
             }
             Err(_) => {
                 self.set_stopping(false);
@@ -39,11 +42,14 @@ impl Daemon {
         self.set_stopping(true);
         self.transfers.break_off();
         self.give_up_suspended();
+        let unflushed = self.unflushed();
         log(self.close_offers(true).err().into_iter().collect());
         self.flush_mappings();
+        let is_durable = self.flush_last(unflushed);
         let mut cuts = Vec::new();
         match self.leave_all(true, &mut cuts) {
-            Ok(()) => LastEnd::note_clean(self.state_dir()),
+            Ok(()) if is_durable => LastEnd::note_clean(self.state_dir()),
+            Ok(()) => {}
             Err(failure) => {
                 let text =
                     "some pools could not be exported; synced data is there at the next import";

@@ -5,6 +5,7 @@
 
 mod front_end;
 mod kernel;
+mod last_flush;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::state::exports::offers::{Offered, Offers};
 use crate::state::exports::registry::{Definition, Entry, ExportNow, State, VolumeGuid};
 
 pub(crate) use front_end::Exports;
+use last_flush::Unflushed;
 
 /// The file that remembers the exports.
 const MEMORY: &str = "exports.json";
@@ -153,7 +155,11 @@ impl Daemon {
         }
         let found = found.filter(|is| is.listen.protocol() == protocol);
         let is = found.ok_or_else(|| no_such_export(protocol, name))?;
+        let unflushed = { self.exported.all.lock() }
+            .get(name)
+            .and_then(Unflushed::of);
         self.end_offer(name, &is, force)?;
+        self.flush_last(unflushed.into_iter().collect());
         let entry = self.exported.all.lock().remove(name);
         if let Err(failure) = self.remember_exports() {
             let reason = failure.message.clone();
