@@ -238,6 +238,94 @@ fn a_flood_of_other_addresses_gives_way_first() {
     drop(flood);
 }
 
+/// The first bytes in each direction of a connection to a port: from the client, and from the server.
+fn first_bytes(port: u16, connect: impl FnOnce(u16)) -> [Vec<u8>; 2] {
+    const ENOUGH: usize = 2048;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let between = listener.local_addr().unwrap().port();
+    std::thread::scope(|scope| {
+        let proxy = scope.spawn(|| {
+            let client = listener.accept().unwrap().0;
+            let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let pass = |from: &TcpStream, to: &TcpStream| {
+                let (mut from, mut to) = (from, to);
+                let (mut seen, mut some) = (Vec::new(), [0; 4096]);
+                while let Ok(len @ 1..) = from.read(&mut some) {
+                    if seen.len() < ENOUGH {
+                        seen.extend(&some[..len]);
+                    }
+                    let _ = to.write_all(&some[..len]);
+                }
+                let _ = to.shutdown(std::net::Shutdown::Both);
+                seen
+            };
+            std::thread::scope(|scope| {
+                let asked = scope.spawn(|| pass(&client, &server));
+                let answered = pass(&server, &client);
+                [asked.join().unwrap(), answered]
+            })
+        });
+        connect(between);
+        proxy.join().unwrap()
+    })
+}
+
+/// The extension of a ClientHello or ServerHello with the key shares (RFC 8446, 4.1 and 4.2.8), in a record of TLS.
+fn key_shares(record: &[u8], is_client: bool) -> &[u8] {
+    let number = |at: usize, len: usize| {
+        let bytes = &record[at..at + len];
+        bytes.iter().fold(0, |n, byte| n << 8 | usize::from(*byte))
+    };
+    // Two heads, version and random; then the session.
+    let mut at = 5 + 4 + 2 + 32;
+    at += 1 + number(at, 1);
+    match is_client {
+        true => {
+            at += 2 + number(at, 2);
+            at += 1 + number(at, 1);
+        }
+        false => at += 3,
+    }
+    let end = at + 2 + number(at, 2);
+    at += 2;
+    while at < end {
+        let (kind, len) = (number(at, 2), number(at + 2, 2));
+        at += 4;
+        if kind == 51 {
+            return &record[at..at + len];
+        }
+        at += len;
+    }
+    panic!("no key shares");
+}
+
+/// What is recorded today must not be readable once there are quantum computers.
+#[test]
+fn keys_are_agreed_on_by_the_hybrid_method() {
+    const X25519_MLKEM768: [u8; 2] = [0x11, 0xec];
+    let place = place();
+    let [asked, answered] = first_bytes(place.port, |port| {
+        let dir = place.dir.path().join("client");
+        let remote = Remote {
+            address: Address::Tcp("127.0.0.1".into(), port),
+            export: "x".into(),
+            tls: Some(ClientTls::from_dir(&dir, "127.0.0.1").unwrap()),
+            name: "nbds://127.0.0.1/x".into(),
+            patience: Patience::default(),
+        };
+        RemoteExport::open(remote, Access::Exclusive).unwrap();
+    });
+    // Before TLS: flags and an option of the client, greeting and answer of the server.
+    let (shares, share) = (
+        key_shares(&asked[20..], true),
+        key_shares(&answered[38..], false),
+    );
+    assert_eq!(
+        (&shares[2..4], &share[..2]),
+        (&X25519_MLKEM768[..], &X25519_MLKEM768[..])
+    );
+}
+
 /// The client of this crate: it believes the server, and the server believes it.
 #[test]
 fn an_export_is_a_device_behind_tls() {
