@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use crate::{BlockDevice, Result};
 
-/// Holds up the reads, writes and flushes of a device while it is closed.
+/// Holds up the requests of a device while it is closed.
 #[derive(Default)]
 pub struct Gate {
     is_closed: Mutex<bool>,
@@ -54,7 +54,7 @@ impl<D: BlockDevice> Gated<D> {
 }
 
 impl<D: BlockDevice> BlockDevice for Gated<D> {
-    delegate!(self => self.device; size refresh_size sector_sizes name drop_cached begin_anew discard zero io_mode settle);
+    delegate!(self => self.device; size refresh_size sector_sizes name drop_cached begin_anew io_mode settle);
 
     fn waits_on_write(&self) -> bool {
         true
@@ -77,5 +77,15 @@ impl<D: BlockDevice> BlockDevice for Gated<D> {
     fn flush(&self) -> Result<()> {
         self.gate.pass();
         self.device.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.gate.pass();
+        self.device.discard(offset, len)
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        self.gate.pass();
+        self.device.zero(offset, len)
     }
 }

@@ -5,8 +5,9 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::Error;
+use crate::Result;
 use crate::group::{Groups, Layout};
 use crate::member::Member;
 
@@ -14,6 +15,8 @@ use crate::member::Member;
 pub(crate) struct Batch {
     member: Arc<Member>,
     writes: Vec<(u64, Arc<[u8]>)>,
+    /// How many of them are made.
+    made: AtomicUsize,
 }
 
 /// Whether other threads write to some members: they gain from being written to at the same time, or the caller may
@@ -26,7 +29,11 @@ pub(crate) fn is_worthwhile(layout: &Layout, members: &[Arc<Member>]) -> bool {
 impl Batch {
     pub(crate) fn new(member: &Arc<Member>, writes: Vec<(u64, Arc<[u8]>)>) -> Batch {
         let member = Arc::clone(member);
-        Batch { member, writes }
+        Batch {
+            member,
+            writes,
+            made: AtomicUsize::new(0),
+        }
     }
 
     /// Adds a write to the batches of a caller that takes one member after the other.
@@ -37,15 +44,15 @@ impl Batch {
         }
     }
 
-    /// Makes the writes, up to one that fails: which that is, and with what. It ends when the member was given up.
-    fn write(&self) -> Result<(), (usize, Error)> {
-        let writes = self.writes.iter().enumerate();
-        for (number, (at, bytes)) in writes.take_while(|_| self.member.is_active()) {
+    /// Makes the writes, up to one that fails. It ends when the member was given up.
+    fn write(&self) -> Result<()> {
+        let writes = self.writes.iter();
+        for (at, bytes) in writes.take_while(|_| self.member.is_active()) {
             let pieces = [IoSlice::new(bytes)];
             if !self.member.owe_more(*at, &pieces) {
-                let written = self.member.write(*at, &pieces);
-                written.map_err(|error| (number, error))?;
+                self.member.write(*at, &pieces)?;
             }
+            self.made.fetch_add(1, Ordering::Release);
         }
         Ok(())
     }
@@ -66,13 +73,13 @@ impl Groups {
         let tasks: Vec<_> = batches.iter().map(task).collect();
         let outcomes = self.on_all(layout, &tasks, |_, batch| batch.write());
         for (batch, outcome) in batches.iter().zip(outcomes) {
-            let Some(Err((from, error))) = outcome else {
+            let Some(Err(error)) = outcome else {
                 continue;
             };
             let Err(kept) = self.failed(layout, &batch.member, error) else {
                 continue;
             };
-            for (at, bytes) in &batch.writes[from..] {
+            for (at, bytes) in &batch.writes[batch.made.load(Ordering::Acquire)..] {
                 batch.member.owe(*at, &[IoSlice::new(bytes)], &kept);
             }
         }

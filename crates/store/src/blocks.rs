@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::batch;
 use crate::devices::Store;
 use crate::headers::Headers;
 use crate::layout::{BLOCK, KEY_BLOCK_MAGIC, SUPERBLOCK_MAGIC, encode_frame};
 use crate::member::Member;
+use crate::pace;
 use crate::{Error, HeaderCheck, Newest, Result};
 
 impl Store {
@@ -76,8 +76,24 @@ impl Store {
         let layout = self.groups.now();
         // What a member lacks that is being resilvered may be a newer key.
         let complete = layout.members().filter(|member| member.is_complete());
+        let complete: Vec<&Arc<Member>> = complete.collect();
+        let mut slow = Vec::new();
         let mut failure = Error::DamagedKeyBlock { index };
-        for member in complete {
+        if let [_, _, ..] = complete[..] {
+            for member in &complete {
+                match member.read_key_block_soon(index) {
+                    Some(Ok(Some(payload))) => return Ok(payload),
+                    Some(Ok(None)) => {}
+                    Some(Err(error @ Error::TooNew { .. })) => return Err(error),
+                    Some(Err(error)) => failure = error,
+                    None => slow.push(*member),
+                }
+            }
+        } else {
+            slow = complete;
+        }
+        // The others have none that is good.
+        for member in slow {
             match member.read_key_block(index) {
                 Ok(Some(payload)) => return Ok(payload),
                 Ok(None) => {}
@@ -101,8 +117,13 @@ impl Store {
     pub fn write_key_block(&self, index: u32, payload: &[u8]) -> Result<()> {
         self.check_key_block(index)?;
         let layout = self.groups.now();
-        let write = |member: &Member| member.write_key_block(index, payload);
-        self.groups.on_each(&layout, layout.active(), write)
+        let task = (index, payload.to_vec());
+        self.groups.on_members(
+            &layout,
+            layout.active(),
+            task,
+            |member, (index, payload)| member.write_key_block(*index, payload),
+        )
     }
 
     /// Overwrites a key block with zeros, on every device.
@@ -112,19 +133,24 @@ impl Store {
     pub fn wipe_key_block(&self, index: u32) -> Result<()> {
         self.check_key_block(index)?;
         let layout = self.groups.now();
-        let wipe = |member: &Member| member.wipe_key_block(index);
-        self.groups.on_each(&layout, layout.active(), wipe)
+        let wipe = |member: &Member, index: &u32| member.wipe_key_block(*index);
+        self.groups
+            .on_members(&layout, layout.active(), index, wipe)
     }
 
     /// Whether a key block holds nothing but zeros on every device.
     ///
     /// # Errors
-    /// `Error::DamagedKeyBlock` if there is no such block. A device that cannot be read counts as not blank.
+    /// `Error::DamagedKeyBlock` if there is no such block. A device that cannot be read, or does not answer, counts as
+    /// not blank.
     pub fn key_block_is_blank(&self, index: u32) -> Result<bool> {
         self.check_key_block(index)?;
         for member in self.groups.now().active() {
+            let own = Arc::clone(member);
+            let look = move || own.key_block_is_blank(index);
             // One that cannot be read is not known to be blank.
-            if !member.key_block_is_blank(index).unwrap_or(false) {
+            let is_blank = pace::ask(member.pace(), self.deadline(), look);
+            if !matches!(is_blank, Some(Ok(true))) {
                 return Ok(false);
             }
         }
@@ -177,14 +203,22 @@ impl Store {
     pub fn refresh_headers(&self, guid: u64, key_blocks: &[u32]) -> Result<()> {
         let layout = self.groups.now();
         let member = layout.member(guid)?;
-        member.write_labels()?;
+        let labels = |member: &Member, (): &()| member.write_labels();
+        self.groups.on_one(&layout, member, (), labels)?;
         for index in 0..self.key_blocks {
-            match key_blocks.contains(&index) {
-                true => member.write_key_block(index, &self.read_key_block(index)?)?,
-                false => member.wipe_key_block(index)?,
-            }
+            let payload = match key_blocks.contains(&index) {
+                true => Some(self.read_key_block(index)?),
+                false => None,
+            };
+            let write = |member: &Member, (index, payload): &(u32, Option<Vec<u8>>)| match payload {
+                Some(payload) => member.write_key_block(*index, payload),
+                None => member.wipe_key_block(*index),
+            };
+            self.groups
+                .on_one(&layout, member, (index, payload), write)?;
         }
-        member.flush()
+        let flush = |member: &Member, (): &()| member.flush();
+        self.groups.on_one(&layout, member, (), flush)
     }
 
     /// Writes a superblock to the devices that are wanted.
@@ -197,19 +231,9 @@ impl Store {
         let block: Box<[u8; BLOCK]> = encode_frame(SUPERBLOCK_MAGIC, self.pool_guid, txg, payload);
         let layout = self.groups.now();
         let members = layout.members().filter(|member| is_wanted(member));
-        let members: Vec<Arc<Member>> = members.cloned().collect();
-        if !batch::is_worthwhile(&layout, &members) {
-            let write = |member: &Member| member.write_superblock(txg, &block);
-            return self.groups.on_each(&layout, members.iter(), write);
-        }
-        let task = Arc::new((txg, block));
-        let tasks: Vec<_> = members
-            .iter()
-            .map(|m| (Arc::clone(m), Arc::clone(&task)))
-            .collect();
-        let outcomes = self.groups.on_all(&layout, &tasks, |member, (txg, block)| {
-            member.write_superblock(*txg, block)
-        });
-        self.groups.outcome(&layout, members.iter(), outcomes)
+        self.groups
+            .on_members(&layout, members, (txg, block), |member, (txg, block)| {
+                member.write_superblock(*txg, block)
+            })
     }
 }

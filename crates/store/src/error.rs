@@ -151,6 +151,9 @@ pub enum Error {
         /// Which one.
         index: u32,
     },
+    /// A thread that made a request panicked.
+    #[error("a request to a device panicked, which is a defect of the program")]
+    Panicked,
     /// An address outside the pool.
     #[error("segment {group}/{index}, bytes {offset}+{len}: no such place in the pool")]
     NoSuchPlace {

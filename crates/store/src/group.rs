@@ -375,9 +375,12 @@ impl Layout {
     /// Whether the group of a member holds everything without some members.
     fn can_do_without(&self, member: &Member, guids: &BTreeSet<u64>) -> bool {
         let group = self.groups.get(usize::from(member.label.group.get()));
-        group.is_some_and(|group| {
-            group.dispensable.is_some() || group.columns_without(guids) >= group.shape().needed()
-        })
+        // A spare holds nothing but its label.
+        member.label.is_spare()
+            || group.is_some_and(|group| {
+                group.dispensable.is_some()
+                    || group.columns_without(guids) >= group.shape().needed()
+            })
     }
 }
 
@@ -522,20 +525,18 @@ impl Groups {
             .fold(Ok(()), Result::and)
     }
 
-    /// Does something to each of some members; one that fails is faulted.
-    pub(crate) fn on_each<'a>(
+    /// Does the same to some members. One that fails, or does not answer and can be done without, is faulted.
+    pub(crate) fn on_members<'a, T: Send + Sync + 'static>(
         &self,
         layout: &Layout,
         members: impl Iterator<Item = &'a Arc<Member>>,
-        act: impl Fn(&Member) -> Result<()>,
+        task: T,
+        act: fn(&Member, &T) -> Result<()>,
     ) -> Result<()> {
-        let mut done = Ok(());
-        for member in members {
-            let failure = act(member).err();
-            if let Some(error) = failure {
-                done = done.and(self.failed(layout, member, error));
-            }
-        }
-        done
+        let task = Arc::new(task);
+        let tasks = members.map(|member| (Arc::clone(member), Arc::clone(&task)));
+        let tasks: Vec<_> = tasks.collect();
+        let outcomes = self.on_some(layout, &tasks, act);
+        self.outcome(layout, tasks.iter().map(|(member, _)| member), outcomes)
     }
 }

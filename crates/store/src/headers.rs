@@ -3,6 +3,8 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::geometry::{COPIES, Copy};
 use crate::group::{Groups, Layout};
 use crate::layout::{BLOCK, KEY_BLOCK_MAGIC, Label, RING_SLOTS, SUPERBLOCK_MAGIC, decode_frame};
@@ -84,19 +86,38 @@ impl Headers<'_> {
         Ok(())
     }
 
-    fn read(&mut self, member: &Member, at: u64) -> Option<Box<Block>> {
-        let mut block = Box::new([0; BLOCK]);
+    fn read(&mut self, member: &Arc<Member>, at: u64) -> Option<Box<Block>> {
+        if !is_used(member) {
+            return None;
+        }
         self.found.examined += BLOCK as u64;
-        member.read(at, &mut block[..]).ok().map(|()| block)
+        let found = Arc::new(Mutex::new(Box::new([0; BLOCK])));
+        let read = |member: &Member, (at, found): &(u64, Arc<Mutex<Box<Block>>>)| {
+            let mut block = Box::new([0; BLOCK]);
+            member.read(*at, &mut block[..])?;
+            *found.lock() = block;
+            Ok(())
+        };
+        let task = (at, Arc::clone(&found));
+        let read = self.groups.on_one(self.layout, member, task, read);
+        read.ok().map(|()| found.lock().clone())
     }
 
     fn rewrite(&mut self, member: &Arc<Member>, at: u64, block: &Block) -> Result<()> {
-        if !self.repair {
+        // One that did not answer has been given up.
+        if !self.repair || !is_used(member) {
             return Ok(());
         }
         self.found.repaired += 1;
-        let write = |member: &Member| member.write(at, &[IoSlice::new(block)]);
         let one = std::iter::once(member);
-        self.groups.on_each(self.layout, one, write)
+        let task = (at, Box::new(*block));
+        let write = |member: &Member, (at, block): &(u64, Box<Block>)| {
+            member.write(*at, &[IoSlice::new(&block[..])])
+        };
+        self.groups.on_members(self.layout, one, task, write)
     }
+}
+
+fn is_used(member: &Member) -> bool {
+    member.is_active() || member.label.is_spare()
 }

@@ -4,6 +4,7 @@
 //! late answer is thrown away. A device with such requests is *slow* until it has answered all of them. Callers that can
 //! do without a slow device send it no more requests, so there are at most as many as threads were using it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use block::BlockDevice;
 
-use crate::Result;
 use crate::helpers;
+use crate::{Error, Result};
 
 /// A read that takes so many times as long as usual is asked of another device.
 const READ_FACTOR: u32 = 16;
@@ -87,11 +88,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Has another thread do something, and pass the outcome on.
+    /// Has another thread do something, and pass the outcome on. A panic is a failure.
     pub(crate) fn start<R: Send + 'static>(
         pace: &Arc<Pace>,
-        act: impl FnOnce() -> R + Send + 'static,
-        pass_on: impl FnOnce(R) + Send + 'static,
+        act: impl FnOnce() -> Result<R> + Send + 'static,
+        pass_on: impl FnOnce(Result<R>) + Send + 'static,
     ) -> Request {
         let request = Request {
             pace: Arc::clone(pace),
@@ -99,7 +100,8 @@ impl Request {
         };
         let other = request.clone();
         helpers::run(Box::new(move || {
-            let outcome = act();
+            let ended = catch_unwind(AssertUnwindSafe(act));
+            let outcome = ended.unwrap_or(Err(Error::Panicked));
             other.end();
             pass_on(outcome);
         }));
@@ -136,8 +138,8 @@ impl Request {
 pub(crate) fn ask<R: Send + 'static>(
     pace: &Arc<Pace>,
     limit: Duration,
-    read: impl FnOnce() -> R + Send + 'static,
-) -> Option<R> {
+    read: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Option<Result<R>> {
     let (tell, told) = channel();
     let times = Arc::clone(pace);
     let timed = move || {

@@ -13,7 +13,9 @@ use crate::parity::part_of;
 use crate::{Error, MemberState, Parts, Result, SegmentId, UNIT};
 
 /// A pattern is written in pieces of so many bytes.
-const FILL: usize = 1 << 20;
+const FILL: u64 = 1 << 20;
+/// Each device has the time of a write to discard so many bytes.
+const DISCARD: u64 = 64 << 20;
 
 impl Store {
     /// Fills `buf` from a place in a segment, on whichever member can read it.
@@ -163,8 +165,11 @@ impl Store {
             return Ok(());
         }
         let one = std::iter::once(member);
-        let write = |member: &Member| member.write(at, &[IoSlice::new(&bytes)]);
-        self.groups.on_each(&layout, one, write)
+        let task = (at, bytes.into_owned());
+        self.groups
+            .on_members(&layout, one, task, |member, (at, bytes)| {
+                member.write(*at, &[IoSlice::new(bytes)])
+            })
     }
 
     /// Counts a copy on a member that is not what it should be.
@@ -252,9 +257,14 @@ impl Store {
         len: u32,
     ) -> Result<()> {
         // A device that cannot discard is not a bad one.
-        self.on_parts(only, segment, (offset, len), |member, at, len| {
-            member.discard(at, len)
-        })
+        self.on_parts(
+            only,
+            segment,
+            (offset, len),
+            DISCARD,
+            Arc::default(),
+            |member, (at, len, _)| member.discard(*at, *len),
+        )
     }
 
     /// Writes a pattern over and over to a range in which nothing is, on the devices of the group that are in use, or on
@@ -269,28 +279,33 @@ impl Store {
         range: (u32, u32),
         pattern: [u8; 8],
     ) -> Result<()> {
-        let bytes = pattern.repeat(FILL.min(range.1 as usize) / pattern.len());
-        self.on_parts(only, segment, range, |member, at, len| {
-            if member.is_stalled() {
-                return Ok(());
-            }
-            let mut done = 0;
-            while done < len {
-                let piece = (len - done).min(bytes.len() as u64);
-                member.write(at + done, &[IoSlice::new(&bytes[..piece as usize])])?;
-                done += piece;
-            }
-            Ok(())
-        })
+        let bytes = pattern.repeat(FILL.min(range.1.into()) as usize / pattern.len());
+        self.on_parts(
+            only,
+            segment,
+            range,
+            FILL,
+            bytes.into(),
+            |member, (at, len, bytes)| {
+                if member.is_stalled() {
+                    return Ok(());
+                }
+                member.write(*at, &[IoSlice::new(&bytes[..*len as usize])])
+            },
+        )
     }
 
-    /// Does something to the part of a range, in bytes, that each device in use has of it, or one of them.
+    /// Does something to the part of a range that each device in use has of it, or one of them, in pieces of at most so
+    /// many bytes. One that does not answer, and can be done without, is faulted: a late request may land on what is
+    /// written next.
     fn on_parts(
         &self,
         only: Option<u64>,
         segment: SegmentId,
         (offset, len): (u32, u32),
-        act: impl Fn(&Member, u64, u64) -> Result<()>,
+        piece: u64,
+        bytes: Arc<[u8]>,
+        act: fn(&Member, &(u64, u64, Arc<[u8]>)) -> Result<()>,
     ) -> Result<()> {
         let layout = self.groups.now();
         let group = layout.group(segment.group());
@@ -299,18 +314,30 @@ impl Store {
         let from = group.unit(segment, offset);
         let to = from + u64::from(len / UNIT);
         let is_wanted = |member: &Member| only.is_none_or(|guid| guid == member.guid());
-        let active = group.members.iter().filter(|member| member.is_active());
-        let members = active.filter(|member| is_wanted(member));
-        members
-            .map(|member| {
-                let row = |unit: u64| {
-                    unit.saturating_sub(member.column() as u64)
-                        .div_ceil(columns)
-                };
-                let (first, last) = (row(from), row(to));
-                act(member, member.row(first), (last - first) * u64::from(UNIT))
-            })
-            .fold(Ok(()), Result::and)
+        let members = group.members.iter().filter(|member| is_wanted(member));
+        let parts = members.map(|member| {
+            let row = |unit: u64| {
+                unit.saturating_sub(member.column() as u64)
+                    .div_ceil(columns)
+            };
+            (member, member.row(row(from))..member.row(row(to)))
+        });
+        let parts: Vec<_> = parts.collect();
+        let longest = parts.iter().map(|(_, part)| part.end - part.start).max();
+        let mut outcome = Ok(());
+        for done in (0..longest.unwrap_or(0)).step_by(piece as usize) {
+            let tasks = parts.iter().filter_map(|(member, part)| {
+                let at = part.start + done;
+                let len = part.end.saturating_sub(at).min(piece);
+                let task = (at, len, Arc::clone(&bytes));
+                let is_due = len > 0 && member.is_active();
+                is_due.then(|| (Arc::clone(member), Arc::new(task)))
+            });
+            let tasks: Vec<_> = tasks.collect();
+            let outcomes = self.groups.on_some(&layout, &tasks, act);
+            outcome = outcomes.into_iter().flatten().fold(outcome, Result::and);
+        }
+        outcome
     }
 
     /// Makes everything written durable. After a failure nothing may be assumed of what was written

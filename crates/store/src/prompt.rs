@@ -39,6 +39,19 @@ impl Member {
         Ok(())
     }
 
+    /// As [`Member::read_key_block`], if the device answers soon.
+    pub(crate) fn read_key_block_soon(
+        self: &Arc<Member>,
+        index: u32,
+    ) -> Option<Result<Option<Vec<u8>>>> {
+        if self.pace().is_slow() {
+            return None;
+        }
+        let own = Arc::clone(self);
+        let read = move || own.read_key_block(index);
+        pace::ask(self.pace(), self.pace().read_limit(), read)
+    }
+
     /// A read for another thread, into memory of its own.
     pub(crate) fn read_later(
         &self,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::devices::{Found, Store};
 use crate::geometry::COPIES;
-use crate::layout::{Change, Label};
+use crate::layout::{BLOCK, Change, Label};
 use crate::member::{InUse, Member};
 use crate::{Error, MemberInfo, Result};
 
@@ -29,6 +29,9 @@ pub fn by_pool<T>(found: Vec<(T, Found)>) -> BTreeMap<u64, Vec<T>> {
     }
     pools
 }
+
+/// A key block, by its number.
+type Frame = (u32, Box<[u8; BLOCK]>);
 
 /// An operation on a device ends within this time, or the device does not answer.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -95,7 +98,8 @@ impl Store {
             // One that went on in the pool after that commit was taken out later.
             let is_from_before = member.newest_txg().is_some_and(|last| last < since);
             if done.contains(&member.label.other_guid.get()) && is_from_before {
-                let written = member.with_label(member.label.split_off()).write_labels();
+                let split_off = Arc::new(member.with_label(member.label.split_off()));
+                let written = self.write_labels(&split_off);
                 failures.extend(written.err().map(|error| error.to_string()));
             }
         }
@@ -148,7 +152,7 @@ impl Store {
     /// # Errors
     /// The failure of a device that the pool cannot do without.
     pub fn confirm_labels(&self) -> Result<Vec<String>> {
-        self.on_devices(names_other, |member| member.write_labels())
+        self.on_devices(names_other, |member| self.write_labels(member))
     }
 
     /// Has all devices name this pool only. A superblock of this pool is durable, and these key blocks are in use.
@@ -162,17 +166,13 @@ impl Store {
         let mut failures = self.confirm_labels()?;
         let frames = key_blocks.iter();
         let frames = frames.map(|index| Ok((*index, self.key_block_frame(*index)?)));
-        let frames: Vec<_> = frames.collect::<Result<_>>()?;
+        let frames: Arc<[Frame]> = frames.collect::<Result<_>>()?;
         let rewrite = |member: &Arc<Member>| {
-            for copy in COPIES {
-                for (index, block) in &frames {
-                    let at = member.geometry.key_block(copy, *index);
-                    member.write(at, &[IoSlice::new(&block[..])])?;
-                }
-                // One whole copy is there at any moment.
-                member.flush()?;
-            }
-            Ok(())
+            let (layout, frames) = (self.groups.now(), Arc::clone(&frames));
+            self.groups
+                .on_one(&layout, member, frames, |member, frames| {
+                    member.rewrite_keys(frames)
+                })
         };
         // Spares hold no keys, nor do devices that are not in use get new ones.
         let has_keys = |member: &Arc<Member>| names_other(member) && member.is_active();
@@ -219,9 +219,14 @@ impl Store {
 
     fn set_label(&self, member: &Member, label: Label) -> Result<()> {
         let member = Arc::new(member.with_label(label));
-        member.write_labels()?;
+        self.write_labels(&member)?;
         self.groups.change(|layout| layout.renew(&member));
         Ok(())
+    }
+
+    fn write_labels(&self, member: &Arc<Member>) -> Result<()> {
+        let write = |member: &Member, (): &()| member.write_labels();
+        self.groups.on_one(&self.groups.now(), member, (), write)
     }
 
     /// Does something to some devices. One that fails is faulted; returns why. What is not in use is no loss.
@@ -239,6 +244,20 @@ impl Store {
             }
         }
         Ok(failures)
+    }
+}
+
+impl Member {
+    fn rewrite_keys(&self, frames: &[Frame]) -> Result<()> {
+        for copy in COPIES {
+            for (index, block) in frames {
+                let at = self.geometry.key_block(copy, *index);
+                self.write(at, &[IoSlice::new(&block[..])])?;
+            }
+            // One whole copy is there at any moment.
+            self.flush()?;
+        }
+        Ok(())
     }
 }
 

@@ -4,13 +4,14 @@ mod common;
 
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use block::BlockDevice;
 use block::fault::FaultDevice;
 use block::gate::{Gate, Gated};
 use common::*;
-use store::{Error, MemberInfo, MemberState, Store};
+use store::{Error, Fault, MemberInfo, MemberState, Store};
 
 /// A group whose devices can be held up.
 struct Slow {
@@ -237,4 +238,197 @@ fn heartbeats_go_on_when_one_device_does_not_answer() {
     assert!(slow.info(0).is_slow);
     assert_eq!(slow.info(0).given_up, 1);
     assert!(slow.faulted().is_empty());
+}
+
+type Act = fn(&Store) -> store::Result<()>;
+
+/// What a pool does to headers, to free space and for repairs.
+const OTHERS: [(&str, Act); 8] = [
+    ("write a key", |store| store.write_key_block(1, b"key")),
+    ("wipe a key", |store| store.wipe_key_block(0)),
+    ("check headers", |store| {
+        store.check_headers(1, &[0], true).map(drop)
+    }),
+    ("discard", |store| store.discard(PLACE, 0, 1 << 20)),
+    ("fill", |store| {
+        store.fill_on(None, PLACE, (0, 1 << 20), [7; 8])
+    }),
+    ("repair", |store| {
+        let guids = store.members().into_iter().map(|member| member.guid);
+        { guids }.try_for_each(|guid| store.write_part(guid, PLACE, 0, &[7; 8192]))
+    }),
+    ("read a key", |store| store.read_key_block(0).map(drop)),
+    ("find a key", |store| store.key_block_is_blank(1).map(drop)),
+];
+
+#[test]
+fn headers_free_space_and_repairs_are_done_without_a_device_that_hangs() {
+    for (what, act) in OTHERS {
+        for (count, parity) in [(2, 0), (3, 1)] {
+            for nth in 0..count {
+                let slow = Slow::new(count, parity);
+                slow.store.write_key_block(0, b"old").unwrap();
+                slow.write(&[7; 8192]);
+                slow.store.flush().unwrap();
+                slow.gates[nth].close();
+                act(&slow.store).unwrap();
+                let faulted = slow.faulted();
+                match what {
+                    // A read is not a failure, and the other one may have been asked.
+                    "read a key" | "find a key" => assert!(faulted.is_empty()),
+                    _ => assert_eq!(faulted, [100 + nth as u64], "{what} {count} {nth}"),
+                }
+                slow.store.flush().unwrap();
+                assert_eq!(slow.store.read_key_block(0).is_ok(), what != "wipe a key");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_that_a_device_may_have_is_not_called_destroyed() {
+    let slow = Slow::new(2, 0);
+    slow.store.write_key_block(0, b"old").unwrap();
+    slow.store.flush().unwrap();
+    slow.gates[0].close();
+    slow.store.wipe_key_block(0).unwrap();
+    slow.store.flush().unwrap();
+    // The device was given up. What it has counts again only after its keys were made like those of the others.
+    assert_eq!(slow.faulted(), [100]);
+    let has_old = |slow: &Slow| {
+        let bytes = slow.devices[0].to_bytes();
+        bytes.windows(3).any(|part| part == b"old")
+    };
+    assert!(has_old(&slow));
+    slow.answered(0);
+    let device = Arc::clone(&slow.devices[0]) as Arc<dyn BlockDevice>;
+    slow.store.take_back(device, 100).unwrap();
+    slow.store.set_state(100, MemberState::Resilvering);
+    slow.store.refresh_headers(100, &[]).unwrap();
+    assert!(!has_old(&slow));
+    // One that does not answer, and is not given up, is not known to be blank.
+    let slow = Slow::new(2, 0);
+    assert!(slow.store.key_block_is_blank(0).unwrap());
+    slow.gates[1].close();
+    assert!(!slow.store.key_block_is_blank(0).unwrap());
+}
+
+#[test]
+fn labels_are_not_waited_for() {
+    for nth in 0..2 {
+        let slow = Slow::new(2, 0);
+        slow.gates[nth].close();
+        let refused = slow.store.renumber(7, &[100, 101]).unwrap_err();
+        assert!(matches!(refused, Error::Unanswered { .. }), "{refused}");
+        assert_eq!(slow.faulted(), [100 + nth as u64]);
+    }
+}
+
+/// The network stops in a repair of one device: no device is worse than the others.
+#[test]
+fn one_device_is_given_up_only_if_the_others_answer() {
+    let slow = Slow::new(2, 0);
+    slow.write(&[7; 8192]);
+    slow.store.flush().unwrap();
+    slow.gates.iter().for_each(|gate| gate.close());
+    std::thread::scope(|scope| {
+        let repair = scope.spawn(|| slow.store.write_part(100, PLACE, 0, &[7; 8192]));
+        // The other one has been asked, and does not answer.
+        while !slow.info(1).is_slow {
+            std::thread::yield_now();
+        }
+        assert!(!repair.is_finished());
+        slow.gates.iter().for_each(|gate| gate.open());
+        repair.join().unwrap().unwrap();
+    });
+    assert!(slow.faulted().is_empty());
+}
+
+/// A device with a defect of the program.
+struct Defect {
+    device: Arc<FaultDevice>,
+    is_there: Arc<AtomicBool>,
+}
+
+impl Defect {
+    fn check(&self) {
+        assert!(!self.is_there.load(Ordering::Relaxed), "a defect");
+    }
+}
+
+impl BlockDevice for Defect {
+    block::delegate!(self => self.device; size refresh_size sector_sizes name drop_cached begin_anew discard zero io_mode settle read_at);
+
+    fn waits_on_write(&self) -> bool {
+        true
+    }
+
+    fn would_wait(&self, _offset: u64, _len: u64, _is_write: bool) -> bool {
+        false
+    }
+
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+        self.check();
+        self.device.write_at(offset, pieces)
+    }
+
+    fn flush(&self) -> block::Result<()> {
+        self.check();
+        self.device.flush()
+    }
+}
+
+/// A mirror, and whether its devices have defects.
+fn defective() -> (Store, [Arc<AtomicBool>; 2]) {
+    let defects: [Arc<AtomicBool>; 2] = Default::default();
+    let devices = devices(2).into_iter().zip(&defects);
+    let devices = devices.map(|(device, is_there)| {
+        let is_there = Arc::clone(is_there);
+        Arc::new(Defect { device, is_there }) as Arc<dyn BlockDevice>
+    });
+    let store = new_group(devices.collect(), 0);
+    store.write_superblock(1, b"first").unwrap();
+    store.commit_labels().unwrap();
+    (store, defects)
+}
+
+#[test]
+fn a_request_that_panics_has_failed() {
+    let (store, defects) = defective();
+    let write = || store.write(PLACE, 0, &[IoSlice::new(&unit(b"text"))]);
+    write().unwrap();
+    defects[0].store(true, Ordering::Relaxed);
+    // The flush of the other one covers everything.
+    store.flush().unwrap();
+    let faults = store.take_faults();
+    assert!(matches!(
+        faults[..],
+        [Fault {
+            guid: 100,
+            error: Error::Panicked,
+            ..
+        }]
+    ));
+    write().unwrap();
+    store.flush().unwrap();
+    assert!(store.take_faults().is_empty());
+}
+
+#[test]
+fn no_flush_succeeds_after_one_that_panicked() {
+    let (store, defects) = defective();
+    store
+        .write(PLACE, 0, &[IoSlice::new(&unit(b"text"))])
+        .unwrap();
+    defects
+        .iter()
+        .for_each(|it| it.store(true, Ordering::Relaxed));
+    // Of the two, one is the last.
+    assert!(matches!(store.flush(), Err(Error::Panicked)));
+    defects
+        .iter()
+        .for_each(|it| it.store(false, Ordering::Relaxed));
+    store.flush().unwrap_err();
+    assert!(store.retry().unwrap());
+    store.flush().unwrap();
 }
