@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::recorder::{Image, Recorder};
 use common::*;
@@ -54,6 +55,15 @@ fn write_files(place: &Place, range: std::ops::Range<usize>) -> Vec<Vec<u8>> {
         bytes
     };
     range.map(write).collect()
+}
+
+fn has_hostid() -> bool {
+    let files = ["/etc/hostid", "/etc/machine-id"];
+    let is_known = files.iter().any(|file| Path::new(file).exists());
+    if !is_known {
+        eprintln!("skipped: this machine has no hostid");
+    }
+    is_known
 }
 
 /// The daemon of a place, in messages.
@@ -106,8 +116,7 @@ fn a_second_daemon_is_refused_through_a_loop_device() {
         let mut place = Place::new();
         let file = place.path("image");
         fs::File::create(&file).unwrap().set_len(SIZE).unwrap();
-        if multihost == "on" && !Path::new("/etc/hostid").exists() {
-            eprintln!("skipped: this machine has no hostid");
+        if multihost == "on" && !has_hostid() {
             continue;
         }
         let written = fill(&place, file.to_str().unwrap(), multihost);
@@ -147,6 +156,116 @@ fn a_second_daemon_is_refused_at_the_same_export() {
     // No lock of a file is in the way, only the guid of the pool.
     is_not_taken_for_something_else(&place, &server.uri(0), "'tank'");
     second_daemon_is_refused(&mut place, written, &server.uri(0));
+}
+
+/// A daemon that shares no names of sockets with others. `None` if this machine cannot have one.
+fn isolated() -> Option<Place> {
+    if !can_mount() || !rustix::process::geteuid().is_root() || !is_installed("unshare") {
+        eprintln!("skipped: not root, or no unshare");
+        return None;
+    }
+    let mut place = Place::without_daemon();
+    place.start_within(&["unshare", "--net"].map(String::from));
+    Some(place)
+}
+
+/// Only the lock of the file below is in the way: the pool is idle, and the daemons do not see each other.
+#[test]
+fn the_lock_below_a_loop_device_is_enough() {
+    let Some(other) = isolated() else { return };
+    let place = Place::new();
+    let file = place.path("image");
+    fs::File::create(&file).unwrap().set_len(SIZE).unwrap();
+    let (Some(one), Some(two)) = (Loop::over(&file), Loop::over(&file)) else {
+        return;
+    };
+    let written = fill(&place, one.0.to_str().unwrap(), "off");
+    for import in ["import", "import -f"] {
+        let path = two.0.display();
+        let refused = other.fails(&format!("pool {import} -d {path} tank"), BUSY);
+        lacks(&refused, "while this import looked");
+    }
+    are_there(&place, &written);
+}
+
+/// Only the heartbeats are in the way: no lock is in common.
+#[test]
+fn heartbeats_are_enough() {
+    let Some(other) = isolated() else { return };
+    if !has_hostid() {
+        return;
+    }
+    let place = Place::new();
+    let server = Recorder::new(vec![Image::default()], SIZE);
+    let written = fill(&place, &server.uri(0), "on");
+    for import in ["import", "import -f"] {
+        let refused = other.fails(&format!("pool {import} -d {} tank", server.uri(0)), BUSY);
+        has(&refused, "while this import looked");
+    }
+    are_there(&place, &written);
+}
+
+/// Neither locks nor heartbeats are in the way, only that the owner writes.
+#[test]
+fn an_owner_that_writes_is_seen_without_heartbeats() {
+    let Some(other) = isolated() else { return };
+    let place = Place::new();
+    let server = Recorder::new(vec![Image::default()], SIZE);
+    let written = fill(&place, &server.uri(0), "off");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut number = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                number += 1;
+                place.ok(&format!("set test:number={number} tank"));
+            }
+        });
+        for import in ["import", "import -f"] {
+            let import = format!("pool {import} -d {} tank", server.uri(0));
+            let done = other.run_with(&other.words(&import), b"");
+            is_over.store(
+                done.code != BUSY || import.contains("-f"),
+                Ordering::Relaxed,
+            );
+            assert_eq!(done.code, BUSY, "{done:?}");
+            has(&done.err, "while this import looked");
+        }
+    });
+    are_there(&place, &written);
+}
+
+/// The files of a mounted dataset.
+fn are_there(place: &Place, written: &[Vec<u8>]) {
+    place.ok("unmount tank/files");
+    place.ok("mount tank/files");
+    for (number, bytes) in written.iter().enumerate() {
+        let found = fs::read(place.path(&format!("m/{number}"))).unwrap();
+        assert!(found == *bytes, "{number}");
+    }
+}
+
+/// A write that a pool did without may land after its export: the export says so.
+#[test]
+fn an_export_names_a_device_that_may_still_be_written() {
+    let place = Place::new();
+    let server = Recorder::new(vec![Image::default(), Image::default()], SIZE);
+    let [one, two] = [0, 1].map(|number| server.uri(number));
+    place.ok(&format!("pool create -m none tank mirror {one} {two}"));
+    place.ok("pool set devicedeadline=1s tank");
+    server.hold(1);
+    place.ok("set test:x=1 tank");
+    has(&place.ok("pool status tank"), "FAULTED");
+    let exported = place.run_with(&place.words("pool export tank"), b"");
+    assert_eq!(exported.code, 0, "{exported:?}");
+    has(&exported.err, &format!("{two} has not answered writes"));
+    server.let_go();
+    // What landed late is repaired, and a device that answers in time is not named.
+    place.ok(&format!("pool import -d {one} -d {two} tank"));
+    assert_eq!(place.ok("get -H -o value test:x tank"), "1\n");
+    place.ok("pool scrub -w tank");
+    let exported = place.run_with(&place.words("pool export tank"), b"");
+    assert_eq!((exported.code, &*exported.err), (0, ""));
 }
 
 #[test]

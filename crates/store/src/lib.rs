@@ -58,6 +58,7 @@ pub use error::{Error, Result};
 pub use membership::{
     Assigned, ErrorCounts, Fault, HeaderCheck, Joins, MemberInfo, MemberState, NewMember, Newest,
 };
+pub use pace::LateDevice;
 pub use parity::Parts;
 pub use relabel::by_pool;
 pub use segment::{SegmentId, UNIT};

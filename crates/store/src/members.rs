@@ -8,6 +8,7 @@ use crate::devices::{Store, refuse_contents};
 use crate::group::Group;
 use crate::layout::Change;
 use crate::member::Member;
+use crate::pace::LateDevice;
 use crate::{Assigned, Error, Fault, Joins, MemberInfo, MemberState, NewMember, Result, Shape};
 
 impl Store {
@@ -235,6 +236,18 @@ impl Store {
         layout
             .find(guid)
             .map_or(Ok(()), |member| member.check_answered())
+    }
+
+    /// The devices that have not answered requests which were given up. One of these may land later, also when the store is
+    /// closed.
+    pub fn late_devices(&self) -> Vec<LateDevice> {
+        let layout = self.groups.now();
+        let late = layout.all().filter(|member| member.pace().is_slow());
+        let late = late.map(|member| LateDevice {
+            name: member.device.name(),
+            pace: Arc::clone(member.pace()),
+        });
+        late.collect()
     }
 
     /// Takes back a device that was away. If the pool has changed its guid meanwhile, it gets the label that says so;

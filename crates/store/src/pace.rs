@@ -76,6 +76,20 @@ impl Pace {
     }
 }
 
+/// A device that may still carry out requests which were given up.
+pub struct LateDevice {
+    /// Its name.
+    pub name: String,
+    pub(crate) pace: Arc<Pace>,
+}
+
+impl LateDevice {
+    /// Whether it has answered all of them by now.
+    pub fn has_answered(&self) -> bool {
+        !self.pace.is_slow()
+    }
+}
+
 const RUNNING: u8 = 0;
 const DONE: u8 = 1;
 const GIVEN_UP: u8 = 2;

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// A disk keeps or loses a whole sector of this size.
 const SECTOR: usize = 512;
@@ -187,9 +187,17 @@ impl<S> Run<S> {
     }
 }
 
+/// The device that does not answer.
+#[derive(Default)]
+struct Held {
+    device: Mutex<Option<usize>>,
+    changed: Condvar,
+}
+
 /// Devices of an NBD server, each at a unix socket of its own.
 pub struct Recorder {
     recording: Arc<Mutex<Recording>>,
+    held: Arc<Held>,
     dir: tempfile::TempDir,
     listeners: Vec<UnixListener>,
 }
@@ -214,19 +222,21 @@ impl Recorder {
             events: Vec::new(),
         }));
         let mut listeners = Vec::new();
+        let held = Arc::<Held>::default();
         for device in 0..count {
             let listener = UnixListener::bind(socket(dir.path(), device)).expect("a socket");
-            let recording = recording.clone();
+            let (recording, held) = (recording.clone(), held.clone());
             listeners.push(listener.try_clone().expect("a descriptor"));
             std::thread::spawn(move || {
                 for stream in listener.incoming().map_while(Result::ok) {
-                    let recording = recording.clone();
-                    std::thread::spawn(move || serve(stream, device, size, &recording));
+                    let (recording, held) = (recording.clone(), held.clone());
+                    std::thread::spawn(move || serve(stream, (device, size), &recording, &held));
                 }
             });
         }
         Recorder {
             recording,
+            held,
             dir,
             listeners,
         }
@@ -238,6 +248,17 @@ impl Recorder {
             "nbd+unix:///?socket={}",
             socket(self.dir.path(), device).display()
         )
+    }
+
+    /// From now on a device does not carry out requests, and does not answer.
+    pub fn hold(&self, device: usize) {
+        *self.held.device.lock().expect("no panic") = Some(device);
+    }
+
+    /// What was held up goes on.
+    pub fn let_go(&self) {
+        *self.held.device.lock().expect("no panic") = None;
+        self.held.changed.notify_all();
     }
 
     /// How many events there are so far: a moment at which power can be cut.
@@ -303,9 +324,9 @@ fn socket(dir: &Path, device: usize) -> PathBuf {
 /// Serves one client until it goes.
 fn serve(
     mut stream: UnixStream,
-    device: usize,
-    size: u64,
+    (device, size): (usize, u64),
     recording: &Mutex<Recording>,
+    held: &Held,
 ) -> Option<()> {
     negotiate(&mut stream, size)?;
     loop {
@@ -328,6 +349,9 @@ fn serve(
             4 | 6 => Some(Change::Zero { offset, len }),
             _ => return None,
         };
+        let waiting = held.device.lock().ok()?;
+        let is_held = |held: &mut Option<usize>| *held == Some(device);
+        drop(held.changed.wait_while(waiting, is_held).ok()?);
         let begun = {
             let mut recording = recording.lock().ok()?;
             if change.is_none() {

@@ -32,7 +32,7 @@ pub(crate) fn refuse_other_host(
     ))
 }
 
-/// Waits until it is certain that no other host uses a pool with heartbeats. If that host has the devices reserved,
+/// Waits until it is certain that no other host uses a pool with heartbeats. Of a pool without, looks for a moment. If that host has the devices reserved,
 /// this writes nothing.
 pub(crate) fn await_no_other(
     store: &Store,
@@ -58,8 +58,8 @@ pub(crate) fn await_no_other(
         pool::Error::OtherHost { pool, host, id, time } => Failure::new(
             FailureKind::Busy,
             format!(
-                "host {} uses the pool '{pool}': its heartbeat of {} was followed by another one. Export the pool there, or \
-                 stop that host; -f does not override this",
+                "host {} uses the pool '{pool}': it has written there since {}, while this import looked. Export the pool \
+                 there, or stop that host; -f does not override this",
                 shown(&Host { id, name: host }),
                 utc(time)
             ),

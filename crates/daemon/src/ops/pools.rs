@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use block::Access;
 use pool::{Pool, PoolState, Superblock};
 use protocol::api::{CheckpointUse, FailureKind, ImportablePool, command};
 use protocol::device_name::DeviceName;
-use store::{CreateOptions, Store};
+use store::{CreateOptions, LateDevice, Store};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
@@ -36,6 +36,9 @@ use crate::state::front_end::Going;
 use crate::state::last_end::LastEnd;
 use crate::state::memory::KnownPool;
 use crate::state::mountpoints;
+
+/// How long an export waits for devices that do not answer.
+const LATE: Duration = Duration::from_secs(5);
 
 impl Daemon {
     pub(crate) fn create_pool(
@@ -540,13 +543,30 @@ impl Daemon {
 /// Waits until a pool that is not used any more has closed its devices, so that they can be used again.
 fn close(active: Arc<ActivePool>, context: &mut Context<'_>) {
     let notifier = active.close_notifier();
+    let late = active.pool.late_devices();
     drop(active);
     let is_closed = notifier.wait();
+    await_late(late, context);
     memory::give_back_soon();
     if !is_closed {
         let text = "another command still has the devices of the pool open; they are free when that command \
                     ends";
         context.channel.notice(text.into());
+    }
+}
+
+/// Waits for requests that were given up, and names the devices that do not answer them either.
+fn await_late(mut late: Vec<LateDevice>, context: &mut Context<'_>) {
+    let limit = Instant::now() + LATE;
+    late.retain(|device| !device.has_answered());
+    while !late.is_empty() && Instant::now() < limit && context.channel.pause(LATE / 50) {
+        late.retain(|device| !device.has_answered());
+    }
+    for LateDevice { name, .. } in late {
+        context.channel.notice(format!(
+            "{name} has not answered writes that the pool did without; they may still reach it, and this process has it \
+             open until then. Another machine that uses it before that has to scrub the pool afterwards"
+        ));
     }
 }
 

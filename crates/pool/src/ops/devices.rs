@@ -13,7 +13,7 @@ mod spares;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Assigned, BlockDevice, ErrorCounts, Joins, MemberState, NewMember};
+use store::{Assigned, BlockDevice, ErrorCounts, Joins, LateDevice, MemberState, NewMember};
 
 use crate::engine::device_changes::Replaced;
 use crate::engine::gate::Engine;
@@ -357,6 +357,11 @@ impl Pool {
     /// Sets how long a device may take for a write or a flush that the pool can do without.
     pub fn set_device_deadline(&self, deadline: Duration) {
         self.engine.disk.store.set_deadline(deadline);
+    }
+
+    /// See [`store::Store::late_devices`].
+    pub fn late_devices(&self) -> Vec<LateDevice> {
+        self.engine.disk.store.late_devices()
     }
 
     /// Closes a device that is not in use, so that it can be opened again.

@@ -4,6 +4,9 @@
 //! The host that has imported the pool writes a heartbeat each [`INTERVAL`]. If it cannot write one for [`FAILS`]
 //! intervals, it suspends the pool until the next import. A host that imports a pool which another host has not
 //! exported waits twice as long, and refuses the import if anything changes meanwhile.
+//!
+//! Without heartbeats an import of a pool that was not exported looks for a moment whether its superblocks change. That
+//! shows a host that is busy with the pool, and proves nothing of one that is idle.
 
 use std::time::Duration;
 
@@ -29,6 +32,12 @@ const SAFETY: u32 = 2;
 const OWN_STEPS: u32 = 3;
 /// The intervals that an importing host waits after its own heartbeat.
 const CLAIM_STEPS: u32 = 2;
+/// The steps of a look at a pool without heartbeats. A host that writes commits each 5 s.
+const GLANCE_STEP: Duration = Duration::from_millis(250);
+const GLANCE_STEPS: u32 = 8;
+/// The steps if this host itself used the pool last: only a container with names of its own, or a copy of this host, does
+/// not see its lock.
+const OWN_GLANCE_STEPS: u32 = 4;
 
 impl Pool {
     /// Whether the host that has the pool imported shows it by heartbeats.
@@ -236,6 +245,7 @@ impl Watched {
         }
         let before = Look::at(store)?;
         let Some(last) = before.watched(&root) else {
+            glance(store, &root, own, pass)?;
             return Ok(None);
         };
         // The caller has the lock of the pool on this host, which ends with its process. A host that was copied, or a
@@ -259,6 +269,37 @@ impl Watched {
             interval,
             pool,
         }))
+    }
+}
+
+/// Looks for a moment whether another host writes to a pool without heartbeats.
+fn glance(
+    store: &Store,
+    root: &PoolRoot,
+    own: &Host,
+    pass: &mut dyn FnMut(Passing<'_>) -> bool,
+) -> Result<()> {
+    let (pool, before) = (root.name(), Look::at(store)?);
+    let last = of_root(root);
+    let steps = match last.host == *own {
+        true => OWN_GLANCE_STEPS,
+        false => GLANCE_STEPS,
+    };
+    for _ in 0..steps {
+        go_on(pass(Passing::Step(GLANCE_STEP)), &pool)?;
+        before.refuse_change(store, &pool, &last)?;
+    }
+    Ok(())
+}
+
+/// The heartbeat that the last commit stands for.
+fn of_root(root: &PoolRoot) -> Heartbeat {
+    Heartbeat {
+        session: 0,
+        time: root.time.get(),
+        interval: INTERVAL.as_millis() as u32,
+        fails: FAILS,
+        host: root.last_host(),
     }
 }
 
@@ -326,13 +367,7 @@ impl Look {
         match self.newest() {
             Some(beat) => Some(beat.clone()).filter(|beat| beat.interval > 0),
             None if root.features_required.get() & FEATURE_MULTIHOST == 0 => None,
-            None => Some(Heartbeat {
-                session: 0,
-                time: root.time.get(),
-                interval: INTERVAL.as_millis() as u32,
-                fails: FAILS,
-                host: root.last_host(),
-            }),
+            None => Some(of_root(root)),
         }
     }
 }
