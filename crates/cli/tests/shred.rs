@@ -113,6 +113,16 @@ fn a_device_that_is_away_keeps_keys_and_so_nothing_is_destroyed() {
     has(&said, "is missing");
     assert_eq!(place.ok("pool history -i tank"), before);
     let pieces = wrapped(&place, "tank/a");
+    // A change of the key says that too.
+    place.ok("keygen {DIR}/new");
+    let change = "key change -o keysource=raw,file://{DIR}/new tank/a";
+    let done = place.run_with(&place.words(change), b"");
+    assert_eq!(done.code, 0, "{done:?}");
+    has(
+        &done.err,
+        "1 of the devices of the pool could not be reached, and may keep the old",
+    );
+    assert!(pieces.iter().any(|piece| is_anywhere(&[b.clone()], piece)));
     place.ok(&format!("pool online tank {}", b.display()));
     place.ok("destroy --shred -f tank/a");
     assert!(

@@ -11,7 +11,7 @@ use block::fault::{FaultClock, FaultDevice, images};
 use block::gate::{Gate, Gated};
 use common::logs::*;
 use common::*;
-use pool::{ArrayKind, DeviceState, Error, Pool};
+use pool::{ArrayKind, DeviceState, Error, NewDataset, NewKeyring, Pool, Sweep};
 
 /// Long enough for devices that answer.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -160,4 +160,71 @@ fn a_log_device_that_hangs_is_done_without() {
     pool.commit().unwrap();
     assert_clean(&pool);
     gate.open();
+}
+
+/// Whether bytes are anywhere on a device.
+fn has(device: &FaultDevice, part: &[u8]) -> bool {
+    let bytes = device.to_bytes();
+    bytes.windows(part.len()).any(|it| it == part)
+}
+
+fn keyed(keyring: &'static [u8]) -> NewDataset {
+    NewDataset {
+        suite: 1,
+        keyring: Some(Box::new(|_| Ok(keyring.to_vec()))),
+        is_key_root: true,
+        ..new_dataset(50)
+    }
+}
+
+#[test]
+fn keys_are_changed_without_a_device_that_hangs() {
+    const OLD: &[u8] = b"the old wrapped key, long enough to be found";
+    for nth in 0..2 {
+        let (pool, devices, gate) = held_up(2, 0, nth);
+        gate.open();
+        let made = pool.create_dataset("tank/k", keyed(OLD), &origin());
+        let id = made.unwrap().id;
+        gate.close();
+        let change = NewKeyring {
+            id,
+            keyring: b"another".to_vec(),
+            key_root: id,
+            props: Vec::new(),
+            done: "changed".into(),
+        };
+        pool.replace_keyrings(&[change], &origin()).unwrap();
+        // The command does not pass over the device in silence: it is faulted, and its keys are the old ones.
+        let device = pool.devices().remove(nth);
+        assert_eq!(device.state, DeviceState::Faulted);
+        assert!(has(&devices[nth], OLD) && !has(&devices[1 - nth], OLD));
+        answered(&pool, nth, &gate);
+        pool.release_device(device.guid).unwrap();
+        let back = dynamic(&devices).remove(nth);
+        pool.online_device(device.guid, back, &origin()).unwrap();
+        resilver(&pool);
+        assert!(!has(&devices[nth], OLD));
+        assert_eq!(pool.keyring(id).unwrap(), b"another");
+        assert_sound(&pool, "after it came back");
+    }
+}
+
+#[test]
+fn a_trim_and_a_scrub_do_without_a_device_that_hangs() {
+    for (width, parity, nth) in [(2, 0, 0), (2, 0, 1), (3, 1, 1)] {
+        for is_trim in [true, false] {
+            let (pool, _devices, gate) = held_up(width, parity, nth);
+            match is_trim {
+                true => {
+                    pool.sweep_start(Sweep::Trim, None);
+                    while pool.sweep_step(Sweep::Trim, 1 << 20).unwrap() {}
+                }
+                false => drop(scrub_all(&pool)),
+            }
+            assert_eq!(states(&pool)[nth], DeviceState::Faulted);
+            put_and_commit(&pool, 2);
+            assert_eq!(data(&pool).len(), 2);
+            gate.open();
+        }
+    }
 }

@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use cipher::SystemRandom;
 use keys::{Argon2Params, KeyMaterial, Wrapping, WrappingKey};
-use pool::{DeviceInfo, DeviceState, Entry, NewKeyring, Origin, Reach};
+use pool::{DeviceInfo, Entry, NewKeyring, Origin, Reach};
 use protocol::api::{FailureKind, ShredReport, Survivor};
 
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
+use crate::ops::devices::is_away;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
@@ -240,6 +241,17 @@ impl ActivePool {
         Ok(blocks)
     }
 
+    /// Says how many devices keep wrapped keys that a command has just replaced. They are not named: a tenant may see this.
+    pub(crate) fn tell_old_keys(&self, context: &mut Context<'_>) {
+        let away = self.pool.devices().iter().filter(|it| is_away(it)).count();
+        if away > 0 {
+            context.channel.notice(format!(
+                "{away} of the devices of the pool could not be reached, and may keep the old wrapped keys; they are \
+                 overwritten before such a device is used again, or by 'pool detach' if it can be reached"
+            ));
+        }
+    }
+
     /// Reads every device to prove that nothing of the keyrings is left.
     fn prove(&self, blocks: &BTreeSet<u32>) -> Result<()> {
         let unproved = |why: String| {
@@ -263,13 +275,6 @@ impl ActivePool {
         }
         Ok(())
     }
-}
-
-fn is_away(device: &DeviceInfo) -> bool {
-    matches!(
-        device.state,
-        DeviceState::Offline | DeviceState::Faulted | DeviceState::Missing
-    )
 }
 
 /// A wrapping key with one slot. The key that opens it is forgotten when this returns.

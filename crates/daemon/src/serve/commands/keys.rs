@@ -77,7 +77,9 @@ serve!(
     |it, view| view.change_key(&mut it.name, it.keysource.as_deref()),
     |it, daemon, context| {
         let (active, entry) = daemon.find(&it.name)?;
-        active.change_key(&entry, it, context).map(done)
+        active.change_key(&entry, it, context)?;
+        active.tell_old_keys(context);
+        Ok(Reply::Nothing)
     }
 );
 
@@ -155,9 +157,9 @@ serve!(
     |it, daemon, context| {
         let (active, entry) = daemon.find(&it.name)?;
         let source = it.keysource.as_deref();
-        active
-            .remove_slot(&entry, it.slot, source, it.force, context)
-            .map(done)
+        active.remove_slot(&entry, it.slot, source, it.force, context)?;
+        active.tell_old_keys(context);
+        Ok(Reply::Nothing)
     }
 );
 
