@@ -160,7 +160,7 @@ fn directories_of_mountpoints_block_no_mount() {
     fs::create_dir(&foreign).unwrap();
     has(
         &place.fails("mount tank/outer", BUSY),
-        "is not empty; use -O",
+        "is not empty: it has 'foreign'",
     );
     fs::remove_dir(&foreign).unwrap();
     place.ok("mount -a");

@@ -272,7 +272,7 @@ fn a_refused_mount_says_why_and_mounts_nothing() {
         (
             format!("tank/a {}", full.display()),
             BUSY,
-            "is not empty; use -O",
+            "is not empty: it has 'content', of root; --take-in moves that into the dataset, -O hides it",
         ),
         (
             "tank/off".to_owned(),

@@ -173,7 +173,7 @@ fn directories_that_others_made_stay_as_they_are() {
     place.ok("unmount tank/b");
     fs::write(made.join("file"), b"").unwrap();
     let refused = place.fails("mount tank/b", BUSY);
-    has(&refused, "is not empty; use -O");
+    has(&refused, "is not empty: it has 'file', of root");
     // Nor is one the dataset's that a command names.
     place.ok(&format!("mount tank/b {}", named.display()));
     place.ok("unmount tank/b");

@@ -20,8 +20,9 @@ use rustix::mount::{
 use crate::buffer::MAX_WRITE;
 use crate::error::Error;
 use crate::mountinfo::{Id, all_listed, id, id_by_proc, id_of, listed};
+use crate::opened::in_proc;
 use crate::options::{AccessTimes, Options};
-use crate::place::{Place, Spot, in_proc};
+use crate::place::{Place, Spot};
 
 /// How often a mount is looked for whose path changes meanwhile.
 const LOOKS: usize = 200;

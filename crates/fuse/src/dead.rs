@@ -9,8 +9,8 @@ use crate::attach;
 use crate::error::Error;
 use crate::helper;
 use crate::mountinfo::{self, unescaped};
+use crate::opened::has_lost_server;
 use crate::options::Options;
-use crate::place::has_lost_server;
 
 /// A mount, as the kernel's list had it.
 #[derive(Clone, Debug, PartialEq, Eq)]

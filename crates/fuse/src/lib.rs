@@ -15,7 +15,7 @@
 //! - `handshake`: the features that both sides use;
 //! - `ioctl`, `later` and `serve`: a request becomes a call of the file system;
 //! - `workers`, `affinity`, `session`: the threads that serve;
-//! - `place`, `guard`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.
+//! - `opened`, `obstacles`, `place`, `guard`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.
 
 mod abi;
 mod affinity;
@@ -39,6 +39,8 @@ mod ioctl;
 mod later;
 mod mount;
 mod mountinfo;
+mod obstacles;
+mod opened;
 mod options;
 mod place;
 mod reply;
@@ -53,6 +55,7 @@ pub use dead::{Listed, clear_dead, listed};
 pub use elsewhere::Holder;
 pub use error::Error;
 pub use mount::Mount;
+pub use obstacles::Obstacles;
 pub use options::{AccessTimes, Hears, Options};
 pub use place::Place;
 pub use session::End;

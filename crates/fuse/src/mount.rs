@@ -25,8 +25,9 @@ use crate::error::Error;
 use crate::foreign::OwnConnection;
 use crate::handshake;
 use crate::mountinfo::{self, Id};
+use crate::opened::has_lost_server;
 use crate::options::Options;
-use crate::place::{Place, Spot, has_lost_server};
+use crate::place::{Place, Spot};
 use crate::session::{End, Session};
 use crate::{elsewhere, helper, tune};
 

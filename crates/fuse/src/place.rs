@@ -2,17 +2,18 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::foreign::{self, PASS, step};
 use crate::guard::{self, Guard};
+use crate::obstacles::Obstacles;
+use crate::opened::{has_lost_server, in_proc, is_mount};
 
 /// As many symbolic links as the kernel follows on one path.
 const LINKS_MAX: u32 = 40;
@@ -68,22 +69,13 @@ impl Place {
         self.walk(Missing::Refuse)?.into_dir()
     }
 
-    /// Whether nothing is in the directory.
+    /// The entries that keep a dataset from being mounted here: all but directories on the way to these paths, and
+    /// these themselves, in which nothing is mounted.
     ///
     /// # Errors
     /// As [`Place::open`], or the directory cannot be listed.
-    pub fn is_empty(&self) -> io::Result<bool> {
-        let dir = self.open()?;
-        Ok(fs::read_dir(in_proc(&dir))?.next().is_none())
-    }
-
-    /// Whether nothing is in the directory but directories on the way to these paths, and these themselves, in which
-    /// nothing is mounted.
-    ///
-    /// # Errors
-    /// As [`Place::is_empty`].
-    pub fn has_only(&self, paths: &[PathBuf]) -> io::Result<bool> {
-        has_only(&self.open()?, &self.path(), paths)
+    pub fn obstacles(&self, paths: &[PathBuf]) -> io::Result<Obstacles> {
+        Obstacles::find(&self.open()?, &self.path(), paths)
     }
 
     /// Whether something is mounted on the directory.
@@ -317,32 +309,6 @@ impl Walk {
     }
 }
 
-/// As [`Place::has_only`]. It goes no deeper than these paths.
-fn has_only(dir: &OwnedFd, path: &Path, paths: &[PathBuf]) -> io::Result<bool> {
-    for entry in fs::read_dir(in_proc(dir))? {
-        let name = entry?.file_name();
-        let path = path.join(&name);
-        if !paths.iter().any(|wanted| wanted.starts_with(&path)) {
-            return Ok(false);
-        }
-        let below = match step(dir.as_fd(), &name) {
-            Ok(below) => below,
-            Err(Errno::NOTDIR) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
-        if is_mount(&below)? || !has_only(&below, &path, paths)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn is_mount(dir: &OwnedFd) -> io::Result<bool> {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
-    let stat = rustix::fs::statx(dir, "", flags, StatxFlags::empty())?;
-    Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-}
-
 fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
@@ -352,20 +318,9 @@ fn is_trusted(stat: &Stat) -> bool {
     stat.st_uid == 0 || stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
-/// Whether a directory is on a mount whose server was killed.
-pub(crate) fn has_lost_server(dir: &OwnedFd) -> bool {
-    // Attributes may still be cached; this always asks.
-    let asked = rustix::fs::fstatfs(dir);
-    matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED))
-}
-
-/// The name of an open directory in `/proc`, which means it wherever it is moved.
-pub(crate) fn in_proc(dir: &OwnedFd) -> PathBuf {
-    format!("/proc/self/fd/{}", dir.as_raw_fd()).into()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
@@ -399,7 +354,7 @@ mod tests {
         for (base, is_ours) in [(&own, true), (&others, false)] {
             let place = Place::new(base, "a/m");
             place.make_guarded().unwrap();
-            assert!(place.is_empty().unwrap());
+            assert!(place.obstacles(&[]).unwrap().is_free());
             let mode = |path: &str| fs::metadata(base.join(path)).unwrap().permissions().mode();
             assert_eq!((mode("a") & 0o777, mode("a/m") & 0o777), (0o755, 0));
             let at = fs::File::open(base.join("a")).unwrap();

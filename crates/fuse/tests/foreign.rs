@@ -102,7 +102,7 @@ fn a_place_below_one_is_refused_and_the_file_system_is_not_asked() {
         refused(place.make());
         refused(place.make_guarded());
         refused(place.open().map(drop));
-        refused(place.is_empty().map(drop));
+        refused(place.obstacles(&[]).map(drop));
         refused(place.remove());
         refused(place.remove_guarded());
         assert!(!place.is_dead());

@@ -15,11 +15,11 @@ use protocol::api::{Allowed, Ask, AskFormat, FailureKind, HomeRow, HomeStep, com
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mounts::HowToMount;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;
+use crate::state::how_to_mount::{Hiding, HowToMount};
 use crate::state::key_material::{typed_material, unlocked};
 use crate::state::keyring::changed_meanwhile;
 use crate::state::properties::{self, Mountpoint, OWNER};
@@ -131,7 +131,7 @@ impl Daemon {
             dir: None,
             read_only: false,
             // Files that were made in the directory below must not keep the user out.
-            overlay: true,
+            hiding: Hiding::Allowed,
             allowed: Allowed::default(),
             owner: context.caller(),
         };

@@ -7,10 +7,10 @@ use protocol::api::{FailureKind, command};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mounts::HowToMount;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
+use crate::state::how_to_mount::{Hiding, HowToMount};
 
 impl Daemon {
     pub(crate) fn mount_named(
@@ -34,13 +34,17 @@ impl Daemon {
                 let how = HowToMount {
                     dir: mount.dir.clone(),
                     read_only: mount.read_only,
-                    overlay: mount.overlay,
+                    hiding: match mount.overlay {
+                        true => Hiding::Allowed,
+                        false if context.is_root() => Hiding::RefusedByName,
+                        false => Hiding::Refused,
+                    },
                     allowed: mount.allowed,
                     owner: owner_of_root(&active, &entry, context)?,
                 };
                 self.mount(&active, &entry, &how)
             });
-        if mounted.is_ok() {
+        if mounted.is_ok() && mount.dir.is_none() {
             // Those whose directories are in that one come after it.
             context.tell(self.mount_automatic(&active, &[], Caller::default()));
         }

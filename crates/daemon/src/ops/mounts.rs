@@ -17,24 +17,11 @@ use crate::state::active_pool::{ActivePool, MountState};
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;
+use crate::state::how_to_mount::{Hiding, HowToMount};
 use crate::state::leases::Thing;
 use crate::state::metered_files::{FilesMeter, MeteredFiles};
 use crate::state::mountpoints;
 use crate::state::properties::{self, Mountpoint};
-
-/// The options of a mount.
-#[derive(Clone)]
-pub(crate) struct HowToMount {
-    /// The directory, if it is not that of the property.
-    pub(crate) dir: Option<PathBuf>,
-    pub(crate) read_only: bool,
-    /// Whether to mount over a directory that is not empty.
-    pub(crate) overlay: bool,
-    /// What the mount allows, where that differs from the properties.
-    pub(crate) allowed: Allowed,
-    /// The owner of the root directory of a new dataset.
-    pub(crate) owner: Caller,
-}
 
 impl Daemon {
     /// Opens the files of a dataset or snapshot.
@@ -72,7 +59,10 @@ impl Daemon {
         entry: &Entry,
         how: &HowToMount,
     ) -> Result<()> {
-        if how.dir.is_some() || how.overlay || active.mounts.lock().contains_key(&entry.id) {
+        if how.dir.is_some()
+            || how.hiding == Hiding::Allowed
+            || active.mounts.lock().contains_key(&entry.id)
+        {
             return self.mount_alone(active, entry, how);
         }
         let inside = active.mounted_inside(entry)?;
@@ -105,7 +95,7 @@ impl Daemon {
         }
         active.check_mount_limit(entry)?;
         let counted = Counted::new();
-        let place = mountpoints::find(active, entry, &name, how.dir.as_deref(), how.overlay)?;
+        let place = mountpoints::find(active, entry, &name, how.dir.as_deref(), how.hiding)?;
         let dataset = self.open_files(active, entry, how)?;
         let read_only = entry.is_snapshot() || how.read_only || active.pool.is_read_only();
         let (fs, mounted): (Arc<dyn vfs::FileSystem>, _) = if entry.is_snapshot() {
@@ -141,7 +131,7 @@ impl Daemon {
             place,
             read_only,
             by_property: how.dir.is_none(),
-            overlay: how.overlay,
+            hiding: how.hiding,
             allowed: how.allowed,
             _record: record,
             _counted: counted,
@@ -204,7 +194,7 @@ impl Daemon {
             let how = HowToMount {
                 dir: None,
                 read_only: true,
-                overlay: false,
+                hiding: Hiding::Refused,
                 allowed: Allowed::default(),
                 owner: Caller::default(),
             };
@@ -402,7 +392,7 @@ impl Daemon {
             let how = HowToMount {
                 dir: None,
                 read_only: false,
-                overlay: false,
+                hiding: Hiding::Refused,
                 allowed: Allowed::default(),
                 owner,
             };

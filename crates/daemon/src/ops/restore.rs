@@ -9,12 +9,12 @@ use protocol::api::{Allowed, FailureKind};
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mounts::HowToMount;
 use crate::ops::unmounts::Unmounted;
 use crate::state::active_pool::ActivePool;
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;
 use crate::state::front_end::{FrontEnd, InPool, Withdrawn};
+use crate::state::how_to_mount::{Hiding, HowToMount};
 use crate::state::mount_records::Mounted;
 use crate::state::properties::{self, Mountpoint};
 
@@ -126,7 +126,7 @@ impl Daemon {
         let how = HowToMount {
             dir: Some(dead.path.clone()),
             read_only: had("ro"),
-            overlay: true,
+            hiding: Hiding::Allowed,
             allowed: Allowed {
                 exec: refused("noexec"),
                 setuid: refused("nosuid"),

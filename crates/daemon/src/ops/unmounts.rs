@@ -11,10 +11,10 @@ use protocol::api::Allowed;
 use vfs::Caller;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mounts::HowToMount;
 use crate::state::active_pool::{ActivePool, MountState};
 use crate::state::daemon::Daemon;
 use crate::state::front_end::InPool;
+use crate::state::how_to_mount::{Hiding, HowToMount};
 
 /// So many mounts are ended by force at the same time.
 const AT_ONCE: usize = 64;
@@ -143,7 +143,7 @@ impl ActivePool {
                 place: state.place.clone(),
                 by_property: state.by_property,
                 read_only: state.read_only,
-                overlay: state.overlay,
+                hiding: state.hiding,
                 allowed: state.allowed,
             })
             .collect()
@@ -211,7 +211,7 @@ pub(crate) struct Unmounted {
     place: Place,
     by_property: bool,
     read_only: bool,
-    overlay: bool,
+    hiding: Hiding,
     allowed: Allowed,
 }
 
@@ -283,7 +283,7 @@ impl Daemon {
             let how = HowToMount {
                 dir: (!was.by_property).then(|| was.place.path()),
                 read_only: was.read_only,
-                overlay: was.overlay,
+                hiding: was.hiding,
                 allowed: was.allowed,
                 owner: Caller::default(),
             };

@@ -22,6 +22,7 @@ use crate::state::acceptances::Acceptances;
 use crate::state::channel::Data;
 use crate::state::decision::Decide;
 use crate::state::events::{Events, Observed};
+use crate::state::how_to_mount::Hiding;
 use crate::state::keyuses::{KeyUse, KeyUses};
 use crate::state::last_end::VolumeLosses;
 use crate::state::leases::{Lease, Leases, Thing};
@@ -142,8 +143,7 @@ pub(crate) struct MountState {
     pub(crate) read_only: bool,
     /// Whether the property chose the place, and not the command.
     pub(crate) by_property: bool,
-    /// Whether it may be mounted over a directory that is not empty.
-    pub(crate) overlay: bool,
+    pub(crate) hiding: Hiding,
     /// The options of the command that mounted it.
     pub(crate) allowed: Allowed,
     /// Tells the start after a crash of the mount.

@@ -86,11 +86,15 @@ impl<'a> Context<'a> {
         Payer::of(&self.peer, self.view.map(|view| view.root.guid))
     }
 
+    /// Whether the caller may know and do everything.
+    pub(crate) fn is_root(&self) -> bool {
+        self.peer.is_admin && self.view.is_none()
+    }
+
     /// Refuses a delegate or tenant to add `more` bytes of properties, tags, bookmarks or permissions, if the pool has
     /// many. They are in the memory of the daemon. Root may add some still.
     pub(crate) fn check_texts(&self, active: &ActivePool, more: usize) -> Result<()> {
-        let is_root = self.peer.is_admin && self.view.is_none();
-        if is_root
+        if self.is_root()
             || more == 0
             || active.pool.texts().saturating_add(more as u64) <= TEXTS_OF_OTHERS
         {

@@ -17,6 +17,7 @@ pub(crate) mod exports;
 pub(crate) mod front_end;
 pub(crate) mod guests;
 pub(crate) mod ha;
+pub(crate) mod how_to_mount;
 pub(crate) mod key_material;
 pub(crate) mod keyring;
 pub(crate) mod keyuses;

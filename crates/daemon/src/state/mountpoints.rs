@@ -9,22 +9,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dataset::SnapshotDirFs;
-use fuse::Place;
+use fuse::{Obstacles, Place};
 use pool::Entry;
+use protocol::accounts::user_name;
 use protocol::api::FailureKind;
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
+use crate::state::how_to_mount::Hiding;
 use crate::state::properties::{self, Mountpoint};
 
 /// Opens the directory of a mount: `dir`, or the place in the property. Makes missing directories. The last directory must
-/// be empty without `overlay`, but for directories where other datasets mount by their properties.
+/// be empty, unless hiding is allowed, but for directories where other datasets mount by their properties.
 pub(crate) fn find(
     active: &ActivePool,
     entry: &Entry,
     name: &str,
     dir: Option<&Path>,
-    overlay: bool,
+    hiding: Hiding,
 ) -> Result<Place> {
     let is_own = dir.is_none();
     let place = match dir {
@@ -50,18 +52,16 @@ pub(crate) fn find(
         false => place.make(),
     }
     .map_err(failed)?;
-    let is_free = || match place.is_empty()? {
-        false if is_own => place.has_only(&active.all_own_paths()),
-        is_empty => Ok(is_empty),
-    };
-    if !overlay && !is_free().map_err(failed)? {
-        return Err(Failure::new(
-            FailureKind::Busy,
-            format!(
-                "cannot mount '{name}': {} is not empty; use -O to mount over it",
-                dir.display()
-            ),
-        ));
+    if hiding != Hiding::Allowed {
+        let ways = match is_own {
+            true => active.all_own_paths(),
+            false => Vec::new(),
+        };
+        let obstacles = place.obstacles(&ways).map_err(failed)?;
+        if !obstacles.is_free() {
+            let is_told = hiding == Hiding::RefusedByName;
+            return Err(not_empty(name, &dir, is_told.then_some(&obstacles)));
+        }
     }
     Ok(place)
 }
@@ -73,6 +73,47 @@ fn cannot_mount(name: &str, dir: &Path, error: &io::Error) -> Failure {
     };
     let dir = dir.display();
     Failure::new(kind, format!("cannot mount '{name}' at {dir}: {error}"))
+}
+
+/// Refuses a directory with these entries, if the caller may know them.
+fn not_empty(name: &str, dir: &Path, obstacles: Option<&Obstacles>) -> Failure {
+    let dir = dir.display();
+    let why = match obstacles {
+        None => format!("is not empty; 'strongroom mount {name}' says more to an administrator"),
+        Some(Obstacles {
+            mount: Some(inner), ..
+        }) => {
+            let inner = inner.display();
+            format!("is not empty: something is mounted at {inner}; unmount that first")
+        }
+        Some(obstacles) => format!(
+            "is not empty: it has {}; --take-in moves that into the dataset, -O hides it",
+            listed(obstacles)
+        ),
+    };
+    Failure::new(
+        FailureKind::Busy,
+        format!("cannot mount '{name}': {dir} {why}"),
+    )
+}
+
+/// The first names, the number of others, and the owner.
+fn listed(obstacles: &Obstacles) -> String {
+    let names = obstacles.names.iter();
+    let names: Vec<String> = names
+        .map(|name| format!("'{}'", name.to_string_lossy()))
+        .collect();
+    let others = match obstacles.count.saturating_sub(names.len()) {
+        0 => String::new(),
+        others if obstacles.is_cut() => format!(" and more than {others} others"),
+        1 => " and 1 other".to_owned(),
+        others => format!(" and {others} others"),
+    };
+    let owner = match obstacles.owner {
+        Some(uid) => format!(", of {}", user_name(uid).unwrap_or_else(|| uid.to_string())),
+        None => ", of several users".to_owned(),
+    };
+    format!("{}{others}{owner}", names.join(", "))
 }
 
 /// The directory where a dataset mounts by its property.

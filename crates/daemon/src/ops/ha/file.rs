@@ -8,11 +8,11 @@ use protocol::ha_file::{HaFile, LEN_MAX, STMF_NAME, Spelling, TOML_NAME};
 use vfs::{Attr, Caller, FileSystem, Kind, ROOT};
 
 use crate::failure::{Failure, Result};
-use crate::ops::mounts::HowToMount;
 use crate::state::active_pool::ActivePool;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;
+use crate::state::how_to_mount::{Hiding, HowToMount};
 
 /// The file of a pool, and its name in messages.
 pub(super) struct Found {
@@ -38,7 +38,7 @@ impl Daemon {
         let how = HowToMount {
             dir: None,
             read_only: true,
-            overlay: false,
+            hiding: Hiding::Refused,
             allowed: Allowed::default(),
             owner: Caller::default(),
         };
