@@ -231,7 +231,7 @@ fn other_acl(node: &Node) -> Option<String> {
 }
 
 /// The extended attributes that are kept.
-fn attributes(node: &Node, rules: Rules) -> io::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+pub(super) fn attributes(node: &Node, rules: Rules) -> io::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     let path = node.proc_path();
     let list = names(node)?;
     let mut found = BTreeMap::new();

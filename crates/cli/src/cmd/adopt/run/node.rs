@@ -57,6 +57,24 @@ impl Node {
         }
     }
 
+    /// As [`Node::child`], but fails with `EXDEV` where something is mounted.
+    pub(super) fn child_on_mount(&self, name: &OsStr) -> io::Result<Option<Node>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = BENEATH | ResolveFlags::NO_XDEV;
+        match rustix::fs::openat2(&self.file, name, flags, Mode::empty(), resolve) {
+            Ok(fd) => Node::of(fd).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether this is a directory with the mode of a mountpoint that the daemon closed (`fuse::Place`).
+    pub(super) fn is_closed(&self) -> bool {
+        let mode = self.meta.mode() & 0o7777;
+        let is_own = self.meta.uid() == rustix::process::geteuid().as_raw();
+        self.meta.is_dir() && is_own && (mode == 0 || mode == 0o111)
+    }
+
     /// Opens what has this name in this directory.
     pub(super) fn open_child(&self, name: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -104,18 +104,23 @@ impl Tally {
         self.say(|| text::complain(&message));
     }
 
+    /// The kind of failure, if something is left.
+    pub(super) fn failure(&self) -> Option<FailureKind> {
+        let kind = match self.is_full {
+            true => FailureKind::NoSpace,
+            false => FailureKind::Other,
+        };
+        (self.left > 0).then_some(kind)
+    }
+
     pub(super) fn outcome(self, as_json: bool) -> Outcome {
         let text = match as_json {
             true => json::show(&self),
             false => self.text(),
         };
-        let kind = match self.is_full {
-            true => FailureKind::NoSpace,
-            false => FailureKind::Other,
-        };
         Outcome {
             text,
-            exit_code: (self.left > 0).then_some(kind.exit_code()),
+            exit_code: self.failure().map(FailureKind::exit_code),
             ..Outcome::done()
         }
     }

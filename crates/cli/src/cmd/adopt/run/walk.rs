@@ -47,17 +47,26 @@ pub(super) fn walk<'a>(
     from: Node,
     to: Option<Node>,
 ) -> Copier<'a> {
-    let target = to.as_ref().map(Node::identity);
-    let mut walk = Walk {
-        copier,
-        places,
-        levels: Vec::new(),
-        path: PathBuf::new(),
-        target,
-    };
+    let mut walk = Walk::new(copier, places, to.as_ref());
     if let Err(trouble) = walk.enter(from, to, true) {
         walk.copier.leave(Path::new(""), trouble);
     }
+    go(walk)
+}
+
+/// Copies entries of one directory into the other, which keeps its attributes.
+pub(super) fn walk_names<'a>(
+    copier: Copier<'a>,
+    places: Places,
+    (from, to): (Node, Node),
+    names: Vec<OsString>,
+) -> Copier<'a> {
+    let mut walk = Walk::new(copier, places, Some(&to));
+    walk.enter_names(from, Some(to), false, names);
+    go(walk)
+}
+
+fn go(mut walk: Walk<'_>) -> Copier<'_> {
     while let Some(level) = walk.levels.last_mut() {
         let (path, done) = match level.names.next() {
             Some(name) => {
@@ -89,9 +98,24 @@ pub(super) fn walk<'a>(
     walk.copier
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(copier: Copier<'a>, places: Places, to: Option<&Node>) -> Walk<'a> {
+        Walk {
+            copier,
+            places,
+            levels: Vec::new(),
+            path: PathBuf::new(),
+            target: to.map(Node::identity),
+        }
+    }
+
     fn enter(&mut self, from: Node, to: Option<Node>, is_given: bool) -> Result<()> {
         let names = from.names().of_source("cannot be listed")?;
+        self.enter_names(from, to, is_given, names);
+        Ok(())
+    }
+
+    fn enter_names(&mut self, from: Node, to: Option<Node>, is_given: bool, names: Vec<OsString>) {
         self.levels.push(Level {
             from,
             to,
@@ -99,7 +123,6 @@ impl Walk<'_> {
             is_given,
             is_changed: false,
         });
-        Ok(())
     }
 
     fn entry(&mut self, path: &Path) -> Result<()> {

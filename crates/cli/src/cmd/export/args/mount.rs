@@ -14,6 +14,12 @@ use crate::cmd::values::HashCost;
 /// The key of an encrypted dataset must be loaded; -l loads it first, and asks for it if it is a prompt.
 /// -a -l loads only keys of datasets that it mounts and of exported volumes. If one dataset cannot be mounted, -l
 /// unloads the key that it loaded for it.
+///
+/// A directory with files in it is no mountpoint: the mount would hide them. --take-in moves them into the dataset
+/// first, and keeps what `strongroom adopt` keeps. It copies all of them, verifies the copies, makes them durable, and
+/// removes the files then. It moves nothing if the dataset has something of the same name, if something cannot be
+/// kept, or if something is mounted in the directory. If it is interrupted, run it again. Stop programs that write
+/// there before.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -31,16 +37,21 @@ EXAMPLES
     strongroom mount -o remount,ro tank/home
     strongroom mount -o remount,rw tank/home
 
+  Files were written to the directory while the dataset was locked:
+    strongroom mount -l --take-in tank/home
+
   A snapshot:
     strongroom mount tank/home@monday /mnt/monday
 
 JSON
   Without an argument: [{\"name\", \"dir\", \"read_only\"}, ...]
+  --take-in: {\"moved\"}
 
 EXIT CODES
-  3 if there is no such dataset; 5 if it is mounted already, or the directory is not empty and -O
-  is not given; 6 if canmount is off, or the system refuses the mount; 7 if the key is wrong; 8 if
-  it is not loaded. With -a, the exit code is that of the first failure; the other datasets are
+  3 if there is no such dataset; 4 if the dataset has something of the name of a file to take in;
+  5 if it is mounted already, or the directory is not empty and neither -O nor --take-in is given; 6
+  if canmount is off, or the system refuses the mount; 7 if the key is wrong; 8 if it is not loaded.
+  With -a, the exit code is that of the first failure; the other datasets are
   mounted.")]
 pub(crate) struct Mount {
     /// Mount all datasets with canmount=on and a mountpoint
@@ -54,6 +65,9 @@ pub(crate) struct Mount {
     /// Mount over a directory that is not empty
     #[arg(short = 'O')]
     pub(crate) overlay: bool,
+    /// Move the files of the directory into the dataset, and mount it there then
+    #[arg(long, conflicts_with_all = ["all", "overlay"])]
+    pub(crate) take_in: bool,
     /// Options for this mount, which override properties: `ro` or `rw`, `noexec` or `exec`, `nosuid` or
     /// `suid`, `nodev` or `dev`, `noatime`, `relatime` or `strictatime`, `nodiratime` or `diratime`.
     /// `remount` changes the options of a mounted dataset. Words of fstab, such as `noauto`, have no effect

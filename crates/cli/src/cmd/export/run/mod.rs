@@ -3,3 +3,4 @@
 pub(crate) mod iscsi;
 pub(crate) mod mount;
 pub(crate) mod nbd;
+mod take_in;

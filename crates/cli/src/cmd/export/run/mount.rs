@@ -6,6 +6,7 @@ use std::path::Path;
 use protocol::api::{Allowed, Command, MountRow, command};
 
 use crate::cmd::export::args::{Mount, MountOption, Unmount};
+use crate::cmd::export::run::take_in;
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, absolute, answer, usage};
 use crate::show::{json, text};
@@ -13,7 +14,7 @@ use crate::show::{json, text};
 pub(crate) fn mount(args: Mount, session: &mut Session) -> Result {
     session.hash_memory = args.cost.hash_memory;
     if args.name.is_none() && !args.all {
-        if args.load_keys || args.overlay || !args.options.is_empty() {
+        if args.load_keys || args.overlay || args.take_in || !args.options.is_empty() {
             return Err(usage("name a dataset to mount, or use -a for all"));
         }
         return mounts(session);
@@ -34,6 +35,9 @@ pub(crate) fn mount(args: Mount, session: &mut Session) -> Result {
         }
     }
     if remount {
+        if args.take_in {
+            return Err(usage("--take-in is for a dataset that is not mounted"));
+        }
         let name = args
             .name
             .ok_or_else(|| usage("name the dataset to change"))?;
@@ -52,7 +56,10 @@ pub(crate) fn mount(args: Mount, session: &mut Session) -> Result {
         overlay: args.overlay,
         allowed,
     };
-    call_quiet(session, command)
+    match args.take_in {
+        true => take_in::mount(command, session),
+        false => call_quiet(session, command),
+    }
 }
 
 fn mounts(session: &mut Session) -> Result {
