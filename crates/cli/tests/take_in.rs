@@ -6,16 +6,14 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use common::tracer::{self, CHANGES};
+use common::user::User;
 use common::*;
 
 const PASSPHRASE: &str = "correct horse battery staple";
-/// A user who has a name: `fusermount3` asks for it.
-const NOBODY: u32 = 65534;
 
 /// A dataset `tank/home` at the directory `home`, which root made, not mounted; none without mounts.
 fn place() -> Option<Place> {
@@ -280,45 +278,17 @@ fn files_that_appear_meanwhile_stay() {
 /// An ordinary user with a daemon of their own.
 #[test]
 fn a_user_takes_files_in() {
-    if !can_mount() || !rustix::process::geteuid().is_root() || !is_installed("fusermount3") {
-        return;
-    }
-    let place = Place::without_daemon();
-    fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).unwrap();
-    let base = place.path("user");
-    fs::create_dir(&base).unwrap();
-    chown(&base, Some(NOBODY), Some(NOBODY)).unwrap();
-    let run = |words: &str| -> (bool, String) {
-        let mut command = Command::new("sh");
-        command
-            .args(["-euc", words])
-            .env("P", PROGRAM)
-            .env("HOME", &base)
-            .env("STRONGROOM_SOCKET", base.join("run/socket"))
-            .env("XDG_STATE_HOME", base.join("state"))
-            .current_dir(&base)
-            .stdin(Stdio::null())
-            .uid(NOBODY)
-            .gid(NOBODY);
-        let done = command.output().unwrap();
-        let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
-        (done.status.success(), said.into_owned())
-    };
-    let ok = |words: &str| {
-        let (done, said) = run(words);
-        assert!(done, "{words}: {said}");
-        said
-    };
-    ok("mkdir private run; $P keygen k; $P pool create -s 64M -m none tank ~/tank.pool");
+    let Some(user) = User::new() else { return };
+    let ok = |words: &str| user.ok(words);
+    ok("mkdir private; $P keygen k; $P pool create -s 64M -m none tank ~/tank.pool");
     ok(
         "$P create -o encryption=on -o keysource=raw,file://$HOME/k -o mountpoint=$HOME/private tank/p",
     );
     ok("echo old > private/old; $P unmount tank/p; mkdir private/d; echo new > private/d/new");
-    let (done, said) = run("$P mount tank/p");
+    let (done, said) = user.run("$P mount tank/p");
     assert!(!done);
     has(&said, "it has 'd', of nobody");
     has(&ok("$P mount --take-in tank/p"), "moved 1 entry");
     assert_eq!(ok("cat private/d/new private/old"), "new\nold\n");
     ok("$P unmount tank/p; test -z \"$(ls private run | grep take-in)\"; rmdir private");
-    ok("$P daemon stop");
 }

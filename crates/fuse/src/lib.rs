@@ -15,7 +15,7 @@
 //! - `handshake`: the features that both sides use;
 //! - `ioctl`, `later` and `serve`: a request becomes a call of the file system;
 //! - `workers`, `affinity`, `session`: the threads that serve;
-//! - `opened`, `obstacles`, `place`, `guard`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.
+//! - `opened`, `guard`, `obstacles`, `place`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.
 
 mod abi;
 mod affinity;

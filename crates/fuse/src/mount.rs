@@ -23,6 +23,7 @@ use crate::buffer::Buffer;
 use crate::convert::NAMES_KEPT;
 use crate::error::Error;
 use crate::foreign::OwnConnection;
+use crate::guard::Opening;
 use crate::handshake;
 use crate::mountinfo::{self, Id};
 use crate::opened::has_lost_server;
@@ -141,7 +142,10 @@ impl Mount {
         spot: &Spot,
         options: &Options,
     ) -> Result<Mount, Error> {
-        let device = helper::mount(&spot.path, options)?;
+        let open = spot.open().ok().and_then(Opening::of);
+        let device = helper::mount(&spot.path, options);
+        drop(open);
+        let device = device?;
         let session = serve(device, fs, options).inspect_err(|_| {
             if let Err(error) = helper::unmount(&spot.path, true) {
                 tracing::warn!(%error, path = %spot.path.display(), "left mounted after a failed start; umount -l takes it away");

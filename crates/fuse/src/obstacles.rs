@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::foreign::step;
+use crate::guard::Opening;
 use crate::opened::{in_proc, is_mount};
 
 /// So many names are told.
@@ -43,16 +44,17 @@ impl Obstacles {
     }
 
     /// Finds the entries of a directory, at `path`, that are not on the way to one of these paths.
-    pub(crate) fn find(dir: &OwnedFd, path: &Path, paths: &[PathBuf]) -> io::Result<Obstacles> {
+    pub(crate) fn find(dir: OwnedFd, path: &Path, paths: &[PathBuf]) -> io::Result<Obstacles> {
         let mut found = Obstacles::default();
-        for entry in fs::read_dir(in_proc(dir))? {
+        let _open = Opening::of(dir.try_clone()?);
+        for entry in fs::read_dir(in_proc(&dir))? {
             let name = entry?.file_name();
-            match way(dir, &name, path, paths)? {
+            match way(&dir, &name, path, paths)? {
                 Way::Free => {}
-                Way::Blocked => found.add(dir, name)?,
+                Way::Blocked => found.add(&dir, name)?,
                 Way::Mount(at) => {
                     found.mount = Some(at);
-                    found.add(dir, name)?;
+                    found.add(&dir, name)?;
                 }
             }
             if found.is_cut() {
@@ -107,6 +109,7 @@ fn way(above: &OwnedFd, name: &OsStr, path: &Path, paths: &[PathBuf]) -> io::Res
     if !paths.iter().any(|way| way.starts_with(&path)) {
         return Ok(Way::Blocked);
     }
+    let _open = Opening::of(dir.try_clone()?);
     for entry in fs::read_dir(in_proc(&dir))? {
         match way(&dir, &entry?.file_name(), &path, paths)? {
             Way::Free => {}

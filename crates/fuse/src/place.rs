@@ -53,7 +53,7 @@ impl Place {
     }
 
     /// Makes the directories that are missing. The last one is made such that nothing can be written to it while
-    /// nothing is mounted there: with mode 0 and, where possible, immutable.
+    /// nothing is mounted there: with mode 0 and, where possible, immutable. For an ordinary user it is closed by its mode.
     ///
     /// # Errors
     /// As [`Place::make`].
@@ -75,7 +75,16 @@ impl Place {
     /// # Errors
     /// As [`Place::open`], or the directory cannot be listed.
     pub fn obstacles(&self, paths: &[PathBuf]) -> io::Result<Obstacles> {
-        Obstacles::find(&self.open()?, &self.path(), paths)
+        Obstacles::find(self.open()?, &self.path(), paths)
+    }
+
+    /// Closes the directory of an ordinary user again, if a crash left it open.
+    pub fn close_again(&self) {
+        if let Ok(dir) = self.open()
+            && guard::is_closed(&dir)
+        {
+            guard::close(&dir);
+        }
     }
 
     /// Whether something is mounted on the directory.
@@ -100,15 +109,17 @@ impl Place {
         Ok(guard::remove(spot.above.as_fd(), &spot.name)?)
     }
 
-    /// Removes the directory, if nothing is in it and [`Place::make_guarded`] made it immutable.
+    /// Removes the directory, if nothing is in it and [`Place::make_guarded`] made it immutable, or closed it.
     ///
     /// # Errors
     /// As [`Place::remove`].
     pub fn remove_guarded(&self) -> io::Result<()> {
         let spot = self.spot()?;
-        match Guard::of(spot.above.as_fd(), &spot.name) {
-            Some(_) => Ok(guard::remove(spot.above.as_fd(), &spot.name)?),
-            None => Ok(()),
+        let has_guard = Guard::of(spot.above.as_fd(), &spot.name).is_some()
+            || spot.open().is_ok_and(|dir| guard::is_closed(&dir));
+        match has_guard {
+            true => Ok(guard::remove(spot.above.as_fd(), &spot.name)?),
+            false => Ok(()),
         }
     }
 
@@ -238,11 +249,13 @@ impl Walk {
 
     /// Makes a directory, if it is not there meanwhile.
     fn make(&self, name: &OsStr, guarded: bool) -> io::Result<()> {
-        let mode = match guarded {
+        let is_root = rustix::process::geteuid().is_root();
+        let mode = match guarded && is_root {
             true => guard::GUARDED,
             false => Mode::from_bits_truncate(0o755),
         };
         match guard::make(self.at(), name, mode) {
+            Ok(()) if guarded && !is_root => guard::close(&step(self.at(), name)?),
             Ok(()) if guarded && self.is_safe() => Guard::put(self.at(), name),
             Ok(()) | Err(Errno::EXIST) => {}
             Err(Errno::PERM) if guard::is_immutable(self.at()) => {

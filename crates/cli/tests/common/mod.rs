@@ -13,6 +13,7 @@ pub mod tang;
 pub mod terminal;
 pub mod tpm;
 pub mod tracer;
+pub mod user;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,6 +1,6 @@
 //! The directories of mountpoints: their places, their guards, and their removal.
 //!
-//! A directory that root's daemon makes for the property `mountpoint` has a guard ([`Place::make_guarded`]) while the
+//! A directory that the daemon makes for the property `mountpoint` has a guard ([`Place::make_guarded`]) while the
 //! dataset is not mounted. Without it, programs could write unencrypted files there. The directory is removed when no
 //! dataset mounts there any more.
 
@@ -46,8 +46,7 @@ pub(crate) fn find(
     }
     let dir = place.path();
     let failed = |error| cannot_mount(name, &dir, &error);
-    // The helper that mounts for an ordinary user needs a directory that this user can write to.
-    match is_own && rustix::process::geteuid().is_root() {
+    match is_own {
         true => active.change_dir(entry.id, &dir, || place.make_guarded()),
         false => place.make(),
     }
@@ -131,6 +130,9 @@ impl ActivePool {
                 continue;
             }
             if let Some(dir) = self.own_path(id) {
+                if let Some(place) = self.own_place(id) {
+                    place.close_again();
+                }
                 self.close_in_parent(id, dir);
             }
         }
