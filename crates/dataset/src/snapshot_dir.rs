@@ -377,8 +377,8 @@ impl FileSystem for SnapshotDirFs {
     ) -> Result<()> {
         refuse_control(parent, name)?;
         refuse_control(new_parent, new_name)?;
-        // An exchange puts a name into both.
-        if mode == RenameMode::Exchange {
+        // An exchange and a whiteout put a name into both.
+        if matches!(mode, RenameMode::Exchange | RenameMode::Whiteout(_)) {
             self.closed.refuse_new(parent)?;
         }
         self.closed.refuse_new(new_parent)?;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use vfs::{
-    Attr, Fallocate, Flags, Kind, NewNode, RenameMode, Seek, SetAttr, SetTime, StatFs, Time,
+    Attr, Caller, Fallocate, Flags, Kind, NewNode, RenameMode, Seek, SetAttr, SetTime, StatFs, Time,
 };
 
 use crate::abi::{self, fattr};
@@ -203,12 +203,13 @@ fn permissions(mode: u32) -> u16 {
     (mode & PERMISSIONS) as u16
 }
 
-/// `renameat2` without `RENAME_WHITEOUT`, which only an overlay needs.
-pub(crate) fn rename_mode(flags: u32) -> Option<RenameMode> {
+/// The flags of `renameat2`, one at a time.
+pub(crate) fn rename_mode(flags: u32, caller: Caller) -> Option<RenameMode> {
     match flags {
         0 => Some(RenameMode::Replace),
         1 => Some(RenameMode::NoReplace),
         2 => Some(RenameMode::Exchange),
+        4 => Some(RenameMode::Whiteout(caller)),
         _ => None,
     }
 }

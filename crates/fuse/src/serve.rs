@@ -112,10 +112,10 @@ impl Server<'_> {
                 name,
                 new_name,
             } => {
-                let mode = convert::rename_mode(flags).ok_or(Errno::INVALID)?;
+                let mode = convert::rename_mode(flags, caller).ok_or(Errno::INVALID)?;
                 fs.rename(ino, name, new_parent, new_name, mode)?;
                 self.is_renamed(new_parent, new_name);
-                if mode == RenameMode::Exchange {
+                if matches!(mode, RenameMode::Exchange | RenameMode::Whiteout(_)) {
                     self.is_renamed(ino, name);
                 }
             }

@@ -155,7 +155,15 @@ fn renames_with_conditions() {
         rename("b", "nothing", RenameFlags::EXCHANGE),
         Err(Errno::NOENT)
     );
-    assert_eq!(rename("b", "d", RenameFlags::WHITEOUT), Err(Errno::INVAL));
+    rename("b", "d", RenameFlags::WHITEOUT).unwrap();
+    let whiteout = fs::metadata(mounted.path("b")).unwrap();
+    assert!(whiteout.file_type().is_char_device());
+    assert_eq!((whiteout.rdev(), whiteout.mode() & 0o7777), (0, 0));
+    rename("d", "b", RenameFlags::empty()).unwrap();
+    assert_eq!(
+        fs::metadata(mounted.path("d")).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
     fs::rename(mounted.path("b"), mounted.path("c/b")).unwrap();
     assert_eq!(read("c/b"), "a");
     let error = fs::rename(mounted.path("c"), mounted.path("c/b")).unwrap_err();

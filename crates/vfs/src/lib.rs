@@ -192,7 +192,8 @@ pub trait FileSystem: Send + Sync {
     ///
     /// # Errors
     /// `NotFound`, `Exists` if the mode allows no replacement, `NotEmpty`, `NotDirectory` or `IsDirectory` if
-    /// the kinds differ, `Invalid` for a directory that would lie in itself, `TooManyLinks`, `NameTooLong`,
+    /// the kinds differ, `Invalid` for a directory that would lie in itself, or a whiteout where none can be made,
+    /// `TooManyLinks`, `NameTooLong`,
     /// `NoSpace`, `Quota`, `ReadOnly`, `Stale`, `Io`.
     fn rename(
         &self,

@@ -181,6 +181,9 @@ pub enum RenameMode {
     NoReplace,
     /// Exchange the two atomically; both must exist.
     Exchange,
+    /// Replace it, and make a whiteout of this owner at the old name in the same step: a character device with the
+    /// number 0. It hides the name of a lower layer of an overlay.
+    Whiteout(Caller),
 }
 
 /// What `fallocate` does with a range.

@@ -321,6 +321,7 @@ impl Dataset {
         mode: RenameMode,
     ) -> Result<()> {
         let now = self.now();
+        let record_size = self.settings().record_size;
         let operation = |w: &mut Writer<'_>| {
             names::check(name)?;
             names::check(new_name)?;
@@ -336,6 +337,10 @@ impl Dataset {
                 new_name,
                 from,
             };
+            let whiteout = match mode {
+                RenameMode::Whiteout(owner) => Some((owner, record_size)),
+                _ => None,
+            };
             match (mode, to) {
                 (RenameMode::NoReplace, Some(_)) => Err(vfs::Error::Exists.into()),
                 (RenameMode::Exchange, None) => Err(vfs::Error::NotFound.into()),
@@ -346,7 +351,12 @@ impl Dataset {
                         .as_ref()
                         .is_some_and(|to| self.inodes.is_looked_up(to.ino));
                     let replaced = to.as_ref().map(|to| to.ino);
-                    rename.replace(attrs, to, is_looked_up).map(|()| replaced)
+                    let w = rename.replace(attrs, to, is_looked_up)?;
+                    if let Some((owner, record_size)) = whiteout {
+                        let attr = AttrValue::new(Kind::CharDevice, 0, record_size, now);
+                        rename.leave_whiteout(w, attr, &owner)?;
+                    }
+                    Ok(replaced)
                 }
             }
         };
@@ -367,12 +377,12 @@ struct Rename<'a> {
 }
 
 impl Rename<'_> {
-    fn replace(
+    fn replace<'w, 'a>(
         &self,
-        mut attrs: Attrs<'_, '_>,
+        mut attrs: Attrs<'w, 'a>,
         to: Option<NameEntry>,
         is_looked_up: bool,
-    ) -> Step<()> {
+    ) -> Step<&'w mut Writer<'a>> {
         self.check_flags(&mut attrs, to.as_ref())?;
         let is_dir = self.from.kind == Kind::Directory;
         if is_dir {
@@ -408,7 +418,22 @@ impl Rename<'_> {
             self.new_name,
             self.from.ino,
             self.from.kind,
-        )
+        )?;
+        Ok(w)
+    }
+
+    /// Gives the old name to a new inode, whose attributes have no owner yet.
+    fn leave_whiteout(&self, w: &mut Writer<'_>, mut attr: AttrValue, owner: &Caller) -> Step<()> {
+        let mut attrs = Attrs::new(w, attr.ctime.into());
+        attrs.count(self.parent, 1, 0)?;
+        let dir = *attrs.dir(self.parent)?;
+        let w = store(attrs);
+        let ino = new_ino(w)?;
+        set_owner(&mut attr, &dir, owner);
+        attr.parent = self.parent.into();
+        attr.nlink = 1.into();
+        w.put(attr_key(ino), attr.as_bytes().to_vec());
+        names::put(w, self.parent, self.name, ino, Kind::CharDevice)
     }
 
     fn exchange(&self, mut attrs: Attrs<'_, '_>, to: &NameEntry) -> Step<()> {

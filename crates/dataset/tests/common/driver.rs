@@ -276,9 +276,10 @@ impl Driver {
         let (dir, path) = self.pick(Some(Kind::Directory)).unwrap();
         let (new_dir, new_path) = self.pick(Some(Kind::Directory)).unwrap();
         let (name, new_name) = (self.name(), self.name());
-        let mode = match self.dice.below(4) {
+        let mode = match self.dice.below(5) {
             0 => RenameMode::NoReplace,
             1 => RenameMode::Exchange,
+            2 => RenameMode::Whiteout(Caller::default()),
             _ => RenameMode::Replace,
         };
         let what = format!(

@@ -144,6 +144,9 @@ impl Model {
         old.children.remove(name);
         old.nlink -= u32::from(from_dir);
         self.move_into(new_dir, new_name, from, from_dir, false);
+        if let RenameMode::Whiteout(_) = mode {
+            self.add(dir, name, Kind::CharDevice, 0);
+        }
         Ok(())
     }
 

@@ -262,6 +262,10 @@ impl Nodes {
         self.leave(parent, name)?;
         self.enter(new_parent, new_name, ino)?;
         self.get(ino)?.attr.ctime = now();
+        if let RenameMode::Whiteout(owner) = mode {
+            let whiteout = self.add(&owner, Kind::CharDevice, 0, 0, Body::Special);
+            self.enter(parent, name, whiteout)?;
+        }
         Ok(())
     }
 }

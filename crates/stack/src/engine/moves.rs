@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::RwLockWriteGuard;
 use rustix::fs::{AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
-use vfs::{Error, Ino, RenameMode, Result};
+use vfs::{Caller, Error, Ino, RenameMode, Result};
 
 use super::inode::Inode;
 use super::stacked::{Found, Stacked};
@@ -101,6 +101,10 @@ impl<F: Format> Stacked<F> {
             Err(Error::NotFound) => None,
             Err(error) => return Err(error),
         };
+        // Where a name in the lower directory belongs to one inode, a whiteout cannot have that of another one.
+        if matches!(mode, RenameMode::Whiteout(_)) && self.is_listed(&from_dir, name)? {
+            return Err(Error::Invalid);
+        }
         let to = self.name_in(&from_dir, &from, &to_dir, new_name)?;
         match (mode, target) {
             (RenameMode::NoReplace, Some(_)) => Err(Error::Exists),
@@ -171,12 +175,16 @@ impl<F: Format> Stacked<F> {
         }
         let flags = match mode {
             RenameMode::NoReplace => RenameFlags::NOREPLACE,
+            RenameMode::Whiteout(_) => RenameFlags::WHITEOUT,
             _ => RenameFlags::empty(),
         };
         self.with_name(to_dir, (new_name, to), || {
             rename(from_dir, &from.lower, to_dir, to, flags)
         })?;
         from_dir.names.remove(name);
+        if let RenameMode::Whiteout(owner) = mode {
+            give_whiteout(from_dir, &from.lower, &owner);
+        }
         self.drop_long_name(from_dir, &from.lower);
         if let Some(target) = leftover {
             let name = &target.lower.name[..];
@@ -226,6 +234,24 @@ fn rename<N>(
     let (from_dir, to_dir) = (from_dir.directory()?, to_dir.directory()?);
     let (from, to) = (&from.name[..], &to.name[..]);
     rustix::fs::renameat_with(from_dir, from, to_dir, to, flags).map_err(posix)
+}
+
+/// Gives a whiteout to its owner: quotas of the lower file system count it. One that is left to this process hides the
+/// name as well.
+fn give_whiteout<N>(dir: &Inode<N>, name: &LowerName, owner: &Caller) {
+    // Another client may have given the name to something else.
+    let is_whiteout = |entry: &Entry| {
+        entry.stat().is_ok_and(|stat| {
+            let kind = FileType::from_raw_mode(u32::from(stat.stx_mode));
+            kind == FileType::CharacterDevice && stat.stx_rdev_major | stat.stx_rdev_minor == 0
+        })
+    };
+    if rustix::process::geteuid().is_root()
+        && let Ok(entry) = dir.entry.entry(&name.name)
+        && is_whiteout(&entry)
+    {
+        let _ = entry.chown(Some(owner.uid), Some(owner.gid));
+    }
 }
 
 /// Locks the names of two directories, which may be one.
