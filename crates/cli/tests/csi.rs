@@ -14,6 +14,7 @@ use common::*;
 
 const INVALID_ARGUMENT: u32 = 3;
 const UNKNOWN_VOLUME: u32 = 5;
+const ALREADY_EXISTS: u32 = 6;
 const RESOURCE_EXHAUSTED: u32 = 8;
 const FAILED_PRECONDITION: u32 = 9;
 const OUT_OF_RANGE: u32 = 11;
@@ -502,6 +503,46 @@ fn dead_mounts_are_replaced() {
     cluster.place.start();
     cluster.unpublish("a");
     cluster.does("Controller/DeleteVolume", &id("a"));
+}
+
+/// Another daemon may have volumes of the same names. Neither driver counts the mounts of the other, nor takes them away.
+#[test]
+fn mounts_of_another_daemon_are_not_taken_for_own_ones() {
+    let (Some(one), Some(other)) = (Cluster::start(), Cluster::start()) else {
+        return;
+    };
+    for cluster in [&one, &other] {
+        cluster.does("Controller/CreateVolume", &creating("a", &mounted()));
+        // May be at one path only.
+        cluster.publish("a");
+    }
+    fs::write(other.target("a").join("file"), "kept").unwrap();
+    one.unpublish("a");
+    let kept = || fs::read_to_string(other.target("a").join("file")).unwrap();
+    assert_eq!(kept(), "kept");
+
+    // At the paths of the first driver are the files of the other daemon.
+    let (staging, target) = (one.target("a.staging"), one.target("a"));
+    for path in [&staging, &target] {
+        fs::create_dir(path).unwrap();
+        rustix::mount::mount_bind(other.target("a"), path).unwrap();
+    }
+    let path = |path: &PathBuf| all(&[(1, "a"), (2, path.to_str().unwrap())], &[]);
+    let (staged, published) = (path(&staging), path(&target));
+    let stage = all(
+        &[(1, "a"), (3, staging.to_str().unwrap())],
+        &[(4, &mounted())],
+    );
+    let why = one.refuses(ALREADY_EXISTS, "Node/NodeStageVolume", &stage);
+    has(&why, "something else");
+    one.refuses(FAILED_PRECONDITION, "Node/NodeUnstageVolume", &staged);
+    one.refuses(FAILED_PRECONDITION, "Node/NodeUnpublishVolume", &published);
+    one.refuses(UNKNOWN_VOLUME, "Node/NodeGetVolumeStats", &published);
+    for path in [&staging, &target] {
+        assert_eq!(fs::read_to_string(path.join("file")).unwrap(), "kept");
+        rustix::mount::unmount(path, rustix::mount::UnmountFlags::empty()).unwrap();
+    }
+    other.unpublish("a");
 }
 
 /// Block devices need a kernel with nbd: this program runs [`block_volumes`] in a machine that has it.

@@ -119,15 +119,15 @@ impl Driver {
             Kind::Block => self.daemon.kernel_device_of(&dataset)?,
         };
         let device = device.as_deref().and_then(number);
-        let is_it = |mount: &Mounted| match volume.kind {
-            Kind::Files => mount.is_dataset(&dataset),
+        let files = self.served(&volume.id)?;
+        let is_it = |target: &Target, mount: &Mounted| match volume.kind {
+            Kind::Files => target.has(&files, mount),
             Kind::Block => device.is_some() && mount.kernel_device() == device,
         };
         let target = Target::find(&self.settings.kubelet_dir, path);
         let target = target.ok().flatten().filter(|target| {
-            target
-                .mounted()
-                .is_ok_and(|mount| mount.as_ref().is_some_and(is_it))
+            let mount = target.mounted().ok().flatten();
+            mount.is_some_and(|mount| is_it(target, &mount))
         });
         target.ok_or_else(|| {
             Status::not_found(format!(

@@ -7,7 +7,7 @@ use protocol::api::{Allowed, command};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::mounts::{self, Mounted};
+use super::mounts::{self, Mounted, ServedFiles};
 use super::target::{Target, open_own, taken};
 use crate::driver::Driver;
 use crate::names::{VolumeId, shown};
@@ -20,16 +20,26 @@ impl Driver {
         self.settings.mounts.join(id.as_str())
     }
 
-    /// The root of the daemon's mount of a volume, if the driver sees it.
-    pub(super) fn own_mount(&self, id: &VolumeId) -> Result<Option<(OwnedFd, Mounted)>> {
+    /// What the daemon serves of a volume with files.
+    pub(super) fn served(&self, id: &VolumeId) -> Result<ServedFiles> {
+        let dataset = id.dataset(&self.settings.parent);
+        let device = self.daemon.mount_of(&dataset)?.map(|row| row.device);
+        Ok(ServedFiles { dataset, device })
+    }
+
+    /// The root of the daemon's mount of a volume, if the driver sees it. A daemon that ended may have left it.
+    pub(super) fn own_mount(
+        &self,
+        id: &VolumeId,
+        files: &ServedFiles,
+    ) -> Result<Option<(OwnedFd, Mounted)>> {
         let root = match open_own(self.mount_dir(id)) {
             Ok(root) => root,
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => return Err(std::io::Error::from(error).into()),
         };
         let above = open_own(&self.settings.mounts).map_err(std::io::Error::from)?;
-        let dataset = id.dataset(&self.settings.parent);
-        let mount = mounts::at(&root, above)?.filter(|mount| mount.is_dataset(&dataset));
+        let mount = mounts::at(&root, above)?.filter(|mount| files.has(mount, &root));
         Ok(mount.map(|mount| (root, mount)))
     }
 
@@ -40,12 +50,11 @@ impl Driver {
         (target, is_guarded): (&Target, bool),
         flags: MountFlags,
     ) -> Result<()> {
-        let dataset = volume.id.dataset(&self.settings.parent);
-        let (source, mount) = self.mount_files(volume)?;
+        let (source, mount, files) = self.mount_files(volume)?;
         let flags = mount.flags | flags;
         match target.mounted()? {
             None => {}
-            Some(there) if !there.is_dataset(&dataset) => return Err(taken(&there.place)),
+            Some(there) if !target.has(&files, &there) => return Err(taken(&there.place)),
             Some(there) if there.device == mount.device => {
                 return match there.flags == flags {
                     true => Ok(()),
@@ -53,7 +62,7 @@ impl Driver {
                 };
             }
             // What a daemon left that ended.
-            Some(_) => target.unmount(|there| there.is_dataset(&dataset))?,
+            Some(_) => target.unmount(|there| target.has(&files, there))?,
         }
         let is_new = target.make_dir()?;
         if is_guarded {
@@ -68,7 +77,7 @@ impl Driver {
     }
 
     /// Has the daemon mount a volume, if it is not. Returns the root of the mount.
-    fn mount_files(&self, volume: &Volume) -> Result<(OwnedFd, Mounted)> {
+    fn mount_files(&self, volume: &Volume) -> Result<(OwnedFd, Mounted, ServedFiles)> {
         let dataset = volume.id.dataset(&self.settings.parent);
         let dir = self.mount_dir(&volume.id);
         let there = self.daemon.mount_of(&dataset)?;
@@ -86,7 +95,9 @@ impl Driver {
                 },
             })?;
         }
-        self.own_mount(&volume.id)?.ok_or_else(|| {
+        let files = self.served(&volume.id)?;
+        let own = self.own_mount(&volume.id, &files)?;
+        let (root, mount) = own.ok_or_else(|| {
             let place = there.map_or_else(|| dir.display().to_string(), |there| there.dir);
             Status::precondition(format!(
                 "'{dataset}' is mounted at {}, which the driver does not see as {}: unmount it, and give the daemon \
@@ -94,6 +105,7 @@ impl Driver {
                 shown(&place),
                 dir.display()
             ))
-        })
+        })?;
+        Ok((root, mount, files))
     }
 }

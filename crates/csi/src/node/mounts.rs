@@ -1,10 +1,12 @@
 //! What is mounted, by the kernel's list. Reading it asks nothing of a file system, so it works for dead ones too.
+//! The list has the names of datasets, and not whose they are: the daemon says which mount is its own.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use crate::status::{Result, Status};
@@ -30,8 +32,8 @@ pub(super) struct Mounted {
 }
 
 impl Mounted {
-    /// Whether this is a whole dataset.
-    pub(super) fn is_dataset(&self, name: &str) -> bool {
+    /// Whether this is a whole dataset of this name. Another daemon may have one too.
+    fn is_named(&self, name: &str) -> bool {
         self.kind == FILES && self.root.as_os_str() == "/" && self.source == *name
     }
 
@@ -42,11 +44,38 @@ impl Mounted {
     }
 }
 
-/// Where a dataset is mounted.
-pub(super) fn of_dataset(name: &str) -> Result<Vec<Mounted>> {
-    let mut all = all()?;
-    all.retain(|mount| mount.is_dataset(name));
-    Ok(all)
+/// The dataset of a volume, and what the daemon of the driver serves of it.
+pub(super) struct ServedFiles {
+    pub(super) dataset: String,
+    /// The number of the daemon's mount.
+    pub(super) device: Option<u32>,
+}
+
+impl ServedFiles {
+    /// The mounts of the dataset, wherever they are.
+    pub(super) fn mounts(&self) -> Result<Vec<Mounted>> {
+        let mut all = all()?;
+        all.retain(|mount| self.serves(mount));
+        Ok(all)
+    }
+
+    /// Whether a mount with this root is of the dataset, or was: one without a server is of a daemon that ended. A mount
+    /// that another daemon serves is not, whatever its name.
+    pub(super) fn has(&self, mount: &Mounted, root: impl AsFd) -> bool {
+        mount.is_named(&self.dataset) && (self.serves(mount) || has_lost_server(root))
+    }
+
+    fn serves(&self, mount: &Mounted) -> bool {
+        let is_its = |device| mount.device == format!("0:{device}");
+        mount.is_named(&self.dataset) && self.device.is_some_and(is_its)
+    }
+}
+
+/// Whether the process that served a mount has ended.
+fn has_lost_server(root: impl AsFd) -> bool {
+    // Attributes may still be cached; this always asks.
+    let asked = rustix::fs::fstatfs(root);
+    matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
 /// Where the node of a network block device is shown: `/dev/nbd0`, or none.
@@ -145,11 +174,18 @@ mod tests {
         let line = br"36 35 0:42 / /var/lib/a\040b ro,nosuid shared:7 master:1 - fuse.strongroom tank/csi/pvc-1 rw,user_id=0";
         let mount = parse(line).unwrap();
         assert_eq!(mount.place, PathBuf::from("/var/lib/a b"));
-        assert!(mount.is_dataset("tank/csi/pvc-1") && mount.device == "0:42");
+        let of = |dataset: &str, device| ServedFiles {
+            dataset: dataset.into(),
+            device,
+        };
+        assert!(of("tank/csi/pvc-1", Some(42)).serves(&mount));
+        // Of another daemon.
+        assert!(!of("tank/csi/pvc-1", Some(4)).serves(&mount));
+        assert!(!of("tank/csi/pvc-1", None).serves(&mount));
         assert_eq!(mount.flags, MountFlags::RDONLY | MountFlags::NOSUID);
-        assert!(!mount.is_dataset("tank/csi/pvc") && mount.kernel_device().is_none());
+        assert!(!of("tank/csi/pvc", Some(42)).serves(&mount) && mount.kernel_device().is_none());
         let part = parse(br"36 35 0:42 /in /a rw - fuse.strongroom tank rw").unwrap();
-        assert!(!part.is_dataset("tank") && part.flags.is_empty());
+        assert!(!of("tank", Some(42)).serves(&part) && part.flags.is_empty());
         let node = parse(br"37 35 0:5 /nbd12 /b rw - devtmpfs udev rw").unwrap();
         assert_eq!(node.kernel_device(), Some(12));
         assert_eq!(parse(b""), None);

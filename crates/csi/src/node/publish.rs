@@ -2,7 +2,7 @@
 
 use rustix::mount::MountFlags;
 
-use super::mounts::{self, Mounted, number};
+use super::mounts::{Mounted, ServedFiles, number};
 use super::target::{Target, elsewhere, given};
 use crate::driver::Driver;
 use crate::names::{VolumeId, shown};
@@ -72,13 +72,18 @@ impl Driver {
         };
         let _turn = self.busy.take(id.as_str())?;
         let dataset = id.dataset(&self.settings.parent);
+        // Without a daemon, all that it had mounted has no server.
+        let files = self.served(&id).unwrap_or_else(|_| ServedFiles {
+            dataset: dataset.clone(),
+            device: None,
+        });
         if let Some(target) = Target::find(&self.settings.kubelet_dir, path)? {
             // The device of another volume stays.
             let device = self.daemon.kernel_device_of(&dataset).ok().flatten();
             let device = device.as_deref().and_then(number);
             let is_its = |it: u32| device.is_none_or(|device| device == it);
             target.unmount(|there| {
-                there.is_dataset(&dataset) || there.kernel_device().is_some_and(is_its)
+                target.has(&files, there) || there.kernel_device().is_some_and(is_its)
             })?;
             target.remove()?;
         }
@@ -87,11 +92,10 @@ impl Driver {
 
     /// Checks that a volume is at its staging path. After a daemon that ended without an unstage, it is staged there again.
     fn need_staged_files(&self, volume: &Volume, staging: &Target) -> Result<()> {
-        let dataset = volume.id.dataset(&self.settings.parent);
-        let staged = staging
-            .mounted()?
-            .filter(|there| there.is_dataset(&dataset));
-        let own = self.own_mount(&volume.id)?.map(|(_, mount)| mount);
+        let files = self.served(&volume.id)?;
+        let staged = staging.mounted()?;
+        let staged = staged.filter(|there| staging.has(&files, there));
+        let own = self.own_mount(&volume.id, &files)?;
         match (own, staged) {
             (Some(_), Some(_)) => Ok(()),
             (Some(_), None) => Err(not_staged(
@@ -105,13 +109,13 @@ impl Driver {
 
     /// Checks that a volume is at none but these paths, and where the daemon mounts it.
     fn refuse_second(&self, volume: &Volume, targets: &[&Target]) -> Result<()> {
+        let files = self.served(&volume.id)?;
         let mut own: Vec<Mounted> = Vec::new();
-        own.extend(self.own_mount(&volume.id)?.map(|(_, mount)| mount));
+        own.extend(self.own_mount(&volume.id, &files)?.map(|(_, mount)| mount));
         for target in targets {
             own.extend(target.mounted()?);
         }
-        let all = mounts::of_dataset(&volume.id.dataset(&self.settings.parent))?;
-        match all.iter().find(|mount| !own.contains(mount)) {
+        match files.mounts()?.iter().find(|mount| !own.contains(mount)) {
             None => Ok(()),
             Some(other) => Err(elsewhere(&volume.id, &other.place)),
         }

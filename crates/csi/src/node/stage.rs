@@ -69,14 +69,15 @@ impl Driver {
         };
         let _turn = self.busy.take(id.as_str())?;
         let dataset = id.dataset(&self.settings.parent);
-        let own = self.own_mount(&id)?.map(|(_, mount)| mount);
+        let files = self.served(&id)?;
+        let own = self.own_mount(&id, &files)?.map(|(_, mount)| mount);
         let target = Target::find(&self.settings.kubelet_dir, path)?;
         let staged = target.as_ref().map_or(Ok(None), Target::mounted)?;
         let is_other = |it: &&mounts::Mounted| ![&own, &staged].contains(&&Some((*it).clone()));
         let device = self.daemon.kernel_device_of(&dataset)?;
         // The next volume may get the number of this device.
         let nodes = mounts::of_device(device.as_deref())?;
-        let places = mounts::of_dataset(&dataset)?;
+        let places = files.mounts()?;
         if let Some(other) = places.iter().find(is_other).or(nodes.first()) {
             return Err(Status::precondition(format!(
                 "'{id}' is still published at {}",
@@ -84,7 +85,7 @@ impl Driver {
             )));
         }
         if let Some(target) = target {
-            target.unmount(|there| there.is_dataset(&dataset))?;
+            target.unmount(|there| target.has(&files, there))?;
         }
         if let Some(device) = device {
             self.daemon.call(command::NbdDetach {
@@ -92,7 +93,7 @@ impl Driver {
                 force: false,
             })?;
         }
-        if self.daemon.mount_of(&dataset)?.is_some() {
+        if files.device.is_some() {
             self.daemon.call(command::Unmount {
                 target: Some(dataset),
                 force: false,

@@ -14,7 +14,7 @@ use rustix::mount::{
     unmount,
 };
 
-use super::mounts::{self, Mounted};
+use super::mounts::{self, Mounted, ServedFiles};
 use crate::names::{VolumeId, shown};
 use crate::status::{Code, Result, Status};
 
@@ -75,6 +75,12 @@ impl Target {
             Some(found) => mounts::at(found, &self.parent),
             None => Ok(None),
         }
+    }
+
+    /// Whether the mount that is there is of a dataset, or was.
+    pub(super) fn has(&self, files: &ServedFiles, mount: &Mounted) -> bool {
+        let root = self.open().ok().flatten();
+        root.is_some_and(|root| files.has(mount, root))
     }
 
     /// Makes a directory there, if there is none. Says whether it did.

@@ -341,6 +341,7 @@ impl ActivePool {
                     name: self.pool.name_of(*id)?,
                     dir: state.dir().display().to_string(),
                     read_only: state.read_only || state.dataset.settings().read_only,
+                    device: state.mount.number(),
                 })
             })
             .collect()

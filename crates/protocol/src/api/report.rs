@@ -71,6 +71,8 @@ pub struct MountRow {
     pub dir: String,
     /// Whether it refuses changes.
     pub read_only: bool,
+    /// The minor number of its device, which no other mount has at the same time. The major number is 0.
+    pub device: u32,
 }
 
 /// A dataset that is a home.

@@ -124,6 +124,7 @@ mod tests {
             name: name.into(),
             dir: format!("/{name}"),
             read_only: false,
+            device: 0,
         };
         assert_eq!(
             report(&[row("tank"), row("tank/home")]),
