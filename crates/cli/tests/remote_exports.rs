@@ -256,6 +256,57 @@ fn a_mirror_goes_on_without_a_server_and_takes_it_again() {
     has(&status, "with 0 errors");
 }
 
+/// A device of the pool itself is recognised by its label, whatever its name is. It is taken again, and never overwritten.
+#[test]
+fn a_device_of_the_pool_has_another_address() {
+    let place = Place::new();
+    let Some(server) = Program::of_file(&place, "a", 128 << 20) else {
+        return;
+    };
+    place.pool("outer");
+    place.ok("create -s -V 128M outer/disk");
+    let link = place.path("link");
+    std::os::unix::fs::symlink(&server.socket, &link).unwrap();
+    let other_uri = format!("nbd+unix:///?socket={}", link.display());
+    let file = File::create(place.path("file")).unwrap();
+    file.set_len(128 << 20).unwrap();
+    place.ok(&format!(
+        "pool create -m none tank mirror {{DIR}}/file {}",
+        server.uri()
+    ));
+    // The export is in use at its other address. Another client is a danger, also with force.
+    for force in ["", "-f"] {
+        let add = format!("pool attach {force} tank {{DIR}}/file {other_uri}");
+        has(&place.fails(&add, BUSY), "of the pool 'tank' itself");
+    }
+    place.ok(&format!("pool attach tank {{DIR}}/file volume:outer/disk"));
+    place.ok("pool wait -t resilver tank");
+
+    let away = [
+        (server.uri(), other_uri),
+        ("volume:outer/disk".into(), "volume:outer/moved".into()),
+    ];
+    for (old, new) in away {
+        place.ok(&format!("pool offline tank {old}"));
+        if new.starts_with("volume:") {
+            place.ok("rename outer/disk outer/moved");
+        }
+        for force in ["", "-f"] {
+            let replace = format!("pool replace {force} tank {old} {new}");
+            let refusal = place.fails(&replace, EXISTS);
+            has(&refusal, &format!("strongroom pool online tank {new}"));
+        }
+        place.ok(&format!("pool online tank {new}"));
+        let status = place.ok("pool status tank");
+        has(&status, &new);
+        lacks(&status, &old);
+    }
+    place.ok("pool scrub -w tank");
+    let status = place.ok("pool status tank");
+    lacks(&status, "DEGRADED");
+    has(&status, "with 0 errors");
+}
+
 /// A server that keeps what was not flushed in memory, and loses it: what was synced is there, also where the daemon went on
 /// meanwhile.
 #[test]

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use block::{Access, FileDevice};
 use pool::{DeviceInfo, DeviceState, Origin, Pool, Purpose};
 use protocol::api::{DeviceChange, DeviceGroup, FailureKind, PoolDevices};
 use protocol::device_name::DeviceName;
@@ -117,7 +116,7 @@ impl ActivePool {
             DeviceChange::Online { device, expand } => {
                 // The disk may have another name now, or be connected elsewhere.
                 let found = find(pool, device).or_else(|missing| {
-                    let moved = labelled(pool, Path::new(device)).ok_or(missing)?;
+                    let moved = labelled(daemon, pool, Path::new(device)).ok_or(missing)?;
                     let path = device.clone();
                     Ok::<_, Failure>(DeviceInfo { path, ..moved })
                 })?;
@@ -270,19 +269,10 @@ impl ActivePool {
         force: bool,
         itself: Option<u64>,
     ) -> Result<NewMember> {
-        if let Some(known) = labelled(&self.pool, path)
-            && is_away(&known)
+        if let Some(known) = labelled(daemon, &self.pool, path)
             && !(force && itself == Some(known.guid))
         {
-            let (pool, path) = (self.pool.name(), path.display());
-            return Err(Failure::new(
-                FailureKind::Exists,
-                format!(
-                    "{path} is the device {} of the pool '{pool}' itself, and may have the only good copy of data; \
-                     to use it again: strongroom pool online {pool} {path}",
-                    known.guid
-                ),
-            ));
+            return Err(is_itself(&self.pool, path, &known));
         }
         let device = self.open_device(daemon, path)?;
         daemon.refuse_used(&*device, Some(self.pool.guid()))?;
@@ -360,15 +350,34 @@ pub(crate) fn find(pool: &Pool, name: &str) -> Result<DeviceInfo> {
     same.ok_or_else(|| Failure::new(FailureKind::NotFound, error.to_string()))
 }
 
-/// The device of a pool whose label is at a path.
-fn labelled(pool: &Pool, path: &Path) -> Option<DeviceInfo> {
-    if !DeviceName::parse(path).is_path() || !path.is_absolute() {
+/// The device of a pool whose label is at a path, on a volume or on an export of another server. Nothing if another
+/// user has the volume or the export.
+fn labelled(daemon: &Daemon, pool: &Pool, path: &Path) -> Option<DeviceInfo> {
+    let name = DeviceName::parse(path);
+    if !name.is_lent() && !path.is_absolute() {
         return None;
     }
-    let device = FileDevice::open(path, Access::ReadOnly).ok()?;
-    let label = store::probe(&device).ok()?;
+    let label = daemon.probe(path).ok()?;
     let mut devices = pool.devices().into_iter();
     devices.find(|known| label.pool_guid == pool.guid() && known.guid == label.device_guid)
+}
+
+/// The refusal of a device that the pool has already. No option overwrites it.
+fn is_itself(pool: &Pool, path: &Path, known: &DeviceInfo) -> Failure {
+    let (pool, path, guid) = (pool.name(), path.display(), known.guid);
+    let is_it = format!("{path} is the device {guid} of the pool '{pool}' itself");
+    match is_away(known) {
+        true => Failure::new(
+            FailureKind::Exists,
+            format!(
+                "{is_it}, and may have the only good copy of data; to use it again: strongroom pool online {pool} {path}"
+            ),
+        ),
+        false => Failure::new(
+            FailureKind::Busy,
+            format!("{is_it}, which is in use as {}", known.path),
+        ),
+    }
 }
 
 /// A spare of a pool that replaces no device.
