@@ -191,8 +191,20 @@ impl Store {
     pub fn erase(&self) -> Result<()> {
         // Every device, also behind one that fails: a key is gone only where all copies are.
         let layout = self.groups.now();
-        let outcomes: Vec<Result<()>> = layout.all().map(|m| m.overwrite_headers()).collect();
-        outcomes.into_iter().collect()
+        let nothing = Arc::new(());
+        let all = layout
+            .all()
+            .map(|it| (Arc::clone(it), Arc::clone(&nothing)));
+        let all: Vec<_> = all.collect();
+        let erase = |member: &Member, (): &()| member.overwrite_headers();
+        let outcomes = self.groups.on_some(&layout, &all, erase);
+        let outcomes = outcomes
+            .into_iter()
+            .zip(&all)
+            .map(|(outcome, (member, _))| {
+                outcome.unwrap_or_else(|| Err(member.unanswered(self.deadline())))
+            });
+        outcomes.collect::<Vec<_>>().into_iter().collect()
     }
 
     /// Brings labels and key area of a member up to date: the blocks named are as on the others, all

@@ -43,8 +43,19 @@ impl Store {
             .map(|index| Ok((*index, self.read_key_block(*index)?)))
             .collect();
         let extended = Arc::new(member.with_size(size));
-        extended.write_back_header(&keys?, superblock)?;
-        if let Err(error) = extended.write_label(Copy::Front) {
+        type Header = (Vec<(u32, Vec<u8>)>, u64, Vec<u8>);
+        let header = (keys?, superblock.0, superblock.1.to_vec());
+        let back = |member: &Member, (keys, txg, superblock): &Header| {
+            member.write_back_header(keys, (*txg, superblock))
+        };
+        self.groups.on_one(&layout, &extended, header, back)?;
+        let front = |member: &Member, (): &()| member.write_label(Copy::Front);
+        let labelled = self.groups.on_one(&layout, &extended, (), front);
+        if let Err(Error::Unanswered { .. }) = labelled {
+            // It was given up. Either label may be there when it comes back.
+            return labelled.map(|()| false);
+        }
+        if let Err(error) = labelled {
             // It is unknown which of the two labels is there. The old one is as good, while both ends are whole.
             let _ = member.write_label(Copy::Front);
             return Err(error);
@@ -62,7 +73,10 @@ impl Store {
         let layout = self.groups.now();
         let member = layout.member(guid)?;
         let group = layout.group(member.label.group.get().into());
-        member.wipe_end(size, group.per_column().0)
+        let task = (size, group.per_column().0);
+        let wipe =
+            |member: &Member, (size, segments): &(u64, u32)| member.wipe_end(*size, *segments);
+        self.groups.on_one(&layout, member, task, wipe)
     }
 }
 

@@ -309,9 +309,10 @@ impl Store {
         self.groups.change(|layout| layout.remove(guid));
         let erased = match erase {
             // A device that does not answer is not waited for.
-            true => member
-                .check_answered()
-                .and_then(|()| member.overwrite_headers()),
+            true => member.check_answered().and_then(|()| {
+                let erase = |member: &Member, (): &()| member.overwrite_headers();
+                self.groups.on_one(&layout, member, (), erase)
+            }),
             false => Ok(()),
         };
         member.release();

@@ -9,8 +9,10 @@ use std::borrow::Cow;
 use std::io::IoSlice;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::code::{parity_of, restore};
-use crate::group::{Group, units_of};
+use crate::group::{Group, Groups, Layout, units_of};
 use crate::member::Member;
 use crate::shape::{Part, Shape, Stripe};
 use crate::{Error, MemberState, Result, SegmentId, UNIT};
@@ -300,27 +302,41 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Reads the parts of a place on the members in a state.
+    /// Reads the parts of a place on the members in a state. One that does not answer, and can be done without, is
+    /// faulted: who examines a pool must not keep its commits waiting.
     pub(crate) fn read(
+        (groups, layout): (&Groups, &Layout),
         group: &Group,
-        segment: SegmentId,
-        offset: u32,
+        (segment, offset): (SegmentId, u32),
         len: usize,
         state: MemberState,
     ) -> Parts {
         let stripe = group.stripe(segment, offset, len);
         let members = group.members.iter().filter(|m| m.state() == state);
-        let mut found = Vec::new();
+        let (mut numbers, mut tasks) = (Vec::new(), Vec::new());
         for member in members {
-            let number = stripe
-                .parts
-                .iter()
-                .position(|p| p.column == member.column());
-            let Some(number) = number else { continue };
-            let part = &stripe.parts[number];
-            let mut bytes = vec![0; part.len()];
-            let read = member.read(member.row(part.row), &mut bytes);
-            found.push((member.guid(), number, read.is_ok().then_some(bytes)));
+            let mut parts = stripe.parts.iter();
+            if let Some(number) = parts.position(|p| p.column == member.column()) {
+                let part = &stripe.parts[number];
+                numbers.push(number);
+                let buf = Mutex::new(vec![0; part.len()]);
+                tasks.push((Arc::clone(member), Arc::new((member.row(part.row), buf))));
+            }
+        }
+        let read = |member: &Member, (at, buf): &(u64, Mutex<Vec<u8>>)| {
+            // Not under a lock that the caller waits for: it may give up.
+            let mut bytes = std::mem::take(&mut *buf.lock());
+            member.read(*at, &mut bytes)?;
+            *buf.lock() = bytes;
+            Ok(())
+        };
+        let outcomes = groups.on_some(layout, &tasks, read);
+        let mut found = Vec::new();
+        for ((outcome, (member, task)), number) in outcomes.iter().zip(&tasks).zip(numbers) {
+            if let Some(outcome) = outcome {
+                let bytes = std::mem::take(&mut *task.1.lock());
+                found.push((member.guid(), number, outcome.is_ok().then_some(bytes)));
+            }
         }
         let mut counts = vec![0; group.shape().columns()];
         for (_, number, bytes) in &found {

@@ -140,7 +140,8 @@ impl Store {
     ) -> Result<Parts> {
         let layout = self.groups.now();
         let group = layout.group_at(segment, offset, len)?;
-        Ok(Parts::read(group, segment, offset, len, state))
+        let groups = (&self.groups, &*layout);
+        Ok(Parts::read(groups, group, (segment, offset), len, state))
     }
 
     /// Writes one member's part of a place that holds `whole`, unless the member has failed by now.

@@ -243,7 +243,7 @@ fn heartbeats_go_on_when_one_device_does_not_answer() {
 type Act = fn(&Store) -> store::Result<()>;
 
 /// What a pool does to headers, to free space and for repairs.
-const OTHERS: [(&str, Act); 8] = [
+const OTHERS: [(&str, Act); 10] = [
     ("write a key", |store| store.write_key_block(1, b"key")),
     ("wipe a key", |store| store.wipe_key_block(0)),
     ("check headers", |store| {
@@ -258,6 +258,18 @@ const OTHERS: [(&str, Act); 8] = [
         { guids }.try_for_each(|guid| store.write_part(guid, PLACE, 0, &[7; 8192]))
     }),
     ("read a key", |store| store.read_key_block(0).map(drop)),
+    ("examine", |store| {
+        let parts = store.read_parts(PLACE, 0, 8192, MemberState::Online)?;
+        assert!(parts.bad(&[7; 8192]).is_empty());
+        Ok(())
+    }),
+    ("erase", |store| {
+        // Which devices keep their keys, the failure says.
+        match store.erase() {
+            Err(Error::Unanswered { .. }) => Ok(()),
+            other => panic!("{other:?}"),
+        }
+    }),
     ("find a key", |store| store.key_block_is_blank(1).map(drop)),
 ];
 
@@ -279,7 +291,8 @@ fn headers_free_space_and_repairs_are_done_without_a_device_that_hangs() {
                     _ => assert_eq!(faulted, [100 + nth as u64], "{what} {count} {nth}"),
                 }
                 slow.store.flush().unwrap();
-                assert_eq!(slow.store.read_key_block(0).is_ok(), what != "wipe a key");
+                let has_key = !["wipe a key", "erase"].contains(&what);
+                assert_eq!(slow.store.read_key_block(0).is_ok(), has_key);
             }
         }
     }
@@ -431,4 +444,20 @@ fn no_flush_succeeds_after_one_that_panicked() {
     store.flush().unwrap_err();
     assert!(store.retry().unwrap());
     store.flush().unwrap();
+}
+
+#[test]
+fn a_device_that_leaves_or_grows_is_not_waited_for() {
+    for is_leaving in [true, false] {
+        let slow = Slow::new(2, 0);
+        slow.devices[0].resize(SIZE + (64 << 20));
+        slow.gates[0].close();
+        let done = match is_leaving {
+            true => slow.store.let_go(100, true),
+            false => slow.store.extend(100, &[], (1, b"first")).map(drop),
+        };
+        assert!(matches!(done, Err(Error::Unanswered { .. })), "{done:?}");
+        slow.write(b"text");
+        slow.store.flush().unwrap();
+    }
 }
