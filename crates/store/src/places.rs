@@ -17,6 +17,9 @@ const FILL: u64 = 1 << 20;
 /// Each device has the time of a write to discard so many bytes.
 const DISCARD: u64 = 64 << 20;
 
+/// A range of a device, where it begins and how long it is, and bytes for it.
+type Range = (u64, u64, Arc<[u8]>);
+
 impl Store {
     /// Fills `buf` from a place in a segment, on whichever member can read it.
     ///
@@ -306,7 +309,7 @@ impl Store {
         (offset, len): (u32, u32),
         piece: u64,
         bytes: Arc<[u8]>,
-        act: fn(&Member, &(u64, u64, Arc<[u8]>)) -> Result<()>,
+        act: fn(&Member, &Range) -> Result<()>,
     ) -> Result<()> {
         let layout = self.groups.now();
         let group = layout.group(segment.group());
