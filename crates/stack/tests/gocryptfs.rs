@@ -16,7 +16,7 @@ use stack::formats::gocryptfs::{
     CONFIG_NAME, Config, ConfigError, Content, Features, Gocryptfs, Names,
 };
 use stack::{Entry, Options, Stacked};
-use vfs::{Error, FileSystem, ROOT, RenameMode, Seek};
+use vfs::{Caller, Error, FileSystem, Kind, NewNode, ROOT, RenameMode, Seek};
 
 const PASSPHRASE: &[u8] = b"test passphrase";
 
@@ -50,12 +50,16 @@ fn variants() -> Vec<Features> {
 }
 
 fn view(lower: &Path) -> Stacked<Gocryptfs> {
+    view_as(lower, Options::default())
+}
+
+fn view_as(lower: &Path, options: Options) -> Stacked<Gocryptfs> {
     let config = fs::read(lower.join(CONFIG_NAME)).expect("read");
     let config = Config::decode(&config).expect("config");
     let master = config.unlock(&passphrase()).expect("passphrase");
     let format = Gocryptfs::new(&config, &master, Arc::new(SystemRandom)).expect("keys");
     let lower = Entry::root(lower).expect("opened");
-    Stacked::new(lower, format, Options::default()).expect("a view")
+    Stacked::new(lower, format, options).expect("a view")
 }
 
 fn prepare(features: &Features, lower: &Path) {
@@ -450,4 +454,49 @@ fn data_and_holes_alternate() {
             assert!(read.iter().all(|byte| *byte == 0), "{block}");
         }
     }
+}
+
+/// Where other machines may write, nothing is written if the page cache cannot be passed, or others are not kept out:
+/// ramfs has no `O_DIRECT`.
+#[test]
+fn what_cannot_be_shared_is_not_written() {
+    let place = tempfile::tempdir().expect("a directory");
+    let run = |words: &[&str]| {
+        let status = Command::new(words[0])
+            .args(&words[1..])
+            .arg(place.path())
+            .status();
+        status.is_ok_and(|status| status.success())
+    };
+    if !rustix::process::geteuid().is_root() || !run(&["mount", "-t", "ramfs", "ramfs"]) {
+        eprintln!("skipped: ramfs cannot be mounted here");
+        return;
+    }
+    prepare(&Features::default(), place.path());
+    let write = |alone: bool, text: &[u8]| {
+        let options = Options {
+            shared: true,
+            remote: true,
+            alone,
+            ..Options::default()
+        };
+        let fs = view_as(place.path(), options);
+        let ino = match fs.lookup(ROOT, b"file") {
+            Ok(attr) => attr.ino,
+            Err(_) => {
+                let new = NewNode::new(Kind::File, 0o600);
+                fs.create(&Caller::default(), ROOT, b"file", &new)
+                    .expect("made")
+                    .ino
+            }
+        };
+        let written = fs.write(ino, 1, text, false);
+        let read = fs.read(ino, 0, 100).expect("read").concat();
+        (written, read)
+    };
+    let refused = Err(Error::NotSupported);
+    assert_eq!(write(false, b"lost"), (refused, Vec::new()));
+    assert_eq!(write(true, b"text"), (Ok(()), b"\0text".to_vec()));
+    assert_eq!(write(false, b"lost"), (refused, b"\0text".to_vec()));
+    assert!(run(&["umount"]));
 }

@@ -15,6 +15,7 @@ use crate::lower::{Entry, Sharing};
 pub struct Client {
     dir: Entry,
     file: OwnedFd,
+    is_alone: bool,
 }
 
 /// Why a client cannot use a lower directory together with others.
@@ -42,7 +43,8 @@ const NO_LOCKS: &str = "its file system has no locks";
 const TOGETHER: &str = "cannot know that this one reads what it writes";
 
 impl Client {
-    /// Joins the clients of a lower directory, or becomes the only one. Nothing if no other machine uses it.
+    /// Joins the clients of a lower directory, or becomes the only one. Nothing if no other machine uses it, or if this
+    /// one cannot make or open the file; then others may change it as well.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -70,11 +72,16 @@ impl Client {
                 Err(error) => return Err(error.into()),
             };
             let dir = dir.try_clone()?;
-            let client = Client { dir, file };
+            let mut client = Client {
+                dir,
+                file,
+                is_alone: false,
+            };
             let why = why.or((!client.reads_from_server()?).then_some(NO_DIRECT));
-            let kind = match why {
-                Some(_) => F_WRLCK,
-                None => F_RDLCK,
+            client.is_alone = why.is_some();
+            let kind = match client.is_alone {
+                true => F_WRLCK,
+                false => F_RDLCK,
             };
             match client.lock(kind) {
                 Ok(()) if client.is_named()? => return Ok(Some(client)),
@@ -91,6 +98,11 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Whether no other client may enter as long as this is held.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     fn lock(&self, kind: i32) -> nix::Result<()> {
@@ -120,11 +132,16 @@ impl Client {
 
     /// Whether the file still has its name.
     fn is_named(&self) -> Result<bool> {
-        let locked = Entry::of(&self.file)?.stat_of_server()?.stx_ino;
-        match self.dir.entry(temporary::client()) {
-            Ok(entry) => Ok(entry.stat_of_server()?.stx_ino == locked),
-            Err(Error::NotFound) => Ok(false),
-            Err(error) => Err(error),
+        let number = |entry: Entry| entry.stat_of_server().map(|stat| stat.stx_ino);
+        let locked = Entry::of(&self.file).and_then(number);
+        let named = self.dir.entry(temporary::client()).and_then(number);
+        match (locked, named) {
+            (Ok(locked), Ok(named)) => Ok(locked == named),
+            // A server may not know what was removed, also while it is open.
+            (Err(Error::NotFound | Error::Stale), _) | (_, Err(Error::NotFound | Error::Stale)) => {
+                Ok(false)
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error),
         }
     }
 }

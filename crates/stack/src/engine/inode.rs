@@ -27,6 +27,9 @@ pub struct Options {
     pub brief: bool,
     /// If it is shared: clients on other machines change it, each with a page cache of its own.
     pub remote: bool,
+    /// If it is remote: no other client may change it while this one does, so that no lock and no read from the server is
+    /// needed.
+    pub alone: bool,
     /// Reading does not change access times of the lower directory, if the user of the mount owns what is read, or is root.
     pub noatime: bool,
     /// As `noatime`, for directories only.

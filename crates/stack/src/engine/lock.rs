@@ -29,7 +29,7 @@ impl Lock {
     /// that the file will have. Nothing if the lower file system has no locks.
     ///
     /// # Errors
-    /// `Busy` if another client does not give it back; `FileTooBig`, `Io`.
+    /// `Busy` if another client does not give it back; `Access` if the file is open only to read; `FileTooBig`, `Io`.
     pub(super) fn take(file: &Arc<OwnedFd>, start: u64, end: Option<u64>) -> Result<Option<Lock>> {
         let number = |number: u64| i64::try_from(number).map_err(|_| Error::FileTooBig);
         let range = flock {
@@ -49,14 +49,11 @@ impl Lock {
                 }
                 Err(Errno::EAGAIN | Errno::EACCES) => {}
                 Err(Errno::EINTR) => continue,
-                // The last: it is open only to read, and what follows says so.
-                Err(
-                    Errno::ENOLCK
-                    | Errno::ENOSYS
-                    | Errno::EOPNOTSUPP
-                    | Errno::EINVAL
-                    | Errno::EBADF,
-                ) => return Ok(None),
+                Err(Errno::ENOLCK | Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL) => {
+                    return Ok(None);
+                }
+                // It is open only to read.
+                Err(Errno::EBADF) => return Err(Error::Access),
                 Err(error) => return Err(Error::from_errno(error as i32).unwrap_or(Error::Io)),
             }
             if since.get_or_insert_with(Instant::now).elapsed() > WAIT_MAX {

@@ -117,7 +117,7 @@ impl<F: Format> Stacked<F> {
     ) -> Result<Body<'a, F>> {
         let file = self.inodes.file_to_write(inode)?;
         let lock = match self.options.shared {
-            true => Lock::take(&file, 0, None)?,
+            true => self.lock(&file, 0, None)?,
             false => None,
         };
         inode.forget_extent();
@@ -153,13 +153,21 @@ impl<F: Format> Stacked<F> {
             None => self.find_extent(inode, &file, None, &layout)?.size,
         };
         if guess >= bytes.end {
-            let lock = Lock::take(&file, start, Some(end))?;
+            let lock = self.lock(&file, start, Some(end))?;
             let body = self.locked_body(inode, file, lock)?;
             if body.size >= bytes.end {
                 return Ok(body);
             }
         }
         self.body_to_change(inode)
+    }
+
+    /// A lock of a part of the lower file; nothing where it has no locks, and no clients on other machines.
+    fn lock(&self, file: &Arc<OwnedFd>, start: u64, end: Option<u64>) -> Result<Option<Lock>> {
+        match Lock::take(file, start, end)? {
+            None if self.options.remote && !self.options.alone => Err(Error::NotSupported),
+            lock => Ok(lock),
+        }
     }
 
     /// Opens a file of which a part is locked, or that nothing else changes. All that is found of it is of the server:
@@ -174,10 +182,14 @@ impl<F: Format> Stacked<F> {
             true => self.file_of_server(inode)?,
             false => None,
         };
+        // What the page cache has would be written over the bytes of other clients.
+        if server.is_none() && self.options.remote && !self.options.alone {
+            return Err(Error::NotSupported);
+        }
         self.open_body(inode, (file, server), lock, None)
     }
 
-    /// The lower file for reads from the server; nothing where it has no such reads, and no other clients.
+    /// The lower file for reads from the server; nothing where it has no such reads.
     fn file_of_server(&self, inode: &Arc<Inode<F::Node>>) -> Result<Option<Arc<OwnedFd>>> {
         match self.inodes.file_of_server(inode) {
             Ok(file) => Ok(Some(file)),

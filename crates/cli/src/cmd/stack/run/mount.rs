@@ -117,9 +117,13 @@ where
         _ => hears(args, &dir),
     };
     let options = lower_options(args, &dir);
-    let _client = match options.remote && !is_read_only(args) {
+    let client = match options.remote && !is_read_only(args) {
         true => Client::enter(&dir).map_err(|refusal| refused(&args.dir, refusal))?,
         false => None,
+    };
+    let options = Options {
+        alone: client.as_ref().is_some_and(Client::is_alone),
+        ..options
     };
     let view = Stacked::new(dir, format, options);
     serve_view(view, args, hears, control)
@@ -236,6 +240,7 @@ pub(crate) fn show_gocryptfs(dir: &Path, passfile: Option<&Path>, place: &Path) 
         shared: true,
         brief: lower.is_local(),
         remote: !lower.is_local(),
+        alone: false,
         noatime: true,
         nodiratime: true,
     };
@@ -261,6 +266,7 @@ fn lower_options(args: &StackMount, dir: &Entry) -> Options {
         shared: !args.private,
         brief: args.cache == CacheMode::Auto && dir.is_local(),
         remote: !args.private && !dir.is_local(),
+        alone: false,
         noatime,
         nodiratime,
     }
