@@ -268,3 +268,67 @@ fn the_daemon_ends_by_signal_and_by_force() {
         assert_eq!(fs::read(file).unwrap(), b"secret");
     }
 }
+
+/// An empty directory in the format of gocryptfs, and where it is mounted. None where that cannot be tested.
+fn stacked_place() -> Option<Place> {
+    if !can_mount() || !is_installed("unshare") || !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root makes mount namespaces");
+        return None;
+    }
+    let place = Place::without_daemon();
+    for dir in ["lower", "view"] {
+        fs::create_dir(place.path(dir)).unwrap();
+    }
+    fs::write(place.path("pass"), "a passphrase").unwrap();
+    place.ok("stack init --format gocryptfs --passfile {DIR}/pass {DIR}/lower");
+    Some(place)
+}
+
+#[test]
+fn a_stacked_mount_that_is_held_says_so() {
+    let Some(place) = stacked_place() else {
+        return;
+    };
+    let mount = ["--passfile", &place.arg("pass")];
+    for force in ["", "-f "] {
+        let mut mounted = stacked::Mounted::new(&place, &mount);
+        fs::write(mounted.view.join("file"), "secret").unwrap();
+        let mut holder = Holder::new(&["-m"]);
+        let said = place.fails(&format!("stack unmount {force}{{DIR}}/view"), BUSY);
+        has(&said, &holder.shown());
+        assert!(fs::read_dir(&mounted.view).unwrap().next().is_none());
+        let read = format!("test \"$(cat {}/file)\" = secret", mounted.view.display());
+        assert!(holder.runs(&read));
+        drop(holder);
+        // The last copy went with the namespace.
+        assert!(mounted.process.wait().unwrap().success());
+    }
+    let mounted = stacked::Mounted::new(&place, &mount);
+    place.ok("stack unmount {DIR}/view");
+    drop(mounted);
+}
+
+#[test]
+fn a_stacked_mount_of_a_namespace() {
+    let Some(place) = stacked_place() else {
+        return;
+    };
+    let mut inside = Holder::new(&["-Urm"]);
+    let root = place.root().display();
+    assert!(inside.runs(&format!(
+        "{PROGRAM} stack mount --passfile {root}/pass {root}/lower {root}/view >&2"
+    )));
+    assert!(inside.runs(&format!(
+        "echo secret > {root}/view/file && test -s {root}/view/file"
+    )));
+    assert!(!place.path("view/file").exists());
+    assert!(inside.runs(&format!("{PROGRAM} stack unmount {root}/view >&2")));
+    assert!(inside.runs(&format!("test ! -e {root}/view/file")));
+    drop(inside);
+    let mounted = stacked::Mounted::new(&place, &["--passfile", &place.arg("pass")]);
+    assert_eq!(
+        fs::read_to_string(mounted.view.join("file")).unwrap(),
+        "secret\n"
+    );
+    mounted.end();
+}

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 use crate::attach;
+use crate::elsewhere::{self, Holder};
 use crate::error::Error;
 use crate::helper;
 use crate::mountinfo::{self, unescaped};
@@ -65,8 +66,21 @@ impl Listed {
     ///
     /// # Errors
     /// [`Error::Covered`] if it is not what its path leads to; [`Error::Busy`] and [`Error::Inside`] without
-    /// `lazily`; [`Error::Unmount`] and those of the helper if the kernel refuses.
+    /// `lazily`; [`Error::Unmount`] and those of the helper if the kernel refuses. [`Error::InUseElsewhere`] if it is gone
+    /// here, and another mount namespace keeps it with its keys.
     pub fn unmount(&self, lazily: bool) -> Result<(), Error> {
+        self.unmount_here(lazily)?;
+        match elsewhere::holder(self.device) {
+            Some(holder @ Holder::Process { .. }) => Err(Error::InUseElsewhere {
+                path: self.path.clone(),
+                holder: Some(holder),
+            }),
+            // The caller sees what is here in the list.
+            Some(Holder::Here(_)) | None => Ok(()),
+        }
+    }
+
+    fn unmount_here(&self, lazily: bool) -> Result<(), Error> {
         let covered = || Error::Covered(self.path.clone());
         let spot = attach::spot(&self.path).ok_or_else(covered)?;
         let id = attach::id_at(&spot).filter(|id| id.mount == self.number);

@@ -275,6 +275,8 @@ pub(crate) struct StackMount {
 ///
 /// What was written is in the lower directory then. A mount that a program uses stays as it is. With -f it
 /// disappears at once: programs that have files open go on with them, and the last one that closes ends it.
+/// A container or another mount namespace can keep a copy of the mount. Then it is gone here, and exit code 5 and a
+/// message that names a process of the namespace say that the files are still readable there.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -282,7 +284,7 @@ EXAMPLES
     strongroom stack unmount ~/vault
 
 EXIT CODES
-  1 if the system refuses; 3 if no encrypted directory is mounted there; 5 if it is in use.")]
+  1 if the system refuses; 3 if no encrypted directory is mounted there; 5 if it is in use, here or elsewhere.")]
 pub(crate) struct StackUnmount {
     /// Unmount it even if it is in use
     #[arg(short)]
