@@ -54,6 +54,21 @@ impl Materials {
             failure: None,
         }
     }
+
+    fn add(&mut self, source: &KeySource, key: Result<KeyMaterial>) {
+        match key {
+            Ok(key) => self.found.push((source.clone(), key)),
+            Err(failure) => drop(self.failure.get_or_insert(failure)),
+        }
+    }
+
+    /// The first failure if there is no key.
+    fn any(self) -> Result<Materials> {
+        match self.failure {
+            Some(failure) if self.found.is_empty() => Err(failure),
+            _ => Ok(self),
+        }
+    }
 }
 
 /// The keys of all sources that have one. What is told about them is told once.
@@ -69,23 +84,45 @@ pub(crate) fn materials(
         let key = material(source, dataset, false, channel)?;
         return Ok(Materials::one(source, key));
     }
+    if are_typed(sources) {
+        let what = format!("the key of '{}'", dataset.0);
+        let format = typed_format(sources[0].format());
+        let typed = asked(
+            &sources[0],
+            (dataset.0, &what),
+            (format, false),
+            false,
+            channel,
+        )?;
+        return typed_materials(sources, &typed);
+    }
     let mut quiet = NonInteractive::default();
     let mut all = Materials::default();
     for source in sources {
-        match material(source, dataset, false, &mut quiet) {
-            Ok(material) => all.found.push((source.clone(), material)),
-            Err(failure) => drop(all.failure.get_or_insert(failure)),
-        }
+        all.add(source, material(source, dataset, false, &mut quiet));
     }
     quiet.notices.dedup();
     quiet
         .notices
         .into_iter()
         .for_each(|text| channel.notice(text));
-    match all.failure {
-        Some(failure) if all.found.is_empty() => Err(failure),
-        _ => Ok(all),
+    all.any()
+}
+
+/// Whether a person types the key, in the format of any of these sources.
+fn are_typed(sources: &[KeySource]) -> bool {
+    let is_typed = |source: &KeySource| matches!(source.location(), Location::Prompt);
+    !sources.is_empty() && sources.iter().all(is_typed)
+}
+
+/// The keys that a text can be, in the formats of these sources.
+fn typed_materials(sources: &[KeySource], typed: &Secret) -> Result<Materials> {
+    let mut all = Materials::default();
+    for source in sources {
+        let key = typed_material(source.format(), typed.try_clone()?, false);
+        all.add(source, key.map_err(Into::into));
     }
+    all.any()
 }
 
 /// What opened, and by which key.
@@ -139,27 +176,7 @@ fn any_material(
 ) -> Result<KeyMaterial> {
     let context = |error: keys::Error| failure_of(error, new).context(what);
     let ask = |format, twice, channel: &mut dyn Channel| {
-        let ask = Ask {
-            dataset: dataset.into(),
-            format,
-            twice,
-            again: false,
-        };
-        channel.ask(ask)?.ok_or_else(|| {
-            Failure::new(
-                FailureKind::NoKey,
-                format!(
-                    "{what} was not given; its keysource is '{source}': {}",
-                    match new {
-                        true => "type it at a terminal, or give it on the standard input".into(),
-                        false => format!(
-                            "'strongroom key load {dataset}' asks for it at a terminal, and so does \
-                             'strongroom mount -a -l' for all"
-                        ),
-                    }
-                ),
-            )
-        })
+        asked(source, (dataset, what), (format, twice), new, channel)
     };
     match source.location() {
         Location::File(path) => {
@@ -241,6 +258,37 @@ fn any_material(
             typed_material(source.format(), typed, new).map_err(context)
         }
     }
+}
+
+/// What a person types, twice if it is to be typed so. `new`: for a key that is made now.
+fn asked(
+    source: &KeySource,
+    (dataset, what): (&str, &str),
+    (format, twice): (AskFormat, bool),
+    new: bool,
+    channel: &mut dyn Channel,
+) -> Result<Secret> {
+    let ask = Ask {
+        dataset: dataset.into(),
+        format,
+        twice,
+        again: false,
+    };
+    channel.ask(ask)?.ok_or_else(|| {
+        Failure::new(
+            FailureKind::NoKey,
+            format!(
+                "{what} was not given; its keysource is '{source}': {}",
+                match new {
+                    true => "type it at a terminal, or give it on the standard input".into(),
+                    false => format!(
+                        "'strongroom key load {dataset}' asks for it at a terminal, and so does \
+                         'strongroom mount -a -l' for all"
+                    ),
+                }
+            ),
+        )
+    })
 }
 
 /// Gets what the sources have that hold a key together, all at the same time. The PIN of a TPM is asked for at the end, so
@@ -328,22 +376,23 @@ fn unlocked_slot(wrapping: &Wrapping, material: KeyMaterial) -> keys::Result<(u3
 
 /// Asks again after a wrong key. `None` if no user answers, or if the key does not come from a prompt.
 pub(crate) fn typed_again(
-    source: &KeySource,
+    sources: &[KeySource],
     dataset: &str,
     channel: &mut dyn Channel,
-) -> Result<Option<KeyMaterial>> {
-    let Location::Prompt = source.location() else {
+) -> Result<Option<Materials>> {
+    if !are_typed(sources) {
         return Ok(None);
-    };
+    }
     let ask = Ask {
         dataset: dataset.into(),
-        format: typed_format(source.format()),
+        format: typed_format(sources[0].format()),
         twice: false,
         again: true,
     };
     let typed = channel.ask(ask)?;
-    let material = typed.map(|typed| typed_material(source.format(), typed, false));
-    Ok(material.transpose()?)
+    typed
+        .map(|typed| typed_materials(sources, &typed))
+        .transpose()
 }
 
 /// Makes a key of what a person typed. No key that exists has a passphrase that a new one may not have: such a one is

@@ -249,7 +249,7 @@ impl ActivePool {
     }
 
     /// Loads the key of a key root, from the first of `sources` that has it, or from where its property says if there are
-    /// none. If there are several, the caller learns which one has it, and which slot opened. With `dry_run` only tries it. Takes the right to change the pool, but not while someone is asked.
+    /// none. If there are several, the caller learns which one has it, and which slot opened. With `dry_run` only tries it, and the caller learns the same of one source that is given. Takes the right to change the pool, but not while someone is asked.
     pub(crate) fn load_key(
         &self,
         key_root: &Entry,
@@ -295,15 +295,16 @@ impl ActivePool {
             if !is_wrong {
                 break;
             }
-            match typed_again(&own[0], &name, channel).transpose() {
+            match typed_again(&own, &name, channel).transpose() {
                 Some(again) => {
-                    opened = again.and_then(|key| unlock(Materials::one(&own[0], key)));
+                    opened = again.and_then(&unlock);
                 }
                 None => break,
             }
         }
         let Opened { source, slot, key } = opened?;
-        if own.len() > 1 {
+        let is_tried = dry_run && !sources.is_empty();
+        if is_tried || own.len() > 1 {
             channel.notice(format!(
                 "slot {slot} of '{name}' opens with that key, in the format '{}'",
                 source.format()

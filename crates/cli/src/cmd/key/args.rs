@@ -52,6 +52,7 @@ pub(crate) enum Key {
     Add(KeyAdd),
     Remove(KeyRemove),
     Slots(KeySlots),
+    Recover(KeyRecover),
     Backup(KeyBackup),
     Restore(KeyRestore),
 }
@@ -387,6 +388,34 @@ pub(crate) struct KeySlots {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
+    /// The dataset
+    #[arg(value_name = "DATASET")]
+    pub(crate) name: String,
+}
+
+/// Find the key slot that a key opens
+///
+/// For an old passphrase or key, whose format or slot is not known any more. Tries it in every format that
+/// it can have, on every slot, and says which slot opened and what to do next. Loads nothing and changes
+/// nothing; the key may be loaded already.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A passphrase or the digits of a key, which the command asks for:
+    strongroom key recover tank/home
+
+  A file from the safe:
+    strongroom key recover -L file:///media/stick/escrow.key tank/home
+
+EXIT CODES
+  1 if the dataset inherits its key; 3 if there is no such dataset; 7 if no slot opens; 8 if the
+  key cannot be read; 9 if the keyring is damaged.")]
+pub(crate) struct KeyRecover {
+    /// Read the key from here: `prompt`, `file:///PATH` or another location
+    #[arg(short = 'L', value_name = "LOCATION", default_value = "prompt")]
+    pub(crate) location: String,
+    #[command(flatten)]
+    pub(crate) cost: HashCost,
     /// The dataset
     #[arg(value_name = "DATASET")]
     pub(crate) name: String,

@@ -12,7 +12,8 @@ use protocol::client::Terminal;
 use protocol::digits::{hex, unhex};
 
 use crate::cmd::key::args::{
-    Key, KeyBackup, KeyFormat, KeyGenerations, KeyRemove, KeyRestore, KeySlots, KeyStatus, Keygen,
+    Key, KeyBackup, KeyFormat, KeyGenerations, KeyRecover, KeyRemove, KeyRestore, KeySlots,
+    KeyStatus, Keygen,
 };
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, absolute, answer, other, usage};
@@ -84,9 +85,41 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
         }
         Key::Remove(args) => remove(args, session),
         Key::Slots(args) => slots(args, session),
+        Key::Recover(args) => recover(args, session),
         Key::Backup(args) => backup(args, session),
         Key::Restore(args) => restore(args, session),
     }
+}
+
+/// Tries a key. The daemon says which slot opened, and in which format.
+fn recover(args: KeyRecover, session: &mut Session) -> Result {
+    let KeyRecover {
+        location,
+        cost,
+        name,
+    } = args;
+    session.hash_memory = cost.hash_memory;
+    let load = command::KeyLoad {
+        names: vec![name.clone()],
+        recursive: false,
+        location: Some(location.clone()),
+        keysource: None,
+        dry_run: true,
+    };
+    call_quiet(session, load)?;
+    if session.json {
+        return Ok(Outcome::done());
+    }
+    // The parts of a key in several have bars between them.
+    let is_plain = |it: char| it.is_alphanumeric() || "/:._-=@%+,".contains(it);
+    let location = match location.chars().all(is_plain) {
+        true => location,
+        false => format!("'{}'", location.replace('\'', r"'\''")),
+    };
+    Ok(Outcome::text(format!(
+        "to load the key: strongroom key load -L {location} {name}\n\
+         to put another one in the place of a slot: strongroom key change --slot SLOT {name}\n"
+    )))
 }
 
 fn remove(args: KeyRemove, session: &mut Session) -> Result {

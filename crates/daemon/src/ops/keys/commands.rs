@@ -293,25 +293,29 @@ fn key_root(
     )))
 }
 
-/// The key sources at another location, which may be of another slot: a file or a server may have the key in any format.
-/// The formats whose try costs no password hash come first, and of these that of the dataset: a failure speaks of it.
+/// The key sources at another location, which may be of another slot: a file, a server or a person may have the key in any
+/// format. A person is asked once, for a key of the dataset's format. Of the others the formats whose try costs no password hash come first, and of these that of the dataset: a failure speaks of it.
 fn other_sources(active: &ActivePool, root: &Entry, location: &str) -> Result<Vec<KeySource>> {
     let own = active.keysource(root)?.format();
     let given = format!("{own},{location}").parse();
     let mut all = [Format::Raw, Format::Hex, Format::Passphrase];
+    let is_typed = location == "prompt";
     if own == Format::Hex {
         all.swap(0, 1);
+    } else if is_typed {
+        all.reverse();
     }
     let other = all
         .iter()
         .map(|format| format!("{format},{location}").parse());
     let possible: Vec<KeySource> = other.filter_map(keys::Result::ok).collect();
-    let has_any_format =
-        |source: &KeySource| matches!(source.location(), Location::File(_) | Location::Https(_));
+    let has_any_format = |source: &KeySource| {
+        use Location::{File, Https, Prompt};
+        matches!(source.location(), File(_) | Https(_) | Prompt)
+    };
     match (given, possible.last()) {
         (_, Some(last)) if has_any_format(last) => Ok(possible),
         (Ok(given), _) => Ok(vec![given]),
-        // What a person types is a passphrase.
         (Err(_), Some(last)) => Ok(vec![last.clone()]),
         (Err(error), None) => Err(error.into()),
     }
