@@ -217,3 +217,64 @@ fn a_key_stays_in_its_token() {
     place.ok("key unload tank/a");
     place.ok("key load tank/a");
 }
+
+/// `key recover` tells which slot a key opens, in any format, from a file or typed. It loads and changes nothing.
+#[test]
+fn a_forgotten_key_finds_its_slot() {
+    let place = Place::new();
+    place.ok("pool create -s 64M -m none tank {DIR}/tank.pool");
+    place.ok_with(
+        "create -u -o encryption=on tank/a",
+        "correct horse\ncorrect horse\n",
+    );
+    place.ok_with("create -u tank/a/below", "");
+    let digits = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n";
+    fs::write(place.path("raw"), [7; 32]).unwrap();
+    fs::write(place.path("hex"), digits).unwrap();
+    let (raw, hex) = (place.arg("raw"), place.arg("hex"));
+    place.ok(&format!("key add -o keysource=raw,file://{raw} tank/a"));
+    place.ok(&format!("key add -o keysource=hex,file://{hex} tank/a"));
+    let recover = |location: &str, typed: &str, slot: u32, format: &str| {
+        let line = format!("key recover {location} tank/a");
+        let done = place.run_with(&words(&line), typed.as_bytes());
+        assert_eq!(done.code, 0, "{done:?}");
+        let said = format!("slot {slot} of 'tank/a' opens with that key, in the format '{format}'");
+        has(&done.err, &said);
+        has(&done.out, "strongroom key load -L");
+        done.out
+    };
+    let before = place.ok("pool history tank");
+    // The key may be loaded.
+    recover("", "correct horse\n", 0, "passphrase");
+    place.ok("key unload tank/a");
+    recover("", "correct horse\n", 0, "passphrase");
+    recover("", digits, 2, "hex");
+    let out = recover(&format!("-L file://{raw}"), "", 1, "raw");
+    has(
+        &out,
+        &format!("strongroom key load -L file://{raw} tank/a\n"),
+    );
+    recover(&format!("-L file://{hex}"), "", 2, "hex");
+    has(&place.ok("get -H keystatus tank/a"), "unavailable");
+    assert_eq!(
+        place.ok("get -H -o value keysource tank/a"),
+        "passphrase,prompt\n"
+    );
+    assert_eq!(place.ok("pool history tank"), before);
+
+    for (location, typed, code) in [
+        ("", "wrong horse\n", WRONG_KEY),
+        // Digits of a key that has no slot.
+        ("", &*digits.replace("00", "99"), WRONG_KEY),
+        ("", "", NO_KEY),
+        ("-L file:///nowhere/key", "", NO_KEY),
+        ("-L nowhere", "", USAGE),
+    ] {
+        let line = format!("key recover {location} tank/a");
+        let done = place.run_with(&words(&line), typed.as_bytes());
+        assert_eq!((done.code, &*done.out), (code, ""), "{location}: {done:?}");
+    }
+    let below = place.fails("key recover -L prompt tank/a/below", OTHER);
+    has(&below, "'tank/a'");
+    place.fails("key recover tank/none", NOT_FOUND);
+}
