@@ -23,6 +23,8 @@ use crate::state::decision::Internal;
 use crate::state::exports::listen::Protocol;
 use crate::state::memory::KnownPool;
 
+mod imports;
+
 const CACHE: u64 = 16 << 20;
 pub(crate) const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 

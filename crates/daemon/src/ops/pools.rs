@@ -216,6 +216,12 @@ impl Daemon {
                 &import.pool,
             ) {
                 (None, None) if candidate.is_destroyed() => {}
+                (None, _) if !context.channel.pause(Duration::ZERO) => {
+                    let failure = broken_off(&names);
+                    tracing::warn!(reason = failure.message, "an import ends");
+                    failures.push(failure);
+                    break;
+                }
                 (None, _) => match self.import_one(candidate, import, keys_until, context) {
                     Ok(name) => names.push(name),
                     Err(failure) => failures.push(failure),
@@ -587,4 +593,15 @@ fn open_without_logs(
         context.channel.notice(line);
     }
     Ok(pool)
+}
+
+/// The failure of an import whose caller has gone.
+fn broken_off(imported: &[String]) -> Failure {
+    Failure::other(match imported {
+        [] => "the import was broken off, and no pool is imported".into(),
+        names => format!(
+            "the import was broken off; imported before: '{}'",
+            names.join("', '")
+        ),
+    })
 }
