@@ -279,7 +279,7 @@ fn a_device_of_the_pool_has_another_address() {
         let add = format!("pool attach {force} tank {{DIR}}/file {other_uri}");
         has(&place.fails(&add, BUSY), "of the pool 'tank' itself");
     }
-    place.ok(&format!("pool attach tank {{DIR}}/file volume:outer/disk"));
+    place.ok("pool attach tank {DIR}/file volume:outer/disk");
     place.ok("pool wait -t resilver tank");
 
     let away = [

@@ -122,7 +122,11 @@ fn a_device_that_is_away_keeps_keys_and_so_nothing_is_destroyed() {
         &done.err,
         "1 of the devices of the pool could not be reached, and may keep the old",
     );
-    assert!(pieces.iter().any(|piece| is_anywhere(&[b.clone()], piece)));
+    assert!(
+        pieces
+            .iter()
+            .any(|piece| is_anywhere(std::slice::from_ref(&b), piece))
+    );
     place.ok(&format!("pool online tank {}", b.display()));
     place.ok("destroy --shred -f tank/a");
     assert!(
