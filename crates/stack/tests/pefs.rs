@@ -295,3 +295,33 @@ fn a_directory_gets_another_key() {
     };
     assert_eq!((key_of(b"old"), key_of(b"new")), (ids[0], ids[1]));
 }
+
+/// A stored name of 169 bytes would have 268. Nothing is left of one.
+#[test]
+fn long_names_are_refused() {
+    let lower = tempfile::tempdir().expect("a directory");
+    let fs = view_with(lower.path(), &[1]);
+    let dir = mkdir(&fs, ROOT, "dir").expect("made").ino;
+    let file = file_with(&fs, "file", b"text");
+    let longest = "n".repeat(168);
+    create(&fs, dir, &longest).expect("made");
+    fs.unlink(dir, longest.as_bytes()).expect("removed");
+    for len in [169, 200, 255] {
+        let name = "n".repeat(len);
+        let bytes = name.as_bytes();
+        for parent in [ROOT, dir] {
+            refused(create(&fs, parent, &name), Error::NameTooLong);
+            refused(mkdir(&fs, parent, &name), Error::NameTooLong);
+            let made = fs.symlink(&caller(), parent, bytes, b"target");
+            refused(made, Error::NameTooLong);
+            refused(fs.link(file, parent, bytes), Error::NameTooLong);
+            for mode in [RenameMode::Replace, RenameMode::NoReplace] {
+                let moved = fs.rename(ROOT, b"file", parent, bytes, mode);
+                refused(moved, Error::NameTooLong);
+            }
+        }
+    }
+    assert_eq!(names(&fs, ROOT), ["dir", "file"]);
+    assert!(names(&fs, dir).is_empty());
+    assert_eq!(fs::read_dir(lower.path()).expect("listed").count(), 2);
+}
