@@ -27,6 +27,7 @@ pub(crate) mod keys;
 mod labels;
 pub(crate) mod last_host;
 pub(crate) mod list;
+pub(crate) mod losses;
 pub(crate) mod mapping_open;
 pub(crate) mod mapping_reencryption;
 mod mapping_suspension;

@@ -1,0 +1,45 @@
+//! Which volumes may have lost changes that their clients were told were done.
+
+use dataset::{SyncMode, WriteCache};
+use pool::{DatasetKind, Entry};
+
+use crate::state::active_pool::ActivePool;
+use crate::state::last_end::LastEnd;
+use crate::state::properties;
+
+impl ActivePool {
+    /// Notes for each volume whether answered changes may be lost after such an end.
+    pub(crate) fn note_losses(&self, end: LastEnd) {
+        let heads = self.all_heads().unwrap_or_default();
+        for entry in heads.iter().filter(|it| it.kind == DatasetKind::Volume) {
+            if self.may_have_lost(entry, end) {
+                self.losses.of(entry.id).note();
+            }
+        }
+    }
+
+    /// Notes that a suspended pool has read everything since its last commit from its devices again.
+    pub(crate) fn note_losses_in_use(&self) {
+        for id in self.volumes_in_use() {
+            let entry = self.pool.entry(id);
+            if entry.is_ok_and(|entry| self.may_have_lost(&entry, LastEnd::Machine)) {
+                self.losses.of(id).note();
+            }
+        }
+    }
+
+    fn may_have_lost(&self, entry: &Entry, end: LastEnd) -> bool {
+        let Ok(settings) = properties::settings(&self.pool, entry) else {
+            return end != LastEnd::Clean;
+        };
+        match (settings.sync, settings.write_cache) {
+            (SyncMode::Standard, WriteCache::Volatile) => end != LastEnd::Clean,
+            // Without a log nothing was answered before it was durable.
+            (SyncMode::Standard, WriteCache::On) => end == LastEnd::Machine && entry.log.exists(),
+            // Answers were durable, or nothing was promised.
+            (SyncMode::Standard, WriteCache::Off) | (SyncMode::Always | SyncMode::Disabled, _) => {
+                false
+            }
+        }
+    }
+}
