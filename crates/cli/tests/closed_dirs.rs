@@ -166,3 +166,62 @@ fn directories_of_mountpoints_block_no_mount() {
     place.ok("mount -a");
     has_its_file(&place, "srv/a/b");
 }
+
+/// The directory of a dataset lies in the mount of one that is not above it by its name, of the same pool or another one.
+#[test]
+fn directories_are_closed_inside_any_dataset() {
+    let Some(mut place) = place() else { return };
+    place.pool("safe");
+    let vault = place.path("tank/vault");
+    place.ok_with(
+        "create -o encryption=on -o mountpoint={DIR}/tank/vault safe/vault",
+        PASSPHRASE,
+    );
+    place.ok("create tank/outer");
+    let inner = place.path("tank/outer/x/inner");
+    place.ok_with(
+        "create -o encryption=on -o mountpoint={DIR}/tank/outer/x/inner tank/inner",
+        PASSPHRASE,
+    );
+    for dir in [&vault, &inner] {
+        fs::write(dir.join("file"), b"own").unwrap();
+    }
+    place.ok("key unload -f safe/vault tank/inner");
+    let are_closed = || {
+        for dir in [&vault, &inner] {
+            refuses_files(dir);
+            let refused = fs::remove_dir(dir).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ResourceBusy, "{dir:?}");
+        }
+    };
+    are_closed();
+    // The outer ones are mounted anew, and after a start and a crash.
+    place.ok("unmount -a");
+    place.ok("mount tank");
+    place.ok("mount tank/outer");
+    are_closed();
+    place.ok("daemon stop");
+    place.wait_for_end();
+    place.start();
+    place.ok("pool list");
+    are_closed();
+    place.kill();
+    place.start();
+    place.ok("pool list");
+    are_closed();
+    // Its directory keeps no one from mounting there.
+    place.ok("unmount tank/outer");
+    place.ok("unmount tank");
+    place.ok("mount tank");
+    for name in ["safe/vault", "tank/inner"] {
+        place.ok_with(&format!("mount -l {name}"), PASSPHRASE);
+    }
+    has_its_file(&place, "tank/vault");
+    has_its_file(&place, "tank/outer/x/inner");
+    place.ok("key unload -f safe/vault");
+    refuses_files(&vault);
+    // No dataset mounts there any more.
+    place.ok("pool export safe");
+    fs::create_dir_all(&vault).unwrap();
+    fs::write(vault.join("clear"), b"of the dataset above").unwrap();
+}

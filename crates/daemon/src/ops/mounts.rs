@@ -123,6 +123,11 @@ impl Daemon {
         tracing::info!(dataset = name, dir = %place.path().display(), "mounted");
         let user = format!("the mount at {}", place.path().display());
         let lease = active.leases.take(Thing::Dataset(entry.id), user);
+        // The path of the property, and the one without links.
+        let mut dirs = vec![place.path(), mount.path().to_owned()];
+        dirs.dedup();
+        let enter = |dir| active.dirs.add(dir, mounted.as_ref());
+        let dirs = dirs.into_iter().map(enter).collect();
         let state = MountState {
             mount,
             dataset,
@@ -134,6 +139,7 @@ impl Daemon {
             hiding: how.hiding,
             allowed: how.allowed,
             _record: record,
+            _dirs: dirs,
             _counted: counted,
             _lease: lease,
         };

@@ -108,6 +108,7 @@ impl Daemon {
             &self.accepted,
             &self.wakeup,
             &self.events,
+            &self.mounted_dirs,
             new.altroot.clone(),
         );
         self.set_remembered(active.pool.guid(), new.temporary_name.is_none());
@@ -312,6 +313,7 @@ impl Daemon {
             &self.accepted,
             &self.wakeup,
             &self.events,
+            &self.mounted_dirs,
             import.altroot.clone(),
         );
         if import.accept {

@@ -158,6 +158,7 @@ mod tests {
             &accepted,
             &wakeup,
             &Arc::default(),
+            &Arc::default(),
             None,
         );
         // Only the test does what there is to do.

@@ -229,7 +229,7 @@ impl Unmounted {
     pub(crate) fn remove_dir(&self) {
         if self.by_property {
             let remove = || self.place.remove();
-            let _ = self.active.change_dir(self.id, &self.place.path(), remove);
+            let _ = self.active.change_dir(&self.place.path(), remove);
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::state::leases::{Lease, Leases, Thing};
 use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::metered_files::FilesMeter;
 use crate::state::mount_records::MountRecord;
+use crate::state::mounted_dirs::{MountedDir, MountedDirs};
 use crate::state::schedule::Schedule;
 use crate::state::snapshot_schedule::LookedAt;
 use crate::state::volume_state::VolumeInUse;
@@ -71,6 +72,8 @@ pub(crate) struct ActivePool {
     /// The time when the schedules of snapshots were last checked.
     pub(crate) snapshots_looked_at: LookedAt,
     pub(crate) events: Arc<Events>,
+    /// The directories of the mounts of all pools.
+    pub(crate) dirs: Arc<MountedDirs>,
     /// The directory below which all mountpoints are.
     pub(crate) altroot: Option<PathBuf>,
     /// The state of the pool at the last search for events.
@@ -148,6 +151,8 @@ pub(crate) struct MountState {
     pub(crate) allowed: Allowed,
     /// Tells the start after a crash of the mount.
     pub(crate) _record: MountRecord,
+    /// Finds the mount by its directories.
+    pub(crate) _dirs: Vec<MountedDir>,
     /// Counts the mount for huge pages.
     pub(crate) _counted: Counted,
     pub(crate) _lease: Lease<Thing>,
@@ -167,6 +172,7 @@ impl ActivePool {
         accepted: &Arc<Acceptances>,
         wakeup: &Arc<Wakeup>,
         events: &Arc<Events>,
+        dirs: &Arc<MountedDirs>,
         altroot: Option<PathBuf>,
     ) -> Arc<ActivePool> {
         let active = Arc::new(ActivePool {
@@ -186,6 +192,7 @@ impl ActivePool {
             reencryption_waits: Mutex::default(),
             snapshots_looked_at: LookedAt::default(),
             events: Arc::clone(events),
+            dirs: Arc::clone(dirs),
             altroot,
             observed: Mutex::default(),
             stalled: Mutex::default(),

@@ -31,6 +31,7 @@ use crate::state::last_end::LastEnd;
 use crate::state::mapping_table::Mappings;
 use crate::state::memory::{KnownDevice, KnownPool, Remembered, StateDir};
 use crate::state::mount_records::{MountRecords, Mounted};
+use crate::state::mounted_dirs::MountedDirs;
 use crate::state::remote_exports::RemoteExports;
 use crate::state::tokens::Tokens;
 use crate::state::zones::zone::Zones;
@@ -56,6 +57,8 @@ pub(crate) struct Daemon {
     /// Work for users other than root.
     pub(crate) budgets: Arc<Budgets>,
     pub(crate) events: Arc<Events>,
+    /// The directories of the mounts of all pools.
+    pub(crate) mounted_dirs: Arc<MountedDirs>,
     pub(crate) exported_pools: ExportedPools,
     pub(crate) zones: Zones,
     pub(crate) exported: Exported,
@@ -131,6 +134,7 @@ impl Daemon {
             guests: Arc::new(Guests::new()),
             budgets: Arc::default(),
             events: Arc::default(),
+            mounted_dirs: Arc::default(),
             zones: Zones::default(),
             exported: Exported::default(),
             served: Served::default(),

@@ -27,6 +27,7 @@ pub(crate) mod mapping_table;
 pub(crate) mod memory;
 pub(crate) mod metered_files;
 pub(crate) mod mount_records;
+pub(crate) mod mounted_dirs;
 pub(crate) mod mountpoints;
 pub(crate) mod pool_worker;
 pub(crate) mod properties;

@@ -8,7 +8,6 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dataset::SnapshotDirFs;
 use fuse::{Obstacles, Place};
 use pool::Entry;
 use protocol::accounts::user_name;
@@ -47,13 +46,13 @@ pub(crate) fn find(
     let dir = place.path();
     let failed = |error| cannot_mount(name, &dir, &error);
     match is_own {
-        true => active.change_dir(entry.id, &dir, || place.make_guarded()),
+        true => active.change_dir(&dir, || place.make_guarded()),
         false => place.make(),
     }
     .map_err(failed)?;
     if hiding != Hiding::Allowed {
         let ways = match is_own {
-            true => active.all_own_paths(),
+            true => active.all_own_paths(&dir),
             false => Vec::new(),
         };
         let obstacles = place.obstacles(&ways).map_err(failed)?;
@@ -122,8 +121,8 @@ pub(crate) struct OwnDir {
 }
 
 impl ActivePool {
-    /// Closes the directories of those of these datasets that are not mounted, if they lie in the mount of a dataset above:
-    /// nothing can be made there, not even by root. It would be stored as that dataset stores it, perhaps in the clear.
+    /// Closes the directories of those of these datasets that are not mounted, if they lie in the mount of a dataset, of any
+    /// pool: nothing can be made there, not even by root. It would be stored as that dataset stores it, perhaps in the clear.
     pub(crate) fn close_unmounted(self: &Arc<Self>, ids: impl IntoIterator<Item = u64>) {
         for id in ids {
             if self.mounts.lock().contains_key(&id) {
@@ -133,23 +132,14 @@ impl ActivePool {
                 if let Some(place) = self.own_place(id) {
                     place.close_again();
                 }
-                self.close_in_parent(id, dir);
+                let (active, own) = (Arc::downgrade(self), dir.clone());
+                // Until the dataset is destroyed or mounts elsewhere.
+                let is_wanted = move || {
+                    let now = active.upgrade().and_then(|active| active.own_path(id));
+                    now.as_ref() == Some(&own)
+                };
+                self.dirs.close(dir, Arc::new(is_wanted));
             }
-        }
-    }
-
-    fn close_in_parent(self: &Arc<Self>, id: u64, dir: PathBuf) {
-        let Some((mounted, path)) = self.in_mount_above(id, &dir) else {
-            return;
-        };
-        let active = Arc::downgrade(self);
-        // Until the dataset is destroyed or mounts elsewhere.
-        let is_closed = move || {
-            let now = active.upgrade().and_then(|active| active.own_path(id));
-            now.as_ref() == Some(&dir)
-        };
-        if let Err(error) = mounted.close_dir(&path, Box::new(is_closed)) {
-            tracing::debug!(%error, path = %path.display(), "the directory is not closed");
         }
     }
 
@@ -162,28 +152,10 @@ impl ActivePool {
     }
 
     /// Makes or removes the directory of a dataset, which may lie in a closed one.
-    pub(crate) fn change_dir<T>(&self, id: u64, dir: &Path, change: impl FnOnce() -> T) -> T {
-        match self.in_mount_above(id, dir) {
+    pub(crate) fn change_dir<T>(&self, dir: &Path, change: impl FnOnce() -> T) -> T {
+        match self.dirs.above(dir) {
             Some((mounted, path)) => mounted.change_closed(&path, change),
             None => change(),
-        }
-    }
-
-    /// The nearest dataset above this one that is mounted, and the path of the directory in it.
-    fn in_mount_above(&self, id: u64, dir: &Path) -> Option<(Arc<SnapshotDirFs>, PathBuf)> {
-        let (mounted, above) = self.mounted_above(id)?;
-        let path = dir.strip_prefix(above).ok()?;
-        (!path.as_os_str().is_empty()).then(|| (mounted, path.to_owned()))
-    }
-
-    /// The nearest dataset above this one that is mounted, and where.
-    fn mounted_above(&self, id: u64) -> Option<(Arc<SnapshotDirFs>, PathBuf)> {
-        let mut above = self.pool.entry(id).ok()?.parent;
-        loop {
-            if let Some(state) = self.mounts.lock().get(&above) {
-                return Some((state.mounted.clone()?, state.dir()));
-            }
-            above = self.pool.entry(above).ok()?.parent;
         }
     }
 
@@ -209,9 +181,11 @@ impl ActivePool {
         self.own_dirs(heads.iter().map(|head| head.id))
     }
 
-    fn all_own_paths(&self) -> Vec<PathBuf> {
+    /// The directories of all datasets, and those of other pools in this directory.
+    fn all_own_paths(&self, dir: &Path) -> Vec<PathBuf> {
         let dirs = self.all_own_dirs();
-        dirs.iter().map(|dir| dir.place.path()).collect()
+        let own = dirs.iter().map(|dir| dir.place.path());
+        own.chain(self.dirs.unmounted_in(dir)).collect()
     }
 
     /// Removes the guarded directories of datasets that were destroyed, or now mount elsewhere.

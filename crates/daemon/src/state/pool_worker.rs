@@ -352,6 +352,7 @@ mod tests {
             &accepted,
             &Arc::default(),
             &Arc::default(),
+            &Arc::default(),
             None,
         );
         let last = || store.heartbeats().unwrap().into_iter().map(|it| it.0).max();

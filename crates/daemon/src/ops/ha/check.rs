@@ -84,6 +84,7 @@ impl Daemon {
             &self.accepted,
             &self.wakeup,
             &self.events,
+            &self.mounted_dirs,
             None,
         ))
     }

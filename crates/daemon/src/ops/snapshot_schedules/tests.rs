@@ -58,6 +58,7 @@ impl Tank {
             &accepted,
             &Arc::new(Wakeup::default()),
             &Arc::default(),
+            &Arc::default(),
             None,
         );
         active.stop_worker();
