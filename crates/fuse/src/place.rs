@@ -80,7 +80,9 @@ impl Place {
 
     /// Closes the directory of an ordinary user again, if a crash left it open.
     pub fn close_again(&self) {
-        if let Ok(dir) = self.open()
+        // Root's has the flag all the time.
+        if !rustix::process::geteuid().is_root()
+            && let Ok(dir) = self.open()
             && guard::is_closed(&dir)
         {
             guard::close(&dir);
