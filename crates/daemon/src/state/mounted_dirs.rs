@@ -9,6 +9,9 @@ use std::sync::{Arc, Weak};
 use dataset::SnapshotDirFs;
 use parking_lot::Mutex;
 
+/// From so many directories on, those that are not wanted any more are forgotten each time their number has doubled.
+const MANY: usize = 1024;
+
 /// Says whether a dataset still mounts at a directory.
 pub(crate) type IsWanted = Arc<dyn Fn() -> bool + Send + Sync>;
 
@@ -82,11 +85,29 @@ impl MountedDirs {
         }
         let above = self.above(&dir);
         let closed = Arc::clone(&is_wanted);
-        self.0.lock().unmounted.insert(dir, is_wanted);
+        let count = {
+            let mut table = self.0.lock();
+            table.unmounted.insert(dir, is_wanted);
+            table.unmounted.len()
+        };
+        if count >= MANY && count.is_power_of_two() {
+            self.forget_unwanted();
+        }
         if let Some((mounted, path)) = above
             && let Err(error) = mounted.close_dir(&path, Box::new(move || closed()))
         {
             tracing::debug!(%error, path = %path.display(), "the directory is not closed");
+        }
+    }
+
+    /// Users can give their datasets one directory after the other.
+    fn forget_unwanted(&self) {
+        let all = self.0.lock().inside(Path::new("/"));
+        let unwanted = all.into_iter().filter(|(_, is_wanted)| !is_wanted());
+        let unwanted: Vec<PathBuf> = unwanted.map(|(path, _)| path).collect();
+        let mut table = self.0.lock();
+        for path in unwanted {
+            table.unmounted.remove(&path);
         }
     }
 
@@ -136,6 +157,14 @@ mod tests {
         dirs.close("/a/gone".into(), Arc::new(|| false));
         let found = dirs.unmounted_in(Path::new("/a"));
         assert_eq!(found, [PathBuf::from("/a/x"), PathBuf::from("/a/y/z")]);
+        // What is not wanted any more takes no memory.
+        let is_wanted = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let until = Arc::clone(&is_wanted);
+        let until: IsWanted = Arc::new(move || until.load(std::sync::atomic::Ordering::SeqCst));
+        (0..MANY / 2).for_each(|n| dirs.close(format!("/c/{n}").into(), Arc::clone(&until)));
+        is_wanted.store(false, std::sync::atomic::Ordering::SeqCst);
+        (0..MANY).for_each(|n| dirs.close(format!("/d/{n}").into(), Arc::new(|| true)));
+        assert_eq!(dirs.0.lock().unmounted.len(), 4 + MANY);
         // A snapshot hides the mount that it lies in, and the last mount the others.
         let first = dirs.add("/a".into(), None);
         let second = dirs.add("/a".into(), None);
