@@ -73,13 +73,13 @@ fn process(place: &Place) -> String {
 
 /// The daemon itself does not use a device of its pool for something else, and says who has it.
 fn is_not_taken_for_something_else(place: &Place, path: &str, holder: &str) {
-    for line in [
-        "pool create -f new",
-        "pool add -f tank",
-        "pool add -f tank spare",
-        "pool labelclear -f",
+    for (line, why) in [
+        ("pool create -f new", holder),
+        ("pool add -f tank", "of the pool 'tank' itself"),
+        ("pool add -f tank spare", "of the pool 'tank' itself"),
+        ("pool labelclear -f", holder),
     ] {
-        has(&place.fails(&format!("{line} {path}"), BUSY), holder);
+        has(&place.fails(&format!("{line} {path}"), BUSY), why);
     }
 }
 

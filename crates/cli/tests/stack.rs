@@ -78,8 +78,11 @@ fn what_is_wrong_is_said() {
     fs::remove_file(place.path("view/clear")).expect("removed");
     refused(&place, &mount("other"), WRONG_KEY, "not the one");
     refused(&place, &mount("none"), NO_KEY, "No such file");
+    fs::write(place.path("short"), [1; 15]).expect("written");
+    refused(&place, &mount("short"), NO_KEY, "15 bytes");
+    // As long as a key of AES-128 may be.
     fs::write(place.path("short"), [1; 31]).expect("written");
-    refused(&place, &mount("short"), NO_KEY, "31 bytes");
+    refused(&place, &mount("short"), WRONG_KEY, "not the one");
     refused(
         &place,
         &format!("stack mount {lower} {{DIR}}/view"),

@@ -29,6 +29,11 @@ impl Unflushed {
                 .then(|| Unflushed(is.device.clone(), Arc::clone(offered.device()))),
         }
     }
+
+    /// Whether a flush does not wait for a command: that of a suspended mapping does.
+    pub(super) fn is_prompt(&self) -> bool {
+        !matches!(self.0, Exportable::Luks(_))
+    }
 }
 
 fn has_own_flush(is: &Definition) -> bool {

@@ -157,7 +157,8 @@ impl Daemon {
         let is = found.ok_or_else(|| no_such_export(protocol, name))?;
         let unflushed = { self.exported.all.lock() }
             .get(name)
-            .and_then(Unflushed::of);
+            .and_then(Unflushed::of)
+            .filter(|device| !force || device.is_prompt());
         self.end_offer(name, &is, force)?;
         self.flush_last(unflushed.into_iter().collect());
         let entry = self.exported.all.lock().remove(name);
