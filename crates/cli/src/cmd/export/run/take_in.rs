@@ -67,7 +67,14 @@ fn move_entries(
         };
         let unmounted = call_quiet(session, unmount);
         let moved = moved?;
-        unmounted?;
+        unmounted.map_err(|failure| {
+            let why = format!(
+                "the entries are in '{name}' now ({moved}), but it is not mounted at {}: {}",
+                dir.display(),
+                failure.message
+            );
+            Failure::new(failure.kind, why)
+        })?;
         Ok(moved)
     });
     let _ = std::fs::remove_dir(&private);
