@@ -275,8 +275,12 @@ fn links_lead_no_mount_out_of_the_zone() {
     fs::write(dir.join("a/file"), "x").unwrap();
     assert_eq!(fs::read_to_string(dir.join("a/file")).unwrap(), "x");
     may(&place, ANN, "unmount z/a");
+    let refused = fs::remove_dir(dir.join("a")).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ResourceBusy);
+    may(&place, ANN, "set canmount=off z/a");
     fs::remove_dir(dir.join("a")).unwrap();
     symlink(&out, dir.join("a")).unwrap();
+    may(&place, ANN, "set canmount=noauto z/a");
     for line in ["mount z/a", "create z/a/below"] {
         let done = run_as(&place, (ANN, ANN), "z", line);
         assert_ne!(done.code, 0, "{line}: {done:?}");
