@@ -284,7 +284,7 @@ EXAMPLES
     strongroom stack unmount ~/vault
 
 EXIT CODES
-  1 if the system refuses; 3 if no encrypted directory is mounted there; 5 if it is in use, here or elsewhere.")]
+  1 if the system refuses; 3 if no encrypted directory is mounted there; 5 if it is in use.")]
 pub(crate) struct StackUnmount {
     /// Unmount it even if it is in use
     #[arg(short)]
