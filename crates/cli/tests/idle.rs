@@ -60,7 +60,7 @@ fn idle_mounts_take_little_and_give_it_back() {
     let (pool, dir) = (place.path("tank.pool"), place.path("tank"));
     // Besides, a pool has threads, and commands have some for a moment.
     let (fresh, threads) = taken(&place);
-    let threads = threads + 5;
+    let threads = threads + 8;
     place.ok_with(
         &format!(
             "pool create -s 256M -O encryption=on -m {} tank {}",
