@@ -277,7 +277,7 @@ impl Pool {
     /// A dataset and the datasets below it, without snapshots; nothing for a snapshot. It reads no device.
     ///
     /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound) if there is none.
+    /// As [`Pool::entry`].
     pub fn datasets_below(&self, id: u64) -> Result<Vec<Arc<Entry>>> {
         let state = self.engine.state.read();
         match state.entry(id)?.is_snapshot() {
