@@ -21,7 +21,7 @@ const MARGIN: usize = 2 << 20;
 /// What caches may take, and what the allocator keeps for the next file: the former are 32 MiB.
 const CACHES: usize = 64 << 20;
 /// What may be left when the pool is exported: pages of the allocator that are in use in part.
-const LEFT: usize = 24 << 20;
+const LEFT: usize = 28 << 20;
 
 /// Bytes of the daemon that no file has, and its threads.
 fn taken(place: &Place) -> (usize, usize) {
