@@ -22,7 +22,7 @@ use crate::lock::{self, Extent};
 
 /// At most as many files are locked below a device.
 const LAYERS_MAX: usize = 8;
-/// How often a path is looked up again that is renamed meanwhile.
+/// The number of look-ups of a path that is renamed meanwhile.
 const TRIES: usize = 16;
 /// The unit of the sizes in sysfs.
 const SECTOR: u64 = 512;
@@ -90,7 +90,7 @@ fn partition(dir: &Path) -> Option<Extent> {
     Some(Extent { start, end })
 }
 
-/// What the kernel says of a loop device.
+/// The status of a loop device.
 struct LoopStatus {
     /// The file system of the file, its inode there, and its own number if it is a device.
     device: u64,

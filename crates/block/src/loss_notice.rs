@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// As many clients are remembered. Then all are told again.
 const CLIENTS_MAX: usize = 4096;
 
-/// Whether changes may be lost that were answered and not flushed, and which clients know.
+/// The notice that changes may be lost which were answered and not flushed, with the clients that know.
 ///
 /// A client that connects again takes a flush for the proof that all its earlier changes are durable. So after a loss a
 /// server has the first flush of each client fail.
@@ -25,7 +25,7 @@ impl LossNotice {
         self.is_lost.store(true, SeqCst);
     }
 
-    /// Whether a client is to be told now. It counts as told then.
+    /// Tells a client, once for each loss. True if it has to be told now.
     pub fn tell(&self, client: &str) -> bool {
         if !self.is_lost.load(SeqCst) {
             return false;

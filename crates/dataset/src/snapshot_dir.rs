@@ -65,7 +65,7 @@ impl SnapshotDirFs {
         }
     }
 
-    /// Lets nothing be made in a directory as long as `is_closed` says so, whoever asks, and lets nothing else take its
+    /// Lets nothing be made in a directory as long as `is_closed` says so, also for root, and lets nothing else take its
     /// place. Nothing is stored: it ends with this file system.
     ///
     /// # Errors

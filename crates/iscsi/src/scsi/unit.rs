@@ -267,9 +267,10 @@ impl Unit {
 
     /// Makes all changes outlive this process, and durable if the write cache is off.
     pub(crate) fn settle(&self) -> Result<(), Sense> {
-        let settled = match self.has_write_cache() {
-            true => self.device.settle(),
-            false => self.device.flush(),
+        // A device without a cache flushes when it settles.
+        let settled = match self.writes_through.load(SeqCst) {
+            false => self.device.settle(),
+            true => self.device.flush(),
         };
         settled.map_err(|error| self.failed(&error, true))
     }

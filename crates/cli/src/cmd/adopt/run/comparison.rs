@@ -14,7 +14,7 @@ use super::node::{Node, mtime};
 use crate::outcome::Result;
 use crate::session::other;
 
-/// Whether a file looks as when it was copied; for directories, whether both are one.
+/// Compares a file with its state when it was copied; of directories, whether both are one.
 pub(super) fn is_copy(from: &Node, copy: &Node) -> bool {
     let (a, b) = (&from.meta, &copy.meta);
     let is_same = if a.is_symlink() {
