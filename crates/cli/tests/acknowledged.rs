@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use common::*;
 use initiator::{CHECK, GOOD, Initiator};
@@ -90,13 +91,21 @@ fn export(place: &Place) -> String {
     portal
 }
 
+/// Makes the state directory that of another boot of the machine.
+fn another_boot(file: &Path) {
+    let own = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains(own.trim()));
+    fs::write(file, text.replace(own.trim(), "another boot")).unwrap();
+}
+
 /// Starts the daemon again, as if the machine had been started anew if `reboots`.
 fn start_again(place: &mut Place, reboots: bool) {
     place.kill();
     let file = place.path("state/running.json");
     assert!(file.exists());
     if reboots {
-        fs::write(file, "\"another boot\"").unwrap();
+        another_boot(&file);
     }
     place.start();
     has(&place.ok("iscsi list -H"), "\t64M\t");
@@ -183,7 +192,9 @@ fn the_first_flush_after_a_loss_fails_for_each_initiator() {
     };
     let sector = |session| log_in("iqn.test:own", session);
     write(&mut sector(1), 0, &bytes(1));
+    // Nobody was told by the daemon in between.
     start_again(&mut place, true);
+    start_again(&mut place, false);
     for name in ["iqn.test:own", "iqn.test:other"] {
         let mut initiator = log_in(name, 1);
         assert_eq!(read(&mut initiator, 0, BLOCK), bytes(1));
@@ -230,9 +241,9 @@ fn the_first_flush_after_a_loss_fails_for_clients_of_a_file() {
         let mut client = Client::connect(place);
         client.request(1, 0, BLOCK as u32, &bytes(1), &mut []);
     };
-    let start_again = |place: &mut Place, boot: Option<&str>| {
-        if let Some(boot) = boot {
-            fs::write(place.path("state/running.json"), format!("\"{boot}\"")).unwrap();
+    let start_again = |place: &mut Place, reboots: bool| {
+        if reboots {
+            another_boot(&place.path("state/running.json"));
         }
         place.start();
         has(&place.ok("nbd list -H"), "\t1M\t");
@@ -240,14 +251,14 @@ fn the_first_flush_after_a_loss_fails_for_clients_of_a_file() {
     };
     write(&place);
     place.kill();
-    assert_eq!(start_again(&mut place, None), 0);
+    assert_eq!(start_again(&mut place, false), 0);
     write(&place);
     place.kill();
-    assert_eq!(start_again(&mut place, Some("another boot")), 5);
+    assert_eq!(start_again(&mut place, true), 5);
     write(&place);
     assert!(place.terminate());
     assert!(!place.path("state/running.json").exists());
-    assert_eq!(start_again(&mut place, None), 0);
+    assert_eq!(start_again(&mut place, false), 0);
 }
 
 #[test]

@@ -9,7 +9,6 @@ use crate::state::active_pool::{ActivePool, Admin};
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;
 use crate::state::front_end::InPool;
-use crate::state::last_end::LastEnd;
 
 impl Daemon {
     /// Unmounts everything, ends all exports, and exports all pools. The next start imports them again. If something is
@@ -25,7 +24,7 @@ impl Daemon {
             Ok(()) => {
                 self.flush_mappings();
                 if self.flush_last(unflushed) {
-                    LastEnd::note_clean(self.state_dir());
+                    self.last_run.note_clean();
                 }
             }
             Err(_) => {
@@ -48,7 +47,7 @@ impl Daemon {
         let is_durable = self.flush_last(unflushed);
         let mut cuts = Vec::new();
         match self.leave_all(true, &mut cuts) {
-            Ok(()) if is_durable => LastEnd::note_clean(self.state_dir()),
+            Ok(()) if is_durable => self.last_run.note_clean(),
             Ok(()) => {}
             Err(failure) => {
                 let text =

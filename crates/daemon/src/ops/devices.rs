@@ -317,11 +317,12 @@ impl ActivePool {
             None => Ok::<_, Failure>(self.pool.devices()),
         };
         find_wanted()?;
-        let was_suspended = self.pool.suspended().is_some();
-        self.pool.resume(&context.origin())?;
-        if was_suspended {
+        if self.pool.suspended().is_some() {
+            // Before a flush can succeed again.
+            daemon.last_run.note_pool(self.pool.guid(), true);
             self.note_losses_in_use();
         }
+        self.pool.resume(&context.origin())?;
         // The device that suspended it counts as failed no more.
         let wanted = find_wanted()?;
         let guid = device.and(wanted.first()).map(|device| device.guid);

@@ -8,11 +8,13 @@ use crate::state::last_end::LastEnd;
 use crate::state::properties;
 
 impl ActivePool {
-    /// Notes for each volume whether answered changes may be lost after such an end.
-    pub(crate) fn note_losses(&self, end: LastEnd) {
+    /// Notes for each volume whether answered changes may be lost after such an end. `has_lost`: since an earlier one, whose
+    /// logs are gone.
+    pub(crate) fn note_losses(&self, end: LastEnd, has_lost: bool) {
         let heads = self.all_heads().unwrap_or_default();
         for entry in heads.iter().filter(|it| it.kind == DatasetKind::Volume) {
-            if self.may_have_lost(entry, end) {
+            let has_log = has_lost || entry.log.exists();
+            if self.may_have_lost(entry, end, has_log) {
                 self.losses.of(entry.id).note();
             }
         }
@@ -22,20 +24,20 @@ impl ActivePool {
     pub(crate) fn note_losses_in_use(&self) {
         for id in self.volumes_in_use() {
             let entry = self.pool.entry(id);
-            if entry.is_ok_and(|entry| self.may_have_lost(&entry, LastEnd::Machine)) {
+            if entry.is_ok_and(|entry| self.may_have_lost(&entry, LastEnd::Machine, true)) {
                 self.losses.of(id).note();
             }
         }
     }
 
-    fn may_have_lost(&self, entry: &Entry, end: LastEnd) -> bool {
+    fn may_have_lost(&self, entry: &Entry, end: LastEnd, has_log: bool) -> bool {
         let Ok(settings) = properties::settings(&self.pool, entry) else {
             return end != LastEnd::Clean;
         };
         match (settings.sync, settings.write_cache) {
             (SyncMode::Standard, WriteCache::Volatile) => end != LastEnd::Clean,
             // Without a log nothing was answered before it was durable.
-            (SyncMode::Standard, WriteCache::On) => end == LastEnd::Machine && entry.log.exists(),
+            (SyncMode::Standard, WriteCache::On) => end == LastEnd::Machine && has_log,
             // Answers were durable, or nothing was promised.
             (SyncMode::Standard, WriteCache::Off) | (SyncMode::Always | SyncMode::Disabled, _) => {
                 false

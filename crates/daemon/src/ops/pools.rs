@@ -319,7 +319,9 @@ impl Daemon {
         if import.accept {
             active.accept_all()?;
         }
-        active.note_losses(last_end);
+        let guid = active.pool.guid();
+        active.note_losses(last_end, self.last_run.has_lost(guid));
+        self.last_run.note_pool(guid, last_end == LastEnd::Machine);
         self.set_remembered(active.pool.guid(), !is_temporary(import));
         self.take_in(&active)?;
         self.events
@@ -345,9 +347,12 @@ impl Daemon {
         if superblock.state != PoolState::Active {
             return LastEnd::Clean;
         }
+        if self.last_run.has_lost(pool.guid()) {
+            return LastEnd::Machine;
+        }
         let is_own = self.absent().values().any(|it| it.is_of(pool.guid()));
         let was_own = is_own && is_same(&superblock.host, &this_host());
-        LastEnd::of_pool(pool, was_own.then_some(self.last_end))
+        LastEnd::of_pool(pool, was_own.then_some(self.last_run.end))
     }
 
     /// Adds a pool to the imported pools. If this fails, it exports the pool again.

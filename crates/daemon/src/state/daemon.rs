@@ -27,7 +27,7 @@ use crate::state::exports::registry::Exported;
 use crate::state::front_end::FrontEnd;
 use crate::state::guests::Guests;
 use crate::state::ha::Served;
-use crate::state::last_end::LastEnd;
+use crate::state::last_end::LastRun;
 use crate::state::mapping_table::Mappings;
 use crate::state::memory::{KnownDevice, KnownPool, Remembered, StateDir};
 use crate::state::mount_records::{MountRecords, Mounted};
@@ -70,7 +70,7 @@ pub(crate) struct Daemon {
     /// The mounts of a killed daemon, until they are mounted again.
     pub(crate) dead_mounts: Mutex<Vec<(Mounted, Listed)>>,
     /// How the last daemon with this state directory ended.
-    pub(crate) last_end: LastEnd,
+    pub(crate) last_run: LastRun,
     /// The mounts of this process, for the start after a crash.
     pub(crate) mount_records: MountRecords,
 }
@@ -127,7 +127,7 @@ impl Daemon {
             accepted: Acceptances::new(&state),
             tokens: Tokens::new(&state),
             exported_pools: ExportedPools::new(&state),
-            last_end: LastEnd::take(&state),
+            last_run: LastRun::new(&state),
             state,
             pools: Mutex::default(),
             transfers: Connections::new(usize::MAX),

@@ -3,17 +3,18 @@
 //! Clients go on with the next process or machine. What they flush then would be taken for durable, with all that they
 //! were told before. See [`block::LossNotice`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use block::{IoMode, LossNotice};
 use parking_lot::Mutex;
 use pool::Pool;
+use serde::{Deserialize, Serialize};
 
 use crate::host::identity::boot_id;
 use crate::state::memory::StateDir;
 
-/// The file in the state directory, which is there as long as the daemon runs, with the boot of the machine.
+/// The file in the state directory, which is there as long as the daemon runs.
 const FILE: &str = "running.json";
 
 /// An end, and with it what was in memory.
@@ -27,32 +28,83 @@ pub(crate) enum LastEnd {
     Machine,
 }
 
-impl LastEnd {
-    /// How the last daemon with this state directory ended. From now on this one runs.
-    pub(crate) fn take(state: &StateDir) -> LastEnd {
+/// What the state directory says while a daemon runs. It stays after a daemon that was killed, and with it each loss: clients
+/// may come back only when the daemon after the next one runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Running {
+    /// The boot of the machine.
+    boot: String,
+    /// Whether the machine was lost since the last orderly end.
+    is_machine_lost: bool,
+    /// The guids of pools that lost something since then by themselves.
+    pools: BTreeSet<u64>,
+}
+
+/// The end of the last daemon with this state directory, and the losses that it leaves to the next one.
+pub(crate) struct LastRun {
+    pub(crate) end: LastEnd,
+    state: Arc<StateDir>,
+    running: Mutex<Running>,
+}
+
+impl LastRun {
+    /// Reads how the last daemon ended. From now on this one runs.
+    pub(crate) fn new(state: &Arc<StateDir>) -> LastRun {
         let boot = boot_id();
-        let last = match state.read::<String>(FILE) {
-            Ok(None) => LastEnd::Clean,
-            Ok(Some(last)) if last == boot && !boot.is_empty() => LastEnd::Process,
-            Ok(Some(_)) | Err(_) => LastEnd::Machine,
+        let (end, before) = match state.read::<Running>(FILE) {
+            Ok(None) => (LastEnd::Clean, Running::default()),
+            Ok(Some(last)) if last.boot == boot && !boot.is_empty() && !last.is_machine_lost => {
+                (LastEnd::Process, last)
+            }
+            Ok(Some(last)) => (LastEnd::Machine, last),
+            Err(_) => (LastEnd::Machine, Running::default()),
         };
-        if let Err(failure) = state.remember(FILE, &boot) {
-            let reason = failure.0.message;
-            tracing::warn!(
-                reason,
-                "the next start does not know that this one ended with the machine"
-            );
+        let run = LastRun {
+            end,
+            state: Arc::clone(state),
+            running: Mutex::new(Running {
+                boot,
+                is_machine_lost: end == LastEnd::Machine,
+                pools: before.pools,
+            }),
+        };
+        run.remember(&run.running.lock());
+        run
+    }
+
+    /// Whether a pool lost something since the last orderly end.
+    pub(crate) fn has_lost(&self, pool: u64) -> bool {
+        self.running.lock().pools.contains(&pool)
+    }
+
+    /// Notes whether a pool lost something, for the daemons after this one.
+    pub(crate) fn note_pool(&self, pool: u64, has_lost: bool) {
+        let mut running = self.running.lock();
+        let is_new = match has_lost {
+            true => running.pools.insert(pool),
+            false => running.pools.remove(&pool),
+        };
+        if is_new {
+            self.remember(&running);
         }
-        last
+    }
+
+    fn remember(&self, running: &Running) {
+        if let Err(failure) = self.state.remember(FILE, running) {
+            let reason = failure.0.message;
+            tracing::warn!(reason, "the next start does not know how this daemon ended");
+        }
     }
 
     /// Notes that this daemon made everything durable.
-    pub(crate) fn note_clean(state: &StateDir) {
-        if let Err(error) = state.remove(FILE) {
+    pub(crate) fn note_clean(&self) {
+        if let Err(error) = self.state.remove(FILE) {
             tracing::warn!(%error, "the next start takes this for the end of a process");
         }
     }
+}
 
+impl LastEnd {
     /// How the last use of a pool ended that was not exported. `of_daemon` is the end of the last daemon, if that used it.
     pub(crate) fn of_pool(pool: &Pool, of_daemon: Option<LastEnd>) -> LastEnd {
         let devices = pool.devices();

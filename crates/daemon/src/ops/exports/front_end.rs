@@ -25,7 +25,7 @@ impl FrontEnd<Daemon> for Exports {
         let _changing = daemon.exported.changing.lock();
         let all = daemon.recall_exports();
         for is in all.values() {
-            daemon.exported.note_loss(&is.device, daemon.last_end);
+            daemon.exported.note_loss(&is.device, daemon.last_run.end);
         }
         for (export, is) in all.into_iter().filter(|(_, is)| !is.waits) {
             if let Err(failure) = daemon.end_waiting(&is, true) {
