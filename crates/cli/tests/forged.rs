@@ -18,15 +18,23 @@ const CHECKSUM: usize = 32;
 
 /// A stream with another first frame, and hashes that fit it.
 fn forged(stream: &[u8], change: &dyn Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let is_first = std::cell::Cell::new(true);
+    forged_frames(stream, &|_, payload| {
+        if is_first.take() {
+            change(payload);
+        }
+    })
+}
+
+/// A stream with other frames, and hashes that fit them. `change` gets the head and the bytes of each.
+fn forged_frames(stream: &[u8], change: &dyn Fn(&mut [u8], &mut Vec<u8>)) -> Vec<u8> {
     let (mut out, mut chain, mut rest) = (Vec::new(), [0; 32], stream);
     while !rest.is_empty() {
         let (head, more) = rest.split_at(HEAD);
         let len = u32::from_le_bytes(head[LEN..LEN + 4].try_into().unwrap());
         let (payload, more) = more.split_at(len as usize);
         let (mut head, mut payload) = (head.to_vec(), payload.to_vec());
-        if out.is_empty() {
-            change(&mut payload);
-        }
+        change(&mut head, &mut payload);
         head[LEN..LEN + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
         head[PAYLOAD..CHAIN].copy_from_slice(blake3::hash(&payload).as_bytes());
         let mut hasher = blake3::Hasher::new();
@@ -176,4 +184,36 @@ fn what_no_rotation_makes_is_refused() {
     assert_eq!(done.code, USAGE, "{done:?}");
     has(&done.err, "do not open");
     assert_eq!(states(&bench), ["newest"]);
+}
+
+/// Where the kind of a frame is in its head, and the kind of a record; where its identity has the hash.
+const KIND: usize = 4;
+const RECORD: u8 = 2;
+const CHECK: std::ops::Range<usize> = 84..96;
+
+/// Without a key, and before anything of the record is kept.
+#[test]
+fn a_changed_record_is_refused_by_who_has_no_key() {
+    let Some((bench, next)) = bench() else { return };
+    let before = bench.ok("list -H -o name,used -t all -r safe");
+    for hides_it in [false, true] {
+        let bad = forged_frames(&next, &|head, payload| {
+            if head[KIND] == RECORD {
+                payload[2000] ^= 1;
+                if hides_it {
+                    head[CHECK].copy_from_slice(&blake3::hash(payload).as_bytes()[16..28]);
+                }
+            }
+        });
+        let done = bench.receive_bytes("safe/b", &bad);
+        assert_eq!(done.code, DAMAGED, "{hides_it}: {done:?}");
+        let why = match hides_it {
+            false => "has a record that is not the one that was sealed",
+            true => "does not hold what it says that it does",
+        };
+        has(&done.err, why);
+        assert_eq!(bench.ok("list -H -o name,used -t all -r safe"), before);
+    }
+    let done = bench.receive_bytes("safe/b", &next);
+    assert_eq!(done.code, 0, "{done:?}");
 }

@@ -267,7 +267,7 @@ impl Sealer {
             logical_size: ptr.identity.logical_size(),
         };
         let mut payload = Buffer::zeroed(sealed.len());
-        self.authenticate(&head, &ptr.identity, sealed, &mut payload)?;
+        self.authenticate_record(&head, ptr, sealed, &mut payload)?;
         self.encrypt(&keys, &head, &payload, nonces)
             .map_err(|_| OpenError::NoSuchKey)
     }
@@ -401,7 +401,7 @@ impl Sealer {
             return Err(OpenError::Malformed);
         }
         let mut payload = Buffer::zeroed(sealed.len());
-        self.authenticate(&head, identity, sealed, &mut payload)?;
+        self.authenticate_record(&head, ptr, sealed, &mut payload)?;
         if identity.compression == compression::NONE {
             return if payload.len() == len {
                 Ok(payload)
@@ -410,6 +410,21 @@ impl Sealer {
             };
         }
         unpack(identity.compression, &payload, len).ok_or(OpenError::Malformed)
+    }
+
+    /// As [`Sealer::authenticate`], for a record in an array. Who has the data key can make another ciphertext with the
+    /// same tag, but not one with the hash that the pointer may have too.
+    fn authenticate_record(
+        &self,
+        head: &Head,
+        ptr: &RecordPtr,
+        sealed: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), OpenError> {
+        if ptr.is_checked() && !ptr.names(sealed) {
+            return Err(OpenError::Unauthentic);
+        }
+        self.authenticate(head, &ptr.identity, sealed, out)
     }
 
     fn authenticate(

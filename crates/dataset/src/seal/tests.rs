@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use cipher::{SeededRandom, Suite};
 use keys::{Argon2Params, Generation, KeyMaterial, Wrapping};
 
@@ -137,15 +139,19 @@ fn everything_that_is_bound_is_checked() {
         );
 
         use zerocopy::{FromBytes, IntoBytes};
-        // The last 12 bytes are reserved; a node's identity covers them.
-        for byte in 0..52 {
-            let mut identity = good.identity;
+        let checked = good.with_check(&sealed.bytes);
+        for byte in 0..64 {
+            let mut identity = checked.identity;
             identity.as_mut_bytes()[byte] ^= 1;
-            let flags = [46, 47].contains(&byte);
-            let bad = ptr(Identity::read_from_bytes(identity.as_bytes()).unwrap());
+            // A node's identity covers these.
+            let flags = byte == 47 || byte == 46 && suite.is_some();
+            let bad = RecordPtr {
+                identity: Identity::read_from_bytes(identity.as_bytes()).unwrap(),
+                ..checked
+            };
             let opened = own.open(ArrayKind::Data, &bad, &sealed.bytes);
-            let nonce_of_clear = suite.is_none() && byte < 24;
-            assert_eq!(opened.is_ok(), flags || nonce_of_clear, "byte {byte}");
+            let unused_in_clear = suite.is_none() && !(24..52).contains(&byte);
+            assert_eq!(opened.is_ok(), flags || unused_in_clear, "byte {byte}");
         }
         for bit in (0..sealed.bytes.len() * 8).step_by(61) {
             let mut bytes = sealed.bytes.clone();
@@ -277,4 +283,74 @@ fn the_log_is_sealed_apart_from_records() {
         let opened = sealer.open(ArrayKind::Data, &ptr, &sealed);
         assert!(matches!(opened, Err(OpenError::Unauthentic)));
     }
+}
+
+/// A source that repeats itself.
+struct Repeated;
+
+impl Random for Repeated {
+    fn fill(&self, bytes: &mut [u8]) -> cipher::Result<()> {
+        bytes.fill(0x5a);
+        Ok(())
+    }
+}
+
+/// Another ciphertext with the same nonce and tag, by the key holder. A tag of GCM is linear in the ciphertext: of 129
+/// bits that can be flipped, some flips cancel each other.
+fn same_tag(sealer: &Sealer, sealed: &Sealed, plain: &[u8]) -> Vec<u8> {
+    let tag_with = |bit: usize| {
+        let mut changed = plain.to_vec();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        let nonces = Nonces::Random(&Repeated);
+        let sealed = sealer.seal(ArrayKind::Data, Compression::Off, &changed, nonces);
+        u128::from_le_bytes(*sealed.unwrap().identity.tag())
+    };
+    let tag = u128::from_le_bytes(*sealed.identity.tag());
+    // Rows of a system of equations: what a set of flips does to the tag, and the set.
+    let mut rows: Vec<(u128, BTreeSet<usize>)> = Vec::new();
+    for bit in 0.. {
+        let (mut change, mut flips) = (tag_with(bit) ^ tag, BTreeSet::from([bit]));
+        for (other, others) in &rows {
+            if change & (1 << other.trailing_zeros()) != 0 {
+                change ^= other;
+                flips = &flips ^ others;
+            }
+        }
+        if change != 0 {
+            rows.push((change, flips));
+            continue;
+        }
+        let mut forged = sealed.bytes.clone();
+        for flip in flips {
+            forged[flip / 8] ^= 1 << (flip % 8);
+        }
+        return forged;
+    }
+    unreachable!("a tag has 128 bits");
+}
+
+#[test]
+fn another_ciphertext_with_the_same_tag_is_refused() {
+    let sealer = sealer(Some(Suite::Xaes256Gcm), 5);
+    let plain = noise(4096);
+    let nonces = Nonces::Random(&Repeated);
+    let sealed = sealer
+        .seal(ArrayKind::Data, Compression::Off, &plain, nonces)
+        .unwrap();
+    let forged = same_tag(&sealer, &sealed, &plain);
+    assert_ne!(forged, sealed.bytes);
+
+    // A record of an older program has its tag only.
+    let old = ptr(sealed.identity);
+    let opened = sealer.open(ArrayKind::Data, &old, &forged);
+    assert_ne!(&opened.unwrap()[..], plain);
+
+    let checked = old.with_check(&sealed.bytes);
+    let opened = sealer.open(ArrayKind::Data, &checked, &sealed.bytes);
+    assert_eq!(&opened.unwrap()[..], plain);
+    let opened = sealer.open(ArrayKind::Data, &checked, &forged);
+    assert_eq!(opened.err(), Some(OpenError::Unauthentic));
+    let random = SeededRandom::new(1);
+    let moved = sealer.reseal(ArrayKind::Data, &checked, &forged, Nonces::Random(&random));
+    assert_eq!(moved.err(), Some(OpenError::Unauthentic));
 }

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::extent::Class;
 use crate::format::node::Node;
-use crate::format::pointer::{Identity, RecordPtr, checksum};
+use crate::format::pointer::{Identity, RecordPtr};
 use crate::format::seal_input::SealInput;
 use crate::storage::array::Overlay;
 use crate::storage::array::update::{Target, relevel, update};
@@ -41,7 +41,7 @@ impl TxgWriter<'_> {
         identity: Identity,
         bytes: Vec<u8>,
     ) -> Result<()> {
-        let placed = dataset.allocate(array, identity, bytes.len(), checksum(&bytes))?;
+        let placed = dataset.allocate(array, identity, &bytes)?;
         self.core
             .disk
             .hold_unwritten_map(&placed.place(), placed.allotted());

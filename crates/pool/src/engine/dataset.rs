@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
 use crate::format::node::NODE_BYTES;
-use crate::format::pointer::{RecordPtr, SLOT_LIMIT, checksum};
+use crate::format::pointer::{RecordPtr, SLOT_LIMIT};
 use crate::format::seal_input::SealInput;
 use crate::storage::array::{Overlay, walk};
 use crate::storage::cache_device::SecondaryCache;
@@ -272,7 +272,7 @@ impl OpenDataset {
 
     /// Whether the bytes of a record match its pointer, as far as this can be checked without a key.
     pub fn is_undamaged(&self, ptr: &RecordPtr, bytes: &[u8]) -> bool {
-        checksum(bytes) == ptr.place.checksum
+        ptr.names(bytes)
     }
 
     /// Whether the array has a newer root than `root`. Space below an old root may be freed and reused.

@@ -7,7 +7,7 @@ use crate::engine::dataset::OpenDataset;
 use crate::engine::placed::Placed;
 use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
-use crate::format::pointer::{Addr, Identity, checksum};
+use crate::format::pointer::{Addr, Identity, checksum_of};
 use crate::storage::gang::Allotted;
 use crate::storage::writer::batch::write_slices;
 use crate::storage::writer::reserve;
@@ -36,10 +36,11 @@ impl OpenDataset {
         bytes: &[u8],
         copies: usize,
     ) -> Result<Placed> {
-        self.place_summed(array, identity, bytes, checksum(bytes), copies)
+        let (identity, sum) = summed(identity, bytes);
+        self.place_summed(array, identity, bytes, sum, copies)
     }
 
-    /// As [`OpenDataset::place`], for bytes with a known BLAKE3 hash.
+    /// As [`OpenDataset::place`], for a record that was placed before elsewhere, and has a known BLAKE3 hash.
     pub(crate) fn place_hashed(
         &self,
         array: ArrayKind,
@@ -47,9 +48,7 @@ impl OpenDataset {
         bytes: &[u8],
         hash: [u8; 32],
     ) -> Result<Placed> {
-        let mut sum = [0; 16];
-        sum.copy_from_slice(&hash[..16]);
-        self.place_summed(array, identity, bytes, sum, array.copies())
+        self.place_summed(array, identity, bytes, checksum_of(&hash), array.copies())
     }
 
     /// As [`OpenDataset::place_copies`], for several records: the bytes of each, and the number of its copies. What
@@ -61,13 +60,13 @@ impl OpenDataset {
     ) -> Vec<Result<Placed>> {
         let sums: Vec<_> = records
             .iter()
-            .map(|(_, bytes, _)| checksum(bytes))
+            .map(|(identity, bytes, _)| summed(*identity, bytes))
             .collect();
         let allotted = records
             .iter()
             .zip(sums)
-            .map(|((identity, bytes, copies), sum)| {
-                self.allocate_checked(array, *identity, bytes.len(), sum, *copies)
+            .map(|((_, bytes, copies), (identity, sum))| {
+                self.allocate_checked(array, identity, bytes.len(), sum, *copies)
             });
         let allotted: Vec<_> = allotted.collect();
         let slices = allotted
@@ -141,10 +140,10 @@ impl OpenDataset {
         &self,
         array: ArrayKind,
         identity: Identity,
-        len: usize,
-        checksum: [u8; 16],
+        bytes: &[u8],
     ) -> Result<Placed> {
-        self.allocate_copies(array, identity, len, checksum, array.copies())
+        let (identity, sum) = summed(identity, bytes);
+        self.allocate_copies(array, identity, bytes.len(), sum, array.copies())
     }
 
     fn allocate_copies(
@@ -157,6 +156,7 @@ impl OpenDataset {
     ) -> Result<Placed> {
         let ticket = self.context.in_flight.ticket();
         let allotted = reserve::allot(&self.context.core, array.class(), len, copies)?;
+        self.context.core.note_checked(&identity);
         Ok(Placed {
             _ticket: ticket,
             context: Arc::clone(&self.context),
@@ -174,7 +174,7 @@ impl OpenDataset {
     /// # Errors
     /// As [`OpenDataset::place`].
     pub fn place_shared(&self, identity: Identity, bytes: &[u8]) -> Result<Placed> {
-        let sum = checksum(bytes);
+        let (identity, sum) = summed(identity, bytes);
         if let Some(placed) = self.find_shared(&identity, bytes.len(), sum) {
             return Ok(placed);
         }
@@ -206,4 +206,13 @@ impl OpenDataset {
             is_used: false,
         })
     }
+}
+
+/// The identity of a record with these bytes, and the checksum in its place.
+fn summed(identity: Identity, bytes: &[u8]) -> (Identity, [u8; 16]) {
+    let hash = blake3::hash(bytes);
+    (
+        identity.with_check(hash.as_bytes()),
+        checksum_of(hash.as_bytes()),
+    )
 }

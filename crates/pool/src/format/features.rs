@@ -89,6 +89,9 @@ pub(crate) const FEATURE_LOGICAL_SUMS: u64 = 1 << 29;
 /// this is a bit of the optional ones.
 pub(crate) const FEATURE_DEFERRED: u64 = 1 << 30;
 
+/// Identities of records may have the hash of the ciphertext. Set with the first such record, and never removed.
+pub(crate) const FEATURE_CHECKED_RECORDS: u64 = 1 << 32;
+
 /// Something that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
@@ -252,6 +255,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "an earlier state of the whole pool",
         begins: "pool checkpoint",
+    },
+    Feature {
+        name: "checked",
+        bit: FEATURE_CHECKED_RECORDS,
+        since: "0.1.0",
+        what: "sealed records with the hash of their ciphertext",
+        begins: "writing to an encrypted dataset",
     },
 ];
 

@@ -53,14 +53,23 @@ impl Node {
         children.try_fold(0u64, |sum, child| Some(sum.saturating_add(child.stored()?)))
     }
 
-    /// The identity of this node at a level: it binds what each child is, and in which position.
+    /// The identity of this node at a level: it binds what each child is, and in which position. Of a checked record
+    /// that includes the checksum, which is in the place because every reader of places uses it.
     pub(crate) fn identity(&self, level: u8) -> Identity {
-        let mut text = [0; FANOUT * 64 + 1];
+        const IDENTITIES: usize = FANOUT * 64;
+        let mut text = [0; IDENTITIES + 1 + FANOUT * 16];
         for (child, piece) in self.children.iter().zip(text.chunks_exact_mut(64)) {
             piece.copy_from_slice(child.identity.as_bytes());
         }
-        text[FANOUT * 64] = level;
-        Identity::node(level, blake3::hash(&text).as_bytes())
+        text[IDENTITIES] = level;
+        let mut len = IDENTITIES + 1;
+        for child in &self.children {
+            if child.identity.is_checked() {
+                text[len..len + 16].copy_from_slice(&child.place.checksum);
+                len += 16;
+            }
+        }
+        Identity::node(level, blake3::hash(&text[..len]).as_bytes())
     }
 }
 

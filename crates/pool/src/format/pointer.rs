@@ -95,6 +95,10 @@ const SCATTERED: u8 = 1;
 /// The record is in the dedup table, which knows how many pointers there are to it.
 const SHARED: u8 = 2;
 
+/// The identity of a record includes the hash of its bytes on disk: a part is in the identity, and the hash of the node
+/// above covers the part in the place.
+const CHECKED: u8 = 1;
+
 /// The part of the checksum of a gang map that a place stores.
 pub(crate) type GangMark = [u8; 7];
 
@@ -123,12 +127,13 @@ pub struct Identity {
     pub suite: u8,
     /// How a record was compressed, in the sealer's own numbers.
     pub compression: u8,
-    /// Zero.
+    /// [`CHECKED`] or 0.
     pub flags: u8,
     /// 0: a record. Otherwise a node, this many levels above the records.
     pub level: u8,
     logical_size: U32,
-    reserved: [u8; 12],
+    /// Of a checked record: bytes 16 to 28 of the BLAKE3 of its bytes on disk; else zeros.
+    check: [u8; 12],
 }
 
 /// A pointer to a record or a node.
@@ -284,7 +289,7 @@ impl Identity {
             flags: 0,
             level: 0,
             logical_size: logical_size.into(),
-            reserved: [0; 12],
+            check: [0; 12],
         }
     }
 
@@ -299,7 +304,32 @@ impl Identity {
 
     /// Whether it can be that of a record.
     pub(crate) fn is_of_record(&self) -> bool {
-        self.level == 0 && self.flags == 0 && self.reserved == [0; 12]
+        let has_check = match self.flags {
+            0 => self.check == [0; 12],
+            CHECKED => self.suite != 0,
+            _ => false,
+        };
+        self.level == 0 && has_check
+    }
+
+    /// The identity of a sealed record with the hash of its ciphertext. A tag alone names one ciphertext only to those
+    /// who lack the data key. That of a clear record is a hash already.
+    pub(crate) fn with_check(mut self, hash: &[u8; 32]) -> Identity {
+        if self.suite != 0 {
+            self.flags = CHECKED;
+            self.check.copy_from_slice(&hash[16..28]);
+        }
+        self
+    }
+
+    /// Whether a node's hash covers the checksum in the place beside this identity.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.level == 0 && self.flags & CHECKED != 0
+    }
+
+    /// Whether it can be that of a record whose bytes on disk have this hash.
+    pub(crate) fn admits(&self, hash: &[u8; 32]) -> bool {
+        !self.is_checked() || self.check == hash[16..28]
     }
 
     /// A record's nonce.
@@ -330,6 +360,31 @@ impl RecordPtr {
     /// Whether it points to nothing.
     pub fn is_empty(&self) -> bool {
         self.place.addr[0].is_empty()
+    }
+
+    /// The pointer to a sealed record with these bytes, with their hash.
+    #[must_use]
+    pub fn with_check(mut self, bytes: &[u8]) -> RecordPtr {
+        let hash = blake3::hash(bytes);
+        self.identity = self.identity.with_check(hash.as_bytes());
+        self.place.checksum = checksum_of(hash.as_bytes());
+        self
+    }
+
+    /// Whether its identity has a part of the hash of the bytes on disk.
+    pub fn is_checked(&self) -> bool {
+        self.identity.is_checked()
+    }
+
+    /// Whether these are the bytes on disk of the record, as far as this can be checked without a key. Of a checked
+    /// record that is as far as anybody can.
+    pub fn names(&self, bytes: &[u8]) -> bool {
+        self.names_hash(blake3::hash(bytes).as_bytes())
+    }
+
+    /// As [`RecordPtr::names`], for bytes with a known BLAKE3 hash.
+    pub(crate) fn names_hash(&self, hash: &[u8; 32]) -> bool {
+        hash[..16] == self.place.checksum && self.identity.admits(hash)
     }
 
     /// 0 for a record, more for a node.
@@ -392,9 +447,13 @@ impl Error {
 
 /// BLAKE3, cut to the 128 bits that a pointer holds.
 pub(crate) fn checksum(bytes: &[u8]) -> [u8; 16] {
-    let hash = blake3::hash(bytes);
+    checksum_of(blake3::hash(bytes).as_bytes())
+}
+
+/// The part of a BLAKE3 hash that a pointer holds as checksum.
+pub(crate) fn checksum_of(hash: &[u8; 32]) -> [u8; 16] {
     let mut cut = [0; 16];
-    cut.copy_from_slice(&hash.as_bytes()[..16]);
+    cut.copy_from_slice(&hash[..16]);
     cut
 }
 
@@ -460,6 +519,41 @@ mod tests {
             other.children[4].identity.as_mut_bytes()[byte] ^= 1;
             assert_ne!(identity, other.identity(1), "byte {byte}");
         }
+    }
+
+    #[test]
+    fn a_node_binds_the_checksum_of_a_checked_record_only() {
+        let mut node = Node::empty();
+        node.children[4] = pointer();
+        let old = node.identity(1);
+        node.children[4].place.checksum[15] ^= 1;
+        assert_eq!(old, node.identity(1));
+
+        let bytes = [7; 8192];
+        let hash = blake3::hash(&bytes);
+        let mut ptr = pointer();
+        ptr.identity = ptr.identity.with_check(hash.as_bytes());
+        ptr.place.checksum = checksum(&bytes);
+        assert!(ptr.identity.is_of_record() && ptr.names(&bytes));
+        node.children[4] = ptr;
+        let checked = node.identity(1);
+        assert_ne!(old, checked);
+        for bit in 0..16 * 8 {
+            node.children[4].place.checksum[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(checked, node.identity(1), "bit {bit}");
+            node.children[4].place.checksum[bit / 8] ^= 1 << (bit % 8);
+        }
+        for byte in 0..28 {
+            let mut other = ptr;
+            match byte {
+                0..16 => other.place.checksum[byte] ^= 1,
+                _ => other.identity.check[byte - 16] ^= 1,
+            }
+            assert!(!other.names(&bytes), "byte {byte}");
+        }
+        // The hash of a clear record is its tag.
+        let clear = Identity::record([0; 24], [1; 16], 0, 0, 0, 4096);
+        assert_eq!(clear.with_check(hash.as_bytes()), clear);
     }
 
     #[test]

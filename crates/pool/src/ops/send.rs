@@ -15,6 +15,7 @@ use crate::engine::gate::Engine;
 use crate::error::{Error, Result};
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
+use crate::format::features::FEATURE_CHECKED_RECORDS;
 use crate::format::pointer::{Identity, RecordPtr};
 use crate::format::seal_input::SealInput;
 use crate::format::stream::{Begin, FRAME_HEAD, FrameWriter, Position, ResumeToken, Sender};
@@ -140,6 +141,7 @@ impl Pool {
             family: to.family,
             suite: to.suite,
             plain: None,
+            is_checked: self.has_checked_records(),
             volume: to.volume(),
             created: to.created,
             keys_txg: what.keys_txg,
@@ -164,6 +166,12 @@ impl Pool {
             readers: what.readers,
             _open: open,
         })
+    }
+
+    /// Whether records in snapshots may have the hash of their ciphertext in their identity.
+    fn has_checked_records(&self) -> bool {
+        let state = self.engine.state.read();
+        state.root.features_required.get() & FEATURE_CHECKED_RECORDS != 0
     }
 
     /// The snapshot that a stream is to begin at, if it is an earlier one of the same line.
@@ -397,7 +405,7 @@ impl Sending {
         let disk = &self.engine.disk;
         disk.record(ptr, Some(*slot), &mut bytes, &mut |bytes| {
             hash = *blake3::hash(bytes).as_bytes();
-            hash[..16] == ptr.place.checksum
+            ptr.names_hash(&hash)
         })?;
         Ok(Read { bytes, hash })
     }

@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 
 use crate::env::Env;
 use crate::format::features::{
-    FEATURE_FILE_FLAGS, FEATURE_LOG, FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG,
-    FEATURE_SCATTERED, FEATURE_STORED_SUMS,
+    FEATURE_CHECKED_RECORDS, FEATURE_FILE_FLAGS, FEATURE_LOG, FEATURE_LOG_PLACES, FEATURE_OWNERS,
+    FEATURE_QUICK_LOG, FEATURE_SCATTERED, FEATURE_STORED_SUMS,
 };
-use crate::format::pointer::{Place, Share};
+use crate::format::pointer::{Identity, Place, Share};
 use crate::storage::in_flight::InFlight;
 use crate::storage::reader::PoolReader;
 use crate::storage::space::Space;
@@ -70,6 +70,13 @@ impl Core {
     /// Notes that a pointer to a node has a sum.
     pub(crate) fn note_stored_sums(&self) {
         self.note(FEATURE_STORED_SUMS);
+    }
+
+    /// Notes that a record has the hash of its ciphertext in its identity.
+    pub(crate) fn note_checked(&self, identity: &Identity) {
+        if identity.is_checked() {
+            self.note(FEATURE_CHECKED_RECORDS);
+        }
     }
 
     /// The features that the pool requires from now on.

@@ -19,6 +19,8 @@ const VERSION_SEALED: u16 = 1;
 const VERSION_PLAIN: u16 = 2;
 /// Versions of streams of volumes are higher by this.
 const OF_VOLUMES: u16 = 2;
+/// The version of streams of sealed records that may have the hash of their ciphertext, of files and volumes.
+const VERSION_CHECKED: u16 = 5;
 
 /// The longest that it can be: a keyring of all blocks that one can have, properties, and numbers.
 pub(crate) const BEGIN_MAX: u32 = 8 << 20;
@@ -70,6 +72,8 @@ pub struct Begin {
     /// Of a stream in the clear: which states of the dataset it goes on from, and makes. It has no keys, no
     /// seal and no identities, since the receiver seals what comes anew.
     pub plain: Option<[Lineage; 2]>,
+    /// Whether records may have the hash of their ciphertext in their identity.
+    pub is_checked: bool,
     /// How large it is, if it is a volume.
     pub volume: Option<VolumeShape>,
     /// When the snapshot was made.
@@ -119,6 +123,7 @@ impl Begin {
         let none = [RecordPtr::EMPTY.identity; 2];
         Begin {
             plain: Some(lineage),
+            is_checked: false,
             family: 0,
             keys_txg: 0,
             sealed_guid: 0,
@@ -144,11 +149,12 @@ impl Begin {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
+        let of_volumes = if self.volume.is_some() { OF_VOLUMES } else { 0 };
         let version = match self.plain {
-            None => VERSION_SEALED,
-            Some(_) => VERSION_PLAIN,
+            None if self.is_checked => VERSION_CHECKED,
+            None => VERSION_SEALED + of_volumes,
+            Some(_) => VERSION_PLAIN + of_volumes,
         };
-        let version = version + if self.volume.is_some() { OF_VOLUMES } else { 0 };
         w.value(&MAGIC).u16(version).u8(self.suite);
         w.u8(self.start.array).u64(self.start.slot);
         let numbers = [
@@ -172,6 +178,9 @@ impl Begin {
                 .value(&self.from_roots)
                 .value(&self.roots),
         };
+        if self.is_checked {
+            w.u8(self.volume.is_some().into());
+        }
         if let Some(shape) = &self.volume {
             shape.encode(&mut w);
         }
@@ -187,23 +196,22 @@ impl Begin {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Begin> {
         let mut r = Reader::new(bytes);
         let head = r.value::<[u8; 8]>().zip(r.u16());
-        const NEWEST: u16 = VERSION_PLAIN + OF_VOLUMES;
         let version = match head {
-            Some((MAGIC, version @ VERSION_SEALED..=NEWEST)) => version,
-            Some((MAGIC, version)) if version > NEWEST => {
+            Some((MAGIC, version @ VERSION_SEALED..=VERSION_CHECKED)) => version,
+            Some((MAGIC, version)) if version > VERSION_CHECKED => {
                 return Err(Error::stream(
                     "is of a later version of the format; update Strongroom to receive it",
                 ));
             }
             _ => return Err(Error::stream("is damaged")),
         };
-        let is_volume = version > OF_VOLUMES;
-        let is_plain = [VERSION_PLAIN, NEWEST].contains(&version);
-        let begin = Begin::parts(&mut r, is_plain, is_volume).filter(Begin::is_possible);
+        let begin = Begin::parts(&mut r, version).filter(Begin::is_possible);
         begin.ok_or_else(|| Error::stream("says what cannot be"))
     }
 
-    fn parts(r: &mut Reader<'_>, is_plain: bool, is_volume: bool) -> Option<Begin> {
+    fn parts(r: &mut Reader<'_>, version: u16) -> Option<Begin> {
+        let is_checked = version == VERSION_CHECKED;
+        let is_plain = [VERSION_PLAIN, VERSION_PLAIN + OF_VOLUMES].contains(&version);
         let suite = r.u8()?;
         let start = Position::checked(r.u8()?, r.u64()?)?;
         let (to_guid, from_guid, pool_guid) = (r.u64()?, r.u64()?, r.u64()?);
@@ -214,6 +222,10 @@ impl Begin {
         let (plain, seal, from_roots, roots) = match is_plain {
             true => (Some(r.value()?), [0; 32], none, none),
             false => (None, r.value()?, r.value()?, r.value()?),
+        };
+        let is_volume = match is_checked {
+            true => [false, true].get(usize::from(r.u8()?)).copied()?,
+            false => version > OF_VOLUMES,
         };
         let volume = match is_volume {
             true => Some(VolumeShape::decode(r)?),
@@ -236,6 +248,7 @@ impl Begin {
             family,
             suite,
             plain,
+            is_checked,
             volume,
             created,
             keys_txg,

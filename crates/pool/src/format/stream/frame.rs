@@ -202,6 +202,8 @@ pub(crate) struct FrameReader<'a> {
     frames: u64,
     /// Whether it is one in the clear.
     is_plain: bool,
+    /// Whether records may have the hash of their ciphertext in their identity.
+    is_checked: bool,
     /// Everything before this is done.
     done: Position,
     /// The bytes of the last frame.
@@ -215,6 +217,7 @@ impl FrameReader<'_> {
             chain: [0; 32],
             frames: 0,
             is_plain: false,
+            is_checked: false,
             done: Position::START,
             payload: Vec::new(),
         }
@@ -285,6 +288,7 @@ impl FrameReader<'_> {
                 let begin = Begin::decode(&self.payload)?;
                 self.done = begin.start;
                 self.is_plain = begin.plain.is_some();
+                self.is_checked = begin.is_checked;
                 Ok(Frame::Begin(Box::new(begin)))
             }
             PLAIN if self.is_plain => {
@@ -299,8 +303,18 @@ impl FrameReader<'_> {
             RECORD if !self.is_plain => {
                 let (array, slot) = self.advance(head, 1)?;
                 let len = head.len.get();
-                if len == 0 || !len.is_multiple_of(store::UNIT) || !head.identity.is_of_record() {
+                let identity = &head.identity;
+                let is_possible = identity.is_of_record()
+                    && (self.is_checked || !identity.is_checked())
+                    && len > 0
+                    && len.is_multiple_of(store::UNIT);
+                if !is_possible {
                     return Err(damaged());
+                }
+                if !identity.admits(&head.payload) {
+                    return Err(Error::stream(
+                        "has a record that is not the one that was sealed",
+                    ));
                 }
                 Ok(Frame::Record {
                     array,
@@ -375,7 +389,7 @@ pub(crate) mod fuzzing {
     }
 
     /// Streams with a frame of each kind.
-    pub(crate) fn samples() -> [Vec<u8>; 5] {
+    pub(crate) fn samples() -> [Vec<u8>; 6] {
         let sealed = Begin {
             sender: crate::format::stream::Sender {
                 pool_guid: 1,
@@ -389,6 +403,7 @@ pub(crate) mod fuzzing {
             family: 3,
             suite: 1,
             plain: None,
+            is_checked: false,
             volume: None,
             created: 4,
             keys_txg: 5,
@@ -409,6 +424,10 @@ pub(crate) mod fuzzing {
             volume: crate::VolumeShape::new(8192, 4096),
             ..begin.clone()
         };
+        let checked = Begin {
+            is_checked: true,
+            ..volume(&sealed)
+        };
         let package = Package {
             root: "tank/a".into(),
             is_incremental: true,
@@ -422,7 +441,15 @@ pub(crate) mod fuzzing {
         packed.extend(sample(&sealed));
         let volumes = [volume(&sealed), volume(&plain)].map(|begin| sample(&begin));
         let [third, fourth] = volumes;
-        [sample(&sealed), sample(&plain), third, fourth, packed]
+        let fifth = sample(&checked);
+        [
+            sample(&sealed),
+            sample(&plain),
+            third,
+            fourth,
+            fifth,
+            packed,
+        ]
     }
 
     fn sample(begin: &Begin) -> Vec<u8> {
@@ -431,6 +458,10 @@ pub(crate) mod fuzzing {
         let identity = Identity::record([1; 24], [2; 16], 1, 1, 0, 4096);
         let bytes = [3; 4096];
         let hash = *blake3::hash(&bytes).as_bytes();
+        let identity = match begin.is_checked {
+            true => identity.with_check(&hash),
+            false => identity,
+        };
         let record = match begin.plain {
             None => frames.record(ArrayKind::Pages, 0, identity, &bytes, hash),
             Some(_) => frames.plain(ArrayKind::Pages, 0, &bytes, hash),
