@@ -537,3 +537,51 @@ fn files_of_stmf_ha_are_converted() {
     place.fails("ha convert {DIR}/none.conf", NOT_FOUND);
     place.fails("ha convert {DIR}/a", USAGE);
 }
+
+/// Views that show two volumes under one number to one host: these wait, and all others are served.
+#[test]
+fn two_volumes_under_one_number_keep_no_other_from_being_served() {
+    let Some(served) = Served::new() else {
+        return;
+    };
+    let place = &served.place;
+    for volume in ["tank/ann/a:5", "tank/bob/b:5", "tank/c:1"] {
+        place.ok(&format!("create -p -V 4M {volume}"));
+    }
+    let hosts = format!(
+        "host_groups = [\"ann\", \"bob\"]\nann_members = [\"{ANN}\"]\nbob_members = [\"{BOB}\"]\n"
+    );
+    let views = |of_bob: &str| {
+        format!(
+            "{hosts}views = [\"a\", \"b\", \"c\"]\na_hg = \"ann\"\na_lu_prefix = \"tank/ann\"\n{of_bob}\
+             b_lu_prefix = \"tank/bob\"\nc_lu_prefix = \"tank/c:1\"\n"
+        )
+    };
+    served.says(&views("b_hg = \"bob\"\n"));
+    place.ok("ha start tank");
+    let waiting = || {
+        let status = place.ok("--json ha status tank");
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let units = status["units"].as_array().unwrap().iter();
+        let waiting = units.filter(|unit| !unit["waits"].is_null());
+        waiting
+            .map(|unit| unit["volume"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert!(waiting().is_empty());
+
+    // Now all hosts would see the second one.
+    served.says(&views(""));
+    let why = "would have the number 5";
+    has(&place.fails("ha update tank", USAGE), why);
+    has(&place.fails("ha verify tank", USAGE), why);
+    assert!(waiting().is_empty(), "all are served as before");
+    place.ok("ha stop tank");
+    let done = place.run(&["ha", "start", "tank"]);
+    assert_eq!(done.code, 0);
+    has(&done.err, why);
+    assert_eq!(waiting(), ["tank/ann/a:5", "tank/bob/b:5"]);
+    served.says(&views("b_hg = \"bob\"\n"));
+    place.ok("ha update tank");
+    assert!(waiting().is_empty());
+}

@@ -53,6 +53,8 @@ pub(crate) struct Plan {
     pub(crate) targets: BTreeMap<String, PlannedTarget>,
     /// Volumes that the file lists and that the pool does not have.
     pub(crate) missing: Vec<Refused>,
+    /// Volumes that were served under a number which an initiator would see twice.
+    pub(crate) clashes: Vec<Refused>,
     /// Volumes without a number.
     pub(crate) unnumbered: Vec<String>,
 }

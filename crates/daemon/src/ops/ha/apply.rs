@@ -47,8 +47,8 @@ impl Daemon {
         let (plan, secrets) = self.ha_plan(&active)?;
         // The present units are still served: the name in the file may be misspelled.
         let is_served = self.served.0.lock().contains_key(&guid);
-        if let (true, Some(missing)) = (is_served, plan.missing.first()) {
-            return Err(refused_file(&active, plan.file, missing));
+        if let (true, Some(problem)) = (is_served, plan.problem()) {
+            return Err(refused_file(&active, plan.file, problem));
         }
         self.refuse_taken(guid, &plan)?;
         self.refuse_changed_identity(guid, name, &plan)?;
@@ -80,8 +80,8 @@ impl Daemon {
     pub(crate) fn verify_ha(&self, name: &str, context: &mut Context<'_>) -> Result<()> {
         let active = self.pool(name)?;
         let (plan, _) = self.ha_plan(&active)?;
-        if let Some(missing) = plan.missing.first() {
-            return Err(refused_file(&active, plan.file, missing));
+        if let Some(problem) = plan.problem() {
+            return Err(refused_file(&active, plan.file, problem));
         }
         self.refuse_taken(active.pool.guid(), &plan)?;
         for warning in warnings(&plan) {
@@ -438,6 +438,11 @@ fn refused_file(active: &ActivePool, file: &str, refused: &Refused) -> Failure {
 }
 
 impl Plan {
+    /// The first reason why volumes of the file would not be served that a typing error may have.
+    fn problem(&self) -> Option<&Refused> {
+        self.missing.first().or(self.clashes.first())
+    }
+
     /// Whether there is a unit of this volume that may be served.
     fn is_served(&self, guid: u64) -> bool {
         let unit = self.units.get(&guid);

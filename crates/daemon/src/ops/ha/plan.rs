@@ -45,9 +45,14 @@ pub(super) fn plan(pool: &str, file: &HaFile, volumes: &[Volume]) -> Result<Plan
         };
         plan.targets.insert(name, planned);
     }
-    let Plan { units, targets, .. } = &mut plan;
+    let Plan {
+        units,
+        targets,
+        clashes,
+        ..
+    } = &mut plan;
     for (name, target) in targets {
-        refuse_ambiguous(name, target, units)?;
+        refuse_ambiguous(name, target, units, clashes);
     }
     Ok(plan)
 }
@@ -218,12 +223,14 @@ fn views(
 }
 
 /// No initiator sees two units under one number. What was served under it before stays; of new units the one that an
-/// administrator has named is served, or among those of other users the oldest.
+/// administrator has named is served, or among those of other users the oldest. If several were served before, an initiator
+/// could take one of them for another, so none is.
 fn refuse_ambiguous(
     name: &str,
     target: &PlannedTarget,
     units: &mut BTreeMap<u64, PlannedUnit>,
-) -> Result<(), Refused> {
+    clashes_of_served: &mut Vec<Refused>,
+) {
     let mut by_lun: BTreeMap<u16, Vec<&PlannedView>> = BTreeMap::new();
     for view in &target.views {
         // A volume without a number has no unit.
@@ -233,18 +240,19 @@ fn refuse_ambiguous(
     }
     for (lun, views) in by_lun {
         for clash in clashes(&views) {
-            refuse_all_but_one(name, lun, &clash, units)?;
+            let why = refuse_all_but_one(name, lun, &clash, units);
+            clashes_of_served.extend(why);
         }
     }
-    Ok(())
 }
 
+/// Returns the reason if units are refused that were served before.
 fn refuse_all_but_one(
     target: &str,
     lun: u16,
     clash: &BTreeSet<u64>,
     units: &mut BTreeMap<u64, PlannedUnit>,
-) -> Result<(), Refused> {
+) -> Option<Refused> {
     let one = owner(clash, units);
     let names: Vec<&str> = clash.iter().map(|guid| &*units[guid].name).collect();
     let why = format!(
@@ -252,15 +260,13 @@ fn refuse_all_but_one(
          different hosts",
         names.join("' and '")
     );
-    if one.is_none() && clash.iter().any(|guid| !units[guid].is_new) {
-        return Err(Refused::new(0, "logical_units", why));
-    }
+    let was_served = one.is_none() && clash.iter().any(|guid| !units[guid].is_new);
     for guid in clash.iter().filter(|guid| Some(**guid) != one) {
         if let Some(unit) = units.get_mut(guid) {
             unit.refused.get_or_insert_with(|| why.clone());
         }
     }
-    Ok(())
+    was_served.then(|| Refused::new(0, "logical_units", why))
 }
 
 /// The unit that gets the number, of units that would have the same number. `None` if administrators gave it twice. A
@@ -434,8 +440,11 @@ mod tests {
             ("tank/a:5", Some("5")),
             ("tank/b", Some("5")),
             ("tank/ab:5", None),
+            ("tank/c", Some("3")),
         ];
-        let (_, _, what) = error("", &names);
+        let plan = planned("", &names).unwrap();
+        assert_eq!(refused(&plan), ["tank/a:5", "tank/b", "tank/ab:5"]);
+        let what = &plan.clashes[0].what;
         assert!(
             what.starts_with("'tank/a:5' and 'tank/b' and 'tank/ab:5'"),
             "{what}"
