@@ -11,7 +11,8 @@ const FORGED: u8 = 200;
 pub(crate) enum Claim {
     /// Without a key, devices show states that existed, or an error.
     NoMixture,
-    /// The key of a clone does not change what its origin or a snapshot of that holds.
+    /// The key of a clone does not change what its origin or a snapshot of that holds, unless the keyring of before the
+    /// clone is put back. Only an anchor detects that.
     CloneCannotWrite,
     /// The key of a clone does not read what its origin writes later.
     CloneCannotRead,
@@ -24,10 +25,10 @@ pub(crate) enum Claim {
 /// The claims that do not hold in a world.
 pub(crate) fn broken(world: &World) -> Vec<Claim> {
     let mut broken = Vec::new();
-    if !shows_what_existed(world, &Keys::default()) {
+    if !shows_what_existed(world, &world.keyrings, &Keys::default()) {
         broken.push(Claim::NoMixture);
     } else if let Some(keys) = &world.clone_keys
-        && !shows_what_existed(world, keys)
+        && !shows_what_existed(world, &world.keyrings[world.since_clone..], keys)
     {
         broken.push(Claim::CloneCannotWrite);
     }
@@ -55,9 +56,9 @@ pub(crate) fn broken(world: &World) -> Vec<Claim> {
 }
 
 /// Whether each choice of old and forged parts is refused, or shows contents that were durable once.
-fn shows_what_existed(world: &World, keys: &Keys) -> bool {
+fn shows_what_existed(world: &World, keyrings: &[Keyring], keys: &Keys) -> bool {
     let is_known = |files: Files| world.durable.contains(&files);
-    world.keyrings.iter().all(|keyring| {
+    keyrings.iter().all(|keyring| {
         let forges_head = |from: Generation| {
             let mut generations = from..=keyring.newest;
             generations.any(|of| keys.seal.contains(&of) && keys.data.contains(&of))
@@ -65,7 +66,7 @@ fn shows_what_existed(world: &World, keys: &Keys) -> bool {
         // A snapshot may have the seal of any generation, a head only those that may seal heads.
         !forges_head(1)
             && world.heads.iter().all(|head| {
-                let states = contents(world, keys, head);
+                let states = contents(world, *keyring, keys, head);
                 let mut states = states.into_iter();
                 head.generation > keyring.newest
                     || states.all(|files| {
@@ -84,7 +85,7 @@ fn shows_what_existed(world: &World, keys: &Keys) -> bool {
 }
 
 /// What a head may show without its log, with each record that was ever stored or can be forged.
-fn contents(world: &World, keys: &Keys, head: &Head) -> Vec<Files> {
+fn contents(world: &World, keyring: Keyring, keys: &Keys, head: &Head) -> Vec<Files> {
     let plaintexts = head.identities.each_ref().map(|identity| {
         let forged = keys.data.contains(&identity.generation).then_some(Record {
             generation: identity.generation,
@@ -94,7 +95,7 @@ fn contents(world: &World, keys: &Keys, head: &Head) -> Vec<Files> {
         });
         let records = world.records.iter().chain(&forged);
         records
-            .filter_map(|record| open(identity, record))
+            .filter_map(|record| open(keyring, identity, record))
             .collect::<Vec<u8>>()
     });
     let [first, second] = plaintexts;
@@ -138,6 +139,7 @@ fn streams_prove_themselves(world: &World) -> bool {
                 is_authentic: false,
                 ..record.clone()
             };
-            !proves_itself(identity, &flipped) || open(identity, &flipped).is_some()
+            !proves_itself(identity, &flipped)
+                || open(world.now.keyring, identity, &flipped).is_some()
         })
 }

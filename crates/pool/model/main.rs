@@ -99,7 +99,7 @@ fn each_rule_is_needed() {
     }
     assert_eq!(
         without(|rules| rules.clone_rotates_origin = false),
-        [Claim::CloneCannotRead]
+        [Claim::CloneCannotWrite, Claim::CloneCannotRead]
     );
     assert_eq!(
         without(|rules| rules.seal_has_history = false),
@@ -116,7 +116,7 @@ fn each_rule_is_needed() {
 /// What a program shows that mounts honest devices with so much of the log.
 fn mounted(rules: Rules, moment: &Moment, entries: &[Entry]) -> Option<Files> {
     let (keyring, head) = (moment.keyring, &moment.head);
-    let mut files = [0, 1].map(|file| open(&head.identities[file], &moment.records[file]));
+    let mut files = [0, 1].map(|file| open(keyring, &head.identities[file], &moment.records[file]));
     for (number, entry) in (head.first_entry..).zip(entries) {
         if !takes_entry(rules, keyring, head, number, entry) {
             return None;

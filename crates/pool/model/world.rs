@@ -158,6 +158,8 @@ pub(crate) struct World {
     pub(crate) records: Vec<Record>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) keyrings: Vec<Keyring>,
+    /// The keyrings from the clone on.
+    pub(crate) since_clone: usize,
     /// The contents that were durable at some time.
     pub(crate) durable: Vec<Files>,
     pub(crate) clone_keys: Option<Keys>,
@@ -204,6 +206,7 @@ impl World {
             records: records.to_vec(),
             entries: Vec::new(),
             keyrings: vec![keyring],
+            since_clone: 0,
             durable: vec![[0, 0]],
             clone_keys: None,
             last_digest: 3,
@@ -269,6 +272,7 @@ impl World {
                 if self.rules.clone_rotates_origin {
                     self.rotate();
                 }
+                self.since_clone = self.keyrings.len() - 1;
             }
             Step::PutBack(number) => {
                 self.now = self.past[number].clone();
