@@ -12,9 +12,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use aws_lc_rs::aead;
-use cipher::{Random, RecordCipher, Suite, SystemRandom};
+use cipher::{NonceBatch, Random, RecordCipher, Suite, SystemRandom};
 
 const SIZES: [usize; 3] = [4 << 10, 16 << 10, 128 << 10];
+const BATCH: usize = 16;
 const RUNS: usize = 21;
 const RUN_TIME: Duration = Duration::from_millis(20);
 const AAD: &[u8] = &[7; 48];
@@ -25,7 +26,14 @@ fn main() {
         println!("SELF-TEST FAILED: {}", test.algorithm);
     }
     let nonce_ns = median_ns(|| black_box(SystemRandom.nonce().expect("random")));
-    println!("drawing a nonce: {nonce_ns:.0} ns\n");
+    let batch_ns = median_ns(|| {
+        let batch = NonceBatch::new(&SystemRandom, BATCH);
+        for _ in 0..BATCH {
+            black_box(batch.nonce().expect("random"));
+        }
+    });
+    let each_ns = batch_ns / BATCH as f64;
+    println!("drawing a nonce: {nonce_ns:.0} ns; each of {BATCH}: {each_ns:.0} ns\n");
     println!(
         "{:>7}  {:<20}{:>8}{:>10}{:>8}  {:>10}",
         "bytes", "suite", "seal", "in place", "open", "added ns"

@@ -90,7 +90,7 @@ pub use keywrap::{Padding, cmac, unwrap_key, wrap_key};
 pub use names::NameCipher;
 pub use password::{Argon2Kind, PasswordHash};
 pub use policy::{Policy, Target};
-pub use random::{Random, SeededRandom, SystemRandom};
+pub use random::{NonceBatch, Random, SeededRandom, SystemRandom};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
 pub use rsa::RsaPublicKey;
 pub use sector::SectorCipher;

@@ -1,13 +1,18 @@
 //! Random numbers: an interface, the real source, and one that a seed replays.
 //!
-//! Keys and nonces come from separate generators of AWS-LC (CTR-DRBG with AES-256, SP 800-90A, each
-//! seeded by the operating system and by a jitter source), so that nonces, which are public, say
-//! nothing about the state that makes keys.
+//! Each key and each nonce is the XOR of two sources, and is good if one of them is:
+//! - the kernel (`getrandom`), asked again for each draw. Its state is not in the memory of this process. So a copy of
+//!   the process does not repeat a number, and the kernel knows when its virtual machine was resumed (*VM generation id*);
+//! - AWS-LC (CTR-DRBG with AES-256, SP 800-90A, seeded by the operating system and by a jitter source). It has separate
+//!   generators for keys and nonces, so nonces, which are public, say nothing about the state that makes keys.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroize;
 
 use crate::record::NONCE_LEN;
@@ -21,14 +26,22 @@ pub trait Random: Send + Sync {
     /// [`Error::Random`]: `out` must not be used.
     fn fill(&self, out: &mut [u8]) -> Result<()>;
 
-    /// A nonce for one record: 192 bits that are public and never come twice.
+    /// Draws nonces, one for each of several records: 192 bits that are public and never come twice.
+    ///
+    /// # Errors
+    /// [`Error::Random`]: `out` must not be used.
+    fn nonces(&self, out: &mut [[u8; NONCE_LEN]]) -> Result<()> {
+        self.fill(out.as_flattened_mut())
+    }
+
+    /// Draws the nonce of one record, as [`Random::nonces`] does.
     ///
     /// # Errors
     /// [`Error::Random`].
     fn nonce(&self) -> Result<[u8; NONCE_LEN]> {
-        let mut nonce = [0; NONCE_LEN];
-        self.fill(&mut nonce)?;
-        Ok(nonce)
+        let mut nonce = [[0; NONCE_LEN]];
+        self.nonces(&mut nonce)?;
+        Ok(nonce[0])
     }
 }
 
@@ -37,8 +50,8 @@ impl<R: Random + ?Sized> Random for &R {
         (**self).fill(out)
     }
 
-    fn nonce(&self) -> Result<[u8; NONCE_LEN]> {
-        (**self).nonce()
+    fn nonces(&self, out: &mut [[u8; NONCE_LEN]]) -> Result<()> {
+        (**self).nonces(out)
     }
 }
 
@@ -47,84 +60,148 @@ impl<R: Random + ?Sized> Random for std::sync::Arc<R> {
         (**self).fill(out)
     }
 
-    fn nonce(&self) -> Result<[u8; NONCE_LEN]> {
-        (**self).nonce()
+    fn nonces(&self, out: &mut [[u8; NONCE_LEN]]) -> Result<()> {
+        (**self).nonces(out)
     }
 }
 
-/// The random numbers of the operating system, by way of AWS-LC.
+/// The random numbers of the kernel, mixed with those of AWS-LC.
 ///
 /// The first call in a process takes tens of milliseconds (jitter entropy): make it at start. Should
 /// entropy fail later, AWS-LC ends the process rather than return bytes.
 ///
-/// Nonces are drawn in bulk, into a pool per thread, and erased there as they are handed out. A fork
-/// never repeats its parent's: it notices by a page that the kernel wipes, and starts afresh. A
-/// virtual machine that is resumed twice from one snapshot may repeat up to a pool of nonces in each
-/// thread, as it repeats everything else; do not resume a snapshot of a running pool twice.
+/// Neither a fork nor another copy of the process repeats a number. Two resumes of one image of a *virtual machine* do
+/// not, if the kernel has the machine's generation id. Without it the kernel repeats its numbers too, for up to a minute.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
     fn fill(&self, out: &mut [u8]) -> Result<()> {
-        aws_lc_rs::rand::fill(out).map_err(|_| Error::Random)
+        aws_lc_rs::rand::fill(out).map_err(|_| Error::Random)?;
+        mix_kernel(out)
     }
 
-    fn nonce(&self) -> Result<[u8; NONCE_LEN]> {
-        let Some(generation) = ffi::fork_generation() else {
-            return fresh_nonce();
-        };
-        let pooled = POOL.try_with(|pool| pool.borrow_mut().take(generation));
+    fn nonces(&self, out: &mut [[u8; NONCE_LEN]]) -> Result<()> {
+        let pooled = POOL.try_with(|pool| pool.borrow_mut().take(out));
         // A thread that is ending has lost its pool.
-        pooled.unwrap_or_else(|_| fresh_nonce())
+        pooled.unwrap_or_else(|_| ffi::random_public(out.as_flattened_mut()))?;
+        mix_kernel(out.as_flattened_mut())
     }
 }
 
-fn fresh_nonce() -> Result<[u8; NONCE_LEN]> {
-    let mut nonce = [0; NONCE_LEN];
-    ffi::random_public(&mut nonce)?;
-    Ok(nonce)
+/// Adds fresh numbers of the kernel to `out`. After an error `out` has not all of them, and must not be used.
+fn mix_kernel(out: &mut [u8]) -> Result<()> {
+    // The kernel fills so many bytes at once, without an interruption.
+    let mut fresh = [0; 256];
+    for piece in out.chunks_mut(fresh.len()) {
+        let fresh = &mut fresh[..piece.len()];
+        let len = ffi::vdso_getrandom(fresh).map_or_else(|| system_call(fresh), Ok)?;
+        if len != piece.len() {
+            return Err(Error::Random);
+        }
+        for (byte, fresh) in piece.iter_mut().zip(&*fresh) {
+            *byte ^= fresh;
+        }
+        fresh.zeroize();
+    }
+    Ok(())
 }
 
-/// How many nonces are drawn at once: the price of a call to the generator is then shared by so many
-/// that drawing costs less than a tenth of the rest of sealing a page.
+fn system_call(out: &mut [u8]) -> Result<usize> {
+    retry_on_intr(|| getrandom(&mut *out, GetRandomFlags::empty())).map_err(|_| Error::Random)
+}
+
+/// How many nonces are drawn from AWS-LC at once, because a call costs much and the kernel is asked for each draw anyway.
 const POOL_NONCES: usize = 64;
 
 thread_local! {
     static POOL: RefCell<Pool> = const { RefCell::new(Pool::EMPTY) };
 }
 
-/// Nonces drawn and not yet handed out.
+/// Nonces of AWS-LC, not yet mixed with the kernel's numbers.
 struct Pool {
     nonces: [[u8; NONCE_LEN]; POOL_NONCES],
     /// Those before are handed out, and zero.
     next: usize,
-    /// The process that drew them.
-    generation: u64,
 }
 
 impl Pool {
     const EMPTY: Pool = Pool {
         nonces: [[0; NONCE_LEN]; POOL_NONCES],
         next: POOL_NONCES,
-        generation: 0,
     };
 
-    fn take(&mut self, generation: u64) -> Result<[u8; NONCE_LEN]> {
-        if self.next == POOL_NONCES || self.generation != generation {
-            self.refill(generation)?;
+    fn take(&mut self, out: &mut [[u8; NONCE_LEN]]) -> Result<()> {
+        for nonce in out {
+            if self.next == POOL_NONCES {
+                ffi::random_public(self.nonces.as_flattened_mut())?;
+                self.next = 0;
+            }
+            *nonce = std::mem::take(&mut self.nonces[self.next]);
+            self.next += 1;
         }
-        let nonce = std::mem::take(&mut self.nonces[self.next]);
-        self.next += 1;
-        Ok(nonce)
+        Ok(())
+    }
+}
+
+/// The nonces of a request that seals several records: the source is asked once for up to 16 of them.
+///
+/// It must end with the request. Until then a copy of the process has the unused nonces too, but also the records that
+/// wait for them: both copies seal the same records.
+pub struct NonceBatch<'a> {
+    source: &'a dyn Random,
+    unused: Mutex<Unused>,
+}
+
+struct Unused {
+    nonces: [[u8; NONCE_LEN]; BATCH_NONCES],
+    /// So many, the first ones, are drawn and not handed out.
+    drawn: usize,
+    /// So many are expected after those.
+    expected: usize,
+}
+
+const BATCH_NONCES: usize = 16;
+
+impl NonceBatch<'_> {
+    /// A batch for so many records. It gives more where that is too few.
+    pub fn new(source: &dyn Random, records: usize) -> NonceBatch<'_> {
+        let unused = Unused {
+            nonces: [[0; NONCE_LEN]; BATCH_NONCES],
+            drawn: 0,
+            expected: records,
+        };
+        NonceBatch {
+            source,
+            unused: Mutex::new(unused),
+        }
+    }
+}
+
+impl Random for NonceBatch<'_> {
+    fn fill(&self, out: &mut [u8]) -> Result<()> {
+        self.source.fill(out)
     }
 
-    fn refill(&mut self, generation: u64) -> Result<()> {
-        // Empty until it succeeds, so that a failure leaves nothing to hand out.
-        self.next = POOL_NONCES;
-        ffi::random_public(self.nonces.as_flattened_mut())?;
-        self.generation = generation;
-        self.next = 0;
+    fn nonces(&self, out: &mut [[u8; NONCE_LEN]]) -> Result<()> {
+        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        for nonce in out {
+            *nonce = unused.take(self.source)?;
+        }
         Ok(())
+    }
+}
+
+impl Unused {
+    fn take(&mut self, source: &dyn Random) -> Result<[u8; NONCE_LEN]> {
+        if self.drawn == 0 {
+            let count = self.expected.clamp(1, BATCH_NONCES);
+            source.nonces(&mut self.nonces[..count])?;
+            self.drawn = count;
+            self.expected = self.expected.saturating_sub(count);
+        }
+        self.drawn -= 1;
+        Ok(std::mem::take(&mut self.nonces[self.drawn]))
     }
 }
 
@@ -190,16 +267,52 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_erased_as_it_is_used_and_dropped_in_a_fork() {
+    fn a_pool_is_erased_as_it_is_used() {
         let mut pool = Pool::EMPTY;
-        let first = pool.take(1).expect("random");
+        let mut first = [[0; NONCE_LEN]];
+        pool.take(&mut first).expect("random");
         assert_eq!(pool.nonces[0], [0; NONCE_LEN]);
         let left: HashSet<_> = pool.nonces[1..].iter().copied().collect();
         assert_eq!(left.len(), POOL_NONCES - 1);
-        assert!(!left.contains(&first));
-        // What a child would see: the same pool, another generation.
-        for _ in 0..POOL_NONCES {
-            assert!(!left.contains(&pool.take(2).expect("random")));
+        assert!(!left.contains(&first[0]));
+    }
+
+    #[test]
+    fn every_piece_gets_numbers_of_the_kernel() {
+        let mut bytes = [0; 3 * 256 + 32];
+        mix_kernel(&mut bytes).expect("random");
+        let mut called = [0; 256];
+        assert_eq!(system_call(&mut called), Ok(256));
+        let pieces: HashSet<_> = bytes.chunks(32).chain(called.chunks(32)).collect();
+        assert_eq!(pieces.len(), (bytes.len() + called.len()) / 32);
+        assert!(!pieces.contains(&[0; 32][..]));
+    }
+
+    /// Counts its draws.
+    struct Counted(AtomicU64);
+
+    impl Random for Counted {
+        fn fill(&self, out: &mut [u8]) -> Result<()> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            SystemRandom.fill(out)
+        }
+    }
+
+    #[test]
+    fn a_batch_draws_what_its_request_needs() {
+        for (records, taken, draws) in [
+            (0, 0, 0),
+            (1, 1, 1),
+            (16, 16, 1),
+            (17, 17, 2),
+            (40, 40, 3),
+            (2, 4, 3),
+        ] {
+            let counted = Counted(AtomicU64::new(0));
+            let batch = NonceBatch::new(&counted, records);
+            let nonces: Result<HashSet<_>> = (0..taken).map(|_| batch.nonce()).collect();
+            assert_eq!(nonces.expect("random").len(), taken);
+            assert_eq!(counted.0.into_inner(), draws, "{records} records");
         }
     }
 

@@ -11,7 +11,7 @@ use pool::{ArrayKind, Pool, RecordPtr, Reservation, ReserveFor, SLOT_LIMIT, Seal
 use crate::core::Dataset;
 use crate::core::reencryption::{Reencrypted, Rewritten, Walk};
 use crate::error::Result;
-use crate::seal::Sealed;
+use crate::seal::{Nonces, Sealed};
 
 /// One step passes over at most this many records that are done.
 const PASSED_MAX: usize = 50_000;
@@ -124,10 +124,8 @@ impl Dataset {
         let mut buf = SEALED.take();
         let mut anew: Option<Sealed> = None;
         let read = self.open.read(array, slot, &mut buf, &mut |ptr, bytes| {
-            anew = self
-                .sealer
-                .reseal(array, ptr, bytes, self.nonces(&self.settings(), array))
-                .ok();
+            let nonces = Nonces::of(array, self.settings().dedup, &*self.engine.random);
+            anew = self.sealer.reseal(array, ptr, bytes, nonces).ok();
             anew.is_some()
         });
         SEALED.set(buf);

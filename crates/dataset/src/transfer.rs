@@ -74,10 +74,7 @@ impl RecordSealer {
 impl SealRecords for RecordSealer {
     fn seal(&self, array: ArrayKind, plain: &[u8]) -> std::result::Result<SealedRecord, String> {
         let compression = self.compression.of(array);
-        let nonces = match array {
-            ArrayKind::Data if self.dedup => Nonces::OfContents,
-            ArrayKind::Data | ArrayKind::Pages => Nonces::Random(self.random.as_ref()),
-        };
+        let nonces = Nonces::of(array, self.dedup, &*self.random);
         let sealed = self.sealer.seal(array, compression, plain, nonces);
         let sealed = sealed.map_err(|error| error.to_string())?;
         Ok(SealedRecord {

@@ -11,7 +11,7 @@ use admission::ClientSource;
 use protocol::api::CallerReport;
 use protocol::client::BAD_TOKEN;
 use protocol::wire::TOKEN_MAX;
-use rustls::crypto::SecureRandom;
+use rustix::rand::{GetRandomFlags, getrandom};
 use secret::Secret;
 use serde::Deserialize;
 use serde_json::json;
@@ -52,7 +52,6 @@ struct Failures {
 
 /// What the site on the network knows of its callers.
 pub(crate) struct Logins {
-    random: &'static dyn SecureRandom,
     // The hashes of a `HashMap` have a key: how long a look takes tells nothing of the cookies.
     sessions: Mutex<HashMap<String, Session>>,
     failures: Mutex<HashMap<ClientSource, Failures>>,
@@ -67,9 +66,8 @@ pub(crate) enum Via {
 }
 
 impl Logins {
-    pub(crate) fn new(random: &'static dyn SecureRandom) -> Logins {
+    pub(crate) fn new() -> Logins {
         Logins {
-            random,
             sessions: Mutex::default(),
             failures: Mutex::default(),
         }
@@ -99,8 +97,12 @@ impl Logins {
     /// Begins a session, and returns its cookie.
     fn begin(&self, user: User, token: Arc<Secret>) -> Result<String, Problem> {
         let mut bytes = [0; COOKIE_BYTES];
-        let no_random = |_| Problem::TooMany("there are no random numbers".into(), 1);
-        self.random.fill(&mut bytes).map_err(no_random)?;
+        // From the kernel itself: two copies of this process give out different cookies.
+        let filled = getrandom(&mut bytes, GetRandomFlags::empty());
+        if !filled.is_ok_and(|len| len == COOKIE_BYTES) {
+            let no_random = "there are no random numbers".into();
+            return Err(Problem::TooMany(no_random, 1));
+        }
         let cookie: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut sessions = locked(&self.sessions);
         sessions.retain(|_, session| session.is_open());
@@ -266,7 +268,7 @@ mod tests {
     use super::*;
 
     fn logins() -> Logins {
-        Logins::new(rustls::crypto::aws_lc_rs::default_provider().secure_random)
+        Logins::new()
     }
 
     fn with_cookie(cookie: &str) -> Request {

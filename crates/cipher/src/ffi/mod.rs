@@ -1,5 +1,5 @@
-//! The foreign code: the few calls into AWS-LC that `aws-lc-rs` does not offer, AES-GCM of `ring`, and Twofish of
-//! libgcrypt, made safe here.
+//! The foreign code: the few calls into AWS-LC that `aws-lc-rs` does not offer, AES-GCM of `ring`, Twofish of
+//! libgcrypt, and random numbers of the vDSO, made safe here.
 //!
 //! This module and its children hold all the `unsafe` of the crate. Each function takes slices and
 //! arrays, checks every length itself and returns a plain result, so nothing above it can get a
@@ -19,25 +19,26 @@ mod aes;
 mod buffers;
 mod ccm;
 mod evp;
-mod fork;
 mod gcm;
 mod libgcrypt;
 mod library;
 mod md5;
 mod number;
 mod points;
+#[cfg(test)]
+mod process_copy;
 mod ring;
 mod rsa;
 mod scrypt;
 mod sector;
 mod shamir;
+mod vdso;
 
 pub(crate) use aead::Aead;
 pub(crate) use aes::AesKey;
 pub(crate) use buffers::{Buffers, TAG_LEN};
 pub(crate) use ccm::Ccm;
 pub(crate) use evp::Direction;
-pub(crate) use fork::generation as fork_generation;
 pub(crate) use gcm::GcmStream;
 pub(crate) use libgcrypt::{Libgcrypt, TwofishKey};
 pub(crate) use library::random_public;
@@ -48,3 +49,4 @@ pub(crate) use rsa::rsa_numbers;
 pub(crate) use scrypt::scrypt;
 pub(crate) use sector::{CbcKey, Ecb, Xts256};
 pub(crate) use shamir::{value_at, value_at_zero};
+pub(crate) use vdso::getrandom as vdso_getrandom;

@@ -165,6 +165,16 @@ pub(crate) enum Nonces<'a> {
     OfContents,
 }
 
+impl<'a> Nonces<'a> {
+    /// The source of nonces for records of an array.
+    pub(crate) fn of(array: ArrayKind, dedup: bool, random: &'a dyn Random) -> Nonces<'a> {
+        match array {
+            ArrayKind::Data if dedup => Nonces::OfContents,
+            ArrayKind::Data | ArrayKind::Pages => Nonces::Random(random),
+        }
+    }
+}
+
 /// Why a record could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {

@@ -94,11 +94,10 @@ pub fn serve_network(daemon: &Path, parent: u32) -> Result<(), Failure> {
     }
     end_with(parent)?;
     let config = settings.identity.config().map_err(Failure::other)?;
-    let random = config.crypto_provider().secure_random;
     let site = Site {
         names: Names::of(settings.names),
         socket: daemon.to_owned(),
-        logins: Some(crate::session::Logins::new(random)),
+        logins: Some(crate::session::Logins::new()),
         memory: Memory::of_all(),
     };
     // Nothing but a wrong message ends this: without its parent this process ends.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cipher::{NonceBatch, Random};
 use parking_lot::Mutex;
 use pool::{ArrayKind, DatasetHooks, Placed, RecordPtr, SealInput, TxgWriter};
 
@@ -111,8 +112,10 @@ impl Dataset {
         if settings.dedup || records.len() == 1 {
             return alone().collect();
         }
+        let batch = NonceBatch::new(&*self.engine.random, records.len());
         let sealed = records.iter();
-        let sealed = sealed.map(|(buffer, _)| self.seal(&settings, ArrayKind::Data, buffer));
+        let sealed =
+            sealed.map(|(buffer, _)| self.seal(&settings, ArrayKind::Data, buffer, &batch));
         let Ok(sealed) = sealed.collect::<Result<Vec<_>>>() else {
             // Which of them cannot be sealed is said of it alone.
             return alone().collect();
@@ -128,7 +131,7 @@ impl Dataset {
 
     pub(crate) fn seal_record(&self, buffer: &Buffer, copies: usize) -> Result<Placed> {
         let settings = self.settings();
-        let sealed = self.seal(&settings, ArrayKind::Data, buffer)?;
+        let sealed = self.seal(&settings, ArrayKind::Data, buffer, &*self.engine.random)?;
         let placed = self.place(ArrayKind::Data, &sealed, copies);
         sealed.recycle();
         Ok(placed?)
@@ -148,19 +151,18 @@ impl Dataset {
         }
     }
 
-    fn seal(&self, settings: &Settings, array: ArrayKind, plain: &[u8]) -> Result<Sealed> {
+    fn seal(
+        &self,
+        settings: &Settings,
+        array: ArrayKind,
+        plain: &[u8],
+        random: &dyn Random,
+    ) -> Result<Sealed> {
         let compression = settings.compression.of(array);
+        let nonces = Nonces::of(array, settings.dedup, random);
         self.sealer
-            .seal(array, compression, plain, self.nonces(settings, array))
+            .seal(array, compression, plain, nonces)
             .map_err(|error| self.not_sealed(&error))
-    }
-
-    /// The source of nonces for records of an array.
-    pub(crate) fn nonces(&self, settings: &Settings, array: ArrayKind) -> Nonces<'_> {
-        match array {
-            ArrayKind::Data if settings.dedup => Nonces::OfContents,
-            ArrayKind::Data | ArrayKind::Pages => Nonces::Random(self.engine.random.as_ref()),
-        }
     }
 
     pub(crate) fn not_sealed(&self, error: &cipher::Error) -> crate::Error {
@@ -279,8 +281,9 @@ impl Dataset {
 
     fn sync_pages(&self, commit: &TxgWriter<'_>, frozen: &FrozenFiles) -> Result<()> {
         let settings = self.settings();
+        let batch = NonceBatch::new(&*self.engine.random, frozen.pages.len() + 1);
         let put = |slot: u64, plain: &[u8]| -> Result<()> {
-            let sealed = self.seal(&settings, ArrayKind::Pages, plain)?;
+            let sealed = self.seal(&settings, ArrayKind::Pages, plain, &batch)?;
             Ok(commit.put(
                 &self.open,
                 ArrayKind::Pages,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cipher::{AeadAlgorithm, AeadCipher, Random};
+use cipher::{AeadAlgorithm, AeadCipher, NonceBatch, Random};
 use secret::Secret;
 use vfs::{Error, Result};
 
@@ -69,8 +69,10 @@ impl ContentKey {
     /// Seals consecutive blocks of the file with this header.
     pub(super) fn seal(&self, header: &[u8], first: u64, blocks: &mut [u8]) -> Result<()> {
         let id = file_id(header)?;
-        for (number, block) in (first..).zip(blocks.chunks_mut(self.layout().lower_unit())) {
-            let nonce = self.random.nonce().map_err(|_| Error::Io)?;
+        let unit = self.layout().lower_unit();
+        let nonces = NonceBatch::new(&*self.random, blocks.len().div_ceil(unit));
+        for (number, block) in (first..).zip(blocks.chunks_mut(unit)) {
+            let nonce = nonces.nonce().map_err(|_| Error::Io)?;
             self.seal_block(&nonce, &associated(number, id), block)?;
         }
         Ok(())
