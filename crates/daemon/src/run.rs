@@ -154,9 +154,7 @@ fn hash_memory_kib() -> Result<u64> {
         let refused = || Failure::usage("STRONGROOM_HASH_MEMORY is a number of MiB, from 1 on");
         return mib.map(|mib| mib << 10).ok_or_else(refused);
     }
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let kib = keys::machine_memory_kib();
     Ok(kib.map_or(HASH_MEMORY_LEAST, |kib| (kib / 4).max(HASH_MEMORY_LEAST)))
 }
 

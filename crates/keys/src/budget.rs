@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::hash_queue::{HashCost, HashLimits, HashMemory, HashPayer, HashQueue};
+use crate::hash_queue::{HashCost, HashLimits, HashMemory, HashPayer, HashQueue, MEMORY_KIB_LEAST};
 use crate::{Error, Result};
 
 /// The work for one passphrase of a user is one part in so many of the root's.
@@ -81,6 +81,25 @@ pub fn set_hash_memory(kib: u64) {
     });
 }
 
+/// The most memory that a slot made here shall take, in KiB: half of the machine's, so that it does not swap. Where all
+/// hashes share limited memory, the share that is reserved for root: then root opens such a slot at once, and users can.
+pub(crate) fn new_slot_memory_kib() -> u32 {
+    let kib = QUEUE.limits().map_or_else(
+        || machine_memory_kib().map_or(MEMORY_KIB_LEAST.into(), |kib| kib / 2),
+        HashLimits::reserved_for_root,
+    );
+    u32::try_from(kib).unwrap_or(u32::MAX)
+}
+
+/// The memory of this machine, in KiB, if the kernel says it.
+pub fn machine_memory_kib() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    total.trim().strip_suffix(" kB")?.parse().ok()
+}
+
 /// Memory for a password hash with so many passes, until it is dropped. Waits until it is this hash's turn. A hash that
 /// takes no memory waits for its turn too.
 ///
@@ -130,6 +149,19 @@ impl HashWork {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_slot_fits_the_share_of_root_and_of_users() {
+        // In MiB: the memory of all hashes, and that of a new slot.
+        for (memory, new) in [(128, 64), (256, 64), (512, 128), (2048, 512), (6144, 1536)] {
+            let limits = HashLimits {
+                memory_kib: memory << 10,
+                running: 1,
+            };
+            assert_eq!(limits.reserved_for_root(), new << 10);
+            assert!(limits.reserved_for_root() <= limits.of_users());
+        }
+    }
 
     #[test]
     fn slots_together_cost_at_most_so_much() {

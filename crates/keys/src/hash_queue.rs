@@ -28,8 +28,10 @@ const WAITING_PER_USER: usize = 8;
 const WAITING_MAX: usize = 256;
 /// The root's share of the memory: one part in so many, and at least [`RESERVE_LEAST`].
 const RESERVE: u64 = 4;
-/// The least share of root, in KiB, if it is not more than half: a new slot of a dataset.
-const RESERVE_LEAST: u64 = 64 << 10;
+/// The least share of root, in KiB, if it is not more than half: the least new slot of a dataset.
+const RESERVE_LEAST: u64 = MEMORY_KIB_LEAST as u64;
+/// The least memory of a new slot, in KiB, where the machine has it: 64 MiB.
+pub(crate) const MEMORY_KIB_LEAST: u32 = 64 << 10;
 /// The time after which a waiting hash looks whether its caller is still there.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -84,9 +86,14 @@ pub(crate) struct HashLimits {
 
 impl HashLimits {
     /// The memory of all users together, in KiB, without the root's share.
-    fn of_users(&self) -> u64 {
+    pub(crate) fn of_users(&self) -> u64 {
+        self.memory_kib - self.reserved_for_root()
+    }
+
+    /// The root's share, in KiB. No slot that is made here takes more.
+    pub(crate) fn reserved_for_root(self) -> u64 {
         let reserve = (self.memory_kib / RESERVE).max(RESERVE_LEAST);
-        self.memory_kib - reserve.min(self.memory_kib / 2)
+        reserve.min(self.memory_kib / 2)
     }
 }
 
@@ -228,6 +235,10 @@ impl HashQueue {
     /// The state is consistent between statements, so a panic of another thread is no reason to stop.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn limits(&self) -> Option<HashLimits> {
+        self.lock().limits
     }
 
     pub(crate) fn limit(&self, limits: HashLimits) {

@@ -1,24 +1,26 @@
 //! The password hash: Argon2id, RFC 9106, version 0x13.
 //!
 //! Two sets of bounds, for two purposes. What is *made* here costs an attacker at least 64 MiB and
-//! three passes per guess, the second recommendation of RFC 9106 (section 4); there is no way to ask
-//! for less but the one named for tests. What is *read* is accepted in any shape that Argon2 has, so
+//! three passes per guess, the second recommendation of RFC 9106 (section 4), and more where the machine has it; there is
+//! no way to ask for less but the one named for tests. What is *read* is accepted in any shape that Argon2 has, so
 //! that old and foreign keyrings open, up to bounds past which a header can only be damaged or made
 //! to exhaust the machine.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use cipher::{Argon2Kind, PasswordHash};
+use cipher::Argon2Kind;
 use secret::Secret;
 
-use crate::{Error, Result, budget};
-
-/// The least that a new slot takes, in KiB: 64 MiB.
-const MEMORY_KIB_POLICY: u32 = 64 << 10;
+use crate::argon2_fit::{Argon2Cost, Argon2Fit, timed_hash};
+use crate::hash_queue::MEMORY_KIB_LEAST;
+use crate::{Error, Result};
 
 /// The fewest passes of a new slot.
 const ITERATIONS_POLICY: u32 = 3;
+
+/// The most memory of a new slot, in KiB: 1 GiB, as cryptsetup has it.
+const MEMORY_KIB_NEW: u32 = 1 << 20;
 
 /// The most memory that a stored slot may ask for, in KiB: 4 GiB.
 const MEMORY_KIB_MAX: u32 = 4 << 20;
@@ -47,7 +49,7 @@ impl Argon2Params {
     /// 64 MiB, 3 passes, 4 lanes: the second recommendation of RFC 9106, section 4. What
     /// [`Argon2Params::calibrate`] gives on a slow machine.
     pub const RECOMMENDED: Argon2Params = Argon2Params {
-        memory_kib: MEMORY_KIB_POLICY,
+        memory_kib: MEMORY_KIB_LEAST,
         iterations: ITERATIONS_POLICY,
         lanes: LANES_NEW,
     };
@@ -108,7 +110,7 @@ impl Argon2Params {
     }
 
     fn check_policy(&self) -> Result<()> {
-        if self.memory_kib < MEMORY_KIB_POLICY {
+        if self.memory_kib < MEMORY_KIB_LEAST {
             return Err(Error::KdfParams("new slots take at least 64 MiB of memory"));
         }
         if self.iterations < ITERATIONS_POLICY {
@@ -117,35 +119,37 @@ impl Argon2Params {
         Ok(())
     }
 
-    /// Parameters that take about `target` on this machine: 64 MiB, one lane per processor up to 4,
-    /// and as many passes as fit, but at least 3.
+    /// Parameters that take about `target` on this machine: as much memory as that allows, up to 1 GiB and to a share of
+    /// this machine's, with one lane per processor up to 4; and then more passes. At least [`Argon2Params::RECOMMENDED`].
     ///
-    /// Measures for about a second itself, or for as long as `target` if that is shorter.
+    /// Measures for about as long as `target` itself.
     ///
     /// # Errors
     /// [`Error::KdfMemory`].
     pub fn calibrate(target: Duration) -> Result<Argon2Params> {
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        let with = |iterations| Argon2Params {
-            memory_kib: MEMORY_KIB_POLICY,
-            iterations,
-            lanes: processors.min(LANES_NEW),
+        Argon2Params::calibrate_within(target, MEMORY_KIB_NEW)
+    }
+
+    /// As [`Argon2Params::calibrate`], with at most so much memory.
+    ///
+    /// # Errors
+    /// As for [`Argon2Params::calibrate`].
+    pub fn calibrate_within(target: Duration, memory_kib: u32) -> Result<Argon2Params> {
+        let fit = Argon2Fit {
+            kind: Argon2Kind::Argon2id,
+            time: target,
+            passes_min: ITERATIONS_POLICY,
+            memory_kib_max: memory_kib,
+            lanes: None,
         };
-        let time = |iterations| -> Result<Duration> {
-            with(iterations).hash(b"calibration", &[0; 32], &mut [0; 32])
-        };
-        // Ever longer runs, until one is long enough for a moment's disturbance not to matter.
-        let long_enough = (target / 2).min(Duration::from_millis(500));
-        let mut passes = ITERATIONS_POLICY;
-        let mut elapsed = time(passes)?;
-        while elapsed < long_enough {
-            passes *= 2;
-            elapsed = time(passes)?;
-        }
-        let fit = u128::from(passes) * target.as_nanos() / elapsed.as_nanos().max(1);
-        let most = WORK_MAX / u64::from(MEMORY_KIB_POLICY);
-        let fit = fit.clamp(ITERATIONS_POLICY.into(), most.into());
-        Ok(with(u32::try_from(fit).expect("clamped")))
+        let cost = fit.measure()?;
+        let memory_kib = cost.memory_kib.max(MEMORY_KIB_LEAST);
+        let most = (WORK_MAX / u64::from(memory_kib)) as u32;
+        Ok(Argon2Params {
+            memory_kib,
+            iterations: cost.passes.min(most),
+            lanes: cost.lanes,
+        })
     }
 
     /// Memory times passes of one try, in KiB.
@@ -175,27 +179,16 @@ impl Argon2Params {
         salt: &[u8; 32],
         key: &mut [u8; 32],
     ) -> Result<()> {
-        self.hash(passphrase.expose(), salt, key).map(drop)
+        self.hash(passphrase.expose(), salt, key)
     }
 
-    /// Hashes, and returns the time that it took without the wait for its turn: other users must not make new slots
-    /// cheaper.
-    fn hash(&self, passphrase: &[u8], salt: &[u8; 32], key: &mut [u8; 32]) -> Result<Duration> {
-        let hash = PasswordHash::Argon2 {
-            kind: Argon2Kind::Argon2id,
+    fn hash(&self, passphrase: &[u8], salt: &[u8; 32], key: &mut [u8; 32]) -> Result<()> {
+        let cost = Argon2Cost {
             memory_kib: self.memory_kib,
-            iterations: self.iterations,
+            passes: self.iterations,
             lanes: self.lanes,
         };
-        let _memory = budget::hash_memory(self.memory_kib, self.iterations)?;
-        let start = Instant::now();
-        let hashed = hash.derive(passphrase, salt, key);
-        let took = start.elapsed();
-        hashed.map(|()| took).map_err(|error| match error {
-            cipher::Error::Memory { memory_kib } => Error::KdfMemory { memory_kib },
-            cipher::Error::PasswordHash(_) => Error::KdfParams("Argon2id refuses them"),
-            other => Error::Cipher(other),
-        })
+        timed_hash(Argon2Kind::Argon2id, cost, passphrase, salt, key).map(drop)
     }
 }
 
@@ -293,11 +286,15 @@ mod tests {
         let least = Argon2Params::calibrate(Duration::ZERO).expect("memory");
         assert_eq!((least.memory_kib(), least.iterations()), (64 << 10, 3));
         assert!((1..=4).contains(&least.lanes()));
-        let more = Argon2Params::calibrate(Duration::from_secs(20)).expect("memory");
-        assert!(more.iterations() > 3);
+        let within = |memory_kib| Argon2Params::calibrate_within(Duration::MAX, memory_kib);
+        let small = within(64 << 10).expect("memory");
+        assert_eq!((small.memory_kib(), small.iterations()), (64 << 10, 4096));
         let most = Argon2Params::calibrate(Duration::MAX).expect("memory");
-        assert_eq!(most.iterations(), 4096);
-        for params in [least, more, most] {
+        assert!((64 << 10..=1 << 20).contains(&most.memory_kib()));
+        assert!(most.work() <= WORK_MAX && most.iterations() > 3);
+        let machine = crate::budget::new_slot_memory_kib().max(64 << 10);
+        assert_eq!(most.memory_kib(), machine.min(1 << 20));
+        for params in [least, small, most] {
             params.check_policy().expect("policy");
         }
     }

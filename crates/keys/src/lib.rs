@@ -22,7 +22,7 @@
 //! Layers, lowest first:
 //! - `layout`, `format`, `error`: bytes and errors;
 //! - `source`: key sources by name; `file`, `trusted`, `child`: opening files, starting programs;
-//! - `hash_queue`, `budget`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
+//! - `hash_queue`, `budget`, `argon2_fit`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
 //! - `tpm`: what the TPM of this machine seals and opens; `fido2`: what an authenticator computes;
 //! - `tls`, `http`; `clevis`: what is sealed to a Tang server, for a slot or as clevis does it;
 //! - `shares`: what several of these hold together;
@@ -31,6 +31,7 @@
 //! - [`kernel`], `user_key`: keys for encryption by the kernel, and keys that it keeps, independent of the rest;
 //! - `wrapping_key`, `slot`, `wrapping`, `generation`, `keyring`, `backup`: the stored types.
 
+mod argon2_fit;
 mod backup;
 mod budget;
 mod child;
@@ -66,8 +67,11 @@ mod wrap;
 mod wrapping;
 mod wrapping_key;
 
+pub use argon2_fit::{Argon2Cost, Argon2Fit};
 pub use backup::{Backup, BackupKeyring};
-pub use budget::{HashCaller, HashScope, HashWork, hash_for, hash_memory, set_hash_memory};
+pub use budget::{
+    HashCaller, HashScope, HashWork, hash_for, hash_memory, machine_memory_kib, set_hash_memory,
+};
 pub use child::Talk;
 pub(crate) use clevis::is_for_server;
 pub use clevis::{TangKey, clevis};

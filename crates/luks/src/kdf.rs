@@ -5,11 +5,13 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use cipher::PasswordHash;
+use keys::Argon2Fit;
 use secret::Secret;
 
 use crate::{Error, Result, crypto};
 
 pub use cipher::Argon2Kind as Variant;
+pub use keys::Argon2Cost;
 
 /// The most iterations of PBKDF2 that a header may ask for: some minutes.
 const PBKDF2_MAX: u32 = 1 << 30;
@@ -28,20 +30,6 @@ const LANES_MAX: u32 = 64;
 
 /// The most work that a header may ask for, in KiB times passes: 1 TiB, some minutes.
 pub(crate) const WORK_MAX: u64 = 1 << 30;
-
-/// The least memory that is chosen here, in KiB, where the machine has it.
-const MEMORY_MIN: u32 = 64 << 10;
-
-/// What a guess costs with Argon2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Argon2Cost {
-    /// Memory in KiB.
-    pub memory_kib: u32,
-    /// Passes over it.
-    pub passes: u32,
-    /// Parts that can be computed at the same time.
-    pub lanes: u32,
-}
 
 /// A password hash with its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,20 +60,14 @@ impl Kdf {
     /// # Errors
     /// [`Error::Usage`] for a cost or a hash that cannot be; [`Error::Keys`] without memory for it.
     pub(crate) fn derive(&self, passphrase: &Secret, salt: &[u8], len: usize) -> Result<Secret> {
-        self.timed(passphrase, salt, len).map(|(key, _)| key)
-    }
-
-    /// Makes a key as [`Kdf::derive`], and returns the time that it took without the wait for its turn.
-    fn timed(&self, passphrase: &Secret, salt: &[u8], len: usize) -> Result<(Secret, Duration)> {
         let mut key = Secret::zeroed(len)?;
         let hash = self.checked()?;
         let _place = match self {
             Kdf::Pbkdf2 { iterations, .. } => keys::hash_memory(0, *iterations)?,
             Kdf::Argon2(_, cost) => keys::hash_memory(cost.memory_kib, cost.passes)?,
         };
-        let start = Instant::now();
         hash.derive(passphrase.expose(), salt, key.expose_mut())?;
-        Ok((key, start.elapsed()))
+        Ok(key)
     }
 
     /// What a try costs, in KiB of memory times passes. PBKDF2 takes no memory. A cost that cannot
@@ -102,7 +84,7 @@ impl Kdf {
     fn checked(&self) -> Result<PasswordHash> {
         match self {
             Kdf::Pbkdf2 { hash, iterations } => pbkdf2(hash, *iterations),
-            Kdf::Argon2(kind, cost) => cost.checked(*kind),
+            Kdf::Argon2(kind, cost) => argon2(*kind, *cost),
         }
     }
 }
@@ -138,29 +120,28 @@ impl fmt::Display for Kdf {
     }
 }
 
-impl Argon2Cost {
-    fn checked(&self, kind: Variant) -> Result<PasswordHash> {
-        let Argon2Cost {
-            memory_kib,
-            passes,
-            lanes,
-        } = *self;
-        let is_honest = (1..=LANES_MAX).contains(&lanes)
-            && (8 * lanes..=MEMORY_MAX).contains(&memory_kib)
-            && passes > 0
-            && u64::from(memory_kib) * u64::from(passes) <= WORK_MAX;
-        if !is_honest {
-            return Err(Error::Usage(format!(
-                "Argon2 with {memory_kib} KiB, {passes} passes and {lanes} lanes cannot be computed here"
-            )));
-        }
-        Ok(PasswordHash::Argon2 {
-            kind,
-            memory_kib,
-            iterations: passes,
-            lanes,
-        })
+/// Argon2, if its cost is within sane limits.
+fn argon2(kind: Variant, cost: Argon2Cost) -> Result<PasswordHash> {
+    let Argon2Cost {
+        memory_kib,
+        passes,
+        lanes,
+    } = cost;
+    let is_honest = (1..=LANES_MAX).contains(&lanes)
+        && (8 * lanes..=MEMORY_MAX).contains(&memory_kib)
+        && passes > 0
+        && u64::from(memory_kib) * u64::from(passes) <= WORK_MAX;
+    if !is_honest {
+        return Err(Error::Usage(format!(
+            "Argon2 with {memory_kib} KiB, {passes} passes and {lanes} lanes cannot be computed here"
+        )));
     }
+    Ok(PasswordHash::Argon2 {
+        kind,
+        memory_kib,
+        iterations: passes,
+        lanes,
+    })
 }
 
 /// Which password hash new slots get.
@@ -258,46 +239,30 @@ impl KdfChoice {
     }
 
     fn settle_argon2(&self, variant: Variant) -> Result<Kdf> {
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        let lanes = self.lanes.unwrap_or(processors.min(4));
-        let most = self.memory_kib.min(half_of_memory_kib()).max(8 * lanes);
-        let with = |memory_kib, passes| Argon2Cost {
-            memory_kib,
-            passes,
-            lanes,
+        let fit = Argon2Fit {
+            kind: variant,
+            time: self.time,
+            passes_min: PASSES_MIN,
+            memory_kib_max: self.memory_kib,
+            lanes: self.lanes,
         };
+        let least = Argon2Cost {
+            memory_kib: fit.memory_kib(),
+            passes: self.force_iterations.unwrap_or(PASSES_MIN),
+            lanes: fit.lanes(),
+        };
+        if least.passes < PASSES_MIN {
+            let what = format!("Argon2 takes at least {PASSES_MIN} passes");
+            return Err(Error::Usage(what));
+        }
+        argon2(variant, least)?;
         let cost = match self.force_iterations {
-            Some(forced) if forced < PASSES_MIN => {
-                let what = format!("Argon2 takes at least {PASSES_MIN} passes");
-                return Err(Error::Usage(what));
-            }
-            Some(forced) => with(most, forced),
-            None => {
-                let probe = with(most.min(MEMORY_MIN), PASSES_MIN);
-                let took = time_of(variant, probe)?;
-                let (memory_kib, passes) = share(self.time, took, probe, most);
-                with(memory_kib, passes)
-            }
+            Some(_) => least,
+            None => fit.measure()?,
         };
-        cost.checked(variant)?;
+        argon2(variant, cost)?;
         Ok(Kdf::Argon2(variant, cost))
     }
-}
-
-/// Memory as far as the time allows with the fewest passes; then more passes.
-fn share(time: Duration, took: Duration, probe: Argon2Cost, most: u32) -> (u32, u32) {
-    let work = u128::from(probe.memory_kib) * u128::from(probe.passes);
-    let budget = work * time.as_nanos() / took.as_nanos().max(1);
-    let memory =
-        (budget / u128::from(PASSES_MIN)).clamp(u128::from(probe.memory_kib), u128::from(most));
-    let passes = (budget / memory).clamp(u128::from(PASSES_MIN), 1 << 16);
-    (memory as u32, passes as u32)
-}
-
-fn time_of(variant: Variant, cost: Argon2Cost) -> Result<Duration> {
-    let passphrase = Secret::from_slice(b"a measurement")?;
-    let (_, took) = Kdf::Argon2(variant, cost).timed(&passphrase, &[0; 32], 32)?;
-    Ok(took)
 }
 
 /// How many iterations of PBKDF2 take so long here.
@@ -315,12 +280,4 @@ pub(crate) fn pbkdf2_iterations(hash: &str, time: Duration) -> Result<u32> {
     };
     let fit = u128::from(iterations) * time.as_nanos() / elapsed.as_nanos().max(1);
     Ok(fit.clamp(PBKDF2_MIN.into(), PBKDF2_MAX.into()) as u32)
-}
-
-/// Half of the machine's memory, in KiB: a container that is opened shall not make it swap.
-fn half_of_memory_kib() -> u32 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.map_or(MEMORY_MIN, |kib| u32::try_from(kib / 2).unwrap_or(u32::MAX))
 }

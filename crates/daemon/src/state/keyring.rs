@@ -24,7 +24,7 @@ use crate::state::key_material::{Materials, Opened, first_that_opens, materials,
 use crate::state::properties;
 
 /// The time to try a passphrase.
-const KDF_TIME: Duration = Duration::from_millis(500);
+const KDF_TIME: Duration = Duration::from_secs(1);
 
 /// The number of times that a user may type a key.
 const TRIES: usize = 3;

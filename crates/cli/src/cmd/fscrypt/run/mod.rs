@@ -17,9 +17,8 @@ mod system_error;
 use std::path::Path;
 
 use daemon::Failure;
-use keys::Argon2Params;
 use protocol::api::FailureKind;
-use stack::formats::fscrypt::tool::{Config, Store, Writers};
+use stack::formats::fscrypt::tool::{Config, Costs, Store, Writers};
 
 pub(crate) use self::login::Logins;
 use self::place::failure;
@@ -72,8 +71,8 @@ fn setup(args: &Setup) -> Result<String> {
         );
         return Err(Failure::new(FailureKind::Exists, message));
     }
-    let costs = Argon2Params::calibrate(args.time)?;
-    let text = Config::new(costs.into()).encode();
+    let costs = Costs::calibrate(args.time)?;
+    let text = Config::new(costs).encode();
     // It is replaced at once.
     let new = path.with_extension("conf.new");
     std::fs::write(&new, text)

@@ -8,11 +8,12 @@ use std::time::Duration;
 use cipher::SystemRandom;
 use daemon::Failure;
 use fuse::Mount;
-use keys::{Argon2Params, HashWork};
+use keys::HashWork;
 use protocol::api::FailureKind;
 use secret::{Key, Secret};
 use stack::formats::fscrypt::tool::{
-    DIRECTORY_NAME, Error, Found, Options, ProtectedPolicy, Protector, Source, Store, Writers,
+    Costs, DIRECTORY_NAME, Error, Found, Options, ProtectedPolicy, Protector, Source, Store,
+    Writers,
 };
 use stack::formats::fscrypt::{Fscrypt, KeyName, KeyState, MasterKey, Node, Policy, Space};
 use stack::{Entry, Stacked};
@@ -47,7 +48,7 @@ pub(super) fn init(
     }
     stack::prepare(root, &[]).map_err(refused)?;
     let passphrase = lower::passphrase(dir, key, true)?;
-    let costs = Argon2Params::calibrate(TRY)?.into();
+    let costs = Costs::calibrate(TRY)?;
     let failed = |error| failed(dir, error);
     let (source, random) = (Source::Passphrase, &SystemRandom);
     let made = Protector::with_passphrase(source, "passphrase", &costs, &passphrase, random);

@@ -1,5 +1,7 @@
 //! What a guess at a passphrase costs: Argon2id.
 
+use std::time::Duration;
+
 use cipher::{Argon2Kind, PasswordHash};
 use keys::Argon2Params;
 use secret::{Key, Secret};
@@ -9,6 +11,9 @@ use super::wire::{self, Message};
 
 /// The most memory that a file may ask for, in KiB: 4 GiB.
 const MEMORY_MAX: i64 = 4 << 20;
+
+/// The most memory of a new passphrase, in KiB, as the tool has it: logins hash too.
+const MEMORY_NEW: u32 = 128 << 10;
 
 /// The most work that a file may ask for, in KiB times passes: 256 GiB, some minutes.
 const WORK_MAX: u64 = 1 << 28;
@@ -45,6 +50,14 @@ impl From<Argon2Params> for Costs {
 }
 
 impl Costs {
+    /// Costs that take about so long on this machine.
+    ///
+    /// # Errors
+    /// Those of [`Argon2Params::calibrate_within`].
+    pub fn calibrate(time: Duration) -> keys::Result<Costs> {
+        Ok(Argon2Params::calibrate_within(time, MEMORY_NEW)?.into())
+    }
+
     pub(super) fn new(
         time: i64,
         memory: i64,
