@@ -12,6 +12,7 @@ use cipher::Suite;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 use secret::{Key, Secret};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::format::{KEY_LENGTHS, PASSPHRASE_MAX, PASSPHRASE_MIN, limit};
 use crate::shares::{Holder, SharedKey};
@@ -87,6 +88,27 @@ impl KeyMaterial {
             });
         }
         SharedKey::new(threshold, holders, failures)
+    }
+
+    /// The passphrase in normalization form C, if it is typed otherwise. Systems type the same letter in different bytes.
+    /// What is not UTF-8 has one form.
+    pub(crate) fn normalized(&self) -> Result<Option<KeyMaterial>> {
+        let KeyMaterial::Passphrase(typed) = self else {
+            return Ok(None);
+        };
+        let Ok(text) = std::str::from_utf8(typed.expose()) else {
+            return Ok(None);
+        };
+        if is_nfc_quick(text.chars()) == IsNormalized::Yes {
+            return Ok(None);
+        }
+        // The iterator has some letters in ordinary memory for a moment, and never the whole.
+        let mut normalized = Secret::zeroed(0)?;
+        for letter in text.nfc() {
+            normalized.push_slice(letter.encode_utf8(&mut [0; 4]).as_bytes())?;
+        }
+        let is_same = normalized.expose() == typed.expose();
+        Ok((!is_same).then_some(KeyMaterial::Passphrase(normalized)))
     }
 
     fn of_key(key: Secret) -> Result<KeyMaterial> {
@@ -275,6 +297,35 @@ fn digit_value(digit: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passphrases_have_one_form() {
+        let passphrase = |bytes: &[u8]| KeyMaterial::Passphrase(Secret::from_slice(bytes).unwrap());
+        for (typed, expected) in [
+            ("cafe\u{301} au lait", Some("café au lait")),
+            ("café au lait", None),
+            ("plain ASCII", None),
+            // Hangul, a singleton, marks in the wrong order, a mark that composes with nothing.
+            ("\u{1112}\u{1161}\u{11ab}", Some("한")),
+            ("\u{212b}ngström", Some("Ångström")),
+            ("q\u{307}\u{323}", Some("q\u{323}\u{307}")),
+            ("q\u{323}\u{307}", None),
+            // Compatibility forms are other letters.
+            ("ﬁve ⑤ fives", None),
+        ] {
+            let normalized = passphrase(typed.as_bytes()).normalized().unwrap();
+            let text = normalized.map(|material| match material {
+                KeyMaterial::Passphrase(text) => text.expose().to_vec(),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(text.as_deref(), expected.map(str::as_bytes), "{typed}");
+        }
+        // Latin-1.
+        let latin = passphrase(b"caf\xe9 e\xcc\x81");
+        assert!(latin.normalized().unwrap().is_none());
+        let key = KeyMaterial::Key(Key::from_bytes(&[0x65; 32]).unwrap());
+        assert!(key.normalized().unwrap().is_none());
+    }
 
     #[test]
     fn hexadecimal_digits() {

@@ -40,7 +40,7 @@ impl Wrapping {
         random.fill(&mut id)?;
         let key = WrappingKey::new(id, random_key(random)?);
         let place = (0, Slot::PRIORITY_NORMAL);
-        let slot = Slot::create(place, &key, material, params, now, random)?;
+        let slot = new_slot(place, &key, material, params, now, random)?;
         let slots = vec![slot];
         Ok((Wrapping::Own { id, slots }, key))
     }
@@ -69,7 +69,7 @@ impl Wrapping {
     }
 
     /// Tries `material` on each slot that takes its kind, by descending priority, and returns the number of the
-    /// slot that opened, and the wrapping key.
+    /// slot that opened, and the wrapping key. A passphrase is tried in normalization form C, and then as it was typed.
     ///
     /// # Errors
     /// [`Error::WrongKey`] if no slot opens; [`Error::KindMismatch`] if none takes this kind;
@@ -82,9 +82,15 @@ impl Wrapping {
         };
         let mut order: Vec<&Slot> = slots.iter().collect();
         order.sort_by_key(|slot| std::cmp::Reverse(slot.priority()));
+        // Slots of before have passphrases as they were typed.
+        let normalized = material.normalized()?;
+        let forms: Vec<&KeyMaterial> = normalized.iter().chain([material]).collect();
+        let tries = forms
+            .iter()
+            .flat_map(|form| order.iter().map(move |slot| (*slot, *form)));
         let mut failure = Error::KindMismatch(material.kind());
         let mut work = HashWork::new(WORK_MAX);
-        for slot in order {
+        for (slot, material) in tries {
             let paid = work.spend(slot.work(material));
             match paid.and_then(|()| slot.unlock(id, material)) {
                 Ok(Some(key)) => return Ok((slot.number(), key)),
@@ -125,7 +131,7 @@ impl Wrapping {
             .position(|(n, slot)| slot.number() != n);
         let place = gap.unwrap_or(slots.len());
         let number = place as u32;
-        let slot = Slot::create((number, priority), key, material, params, now, random)?;
+        let slot = new_slot((number, priority), key, material, params, now, random)?;
         slots.insert(place, slot);
         Ok(number)
     }
@@ -148,7 +154,7 @@ impl Wrapping {
         let slot = slots.iter_mut().find(|slot| slot.number() == number);
         let slot = slot.ok_or(Error::NoSlot(number))?;
         let place = (number, slot.priority());
-        *slot = Slot::create(place, key, material, params, now, random)?;
+        *slot = new_slot(place, key, material, params, now, random)?;
         Ok(())
     }
 
@@ -175,5 +181,72 @@ impl Wrapping {
             Wrapping::Own { id, .. } if id != key.id() => Err(Error::WrongKey),
             Wrapping::Own { slots, .. } => Ok(slots),
         }
+    }
+}
+
+/// A new slot. A passphrase is in normalization form C in it.
+fn new_slot(
+    place: (u32, u8),
+    key: &WrappingKey,
+    material: &KeyMaterial,
+    params: &Argon2Params,
+    now: u64,
+    random: &dyn Random,
+) -> Result<Slot> {
+    let normalized = material.normalized()?;
+    let material = normalized.as_ref().unwrap_or(material);
+    Slot::create(place, key, material, params, now, random)
+}
+
+#[cfg(test)]
+mod tests {
+    use cipher::SeededRandom;
+    use secret::Secret;
+
+    use super::*;
+
+    const CHEAP: Argon2Params = Argon2Params::insecure_for_tests();
+    const COMPOSED: &str = "Schl\u{fc}ssel";
+    const DECOMPOSED: &str = "Schlu\u{308}ssel";
+
+    fn passphrase(text: &str) -> KeyMaterial {
+        KeyMaterial::Passphrase(Secret::from_slice(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_passphrase_opens_however_it_is_typed() {
+        for made in [COMPOSED, DECOMPOSED] {
+            let random = SeededRandom::new(1);
+            let material = passphrase(made);
+            let (wrapping, key) = Wrapping::create(&material, &CHEAP, 0, &random).unwrap();
+            for typed in [COMPOSED, DECOMPOSED] {
+                let opened = wrapping.unlock(&passphrase(typed)).unwrap();
+                assert_eq!(opened.key().expose(), key.key().expose());
+            }
+            let wrong = wrapping.unlock(&passphrase("Schlussel"));
+            assert!(matches!(wrong, Err(Error::WrongKey)));
+        }
+    }
+
+    /// Before, the hash was of the bytes as they were typed.
+    #[test]
+    fn a_slot_of_before_opens_as_it_was_typed() {
+        let random = SeededRandom::new(1);
+        let key = WrappingKey::new([7; 16], random_key(&random).unwrap());
+        let old = passphrase(DECOMPOSED);
+        let slot = Slot::create((0, 1), &key, &old, &CHEAP, 0, &random).unwrap();
+        let mut wrapping = Wrapping::Own {
+            id: [7; 16],
+            slots: vec![slot],
+        };
+        let opened = wrapping.unlock(&old).unwrap();
+        assert_eq!(opened.key().expose(), key.key().expose());
+        let composed = wrapping.unlock(&passphrase(COMPOSED));
+        assert!(matches!(composed, Err(Error::WrongKey)));
+        // A key change makes a new slot of it.
+        wrapping
+            .replace_slot(0, &key, &old, &CHEAP, 0, &random)
+            .unwrap();
+        wrapping.unlock(&passphrase(COMPOSED)).unwrap();
     }
 }

@@ -12,6 +12,8 @@ use crate::{Error, Result};
 
 /// What clevis sealed is no longer than this, in bytes.
 const SEALED_MAX: usize = 64 << 10;
+/// The length of a thumbprint by SHA-1.
+const SHA1_LEN: usize = 27;
 /// Of A256GCM.
 const NONCE_LEN: usize = 12;
 /// So many signatures are looked at.
@@ -167,16 +169,28 @@ pub(super) fn key(curve: Curve, point: &Point) -> Value {
     })
 }
 
-/// The thumbprint of a key by the hash that `like` was made with.
-pub(super) fn thumbprint(key: &Value, like: &str) -> Option<String> {
+/// The thumbprint of a key by SHA-256.
+pub(super) fn thumbprint(key: &Value) -> Option<String> {
+    thumbprint_by(Digest::Sha256, key)
+}
+
+/// Whether a key has the thumbprint that was stored when something was sealed. Old versions of clevis stored those by SHA-1.
+pub(super) fn has_stored_thumbprint(key: &Value, stored: &str) -> bool {
+    let digest = match stored.len() {
+        SHA1_LEN => Digest::Sha1,
+        _ => Digest::Sha256,
+    };
+    thumbprint_by(digest, key).is_some_and(|print| print == stored)
+}
+
+fn thumbprint_by(digest: Digest, key: &Value) -> Option<String> {
     let members = ["crv", "kty", "x", "y"].map(|name| key[name].as_str());
     let [Some(crv), Some(kty), Some(x), Some(y)] = members else {
         return None;
     };
     // In the order of their names, without spaces.
     let text = json!({"crv": crv, "kty": kty, "x": x, "y": y}).to_string();
-    let hash = hash_of_len(like.len())?.hash(&[text.as_bytes()]);
-    Some(URL_SAFE_NO_PAD.encode(&*hash))
+    Some(URL_SAFE_NO_PAD.encode(&*digest.hash(&[text.as_bytes()])))
 }
 
 /// The key of A256GCM out of a shared secret.
@@ -206,18 +220,6 @@ pub(super) fn unusable(reason: impl Into<String>) -> Error {
     Error::Clevis(reason.into())
 }
 
-/// The hash whose output has as many bytes as this, in base64url.
-fn hash_of_len(len: usize) -> Option<Digest> {
-    Some(match len {
-        27 => Digest::Sha1,
-        38 => Digest::Sha224,
-        43 => Digest::Sha256,
-        64 => Digest::Sha384,
-        86 => Digest::Sha512,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,9 +231,14 @@ mod tests {
         let key = json!({"y": "b", "x": "a", "kty": "EC", "crv": "P-256", "alg": "ECMR", "d": "c"});
         let text = br#"{"crv":"P-256","kty":"EC","x":"a","y":"b"}"#;
         let expected = URL_SAFE_NO_PAD.encode(&*Digest::Sha256.hash(&[text]));
-        assert_eq!(thumbprint(&key, &expected), Some(expected.clone()));
-        assert_eq!(thumbprint(&key, "short"), None);
-        assert_eq!(thumbprint(&json!({"x": 1}), &expected), None);
+        assert_eq!(thumbprint(&key), Some(expected.clone()));
+        assert_eq!(thumbprint(&json!({"x": 1})), None);
+        assert!(has_stored_thumbprint(&key, &expected));
+        let by = |digest: Digest| URL_SAFE_NO_PAD.encode(&*digest.hash(&[text]));
+        assert!(has_stored_thumbprint(&key, &by(Digest::Sha1)));
+        for other in [&by(Digest::Sha512), "short", ""] {
+            assert!(!has_stored_thumbprint(&key, other), "{other}");
+        }
     }
 
     #[test]

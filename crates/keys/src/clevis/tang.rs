@@ -10,9 +10,6 @@ use super::server::Server;
 use crate::Result;
 use crate::source::tang_address;
 
-/// As long as a thumbprint by SHA-256.
-const SHA256: &str = "0000000000000000000000000000000000000000000";
-
 /// What is said of a server that does not have the pinned key.
 pub(super) const OTHER_SERVER: &str = "it does not sign with the key of this thumbprint: it is another server, or has \
                                        other keys now and deleted the old ones";
@@ -44,7 +41,8 @@ impl Tang {
         let url = url.ok_or_else(|| missing("address of the server"))?;
         let url = tang_address(url)
             .ok_or_else(|| unusable("the address of its server is not one of http or https"))?;
-        let named = named(known_keys(header), &id);
+        let is_named = |key: &&Value| jose::has_stored_thumbprint(key, &id);
+        let named = known_keys(header).iter().find(is_named);
         let key = jose::point(named.ok_or_else(|| missing("key of that name"))?, curve)?;
         let kept = jose::point(&header["epk"], curve)?;
         Ok(Tang {
@@ -84,9 +82,9 @@ fn known_keys(header: &Value) -> &[Value] {
     &keys[..keys.len().min(jose::KEYS_MAX)]
 }
 
-/// The key with this thumbprint.
-fn named<'a>(keys: &'a [Value], id: &str) -> Option<&'a Value> {
-    let is_named = |key: &&Value| thumbprint(key, id).is_some_and(|print| print == id);
+/// The key with this thumbprint by SHA-256.
+fn named<'a>(keys: &'a [Value], pinned: &str) -> Option<&'a Value> {
+    let is_named = |key: &&Value| thumbprint(key).is_some_and(|print| print == pinned);
     keys.iter().find(is_named)
 }
 
@@ -166,7 +164,7 @@ pub(super) fn seal(
     let exchange = &to.exchange;
     let curve = exchange["crv"].as_str().and_then(Curve::from_name);
     let curve = curve.ok_or_else(missing)?;
-    let id = thumbprint(exchange, SHA256).ok_or_else(missing)?;
+    let id = thumbprint(exchange).ok_or_else(missing)?;
     let shared = cipher::share(curve, &jose::point(exchange, curve)?, random);
     let (kept, shared) = shared.map_err(|_| missing())?;
     let mut kept = jose::key(curve, &kept);
@@ -183,4 +181,47 @@ pub(super) fn seal(
         "kid": id,
     });
     jose::seal(&header, &jose::derive(&shared, &header)?, text, random)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The generator of P-256 (SEC 2).
+    fn key(operation: &str) -> Value {
+        json!({
+            "crv": "P-256",
+            "key_ops": [operation],
+            "kty": "EC",
+            "x": "axfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpY",
+            "y": "T-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU",
+        })
+    }
+
+    const BY_SHA1: usize = 27;
+
+    #[test]
+    fn sha1_names_the_key_of_what_is_stored_and_no_server() {
+        let exchange = key("deriveKey");
+        let text = r#"{"crv":"P-256","kty":"EC","x":"axfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpY","y":"T-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU"}"#;
+        let sha1 = cipher::Digest::Sha1.hash(&[text.as_bytes()]);
+        let sha1 = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, &*sha1);
+        assert_eq!(sha1.len(), BY_SHA1);
+        let header = |kid: &str| {
+            json!({
+                "alg": "ECDH-ES",
+                "clevis": {"pin": "tang", "tang": {"adv": {"keys": [exchange]}, "url": "http://a"}},
+                "enc": "A256GCM",
+                "epk": exchange,
+                "kid": kid,
+            })
+        };
+        let sha256 = thumbprint(&exchange).unwrap();
+        assert_eq!(Tang::read(&header(&sha1)).unwrap().id, sha1);
+        assert_eq!(Tang::read(&header(&sha256)).unwrap().id, sha256);
+        assert!(Tang::read(&header("other")).is_err());
+
+        assert!(named(&[key("verify")], &sha256).is_some());
+        assert!(named(&[key("verify")], &sha1).is_none());
+    }
 }
