@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use cipher::SeededRandom;
 use common::{CHEAP, FAMILY, NOW, generations, key, keyring, passphrase};
-use keys::{Argon2Params, Error, Keyring, SLOTS_MAX, Slot, SlotKind, Wrapping};
+use keys::{
+    Argon2Params, Backup, BackupKeyring, Error, Keyring, SLOTS_MAX, Slot, SlotKind, Wrapping,
+};
 
 #[test]
 fn each_of_two_slots_opens() {
@@ -224,6 +226,51 @@ fn a_slot_of_an_unknown_kind_is_kept() {
         later.open(&unlocked).expect("the generations");
         assert!(matches!(later.unlock(&key(8)), Err(Error::WrongKey)));
     }
+}
+
+/// A slot for a recipient has a public key and a ciphertext of a hybrid exchange (X25519 with ML-KEM-768) as parameters.
+#[test]
+fn all_slots_can_be_for_recipients() {
+    const PARAMS: usize = 2560;
+    let random = SeededRandom::new(1);
+    let (own, _) = keyring(&key(7), &random);
+    let mut bytes = own.encode();
+    let slot_end = 48 + 128 + 32;
+    let head = &bytes[48..48 + 128];
+    let recipients: Vec<u8> = (1..32u32)
+        .flat_map(|number| {
+            let mut slot = head.to_vec();
+            slot[..4].copy_from_slice(&number.to_le_bytes());
+            slot[4..6].copy_from_slice(&7u16.to_le_bytes());
+            slot[16..18].copy_from_slice(&(PARAMS as u16).to_le_bytes());
+            slot.extend(vec![number as u8; PARAMS]);
+            slot
+        })
+        .collect();
+    bytes.splice(slot_end..slot_end, recipients);
+    bytes[15] = 32;
+    common::fix_length_and_checksum(&mut bytes);
+
+    let full = Keyring::decode(&bytes).expect("readable");
+    assert_eq!(full.wrapping().slots().len(), SLOTS_MAX);
+    assert_eq!(full.encode(), bytes);
+    let unlocked = full.unlock(&key(7)).expect("the slot that is known");
+    full.open(&unlocked).expect("the generations");
+    // The key area, crates/pool/tests/send.rs stores and sends as many bytes.
+    assert!(bytes.len() < 90_000, "{}", bytes.len());
+
+    let of = |guid| BackupKeyring {
+        guid,
+        name: "tank/a".into(),
+        keysource: "passphrase,prompt".into(),
+        bytes: bytes.clone(),
+    };
+    let backup = Backup {
+        created: NOW,
+        keyrings: (0..100).map(of).collect(),
+    };
+    let copy = backup.encode().expect("a backup");
+    assert_eq!(Backup::decode(&copy).expect("readable"), backup);
 }
 
 #[test]

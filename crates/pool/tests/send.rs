@@ -249,6 +249,41 @@ fn seals_and_keyrings_come_as_they_are() {
     }
 }
 
+/// The length of a keyring with 32 slots for recipients, of 2.5 KiB each.
+#[test]
+fn long_keyrings_are_replaced_and_sent() {
+    let long = |byte: u8| vec![byte; 90_000];
+    let large_pool = || {
+        let clock = block::fault::FaultClock::new();
+        create_on(&[Arc::new(block::fault::FaultDevice::new(64 << 20, &clock))])
+    };
+    let from = large_pool();
+    let new = NewDataset {
+        suite: 1,
+        keyring: Some(Box::new(move |_| Ok(long(1)))),
+        is_key_root: true,
+        ..new_dataset(77)
+    };
+    let entry = from.create_dataset("tank/a", new, &origin()).unwrap();
+    for byte in 2..6 {
+        let change = pool::NewKeyring {
+            id: entry.id,
+            keyring: long(byte),
+            key_root: entry.id,
+            props: Vec::new(),
+            done: "changed".into(),
+        };
+        from.replace_keyrings(&[change], &origin()).unwrap();
+        assert_eq!(from.keyring(entry.id).unwrap(), long(byte));
+    }
+    snapshot(&from, "tank/a@one");
+    let to = large_pool();
+    receive(&to, &stream(&from, "tank/a@one", None), "tank/b").unwrap();
+    let head = to.find("tank/b").unwrap();
+    assert_eq!(to.keyring(head.id).unwrap(), long(5));
+    assert_clean(&to);
+}
+
 #[test]
 fn what_is_sent_cannot_be_destroyed_meanwhile() {
     let from = with_history();
