@@ -3,6 +3,28 @@
 /// The result of a dataset operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// Entries of a log that are not replayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LostEntries {
+    /// Their number.
+    pub entries: u64,
+    /// The bytes of their payloads.
+    pub bytes: u64,
+}
+
+impl LostEntries {
+    /// What the history of a pool says of them; `None` if nothing is lost.
+    pub(crate) fn what(&self) -> Option<String> {
+        (self.entries > 0).then(|| format!("gave up {self}"))
+    }
+}
+
+impl std::fmt::Display for LostEntries {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} entries with {} bytes", self.entries, self.bytes)
+    }
+}
+
 /// Why a dataset operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -41,6 +63,20 @@ pub enum Error {
         dataset: String,
         /// The newest generation that is there.
         newest: u32,
+    },
+    /// The log of a dataset has an entry that is not of this log in this state.
+    #[error(
+        "{dataset}: its log is not of its present state: someone has changed it, or the devices have an older state. \
+         After {good} good entries come {lost} that cannot be replayed. Nothing is changed. 'strongroom mount \
+         --give-up-log {dataset}' replays the good ones and gives up the others"
+    )]
+    ForeignLog {
+        /// The dataset.
+        dataset: String,
+        /// The number of entries before it.
+        good: u64,
+        /// It and what comes after it.
+        lost: LostEntries,
     },
     /// A part of a dataset is damaged, or is not authentic.
     #[error("{dataset}: {what} is damaged")]

@@ -45,7 +45,7 @@ pub use self::core::{
 };
 pub use closed_dirs::IsClosed;
 pub use diff::{Change, Difference, FilesFound, RecordFile, Wanted, diff, files_with};
-pub use error::{Error, Result};
+pub use error::{Error, LostEntries, Result};
 pub use fs::Miscount;
 #[doc(hidden)]
 pub use measure::SealPipeline;

@@ -12,7 +12,7 @@ use common::driver::Driver;
 use common::look::look;
 use common::model::assert_same;
 use common::*;
-use dataset::{Dataset, NewGeneration, Resealer, Settings};
+use dataset::{Dataset, Error, NewGeneration, Resealer, Settings};
 use keys::{Argon2Params, Generation, KeyMaterial, Keyring, Wrapping, WrappingKey};
 use pool::{ArrayKind, Entry, NewDataset, NewKeyring, NewKeys, Pool, RecordPtr, SealInput};
 use secret::Key;
@@ -77,14 +77,13 @@ fn keyring(pool: &Pool, entry: &Entry) -> Keyring {
 }
 
 fn open(pool: &Pool, entry: &Entry) -> Arc<Dataset> {
-    try_open(pool, entry).unwrap()
+    try_open(pool, entry, Settings::default()).unwrap()
 }
 
-fn try_open(pool: &Pool, entry: &Entry) -> dataset::Result<Arc<Dataset>> {
+fn try_open(pool: &Pool, entry: &Entry, settings: Settings) -> dataset::Result<Arc<Dataset>> {
     let ring = keyring(pool, entry);
     let key = ring.unlock(&material()).unwrap();
     let keys = Some(ring.open(&key).unwrap());
-    let settings = Settings::default();
     Dataset::open(&engine(7, 0), pool, entry.id, keys, settings, &ROOT_USER)
 }
 
@@ -472,7 +471,7 @@ fn an_older_seal_is_refused_until_it_is_accepted() {
     // Without the key no other seal can be made.
     pool.rollback("tank/a@s", false, &origin()).unwrap();
     assert_eq!(sealed("tank/a"), sealed("tank/a@s"));
-    let refused = || match try_open(&pool, &entry).map(drop) {
+    let refused = || match try_open(&pool, &entry, Settings::default()).map(drop) {
         Err(dataset::Error::OldSeal {
             generation, floor, ..
         }) => (generation, floor),
@@ -521,7 +520,7 @@ fn a_keyring_that_was_cut_seals_nothing() {
         done: "cut".into(),
     };
     pool.replace_keyrings(&[change], &origin()).unwrap();
-    let opened = try_open(&pool, &entry).map(drop);
+    let opened = try_open(&pool, &entry, Settings::default()).map(drop);
     assert!(
         matches!(opened, Err(dataset::Error::KeyringCut { newest: 1, .. })),
         "{opened:?}"
@@ -587,7 +586,14 @@ fn what_is_logged_with_old_keys_is_not_replayed() {
     assert_eq!(pool.committed_txg(), rotated, "it is in the log alone");
 
     let pool = as_after_a_power_cut(&device, &clock);
-    let files = open(&pool, &entry);
+    let refused = try_open(&pool, &entry, Settings::default());
+    let is_foreign = |error: &Error| matches!(error, Error::ForeignLog { good: 0, .. });
+    assert!(refused.is_err_and(|error| is_foreign(&error)));
+    let settings = Settings {
+        gives_up_log: true,
+        ..Settings::default()
+    };
+    let files = try_open(&pool, &entry, settings).unwrap();
     assert!(read(&files, "one").is_some());
     assert_eq!(read(&files, "two"), None);
 }

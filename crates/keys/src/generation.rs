@@ -13,6 +13,9 @@ const DOMAIN: &[u8] = b"strongroom generation v1";
 /// Derives the nonce with which a superseded generation is wrapped, from the bytes that it was before.
 const SUPERSEDED: &str = "strongroom 2026-11 nonce of a superseded generation v1";
 
+/// Derives the key of logs from data key and seal key.
+const LOG_KEY: &str = "strongroom 2026-11 log key v1";
+
 /// Data key, dedup key and seal key.
 const KEYS_LEN: usize = 3 * Key::LEN;
 
@@ -98,6 +101,18 @@ impl DataKeys {
     /// [`Error::Secret`].
     pub fn record_cipher(&self) -> Result<Locked<RecordCipher>> {
         let key = &self.data.expose()[..self.suite.key_len()];
+        Locked::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?))
+    }
+
+    /// The key of logs, ready to seal and open entries, in locked memory. Who has the data key alone cannot derive it.
+    ///
+    /// # Errors
+    /// [`Error::Secret`].
+    pub fn log_cipher(&self) -> Result<Locked<RecordCipher>> {
+        let mut key = Locked::new([0; Key::LEN])?;
+        let parts: [&[u8]; 2] = [self.data.expose(), self.seal.expose()];
+        cipher::derive_key_into(LOG_KEY, &parts, &mut key);
+        let key = &key[..self.suite.key_len()];
         Locked::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?))
     }
 

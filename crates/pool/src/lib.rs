@@ -65,7 +65,7 @@ pub use format::entry::{DatasetKind, Entry, KeyringRef, PROPERTY_MAX};
 pub use format::extent::Class;
 pub use format::features::{FEATURES, Feature};
 pub use format::history_line::HistoryLine;
-pub use format::log_entry::{LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX};
+pub use format::log_entry::{EntryPlace, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX};
 pub use format::log_head::LogHead;
 pub use format::node::FANOUT;
 pub use format::pointer::{Addr, Identity, Place, RECORD_MAX, RecordPtr, SLOT_LIMIT};

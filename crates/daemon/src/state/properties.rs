@@ -260,6 +260,7 @@ pub(crate) fn settings(pool: &Pool, entry: &Entry) -> Result<Settings> {
         write_cache: write_cache(&value("writecache")?).unwrap_or(defaults.write_cache),
         atime,
         limited: pool.is_limited(entry.id)?,
+        gives_up_log: false,
     })
 }
 

@@ -54,6 +54,8 @@ pub struct Settings {
     pub write_cache: WriteCache,
     /// Whether quotas or reservations of the pool limit the dataset.
     pub limited: bool,
+    /// Whether opening the dataset gives up the entries of its log that are not of its present state.
+    pub gives_up_log: bool,
 }
 
 impl Default for Settings {
@@ -70,6 +72,7 @@ impl Default for Settings {
             sync: SyncMode::default(),
             write_cache: WriteCache::default(),
             limited: false,
+            gives_up_log: false,
         }
     }
 }

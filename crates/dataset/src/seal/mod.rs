@@ -45,6 +45,8 @@ struct Keys {
 /// The keys of a generation, ready to be used.
 struct Generation {
     cipher: Locked<RecordCipher>,
+    /// Seals entries of logs.
+    log: Locked<RecordCipher>,
     dedup: Key,
     seal: Key,
 }
@@ -64,6 +66,7 @@ impl NewGeneration {
     pub fn new(keys: DataKeys) -> keys::Result<NewGeneration> {
         let generation = Generation {
             cipher: keys.record_cipher()?,
+            log: keys.log_cipher()?,
             dedup: keys.dedup,
             seal: keys.seal,
         };
@@ -358,29 +361,34 @@ impl Sealer {
         }
     }
 
-    /// Seals the payload of a log entry in place.
+    /// Seals the payload of a log entry in place. The seal binds `associated` too. Only a holder of the seal key can make
+    /// it.
     pub(crate) fn seal_log(
         &self,
+        associated: &[u8],
         payload: &mut [u8],
         random: &dyn Random,
     ) -> cipher::Result<Identity> {
         let head = Head::of_log(payload.len());
         let Some(keys) = self.keys() else {
-            let (tag, _) = clear_tag(&head.aad(self.family, 0, 0), payload);
+            let aad = [&head.aad(self.family, 0, 0), associated].concat();
+            let (tag, _) = clear_tag(&aad, payload);
             return Ok(head.identity([0; 24], tag, 0, 0));
         };
-        let (number, Generation { cipher, .. }) = keys.newest();
-        let suite = cipher.suite().id();
+        let (number, Generation { log, .. }) = keys.newest();
+        let suite = log.suite().id();
         let nonce = random.nonce()?;
-        let aad = head.aad(self.family, suite, number);
-        let tag = cipher.seal_in_place(&nonce, &aad, payload)?;
+        let aad = [&head.aad(self.family, suite, number), associated].concat();
+        let tag = log.seal_in_place(&nonce, &aad, payload)?;
         Ok(head.identity(nonce, tag, number, suite))
     }
 
-    /// Opens the payload of a log entry.
+    /// Opens the payload of a log entry. `associated` is `None` for an entry of an older program, which is sealed like a
+    /// record.
     pub(crate) fn open_log(
         &self,
         identity: &Identity,
+        associated: Option<&[u8]>,
         sealed: &[u8],
     ) -> Result<Vec<u8>, OpenError> {
         let head = Head::of_log(sealed.len());
@@ -389,7 +397,7 @@ impl Sealer {
             return Err(OpenError::Malformed);
         }
         let mut plain = vec![0; sealed.len()];
-        self.authenticate(&head, identity, sealed, &mut plain)?;
+        self.authenticate(&head, identity, associated, sealed, &mut plain)?;
         Ok(plain)
     }
 
@@ -436,22 +444,25 @@ impl Sealer {
         if ptr.is_checked() && !seals_heads && !ptr.names(sealed) {
             return Err(OpenError::Unauthentic);
         }
-        self.authenticate(head, &ptr.identity, sealed, out)
+        self.authenticate(head, &ptr.identity, None, sealed, out)
     }
 
     fn authenticate(
         &self,
         head: &Head,
         identity: &Identity,
+        associated: Option<&[u8]>,
         sealed: &[u8],
         out: &mut [u8],
     ) -> Result<(), OpenError> {
         let aad = head.aad(self.family, identity.suite, identity.generation());
+        let with_associated = associated.map(|associated| [&aad, associated].concat());
+        let aad = with_associated.as_deref().unwrap_or(&aad);
         let Some(keys) = self.keys() else {
             if identity.suite != 0 {
                 return Err(OpenError::NoSuchKey);
             }
-            if clear_tag(&aad, sealed).0 != *identity.tag() {
+            if clear_tag(aad, sealed).0 != *identity.tag() {
                 return Err(OpenError::Unauthentic);
             }
             out.copy_from_slice(sealed);
@@ -462,9 +473,12 @@ impl Sealer {
             .get(&identity.generation())
             .filter(|generation| generation.cipher.suite().id() == identity.suite)
             .ok_or(OpenError::NoSuchKey)?;
-        generation
-            .cipher
-            .open(identity.nonce(), &aad, sealed, identity.tag(), out)
+        let cipher = match associated {
+            Some(_) => &generation.log,
+            None => &generation.cipher,
+        };
+        cipher
+            .open(identity.nonce(), aad, sealed, identity.tag(), out)
             .map_err(|_| OpenError::Unauthentic)
     }
 
@@ -543,7 +557,11 @@ fn dataset_seal(key: &Key, input: &SealInput) -> [u8; 32] {
         .update(input.roots[1].as_bytes());
     // Nothing is added without a log: these seals are the same as before logs existed.
     if input.log != [0; 3] {
-        mac.update(&input.log.map(u64::to_le_bytes).concat());
+        let mut log = input.log.map(u64::to_le_bytes).concat();
+        if input.log_states != [[0; 16]; 2] {
+            log.extend(input.log_states.as_flattened());
+        }
+        mac.update(&log);
     }
     // The length differs from that of the log, so that neither is taken for the other.
     if input.volume != [0; 2] {

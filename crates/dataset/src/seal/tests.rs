@@ -14,6 +14,11 @@ fn sealer_with(seed: u64, suite: Option<Suite>, family: u64) -> Sealer {
     let Some(suite) = suite else {
         return Sealer::clear(family);
     };
+    Sealer::new(family, generations(seed, suite, family)).unwrap()
+}
+
+/// Two generations, as this seed tells.
+fn generations(seed: u64, suite: Suite, family: u64) -> Vec<DataKeys> {
     let random = SeededRandom::new(seed);
     let material = KeyMaterial::Key(Key::from_bytes(&[1; 32]).unwrap());
     let params = Argon2Params::insecure_for_tests();
@@ -31,7 +36,7 @@ fn sealer_with(seed: u64, suite: Option<Suite>, family: u64) -> Sealer {
         .unwrap()
         .1
     };
-    Sealer::new(family, vec![make(1), make(2)]).unwrap()
+    vec![make(1), make(2)]
 }
 
 fn ptr(identity: Identity) -> RecordPtr {
@@ -226,6 +231,7 @@ fn the_dataset_seal_binds_all_its_input() {
             RecordPtr::EMPTY.identity,
         ],
         log: [0; 3],
+        log_states: [[0; 16]; 2],
         volume: [0; 2],
     };
     let seal = sealer.dataset_seal(&input);
@@ -246,6 +252,13 @@ fn the_dataset_seal_binds_all_its_input() {
     }
     for n in 0..2 {
         other = input;
+        other.log[0] = 4;
+        let without = sealer.dataset_seal(&other);
+        other.log_states[n] = [5; 16];
+        assert_ne!(without, sealer.dataset_seal(&other));
+    }
+    for n in 0..2 {
+        other = input;
         other.volume[n] = 4096;
         assert_ne!(seal, sealer.dataset_seal(&other));
     }
@@ -258,16 +271,20 @@ fn the_log_is_sealed_apart_from_records() {
         let random = SeededRandom::new(1);
         let plain = vec![7; 4096];
         let mut sealed = plain.clone();
-        let identity = sealer.seal_log(&mut sealed, &random).unwrap();
+        let identity = sealer.seal_log(b"place", &mut sealed, &random).unwrap();
         assert_eq!(sealed == plain, suite.is_none());
-        let opened = sealer.open_log(&identity, &sealed);
+        let opened = sealer.open_log(&identity, Some(b"place"), &sealed);
         assert_eq!(opened.as_deref(), Ok(&plain[..]));
+        for elsewhere in [Some(&b"other"[..]), Some(b""), None] {
+            let opened = sealer.open_log(&identity, elsewhere, &sealed);
+            assert_eq!(opened, Err(OpenError::Unauthentic));
+        }
 
         let mut bad = sealed.clone();
         bad[100] ^= 1;
-        let opened = sealer.open_log(&identity, &bad);
+        let opened = sealer.open_log(&identity, Some(b"place"), &bad);
         assert_eq!(opened, Err(OpenError::Unauthentic));
-        let opened = sealer.open_log(&identity, &sealed[..2048]);
+        let opened = sealer.open_log(&identity, Some(b"place"), &sealed[..2048]);
         assert_eq!(opened, Err(OpenError::Malformed));
 
         let record = sealer.seal(
@@ -277,12 +294,39 @@ fn the_log_is_sealed_apart_from_records() {
             Nonces::Random(&random),
         );
         let record = record.unwrap();
-        let opened = sealer.open_log(&record.identity, &record.bytes);
-        assert_eq!(opened, Err(OpenError::Unauthentic));
+        for associated in [Some(&b""[..]), None] {
+            let opened = sealer.open_log(&record.identity, associated, &record.bytes);
+            assert_eq!(opened, Err(OpenError::Unauthentic));
+        }
         let mut ptr = RecordPtr::EMPTY;
         ptr.identity = identity;
         let opened = sealer.open(ArrayKind::Data, &ptr, &sealed);
         assert!(matches!(opened, Err(OpenError::Unauthentic)));
+    }
+}
+
+#[test]
+fn who_lacks_the_seal_key_makes_no_entry_of_a_log() {
+    for suite in Suite::ALL.iter().copied() {
+        let random = SeededRandom::new(1);
+        let owner = sealer(Some(suite), 5);
+        let mut keys = generations(7, suite, 5);
+        for generation in &mut keys {
+            generation.seal = Key::from_bytes(&[0; Key::LEN]).unwrap();
+        }
+        let reader = Sealer::new(5, keys).unwrap();
+        let record = |sealer: &Sealer| {
+            let nonces = Nonces::Random(&random);
+            let sealed = sealer.seal(ArrayKind::Data, Compression::Off, &text(4096), nonces);
+            sealed.unwrap()
+        };
+        let theirs = record(&reader);
+        let opened = owner.open(ArrayKind::Data, &ptr(theirs.identity), &theirs.bytes);
+        assert!(opened.is_ok(), "it has the data key");
+        let mut sealed = text(4096);
+        let identity = reader.seal_log(b"place", &mut sealed, &random).unwrap();
+        let opened = owner.open_log(&identity, Some(b"place"), &sealed);
+        assert_eq!(opened, Err(OpenError::Unauthentic));
     }
 }
 

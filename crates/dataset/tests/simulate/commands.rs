@@ -65,6 +65,7 @@ pub fn settings(dataset: &ModelDataset) -> Settings {
         copies: if is("copies") == "2" { 2 } else { 1 },
         read_only: false,
         limited: false,
+        gives_up_log: false,
     }
 }
 

@@ -118,7 +118,16 @@ impl Engine {
         self: &Arc<Self>,
         task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
     ) -> Result<R> {
-        self.commit_with(|commit, state| {
+        self.commit_within_limits_holding(&self.lock_commits(), task)
+    }
+
+    /// As [`Engine::commit_within_limits`], for a caller that holds [`Engine::lock_commits`].
+    pub(crate) fn commit_within_limits_holding<R>(
+        self: &Arc<Self>,
+        committing: &MutexGuard<'_, ()>,
+        task: impl FnOnce(&TxgWriter<'_>, &mut DatasetTable) -> Result<R>,
+    ) -> Result<R> {
+        self.commit_holding(committing, |commit, state| {
             let before = quota::Demand::of(state);
             let counted = CountsBefore::of(state);
             let done = task(commit, state)?;

@@ -92,6 +92,9 @@ pub(crate) const FEATURE_DEFERRED: u64 = 1 << 30;
 /// Identities of records may have the hash of the ciphertext. Set with the first such record, and never removed.
 pub(crate) const FEATURE_CHECKED_RECORDS: u64 = 1 << 32;
 
+/// Entries of logs may be bound to the state that they continue. Set with logs.
+pub(crate) const FEATURE_BOUND_LOGS: u64 = 1 << 33;
+
 /// Something that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
@@ -262,6 +265,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "sealed records with the hash of their ciphertext",
         begins: "writing to an encrypted dataset",
+    },
+    Feature {
+        name: "bound-logs",
+        bit: FEATURE_BOUND_LOGS,
+        since: "0.1.0",
+        what: "entries of logs that are bound to the state before them",
+        begins: "the same as logs",
     },
 ];
 

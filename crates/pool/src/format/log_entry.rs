@@ -5,9 +5,12 @@ use twox_hash::XxHash3_128;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::format::log_head::State;
 use crate::format::pointer::{Identity, Place, RECORD_MAX};
 
-const MAGIC: [u8; 8] = *b"SR-LOGE2";
+const MAGIC: [u8; 8] = *b"SR-LOGE3";
+/// Entries with this one are not bound to a state. They are read, and no longer written.
+const UNBOUND_MAGIC: [u8; 8] = *b"SR-LOGE2";
 /// Entries with this one have a BLAKE3 of the payload. They are read, and no longer written.
 const SLOW_MAGIC: [u8; 8] = *b"SR-LOGEN";
 
@@ -25,6 +28,18 @@ pub const LOG_PLACES_MAX: usize = 1024;
 
 /// An entry is no longer than this.
 pub(crate) const ENTRY_MAX: usize = RECORD_MAX as usize + store::UNIT as usize;
+
+/// The tag of an entry. Zeros stand for no entry.
+pub(crate) type Link = [u8; 16];
+
+/// What an entry continues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bound {
+    /// The state of the dataset that was durable when the entry was written.
+    pub(crate) state: State,
+    /// The entry before it in the chain.
+    pub(crate) link: Link,
+}
 
 /// What is in the clear of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +60,30 @@ pub(crate) struct EntryHead {
     pub(crate) places: u32,
     /// How the payload is sealed.
     pub(crate) identity: Identity,
+    /// What it continues; `None` of an entry of an older program.
+    pub(crate) bound: Option<Bound>,
+}
+
+/// The place of an entry in a log, for its seal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryPlace {
+    /// The name of the log.
+    pub chain: u64,
+    /// The number of the entry in it.
+    pub sequence: u64,
+    /// What the seal has to bind: the place, what the entry continues, and the records that it points to. `None` of an
+    /// entry of an older program.
+    pub associated: Option<Vec<u8>>,
+}
+
+impl EntryPlace {
+    pub(crate) fn of(head: &EntryHead, places: &[Place]) -> EntryPlace {
+        EntryPlace {
+            chain: head.chain,
+            sequence: head.sequence,
+            associated: head.associated(places),
+        }
+    }
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -60,7 +99,8 @@ struct Bytes {
     places: U32,
     reserved: [u8; 8],
     identity: Identity,
-    reserved_behind: [u8; 32],
+    state: State,
+    link: Link,
     checksum: [u8; 32],
 }
 
@@ -69,8 +109,9 @@ const _: () = assert!(size_of::<Bytes>() == LOG_HEADER);
 impl EntryHead {
     /// The header as it goes before places and payload.
     pub(crate) fn encode(&self, payload: &[u8]) -> [u8; LOG_HEADER] {
+        let bound = self.bound.unwrap_or_default();
         let mut bytes = Bytes {
-            magic: MAGIC,
+            magic: self.bound.map_or(UNBOUND_MAGIC, |_| MAGIC),
             pool: self.pool.into(),
             dataset: self.dataset.into(),
             chain: self.chain.into(),
@@ -80,7 +121,8 @@ impl EntryHead {
             places: self.places.into(),
             reserved: [0; 8],
             identity: self.identity,
-            reserved_behind: [0; 32],
+            state: bound.state,
+            link: bound.link,
             checksum: [0; 32],
         };
         bytes.checksum = sum(bytes.as_bytes(), payload);
@@ -96,7 +138,15 @@ impl EntryHead {
             && len > LOG_HEADER + places * LOG_PLACE
             && len <= ENTRY_MAX
             && len.is_multiple_of(store::UNIT as usize);
-        ([MAGIC, SLOW_MAGIC].contains(&bytes.magic) && fits).then(|| EntryHead {
+        let bound = match bytes.magic {
+            MAGIC => Some(Bound {
+                state: bytes.state,
+                link: bytes.link,
+            }),
+            UNBOUND_MAGIC | SLOW_MAGIC => None,
+            _ => return None,
+        };
+        fits.then(|| EntryHead {
             pool: bytes.pool.get(),
             dataset: bytes.dataset.get(),
             chain: bytes.chain.get(),
@@ -105,7 +155,19 @@ impl EntryHead {
             len: bytes.len.get(),
             places: bytes.places.get(),
             identity: bytes.identity,
+            bound,
         })
+    }
+
+    /// What the seal binds besides the payload; `None` of an entry of an older program.
+    pub(crate) fn associated(&self, places: &[Place]) -> Option<Vec<u8>> {
+        let Bound { state, link } = self.bound?;
+        let numbers = [self.dataset, self.chain, self.sequence, self.flushed];
+        let mut bytes = numbers.map(u64::to_le_bytes).concat();
+        bytes.extend(state);
+        bytes.extend(link);
+        bytes.extend(places.iter().flat_map(|place| place.checksum));
+        Some(bytes)
     }
 
     /// Where the payload begins.
@@ -153,6 +215,10 @@ fn sample() -> EntryHead {
         len: 4096,
         places: 0,
         identity: Identity::record([5; 24], [6; 16], 7, 8, 0, 3904),
+        bound: Some(Bound {
+            state: [10; 16],
+            link: [11; 16],
+        }),
     }
 }
 
@@ -222,13 +288,49 @@ mod tests {
     #[test]
     fn entries_of_older_programs_are_read() {
         let payload = [9; 4096 - LOG_HEADER];
-        let mut entry = sample().encode(&payload).to_vec();
+        let older = EntryHead {
+            bound: None,
+            ..sample()
+        };
+        let mut entry = older.encode(&payload).to_vec();
+        assert_eq!(entry[..8], *b"SR-LOGE2");
+        assert!(is_whole(&[&entry[..], &payload[..]].concat()));
         entry[..8].copy_from_slice(b"SR-LOGEN");
         assert!(!is_whole(&[&entry[..], &payload[..]].concat()));
         let covered = [&entry[..160], blake3::hash(&payload).as_bytes()].concat();
         entry[160..].copy_from_slice(blake3::hash(&covered).as_bytes());
         entry.extend(payload);
         assert!(is_whole(&entry));
-        assert_eq!(EntryHead::decode(&entry), Some(sample()));
+        assert_eq!(EntryHead::decode(&entry), Some(older));
+        assert_eq!(older.associated(&[]), None);
+    }
+
+    #[test]
+    fn the_seal_binds_the_place_in_the_log_and_the_records() {
+        let place = Place::new([Default::default(); 2], 7, [8; 16]);
+        let head = EntryHead {
+            places: 1,
+            ..sample()
+        };
+        let bytes = head.associated(&[place]);
+        let others = [
+            EntryHead { dataset: 9, ..head },
+            EntryHead { chain: 9, ..head },
+            EntryHead {
+                sequence: 9,
+                ..head
+            },
+            EntryHead { flushed: 9, ..head },
+            EntryHead {
+                bound: Some(Bound::default()),
+                ..head
+            },
+        ];
+        for other in others {
+            assert_ne!(other.associated(&[place]), bytes, "{other:?}");
+        }
+        let other = Place::new([Default::default(); 2], 7, [9; 16]);
+        assert_ne!(head.associated(&[other]), bytes);
+        assert_ne!(head.associated(&[]), bytes);
     }
 }

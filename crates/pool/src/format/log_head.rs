@@ -5,10 +5,29 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::format::extent::Extent;
+use crate::format::log_entry::{Bound, Link};
 use crate::format::pointer::{Addr, Place};
 
 /// A log has at most so many chunks.
 pub(crate) const CHUNKS_MAX: usize = 12;
+
+/// Names a state of a dataset in its log: the beginning of a hash of what the seal is over. Zeros stand for none.
+pub(crate) type State = [u8; 16];
+
+/// The state of `hasher`, which has what the name is made of.
+pub(crate) fn state_of(hasher: &blake3::Hasher) -> State {
+    *hasher
+        .finalize()
+        .as_bytes()
+        .first_chunk()
+        .expect("32 bytes")
+}
+
+/// Names the state before a head, together with the last entry that the head contains.
+pub(crate) fn before(state: &State, link: &Link) -> State {
+    let mut hasher = blake3::Hasher::new_derive_key("strongroom 2026-11 log state before v1");
+    state_of(hasher.update(state).update(link))
+}
 
 /// How many bytes of entries a chunk has space for. In a group with parity each unit of an entry is a
 /// stripe, which has its own parity and can be written without those around it.
@@ -26,6 +45,11 @@ pub struct LogHead {
     pub sequence: u64,
     /// The arrays have all changes up to this transaction group.
     pub base: u64,
+    /// Names the state that the head is of, for entries that continue it; zeros of a program that had no such names.
+    pub(crate) state: State,
+    /// Names the state before and the entry before the first one, see [`before`]; zeros if the log began with this
+    /// state.
+    pub(crate) before: State,
     /// Where in the first chunk the first entry is, or will be.
     pub(crate) offset: u32,
     /// The ring, from the chunk with the first entry on.
@@ -41,7 +65,8 @@ pub(crate) struct HeadRecord {
     base: U64,
     offset: U32,
     count: U32,
-    reserved: [u8; 32],
+    state: State,
+    before: State,
     chunks: [Addr; CHUNKS_MAX],
 }
 
@@ -51,6 +76,17 @@ impl LogHead {
     /// Whether entries may wait in it.
     pub fn exists(&self) -> bool {
         !self.chunks.is_empty()
+    }
+
+    /// Whether the log is of a program that did not bind entries to states.
+    pub(crate) fn is_unbound(&self) -> bool {
+        self.state == State::default()
+    }
+
+    /// Whether an entry may be the first one: it was written in this state, or while the commit was under way that made
+    /// the state.
+    pub(crate) fn is_continued_by(&self, entry: &Bound) -> bool {
+        entry.state == self.state || before(&entry.state, &entry.link) == self.before
     }
 
     /// Bytes that it takes.
@@ -94,6 +130,7 @@ impl LogHead {
         record.chain = self.chain.into();
         record.sequence = self.sequence.into();
         record.base = self.base.into();
+        (record.state, record.before) = (self.state, self.before);
         record.offset = self.offset.into();
         record.count = (self.chunks.len() as u32).into();
         record.chunks[..self.chunks.len()].copy_from_slice(&self.chunks);
@@ -118,6 +155,8 @@ impl LogHead {
             chain: record.chain.get(),
             sequence: record.sequence.get(),
             base: record.base.get(),
+            state: record.state,
+            before: record.before,
             offset,
             chunks: chunks.to_vec(),
         })
@@ -131,6 +170,8 @@ pub(crate) fn sample() -> LogHead {
         chain: 1,
         sequence: 2,
         base: 3,
+        state: [4; 16],
+        before: [5; 16],
         offset: 4096,
         chunks: vec![
             Addr::new(SegmentId::new(0, 5), 8192, 65536),

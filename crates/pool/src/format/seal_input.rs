@@ -1,6 +1,9 @@
 //! The input of the seal of a dataset.
 
+use zerocopy::IntoBytes;
+
 use crate::format::entry::Entry;
+use crate::format::log_head::{State, state_of};
 use crate::format::pointer::Identity;
 use crate::format::volume_shape::VolumeShape;
 
@@ -16,6 +19,8 @@ pub struct SealInput {
     /// Where its log begins: chain, sequence and base of [`LogHead`](crate::LogHead); zeros if it has
     /// none.
     pub log: [u64; 3],
+    /// The names of the present state and of the one before in its log; zeros if it has none.
+    pub log_states: [[u8; 16]; 2],
     /// The size of a volume and of its blocks, in bytes; zeros of files.
     pub volume: [u64; 2],
 }
@@ -29,7 +34,20 @@ impl SealInput {
             sequence: entry.sequence,
             roots: entry.roots.map(|root| root.identity),
             log: [entry.log.chain, entry.log.sequence, entry.log.base],
+            log_states: [entry.log.state, entry.log.before],
             volume: VolumeShape::numbers(entry.volume()),
         }
+    }
+
+    /// The name of this state for entries of its log.
+    pub(crate) fn state(&self) -> State {
+        let [_, before] = self.log_states;
+        let mut hasher = blake3::Hasher::new_derive_key("strongroom 2026-11 log state v1");
+        hasher.update([self.guid, self.sequence].map(u64::to_le_bytes).as_bytes());
+        hasher.update(self.roots.as_bytes());
+        hasher.update(self.log.map(u64::to_le_bytes).as_bytes());
+        hasher.update(&before);
+        hasher.update(self.volume.map(u64::to_le_bytes).as_bytes());
+        state_of(&hasher)
     }
 }

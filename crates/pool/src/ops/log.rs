@@ -2,6 +2,7 @@
 
 use std::sync::Weak;
 
+use crate::engine::history::log_own;
 use crate::engine::log::{LogEnd, LogReader};
 use crate::error::Result;
 use crate::format::log_head::LogHead;
@@ -65,6 +66,17 @@ impl Pool {
         }
         let end = reader.end();
         Ok(Some(ShownLog { head, entries, end }))
+    }
+
+    /// Commits, with a line in the history of the pool that is no command.
+    ///
+    /// # Errors
+    /// As [`Pool::commit`].
+    pub fn commit_and_note(&self, what: &str) -> Result<()> {
+        self.engine.commit_with(|commit, state| {
+            log_own(commit, state, what.into());
+            Ok(())
+        })
     }
 
     /// Makes the next commit free the logs of all open datasets. Their holders may ask for new ones.

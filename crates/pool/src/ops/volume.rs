@@ -4,6 +4,9 @@
 //! property can have. The seal covers them. Snapshots keep them, so a snapshot and a volume that is rolled back to it
 //! have the earlier size.
 
+use std::sync::{Arc, Weak};
+
+use crate::engine::dataset::OpenDataset;
 use crate::engine::history::{Origin, log, log_internal};
 use crate::engine::reseal::{Reseal, seal_anew};
 use crate::error::{Error, Result};
@@ -27,8 +30,16 @@ impl Pool {
         mut reseal: Option<Reseal>,
         origin: &Origin,
     ) -> Result<VolumeShape> {
-        self.engine.commit_within_limits(|commit, state| {
-            let before = std::sync::Arc::clone(state.find(name)?);
+        let committing = self.engine.lock_commits();
+        let open = self.open_volume(name)?;
+        if let Some(open) = &open {
+            // Entries of the smaller or larger volume are not for the present one.
+            open.log.lock().want_head();
+            open.need_visit();
+        }
+        let engine = &self.engine;
+        engine.commit_within_limits_holding(&committing, |commit, state| {
+            let before = Arc::clone(state.find(name)?);
             let old = before
                 .volume()
                 .filter(|_| !before.is_snapshot())
@@ -46,6 +57,9 @@ impl Pool {
                 entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
                 entry.set_sealed_guid(None);
             }
+            if let Some(open) = &open {
+                open.log.lock().resealed(entry);
+            }
             let guid = entry.guid;
             seal_anew(entry, &before, guid, &mut reseal)?;
             log(commit, state, origin, None);
@@ -53,5 +67,12 @@ impl Pool {
             log_internal(commit, state, origin, &what, &before);
             Ok(new)
         })
+    }
+
+    /// The open dataset of a name, if it is open.
+    fn open_volume(&self, name: &str) -> Result<Option<Arc<OpenDataset>>> {
+        let id = self.engine.state.read().find(name)?.id;
+        let open = self.engine.open.lock();
+        Ok(open.get(&id).and_then(Weak::upgrade))
     }
 }

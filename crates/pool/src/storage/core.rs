@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use crate::env::Env;
 use crate::format::features::{
-    FEATURE_CHECKED_RECORDS, FEATURE_FILE_FLAGS, FEATURE_LOG, FEATURE_LOG_PLACES, FEATURE_OWNERS,
-    FEATURE_QUICK_LOG, FEATURE_SCATTERED, FEATURE_STORED_SUMS,
+    FEATURE_BOUND_LOGS, FEATURE_CHECKED_RECORDS, FEATURE_FILE_FLAGS, FEATURE_LOG,
+    FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG, FEATURE_SCATTERED, FEATURE_STORED_SUMS,
 };
 use crate::format::pointer::{Identity, Place, Share};
 use crate::storage::in_flight::InFlight;
@@ -54,7 +54,7 @@ impl Core {
 
     /// Notes that a dataset has a log, for the root.
     pub(crate) fn note_log(&self) {
-        self.note(FEATURE_LOG | FEATURE_QUICK_LOG | FEATURE_LOG_PLACES);
+        self.note(FEATURE_LOG | FEATURE_QUICK_LOG | FEATURE_LOG_PLACES | FEATURE_BOUND_LOGS);
     }
 
     /// Notes that a dataset counts the space of users and groups.

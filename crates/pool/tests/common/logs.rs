@@ -24,16 +24,11 @@ pub fn append_pointing(
     let mut named = None;
     let len = payload.len();
     let places: Vec<_> = record.iter().map(|ptr| ptr.place).collect();
-    let is_written = dataset.append_log(
-        &places,
-        len,
-        Durability::Flushed,
-        |chain, sequence, place| {
-            named = Some((chain, sequence));
-            place.copy_from_slice(&payload);
-            Ok::<_, Error>(identity(0))
-        },
-    );
+    let is_written = dataset.append_log(&places, len, Durability::Flushed, |at, place| {
+        named = Some((at.chain, at.sequence));
+        place.copy_from_slice(&payload);
+        Ok::<_, Error>(identity(0))
+    });
     is_written.unwrap().then(|| named.unwrap())
 }
 
@@ -43,7 +38,9 @@ pub fn change(pool: &Pool, dataset: &OpenDataset, slot: u64) {
 
 pub fn entries(dataset: &OpenDataset, head: &LogHead) -> (Vec<(u64, Vec<u8>)>, LogEnd) {
     let mut log = dataset.read_log(head);
-    let all = log.by_ref().map(|entry| (entry.sequence, entry.payload));
+    let all = log
+        .by_ref()
+        .map(|entry| (entry.place.sequence, entry.payload));
     (all.collect(), log.end())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pool::{ArrayKind, LogEnd, LogHead, ReserveFor, VolumeShape};
+use pool::{ArrayKind, LogEnd, LogEntry, LogHead, ReserveFor, VolumeShape};
 use vfs::Ino;
 
 use super::Scope;
@@ -10,9 +10,18 @@ use super::steps::{Contents, Counters, Logged, Step, steps_of};
 use crate::buffer::Buffer;
 use crate::core::Dataset;
 use crate::core::io::blocks::VOLUME_INO;
-use crate::error::Result;
+use crate::error::{Error, LostEntries, Result};
 use crate::layout::{INO_LIMIT, KeyKind, attr_ino};
 use crate::tree::View;
+
+/// What a log has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Checked {
+    /// The number of entries that can be applied.
+    good: u64,
+    /// What comes after them.
+    lost: LostEntries,
+}
 
 /// Keys and their new values.
 type Changed<'a> = [(&'a [u8], Option<&'a [u8]>)];
@@ -21,7 +30,7 @@ impl Dataset {
     /// Applies the waiting entries of the log, and commits.
     ///
     /// # Errors
-    /// The pool has no free space for the changes, or failed, or the log cannot be read. The entries stay in the log.
+    /// As [`Dataset::check_log`]; the pool has no free space for the changes, or failed. The entries stay in the log.
     pub(crate) fn replay_log(&self) -> Result<()> {
         let Some(head) = self.open.waiting_log() else {
             return Ok(());
@@ -34,82 +43,134 @@ impl Dataset {
             );
             return Ok(());
         }
+        let checked = self.check_log(&head)?;
         let mut applied = 0;
-        let mut log = self.open.read_log(&head);
-        let mut is_authentic = true;
-        for entry in log.by_ref() {
-            let payload = self.sealer.open_log(&entry.identity, &entry.payload);
-            let payload = payload.as_deref().unwrap_or_default();
-            let generation = entry.identity.generation();
-            is_authentic =
-                self.replay_entry(&head, (entry.sequence, generation), payload, &mut applied)?;
-            if !is_authentic {
-                break;
-            }
-        }
-        let lost = match log.end() {
-            _ if !is_authentic => Some("someone has changed the log"),
-            LogEnd::Damaged { .. } => Some("the log is damaged"),
-            LogEnd::Unreadable { .. } => return Ok(self.open.refuse_unreadable_log(&log)?),
-            LogEnd::Whole { .. } => None,
-        };
-        if let Some(why) = lost {
-            tracing::error!(
-                dataset,
-                "{why}: some of the data that programs synced last is lost"
-            );
+        for entry in self.open.read_log(&head).take(checked.good as usize) {
+            let payload = self.open_log_entry(&head, &entry);
+            let payload = payload.ok_or_else(|| self.damaged("its log"))?;
+            self.replay_entry(&head, &entry, &payload, &mut applied)?;
         }
         if applied > 0 {
             tracing::info!(dataset, steps = applied, "the log is replayed");
         }
         self.open.log_replayed();
         self.open.mark_changed(&self.pool.enter()?);
-        Ok(self.pool.commit()?)
+        Ok(match checked.lost.what() {
+            Some(what) => self
+                .pool
+                .commit_and_note(&format!("{what} of the log of {dataset}"))?,
+            None => self.pool.commit()?,
+        })
     }
 
-    /// Applies an entry. False if the payload does not belong to this log at this place. Entries after the head are
-    /// sealed with the keys that seal the head, because a rotation holds the log.
+    /// Reads the log to its end, and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::ForeignLog`] if an entry is not one of this log in this state, unless the settings give it up; the log cannot
+    /// be read.
+    fn check_log(&self, head: &LogHead) -> Result<Checked> {
+        let dataset = self.name();
+        let mut checked = Checked::default();
+        let mut log = self.open.read_log(head);
+        for entry in log.by_ref() {
+            let is_right = checked.lost.entries == 0 && self.is_right(head, &entry)?;
+            if is_right {
+                checked.good += 1;
+            } else {
+                checked.lost.entries += 1;
+                checked.lost.bytes += entry.payload.len() as u64;
+            }
+        }
+        match log.end() {
+            LogEnd::Unreadable { .. } => self.open.refuse_unreadable_log(&log)?,
+            LogEnd::Damaged { .. } => tracing::error!(
+                dataset,
+                "the log is damaged: some of the data that programs synced last is lost"
+            ),
+            LogEnd::Whole { .. } => {}
+        }
+        let Checked { good, lost } = checked;
+        if lost.entries == 0 {
+            return Ok(checked);
+        }
+        if !self.settings().gives_up_log {
+            return Err(Error::ForeignLog {
+                dataset: dataset.into(),
+                good,
+                lost,
+            });
+        }
+        tracing::error!(
+            dataset,
+            entries = lost.entries,
+            bytes = lost.bytes,
+            "a part of the log is given up: it is not of this state of the dataset"
+        );
+        Ok(checked)
+    }
+
+    /// Whether an entry continues this log, with steps and records that can be applied.
+    fn is_right(&self, head: &LogHead, entry: &LogEntry) -> Result<bool> {
+        let Some(payload) = self.open_log_entry(head, entry) else {
+            return Ok(false);
+        };
+        for step in later_steps(&payload, head, entry) {
+            let Some(step) = step else {
+                return Ok(false);
+            };
+            let is_right = match &step {
+                _ if self.volume.is_some_and(|shape| !is_of_volume(&step, shape)) => false,
+                Step::Record(logged) => self.open_logged(logged)?.is_some(),
+                Step::Empty { .. } => self.volume.is_some(),
+                Step::Edits(..) | Step::Contents(_) => true,
+            };
+            if !is_right {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The payload of an entry; `None` if it does not belong to this log at this place. Entries after the head are sealed
+    /// with the keys that seal the head, because a rotation holds the log.
+    fn open_log_entry(&self, head: &LogHead, entry: &LogEntry) -> Option<Vec<u8>> {
+        let associated = entry.place.associated.as_deref();
+        let opened = self
+            .sealer
+            .open_log(&entry.identity, associated, &entry.payload);
+        let payload = opened.ok().filter(|_| entry.follows)?;
+        steps_of(&payload, head.chain, entry.place.sequence)?;
+        let is_old =
+            self.sealer.is_encrypted() && entry.identity.generation() < self.sealer.head_floor();
+        (!is_old || later_steps(&payload, head, entry).next().is_none()).then_some(payload)
+    }
+
+    /// Applies an entry that was checked.
     fn replay_entry(
         &self,
         head: &LogHead,
-        (sequence, generation): (u64, u32),
+        entry: &LogEntry,
         payload: &[u8],
         applied: &mut u64,
-    ) -> Result<bool> {
-        let Some(mut steps) = steps_of(payload, head.chain, sequence) else {
-            return Ok(false);
-        };
-        while let Some(step) = steps.next() {
-            let Ok((txg, step)) = step else {
-                return Ok(false);
-            };
-            if txg <= head.base {
-                continue;
-            }
-            if self.sealer.is_encrypted() && generation < self.sealer.head_floor() {
-                return Ok(false);
-            }
-            if self.volume.is_some_and(|shape| !is_of_volume(&step, shape)) {
-                return Ok(false);
-            }
-            match step {
+    ) -> Result<()> {
+        for step in later_steps(payload, head, entry) {
+            match step.ok_or_else(|| self.damaged("its log"))? {
                 Step::Edits(counters, edits) => self.replay_edits(counters, &edits)?,
                 Step::Contents(contents) => self.replay_contents(&contents)?,
                 Step::Record(logged) => {
-                    if !self.replay_logged(&logged)? {
-                        return Ok(false);
-                    }
+                    let opened = self.open_logged(&logged)?;
+                    let buffer = opened.ok_or_else(|| self.damaged("a record of its log"))?;
+                    self.replay_record(logged.ino, logged.record, || Ok(buffer))?;
                 }
-                Step::Empty { record, .. } if self.volume.is_some() => {
+                Step::Empty { record, .. } => {
                     self.throttle()?;
                     let inode = self.inodes.get(VOLUME_INO);
                     self.empty_blocks(&inode, record, record + 1)?;
                 }
-                Step::Empty { .. } => return Ok(false),
             }
             *applied += 1;
         }
-        Ok(true)
+        Ok(())
     }
 
     fn replay_edits(&self, counters: Counters, edits: &Changed<'_>) -> Result<()> {
@@ -145,9 +206,9 @@ impl Dataset {
         self.replay_record(contents.ino, contents.record, make)
     }
 
-    /// Replays a record that an entry points to. Writes it to a new place, because the bitmaps do not have its old
-    /// place. False if the record is not the logged one.
-    fn replay_logged(&self, logged: &Logged) -> Result<bool> {
+    /// A record that an entry points to; `None` if it is not the logged one. The replay writes it to a new place, because the
+    /// bitmaps do not have its old place.
+    fn open_logged(&self, logged: &Logged) -> Result<Option<Buffer>> {
         let (mut opened, mut is_whole) = (None, false);
         let mut open = |bytes: &[u8]| {
             is_whole |= self.open.is_undamaged(&logged.ptr, bytes);
@@ -155,16 +216,11 @@ impl Dataset {
             opened.is_some()
         };
         let read = self.open.read_logged(&logged.ptr, &mut open);
-        let Some(buffer) = opened else {
+        if opened.is_none() && !is_whole {
             // The record was good when the entry was read. If it cannot be read now, the log has to wait.
-            return if is_whole {
-                Ok(false)
-            } else {
-                Ok(read.map(|()| false)?)
-            };
-        };
-        self.replay_record(logged.ino, logged.record, || Ok(buffer))?;
-        Ok(true)
+            read?;
+        }
+        Ok(opened)
     }
 
     /// Puts a record into its slot, if the file has a slot for it.
@@ -202,6 +258,21 @@ impl Dataset {
         buffer[contents.start..end].copy_from_slice(contents.bytes);
         Ok(buffer)
     }
+}
+
+/// The steps of an entry that the arrays do not have; `None` in place of bytes that are no step.
+fn later_steps<'a>(
+    payload: &'a [u8],
+    head: &LogHead,
+    entry: &LogEntry,
+) -> impl Iterator<Item = Option<Step<'a>>> {
+    let base = head.base;
+    let mut steps = steps_of(payload, head.chain, entry.place.sequence);
+    let all = std::iter::from_fn(move || steps.as_mut()?.next());
+    all.filter_map(move |step| match step {
+        Ok((txg, step)) => (txg > base).then_some(Some(step)),
+        Err(_) => Some(None),
+    })
 }
 
 /// Whether a step can be from the log of a volume: blocks in its only inode.

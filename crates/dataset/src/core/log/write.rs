@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pool::{ArrayKind, Durability, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, Place};
+use pool::{ArrayKind, Durability, EntryPlace, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX, Place};
 use vfs::Ino;
 
 use super::SyncMode;
@@ -230,8 +230,8 @@ impl Dataset {
         let places: Vec<Place> = requests.iter().flat_map(|r| r.places.clone()).collect();
         let clear = LOG_HEADER + places.len() * LOG_PLACE;
         let len = (clear + PREAMBLE + steps).next_multiple_of(4096) - clear;
-        let seal = |chain, sequence, payload: &mut [u8]| {
-            let preamble = preamble(chain, sequence, steps);
+        let seal = |place: &EntryPlace, payload: &mut [u8]| {
+            let preamble = preamble(place.chain, place.sequence, steps);
             let parts = requests
                 .iter()
                 .flat_map(|r| [&r.names[..], &r.contents[..]]);
@@ -240,7 +240,9 @@ impl Dataset {
                 payload[at..at + part.len()].copy_from_slice(part);
                 at += part.len();
             }
-            let sealed = self.sealer.seal_log(payload, self.engine.random.as_ref());
+            let associated = place.associated.as_deref().unwrap_or_default();
+            let random = self.engine.random.as_ref();
+            let sealed = self.sealer.seal_log(associated, payload, random);
             sealed.map_err(|error| self.not_sealed(&error))
         };
         if self.open.append_log(&places, len, durability, seal)?
@@ -266,7 +268,7 @@ impl Dataset {
         seal: S,
     ) -> Result<bool>
     where
-        S: FnOnce(u64, u64, &mut [u8]) -> Result<pool::Identity>,
+        S: FnOnce(&EntryPlace, &mut [u8]) -> Result<pool::Identity>,
     {
         let ended = self.pool.enter()?.txg() - 1;
         if self.pool.committed_txg() >= ended {

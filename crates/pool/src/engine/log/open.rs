@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 use super::LogReader;
 use crate::engine::dataset::OpenDataset;
 use crate::error::Result;
-use crate::format::log_entry::{EntryHead, LOG_HEADER, LOG_PLACE};
+use crate::format::log_entry::{EntryHead, EntryPlace, LOG_HEADER, LOG_PLACE};
 use crate::format::log_head::LogHead;
 use crate::format::pointer::{Addr, Identity, Place, RecordPtr};
 
@@ -68,9 +68,8 @@ impl OpenDataset {
     /// Appends an entry with a payload of `len` bytes. The payload, [`LOG_HEADER`] and one [`LOG_PLACE`] for each
     /// record must add up to whole units. Returns when the entry and the records that it points to are as safe as
     /// `durability` says; with [`Durability::Flushed`] earlier entries are durable too. False if a commit is needed instead: the
-    /// log is full, a replay would not have enough space, or a device failed. `seal` gets the chain, the sequence number
-    /// and a buffer of zeros for the payload. It must bind the chain and the number. One call at a time, also of
-    /// [`OpenDataset::flush_log`].
+    /// log is full, a replay would not have enough space, or a device failed. `seal` gets the place, which it must bind,
+    /// and a buffer of zeros for the payload. One call at a time, also of [`OpenDataset::flush_log`].
     ///
     /// # Errors
     /// The error of `seal`, or the failure of a device. The latter suspends the pool.
@@ -79,7 +78,7 @@ impl OpenDataset {
         places: &[Place],
         len: usize,
         durability: Durability,
-        seal: impl FnOnce(u64, u64, &mut [u8]) -> std::result::Result<Identity, E>,
+        seal: impl FnOnce(&EntryPlace, &mut [u8]) -> std::result::Result<Identity, E>,
     ) -> std::result::Result<bool, E> {
         let _flushing = self.context.flushing.read();
         self.context.check_writable()?;
@@ -95,9 +94,7 @@ impl OpenDataset {
         };
         let mut entry = vec![0; whole as usize];
         entry[LOG_HEADER..clear].copy_from_slice(places.as_bytes());
-        let sealed = seal(reserved.chain, reserved.sequence, &mut entry[clear..]);
-        let identity = sealed.inspect_err(|_| self.log.lock().abandon())?;
-        let head = EntryHead {
+        let mut head = EntryHead {
             pool: self.context.disk.store.pool_guid(),
             dataset: self.guid(),
             chain: reserved.chain,
@@ -105,8 +102,11 @@ impl OpenDataset {
             flushed: reserved.flushed,
             len: whole,
             places: places.len() as u32,
-            identity,
+            identity: RecordPtr::EMPTY.identity,
+            bound: Some(reserved.bound),
         };
+        let sealed = seal(&EntryPlace::of(&head, places), &mut entry[clear..]);
+        head.identity = sealed.inspect_err(|_| self.log.lock().abandon())?;
         let header = head.encode(&entry[LOG_HEADER..]);
         entry[..LOG_HEADER].copy_from_slice(&header);
         let group = reserved.place.segment().group();
@@ -116,7 +116,7 @@ impl OpenDataset {
         }
         let records = places.iter().flat_map(Place::copies);
         let groups = records.map(|addr| addr.segment().group()).chain([group]);
-        self.log.lock().written(groups);
+        self.log.lock().written(*head.identity.tag(), groups);
         if durability == Durability::Flushed && !self.flush_entries()? {
             return Ok(false);
         }

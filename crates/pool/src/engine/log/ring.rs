@@ -15,9 +15,10 @@ use super::claims::Pointed;
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
 use crate::format::extent::{Class, Extent};
-use crate::format::log_entry::ENTRY_MAX;
-use crate::format::log_head::{CHUNKS_MAX, LogHead, capacity};
+use crate::format::log_entry::{Bound, ENTRY_MAX, Link};
+use crate::format::log_head::{CHUNKS_MAX, LogHead, State, before, capacity};
 use crate::format::pointer::Addr;
+use crate::format::seal_input::SealInput;
 use crate::storage::space::ReserveFor;
 use crate::storage::writer::txg::TxgWriter;
 
@@ -34,6 +35,10 @@ pub(crate) struct Ring {
     sequence: u64,
     /// The last durable entry.
     flushed: u64,
+    /// What the next entry continues: the state that is durable, and the last entry.
+    bound: Bound,
+    /// The state that is durable with the running commit.
+    coming_state: Option<State>,
     /// The groups of the entries after it, and of the records that they point to.
     unflushed: BTreeSet<u32>,
     /// As `unflushed`, of the entries whose changes the running commit makes durable.
@@ -50,6 +55,8 @@ pub(crate) struct Ring {
     frozen: Option<Frozen>,
     /// The requested size of the ring in bytes; 0 for no ring.
     wanted: u64,
+    /// Whether the next commit has to write the head.
+    wants_head: bool,
     /// Whether the last entry may be incomplete after a failure of devices. Then nothing is written after it.
     is_torn: bool,
     pub(super) pointed: Pointed,
@@ -112,6 +119,7 @@ pub(crate) struct Reserved {
     pub(crate) chain: u64,
     pub(crate) sequence: u64,
     pub(crate) flushed: u64,
+    pub(crate) bound: Bound,
 }
 
 /// The change of a commit to the head of a log.
@@ -121,8 +129,8 @@ pub(crate) enum Frozen {
     Keep,
     /// Write no head: the log is off.
     Off,
-    /// Set it to the place of the next entry: sequence number, chunk, offset.
-    From(u64, usize, u32),
+    /// Set it to the place of the next entry: sequence number, chunk, offset; and what that entry continues.
+    From(u64, usize, u32, Bound),
 }
 
 impl Position {
@@ -150,6 +158,8 @@ impl Ring {
             chain: 0,
             sequence: 1,
             flushed: 0,
+            bound: Bound::default(),
+            coming_state: None,
             unflushed: BTreeSet::new(),
             committing: BTreeSet::new(),
             chunks: Vec::new(),
@@ -158,6 +168,7 @@ impl Ring {
             writing: None,
             frozen: None,
             wanted: 0,
+            wants_head: false,
             is_torn: false,
             pointed: Pointed::default(),
         }
@@ -200,7 +211,12 @@ impl Ring {
         match &self.stage {
             Stage::Waiting(_) => false,
             Stage::Off(chunks) => !chunks.is_empty() || self.wanted > 0,
-            Stage::On => self.wanted == 0 || self.is_torn || self.chunks.iter().any(|c| c.is_shut),
+            Stage::On => {
+                self.wanted == 0
+                    || self.wants_head
+                    || self.is_torn
+                    || self.chunks.iter().any(|c| c.is_shut)
+            }
         }
     }
 
@@ -240,6 +256,7 @@ impl Ring {
             chain: self.chain,
             sequence: self.sequence,
             flushed: self.flushed,
+            bound: self.bound,
         };
         self.writing = Some(reserved);
         self.at = Position {
@@ -250,9 +267,10 @@ impl Ring {
         Some(reserved)
     }
 
-    /// The entry is written: it and its records to these groups.
-    pub(crate) fn written(&mut self, groups: impl IntoIterator<Item = u32>) {
+    /// The entry is written: it and its records to these groups. The next one is linked to it.
+    pub(crate) fn written(&mut self, link: Link, groups: impl IntoIterator<Item = u32>) {
         self.writing = None;
+        self.bound.link = link;
         self.unflushed.extend(groups);
     }
 
@@ -309,13 +327,18 @@ impl Ring {
         }
         let (at, sequence) = match &self.writing {
             // The entry that is being written may be of the next group.
-            Some(reserved) => (reserved.at, reserved.sequence),
+            Some(reserved) => {
+                // It may continue a state before this one. Then entries go on with that until the commit is durable:
+                // a head accepts those of one state before its own.
+                self.bound.state = reserved.bound.state;
+                (reserved.at, reserved.sequence)
+            }
             None => (self.next_position(), self.sequence),
         };
         self.frozen = Some(match self.stage {
             Stage::Waiting(_) => Frozen::Keep,
             Stage::Off(_) => Frozen::Off,
-            Stage::On => Frozen::From(sequence, at.chunk, at.offset),
+            Stage::On => Frozen::From(sequence, at.chunk, at.offset, self.bound),
         });
     }
 
@@ -337,8 +360,8 @@ impl Ring {
         match self.frozen.take() {
             None | Some(Frozen::Keep) => Ok(()),
             Some(Frozen::Off) => self.enter_off(commit, entry),
-            Some(Frozen::From(sequence, chunk, offset)) => {
-                self.enter_on(commit, entry, sequence, Position { chunk, offset })
+            Some(Frozen::From(sequence, chunk, offset, bound)) => {
+                self.enter_on(commit, entry, (sequence, bound), Position { chunk, offset })
             }
         }
     }
@@ -358,8 +381,9 @@ impl Ring {
         self.stage = Stage::On;
         self.at = Position::default();
         (self.sequence, self.flushed) = (1, 0);
+        self.bound = Bound::default();
         self.chunks.clear();
-        entry.log = self.head(commit.txg(), self.sequence, 0);
+        self.enter_head(entry, self.head(commit.txg(), self.sequence, 0));
         Ok(())
     }
 
@@ -367,7 +391,7 @@ impl Ring {
         &mut self,
         commit: &TxgWriter<'_>,
         entry: &mut Entry,
-        sequence: u64,
+        (sequence, bound): (u64, Bound),
         from: Position,
     ) -> Result<()> {
         // An incomplete entry does not count.
@@ -400,8 +424,36 @@ impl Ring {
             spare.extend(grown);
         }
         self.coming = spare;
-        entry.log = self.head(commit.txg(), sequence, from.offset);
+        let head = LogHead {
+            before: before(&bound.state, &bound.link),
+            ..self.head(commit.txg(), sequence, from.offset)
+        };
+        self.enter_head(entry, head);
         Ok(())
+    }
+
+    /// Makes the next commit write the head, with a name for the state that results.
+    pub(crate) fn want_head(&mut self) {
+        self.wants_head = true;
+    }
+
+    /// The commit gives an entry another state than the one that was named.
+    pub(crate) fn resealed(&mut self, entry: &mut Entry) {
+        if self.coming_state.is_some() {
+            self.name_state(entry);
+        }
+    }
+
+    /// Gives an entry with its new roots a head, with a name for the state that results.
+    fn enter_head(&mut self, entry: &mut Entry, head: LogHead) {
+        entry.log = head;
+        self.wants_head = false;
+        self.name_state(entry);
+    }
+
+    fn name_state(&mut self, entry: &mut Entry) {
+        entry.log.state = SealInput::of(entry, entry.guid).state();
+        self.coming_state = Some(entry.log.state);
     }
 
     /// Frees spare chunks that are shut. Also frees spare chunks among records, if the groups for logs have space
@@ -471,6 +523,8 @@ impl Ring {
             sequence,
             base,
             offset,
+            state: State::default(),
+            before: State::default(),
             chunks: self
                 .chunks
                 .iter()
@@ -483,6 +537,9 @@ impl Ring {
     /// The commit is durable.
     pub(crate) fn on_durable(&mut self) {
         self.chunks.append(&mut self.coming);
+        if let Some(state) = self.coming_state.take() {
+            self.bound.state = state;
+        }
         self.pointed.on_durable();
         self.committing.clear();
     }

@@ -2,7 +2,7 @@
 
 use store::{SegmentId, UNIT};
 
-use crate::format::log_entry::{EntryHead, is_whole};
+use crate::format::log_entry::{Bound, EntryHead, EntryPlace, Link, is_whole};
 use crate::format::log_head::{LogHead, capacity};
 use crate::format::pointer::{Identity, Place, RECORD_MAX, checksum};
 use crate::storage::reader::PoolReader;
@@ -33,8 +33,10 @@ pub enum LogEnd {
 /// An entry, for its key holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its sequence number in the chain.
-    pub sequence: u64,
+    /// Its place, as its header says.
+    pub place: EntryPlace,
+    /// Whether it continues the entry before it and the state that the head of the log is of.
+    pub follows: bool,
     /// How the payload is sealed.
     pub identity: Identity,
     /// The sealed payload.
@@ -49,6 +51,8 @@ pub struct LogReader<'a> {
     chunk: usize,
     offset: u32,
     sequence: u64,
+    /// The last entry: what it continues, and its tag.
+    last: Option<(Bound, Link)>,
 }
 
 impl<'a> LogReader<'a> {
@@ -60,6 +64,7 @@ impl<'a> LogReader<'a> {
             chunk: 0,
             offset: head.offset,
             sequence: head.sequence,
+            last: None,
         }
     }
 
@@ -120,6 +125,20 @@ impl<'a> LogReader<'a> {
         let (at, found) = self.next_places().into_iter().find_map(at)?;
         self.pass(at, &found.head);
         Some(found)
+    }
+
+    /// Whether an entry continues the last one, or is the first. Later entries may be of the state of the head, and
+    /// earlier ones of the state before it.
+    fn follows(&self, entry: &EntryHead) -> bool {
+        match (&entry.bound, &self.last) {
+            (None, _) => self.head.is_unbound(),
+            (Some(_), _) if self.head.is_unbound() => false,
+            (Some(bound), None) => self.head.is_continued_by(bound),
+            (Some(bound), Some((before, tag))) => {
+                bound.link == *tag
+                    && (bound.state == before.state || bound.state == self.head.state)
+            }
+        }
     }
 
     /// The places where the next entry may be: after the last one, or in the next chunk.
@@ -290,8 +309,11 @@ impl Iterator for LogReader<'_> {
         let RawEntry {
             head, mut bytes, ..
         } = self.advance()?;
+        let follows = self.follows(&head);
+        self.last = head.bound.map(|bound| (bound, *head.identity.tag()));
         Some(LogEntry {
-            sequence: head.sequence,
+            place: EntryPlace::of(&head, head.places(&bytes)),
+            follows,
             identity: head.identity,
             payload: bytes.split_off(head.payload()),
         })

@@ -72,7 +72,7 @@ pub struct Begin {
     /// Of a stream in the clear: which states of the dataset it goes on from, and makes. It has no keys, no
     /// seal and no identities, since the receiver seals what comes anew.
     pub plain: Option<[Lineage; 2]>,
-    /// Whether records may have the hash of their ciphertext in their identity.
+    /// Whether records may have the hash of their ciphertext in their identity, and the seal may be over names of states.
     pub is_checked: bool,
     /// How large it is, if it is a volume.
     pub volume: Option<VolumeShape>,
@@ -88,6 +88,8 @@ pub struct Begin {
     pub seal: [u8; 32],
     /// Chain, sequence and base of the log that the seal is over.
     pub log: [u64; 3],
+    /// The names of states in that log that the seal is over.
+    pub log_states: [[u8; 16]; 2],
     /// The identities of the roots that must result.
     pub roots: [Identity; 2],
     /// Properties of the dataset.
@@ -130,6 +132,7 @@ impl Begin {
             sequence: 0,
             seal: [0; 32],
             log: [0; 3],
+            log_states: [[0; 16]; 2],
             from_roots: none,
             roots: none,
             ..self
@@ -139,10 +142,13 @@ impl Begin {
     /// The part of the log's head that the seal covers.
     pub(crate) fn log_head(&self) -> LogHead {
         let [chain, sequence, base] = self.log;
+        let [state, before] = self.log_states;
         LogHead {
             chain,
             sequence,
             base,
+            state,
+            before,
             ..LogHead::default()
         }
     }
@@ -179,7 +185,7 @@ impl Begin {
                 .value(&self.roots),
         };
         if self.is_checked {
-            w.u8(self.volume.is_some().into());
+            w.u8(self.volume.is_some().into()).value(&self.log_states);
         }
         if let Some(shape) = &self.volume {
             shape.encode(&mut w);
@@ -223,9 +229,12 @@ impl Begin {
             true => (Some(r.value()?), [0; 32], none, none),
             false => (None, r.value()?, r.value()?, r.value()?),
         };
-        let is_volume = match is_checked {
-            true => [false, true].get(usize::from(r.u8()?)).copied()?,
-            false => version > OF_VOLUMES,
+        let (is_volume, log_states) = match is_checked {
+            true => (
+                [false, true].get(usize::from(r.u8()?)).copied()?,
+                r.value()?,
+            ),
+            false => (version > OF_VOLUMES, [[0; 16]; 2]),
         };
         let volume = match is_volume {
             true => Some(VolumeShape::decode(r)?),
@@ -256,6 +265,7 @@ impl Begin {
             sequence,
             seal,
             log,
+            log_states,
             roots,
             props,
             keyring: r.rest().to_vec(),

@@ -411,6 +411,7 @@ pub(crate) mod fuzzing {
             sequence: 7,
             seal: [8; 32],
             log: [0; 3],
+            log_states: [[0; 16]; 2],
             roots: [Identity::node(1, &[9; 32]); 2],
             props: [("compression".into(), "lz4".into())].into(),
             keyring: vec![10; 50],
@@ -426,6 +427,7 @@ pub(crate) mod fuzzing {
         };
         let checked = Begin {
             is_checked: true,
+            log_states: [[11; 16], [12; 16]],
             ..volume(&sealed)
         };
         let package = Package {

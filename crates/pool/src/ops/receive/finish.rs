@@ -9,7 +9,7 @@ use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::{Entry, text_bytes};
 use crate::format::entry_flags::PARTIAL;
-use crate::format::features::FEATURE_ROTATED;
+use crate::format::features::{FEATURE_BOUND_LOGS, FEATURE_ROTATED};
 use crate::format::seal_input::SealInput;
 use crate::format::stream::Begin;
 use crate::ops::create::check_props;
@@ -188,11 +188,15 @@ fn enter_seal(state: &mut DatasetTable, head: u64, begin: &Begin, is_new: bool) 
     entry.sequence = begin.sequence;
     entry.seal = begin.seal;
     entry.log = begin.log_head();
+    let has_states = !entry.log.is_unbound();
     entry.set_volume(begin.volume);
     if begin.suite != 0 {
         entry.set_sealed_guid(Some(begin.sealed_guid));
         let keys_txg = entry.foreign_txg().unwrap_or(0).max(begin.keys_txg);
         entry.set_keys_txg(keys_txg);
+    }
+    if has_states {
+        state.root.features_required |= FEATURE_BOUND_LOGS;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ fn ring(sizes: &[u32]) -> Ring {
 
 /// The entry is written and flushed.
 fn durable(ring: &mut Ring) {
-    ring.written([]);
+    ring.written([1; 16], []);
     ring.flushed();
 }
 
@@ -40,7 +40,7 @@ fn an_entry_that_is_not_flushed_does_not_count_as_durable() {
     let mut ring = ring(&[65536]);
     for (group, flushed) in [(0, 0), (1, 0)] {
         assert_eq!(ring.reserve(4096, ALL).unwrap().flushed, flushed);
-        ring.written([group]);
+        ring.written([1; 16], [group]);
     }
     assert_eq!(ring.unflushed(), BTreeSet::from([0, 1]));
     ring.flushed();
@@ -53,10 +53,10 @@ fn a_commit_that_is_durable_leaves_nothing_of_its_entries_to_flush() {
     let mut ring = ring(&[65536]);
     ring.stage = Stage::On;
     ring.reserve(4096, ALL).unwrap();
-    ring.written([0]);
+    ring.written([1; 16], [0]);
     ring.freeze(ALL);
     ring.reserve(4096, ALL).unwrap();
-    ring.written([1]);
+    ring.written([1; 16], [1]);
     // Not before it is durable.
     assert_eq!(ring.unflushed(), BTreeSet::from([0, 1]));
     ring.on_durable();
@@ -78,7 +78,7 @@ fn frozen(ring: &mut Ring, may_use: MayUse<'_>) -> (u64, usize, u32) {
     ring.stage = Stage::On;
     ring.freeze(may_use);
     match ring.frozen.take() {
-        Some(Frozen::From(sequence, chunk, offset)) => (sequence, chunk, offset),
+        Some(Frozen::From(sequence, chunk, offset, _)) => (sequence, chunk, offset),
         other => panic!("{other:?}"),
     }
 }
@@ -154,4 +154,68 @@ fn no_entry_is_written_that_could_not_be_read() {
     let mut ring = ring(&[8 << 20]);
     assert!(ring.reserve(ENTRY_MAX as u32 + 4096, ALL).is_none());
     assert!(ring.reserve(ENTRY_MAX as u32, ALL).is_some());
+}
+
+/// What the next entry continues, once it is written with this tag.
+fn append(ring: &mut Ring, tag: u8) -> Bound {
+    let bound = ring.reserve(4096, ALL).unwrap().bound;
+    ring.written([tag; 16], []);
+    bound
+}
+
+fn bound(state: u8, link: u8) -> Bound {
+    Bound {
+        state: [state; 16],
+        link: [link; 16],
+    }
+}
+
+/// What the first entry continues if the transaction group closes now.
+fn frozen_bound(ring: &mut Ring) -> Bound {
+    ring.freeze(ALL);
+    match ring.frozen.take() {
+        Some(Frozen::From(.., bound)) => bound,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn entries_name_the_durable_state_and_the_entry_before() {
+    let mut ring = ring(&[65536]);
+    ring.stage = Stage::On;
+    ring.coming_state = Some([1; 16]);
+    ring.on_durable();
+    assert_eq!(append(&mut ring, 7), bound(1, 0));
+    assert_eq!(frozen_bound(&mut ring), bound(1, 7));
+    ring.coming_state = Some([2; 16]);
+    assert_eq!(append(&mut ring, 8), bound(1, 7), "the commit is under way");
+    ring.on_durable();
+    assert_eq!(append(&mut ring, 9), bound(2, 8));
+}
+
+/// A head accepts entries of one state before its own, so no entry of another comes behind.
+#[test]
+fn an_entry_that_is_written_for_longer_than_a_commit_takes_keeps_its_state() {
+    let mut ring = ring(&[65536]);
+    ring.stage = Stage::On;
+    ring.bound = bound(1, 7);
+    let slow = ring.reserve(4096, ALL).unwrap();
+    ring.coming_state = Some([2; 16]);
+    ring.on_durable();
+    assert_eq!(frozen_bound(&mut ring), slow.bound);
+    ring.written([8; 16], []);
+    ring.coming_state = Some([3; 16]);
+    assert_eq!(append(&mut ring, 9), bound(1, 8));
+    ring.on_durable();
+    assert_eq!(append(&mut ring, 10), bound(3, 9));
+}
+
+#[test]
+fn an_entry_that_is_not_written_links_to_nothing() {
+    let mut ring = ring(&[65536]);
+    ring.stage = Stage::On;
+    assert_eq!(append(&mut ring, 7), bound(0, 0));
+    ring.reserve(4096, ALL).unwrap();
+    ring.abandon();
+    assert_eq!(append(&mut ring, 8), bound(0, 7));
 }
