@@ -66,6 +66,7 @@ impl From<Failure> for Status {
             FailureKind::NoDaemon => Code::Unavailable,
             FailureKind::Other
             | FailureKind::Damaged
+            | FailureKind::ForeignLog
             | FailureKind::TooNew
             | FailureKind::Device => Code::Internal,
         };

@@ -267,6 +267,7 @@ impl From<dataset::Error> for Failure {
             E::Pool(error) => error.into(),
             E::Keys(error) => error.into(),
             E::Damaged { .. } => Failure::new(FailureKind::Damaged, error.to_string()),
+            E::ForeignLog { .. } => Failure::new(FailureKind::ForeignLog, error.to_string()),
             E::Fs(vfs::Error::ReadOnly) => Failure::new(FailureKind::Permission, error.to_string()),
             error => Failure::other(error.to_string()),
         }

@@ -292,6 +292,7 @@ mod tests {
             FailureKind::NoSpace,
             FailureKind::Device,
             FailureKind::NoDaemon,
+            FailureKind::ForeignLog,
         ];
         for kind in kinds {
             let code = ExitCode::find(kind.exit_code()).expect("a row");

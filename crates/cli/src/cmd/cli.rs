@@ -260,6 +260,7 @@ EXIT CODES
   11  not enough free space
   12  a device failed
   13  the daemon cannot be reached
+  16  the log of a dataset is not of its present state
 
 A refused command changes nothing. An error is one line on the standard error that begins with
 `strongroom: `, with --json too. If that is a terminal and there is no --json, a second line
@@ -349,7 +350,7 @@ mod tests {
         use FailureKind::*;
         let all = [
             Other, Usage, NotFound, Exists, Busy, Permission, WrongKey, NoKey, Damaged, TooNew,
-            NoSpace, Device, NoDaemon,
+            NoSpace, Device, NoDaemon, ForeignLog,
         ];
         for kind in all {
             let line = format!("\n{:4}  ", kind.exit_code());

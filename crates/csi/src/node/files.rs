@@ -88,6 +88,7 @@ impl Driver {
                 load_keys: true,
                 read_only: false,
                 overlay: false,
+                give_up_log: false,
                 // Containers get device nodes from their runtime.
                 allowed: Allowed {
                     devices: Some(false),

@@ -128,6 +128,7 @@ impl Daemon {
         let was_loaded = active.has_key(entry.id);
         active.keys.lock().entry(entry.id).or_insert(key);
         let how = HowToMount {
+            gives_up_log: false,
             dir: None,
             read_only: false,
             // Files that were made in the directory below must not keep the user out.

@@ -31,9 +31,13 @@ impl Daemon {
             .again(&entry, name, context.decision)
             .and_then(|entry| {
                 check_canmount(&entry, name)?;
+                if mount.give_up_log && entry.volume().is_some() {
+                    return self.give_up_volume_log(&active, &entry, name);
+                }
                 let how = HowToMount {
                     dir: mount.dir.clone(),
                     read_only: mount.read_only,
+                    gives_up_log: mount.give_up_log,
                     hiding: match mount.overlay {
                         true => Hiding::Allowed,
                         false if context.is_root() => Hiding::RefusedByName,

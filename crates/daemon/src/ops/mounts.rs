@@ -37,6 +37,7 @@ impl Daemon {
         // Opening finishes what is unfinished: the first directory, files that were unlinked while
         // open. No other thread can change anything yet.
         settings.read_only = false;
+        settings.gives_up_log = how.gives_up_log;
         let opened = Dataset::open(
             &self.engine,
             &active.pool,
@@ -47,6 +48,7 @@ impl Daemon {
         );
         let dataset = opened.map_err(|error| active.explain_foreign(entry, error.into()))?;
         settings.read_only = read_only;
+        settings.gives_up_log = false;
         dataset.set_settings(settings);
         Ok(dataset)
     }
@@ -198,6 +200,7 @@ impl Daemon {
             let gone = || dataset::Error::from(vfs::Error::Stale);
             let (daemon, active) = daemon.upgrade().zip(weak.upgrade()).ok_or_else(gone)?;
             let how = HowToMount {
+                gives_up_log: false,
                 dir: None,
                 read_only: true,
                 hiding: Hiding::Refused,
@@ -397,6 +400,7 @@ impl Daemon {
                 continue;
             }
             let how = HowToMount {
+                gives_up_log: false,
                 dir: None,
                 read_only: false,
                 hiding: Hiding::Refused,

@@ -124,6 +124,7 @@ impl Daemon {
         let had = |option: &str| dead.options.iter().any(|found| found == option);
         let refused = |option: &str| had(option).then_some(false);
         let how = HowToMount {
+            gives_up_log: false,
             dir: Some(dead.path.clone()),
             read_only: had("ro"),
             hiding: Hiding::Allowed,

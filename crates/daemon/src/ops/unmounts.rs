@@ -281,6 +281,7 @@ impl Daemon {
                 continue;
             };
             let how = HowToMount {
+                gives_up_log: false,
                 dir: (!was.by_property).then(|| was.place.path()),
                 read_only: was.read_only,
                 hiding: was.hiding,

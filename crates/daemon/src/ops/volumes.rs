@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use block::{Access, BlockDevice, FileDevice, SectorSizes, Status};
 use dataset::Volume;
 use pool::{Entry, VolumeShape};
-use protocol::api::{NewVolume, Props};
+use protocol::api::{FailureKind, NewVolume, Props};
 use protocol::device_name::DeviceName;
 use protocol::property::{Applies, Property};
 use protocol::sizes;
@@ -214,16 +214,37 @@ impl BlockDevice for LentVolume {
 
 impl Daemon {
     /// Opens a volume, or a snapshot of one.
-    fn open_volume(&self, active: &ActivePool, entry: &Entry, name: &str) -> Result<Volume> {
+    fn open_volume(
+        &self,
+        active: &ActivePool,
+        (entry, name): (&Entry, &str),
+        gives_up_log: bool,
+    ) -> Result<Volume> {
         if entry.volume().is_none() {
             return Err(Failure::usage(format!(
                 "'{name}' is not a volume; 'strongroom list -t volume' shows those there are"
             )));
         }
         let keys = active.data_keys(entry)?;
-        let settings = properties::settings(&active.pool, entry)?;
+        let mut settings = properties::settings(&active.pool, entry)?;
+        settings.gives_up_log = gives_up_log;
         let opened = Volume::open(&self.engine, &active.pool, entry.id, keys, settings);
         opened.map_err(|error| active.explain_foreign(entry, error.into()))
+    }
+
+    /// Replays the log of a volume that is not in use, without the entries that are not of its present state.
+    pub(crate) fn give_up_volume_log(
+        &self,
+        active: &ActivePool,
+        entry: &Entry,
+        name: &str,
+    ) -> Result<()> {
+        let volumes = active.volumes.lock();
+        if volumes.contains_key(&entry.id) {
+            let why = format!("'{name}' is in use, so no log waits");
+            return Err(Failure::new(FailureKind::Busy, why));
+        }
+        Ok(self.open_volume(active, (entry, name), true)?.close()?)
     }
 
     /// Lends a volume, or a snapshot of one, to `user`: `the pool 'inner'`.
@@ -245,7 +266,7 @@ impl Daemon {
         let device = match volumes.entry(entry.id) {
             btree_map::Entry::Occupied(device) => device.into_mut(),
             btree_map::Entry::Vacant(place) => {
-                let volume = self.open_volume(&active, &entry, name)?;
+                let volume = self.open_volume(&active, (&entry, name), false)?;
                 place.insert(Arc::new(VolumeInUse::new(volume)))
             }
         };
@@ -341,7 +362,7 @@ impl Daemon {
                 .as_ref()
                 .map_or(Ok(()), |volume| volume.resize(size, &origin)),
             None => {
-                let volume = self.open_volume(active, entry, name)?;
+                let volume = self.open_volume(active, (entry, name), false)?;
                 let resized = volume.resize(size, &origin);
                 resized.and(volume.close())
             }

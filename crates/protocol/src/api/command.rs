@@ -467,6 +467,10 @@ commands! {
         /// Over a directory that is not empty.
         #[serde(default)]
         overlay: bool,
+        /// Give up the entries of its log that are not of its present state. A volume is not mounted then, only its log
+        /// is replayed.
+        #[serde(default)]
+        give_up_log: bool,
         /// What else it allows, where that is not as the properties say.
         #[serde(default)]
         allowed: Allowed,

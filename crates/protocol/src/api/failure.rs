@@ -72,6 +72,8 @@ pub enum FailureKind {
     Usage,
     /// The daemon cannot be reached.
     NoDaemon,
+    /// The log of a dataset is not of its present state.
+    ForeignLog,
 }
 
 impl FailureKind {
@@ -99,6 +101,7 @@ impl FailureKind {
             FailureKind::NoSpace => 11,
             FailureKind::Device => 12,
             FailureKind::NoDaemon => 13,
+            FailureKind::ForeignLog => 16,
         }
     }
 }

@@ -94,7 +94,7 @@ fn status_of(kind: FailureKind) -> u16 {
         FailureKind::NotFound => 404,
         FailureKind::Exists | FailureKind::Busy | FailureKind::NoKey => 409,
         FailureKind::WrongKey => 422,
-        FailureKind::Other | FailureKind::Damaged => 500,
+        FailureKind::Other | FailureKind::Damaged | FailureKind::ForeignLog => 500,
         FailureKind::TooNew => 501,
         FailureKind::Device => 502,
         FailureKind::NoDaemon => 503,

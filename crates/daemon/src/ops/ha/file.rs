@@ -36,6 +36,7 @@ impl Daemon {
             return find(&dataset, &pool);
         }
         let how = HowToMount {
+            gives_up_log: false,
             dir: None,
             read_only: true,
             hiding: Hiding::Refused,

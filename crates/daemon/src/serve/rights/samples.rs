@@ -313,6 +313,7 @@ fn of_mounts(fs: &str) -> Vec<Command> {
             load_keys,
             read_only: false,
             overlay: false,
+            give_up_log: false,
             allowed: Allowed::default(),
         })
     };

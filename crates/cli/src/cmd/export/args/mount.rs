@@ -43,6 +43,9 @@ EXAMPLES
   A snapshot:
     strongroom mount tank/home@monday /mnt/monday
 
+  The log is not of the present state (exit code 16): give up what does not belong to it:
+    strongroom mount -l --give-up-log tank/home
+
 JSON
   Without an argument: [{\"name\", \"dir\", \"read_only\"}, ...]
   --take-in: {\"moved\"}
@@ -50,8 +53,8 @@ JSON
 EXIT CODES
   3 if there is no such dataset; 4 if the dataset has something of the name of a file to take in;
   5 if it is mounted already, or the directory is not empty and neither -O nor --take-in is given; 6
-  if canmount is off, or the system refuses the mount; 7 if the key is wrong; 8 if it is not loaded.
-  With -a, the exit code is that of the first failure; the other datasets are
+  if canmount is off, or the system refuses the mount; 7 if the key is wrong; 8 if it is not loaded;
+  16 if the log has entries that are not of the present state, see --give-up-log. With -a, the exit code is that of the first failure; the other datasets are
   mounted.")]
 pub(crate) struct Mount {
     /// Mount all datasets with canmount=on and a mountpoint
@@ -68,6 +71,10 @@ pub(crate) struct Mount {
     /// Move the files of the directory into the dataset, and mount it there then
     #[arg(long, conflicts_with_all = ["all", "overlay"])]
     pub(crate) take_in: bool,
+    /// Replay the log only as far as it is of the present state, and give up the rest. A volume is not
+    /// mounted
+    #[arg(long, requires = "name")]
+    pub(crate) give_up_log: bool,
     /// Options for this mount, which override properties: `ro` or `rw`, `noexec` or `exec`, `nosuid` or
     /// `suid`, `nodev` or `dev`, `noatime`, `relatime` or `strictatime`, `nodiratime` or `diratime`.
     /// `remount` changes the options of a mounted dataset. Words of fstab, such as `noauto`, have no effect

@@ -54,6 +54,7 @@ pub(crate) fn mount(args: Mount, session: &mut Session) -> Result {
         load_keys: args.load_keys,
         read_only: read_only.unwrap_or(false),
         overlay: args.overlay,
+        give_up_log: args.give_up_log,
         allowed,
     };
     match args.take_in {
