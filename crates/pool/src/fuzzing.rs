@@ -226,6 +226,8 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
             chain: 7,
             sequence: 8,
             base: 9,
+            state: [10; 16],
+            before: [11; 16],
             offset: 4096,
             chunks: vec![Addr::new(SegmentId::new(0, 5), 8192, 65536)],
         },

@@ -21,7 +21,9 @@ fn not_for_delegates() -> Failure {
 }
 
 fn not_for_tenants() -> Failure {
-    denied("name the dataset alone: where and how it is mounted is for the global zone to say")
+    denied(
+        "name the dataset alone: where and how it is mounted, and what its log loses, is for the global zone to say",
+    )
 }
 
 serve!(
@@ -31,6 +33,7 @@ serve!(
         let line = Line::new("mount")
             .flag("-a", it.name.is_none())
             .flag("-l", it.load_keys)
+            .flag("--give-up-log", it.give_up_log)
             .words(&it.name);
         it.dir.iter().fold(line, |line, dir| line.path(dir))
     },
@@ -40,13 +43,17 @@ serve!(
             return Err(not_for_delegates());
         }
         check.need(name, &["mount"])?;
+        if it.give_up_log {
+            // Synced data is lost.
+            check.need(name, &["rollback"])?;
+        }
         match it.load_keys {
             true => check.key_root(name),
             false => Ok(()),
         }
     },
     |it, view| {
-        let is_plain = is_plain(it);
+        let is_plain = is_plain(it) && !it.give_up_log;
         let name = it.name.as_mut().filter(|_| is_plain);
         view.mount(name.ok_or_else(not_for_tenants)?, it.load_keys)
     },

@@ -317,6 +317,15 @@ fn of_mounts(fs: &str) -> Vec<Command> {
             allowed: Allowed::default(),
         })
     };
+    let give_up_log = Command::Mount(command::Mount {
+        name: Some(fs.to_owned()),
+        dir: None,
+        load_keys: false,
+        read_only: false,
+        overlay: false,
+        give_up_log: true,
+        allowed: Allowed::default(),
+    });
     let unmount = |target: Option<&str>| {
         Command::Unmount(command::Unmount {
             target: target.map(str::to_owned),
@@ -328,6 +337,7 @@ fn of_mounts(fs: &str) -> Vec<Command> {
         mount(Some(&format!("{fs}/x")), None, true),
         mount(Some(fs), Some("/nonexistent"), false),
         mount(None, None, false),
+        give_up_log,
         Command::Home(command::Home {
             step: HomeStep::Find,
             dir: "/nonexistent".into(),
