@@ -1,4 +1,4 @@
-"""BLAKE3 and Argon2id in plain Python, for read.py: slow, and without wiping anything."""
+"""BLAKE3, XXH3 and Argon2id in plain Python, for read.py: slow, and without wiping anything."""
 import hashlib
 import struct
 
@@ -66,6 +66,46 @@ def kdf(context, data):
 
 def list_of(*values):
     return b"".join(struct.pack("<Q", len(value)) + value for value in values)
+
+
+# XXH3 with 128 bits (the specification in xxHash's doc folder), of more than 240 bytes, without a seed.
+
+SECRET = bytes.fromhex(
+    "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221b8084674f743248ee03590e6813a264c"
+    "3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d9787364"
+    "eac5ac8334d3ebc3c581a0fffa1363eb170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e"
+)
+P32 = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
+P64 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+
+
+def xxh3_128(data):
+    words = lambda bytes_, at: struct.unpack_from("<8Q", bytes_, at)
+    acc = [P32[2], P64[0], P64[1], P64[2], P64[3], P32[1], P64[4], P32[0]]
+
+    def stripe(at, secret_at):
+        for i, (word, key) in enumerate(zip(words(data, at), words(SECRET, secret_at))):
+            mixed = word ^ key
+            acc[i ^ 1] = (acc[i ^ 1] + word) & M64
+            acc[i] = (acc[i] + (mixed & M32) * (mixed >> 32)) & M64
+
+    for number in range((len(data) - 1) // 64):
+        stripe(64 * number, 8 * (number % 16))
+        if number % 16 == 15:
+            acc[:] = [((a ^ a >> 47 ^ key) * P32[0]) & M64 for a, key in zip(acc, words(SECRET, 128))]
+    stripe(len(data) - 64, 121)
+
+    def merge(secret_at, start):
+        keys = words(SECRET, secret_at)
+        for i in range(0, 8, 2):
+            product = (acc[i] ^ keys[i]) * (acc[i + 1] ^ keys[i + 1])
+            start = (start + (product & M64 ^ product >> 64)) & M64
+        start = (start ^ start >> 37) * 0x165667919E3779F9 & M64
+        return start ^ start >> 32
+
+    low = merge(11, len(data) * P64[0] & M64)
+    high = merge(117, ~(len(data) * P64[1]) & M64)
+    return struct.pack("<QQ", low, high)
 
 
 # Argon2id (RFC 9106), version 0x13.

@@ -3,8 +3,8 @@
 
     docs/vectors/read.py [FILE...]     all files of the folder unless named
 
-It needs the package `cryptography` (python3-cryptography) for AES and ChaCha20-Poly1305. It is not for real data: it is slow,
-and does not wipe keys.
+It needs the package `cryptography` (python3-cryptography) for AES and ChaCha20-Poly1305. It is not for real data: it is
+slow, and does not wipe keys.
 """
 import base64
 import json
@@ -16,7 +16,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
-from primitives import COLUMNS, DIAGONALS, M32, argon2id, blake3, kdf, list_of, mac, turn
+sys.dont_write_bytecode = True
+from primitives import COLUMNS, DIAGONALS, M32, argon2id, blake3, kdf, list_of, mac, turn, xxh3_128
 
 def same(got, expected, what):
     if got != expected:
@@ -208,6 +209,44 @@ def seal_of(key, guid, sequence, roots, log, volume):
     return mac(key, list_of(*parts))
 
 
+# Logs: FORMAT, section 7.
+
+
+def read_entry(entry, data_key, family):
+    """The numbers of the header of an entry, and its payload."""
+    names = ("pool", "dataset", "chain", "sequence", "flushed", "len", "places")
+    head = dict(zip(names, struct.unpack_from("<5Q2I", entry, 8)))
+    same((entry[:8], head["len"]), (b"SR-LOGE2", len(entry)), "magic and length of an entry")
+    same(entry[160:192], blake3(entry[:160] + xxh3_128(entry[192:])), "checksum of an entry")
+    identity, sealed = entry[64:128], entry[192 + 64 * head["places"] :]
+    generation, suite, compression, _, _, size = struct.unpack_from("<IBBBBI", identity, 40)
+    same((compression, size), (0, len(sealed)), "compression and size of a payload")
+    cipher, rest = record_cipher(suite, data_key, identity[:24])
+    payload = cipher.decrypt(rest, sealed + identity[24:40], associated(2, generation, suite, 0, size, family))
+    chain, sequence, length = struct.unpack_from("<QQQ", payload)
+    same((chain, sequence), (head["chain"], head["sequence"]), "chain and sequence under the seal")
+    return head, payload[24 : 24 + length]
+
+
+def read_steps(f):
+    while f.at < len(f.bytes):
+        kind, step = f.number(1), {"txg": f.number(8)}
+        step["kind"] = kind
+        if kind == 1:
+            step["next_ino"], step["next_data"] = f.number(8), f.number(8)
+            lengths = lambda: (f.number(2), f.number(4))
+            edits = (lengths() for _ in range(f.number(4)))
+            step["edits"] = [[f.take(key).hex(), None if value == M32 else f.take(value).hex()] for key, value in edits]
+        else:
+            step["inode"], step["record"] = f.number(8), f.number(8)
+        if kind == 2:
+            step["start"], step["whole"] = f.number(4), f.number(1)
+            step["bytes"] = f.take(f.number(4)).hex()
+        if kind == 3:
+            step["pointer"] = f.take(128).hex()
+        yield step
+
+
 # The vectors.
 
 
@@ -257,7 +296,31 @@ def check_stream(case):
     same(data.rstrip(b"\0").decode(), case["contents"], "contents")
 
 
-CHECKS = {"keyrings": check_keyring, "records": check_record, "streams": check_stream}
+def check_seal(case):
+    number = lambda *values: b"".join(struct.pack("<Q", value) for value in values)
+    log, volume = (number(*case[name]) if any(case[name]) else b"" for name in ("log", "volume"))
+    roots = [bytes.fromhex(root) for root in case["roots"]]
+    key, guid, sequence = bytes.fromhex(case["key"]), number(case["guid"]), number(case["sequence"])
+    same(seal_of(key, guid, sequence, roots, log, volume).hex(), case["seal"], "seal")
+
+
+def check_log(case):
+    entry = base64.b64decode(case["entry"])
+    head, steps = read_entry(entry, bytes.fromhex(case["data_key"]), case["family"])
+    same(head["dataset"], case["dataset"], "dataset")
+    edits = [edit for step in read_steps(Fields(steps)) if step["kind"] == 1 for edit in step["edits"]]
+    # Inode 1, kind 50 (names), hash of the name; inode, kind, length of the name, name.
+    names = [bytes.fromhex(value)[10:].decode() for key, value in edits if key[:18] == "000000000000000150"]
+    same(names, case["names"], "names")
+
+
+CHECKS = {
+    "keyrings": check_keyring,
+    "logs": check_log,
+    "records": check_record,
+    "seals": check_seal,
+    "streams": check_stream,
+}
 
 
 def main():

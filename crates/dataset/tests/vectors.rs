@@ -15,11 +15,11 @@ use cipher::{SeededRandom, Suite};
 use common::*;
 use dataset::{Compression, Dataset, RecordSealer, Settings};
 use keys::{Argon2Params, DataKeys, Generation, KeyMaterial, Keyring, Wrapping};
-use pool::{ArrayKind, NewDataset, Position, RecordPtr, SealRecords, SendOf};
+use pool::{ArrayKind, Identity, NewDataset, Position, RecordPtr, SealInput, SealRecords, SendOf};
 use secret::{Key, Secret};
 use serde_json::{Value, json};
-use vfs::FileSystem;
-use zerocopy::IntoBytes;
+use vfs::{FileSystem, ROOT};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// The family of the first dataset of a test pool.
 const FAMILY: u64 = 2;
@@ -29,7 +29,9 @@ const NOW: u64 = 1_700_000_000;
 fn the_vectors_are_those_of_this_program() {
     for (name, cases) in [
         ("keyrings", keyrings()),
+        ("logs", logs()),
         ("records", records()),
+        ("seals", seals()),
         ("streams", streams()),
     ] {
         let path = folder().join(format!("{name}.json"));
@@ -62,8 +64,10 @@ fn a_reader_that_knows_only_the_format_reads_them() {
     let changed = tempfile::tempdir().unwrap();
     for (name, field) in [
         ("keyrings", "keyring"),
+        ("logs", "entry"),
         ("records", "nonce"),
         ("records", "identity"),
+        ("seals", "seal"),
         ("streams", "stream"),
         ("streams", "seal"),
     ] {
@@ -179,6 +183,68 @@ fn records() -> Value {
         })
     });
     json!(cases)
+}
+
+fn seals() -> Value {
+    let keys = data_keys(Suite::Xaes256Gcm);
+    let key = hex(keys[0].seal.expose());
+    let settings = Settings::default();
+    let sealer = RecordSealer::new(&engine(1, 0), FAMILY, Some(keys), &settings).unwrap();
+    let roots = [3, 5].map(|byte| Identity::read_from_bytes(&[byte; 64]).unwrap());
+    let empty = RecordPtr::EMPTY.identity;
+    let cases = [
+        ([empty, empty], [0; 3], [0; 2]),
+        (roots, [0; 3], [0; 2]),
+        (roots, [0xc4a1, 12, 340], [0; 2]),
+        ([empty, roots[1]], [0; 3], [1 << 30, 8192]),
+        ([empty, roots[1]], [0xc4a1, 12, 340], [1 << 30, 8192]),
+    ];
+    let cases = cases.map(|(roots, log, volume)| {
+        let input = SealInput {
+            guid: 50,
+            sequence: 7,
+            roots,
+            log,
+            volume,
+        };
+        json!({
+            "key": key,
+            "guid": input.guid,
+            "sequence": input.sequence,
+            "roots": roots.map(|root| hex(root.as_bytes())),
+            "log": log,
+            "volume": volume,
+            "seal": hex(&sealer.dataset_seal(&input)),
+        })
+    });
+    json!(cases)
+}
+
+/// The entry of a log in which a file is made.
+fn logs() -> Value {
+    let suite = Suite::Xaes256Gcm;
+    let device = fault_device(16 << 20, &FaultClock::new());
+    let pool = create_pool(&device, Some(suite));
+    let files = open_files(&pool, Some(suite), Settings::default(), 0);
+    // The first one only prepares the log.
+    create_file(&files, "an older file").unwrap();
+    files.fsync(ROOT, false).unwrap();
+    create_file(&files, "a file").unwrap();
+    files.fsync(ROOT, false).unwrap();
+
+    let image = device.to_bytes();
+    let units = image.chunks(4096);
+    let entries: Vec<&[u8]> = units.filter(|unit| unit.starts_with(b"SR-LOGE")).collect();
+    let [entry] = entries[..] else {
+        panic!("{} entries of one unit", entries.len());
+    };
+    json!([{
+        "data_key": hex(data_keys(suite)[0].data.expose()),
+        "family": FAMILY,
+        "dataset": pool.top().unwrap().guid,
+        "names": ["a file"],
+        "entry": BASE64_STANDARD.encode(entry),
+    }])
 }
 
 fn streams() -> Value {
