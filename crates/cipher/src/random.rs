@@ -1,8 +1,8 @@
 //! Random numbers: an interface, the real source, and one that a seed replays.
 //!
 //! Each key and each nonce is the XOR of two sources, and is good if one of them is:
-//! - the kernel (`getrandom`), asked again for each draw. Its state is not in the memory of this process. So a copy of
-//!   the process does not repeat a number, and the kernel knows when its virtual machine was resumed (*VM generation id*);
+//! - the kernel (`getrandom`), asked again for each draw. It knows when this process was forked, and when its virtual
+//!   machine was resumed (*VM generation id*). Then it gives other numbers, also by the state in `ffi/vdso.rs`;
 //! - AWS-LC (CTR-DRBG with AES-256, SP 800-90A, seeded by the operating system and by a jitter source). It has separate
 //!   generators for keys and nonces, so nonces, which are public, say nothing about the state that makes keys.
 
@@ -70,8 +70,9 @@ impl<R: Random + ?Sized> Random for std::sync::Arc<R> {
 /// The first call in a process takes tens of milliseconds (jitter entropy): make it at start. Should
 /// entropy fail later, AWS-LC ends the process rather than return bytes.
 ///
-/// Neither a fork nor another copy of the process repeats a number. Two resumes of one image of a *virtual machine* do
-/// not, if the kernel has the machine's generation id. Without it the kernel repeats its numbers too, for up to a minute.
+/// A fork does not repeat a number. Two resumes of one image of a *virtual machine* do not, if the kernel has the machine's
+/// generation id. Without it the kernel repeats its numbers too, for up to a minute. So do two restores of one checkpoint
+/// of the process on the same kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 
