@@ -90,22 +90,51 @@ impl Random for SystemRandom {
     }
 }
 
-/// Adds fresh numbers of the kernel to `out`. After an error `out` has not all of them, and must not be used.
+/// Adds fresh numbers of the kernel to `out`: its own for a key or a nonce, and a stream of BLAKE3 with a key of 32 bytes of
+/// the kernel for more. After an error `out` has not all of them, and must not be used.
 fn mix_kernel(out: &mut [u8]) -> Result<()> {
-    // The kernel fills so many bytes at once, without an interruption.
+    let mut fresh = [0; 2 * blake3::KEY_LEN];
+    let Some(fresh) = fresh.get_mut(..out.len()) else {
+        return mix_stream(out);
+    };
+    draw_from_kernel(fresh)?;
+    add(out, fresh);
+    fresh.zeroize();
+    Ok(())
+}
+
+fn mix_stream(out: &mut [u8]) -> Result<()> {
+    let mut key = [0; blake3::KEY_LEN];
+    draw_from_kernel(&mut key)?;
+    let mut stream = blake3::Hasher::new_keyed(&key).finalize_xof();
     let mut fresh = [0; 256];
     for piece in out.chunks_mut(fresh.len()) {
         let fresh = &mut fresh[..piece.len()];
-        let len = ffi::vdso_getrandom(fresh).map_or_else(|| system_call(fresh), Ok)?;
-        if len != piece.len() {
-            return Err(Error::Random);
-        }
-        for (byte, fresh) in piece.iter_mut().zip(&*fresh) {
-            *byte ^= fresh;
-        }
-        fresh.zeroize();
+        stream.fill(fresh);
+        add(piece, fresh);
     }
+    fresh.zeroize();
+    key.zeroize();
+    stream.zeroize();
     Ok(())
+}
+
+fn add(out: &mut [u8], other: &[u8]) {
+    for (byte, other) in out.iter_mut().zip(other) {
+        *byte ^= other;
+    }
+}
+
+/// Fills up to 256 bytes, which the kernel does at once and without an interruption.
+fn draw_from_kernel(out: &mut [u8]) -> Result<()> {
+    let len = match ffi::vdso_getrandom(out) {
+        Some(len) => len,
+        None => system_call(out)?,
+    };
+    match len == out.len() {
+        true => Ok(()),
+        false => Err(Error::Random),
+    }
 }
 
 fn system_call(out: &mut [u8]) -> Result<usize> {
@@ -282,10 +311,13 @@ mod tests {
     fn every_piece_gets_numbers_of_the_kernel() {
         let mut bytes = [0; 3 * 256 + 32];
         mix_kernel(&mut bytes).expect("random");
+        let mut few = [0; 64];
+        mix_kernel(&mut few).expect("random");
         let mut called = [0; 256];
         assert_eq!(system_call(&mut called), Ok(256));
-        let pieces: HashSet<_> = bytes.chunks(32).chain(called.chunks(32)).collect();
-        assert_eq!(pieces.len(), (bytes.len() + called.len()) / 32);
+        let pieces = bytes.chunks(32).chain(few.chunks(32));
+        let pieces: HashSet<_> = pieces.chain(called.chunks(32)).collect();
+        assert_eq!(pieces.len(), (bytes.len() + few.len() + called.len()) / 32);
         assert!(!pieces.contains(&[0; 32][..]));
     }
 
