@@ -40,8 +40,8 @@ mod volume;
 #[doc(hidden)]
 pub use self::core::WrongBlocks;
 pub use self::core::{
-    Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, Reencrypted, Settings, SyncMode,
-    WriteCache, verify_seal,
+    Ancestry, Atime, Clock, Dataset, Engine, EngineOptions, PrimaryCache, Reencrypted, SealedState,
+    Settings, SyncMode, WriteCache, ancestry, verify_seal,
 };
 pub use closed_dirs::IsClosed;
 pub use diff::{Change, Difference, FilesFound, RecordFile, Wanted, diff, files_with};

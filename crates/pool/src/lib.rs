@@ -68,6 +68,7 @@ pub use format::history_line::HistoryLine;
 pub use format::log_entry::{EntryPlace, LOG_HEADER, LOG_PLACE, LOG_PLACES_MAX};
 pub use format::log_head::LogHead;
 pub use format::node::FANOUT;
+pub use format::past_seal::PastSeal;
 pub use format::pointer::{Addr, Identity, Place, RECORD_MAX, RecordPtr, SLOT_LIMIT};
 pub use format::removal_status::{RemovalPhase, RemovalStatus};
 pub use format::resilver_status::ResilverStatus;

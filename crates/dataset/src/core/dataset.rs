@@ -14,6 +14,8 @@ use vfs::{Caller, Ino, Time};
 
 use super::admission::{KnownLimits, Unlinked};
 use super::engine::{DirtyBytes, Engine};
+use super::history::end::SealHistory;
+use super::history::pages::SealPages;
 use super::io::extents;
 use super::io::frozen::FrozenFiles;
 use super::io::inode::Inodes;
@@ -55,6 +57,7 @@ pub struct Dataset {
     /// Space in the pool for the dirty pages.
     pub(crate) page_reservations: Mutex<Vec<Reservation>>,
     pub(crate) frozen: Mutex<FrozenFiles>,
+    pub(crate) history: Mutex<SealHistory>,
     /// Records that workers are sealing.
     pub(crate) pending: Pending,
     settings: RwLock<Settings>,
@@ -152,6 +155,7 @@ impl Dataset {
             Some(_) => Some(Header::new([0; 32])),
         };
         let is_new = header.is_none();
+        let history = open_history(pool, (entry, &open), &sealer, header.as_ref(), &name)?;
         let tree = match header {
             Some(header) => Tree::open(header, pages_of(engine, entry)),
             None => {
@@ -177,6 +181,7 @@ impl Dataset {
             unlinked: Unlinked::default(),
             page_reservations: Mutex::default(),
             frozen: Mutex::default(),
+            history: Mutex::new(history),
             pending: Pending::default(),
             settings: RwLock::new(settings),
             last_change: AtomicU64::new(0),
@@ -513,6 +518,32 @@ fn what_it_is((error, generation): (OpenError, u32)) -> String {
         OpenError::Unauthentic => "a record that someone has replaced".into(),
         OpenError::Malformed => "a record that was never one of its own".into(),
     }
+}
+
+/// The history of the seals of a dataset that commits will change.
+fn open_history(
+    pool: &Pool,
+    (entry, open): (&Entry, &OpenDataset),
+    sealer: &Sealer,
+    header: Option<&Header>,
+    name: &str,
+) -> Result<SealHistory> {
+    let Some(header) = header.filter(|_| sealer.is_encrypted() && open.is_writable()) else {
+        return Ok(SealHistory::default());
+    };
+    let runs = entry.volume().is_none().then_some(header.seal_runs);
+    let pages = SealPages {
+        open,
+        sealer,
+        name,
+        runs,
+    };
+    let history = SealHistory::open(&pages)?;
+    if !history.is_empty() {
+        // The dataset may have arrived in a stream.
+        pool.note_seal_history();
+    }
+    Ok(history)
 }
 
 pub(crate) fn read_header(

@@ -19,6 +19,7 @@ use vfs::{Ino, Kind, Time};
 use crate::error::Result;
 use crate::layout::{AttrValue, KeyKind, NameEntry, decode_names};
 use crate::seal::Sealer;
+use crate::tree::PAGE;
 use cells::Cells;
 pub use files::{FilesFound, RecordFile, Wanted, files_with};
 use view::View;
@@ -91,11 +92,12 @@ pub fn diff(
     Ok(all)
 }
 
-/// The slots of pages that one state has and the other has not. Slot 0 is the header.
+/// The slots of pages of the tree that one state has and the other has not. The header and the history of seals are
+/// shorter.
 fn pages_besides(pool: &Pool, has_not: &Entry, has: &Entry) -> Result<Vec<u64>> {
     let mut slots = Vec::new();
-    pool.records_besides(has_not, has, ArrayKind::Pages, &mut |slot, _| {
-        if slot > 0 {
+    pool.records_besides(has_not, has, ArrayKind::Pages, &mut |slot, ptr| {
+        if ptr.identity.logical_size() as usize == PAGE {
             slots.push(slot);
         }
     })?;

@@ -568,6 +568,9 @@ fn dataset_seal(key: &Key, input: &SealInput) -> [u8; 32] {
         mac.update(b"volume")
             .update(&input.volume.map(u64::to_le_bytes).concat());
     }
+    if let Some(waiting) = &input.waiting {
+        mac.update(b"waiting seals").update(waiting);
+    }
     mac.finish()
 }
 

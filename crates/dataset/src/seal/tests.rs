@@ -233,6 +233,7 @@ fn the_dataset_seal_binds_all_its_input() {
         log: [0; 3],
         log_states: [[0; 16]; 2],
         volume: [0; 2],
+        waiting: None,
     };
     let seal = sealer.dataset_seal(&input);
     assert_eq!(seal, sealer.dataset_seal(&input));
@@ -262,6 +263,9 @@ fn the_dataset_seal_binds_all_its_input() {
         other.volume[n] = 4096;
         assert_ne!(seal, sealer.dataset_seal(&other));
     }
+    other = input;
+    other.waiting = Some([0; 32]);
+    assert_ne!(seal, sealer.dataset_seal(&other));
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::seal_runs::SealRuns;
+
 const MAGIC: [u8; 8] = *b"SR-FILES";
 const VERSION: u32 = 1;
 
@@ -27,6 +29,8 @@ pub(crate) struct Header {
     pub(crate) counts_owners: bool,
     /// Whether inodes may have flags that forbid changes.
     pub(crate) has_file_flags: bool,
+    /// The slots of the history of seals.
+    pub(crate) seal_runs: SealRuns,
 }
 
 /// [`Header::counts_owners`]
@@ -47,9 +51,10 @@ struct Bytes {
     name_key: [u8; 32],
     flags: U32,
     reserved2: U32,
+    seal_runs: [U64; SealRuns::MAX],
 }
 
-const _: () = assert!(size_of::<Bytes>() == 88);
+const _: () = assert!(size_of::<Bytes>() == 280);
 
 impl Header {
     /// The header of an empty dataset.
@@ -62,6 +67,7 @@ impl Header {
             name_key,
             counts_owners: false,
             has_file_flags: false,
+            seal_runs: SealRuns::default(),
         }
     }
 
@@ -79,6 +85,7 @@ impl Header {
                 | (u32::from(self.has_file_flags) * FLAG_FILE_FLAGS))
                 .into(),
             reserved2: 0.into(),
+            seal_runs: self.seal_runs.starts.map(Into::into),
         };
         let mut record = vec![0; HEADER_SIZE];
         record[..size_of::<Bytes>()].copy_from_slice(bytes.as_bytes());
@@ -98,11 +105,15 @@ impl Header {
             name_key: bytes.name_key,
             counts_owners: bytes.flags.get() & FLAG_OWNERS != 0,
             has_file_flags: bytes.flags.get() & FLAG_FILE_FLAGS != 0,
+            seal_runs: SealRuns {
+                starts: bytes.seal_runs.map(U64::get),
+            },
         };
         let fits = header.next_page < pool::SLOT_LIMIT / 2
             && header.inodes < crate::layout::INO_LIMIT
             && header.next_data < pool::SLOT_LIMIT
-            && header.next_ino < crate::layout::INO_LIMIT;
+            && header.next_ino < crate::layout::INO_LIMIT
+            && header.seal_runs.are_below(header.next_page);
         fits.then_some(header)
     }
 }
@@ -121,10 +132,11 @@ mod tests {
             name_key: [9; 32],
             counts_owners: true,
             has_file_flags: true,
+            seal_runs: SealRuns::default(),
         };
         let record = header.encode();
         assert_eq!(Header::decode(&record), Some(header));
-        assert_eq!(Header::decode(&record[..87]), None);
+        assert_eq!(Header::decode(&record[..279]), None);
         let mut bad = record;
         bad[16..24].fill(0xff);
         assert_eq!(Header::decode(&bad), None);

@@ -70,8 +70,9 @@ pub(crate) struct Frozen {
     pub(crate) pages: Vec<(u64, Arc<Page>)>,
     /// Slots to empty.
     pub(crate) freed: Vec<u64>,
-    /// The header, if it changed.
-    pub(crate) header: Option<Header>,
+    pub(crate) header: Header,
+    /// Whether the header changed.
+    pub(crate) is_header_new: bool,
 }
 
 impl Tree {
@@ -277,12 +278,31 @@ impl Tree {
         }
         self.publish(state);
         pages.sort_unstable_by_key(|(slot, _)| *slot);
-        let header = std::mem::take(&mut state.header_dirty).then(|| state.header.clone());
         Frozen {
             pages,
             freed: std::mem::take(&mut state.freed),
-            header,
+            header: state.header.clone(),
+            is_header_new: std::mem::take(&mut state.header_dirty),
         }
+    }
+
+    /// Makes sure that a page of the history of seals has a slot. Returns the slot, and a `frozen` header that says so.
+    pub(crate) fn seal_slot(&self, page: u64, frozen: &Header) -> (Option<u64>, Header) {
+        let state = &mut *self.state.write();
+        let Header {
+            seal_runs,
+            next_page,
+            ..
+        } = &mut state.header;
+        let before = *next_page;
+        *next_page = seal_runs.begin(page, before);
+        state.header_dirty |= *next_page != before;
+        let header = Header {
+            seal_runs: *seal_runs,
+            next_page: *next_page,
+            ..frozen.clone()
+        };
+        (seal_runs.slot(page), header)
     }
 
     /// Called when the frozen pages are in the array.

@@ -1,6 +1,6 @@
 //! The metadata tree of a dataset.
 //!
-//! Layers, lowest first: `page` and `header` (bytes), `step`, `view`, `owners` (accounts of users and groups),
+//! Layers, lowest first: `page`, `seal_runs` and `header` (bytes), `step`, `view`, `owners` (accounts of users and groups),
 //! `state` (pages in memory), `reader`, `change`, `metadata` (the tree itself), `recount`.
 
 mod change;
@@ -10,6 +10,7 @@ pub(crate) mod owners;
 mod page;
 mod reader;
 mod recount;
+mod seal_runs;
 mod state;
 mod step;
 mod view;
@@ -18,6 +19,7 @@ pub(crate) use header::{HEADER_SIZE, Header};
 pub(crate) use metadata::{PageSource, Tree};
 pub(crate) use page::{CELL_MAX, PAGE, Page, PageKind};
 pub(crate) use reader::{Reader, Writer};
+pub(crate) use seal_runs::SealRuns;
 pub(crate) use step::{Attempt, Step};
 pub(crate) use view::{Changes, View};
 

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use zerocopy::IntoBytes;
 
-use crate::engine::dataset::{OpenDataset, Part};
+use crate::engine::dataset::{DatasetHooks, OpenDataset, Part};
 use crate::engine::deadlist::{self, Dead};
 use crate::engine::placed::Placed;
 use crate::engine::table::DatasetTable;
 use crate::engine::{async_free, history};
 use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
+use crate::format::entry::Entry;
 use crate::format::extent::Class;
 use crate::format::node::Node;
 use crate::format::pointer::{Identity, RecordPtr};
@@ -94,13 +95,17 @@ impl TxgWriter<'_> {
             if let Some(holder) = holder {
                 holder.sync(self)?;
             }
-            let (pages_root, pages) = dataset.syncing(ArrayKind::Pages);
+            let (_, pages) = dataset.syncing(ArrayKind::Pages);
             let (data_root, data) = dataset.syncing(ArrayKind::Data);
             if pages.is_empty() && data.is_empty() && !dataset.log.lock().wants_commit() {
                 continue;
             }
-            let prev_snap_txg = state.read().entry(dataset.id)?.prev_snap_txg;
-            let mut target = DatasetTarget::new(self, prev_snap_txg);
+            let entry = Arc::clone(state.read().entry(dataset.id)?);
+            if let Some(holder) = holder {
+                self.keep_seals(holder.as_ref(), &entry)?;
+            }
+            let (pages_root, pages) = dataset.syncing(ArrayKind::Pages);
+            let mut target = DatasetTarget::new(self, entry.prev_snap_txg);
             let disk = &self.core.disk;
             let pages_root = update(disk, &pages_root, &pages.edits(), &mut target)?;
             target.array = ArrayKind::Data;
@@ -112,6 +117,16 @@ impl TxgWriter<'_> {
             });
         }
         Ok(all)
+    }
+
+    /// Makes the next state of a dataset keep the seal of the present state.
+    fn keep_seals(&self, holder: &dyn DatasetHooks, entry: &Entry) -> Result<()> {
+        let past = entry.seals_to_keep();
+        if past.is_empty() {
+            return Ok(());
+        }
+        self.core.note_seal_history();
+        holder.keep_seals(self, &past)
     }
 
     /// Gives the arrays of a dataset, with the changes of this commit, these heights. Returns their roots.
@@ -256,6 +271,7 @@ impl Synced {
         dataset.log.lock().enter(commit, entry)?;
         if let Some(holder) = holder {
             entry.set_sealed_guid(None);
+            entry.set_waiting_mark(None);
             entry.seal = holder.seal(&SealInput::of(entry, entry.guid));
         }
         Ok(())
@@ -272,7 +288,7 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    fn enter(&self, entry: &mut crate::format::entry::Entry) {
+    fn enter(&self, entry: &mut Entry) {
         entry.referenced = entry.referenced.saturating_add_signed(self.referenced);
         entry.used = entry.used.saturating_add_signed(self.used);
         entry.logical = entry.logical.saturating_add_signed(self.logical);

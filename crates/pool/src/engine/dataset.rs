@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
 use crate::format::node::NODE_BYTES;
+use crate::format::past_seal::PastSeal;
 use crate::format::pointer::{RecordPtr, SLOT_LIMIT};
 use crate::format::seal_input::SealInput;
 use crate::storage::array::{Overlay, walk};
@@ -37,6 +38,16 @@ pub trait DatasetHooks: Send + Sync {
     /// [`Error::Sealing`](crate::Error::Sealing) if the key holder cannot seal; as [`TxgWriter::put`]. Either
     /// suspends the pool.
     fn sync(&self, commit: &TxgWriter<'_>) -> Result<()>;
+
+    /// Keeps the seals of earlier states, oldest first, in the metadata of the state that the commit makes. Called
+    /// after [`DatasetHooks::sync`], if the state changes.
+    ///
+    /// # Errors
+    /// As [`DatasetHooks::sync`].
+    fn keep_seals(&self, commit: &TxgWriter<'_>, past: &[PastSeal]) -> Result<()> {
+        let _ = (commit, past);
+        Ok(())
+    }
 
     /// The seal over the new roots.
     fn seal(&self, input: &SealInput) -> [u8; 32];

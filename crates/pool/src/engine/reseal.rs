@@ -1,7 +1,9 @@
 //! Seals over a dataset in a commit. The key holder makes them, because the pool has no key.
 
+use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
+use crate::format::features::FEATURE_SEAL_HISTORY;
 use crate::format::seal_input::SealInput;
 
 /// Makes the seal for a snapshot that moves to another dataset. Gets the old entry, and the data that the new seal
@@ -18,9 +20,18 @@ pub(crate) fn seal_again(
     if !entry.was_written() {
         return Ok(());
     }
+    entry.let_seal_wait(before);
     entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
     entry.set_sealed_guid(None);
     seal_anew(entry, before, entry.guid, reseal)
+}
+
+/// Notes that the entry of a dataset may have seals that wait.
+pub(crate) fn note_waiting(state: &mut DatasetTable, id: u64) -> Result<()> {
+    if state.entry(id)?.waiting_mark().is_some() {
+        state.root.features_required |= FEATURE_SEAL_HISTORY;
+    }
+    Ok(())
 }
 
 /// Gives an entry a seal over another dataset's guid. A dataset that was never written has no seal.

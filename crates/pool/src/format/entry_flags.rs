@@ -2,6 +2,7 @@
 //! the size of a volume, and that a snapshot is to be destroyed.
 
 use crate::format::entry::{DatasetKind, Entry};
+use crate::format::past_seal::PAST;
 use crate::format::stream::{self, Begin, Lineage};
 use crate::format::volume_shape::{VOLUME, VolumeShape};
 
@@ -123,7 +124,7 @@ impl Entry {
 
     /// Copies these marks from `other`.
     pub(crate) fn copy_marks(&mut self, other: &Entry) {
-        for key in [SEALED, KEYS_TXG, VOLUME] {
+        for key in [SEALED, KEYS_TXG, VOLUME, PAST] {
             match other.props.get(key) {
                 Some(value) => self.props.insert(key.into(), value.clone()),
                 None => self.props.remove(key),

@@ -95,6 +95,9 @@ pub(crate) const FEATURE_CHECKED_RECORDS: u64 = 1 << 32;
 /// Entries of logs may be bound to the state that they continue. Set with logs.
 pub(crate) const FEATURE_BOUND_LOGS: u64 = 1 << 33;
 
+/// Datasets may have a history of their seals. Set with the first one, and never removed.
+pub(crate) const FEATURE_SEAL_HISTORY: u64 = 1 << 34;
+
 /// Something that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
@@ -272,6 +275,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "entries of logs that are bound to the state before them",
         begins: "the same as logs",
+    },
+    Feature {
+        name: "seal-history",
+        bit: FEATURE_SEAL_HISTORY,
+        since: "0.1.0",
+        what: "the history of seals of a dataset, which proves that it grew from an anchor",
+        begins: "writing to an encrypted dataset",
     },
 ];
 

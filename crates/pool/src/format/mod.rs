@@ -15,6 +15,7 @@ pub(crate) mod history_line;
 pub(crate) mod log_entry;
 pub(crate) mod log_head;
 pub(crate) mod node;
+pub(crate) mod past_seal;
 pub(crate) mod pointer;
 pub(crate) mod removal_status;
 pub(crate) mod resilver_status;

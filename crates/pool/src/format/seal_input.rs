@@ -23,6 +23,8 @@ pub struct SealInput {
     pub log_states: [[u8; 16]; 2],
     /// The size of a volume and of its blocks, in bytes; zeros of files.
     pub volume: [u64; 2],
+    /// The hash of the list of earlier seals that the metadata does not have, if there are any.
+    pub waiting: Option<[u8; 32]>,
 }
 
 impl SealInput {
@@ -36,6 +38,7 @@ impl SealInput {
             log: [entry.log.chain, entry.log.sequence, entry.log.base],
             log_states: [entry.log.state, entry.log.before],
             volume: VolumeShape::numbers(entry.volume()),
+            waiting: (entry.waiting_mark()).map(|mark| blake3::hash(mark.as_bytes()).into()),
         }
     }
 

@@ -403,6 +403,12 @@ impl Pool {
         self.engine.note_file_flags();
     }
 
+    /// Notes that an open dataset has a history of its seals, which programs without it would not go on with. The next
+    /// commit stores this in the superblock.
+    pub fn note_seal_history(&self) {
+        self.engine.note_seal_history();
+    }
+
     /// Reserves bytes for a write that comes soon.
     ///
     /// # Errors

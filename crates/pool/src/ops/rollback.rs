@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::history::{Origin, log, log_internal};
-use crate::engine::reseal::{Reseal, seal_again};
+use crate::engine::reseal::{Reseal, note_waiting, seal_again};
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
@@ -80,6 +80,7 @@ impl Pool {
             roll_back(commit, state, head.id, &target)?;
             if accept.is_some() {
                 seal_again(state.edit(head.id)?, &target, &mut accept)?;
+                note_waiting(state, head.id)?;
             }
             log_internal(commit, state, origin, "rollback to", &target);
             // Not before: the target may be among them.

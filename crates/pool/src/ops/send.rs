@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
 use crate::format::features::FEATURE_CHECKED_RECORDS;
+use crate::format::past_seal::PAST;
 use crate::format::pointer::{Identity, RecordPtr};
 use crate::format::seal_input::SealInput;
 use crate::format::stream::{Begin, FRAME_HEAD, FrameWriter, Position, ResumeToken, Sender};
@@ -151,7 +152,10 @@ impl Pool {
             log: seal.log,
             log_states: seal.log_states,
             roots: seal.roots,
-            props: what.props,
+            props: match what.open {
+                None => with_waiting_seals(what.props, &to),
+                Some(_) => what.props,
+            },
             keyring: what.keyring,
         };
         let begin = match &what.open {
@@ -423,6 +427,13 @@ impl Sending {
         let hash = *blake3::hash(&bytes).as_bytes();
         Ok(Read { bytes, hash })
     }
+}
+
+/// Properties, and the list of earlier seals that a raw stream needs for its seal.
+fn with_waiting_seals(mut props: BTreeMap<String, String>, to: &Entry) -> BTreeMap<String, String> {
+    let mark = to.waiting_mark().cloned();
+    props.extend(mark.map(|mark| (PAST.into(), mark)));
+    props
 }
 
 fn unwanted() -> Error {

@@ -212,6 +212,7 @@ pub(crate) fn roll_back(
     head.seal = target.seal;
     head.set_sealed_guid(target.sealed_mark());
     head.set_volume(target.volume());
+    head.set_waiting_mark(target.waiting_mark());
     // What was logged came after the snapshot.
     commit.free_extents(old.log.extents());
     head.log = target.log.clone();

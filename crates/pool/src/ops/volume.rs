@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use crate::engine::dataset::OpenDataset;
 use crate::engine::history::{Origin, log, log_internal};
-use crate::engine::reseal::{Reseal, seal_anew};
+use crate::engine::reseal::{Reseal, note_waiting, seal_anew};
 use crate::error::{Error, Result};
 use crate::format::volume_shape::VolumeShape;
 use crate::ops::pool::Pool;
@@ -54,6 +54,7 @@ impl Pool {
             let entry = state.edit(before.id)?;
             entry.set_volume(Some(new));
             if entry.was_written() {
+                entry.let_seal_wait(&before);
                 entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
                 entry.set_sealed_guid(None);
             }
@@ -62,6 +63,7 @@ impl Pool {
             }
             let guid = entry.guid;
             seal_anew(entry, &before, guid, &mut reseal)?;
+            note_waiting(state, before.id)?;
             log(commit, state, origin, None);
             let what = format!("size {} instead of {} of", new.size(), old.size());
             log_internal(commit, state, origin, &what, &before);

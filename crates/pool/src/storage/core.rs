@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use crate::env::Env;
 use crate::format::features::{
     FEATURE_BOUND_LOGS, FEATURE_CHECKED_RECORDS, FEATURE_FILE_FLAGS, FEATURE_LOG,
-    FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG, FEATURE_SCATTERED, FEATURE_STORED_SUMS,
+    FEATURE_LOG_PLACES, FEATURE_OWNERS, FEATURE_QUICK_LOG, FEATURE_SCATTERED, FEATURE_SEAL_HISTORY,
+    FEATURE_STORED_SUMS,
 };
 use crate::format::pointer::{Identity, Place, Share};
 use crate::storage::in_flight::InFlight;
@@ -77,6 +78,11 @@ impl Core {
         if identity.is_checked() {
             self.note(FEATURE_CHECKED_RECORDS);
         }
+    }
+
+    /// Notes that a dataset has a history of its seals.
+    pub(crate) fn note_seal_history(&self) {
+        self.note(FEATURE_SEAL_HISTORY);
     }
 
     /// The features that the pool requires from now on.

@@ -24,9 +24,12 @@ const STANDSTILL: Duration = Duration::from_millis(20);
 impl Dataset {
     /// Keeps the part of an operation's space that its dirty pages need.
     pub(crate) fn keep_reserved(&self, mut reserved: Reservation, dirtied: usize) {
-        reserved.shrink(dirtied as u64 * PAGE_SPACE);
         if dirtied > 0 {
-            self.page_reservations.lock().push(reserved);
+            let mut reservations = self.page_reservations.lock();
+            // The commit also writes a page of the history of seals.
+            let pages = dirtied + usize::from(reservations.is_empty());
+            reserved.shrink(pages as u64 * PAGE_SPACE);
+            reservations.push(reserved);
         }
     }
 

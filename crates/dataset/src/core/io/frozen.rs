@@ -15,7 +15,10 @@ pub(crate) struct FrozenFiles {
     pub(super) records: Vec<FrozenRecord>,
     pub(super) pages: Vec<(u64, Arc<Page>)>,
     pub(super) freed: Vec<u64>,
+    /// The header, if the dataset has files.
     pub(super) header: Option<Header>,
+    /// Whether the header changed.
+    pub(super) is_header_new: bool,
     /// Space for the pages, released once all have places.
     pub(super) page_reservations: Vec<Reservation>,
 }

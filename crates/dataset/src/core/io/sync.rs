@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cipher::{NonceBatch, Random};
 use parking_lot::Mutex;
-use pool::{ArrayKind, DatasetHooks, Placed, RecordPtr, SealInput, TxgWriter};
+use pool::{ArrayKind, DatasetHooks, PastSeal, Placed, RecordPtr, SealInput, TxgWriter};
 
 use super::frozen::{FrozenFiles, FrozenRecord};
 use super::inode::{DirtyRecord, Inode, SealJob, Stage};
 use super::workers::{Pending, PendingJob};
 use crate::buffer::Buffer;
-use crate::core::{Dataset, Settings};
+use crate::core::{Dataset, PAGE_SPACE, Settings};
 use crate::error::Result;
 use crate::seal::{Nonces, Sealed};
 
@@ -280,26 +280,53 @@ impl Dataset {
     }
 
     fn sync_pages(&self, commit: &TxgWriter<'_>, frozen: &FrozenFiles) -> Result<()> {
-        let settings = self.settings();
         let batch = NonceBatch::new(&*self.engine.random, frozen.pages.len() + 1);
-        let put = |slot: u64, plain: &[u8]| -> Result<()> {
-            let sealed = self.seal(&settings, ArrayKind::Pages, plain, &batch)?;
-            Ok(commit.put(
-                &self.open,
-                ArrayKind::Pages,
-                slot,
-                sealed.identity,
-                sealed.bytes,
-            )?)
-        };
         for slot in &frozen.freed {
             commit.punch(&self.open, ArrayKind::Pages, *slot);
         }
         for (slot, page) in &frozen.pages {
-            put(*slot, page.bytes())?;
+            self.put_page(commit, *slot, page.bytes(), &batch)?;
         }
-        if let Some(header) = &frozen.header {
-            put(0, &header.encode())?;
+        match frozen.header.as_ref().filter(|_| frozen.is_header_new) {
+            Some(header) => self.put_page(commit, 0, &header.encode(), &batch),
+            None => Ok(()),
+        }
+    }
+
+    fn put_page(
+        &self,
+        commit: &TxgWriter<'_>,
+        slot: u64,
+        plain: &[u8],
+        random: &dyn Random,
+    ) -> Result<()> {
+        let sealed = self.seal(&self.settings(), ArrayKind::Pages, plain, random)?;
+        let (identity, bytes) = (sealed.identity, sealed.bytes);
+        Ok(commit.put(&self.open, ArrayKind::Pages, slot, identity, bytes)?)
+    }
+
+    /// Adds seals to the history, and puts its changed pages.
+    fn sync_seals(
+        &self,
+        commit: &TxgWriter<'_>,
+        frozen: &FrozenFiles,
+        past: &[PastSeal],
+    ) -> Result<()> {
+        let random = &*self.engine.random;
+        for (number, page) in self.history.lock().append(past) {
+            let slot = match &frozen.header {
+                None => Some(number),
+                Some(header) => {
+                    let (slot, new) = self.tree.seal_slot(number, header);
+                    if new.seal_runs != header.seal_runs {
+                        self.put_page(commit, 0, &new.encode(), random)?;
+                    }
+                    slot
+                }
+            };
+            if let Some(slot) = slot {
+                self.put_page(commit, slot, &page.encode(), random)?;
+            }
         }
         Ok(())
     }
@@ -334,6 +361,15 @@ fn in_groups(records: &[FrozenRecord]) -> Vec<&[FrozenRecord]> {
     records.chunk_by(same_group).collect()
 }
 
+fn in_commit(error: crate::Error) -> pool::Error {
+    match error {
+        crate::Error::Pool(error) => error,
+        other => pool::Error::Sealing {
+            reason: other.to_string(),
+        },
+    }
+}
+
 impl DatasetHooks for Dataset {
     fn freeze(&self, txg: u64) {
         if self.journal.freeze(txg) {
@@ -344,7 +380,8 @@ impl DatasetHooks for Dataset {
         let tree = self.tree.freeze();
         frozen.pages = tree.pages;
         frozen.freed = tree.freed;
-        frozen.header = tree.header;
+        frozen.header = self.volume.is_none().then_some(tree.header);
+        frozen.is_header_new = tree.is_header_new;
         frozen
             .page_reservations
             .append(&mut self.page_reservations.lock());
@@ -357,13 +394,19 @@ impl DatasetHooks for Dataset {
             .sync_records(commit, &frozen.records)
             .and_then(|()| self.sync_pages(commit, &frozen))
             .and_then(|()| Ok(self.sync_reencrypted(commit)?));
+        // Space for a page of the history is left.
+        frozen.page_reservations.truncate(1);
+        let left = frozen.page_reservations.first_mut();
+        left.into_iter()
+            .for_each(|reserved| reserved.shrink(PAGE_SPACE));
+        result.map_err(in_commit)
+    }
+
+    fn keep_seals(&self, commit: &TxgWriter<'_>, past: &[PastSeal]) -> pool::Result<()> {
+        let mut frozen = self.frozen.lock();
+        let result = self.sync_seals(commit, &frozen, past);
         frozen.page_reservations.clear();
-        result.map_err(|error| match error {
-            crate::Error::Pool(error) => error,
-            other => pool::Error::Sealing {
-                reason: other.to_string(),
-            },
-        })
+        result.map_err(in_commit)
     }
 
     fn seal(&self, input: &SealInput) -> [u8; 32] {
@@ -372,6 +415,7 @@ impl DatasetHooks for Dataset {
 
     fn synced(&self, txg: u64) {
         self.journal.committed(txg);
+        self.history.lock().synced();
         let frozen = std::mem::take(&mut *self.frozen.lock());
         for record in &frozen.records {
             self.settle_record(record);

@@ -8,6 +8,7 @@ use super::Position;
 use crate::error::{Error, Result};
 use crate::format::codec::{Reader, Writer};
 use crate::format::log_head::LogHead;
+use crate::format::past_seal::{self, PAST};
 use crate::format::pointer::{Identity, LEVEL_MAX, RecordPtr};
 use crate::format::volume_shape::VolumeShape;
 use crate::names::DatasetName;
@@ -137,6 +138,11 @@ impl Begin {
             roots: none,
             ..self
         }
+    }
+
+    /// The list of earlier seals that the metadata does not have. It travels among the properties.
+    pub(crate) fn waiting_seals(&self) -> Option<&String> {
+        self.props.get(PAST).filter(|_| self.suite != 0)
     }
 
     /// The part of the log's head that the seal covers.
@@ -280,6 +286,9 @@ impl Begin {
         name.is_ok_and(|name| name.snapshot.is_some())
             && self.to_guid != 0
             && (self.suite == 0 || self.plain.is_some()) == self.keyring.is_empty()
+            && self
+                .waiting_seals()
+                .is_none_or(|mark| past_seal::decode(mark).is_some())
             && counts.iter().all(|count| *count < COUNT_LIMIT)
             && roots.into_iter().all(|root| root.level <= LEVEL_MAX)
     }

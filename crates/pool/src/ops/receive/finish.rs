@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::plan::{Plan, When};
 use crate::engine::history::{Origin, log, log_internal};
 use crate::engine::keyarea;
+use crate::engine::reseal::note_waiting;
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::{Entry, text_bytes};
@@ -71,6 +72,7 @@ impl Pool {
                 Some(sealing) => make_seal(state, (head, plan.head.is_none()), begin, sealing)?,
             }
             let snapshot = (begin.to_guid, begin.created);
+            note_waiting(state, head)?;
             snapshot::create(commit, state, head, &plan.snapshot, snapshot)?;
             let name = format!("{}@{}", plan.dataset, plan.snapshot);
             let made = Arc::clone(state.find(&name)?);
@@ -190,6 +192,7 @@ fn enter_seal(state: &mut DatasetTable, head: u64, begin: &Begin, is_new: bool) 
     entry.log = begin.log_head();
     let has_states = !entry.log.is_unbound();
     entry.set_volume(begin.volume);
+    entry.set_waiting_mark(begin.waiting_seals());
     if begin.suite != 0 {
         entry.set_sealed_guid(Some(begin.sealed_guid));
         let keys_txg = entry.foreign_txg().unwrap_or(0).max(begin.keys_txg);
@@ -214,6 +217,10 @@ fn make_seal(
         true => 0,
         false => entry.sequence.max(entry.sequence_past),
     };
+    match is_new {
+        true => entry.set_waiting_mark(None),
+        false => entry.let_seal_wait(&entry.clone()),
+    }
     entry.sequence_past = past;
     entry.sequence = past + 1;
     entry.set_sealed_guid(None);

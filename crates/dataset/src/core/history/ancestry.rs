@@ -1,0 +1,164 @@
+//! Decides whether the present state of a dataset grew from an earlier one.
+
+use keys::DataKeys;
+use pool::{Entry, PastSeal, Pool};
+
+use super::pages::SealPages;
+use crate::core::dataset::{check_seal, read_header};
+use crate::error::Result;
+use crate::seal::Sealer;
+
+/// How often a state is read again after a commit has replaced it.
+const TRIES: usize = 32;
+
+/// How the present state of a dataset relates to an earlier state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ancestry {
+    /// It is this state.
+    Same,
+    /// It grew from this state: its history has the seal.
+    Later,
+    /// It is older than this state.
+    RolledBack,
+    /// Its history has another seal in the place of this state, or none.
+    Forked,
+    /// Its history begins after this state.
+    BeginsLater,
+    /// A part of its history is damaged.
+    Unreadable,
+}
+
+/// A state of a dataset that had a seal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedState {
+    /// Counts the states of the dataset.
+    pub sequence: u64,
+    /// The seal over this one.
+    pub seal: [u8; 32],
+}
+
+/// Compares the present state of an encrypted dataset with an earlier state, with the keys of its keyring. Checks the
+/// seal over the present state first. Returns the entry of the present state too.
+///
+/// # Errors
+/// As [`verify_seal`](crate::verify_seal).
+pub fn ancestry(
+    pool: &Pool,
+    id: u64,
+    keys: Vec<DataKeys>,
+    earlier: &SealedState,
+) -> Result<(std::sync::Arc<Entry>, Ancestry)> {
+    let mut entry = pool.entry(id)?;
+    let sealer = Sealer::new(entry.family, keys)?;
+    let mut tries = TRIES;
+    loop {
+        let found = compare(pool, &entry, &sealer, earlier);
+        let is_certain = !matches!(found, Err(_) | Ok(Ancestry::Unreadable));
+        let now = pool.entry(id)?;
+        tries -= 1;
+        if is_certain || now.sequence == entry.sequence || tries == 0 {
+            return Ok((entry, found?));
+        }
+        // A commit has replaced the state that was being read.
+        entry = now;
+    }
+}
+
+fn compare(pool: &Pool, entry: &Entry, sealer: &Sealer, earlier: &SealedState) -> Result<Ancestry> {
+    let name = pool.name_of(entry.id)?;
+    check_seal(pool, entry, sealer, &name)?;
+    if earlier.sequence >= entry.sequence {
+        return Ok(match earlier.sequence == entry.sequence {
+            true if earlier.seal == entry.seal => Ancestry::Same,
+            true => Ancestry::Forked,
+            false => Ancestry::RolledBack,
+        });
+    }
+    if earlier.sequence == 0 {
+        // The state before the first commit.
+        return Ok(Ancestry::Later);
+    }
+    let wanted = PastSeal::new(earlier.sequence, &earlier.seal);
+    let waiting = entry.waiting_seals();
+    if waiting.contains(&wanted) {
+        return Ok(Ancestry::Later);
+    }
+    let open = pool.state_of(entry)?;
+    let runs = match entry.volume() {
+        Some(_) => None,
+        None => read_header(&open, sealer, &name)?.map(|header| header.seal_runs),
+    };
+    let pages = SealPages {
+        open: &open,
+        sealer,
+        name: &name,
+        runs,
+    };
+    let stored = if entry.volume().is_some() || runs.is_some() {
+        find(&pages, &wanted)?
+    } else {
+        Stored::None
+    };
+    // Seals may be missing before the first that waits: of a dataset that was received, or resealed very often.
+    let first = waiting.iter().find(|seal| !seal.is_gap());
+    let is_in_gap = waiting.first().is_some_and(PastSeal::is_gap)
+        && first.is_none_or(|first| wanted.sequence < first.sequence);
+    Ok(match stored {
+        Stored::Found => Ancestry::Later,
+        Stored::Damaged => Ancestry::Unreadable,
+        Stored::Other if is_in_gap => Ancestry::BeginsLater,
+        Stored::Other => Ancestry::Forked,
+        Stored::None => match first {
+            Some(first) if first.sequence <= wanted.sequence => Ancestry::Forked,
+            _ => Ancestry::BeginsLater,
+        },
+    })
+}
+
+/// What pages have about a state.
+enum Stored {
+    /// Its seal.
+    Found,
+    /// Another seal for its sequence, or none although the history has older ones.
+    Other,
+    /// Nothing, because the history begins after it.
+    None,
+    /// A page cannot be read.
+    Damaged,
+}
+
+fn find(pages: &SealPages<'_>, wanted: &PastSeal) -> Result<Stored> {
+    let count = pages.count()?;
+    let Some(last) = count.checked_sub(1) else {
+        return Ok(Stored::None);
+    };
+    let Some(mut page) = pages.page(last) else {
+        return Ok(Stored::Damaged);
+    };
+    // The last page that begins at or before the wanted seal.
+    let (mut least, mut most) = (page.base, last);
+    let begins_before = |page: &super::page::SealPage| {
+        page.seals
+            .first()
+            .is_some_and(|first| first.sequence <= wanted.sequence)
+    };
+    if !begins_before(&page) {
+        while least < most {
+            let middle = least + (most - least) / 2;
+            let Some(read) = pages.page(middle) else {
+                return Ok(Stored::Damaged);
+            };
+            match begins_before(&read) {
+                true => (least, page) = (middle + 1, read),
+                false => most = middle,
+            }
+        }
+    }
+    if !begins_before(&page) {
+        return Ok(Stored::None);
+    }
+    Ok(match page.seals.contains(wanted) {
+        true => Stored::Found,
+        false => Stored::Other,
+    })
+}
