@@ -1,16 +1,28 @@
-//! An anchor tells a pool or dataset that was put back.
+//! An anchor tells a pool or dataset that was put back from one that went on, and proves it.
 
 mod common;
 
 use std::fs;
+use std::path::PathBuf;
 
 use common::*;
+
+/// A pool with an encrypted dataset of files, mounted at `home`, whose key is in a file.
+fn pool(place: &Place) -> PathBuf {
+    let pool = place.path("tank.pool");
+    place.ok("keygen {DIR}/key");
+    place.ok(&format!(
+        "pool create -s 32M -m none tank {}",
+        pool.display()
+    ));
+    place.ok("create -o encryption=on -o keysource=raw,file://{DIR}/key -o mountpoint={DIR}/home tank/home");
+    pool
+}
 
 /// Does something to the dataset, and makes it durable.
 fn write(place: &Place, name: &str) {
     fs::write(place.path("home").join(name), name).unwrap();
-    place.ok("unmount tank/home");
-    place.ok("mount tank/home");
+    place.ok("pool sync tank");
 }
 
 /// Prints the anchors of the pool, which change whenever something is written.
@@ -24,72 +36,215 @@ fn verify(place: &Place) -> Done {
     place.run(&["anchor", "verify", &place.arg("anchor")])
 }
 
+/// The answer to the kept anchors of one dataset.
+fn says(place: &Place, code: i32, state: &str) {
+    let done = verify(place);
+    assert_eq!(done.code, code, "{done:?}");
+    has(&done.out, state);
+}
+
+fn import(place: &Place) {
+    place.ok("pool import -l -d {DIR}/tank.pool tank");
+}
+
 #[test]
 fn what_was_put_back_is_told_from_what_went_on() {
     if !can_mount() {
         return;
     }
     let place = Place::new();
-    let (pool, old) = (place.path("tank.pool"), place.path("old.pool"));
-    place.ok("keygen {DIR}/key");
-    place.ok(&format!(
-        "pool create -s 32M -m none tank {}",
-        pool.display()
-    ));
-    place.ok("create -o encryption=on -o keysource=raw,file://{DIR}/key -o mountpoint={DIR}/home tank/home");
+    let (pool, old) = (pool(&place), place.path("old.pool"));
     write(&place, "one");
-    let text = keep(&place);
-    assert_eq!(text.lines().count(), 2, "{text}");
+    let first = keep(&place);
+    assert_eq!(first.lines().count(), 1, "{first}");
+    says(&place, 0, "same");
+    write(&place, "two");
+    says(&place, 0, "later");
     place.ok("pool export tank");
     fs::copy(&pool, &old).unwrap();
-
-    let import = format!("pool import -l -d {} tank", pool.display());
-    place.ok(&import);
-    let done = verify(&place);
-    assert_eq!(done.code, 0, "{done:?}");
-    assert!(
-        done.out.contains("later") || done.out.contains("same"),
-        "{done:?}"
-    );
-    write(&place, "two");
-    let done = verify(&place);
-    assert_eq!(done.code, 0, "{done:?}");
-    assert!(
-        done.out
-            .lines()
-            .any(|l| l.starts_with("tank/home") && l.contains("later") && l.ends_with("yes")),
-        "{done:?}"
-    );
-
-    // Without the key there is no proof of the state.
+    import(&place);
+    write(&place, "three");
     keep(&place);
-    place.ok("key unload -f tank/home");
-    let done = verify(&place);
-    assert!(
-        done.out
-            .lines()
-            .any(|l| l.starts_with("tank/home") && l.ends_with("no")),
-        "{done:?}"
-    );
 
-    // Someone puts the pool back.
+    // Without the key there is no proof, and this is no success.
+    write(&place, "four");
+    place.ok("key unload -f tank/home");
+    says(&place, NO_KEY, "unknown");
+    has(&verify(&place).out, "its key is not loaded");
+
+    // An attacker puts the pool back.
     place.ok("pool export tank");
     fs::copy(&old, &pool).unwrap();
-    place.ok(&import);
-    let done = verify(&place);
-    assert_eq!(done.code, DAMAGED, "{done:?}");
-    has(&done.out, "rolled-back");
+    import(&place);
+    place.run(&["mount", "--accept-rollback", "tank/home"]);
+    says(&place, DAMAGED, "rolled-back");
 
-    // It goes on from there, and comes to the same count with something else.
-    for _ in 0..20 {
-        write(&place, "other");
+    // It goes on from there, and passes the count of the anchor.
+    for n in 0..30 {
+        write(&place, &format!("other {n}"));
     }
+    says(&place, DAMAGED, "forked");
+    // What both states grew from is proved still.
+    fs::write(place.path("anchor"), first).unwrap();
+    says(&place, 0, "later");
+
     place.ok("destroy -f tank/home");
-    let done = verify(&place);
-    assert_eq!(done.code, DAMAGED, "{done:?}");
-    has(&done.out, "missing");
+    says(&place, DAMAGED, "missing");
     place.ok("pool export tank");
     assert_eq!(verify(&place).code, NOT_FOUND);
+}
+
+/// Changes the seal in an anchor to one that never was, with the right check.
+fn invented(anchor: &str) -> String {
+    let mut anchor = daemon::anchor_line::read(anchor).unwrap();
+    anchor.sequence -= 1;
+    anchor.seal = "ab".repeat(32);
+    daemon::anchor_line::write(&anchor)
+}
+
+#[test]
+fn an_invented_anchor_is_forked() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    pool(&place);
+    for n in 0..5 {
+        write(&place, &format!("file {n}"));
+    }
+    let text = keep(&place);
+    fs::write(place.path("anchor"), invented(&text)).unwrap();
+    says(&place, DAMAGED, "forked");
+    let done = place.run(&["--json", "anchor", "verify", &place.arg("anchor")]);
+    assert_eq!(done.code, DAMAGED);
+    has(&done.out, "\"outcome\": \"forked\"");
+    has(&done.out, "\"doubt\": null");
+}
+
+#[test]
+fn commands_that_seal_again_keep_the_proof() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    pool(&place);
+    write(&place, "one");
+    let first = keep(&place);
+    let check = |anchor: &str| {
+        fs::write(place.path("anchor"), anchor).unwrap();
+        says(&place, 0, "later");
+    };
+    place.ok("snapshot tank/home@a");
+    place.ok("key rotate tank/home");
+    check(&first);
+    let rotated = keep(&place);
+    place.ok("key rotate tank/home");
+    check(&first);
+    check(&rotated);
+    write(&place, "two");
+    check(&rotated);
+
+    // A clone has the history of its origin, and an anchor of its own.
+    place.ok(
+        "clone -o keysource=raw,file://{DIR}/key -o mountpoint={DIR}/copy tank/home@a tank/copy",
+    );
+    let both = keep(&place);
+    fs::write(place.path("copy/new"), "new").unwrap();
+    place.ok("promote tank/copy");
+    write(&place, "three");
+    check(&first);
+    check(&both);
+
+    // A rollback drops states, and an anchor of these says so.
+    place.ok("snapshot tank/home@b");
+    write(&place, "four");
+    let dropped = keep(&place);
+    place.ok("unmount tank/home");
+    place.ok("rollback tank/home@b");
+    place.ok("mount tank/home");
+    check(&rotated);
+    for n in 0..9 {
+        write(&place, &format!("file {n}"));
+    }
+    fs::write(place.path("anchor"), dropped).unwrap();
+    says(&place, DAMAGED, "forked");
+}
+
+/// Sends a stream to a dataset of another pool.
+fn travel(place: &Place, send: &str, to: &str) {
+    let mut command = place.command();
+    let sent = command.arg("send").args(words(send)).output().unwrap();
+    assert!(sent.status.success(), "{sent:?}");
+    let done = place.run_with(&["receive", to], &sent.stdout);
+    assert_eq!(done.code, 0, "{done:?}");
+}
+
+#[test]
+fn received_datasets_prove_their_history() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    pool(&place);
+    place.ok("pool create -s 32M -m none safe {DIR}/safe.pool");
+    place.ok(
+        "create -o encryption=on -o keysource=raw,file://{DIR}/key -o mountpoint=none safe/clear",
+    );
+    let keep =
+        |dataset: &str| fs::write(place.path("anchor"), place.ok(&format!("anchor {dataset}")));
+    write(&place, "one");
+    place.ok("snapshot tank/home@a");
+    travel(&place, "-w tank/home@a", "safe/raw");
+    place.ok("key load -L file://{DIR}/key safe/raw");
+    keep("safe/raw").unwrap();
+    says(&place, 0, "same");
+
+    place.ok("key rotate tank/home");
+    // The seal of this state waits in the entry, and travels.
+    place.ok("snapshot tank/home@b");
+    write(&place, "two");
+    place.ok("snapshot tank/home@c");
+
+    for (from, to) in [("a", "b"), ("b", "c")] {
+        travel(&place, &format!("-w -i @{from} tank/home@{to}"), "safe/raw");
+        says(&place, 0, "later");
+    }
+    place.ok("key unload safe/raw");
+    says(&place, NO_KEY, "unknown");
+
+    // What is received in the clear gets seals of the receiver.
+    travel(&place, "tank/home@a", "safe/clear/home");
+    keep("safe/clear/home").unwrap();
+    for (from, to) in [("a", "b"), ("b", "c")] {
+        travel(
+            &place,
+            &format!("-i @{from} tank/home@{to}"),
+            "safe/clear/home",
+        );
+        says(&place, 0, "later");
+    }
+    place.ok("mount safe/clear/home {DIR}/received");
+    fs::write(place.path("received/new"), "new").unwrap();
+    place.ok("pool sync safe");
+    says(&place, 0, "later");
+}
+
+#[test]
+fn a_volume_proves_its_history() {
+    let place = Place::new();
+    place.ok("keygen {DIR}/key");
+    place.ok("pool create -s 32M -m none tank {DIR}/tank.pool");
+    place.ok("create -V 12M -o encryption=on -o keysource=raw,file://{DIR}/key tank/disk");
+    place.ok("pool create inner volume:tank/disk");
+    place.ok("pool export inner");
+    keep(&place);
+    place.ok("set volsize=16M tank/disk");
+    says(&place, 0, "later");
+    place.ok("key rotate tank/disk");
+    says(&place, 0, "later");
+    place.ok("pool import -d volume:tank/disk inner");
+    place.ok("pool export inner");
+    says(&place, 0, "later");
 }
 
 #[test]

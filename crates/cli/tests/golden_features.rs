@@ -312,6 +312,8 @@ fn pools_with_each_feature_open_and_hold_what_they_held() {
                 let said = place.ok(&format!("get -p -H -o value {of}"));
                 said.trim().parse().expect("it was counted")
             };
+            // The first commit adds a page: the history of seals.
+            place.ok("pool sync golden");
             // What goes with a snapshot is what only it has, also from a list that has those of another one.
             for snapshot in ["golden/fs@3", "golden/fs@1"] {
                 let before = number("logicalused golden/fs");
@@ -411,7 +413,7 @@ fn a_checkpoint_opens_and_can_be_gone_back_to() {
     };
     let then = Golden {
         // From what was written before it went back.
-        features: &["stored-sums", "checked"],
+        features: &["stored-sums", "checked", "seal-history"],
         datasets: &[("fs", &[("first", 20_000), ("second", 20_000)])],
         ..now
     };

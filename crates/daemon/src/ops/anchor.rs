@@ -1,9 +1,10 @@
-//! Anchors: prints them, and detects a pool or dataset that was rolled back.
+//! Anchors: prints them, and proves that a dataset grew from an anchored state, or that it did not.
 
 use std::sync::Arc;
 
+use dataset::{Ancestry, SealedState};
 use pool::Entry;
-use protocol::api::{Anchor, AnchorOutcome, AnchorRow, FailureKind};
+use protocol::api::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow, FailureKind};
 use protocol::digits::hex;
 
 use crate::failure::{Failure, Result};
@@ -31,6 +32,12 @@ impl Daemon {
             }
             anchors.extend(below(&active, id)?);
         }
+        if anchors.is_empty() {
+            return Err(Failure::new(
+                FailureKind::NotFound,
+                "there is no encrypted dataset; only encrypted datasets have anchors",
+            ));
+        }
         Ok(anchors)
     }
 
@@ -50,29 +57,49 @@ impl Daemon {
                          reguid' or 'pool split' a pool needs new anchors"),
             )
         })?;
-        let row = |entry: Option<&Entry>, name: &str, outcome, is_verified| AnchorRow {
-            dataset: name.into(),
-            guid: anchor.guid,
-            anchored: anchor.sequence,
-            now: entry.map(|entry| entry.sequence),
-            outcome,
-            is_verified,
-        };
         let top = active.pool.top()?.id;
         let listed = active.pool.list(top)?;
-        let Some(found) = listed.iter().find(|l| l.entry.guid == anchor.guid) else {
-            return Ok(row(None, &anchor.dataset, AnchorOutcome::Missing, false));
+        let found = listed.iter().find(|l| l.entry.guid == anchor.guid);
+        let Some(found) = found.filter(|l| !l.entry.is_snapshot()) else {
+            return Ok(row(
+                anchor,
+                &anchor.dataset,
+                None,
+                Finding::Outcome(AnchorOutcome::Missing),
+            ));
         };
-        let is_verified = verify(active, &found.entry)?;
-        let outcome = outcome(anchor, active, &found.entry, is_verified);
-        let is_verified = is_verified == Some(true);
-        Ok(row(Some(&found.entry), &found.name, outcome, is_verified))
+        let (sequence, finding) = compare(active, &found.entry, anchor)?;
+        Ok(row(anchor, &found.name, Some(sequence), finding))
+    }
+}
+
+/// The result of a comparison.
+enum Finding {
+    Outcome(AnchorOutcome),
+    Unknown(AnchorDoubt),
+}
+
+fn row(anchor: &Anchor, name: &str, now: Option<u64>, finding: Finding) -> AnchorRow {
+    let (outcome, doubt) = match finding {
+        Finding::Outcome(outcome) => (outcome, None),
+        Finding::Unknown(doubt) => (AnchorOutcome::Unknown, Some(doubt)),
+    };
+    AnchorRow {
+        dataset: name.into(),
+        guid: anchor.guid,
+        anchored: anchor.sequence,
+        now,
+        outcome,
+        doubt,
     }
 }
 
 fn below(active: &ActivePool, id: u64) -> Result<Vec<Anchor>> {
     let (txg, listed) = active.pool.list_durable(id)?;
-    let datasets = listed.into_iter().filter(|l| !l.entry.is_snapshot());
+    // A clear dataset has no seals: nothing could be proved about it.
+    let datasets = listed
+        .into_iter()
+        .filter(|l| !l.entry.is_snapshot() && l.entry.suite != 0);
     Ok(datasets
         .map(|listed| Anchor {
             dataset: listed.name,
@@ -85,44 +112,68 @@ fn below(active: &ActivePool, id: u64) -> Result<Vec<Anchor>> {
         .collect())
 }
 
-fn outcome(
-    anchor: &Anchor,
-    active: &ActivePool,
-    entry: &Entry,
-    is_verified: Option<bool>,
-) -> AnchorOutcome {
+/// Compares a dataset with an anchor. Also returns its present sequence.
+fn compare(active: &Arc<ActivePool>, entry: &Entry, anchor: &Anchor) -> Result<(u64, Finding)> {
+    let found = |outcome| Ok((entry.sequence, Finding::Outcome(outcome)));
+    let unknown = |doubt| Ok((entry.sequence, Finding::Unknown(doubt)));
     let was_clear = anchor.seal.bytes().all(|digit| digit == b'0');
-    let same_seal = anchor.seal.eq_ignore_ascii_case(&hex(&entry.seal));
-    if is_verified == Some(false) || (entry.suite == 0 && !was_clear) {
-        return AnchorOutcome::Replaced;
+    if entry.suite == 0 && !was_clear {
+        return found(AnchorOutcome::Replaced);
     }
-    if entry.sequence < anchor.sequence || active.pool.committed_txg() < anchor.txg {
-        return AnchorOutcome::RolledBack;
-    }
-    match (entry.sequence == anchor.sequence, same_seal) {
-        (true, true) => AnchorOutcome::Same,
-        (true, false) => AnchorOutcome::Replaced,
-        (false, _) => AnchorOutcome::Later,
-    }
-}
-
-/// Whether a holder of the key made the seal of a dataset; `None` if that cannot be known now.
-fn verify(active: &Arc<ActivePool>, entry: &Entry) -> Result<Option<bool>> {
+    let is_older = entry.sequence < anchor.sequence || active.pool.committed_txg() < anchor.txg;
     let keys = match active.data_keys(entry) {
+        // No honest state has a smaller number.
+        _ if is_older && entry.suite == 0 => return found(AnchorOutcome::RolledBack),
         Ok(Some(keys)) => keys,
-        Ok(None) => return Ok(None),
-        Err(failure) if failure.kind == FailureKind::NoKey => return Ok(None),
-        Err(failure) if failure.kind == FailureKind::Damaged => return Ok(Some(false)),
+        Ok(None) => return unknown(AnchorDoubt::Clear),
+        Err(failure) if failure.kind == FailureKind::NoKey && is_older => {
+            return found(AnchorOutcome::RolledBack);
+        }
+        Err(failure) if failure.kind == FailureKind::NoKey => return unknown(AnchorDoubt::NoKey),
+        Err(failure) if failure.kind == FailureKind::Damaged => {
+            return found(AnchorOutcome::Replaced);
+        }
         Err(failure) => return Err(failure),
     };
-    match dataset::verify_seal(&active.pool, entry, keys) {
-        Ok(()) => Ok(Some(true)),
+    let Some(seal) = bytes(&anchor.seal) else {
+        return found(AnchorOutcome::Forked);
+    };
+    let earlier = SealedState {
+        sequence: anchor.sequence,
+        seal,
+    };
+    let (entry, ancestry) = match dataset::ancestry(&active.pool, entry.id, keys, &earlier) {
+        Ok(compared) => compared,
         // An attacker with the old keys can make an old seal.
         Err(
             dataset::Error::Damaged { .. }
             | dataset::Error::OldSeal { .. }
             | dataset::Error::KeyringCut { .. },
-        ) => Ok(Some(false)),
-        Err(error) => Err(error.into()),
+        ) => return found(AnchorOutcome::Replaced),
+        Err(error) => return Err(error.into()),
+    };
+    let finding = match ancestry {
+        // The whole pool is older, although nothing has changed in this dataset.
+        _ if is_older => Finding::Outcome(AnchorOutcome::RolledBack),
+        Ancestry::Same => Finding::Outcome(AnchorOutcome::Same),
+        Ancestry::Later => Finding::Outcome(AnchorOutcome::Later),
+        Ancestry::RolledBack => Finding::Outcome(AnchorOutcome::RolledBack),
+        Ancestry::Forked => Finding::Outcome(AnchorOutcome::Forked),
+        Ancestry::BeginsLater => Finding::Unknown(AnchorDoubt::HistoryBeginsLater),
+        Ancestry::Unreadable => Finding::Unknown(AnchorDoubt::HistoryDamaged),
+    };
+    Ok((entry.sequence, finding))
+}
+
+/// The bytes of a seal in hexadecimal.
+fn bytes(seal: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let pairs = seal.as_bytes().chunks(2).map(std::str::from_utf8);
+    if seal.len() != 2 * bytes.len() {
+        return None;
     }
+    for (byte, pair) in bytes.iter_mut().zip(pairs) {
+        *byte = u8::from_str_radix(pair.ok()?, 16).ok()?;
+    }
+    Some(bytes)
 }

@@ -26,14 +26,44 @@ pub struct Anchor {
 pub enum AnchorOutcome {
     /// It is in the same state.
     Same,
-    /// It has been written to since.
+    /// It grew from that state: the history of its seals proves it.
     Later,
     /// It is in a state from before.
     RolledBack,
+    /// It did not grow from that state: its history has another seal in this place, or none.
+    Forked,
     /// It is not what its key holder wrote.
     Replaced,
+    /// Nothing proves how it relates to that state.
+    Unknown,
     /// It is not there.
     Missing,
+}
+
+/// The reason why nothing is proved about a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnchorDoubt {
+    /// Its key is not loaded.
+    NoKey,
+    /// It is not encrypted, so it has no seals.
+    Clear,
+    /// Its history begins after that state: an older program wrote it then, or seals were dropped.
+    HistoryBeginsLater,
+    /// A part of its history is damaged.
+    HistoryDamaged,
+}
+
+impl AnchorDoubt {
+    /// The reason, for people.
+    pub fn text(self) -> &'static str {
+        match self {
+            AnchorDoubt::NoKey => "its key is not loaded",
+            AnchorDoubt::Clear => "it is not encrypted",
+            AnchorDoubt::HistoryBeginsLater => "its history begins after the anchor",
+            AnchorDoubt::HistoryDamaged => "its history is damaged",
+        }
+    }
 }
 
 /// An anchor beside the present.
@@ -49,7 +79,6 @@ pub struct AnchorRow {
     pub now: Option<u64>,
     /// What became of it.
     pub outcome: AnchorOutcome,
-    /// Whether the present seal was checked with the key. Without that check an attacker who can write
-    /// to the devices could have forged the sequence.
-    pub is_verified: bool,
+    /// Why nothing is proved, if the outcome is unknown.
+    pub doubt: Option<AnchorDoubt>,
 }

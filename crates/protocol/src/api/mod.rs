@@ -20,7 +20,7 @@ mod wanted;
 
 use serde::{Deserialize, Serialize};
 
-pub use anchor::{Anchor, AnchorOutcome, AnchorRow};
+pub use anchor::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow};
 pub use command::Command;
 pub use failure::{Failure, FailureKind, Result};
 pub use fullness::Fullness;

@@ -12,9 +12,11 @@ use crate::cmd::values;
 /// pool shows this. An anchor is a line that says which state a dataset had. Keep it where the attacker cannot write:
 /// on paper, or on another machine. `anchor verify` compares it with the pool.
 ///
-/// Outcomes: `same` and `later` (changed since) are fine. `rolled-back`, `replaced` (other contents) and
-/// `missing` are not; `strongroom rollback` and `destroy` cause them too. Load the keys first: only then
-/// VERIFIED can say that the present state was made by the holder of the key.
+/// Each encrypted dataset keeps the history of its states, under its key. So `anchor verify` can prove whether the
+/// present state grew from the anchored one. Load the keys first. `same` and `later` are proved. `rolled-back` is an
+/// older state, and `forked` one that did not grow from the anchored state; `replaced` is not what the holder of the
+/// key wrote. `strongroom rollback` and `destroy` cause `rolled-back`, `forked` and `missing` too. `unknown` means that
+/// nothing is proved, and WHY says what is missing. Datasets that are not encrypted have no anchors.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -26,12 +28,15 @@ EXAMPLES
 
 JSON
   [{\"dataset\", \"pool_guid\", \"txg\", \"guid\", \"sequence\", \"seal\"}]; of verify
-  [{\"dataset\", \"guid\", \"anchored\", \"now\", \"outcome\", \"is_verified\"}], where outcome is
-  same, later, rolled-back, replaced or missing.
+  [{\"dataset\", \"guid\", \"anchored\", \"now\", \"outcome\", \"doubt\"}], where outcome is
+  same, later, rolled-back, forked, replaced, missing or unknown, and doubt is null, no-key, clear,
+  history-begins-later or history-damaged.
 
 EXIT CODES
-  2 if a line is no anchor; 3 if there is no such dataset, or its pool is not imported; 9 if a
-  dataset is rolled back, replaced or missing."
+  0 of verify only if each dataset is proved to be same or later; 1 if a dataset is unknown for
+  another reason than its key; 2 if a line is no anchor; 3 if there is no such dataset, or its pool
+  is not imported; 8 if a key is not loaded; 9 if a dataset is rolled back, forked, replaced or
+  missing."
 )]
 pub(crate) struct Anchor {
     /// Pools and datasets, with all datasets below; default: all
@@ -45,8 +50,8 @@ pub(crate) struct Anchor {
 pub(crate) enum AnchorCommand {
     /// Compare datasets with their anchors
     ///
-    /// Reads lines that `anchor` printed, and says for each dataset whether its state is older. Load the
-    /// keys first: VERIFIED then says whether the present state was made by the holder of the key.
+    /// Reads lines that `anchor` printed, and says for each dataset whether its state grew from the anchored one.
+    /// Load the keys first: without them nothing is proved, and the command fails.
     #[command(after_help = "\
 EXAMPLES
   Load the keys, and compare with anchors on another machine:

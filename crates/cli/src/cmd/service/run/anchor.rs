@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use daemon::anchor_line;
-use protocol::api::{Anchor, AnchorOutcome, AnchorRow, Failure, FailureKind, command};
+use protocol::api::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow, Failure, FailureKind, command};
 
 use crate::cmd::service::args;
 use crate::outcome::{Outcome, Result};
@@ -37,19 +37,40 @@ fn verify(file: Option<&Path>, session: &mut Session) -> Result {
         true => json::show(&rows),
         false => report(&rows),
     };
-    let bad = rows.iter().filter(|row| is_bad(row.outcome)).count();
-    let failures = (bad > 0).then(|| Failure {
-        kind: FailureKind::Damaged,
-        message: format!(
-            "{bad} of {} anchored datasets are rolled back, replaced or missing",
-            rows.len()
-        ),
-    });
     Ok(Outcome {
         text,
-        failures: failures.into_iter().collect(),
+        failures: failure(&rows).into_iter().collect(),
         ..Outcome::default()
     })
+}
+
+/// The failure for the worst rows, unless each dataset is proved.
+fn failure(rows: &[AnchorRow]) -> Option<Failure> {
+    let count = |is_its: &dyn Fn(&AnchorRow) -> bool| rows.iter().filter(|row| is_its(row)).count();
+    let unknown = count(&|row| row.doubt.is_some());
+    let bad = count(&|row| is_bad(row.outcome));
+    let no_key = count(&|row| row.doubt == Some(AnchorDoubt::NoKey));
+    let all = rows.len();
+    let (kind, message) = match (bad, no_key, unknown) {
+        (1.., ..) => (
+            FailureKind::Damaged,
+            format!(
+                "{bad} of {all} anchored datasets are rolled back, forked, replaced or missing"
+            ),
+        ),
+        (_, 1.., _) => (
+            FailureKind::NoKey,
+            format!(
+                "{unknown} of {all} anchored datasets are not proved; load the keys with 'strongroom key load'"
+            ),
+        ),
+        (.., 1..) => (
+            FailureKind::Other,
+            format!("{unknown} of {all} anchored datasets cannot be proved; they need new anchors"),
+        ),
+        _ => return None,
+    };
+    Some(Failure { kind, message })
 }
 
 fn read(file: Option<&Path>) -> Result<String> {
@@ -89,7 +110,13 @@ fn anchors(text: &str) -> Result<Vec<Anchor>> {
 }
 
 fn is_bad(outcome: AnchorOutcome) -> bool {
-    !matches!(outcome, AnchorOutcome::Same | AnchorOutcome::Later)
+    match outcome {
+        AnchorOutcome::Same | AnchorOutcome::Later | AnchorOutcome::Unknown => false,
+        AnchorOutcome::RolledBack
+        | AnchorOutcome::Forked
+        | AnchorOutcome::Replaced
+        | AnchorOutcome::Missing => true,
+    }
 }
 
 fn report(rows: &[AnchorRow]) -> String {
@@ -98,7 +125,7 @@ fn report(rows: &[AnchorRow]) -> String {
         Column::right("ANCHORED"),
         Column::right("NOW"),
         Column::left("STATE"),
-        Column::left("VERIFIED"),
+        Column::left("WHY"),
     ];
     let cells: Vec<Vec<String>> = rows
         .iter()
@@ -108,7 +135,7 @@ fn report(rows: &[AnchorRow]) -> String {
                 row.anchored.to_string(),
                 row.now.map_or("-".into(), |now| now.to_string()),
                 outcome(row.outcome).into(),
-                if row.is_verified { "yes" } else { "no" }.into(),
+                row.doubt.map_or("", AnchorDoubt::text).into(),
             ]
         })
         .collect();
@@ -120,7 +147,9 @@ fn outcome(outcome: AnchorOutcome) -> &'static str {
         AnchorOutcome::Same => "same",
         AnchorOutcome::Later => "later",
         AnchorOutcome::RolledBack => "rolled-back",
+        AnchorOutcome::Forked => "forked",
         AnchorOutcome::Replaced => "replaced",
+        AnchorOutcome::Unknown => "unknown",
         AnchorOutcome::Missing => "missing",
     }
 }
