@@ -4,7 +4,7 @@ use keys::DataKeys;
 use pool::{Entry, PastSeal, Pool};
 
 use super::pages::SealPages;
-use crate::core::dataset::{check_seal, read_header};
+use crate::core::sealed_state::{check_seal, read_header};
 use crate::error::Result;
 use crate::seal::Sealer;
 

@@ -3,7 +3,7 @@
 use pool::{ArrayKind, OpenDataset};
 
 use super::page::SealPage;
-use crate::core::dataset::read_record;
+use crate::core::sealed_state::read_record;
 use crate::error::Result;
 use crate::seal::Sealer;
 use crate::tree::SealRuns;
