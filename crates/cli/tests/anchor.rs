@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use common::*;
 
@@ -245,6 +245,150 @@ fn a_volume_proves_its_history() {
     place.ok("pool import -d volume:tank/disk inner");
     place.ok("pool export inner");
     says(&place, 0, "later");
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::copy(from, to).unwrap();
+}
+
+/// Exports the pool, does something to its device, and imports it without a mount.
+fn replaced(place: &Place, change: impl FnOnce()) {
+    place.ok("pool export tank");
+    change();
+    place.ok("pool import -l -N -d {DIR}/tank.pool tank");
+}
+
+#[test]
+fn a_dataset_that_was_put_back_is_refused_until_it_is_accepted() {
+    if !can_mount() {
+        return;
+    }
+    let mut place = Place::new();
+    let (pool, old) = (pool(&place), place.path("old.pool"));
+    place.ok("create -V 12M -o encryption=on -o keysource=raw,file://{DIR}/key tank/disk");
+    place.ok("pool create inner volume:tank/disk");
+    place.ok("pool export inner");
+    write(&place, "one");
+    replaced(&place, || copy(&pool, &old));
+    place.ok("mount tank/home");
+    place.ok("pool import -d volume:tank/disk inner");
+    place.ok("pool export inner");
+    write(&place, "two");
+    // The file of the daemon is its own.
+    replaced(&place, || {
+        let seen = fs::metadata(place.path("state/seen.json")).unwrap();
+        assert_eq!(std::os::unix::fs::MetadataExt::mode(&seen) & 0o777, 0o600);
+        copy(&old, &pool);
+    });
+    let done = place.run(&["mount", "tank/home"]);
+    assert_eq!(done.code, DAMAGED, "{done:?}");
+    has(&done.err, "is older than state");
+    has(&done.err, "strongroom anchor accept tank/home");
+    has(&place.ok("pool events"), "dataset_rollback");
+    assert!(!place.path("home/one").exists());
+    let use_volume = words("pool import -d volume:tank/disk inner");
+    let done = place.run(&use_volume);
+    assert_ne!(done.code, 0, "{done:?}");
+    has(&done.err, "is older than state");
+
+    // A restart of the daemon forgets nothing, and no export makes the state the last one.
+    place.ok("daemon stop");
+    place.wait_for_end();
+    place.start();
+    assert_eq!(place.run(&["mount", "tank/home"]).code, DAMAGED);
+    replaced(&place, || ());
+    assert_eq!(place.run(&["mount", "tank/home"]).code, DAMAGED);
+
+    place.ok("mount --accept-rollback tank/home");
+    assert_ne!(place.run(&use_volume).code, 0);
+    place.ok("anchor accept tank/disk");
+    place.ok("pool import -d volume:tank/disk inner");
+    place.ok("pool export inner");
+    write(&place, "three");
+    replaced(&place, || ());
+    place.ok("mount tank/home");
+    place.ok("unmount tank/home");
+    assert_eq!(
+        place.run(&["anchor", "accept", "tank/none"]).code,
+        NOT_FOUND
+    );
+}
+
+#[test]
+fn a_dataset_that_went_on_elsewhere_is_later_or_forked() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (pool, old) = (pool(&place), place.path("old.pool"));
+    write(&place, "one");
+    replaced(&place, || copy(&pool, &old));
+    place.ok("mount tank/home");
+    write(&place, "two");
+    place.ok("pool export tank");
+
+    // Another machine gets the older copy, and writes more often.
+    let newer = fs::read(&pool).unwrap();
+    elsewhere(&place, &old, 30);
+    copy(&old, &pool);
+    place.ok("pool import -f -l -N -d {DIR}/tank.pool tank");
+    let done = place.run(&["mount", "tank/home"]);
+    assert_eq!(done.code, DAMAGED, "{done:?}");
+    has(&done.err, "did not grow from state");
+    place.ok("pool export tank");
+
+    // What another machine does with the present state is no rollback.
+    fs::write(&old, newer).unwrap();
+    elsewhere(&place, &old, 1);
+    copy(&old, &pool);
+    place.ok("pool import -f -l -N -d {DIR}/tank.pool tank");
+    place.ok("mount tank/home");
+    assert!(place.path("home/other 0").exists());
+}
+
+/// Writes to the dataset on another machine, with so many commits.
+fn elsewhere(place: &Place, pool: &Path, commits: usize) {
+    let other = Place::new();
+    fs::create_dir(other.path("home")).unwrap();
+    copy(&place.path("key"), &other.path("key"));
+    other.ok(&format!(
+        "pool import -N -f -d {} tank",
+        pool.to_str().unwrap()
+    ));
+    other.ok("key load -L file://{DIR}/key tank/home");
+    other.ok("mount tank/home {DIR}/home");
+    for n in 0..commits {
+        write(&other, &format!("other {n}"));
+    }
+    other.ok("unmount tank/home");
+    other.ok("pool export tank");
+}
+
+#[test]
+fn ways_back_of_the_administrator_need_no_acceptance() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    pool(&place);
+    write(&place, "one");
+    place.ok("snapshot tank/home@a");
+    place.ok("pool checkpoint tank");
+    write(&place, "two");
+    // As of the state after, which is noted.
+    replaced(&place, || ());
+    place.ok("rollback tank/home@a");
+    place.ok("mount tank/home");
+    write(&place, "three");
+    replaced(&place, || ());
+    place.ok("mount tank/home");
+    place.ok("pool export tank");
+    place.ok("pool import --rewind-to-checkpoint -l -N -d {DIR}/tank.pool tank");
+    place.ok("mount tank/home");
+    write(&place, "four");
+    place.ok("unmount tank/home");
+    place.ok("pool reguid -l tank");
+    assert!(place.path("home/four").exists() && !place.path("home/three").exists());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cipher::SystemRandom;
 use dataset::Clock;
+use jiff::Timestamp;
 use pool::Env;
 use vfs::Time;
 
@@ -53,4 +54,24 @@ pub(crate) fn now_secs() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_secs())
+}
+
+/// A time as UTC; the number of seconds if it is outside the calendar.
+pub(crate) fn utc(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok();
+    match time.and_then(|seconds| Timestamp::from_second(seconds).ok()) {
+        Some(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        None => seconds.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_of_no_zone() {
+        assert_eq!(utc(1_795_206_665), "2026-11-20 20:31:05 UTC");
+        assert_eq!(utc(u64::MAX), u64::MAX.to_string());
+    }
 }

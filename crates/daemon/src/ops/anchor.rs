@@ -5,10 +5,11 @@ use std::sync::Arc;
 use dataset::{Ancestry, SealedState};
 use pool::Entry;
 use protocol::api::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow, FailureKind};
-use protocol::digits::hex;
+use protocol::digits::{hex, unhex};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
+use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 
 impl Daemon {
@@ -39,6 +40,17 @@ impl Daemon {
             ));
         }
         Ok(anchors)
+    }
+
+    /// Accepts the present states of datasets, although this machine has seen others.
+    pub(crate) fn accept_states(&self, names: &[String], context: &Context<'_>) -> Result<()> {
+        for (active, names) in self.by_pool(names)? {
+            let _admin = active.lock(context.decision)?;
+            for name in names {
+                active.forget_seen(&*active.pool.find(&name)?);
+            }
+        }
+        Ok(())
     }
 
     /// Compares anchors with the datasets as they are now.
@@ -135,7 +147,7 @@ fn compare(active: &Arc<ActivePool>, entry: &Entry, anchor: &Anchor) -> Result<(
         }
         Err(failure) => return Err(failure),
     };
-    let Some(seal) = bytes(&anchor.seal) else {
+    let Some(seal) = unhex(&anchor.seal).and_then(|seal| seal.try_into().ok()) else {
         return found(AnchorOutcome::Forked);
     };
     let earlier = SealedState {
@@ -163,17 +175,4 @@ fn compare(active: &Arc<ActivePool>, entry: &Entry, anchor: &Anchor) -> Result<(
         Ancestry::Unreadable => Finding::Unknown(AnchorDoubt::HistoryDamaged),
     };
     Ok((entry.sequence, finding))
-}
-
-/// The bytes of a seal in hexadecimal.
-fn bytes(seal: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    let pairs = seal.as_bytes().chunks(2).map(std::str::from_utf8);
-    if seal.len() != 2 * bytes.len() {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(pairs) {
-        *byte = u8::from_str_radix(pair.ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }

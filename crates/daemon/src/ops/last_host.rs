@@ -1,13 +1,12 @@
 //! The host that used a pool last.
 
-use jiff::Timestamp;
 use pool::{Host, Passing, PoolState, Superblock};
 use protocol::api::{FailureKind, command};
 use store::Store;
 
 use crate::failure::{Failure, Result};
 use crate::host::identity::this_host;
-use crate::host::system::System;
+use crate::host::system::{System, utc};
 use crate::state::context::Context;
 
 /// Refuses a pool that another host may be using.
@@ -80,15 +79,6 @@ fn shown(host: &Host) -> String {
     }
 }
 
-/// A time as UTC; the number of seconds if it is outside the calendar.
-fn utc(seconds: u64) -> String {
-    let time = i64::try_from(seconds).ok();
-    match time.and_then(|seconds| Timestamp::from_second(seconds).ok()) {
-        Some(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
-        None => seconds.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,11 +95,5 @@ mod tests {
         // One of them has no number.
         assert!(is_same(&host(0, "a"), &host(2, "a")));
         assert!(!is_same(&host(0, "a"), &host(2, "b")));
-    }
-
-    #[test]
-    fn times_are_of_no_zone() {
-        assert_eq!(utc(1_795_206_665), "2026-11-20 20:31:05 UTC");
-        assert_eq!(utc(u64::MAX), u64::MAX.to_string());
     }
 }

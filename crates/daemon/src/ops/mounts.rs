@@ -31,6 +31,7 @@ impl Daemon {
         entry: &Entry,
         how: &HowToMount,
     ) -> Result<Arc<Dataset>> {
+        active.refuse_rolled_back(entry)?;
         let keys = active.data_keys(entry)?;
         let mut settings = active.settings_of(entry, how.read_only, &how.allowed)?;
         let read_only = settings.read_only;

@@ -319,6 +319,9 @@ impl Daemon {
         if import.accept {
             active.accept_all()?;
         }
+        if import.checkpoint == CheckpointUse::Rewind {
+            self.accepted.seen.forget_pool(active.pool.guid());
+        }
         let guid = active.pool.guid();
         active.note_losses(last_end, self.last_run.has_lost(guid));
         self.last_run.note_pool(guid, last_end == LastEnd::Machine);

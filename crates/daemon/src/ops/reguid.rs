@@ -36,6 +36,7 @@ impl Daemon {
         let caches: Vec<(PathBuf, u64)> = caches.map(|it| (it.path.into(), it.guid)).collect();
         let is_remembered = self.is_remembered(old);
         self.accepted.carry_over(old, new)?;
+        self.accepted.seen.carry_over(old, new);
         drop(active);
         let paths = known.paths();
         let devices = known.devices.iter().filter_map(|device| device.guid);

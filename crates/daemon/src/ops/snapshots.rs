@@ -71,7 +71,7 @@ impl Daemon {
     }
 
     /// Names of snapshots, or patterns for several, by pool.
-    fn by_pool(&self, names: &[String]) -> Result<Vec<(Arc<ActivePool>, Vec<String>)>> {
+    pub(crate) fn by_pool(&self, names: &[String]) -> Result<Vec<(Arc<ActivePool>, Vec<String>)>> {
         let mut all: Vec<(Arc<ActivePool>, Vec<String>)> = Vec::new();
         for name in names {
             let (dataset, _) = name.split_once('@').unwrap_or((name, ""));
@@ -141,7 +141,9 @@ impl Daemon {
             if rolled_back.is_err() {
                 context.tell(std::mem::take(&mut failures));
             }
-            Ok(rolled_back?)
+            let rolled_back = rolled_back?;
+            active.forget_seen(&*active.pool.entry(entry.parent)?);
+            Ok(rolled_back)
         })?;
         first_of(failures, context)
     }

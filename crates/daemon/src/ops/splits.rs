@@ -41,6 +41,7 @@ impl Daemon {
             }
             // The datasets of the new pool have the same sources of keys.
             self.accepted.carry_over(pool.guid(), guid)?;
+            self.accepted.seen.carry_over(pool.guid(), guid);
             let new = NewPool {
                 guid,
                 name: &split.new,

@@ -225,6 +225,7 @@ impl Daemon {
                 "'{name}' is not a volume; 'strongroom list -t volume' shows those there are"
             )));
         }
+        active.refuse_rolled_back(entry)?;
         let keys = active.data_keys(entry)?;
         let mut settings = properties::settings(&active.pool, entry)?;
         settings.gives_up_log = gives_up_log;

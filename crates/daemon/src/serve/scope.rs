@@ -78,6 +78,7 @@ pub(super) fn effect(command: &Command) -> Effect {
         | Command::Send(_) => Effect::Reads,
         Command::PoolEvents(events) if !events.clear => Effect::Reads,
         Command::PoolEvents(_)
+        | Command::AnchorAccept(_)
         | Command::Home(_)
         | Command::DaemonStop
         | Command::DaemonStopForced

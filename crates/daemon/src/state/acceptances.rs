@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Result;
 use crate::state::memory::StateDir;
+use crate::state::seen_states::SeenStates;
 
 /// The file in the state directory.
 const MEMORY: &str = "accepted.json";
@@ -24,12 +25,15 @@ pub(crate) struct Accepted {
 pub(crate) struct Acceptances {
     state: Arc<StateDir>,
     all: Mutex<BTreeSet<Accepted>>,
+    /// The states of datasets that this machine has seen.
+    pub(crate) seen: SeenStates,
 }
 
 impl Acceptances {
     pub(crate) fn new(state: &Arc<StateDir>) -> Arc<Acceptances> {
         Arc::new(Acceptances {
             all: Mutex::new(state.recall(MEMORY, "strongroom key accept")),
+            seen: SeenStates::new(state),
             state: Arc::clone(state),
         })
     }

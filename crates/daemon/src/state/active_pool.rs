@@ -31,6 +31,7 @@ use crate::state::metered_files::FilesMeter;
 use crate::state::mount_records::MountRecord;
 use crate::state::mounted_dirs::{MountedDir, MountedDirs};
 use crate::state::schedule::Schedule;
+use crate::state::seen_states::Compared;
 use crate::state::snapshot_schedule::LookedAt;
 use crate::state::volume_state::VolumeInUse;
 use crate::state::watcher::Watcher;
@@ -65,6 +66,8 @@ pub(crate) struct ActivePool {
     pub(crate) volumes: Mutex<BTreeMap<u64, Arc<VolumeInUse>>>,
     /// What clients of volumes have to be told of.
     pub(crate) losses: VolumeLosses,
+    /// The datasets whose states are noted for the next import.
+    pub(super) compared: Compared,
     /// The leases of datasets, volumes and keys.
     pub(crate) leases: Leases<Thing>,
     /// The reasons why re-encryptions wait, by the id of the dataset.
@@ -188,6 +191,7 @@ impl ActivePool {
             waiting_for_parents: Mutex::default(),
             volumes: Mutex::default(),
             losses: VolumeLosses::default(),
+            compared: Compared::default(),
             leases: Leases::default(),
             reencryption_waits: Mutex::default(),
             snapshots_looked_at: LookedAt::default(),
@@ -268,6 +272,7 @@ impl ActivePool {
             }
             // Of a suspended pool nothing can be written any more; what was synced is there.
             _ => {
+                self.note_seen();
                 self.keys.lock().clear();
                 admin.let_go();
                 Ok(())

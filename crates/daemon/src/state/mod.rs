@@ -35,6 +35,7 @@ pub(crate) mod reencryption_claim;
 pub(crate) mod remote_exports;
 pub(crate) mod row_stream;
 pub(crate) mod schedule;
+pub(crate) mod seen_states;
 pub(crate) mod snapshot_schedule;
 pub(crate) mod tokens;
 pub(crate) mod volume_state;

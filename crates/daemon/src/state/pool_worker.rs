@@ -115,6 +115,7 @@ impl ActivePool {
         if let Err(error) = pool.commit() {
             return (false, Err(error));
         }
+        self.note_seen_in_time();
         let mut more = self.give_space_back();
         more |= self.tend_reencryption(&self.open_files());
         more |= pool.space().freeing > 0;

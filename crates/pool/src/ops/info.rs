@@ -234,6 +234,17 @@ impl Pool {
         Ok((self.committed_txg(), self.list_now(id)?))
     }
 
+    /// Those of these datasets that exist, as of the last durable commit. None in a suspended pool.
+    pub fn durable_entries(&self, ids: &[u64]) -> Vec<Arc<Entry>> {
+        let _committing = self.engine.lock_commits();
+        if self.engine.suspension.check().is_err() {
+            return Vec::new();
+        }
+        let state = self.engine.state.read();
+        let entries = ids.iter().filter_map(|id| state.get(*id));
+        entries.map(Arc::clone).collect()
+    }
+
     /// One dataset or snapshot with its counts.
     ///
     /// # Errors

@@ -547,6 +547,12 @@ commands! {
         /// What was kept.
         anchors: Vec<super::Anchor>,
     }
+    /// Accept the present states of datasets, although this machine has seen later ones.
+    AnchorAccept {
+        /// Which.
+        #[serde(deserialize_with = "each_once")]
+        names: Vec<String>,
+    }
     /// Who may do what to a dataset.
     Permissions {
         /// The dataset.

@@ -62,6 +62,24 @@ EXAMPLES
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
+    /// Accept the present state of datasets that this machine refuses as rolled back
+    ///
+    /// The daemon remembers the last state of each encrypted dataset that it has opened. It does not mount or export a
+    /// dataset that did not grow from that state. `rollback` and the other commands on this machine that take a dataset
+    /// back need no `accept`. Use it if another machine took the dataset back, or you restored its devices.
+    #[command(after_help = "\
+EXAMPLES
+  The devices of a pool were restored from an old copy on purpose:
+    strongroom anchor accept tank/home
+    strongroom mount tank/home
+
+EXIT CODES
+  3 if there is no such dataset.")]
+    Accept {
+        /// The datasets
+        #[arg(value_name = "DATASET", required = true)]
+        names: Vec<String>,
+    },
 }
 
 /// Run, show or stop the daemon

@@ -147,3 +147,9 @@ root_only!(
     |_| Line::new("anchor verify"),
     |it, daemon, _| daemon.check_anchors(&it.anchors).map(Reply::AnchorRows)
 );
+
+root_only!(
+    AnchorAccept,
+    |it| Line::new("anchor accept").words(&it.names),
+    |it, daemon, context| daemon.accept_states(&it.names, context).map(done)
+);

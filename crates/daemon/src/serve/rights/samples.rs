@@ -451,5 +451,8 @@ fn of_people(fs: &str) -> Vec<Command> {
                 seal: String::new(),
             }],
         }),
+        Command::AnchorAccept(command::AnchorAccept {
+            names: vec![fs.into()],
+        }),
     ]
 }

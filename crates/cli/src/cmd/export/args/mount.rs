@@ -75,6 +75,9 @@ pub(crate) struct Mount {
     /// mounted
     #[arg(long, requires = "name")]
     pub(crate) give_up_log: bool,
+    /// Accept the state of the dataset, although this machine has seen a later one: as `anchor accept`
+    #[arg(long, conflicts_with = "all", requires = "name")]
+    pub(crate) accept_rollback: bool,
     /// Options for this mount, which override properties: `ro` or `rw`, `noexec` or `exec`, `nosuid` or
     /// `suid`, `nodev` or `dev`, `noatime`, `relatime` or `strictatime`, `nodiratime` or `diratime`.
     /// `remount` changes the options of a mounted dataset. Words of fstab, such as `noauto`, have no effect

@@ -48,6 +48,10 @@ pub(crate) fn mount(args: Mount, session: &mut Session) -> Result {
         };
         return call_quiet(session, command);
     }
+    if args.accept_rollback {
+        let names = args.name.iter().cloned().collect();
+        call_quiet(session, command::AnchorAccept { names })?;
+    }
     let command = command::Mount {
         name: args.name,
         dir: args.dir.as_deref().map(absolute).transpose()?,

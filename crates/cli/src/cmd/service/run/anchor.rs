@@ -7,7 +7,7 @@ use daemon::anchor_line;
 use protocol::api::{Anchor, AnchorDoubt, AnchorOutcome, AnchorRow, Failure, FailureKind, command};
 
 use crate::cmd::service::args;
-use crate::outcome::{Outcome, Result};
+use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, answer};
 use crate::show::json;
 use crate::show::table::{self, Column};
@@ -16,6 +16,9 @@ pub(crate) fn run(args: args::Anchor, session: &mut Session) -> Result {
     match args.command {
         None => print(args.datasets, session),
         Some(args::AnchorCommand::Verify { file }) => verify(file.as_deref(), session),
+        Some(args::AnchorCommand::Accept { names }) => {
+            call_quiet(session, command::AnchorAccept { names })
+        }
     }
 }
 

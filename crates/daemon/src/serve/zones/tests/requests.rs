@@ -274,6 +274,7 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"inspect": {"target": {"devices": ["/dev/sda"]}, "detail": 1, "check": false}}),
         json!({"anchor": {"names": []}}),
         json!({"anchor-verify": {"anchors": []}}),
+        json!({"anchor-accept": {"names": ["web"]}}),
         json!({"permissions": {"name": "web"}}),
         json!({"change-permissions": {"name": "web", "remove": false, "who": ["0"], "kind": null,
                                       "permissions": ["create"], "local": true, "below": true}}),
