@@ -182,7 +182,7 @@ fn a_volume_has_a_history_through_every_resize() {
         match round % 20 {
             // The last seals are those of resizes without a write, more than wait in the entry.
             0 => volume
-                .resize(4 << 20 | 4096 * round as u64 & 4096, &origin())
+                .resize((4 << 20) + 4096 * (round as u64 / 20 % 2), &origin())
                 .unwrap(),
             _ => write(&volume, round as u8),
         }

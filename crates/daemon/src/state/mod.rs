@@ -33,6 +33,7 @@ pub(crate) mod pool_worker;
 pub(crate) mod properties;
 pub(crate) mod reencryption_claim;
 pub(crate) mod remote_exports;
+pub(crate) mod rollback_guard;
 pub(crate) mod row_stream;
 pub(crate) mod schedule;
 pub(crate) mod seen_states;
