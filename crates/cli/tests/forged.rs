@@ -13,7 +13,7 @@ const CHAIN: usize = 128;
 /// Where the seal is in the first frame.
 const SEAL: usize = 116;
 /// The head of a generation and what it wraps, and the checksum behind the last.
-const GENERATION: usize = 208;
+const GENERATION: usize = 280;
 const CHECKSUM: usize = 32;
 
 /// A stream with another first frame, and hashes that fit it.

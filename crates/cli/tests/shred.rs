@@ -148,11 +148,22 @@ fn clones_with_the_same_keys_are_named() {
             "clone {options} -o keysource=raw,file://{key} tank/fs@1 {name}"
         ));
     };
-    clone("", "tank/same");
-    clone("-K", "tank/own");
-    // A clone without -K has nothing of its own to destroy.
+    // Under the key of its origin, and then under another one, a clone has nothing of its own to destroy.
+    place.ok("clone tank/fs@1 tank/fs/same");
+    place.ok(&format!(
+        "key change -o keysource=raw,file://{} tank/fs/same",
+        place.arg("key")
+    ));
+    place.ok("rename tank/fs/same tank/same");
     let said = place.fails("destroy --shred -f tank/same", BUSY);
     has(&said, "'tank/fs' has the data keys");
+    // After a promotion the origin is the clone.
+    place.ok("promote tank/same");
+    let said = place.fails("destroy --shred -f tank/fs", BUSY);
+    has(&said, "'tank/same' has the data keys");
+    place.ok("promote tank/fs");
+    // A clone with another key has keys of its own, and the origin gets new ones.
+    clone("-K", "tank/own");
     let pieces = wrapped(&place, "tank/own");
     let said = place.ok("destroy --shred -f tank/own");
     has(
@@ -162,11 +173,7 @@ fn clones_with_the_same_keys_are_named() {
     has(&said, "with the key of tank/same");
     assert!(pieces.iter().all(|piece| !is_anywhere(&devices, piece)));
 
-    // After a promotion the origin is the clone.
     place.ok("promote tank/same");
-    let said = place.fails("destroy --shred -f tank/fs", BUSY);
-    has(&said, "'tank/same' has the data keys");
-    place.ok("key rotate tank/fs");
     place.ok("destroy --shred -f tank/fs");
     place.ok("key unload tank/same");
     place.ok("key load tank/same");

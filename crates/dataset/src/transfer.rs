@@ -62,8 +62,13 @@ impl RecordSealer {
         keys: Option<Vec<DataKeys>>,
         settings: &Settings,
     ) -> Result<RecordSealer> {
+        let sealer = Sealer::of(family, keys)?;
+        if sealer.cut_after().is_some() {
+            let what = "it lacks the keys that seal the dataset";
+            return Err(keys::Error::Keyring(what).into());
+        }
         Ok(RecordSealer {
-            sealer: Sealer::of(family, keys)?,
+            sealer,
             compression: settings.compression,
             dedup: settings.dedup,
             random: Arc::clone(&engine.random),

@@ -273,6 +273,7 @@ fn clones() {
             reseal,
             props: BTreeMap::new(),
             is_rekeyed: false,
+            rotation: None,
         };
         let clone = source.clone_snapshot("tank@first", "tank/clone", new, &origin());
         let (clone, engine) = (clone.unwrap().id, engine(11, 0));

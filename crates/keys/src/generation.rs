@@ -8,10 +8,21 @@ use crate::layout::{self, Wrapped};
 use crate::{Error, Result, WrappingKey, wrap};
 
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a generation.
-const DOMAIN: &[u8] = b"strongroom generation v1";
+const DOMAIN_WHOLE: &[u8] = b"strongroom generation v1";
+/// The same for the parts of a generation. The word for the part follows.
+const DOMAIN_PART: &[u8] = b"strongroom generation v2";
+
+/// The parts of a generation, as they are authenticated.
+const READS: &[u8] = b"reads";
+const SEALS: &[u8] = b"seals";
 
 /// Derives the nonce with which a superseded generation is wrapped, from the bytes that it was before.
 const SUPERSEDED: &str = "strongroom 2026-11 nonce of a superseded generation v1";
+/// The same for the part that seals.
+const SUPERSEDED_SEALS: &str = "strongroom 2026-11 nonce of a superseded seal key v1";
+
+/// Data key and dedup key.
+const READS_LEN: usize = 2 * Key::LEN;
 
 /// Derives the key of logs from data key and seal key.
 const LOG_KEY: &str = "strongroom 2026-11 log key v1";
@@ -23,7 +34,25 @@ const KEYS_LEN: usize = 3 * Key::LEN;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generation {
     head: Head,
-    wrapped: Wrapped<KEYS_LEN>,
+    wrapped: Parts,
+}
+
+/// The wrapped keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Parts {
+    /// All as one. Programs made it that knew no parts.
+    Whole(Wrapped<KEYS_LEN>),
+    /// What reads, and what seals. A clone has no seal keys of its origin.
+    Split {
+        reads: Wrapped<READS_LEN>,
+        seals: Option<Wrapped<{ Key::LEN }>>,
+    },
+}
+
+/// The unwrapped keys of a generation: data key and dedup key, then the seal key.
+struct Unwrapped {
+    keys: Locked<[u8; KEYS_LEN]>,
+    has_seal: bool,
 }
 
 /// What a generation says of the seals over heads. A head is the present state of a dataset; snapshots keep
@@ -90,8 +119,8 @@ pub struct DataKeys {
     pub data: Key,
     /// Makes nonces from contents, where equal records shall be equal.
     pub dedup: Key,
-    /// Authenticates the whole dataset.
-    pub seal: Key,
+    /// Authenticates the whole dataset. A clone with a key of its own lacks that of its origin.
+    pub seal: Option<Key>,
 }
 
 impl DataKeys {
@@ -104,22 +133,26 @@ impl DataKeys {
         Locked::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?))
     }
 
-    /// The key of logs, ready to seal and open entries, in locked memory. Who has the data key alone cannot derive it.
+    /// The key of logs, ready to seal and open entries, in locked memory. Who has the data key alone cannot derive it;
+    /// so there is none without the seal key.
     ///
     /// # Errors
     /// [`Error::Secret`].
-    pub fn log_cipher(&self) -> Result<Locked<RecordCipher>> {
+    pub fn log_cipher(&self) -> Result<Option<Locked<RecordCipher>>> {
+        let Some(seal) = &self.seal else {
+            return Ok(None);
+        };
         let mut key = Locked::new([0; Key::LEN])?;
-        let parts: [&[u8]; 2] = [self.data.expose(), self.seal.expose()];
+        let parts: [&[u8]; 2] = [self.data.expose(), seal.expose()];
         cipher::derive_key_into(LOG_KEY, &parts, &mut key);
         let key = &key[..self.suite.key_len()];
-        Locked::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?))
+        Locked::init(|place| Ok(RecordCipher::new_in(place, self.suite, key)?)).map(Some)
     }
 
     /// From the unwrapped bytes.
-    fn split(head: &Head, keys: &[u8; KEYS_LEN]) -> Result<DataKeys> {
+    fn split(head: &Head, unwrapped: &Unwrapped) -> Result<DataKeys> {
         let part = |i: usize| {
-            let key = keys[i * Key::LEN..].first_chunk();
+            let key = unwrapped.keys[i * Key::LEN..].first_chunk();
             Key::from_bytes(key.expect("there are as many"))
         };
         Ok(DataKeys {
@@ -129,7 +162,7 @@ impl DataKeys {
             heads: head.heads,
             data: part(0)?,
             dedup: part(1)?,
-            seal: part(2)?,
+            seal: unwrapped.has_seal.then(|| part(2)).transpose()?,
         })
     }
 }
@@ -174,8 +207,13 @@ impl Generation {
         };
         let mut keys = Locked::new([0; KEYS_LEN])?;
         random.fill(&mut *keys)?;
-        let wrapped = wrap::wrap(key.key(), &head.aad(family), &keys, random)?;
-        let keys = DataKeys::split(&head, &keys)?;
+        let unwrapped = Unwrapped {
+            keys,
+            has_seal: true,
+        };
+        let nonces = [random.nonce()?, random.nonce()?];
+        let wrapped = unwrapped.wrap(nonces, key, &head, family)?;
+        let keys = DataKeys::split(&head, &unwrapped)?;
         Ok((Generation { head, wrapped }, keys))
     }
 
@@ -185,7 +223,7 @@ impl Generation {
     /// [`Error::WrongKey`] for another wrapping key or family; [`Error::Damaged`] if the wrapped
     /// bytes were changed; [`Error::Secret`].
     pub fn open(&self, key: &WrappingKey, family: u64) -> Result<DataKeys> {
-        DataKeys::split(&self.head, &*self.unwrap(key, family)?)
+        DataKeys::split(&self.head, &self.unwrap(key, family)?)
     }
 
     /// The same keys, wrapped by another wrapping key. No record is touched by this.
@@ -199,33 +237,65 @@ impl Generation {
         new: &WrappingKey,
         random: &dyn Random,
     ) -> Result<Generation> {
-        let keys = self.unwrap(old, family)?;
+        self.rewrap_as(
+            self.head.heads,
+            self.unwrap(old, family)?,
+            family,
+            new,
+            random,
+        )
+    }
+
+    /// The keys that read, without the key that seals, wrapped by another wrapping key. Such a generation seals no
+    /// heads.
+    pub(crate) fn without_seal(
+        &self,
+        family: u64,
+        old: &WrappingKey,
+        new: &WrappingKey,
+        random: &dyn Random,
+    ) -> Result<Generation> {
+        let mut unwrapped = self.unwrap(old, family)?;
+        unwrapped.has_seal = false;
+        self.rewrap_as(Heads::Later, unwrapped, family, new, random)
+    }
+
+    fn rewrap_as(
+        &self,
+        heads: Heads,
+        unwrapped: Unwrapped,
+        family: u64,
+        new: &WrappingKey,
+        random: &dyn Random,
+    ) -> Result<Generation> {
         let head = Head {
+            heads,
             wrapping_key: *new.id(),
             ..self.head
         };
-        let wrapped = wrap::wrap(new.key(), &head.aad(family), &keys, random)?;
+        let nonces = [random.nonce()?, random.nonce()?];
+        let wrapped = unwrapped.wrap(nonces, new, &head, family)?;
         Ok(Generation { head, wrapped })
     }
 
     /// The same keys, of a generation that seals no heads any more. They are wrapped by the same key, with a nonce
     /// that tells which bytes they were in before: see [`Generation::is_same`].
     pub(crate) fn superseded(&self, family: u64, key: &WrappingKey) -> Result<Generation> {
-        let keys = self.unwrap(key, family)?;
+        let unwrapped = self.unwrap(key, family)?;
         let head = Head {
             heads: Heads::Later,
             ..self.head
         };
-        let nonce = self.nonce_when_superseded();
-        let wrapped = wrap::wrap_with(nonce, key.key(), &head.aad(family), &keys)?;
+        let nonces = [SUPERSEDED, SUPERSEDED_SEALS].map(|part| self.nonce_when_superseded(part));
+        let wrapped = unwrapped.wrap(nonces, key, &head, family)?;
         Ok(Generation { head, wrapped })
     }
 
-    fn nonce_when_superseded(&self) -> [u8; 24] {
-        let mut bytes = Vec::with_capacity(size_of::<layout::Generation>());
+    fn nonce_when_superseded(&self, part: &'static str) -> [u8; 24] {
+        let mut bytes = Vec::new();
         self.encode(&mut bytes);
         let mut derived = [0; 32];
-        cipher::derive_key_into(SUPERSEDED, &[&bytes], &mut derived);
+        cipher::derive_key_into(part, &[&bytes], &mut derived);
         *derived.first_chunk().expect("it is longer")
     }
 
@@ -241,7 +311,7 @@ impl Generation {
             of(&a.head) == of(&b.head)
                 && a.head.heads != Heads::Later
                 && b.head.heads == Heads::Later
-                && b.wrapped.nonce == a.nonce_when_superseded()
+                && *b.wrapped.nonce() == a.nonce_when_superseded(SUPERSEDED)
         };
         self == other || becomes(self, other) || becomes(other, self)
     }
@@ -276,40 +346,88 @@ impl Generation {
         &self.head.wrapping_key
     }
 
-    /// The length of the wrapped keys with their tag, in bytes.
+    /// The length of the wrapped keys with their tags, in bytes.
     pub fn wrapped_len(&self) -> usize {
-        self.wrapped.sealed.len() + self.wrapped.tag.len()
+        const TAG: usize = 16;
+        match &self.wrapped {
+            Parts::Whole(_) => KEYS_LEN + TAG,
+            Parts::Split { seals: Some(_), .. } => KEYS_LEN + 2 * TAG,
+            Parts::Split { seals: None, .. } => READS_LEN + TAG,
+        }
     }
 
-    fn unwrap(&self, key: &WrappingKey, family: u64) -> Result<Locked<[u8; KEYS_LEN]>> {
+    /// Whether it has the key that seals. Without it, it only opens records.
+    pub fn seals(&self) -> bool {
+        self.wrapped.id() != layout::PARTS_READS
+    }
+
+    /// Whether its keys are wrapped in parts.
+    pub(crate) fn is_split(&self) -> bool {
+        self.wrapped.id() != layout::PARTS_WHOLE
+    }
+
+    fn unwrap(&self, key: &WrappingKey, family: u64) -> Result<Unwrapped> {
         if key.id() != &self.head.wrapping_key {
             return Err(Error::WrongKey);
         }
-        let aad = self.head.aad(family);
         let mut keys = Locked::new([0; KEYS_LEN])?;
-        wrap::unwrap(&self.wrapped, key.key(), &aad, &mut keys)?;
-        Ok(keys)
+        let parts = self.wrapped.id();
+        match &self.wrapped {
+            Parts::Whole(wrapped) => {
+                let aad = self.head.aad(DOMAIN_WHOLE, family, parts);
+                wrap::unwrap(wrapped, key.key(), &aad, &mut keys)?;
+            }
+            Parts::Split { reads, seals } => {
+                let (read, seal) = keys.split_at_mut(READS_LEN);
+                let aad = self.head.aad_of_part(READS, family, parts);
+                wrap::unwrap(reads, key.key(), &aad, whole(read))?;
+                if let Some(seals) = seals {
+                    let aad = self.head.aad_of_part(SEALS, family, parts);
+                    wrap::unwrap(seals, key.key(), &aad, whole(seal))?;
+                }
+            }
+        }
+        Ok(Unwrapped {
+            keys,
+            has_seal: self.seals(),
+        })
     }
 
     /// Appends the generation.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let generation = layout::Generation {
-            head: self.head.layout(),
-            wrapped: self.wrapped,
-        };
-        out.extend_from_slice(generation.as_bytes());
+        out.extend_from_slice(self.head.layout(self.wrapped.id()).as_bytes());
+        match &self.wrapped {
+            Parts::Whole(wrapped) => out.extend_from_slice(wrapped.as_bytes()),
+            Parts::Split { reads, seals } => {
+                out.extend_from_slice(reads.as_bytes());
+                out.extend_from_slice(seals.as_ref().map_or(&[], IntoBytes::as_bytes));
+            }
+        }
     }
 
     /// Takes a generation from the front of `bytes`.
     pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Generation> {
-        let cut = Error::Damaged("a generation is cut");
-        let layout::Generation { head, wrapped } = layout::take(bytes).ok_or(cut)?;
-        let heads = Heads::from_id(head.heads).filter(|_| head.reserved == 0);
+        let cut = || Error::Damaged("a generation is cut");
+        let head: layout::GenerationHead = layout::take(bytes).ok_or_else(cut)?;
+        let heads = Heads::from_id(head.heads);
         let heads = heads.ok_or(Error::Damaged("the head of a generation"))?;
         let unknown = |what, id: u8| Error::Unknown { what, id };
         if head.algorithm != layout::ALGORITHM_XAES_256_GCM {
             return Err(unknown("key wrapping algorithm", head.algorithm));
         }
+        let wrapped = match head.parts {
+            layout::PARTS_WHOLE => Parts::Whole(layout::take(bytes).ok_or_else(cut)?),
+            layout::PARTS_BOTH => Parts::Split {
+                reads: layout::take(bytes).ok_or_else(cut)?,
+                seals: Some(layout::take(bytes).ok_or_else(cut)?),
+            },
+            // Without the key that seals, it cannot say that it seals heads.
+            layout::PARTS_READS if heads == Heads::Later => Parts::Split {
+                reads: layout::take(bytes).ok_or_else(cut)?,
+                seals: None,
+            },
+            _ => return Err(Error::Damaged("the head of a generation")),
+        };
         let suite = Suite::from_id(head.suite);
         let head = Head {
             number: head.number.get(),
@@ -323,19 +441,75 @@ impl Generation {
     }
 }
 
-impl Head {
-    /// What the wrapped keys are bound to: domain, family and head.
-    fn aad(&self, family: u64) -> Vec<u8> {
-        [DOMAIN, &family.to_le_bytes(), self.layout().as_bytes()].concat()
+impl Parts {
+    /// `PARTS_*`.
+    fn id(&self) -> u8 {
+        match self {
+            Parts::Whole(_) => layout::PARTS_WHOLE,
+            Parts::Split { seals: Some(_), .. } => layout::PARTS_BOTH,
+            Parts::Split { seals: None, .. } => layout::PARTS_READS,
+        }
     }
 
-    fn layout(&self) -> layout::GenerationHead {
+    /// The nonce of what reads.
+    fn nonce(&self) -> &[u8; 24] {
+        match self {
+            Parts::Whole(wrapped) => &wrapped.nonce,
+            Parts::Split { reads, .. } => &reads.nonce,
+        }
+    }
+}
+
+impl Unwrapped {
+    /// Wraps the keys in parts, each with its own nonce.
+    fn wrap(
+        &self,
+        [reads, seals]: [[u8; 24]; 2],
+        key: &WrappingKey,
+        head: &Head,
+        family: u64,
+    ) -> Result<Parts> {
+        let parts = match self.has_seal {
+            true => layout::PARTS_BOTH,
+            false => layout::PARTS_READS,
+        };
+        let (read, seal) = self.keys.split_at(READS_LEN);
+        let aad = head.aad_of_part(READS, family, parts);
+        let read: &[u8; READS_LEN] = read.try_into().expect("its length");
+        let reads = wrap::wrap_with(reads, key.key(), &aad, read)?;
+        let seal: &[u8; Key::LEN] = seal.try_into().expect("its length");
+        let wrap_seal = || {
+            let aad = head.aad_of_part(SEALS, family, parts);
+            wrap::wrap_with(seals, key.key(), &aad, seal)
+        };
+        let seals = self.has_seal.then(wrap_seal).transpose()?;
+        Ok(Parts::Split { reads, seals })
+    }
+}
+
+/// The bytes of a part, which have its length.
+fn whole<const LEN: usize>(part: &mut [u8]) -> &mut [u8; LEN] {
+    part.try_into().expect("its length")
+}
+
+impl Head {
+    /// What the keys are bound to: domain, family and head.
+    fn aad(&self, domain: &[u8], family: u64, parts: u8) -> Vec<u8> {
+        [domain, &family.to_le_bytes(), self.layout(parts).as_bytes()].concat()
+    }
+
+    /// What the keys of a part are bound to.
+    fn aad_of_part(&self, part: &[u8], family: u64, parts: u8) -> Vec<u8> {
+        self.aad(&[DOMAIN_PART, part].concat(), family, parts)
+    }
+
+    fn layout(&self, parts: u8) -> layout::GenerationHead {
         layout::GenerationHead {
             number: self.number.into(),
             suite: self.suite.id(),
             algorithm: layout::ALGORITHM_XAES_256_GCM,
             heads: self.heads.id(),
-            reserved: 0,
+            parts,
             txg: self.txg.into(),
             created: self.created.into(),
             wrapping_key: self.wrapping_key,

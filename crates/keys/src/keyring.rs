@@ -3,7 +3,7 @@
 use cipher::{Random, Suite};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::layout::{self, Header, Trailer};
+use crate::layout::{self, GenerationHead, Header, Trailer, Wrapped};
 use crate::{
     DataKeys, Error, Generation, Heads, KeyMaterial, Result, SLOTS_MAX, Slot, Wrapping, WrappingKey,
 };
@@ -168,37 +168,43 @@ impl Keyring {
     }
 
     /// The keyring of a clone: of these generations, those that are no younger than transaction group
-    /// `until`, under another wrapping key. So it opens what it shares, and nothing written later. If it
-    /// [seals no heads](Keyring::seals_no_heads), the clone takes a new generation, by [`Keyring::rotate`].
+    /// `until`, under another wrapping key. So it opens what it shares, and nothing written later. With another key
+    /// than the origin's (`is_apart`) it has no seal keys of the origin. If it [seals no
+    /// heads](Keyring::seals_no_heads), the clone takes a new generation, by [`Keyring::rotate`].
     ///
     /// # Errors
     /// As [`Keyring::rewrap`]; [`Error::Keyring`] if there was no generation then.
     pub fn for_clone(
         &self,
-        until: u64,
+        (until, is_apart): (u64, bool),
         old: &WrappingKey,
         wrapping: Wrapping,
         new: &WrappingKey,
         random: &dyn Random,
     ) -> Result<Keyring> {
         let shared = self.generations.iter().filter(|g| g.txg() <= until);
-        let rewrap = |generation: &Generation| generation.rewrap(self.family, old, new, random);
+        let rewrap = |generation: &Generation| match is_apart {
+            true => generation.without_seal(self.family, old, new, random),
+            false => generation.rewrap(self.family, old, new, random),
+        };
         let generations = shared.map(rewrap).collect::<Result<_>>()?;
         Keyring::new(self.family, wrapping, generations)
     }
 
     /// What goes with a stream: those generations that are no younger than transaction group `until`, as
     /// they are, with the slots of the key root. No key is needed. If the stream `makes` a dataset and these seal no
-    /// heads, all generations go: the receiver could not seal what it accepts otherwise.
+    /// heads, all generations go: the receiver could not seal what it accepts otherwise. They also go if none of these
+    /// has the key that seals: a later one made the seals then.
     ///
     /// # Errors
     /// [`Error::Keyring`] if there was no generation then, or the slots are those of another wrapping key.
     pub fn for_stream(&self, until: u64, makes: bool, slots: &Wrapping) -> Result<Keyring> {
         let sent = self.generations.iter().filter(|g| g.txg() <= until);
         let sent = Keyring::new(self.family, slots.clone(), sent.cloned().collect())?;
-        match makes && sent.seals_no_heads() {
-            false => Ok(sent),
-            true => Keyring::new(self.family, slots.clone(), self.generations.clone()),
+        let has_seals = sent.generations.iter().any(Generation::seals);
+        match has_seals && !(makes && sent.seals_no_heads()) {
+            true => Ok(sent),
+            false => Keyring::new(self.family, slots.clone(), self.generations.clone()),
         }
     }
 
@@ -216,9 +222,27 @@ impl Keyring {
         now: u64,
         random: &dyn Random,
     ) -> Result<DataKeys> {
+        let after = self.newest().number();
+        self.rotate_beyond(after, key, txg, suite, now, random)
+    }
+
+    /// As [`Keyring::rotate`], with a number above `after`, which is no smaller than that of the newest. So a clone and
+    /// its origin do not get generations of the same number in one commit.
+    ///
+    /// # Errors
+    /// As [`Keyring::rotate`].
+    pub fn rotate_beyond(
+        &mut self,
+        after: u32,
+        key: &WrappingKey,
+        txg: u64,
+        suite: Suite,
+        now: u64,
+        random: &dyn Random,
+    ) -> Result<DataKeys> {
         // Opening shows that the key is the right one and not just of the same name.
         self.newest().open(key, self.family)?;
-        let number = self.newest().number().checked_add(1);
+        let number = after.checked_add(1);
         let number = number.ok_or(Error::Keyring("all numbers of generations are used"))?;
         let says = (number, txg, Heads::FromHere);
         let (generation, keys) = Generation::make(key, self.family, says, suite, now, random)?;
@@ -277,8 +301,11 @@ impl Keyring {
         out
     }
 
-    /// Programs that know no rule for heads refuse a keyring that has one.
+    /// Programs that know no rule for heads refuse a keyring that has one, and so do programs that know no parts.
     fn version(&self) -> u16 {
+        if self.generations.iter().any(Generation::is_split) {
+            return layout::VERSION_SPLIT;
+        }
         let says_nothing = |generation: &Generation| generation.heads() == Heads::Any;
         match self.generations.iter().all(says_nothing) {
             true => layout::VERSION,
@@ -308,7 +335,8 @@ impl Keyring {
         };
         // Compared before anything is allocated: the count is what the bytes can hold.
         let count = header.generations.get() as usize;
-        if count.checked_mul(size_of::<layout::Generation>()) != Some(bytes.len()) {
+        let shortest = size_of::<GenerationHead>() + size_of::<Wrapped<64>>();
+        if count > bytes.len() / shortest {
             return Err(Error::Damaged("the number of generations"));
         }
         let keyring = Keyring {
@@ -318,6 +346,9 @@ impl Keyring {
                 .map(|_| Generation::decode(&mut bytes))
                 .collect::<Result<_>>()?,
         };
+        if !bytes.is_empty() {
+            return Err(Error::Damaged("the number of generations"));
+        }
         keyring.check().map_err(Error::Damaged)?;
         if keyring.version() != header.version.get() {
             return Err(Error::Damaged("its version"));
@@ -372,7 +403,7 @@ fn decode_envelope(bytes: &[u8]) -> Result<(Header, &[u8])> {
         return Err(Error::Damaged("its checksum"));
     }
     match header.version.get() {
-        layout::VERSION | layout::VERSION_HEADS => {}
+        layout::VERSION..=layout::VERSION_SPLIT => {}
         0 => return Err(Error::Damaged("its version")),
         version => return Err(Error::TooNew { version }),
     }

@@ -23,6 +23,15 @@ pub(crate) const MAGIC: [u8; 8] = *b"SRKEYRNG";
 pub(crate) const VERSION: u16 = 1;
 /// The version of a keyring with a generation that says which seals heads have.
 pub(crate) const VERSION_HEADS: u16 = 2;
+/// The version of a keyring with a generation whose keys are wrapped in parts.
+pub(crate) const VERSION_SPLIT: u16 = 3;
+
+/// [`GenerationHead::parts`]: all keys are wrapped as one.
+pub(crate) const PARTS_WHOLE: u8 = 0;
+/// [`GenerationHead::parts`]: the keys that read, then the key that seals.
+pub(crate) const PARTS_BOTH: u8 = 1;
+/// [`GenerationHead::parts`]: only the keys that read.
+pub(crate) const PARTS_READS: u8 = 2;
 
 /// [`GenerationHead::heads`]: nothing is said.
 pub(crate) const HEADS_ANY: u8 = 0;
@@ -205,22 +214,14 @@ pub(crate) struct GenerationHead {
     pub(crate) algorithm: u8,
     /// `HEADS_*`.
     pub(crate) heads: u8,
-    pub(crate) reserved: u8,
+    /// `PARTS_*`.
+    pub(crate) parts: u8,
     /// The transaction group that made it.
     pub(crate) txg: U64,
     /// Seconds since 1970.
     pub(crate) created: U64,
     /// The id of the wrapping key: that of the header.
     pub(crate) wrapping_key: [u8; 16],
-}
-
-/// A generation of data keys.
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub(crate) struct Generation {
-    pub(crate) head: GenerationHead,
-    /// Data key, dedup key and seal key, of 32 bytes each.
-    pub(crate) wrapped: Wrapped<96>,
 }
 
 /// `LEN` bytes of keys, wrapped.
@@ -258,7 +259,7 @@ const _: () = {
     assert!(size_of::<KeyShareParams>() == 168);
     assert!(size_of::<GenerationHead>() == 40);
     assert!(size_of::<Wrapped<96>>() == 168);
-    assert!(size_of::<Generation>() == 208);
+    assert!(size_of::<Wrapped<64>>() == 136);
     assert!(size_of::<Trailer>() == 32);
 };
 

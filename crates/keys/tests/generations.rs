@@ -26,8 +26,9 @@ fn a_generation_opens_to_the_keys_it_was_made_with() {
             (opened.generation, opened.txg, opened.suite),
             (4, 77, suite)
         );
-        assert!(made.data != made.dedup && made.dedup != made.seal && made.data != made.seal);
-        assert_eq!(generation.wrapped_len(), 112);
+        let seal = made.seal.as_ref().expect("it seals");
+        assert!(made.data != made.dedup && made.dedup != *seal && made.data != *seal);
+        assert_eq!(generation.wrapped_len(), 128);
         assert_eq!(generation.created(), NOW);
         assert_eq!(generation.wrapping_key(), wrapping_key.id());
 
@@ -65,8 +66,11 @@ fn rewrapping_keeps_the_data_keys() {
     assert!(matches!(rewrapped.open(&old), Err(Error::WrongKey)));
     // Nothing of the old wrapped bytes is left.
     let (old_bytes, new_bytes) = (keyring.encode(), rewrapped.encode());
-    let wrapped = &old_bytes[old_bytes.len() - 32 - 112..old_bytes.len() - 32];
-    assert!(!new_bytes.windows(16).any(|window| window == &wrapped[..16]));
+    let generation = &old_bytes[old_bytes.len() - 32 - 280..old_bytes.len() - 32];
+    for (at, len) in [(40, 136), (40 + 136, 104)] {
+        let mut wrapped = generation[at..at + len].chunks_exact(16);
+        assert!(!wrapped.any(|part| new_bytes.windows(16).any(|window| window == part)));
+    }
 
     // The wrong old key, or a wrapping that does not name the new one, changes nothing.
     let inherited = Wrapping::Inherited { id: *new.id() };
@@ -202,6 +206,112 @@ fn what_does_not_open_is_left_aside() {
     assert!(left.len() == 1 && same(&left[0], &whole[0]));
 }
 
+/// A clone under another key reads what it shares, and seals nothing of its origin.
+#[test]
+fn a_clone_under_another_key_has_no_seal_keys_of_its_origin() {
+    let random = SeededRandom::new(1);
+    let (mut origin, old) = keyring(&key(7), &random);
+    let (wrapping, new) = Wrapping::create(&key(9), &CHEAP, NOW, &random).expect("create");
+    let make = |is_apart| {
+        let shared = (250, is_apart);
+        origin.for_clone(shared, &old, wrapping.clone(), &new, &random)
+    };
+    // As a whole under a key that both have.
+    assert!(
+        make(false).expect("a clone").open(&new).expect("open")[1]
+            .seal
+            .is_some()
+    );
+
+    let mut clone = make(true).expect("a clone");
+    assert!(clone.seals_no_heads());
+    assert_eq!(heads(&clone), [Heads::Later; 2]);
+    let last = origin.newest().number();
+    let rotate = clone.rotate_beyond(last + 1, &new, 300, Suite::DEFAULT, NOW, &random);
+    rotate.expect("rotate");
+    origin
+        .rotate(&old, 300, Suite::DEFAULT, NOW, &random)
+        .expect("rotate");
+    let clone = Keyring::decode(&clone.encode()).expect("encoded");
+    let (of_clone, of_origin) = (
+        clone.open(&new).expect("open"),
+        origin.open(&old).expect("open"),
+    );
+    for (a, b) in of_clone.iter().zip(&of_origin).take(2) {
+        assert!(a.data == b.data && a.dedup == b.dedup && a.seal.is_none() && b.seal.is_some());
+    }
+    let opened = |found: &DataKeys| (found.generation, found.seal.is_some());
+    assert_eq!(opened(&of_clone[2]), (4, true));
+    // What the origin writes from now on, in a generation of the same transaction group.
+    assert_eq!(opened(&of_origin[2]), (3, true));
+    assert_eq!(origin.head_floor(), 3);
+    assert!(clone.generation(3).is_none());
+    let known = [&of_clone[2].data, &of_clone[2].dedup].contains(&&of_origin[2].data);
+    assert!(!known && of_clone[2].seal != of_origin[2].seal);
+
+    // A stream of what the clone has from its origin brings the generation that seals it.
+    let sent = clone
+        .for_stream(250, false, clone.wrapping())
+        .expect("to send");
+    assert_eq!(sent, clone);
+    // Another change of the key does not bring the seal keys back.
+    let (wrapping, next) = Wrapping::create(&key(5), &CHEAP, NOW, &random).expect("create");
+    let changed = clone
+        .rewrap(&new, wrapping, &next, &random)
+        .expect("rewrap");
+    assert!(changed.open(&next).expect("open")[0].seal.is_none());
+    assert_eq!(heads(&changed), heads(&clone));
+}
+
+/// Parts of a generation fit no other: each says which part it is, and whether the generation has the other one.
+#[test]
+fn a_part_of_a_generation_is_taken_for_no_other() {
+    let random = SeededRandom::new(1);
+    let (keyring, wrapping_key) = keyring(&key(7), &random);
+    let bytes = keyring.encode();
+    let end = bytes.len() - 32;
+    let second = end - 280;
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = bytes.clone();
+        change(&mut bytes);
+        common::fix_length_and_checksum(&mut bytes);
+        Keyring::decode(&bytes)
+    };
+    // The seal key taken away: the head says that it was there.
+    let cut = |bytes: &mut Vec<u8>| {
+        (bytes[second + 6], bytes[second + 7]) = (2, 2);
+        bytes.drain(end - 104..end);
+    };
+    let cut = changed(&cut).expect("it can be stored");
+    assert!(!cut.newest().seals());
+    assert!(matches!(
+        cut.newest().open(&wrapping_key, FAMILY),
+        Err(Error::WrongKey)
+    ));
+    // Without a seal key, a generation seals heads in no keyring.
+    let lies = changed(&|bytes| {
+        bytes[second + 7] = 2;
+        bytes.drain(end - 104..end);
+    });
+    assert!(matches!(lies, Err(Error::Damaged(_))));
+    for parts in [0, 3, 255] {
+        let lies = changed(&|bytes| bytes[second + 7] = parts);
+        assert!(lies.is_err(), "{parts}");
+    }
+    // The seal key of the other generation.
+    let moved = changed(&|bytes| bytes.copy_within(second - 104..second, end - 104));
+    let moved = moved.expect("it can be stored");
+    assert!(matches!(
+        moved.newest().open(&wrapping_key, FAMILY),
+        Err(Error::WrongKey)
+    ));
+    for bit in 0..280 * 8 {
+        let changed = changed(&|bytes| bytes[second + bit / 8] ^= 1 << (bit % 8));
+        let opened = changed.and_then(|ring| ring.newest().open(&wrapping_key, FAMILY));
+        assert!(opened.is_err(), "bit {bit}");
+    }
+}
+
 fn heads(keyring: &Keyring) -> Vec<Heads> {
     let decoded = Keyring::decode(&keyring.encode()).expect("encoded");
     assert_eq!(&decoded, keyring);
@@ -221,16 +331,12 @@ fn a_rotation_has_older_generations_seal_no_heads() {
         (heads(&keyring), keyring.head_floor()),
         (vec![Heads::Any; 2], 0)
     );
-    assert_eq!(
-        before.encode()[12],
-        1,
-        "as programs write it that know no rule"
-    );
+    assert_eq!(before.encode()[12], 3);
     for number in [3, 4] {
         let keys = keyring.rotate(&wrapping_key, 400, Suite::DEFAULT, NOW, &random);
         assert_eq!(keys.expect("rotate").heads, Heads::FromHere);
         assert_eq!(keyring.head_floor(), number);
-        assert_eq!(keyring.encode()[12], 2);
+        assert_eq!(keyring.encode()[12], 3);
     }
     use Heads::{FromHere, Later};
     assert_eq!(heads(&keyring), [Later, Later, Later, FromHere]);
@@ -251,7 +357,7 @@ fn a_rotation_has_older_generations_seal_no_heads() {
     assert!(cut.seals_no_heads() && !keyring.seals_no_heads());
     let mut said = cut.encode();
     let end = said.len() - 32;
-    said[end - 208 + 6] = 0;
+    said[end - 280 + 6] = 0;
     let sum = cipher::hash(&said[..end]);
     said[end..].copy_from_slice(&sum);
     let said = Keyring::decode(&said).expect("it can be stored");

@@ -12,6 +12,10 @@ const OWN: &str = include_str!("golden/keyring-v1-own.hex");
 /// A child of it, with one generation.
 const INHERITED: &str = include_str!("golden/keyring-v1-inherited.hex");
 
+/// The same, with generations in parts: as programs write it now.
+const OWN_SPLIT: &str = include_str!("golden/keyring-v3-own.hex");
+const INHERITED_SPLIT: &str = include_str!("golden/keyring-v3-inherited.hex");
+
 fn unhex(text: &str) -> Vec<u8> {
     let digits: String = text.split_whitespace().collect();
     let pairs = digits.as_bytes().chunks(2);
@@ -60,8 +64,12 @@ fn make() -> (Keyring, Keyring) {
 #[test]
 fn keyrings_are_written_as_they_always_were() {
     let (own, inherited) = make();
-    assert_eq!(hex(&own.encode()), OWN);
-    assert_eq!(hex(&inherited.encode()), INHERITED);
+    assert_eq!(hex(&own.encode()), OWN_SPLIT);
+    assert_eq!(hex(&inherited.encode()), INHERITED_SPLIT);
+    for text in [OWN, INHERITED] {
+        let old = Keyring::decode(&unhex(text)).expect("intact");
+        assert_eq!(hex(&old.encode()), text);
+    }
 }
 
 #[test]
@@ -180,5 +188,41 @@ fn a_key_slot_opens_by_the_book() {
         .expect("open");
     assert_eq!(&keys[..32], opened[0].data.expose());
     assert_eq!(&keys[32..64], opened[0].dedup.expose());
-    assert_eq!(&keys[64..], opened[0].seal.expose());
+    let seal = opened[0].seal.as_ref().expect("it seals");
+    assert_eq!(&keys[64..], seal.expose());
+}
+
+/// A keyring of before is written in parts when it is wrapped again.
+#[test]
+fn old_keyrings_become_new_ones_with_the_key() {
+    let own = Keyring::decode(&unhex(OWN)).expect("intact");
+    let old = own.unlock(&key(0x11)).expect("a slot");
+    let random = SeededRandom::new(3);
+    let (wrapping, new) = Wrapping::create(&key(9), &CHEAP, 0, &random).expect("create");
+    let rewrapped = own.rewrap(&old, wrapping, &new, &random).expect("rewrap");
+    assert_eq!((own.encode()[12], rewrapped.encode()[12]), (1, 3));
+    let (before, after) = (
+        own.open(&old).expect("open"),
+        rewrapped.open(&new).expect("open"),
+    );
+    for (a, b) in before.iter().zip(&after) {
+        assert!(a.data == b.data && a.dedup == b.dedup && a.seal == b.seal);
+    }
+    let mut rotated = own.clone();
+    rotated
+        .rotate(&old, 300, Suite::DEFAULT, 0, &random)
+        .expect("rotate");
+    assert!(
+        own.generations()
+            .iter()
+            .zip(rotated.generations())
+            .all(|(a, b)| a.is_same(b))
+    );
+    assert!(
+        rotated
+            .open(&old)
+            .expect("open")
+            .iter()
+            .all(|keys| keys.seal.is_some())
+    );
 }

@@ -89,8 +89,8 @@ fn a_later_version_is_not_damage() {
         fix_checksum(bytes);
         Keyring::decode(bytes)
     };
-    let newer = decoded(&mut bytes, 3);
-    assert!(matches!(newer, Err(Error::TooNew { version: 3 })));
+    let newer = decoded(&mut bytes, 4);
+    assert!(matches!(newer, Err(Error::TooNew { version: 4 })));
     // A keyring has the version that its generations need, and no other.
     let without_rule = decoded(&mut bytes, 2);
     assert!(matches!(without_rule, Err(Error::Damaged(_))));
@@ -197,9 +197,9 @@ fn parts_cannot_be_transplanted() {
     assert!(matches!(opened, Err(Error::WrongKey)));
     // Nor do the generations in another order.
     let mut swapped = one.clone();
-    let (first, second) = (48 + 128 + 32, 48 + 128 + 32 + 208);
-    swapped[first..][..208].copy_from_slice(&one[second..][..208]);
-    swapped[second..][..208].copy_from_slice(&one[first..][..208]);
+    let (first, second) = (48 + 128 + 32, 48 + 128 + 32 + 280);
+    swapped[first..][..280].copy_from_slice(&one[second..][..280]);
+    swapped[second..][..280].copy_from_slice(&one[first..][..280]);
     fix_checksum(&mut swapped);
     assert!(matches!(Keyring::decode(&swapped), Err(Error::Damaged(_))));
 }
@@ -225,7 +225,7 @@ fn random_edits_are_survived() {
                 1 => bytes.insert(at, draw(256) as u8),
                 2 => drop(bytes.remove(at.min(bytes.len() - 1))),
                 3 => {
-                    let piece = bytes[at..bytes.len().min(at + 208)].to_vec();
+                    let piece = bytes[at..bytes.len().min(at + 280)].to_vec();
                     let to = draw(bytes.len());
                     bytes.splice(to..to, piece);
                 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use cipher::{Suite, SystemRandom};
-use dataset::Resealer;
-use keys::{KeySource, Wrapping, WrappingKey};
-use pool::{Entry, MakeKeyring, NewClone, Origin, Reseal, SealInput};
+use dataset::{Dataset, Resealer};
+use keys::{Generation, KeySource, Keyring, Wrapping, WrappingKey};
+use pool::{Entry, MakeKeyring, NewClone, NewKeys, Origin, Reseal, SealInput};
 use protocol::api::{FailureKind, Props, Source, command};
 
 use crate::failure::{Failure, Result};
@@ -106,7 +106,14 @@ impl Daemon {
                 Some(active.clone_keys(&origin, &parent, own, clone.rekey, handed)?)
             }
         };
-        let (keyring, reseal) = keys.unzip();
+        let (mut keyring, mut reseal, mut apart) = (None, None, false);
+        if let Some(keys) = keys {
+            (keyring, reseal, apart) = (Some(keys.keyring), Some(keys.reseal), keys.is_apart);
+        }
+        let (rotation, dataset) = match apart {
+            true => active.rotation_of_origin(&origin, &clone.snapshot, context)?,
+            false => (None, None),
+        };
         context.record_owner(&mut props);
         if let Some(uid) = context.creator() {
             props.extend(active.grants_for_creator(&parent, uid)?);
@@ -118,11 +125,14 @@ impl Daemon {
             reseal,
             props,
             is_rekeyed: clone.rekey,
+            rotation,
         };
-        let made =
-            active
-                .pool
-                .clone_snapshot(&clone.snapshot, &clone.name, new, &context.origin())?;
+        let (pool, history) = (&active.pool, context.origin());
+        let make = || pool.clone_snapshot(&clone.snapshot, &clone.name, new, &history);
+        let made = match &dataset {
+            Some(dataset) => dataset.with_log_held(make),
+            None => make(),
+        }?;
         if let Some(key) = own_key {
             active.keys.lock().insert(made.id, key);
             active.accept_as_set(made.id);
@@ -267,7 +277,7 @@ impl ActivePool {
         own: Option<OwnKey>,
         rekey: bool,
         _: Handed,
-    ) -> Result<(MakeKeyring, Reseal)> {
+    ) -> Result<KeysOfClone> {
         let old = self.loaded_key(self.key_root(origin)?)?;
         let (wrapping, new) = match own {
             Some(own) => own,
@@ -278,12 +288,21 @@ impl ActivePool {
         };
         let (ring, _) = self.opened_keyring(origin)?;
         let until = origin.keys_txg();
+        let is_apart = old.id() != new.id();
+        let before = Resealer::new(ring.family(), ring.open(&old)?)?;
         let make = move |txg, old: &WrappingKey, new: &WrappingKey| -> keys::Result<_> {
-            let mut ring = ring.for_clone(until, old, wrapping, new, &SystemRandom)?;
+            let of_origin = ring.newest().number();
+            let shared = (until, is_apart);
+            let mut ring = ring.for_clone(shared, old, wrapping, new, &SystemRandom)?;
+            let after = match is_apart {
+                // The origin gets the number after its newest in the same commit.
+                true => of_origin.saturating_add(1),
+                false => ring.newest().number(),
+            };
             // The keys of a snapshot from before a rotation may not seal the present state of a dataset.
             if rekey || ring.seals_no_heads() {
                 let suite = ring.newest().suite();
-                ring.rotate(new, txg, suite, now_secs(), &SystemRandom)?;
+                ring.rotate_beyond(after, new, txg, suite, now_secs(), &SystemRandom)?;
             }
             let resealer = Resealer::new(ring.family(), ring.open(new)?)?;
             Ok((ring.encode(), resealer))
@@ -299,12 +318,45 @@ impl ActivePool {
         let guid = self.pool.entry(origin.parent)?.guid;
         let reseal: Reseal = Box::new(move |snapshot, input| {
             let made = made.lock().expect("no thread panics with it");
-            let old = SealInput::of(snapshot, guid);
-            let made = made.as_ref();
-            let seal = made.and_then(|made| made.reseal_head(&old, &snapshot.seal, input));
+            let was = SealInput::of(snapshot, guid);
+            // The clone may lack the seal key of the snapshot, which the keyring of its dataset has.
+            let made = made
+                .as_ref()
+                .filter(|_| before.sealed_by(&was, &snapshot.seal).is_some());
+            let seal = made.and_then(|made| made.seal_as_newest(input));
             seal.ok_or_else(|| not_of_one_moment(snapshot))
         });
-        Ok((keyring, reseal))
+        Ok(KeysOfClone {
+            keyring,
+            reseal,
+            is_apart,
+        })
+    }
+
+    /// New keys for the dataset of a snapshot that gets a clone with another wrapping key, and its files if it is open.
+    /// None for a dataset that was received and not changed since: the dataset where it comes from decides on its keys.
+    fn rotation_of_origin(
+        &self,
+        snapshot: &Entry,
+        name: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(Option<NewKeys>, Option<Arc<Dataset>>)> {
+        let head = self.pool.entry(snapshot.parent)?;
+        let (name, _) = name.split_once('@').unwrap_or((name, ""));
+        if head.sealed_mark().is_some() {
+            context.channel.notice(format!(
+                "'{name}' was received and keeps its data keys, which the clone has too; so the key of the clone opens \
+                 what is received there later, until the keys are rotated where it comes from"
+            ));
+            return Ok((None, None));
+        }
+        let rotation = self.rotation_of(&head).map_err(|failure| {
+            failure.context(format_args!(
+                "a clone with another key takes new data keys for '{name}'"
+            ))
+        });
+        let (keys, dataset) = rotation?;
+        Ok((Some(keys), dataset))
     }
 
     /// Makes the seals of the snapshots that a clone takes over, with the keys of the clone. Refuses if the clone lacks
@@ -330,14 +382,48 @@ impl ActivePool {
                 ),
             ));
         }
-        let keys = own.open(&self.loaded_key(clone.key_root)?)?;
-        let resealer = Resealer::new(clone.family, keys)?;
+        let new = Resealer::new(clone.family, own.open(&self.loaded_key(clone.key_root)?)?)?;
+        // The clone may lack seal keys of these snapshots: then the keyring of their dataset tells that they are right.
+        let is_known = |snapshot: &Arc<Entry>| {
+            let was = SealInput::of(snapshot, owner.guid);
+            !snapshot.was_written() || new.sealed_by(&was, &snapshot.seal).is_some()
+        };
+        let old = match moving.iter().all(is_known) {
+            true => None,
+            false => {
+                let key = self.loaded_key(owner.key_root)?;
+                Some(Resealer::new(owner.family, theirs.open(&key)?)?)
+            }
+        };
         Ok(Box::new(move |snapshot, input| {
-            let old = SealInput::of(snapshot, owner.guid);
-            let seal = resealer.reseal(&old, &snapshot.seal, input);
+            let was = SealInput::of(snapshot, owner.guid);
+            let with_theirs = || {
+                old.as_ref()?.sealed_by(&was, &snapshot.seal)?;
+                new.seal_by(sealing_until(&own, snapshot.keys_txg())?, input)
+            };
+            let seal = new.reseal(&was, &snapshot.seal, input);
+            let seal = seal.or_else(with_theirs);
             seal.ok_or_else(|| not_of_one_moment(snapshot))
         }))
     }
+}
+
+/// The generation of a keyring that seals a snapshot which may need generations up to `until`: the newest of these that
+/// has a seal key. So it goes with streams of the snapshot. If none of them has one, all generations go with streams.
+fn sealing_until(keyring: &Keyring, until: u64) -> Option<u32> {
+    let mut sealing = keyring.generations().iter().rev().filter(|g| g.seals());
+    let newest = sealing.clone().next();
+    let found = sealing.find(|g| g.txg() <= until).or(newest);
+    found.map(Generation::number)
+}
+
+/// The keys of a new clone.
+struct KeysOfClone {
+    keyring: MakeKeyring,
+    /// Makes its first seal.
+    reseal: Reseal,
+    /// Whether its wrapping key is another one than that of the origin.
+    is_apart: bool,
 }
 
 /// The message for a snapshot that cannot be taken over.

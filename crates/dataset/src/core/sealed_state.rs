@@ -85,6 +85,10 @@ pub fn verify_seal(pool: &Pool, entry: &Entry, keys: Vec<DataKeys>) -> Result<()
 
 /// Checks the seal over the whole dataset, so that no mixture of old and new parts is opened.
 pub(crate) fn check_seal(pool: &Pool, entry: &Entry, sealer: &Sealer, name: &str) -> Result<()> {
+    let dataset = name.to_owned();
+    if let Some(newest) = sealer.cut_after().filter(|_| !entry.is_snapshot()) {
+        return Err(Error::KeyringCut { dataset, newest });
+    }
     let is_new = entry.sequence == 0 && entry.roots.iter().all(RecordPtr::is_empty);
     if !sealer.is_encrypted() || is_new {
         return Ok(());
@@ -100,7 +104,6 @@ pub(crate) fn check_seal(pool: &Pool, entry: &Entry, sealer: &Sealer, name: &str
         true => HeadSeal::Foreign,
         false => sealer.head_seal(&input, &entry.seal),
     };
-    let dataset = name.into();
     Err(match found {
         HeadSeal::Right => return Ok(()),
         HeadSeal::Old { generation, floor } => Error::OldSeal {

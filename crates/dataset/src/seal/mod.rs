@@ -5,6 +5,7 @@
 //! record only in these steps.
 
 mod compression;
+mod dataset_seal;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 
@@ -20,6 +21,8 @@ use secret::{Key, Locked};
 
 pub use compression::Compression;
 use compression::{UNIT, pack, unpack};
+pub use dataset_seal::Resealer;
+use dataset_seal::dataset_seal;
 
 use crate::buffer::Buffer;
 
@@ -45,10 +48,11 @@ struct Keys {
 /// The keys of a generation, ready to be used.
 struct Generation {
     cipher: Locked<RecordCipher>,
-    /// Seals entries of logs.
-    log: Locked<RecordCipher>,
+    /// Seals entries of logs. None without the seal key.
+    log: Option<Locked<RecordCipher>>,
     dedup: Key,
-    seal: Key,
+    /// A clone has no seal keys of its origin.
+    seal: Option<Key>,
 }
 
 /// A generation that an open dataset is about to use. All steps that can fail have succeeded.
@@ -89,9 +93,10 @@ impl Keys {
         self.all.insert(new.number, new.keys);
     }
 
-    /// Whether the generation that seals heads is missing.
+    /// Whether the generation that seals heads is missing, or its seal key.
     fn is_cut(&self) -> bool {
-        self.newest().0 < self.floor
+        let (number, newest) = self.newest();
+        number < self.floor || newest.seal.is_none()
     }
 
     /// Classifies the seal over a head.
@@ -111,9 +116,9 @@ impl Keys {
 
     /// The generation that made a dataset seal.
     fn sealer_of(&self, input: &SealInput, seal: &[u8; 32]) -> Option<(u32, &Generation)> {
-        let is_its = |key| cipher::eq(&dataset_seal(key, input), seal);
+        let is_its = |key: &Key| cipher::eq(&dataset_seal(key, input), seal);
         let mut generations = self.all.iter().rev();
-        let made = generations.find(|(_, generation)| is_its(&generation.seal));
+        let made = generations.find(|(_, generation)| generation.seal.as_ref().is_some_and(is_its));
         made.map(|(number, generation)| (*number, generation.as_ref()))
     }
 }
@@ -376,6 +381,8 @@ impl Sealer {
             return Ok(head.identity([0; 24], tag, 0, 0));
         };
         let (number, Generation { log, .. }) = keys.newest();
+        // Heads are not opened without it.
+        let log = log.as_ref().ok_or(cipher::Error::Unauthentic)?;
         let suite = log.suite().id();
         let nonce = random.nonce()?;
         let aad = [&head.aad(self.family, suite, number), associated].concat();
@@ -474,7 +481,7 @@ impl Sealer {
             .filter(|generation| generation.cipher.suite().id() == identity.suite)
             .ok_or(OpenError::NoSuchKey)?;
         let cipher = match associated {
-            Some(_) => &generation.log,
+            Some(_) => generation.log.as_ref().ok_or(OpenError::NoSuchKey)?,
             None => &generation.cipher,
         };
         cipher
@@ -482,12 +489,18 @@ impl Sealer {
             .map_err(|_| OpenError::Unauthentic)
     }
 
-    /// The dataset seal. It authenticates every byte, because the chain of identities leads to each tag.
+    /// The dataset seal. It authenticates every byte, because the chain of identities leads to each tag. Zeros without
+    /// keys.
     pub(crate) fn dataset_seal(&self, input: &SealInput) -> [u8; 32] {
-        match self.keys() {
-            Some(keys) => dataset_seal(&keys.newest().1.seal, input),
-            None => [0; 32],
-        }
+        let keys = self.keys();
+        let seal = keys.as_ref().and_then(|keys| keys.newest().1.seal.as_ref());
+        seal.map_or([0; 32], |key| dataset_seal(key, input))
+    }
+
+    /// Whether the keyring lacks the keys that seal heads: the generations after this one.
+    pub(crate) fn cut_after(&self) -> Option<u32> {
+        let keys = self.keys()?;
+        keys.is_cut().then(|| keys.newest().0)
     }
 
     /// Whether any generation of the keyring made the seal over a snapshot. A snapshot from before a rotation has the
@@ -506,72 +519,6 @@ impl Sealer {
     pub(crate) fn head_floor(&self) -> u32 {
         self.keys().map_or(0, |keys| keys.floor)
     }
-}
-
-/// Makes new seals for states that move to another dataset.
-pub struct Resealer(Sealer);
-
-impl Resealer {
-    /// A resealer with the keys of the keyring that moves along.
-    ///
-    /// # Errors
-    /// [`keys::Error::Secret`].
-    pub fn new(family: u64, keys: Vec<DataKeys>) -> keys::Result<Resealer> {
-        Sealer::new(family, keys).map(Resealer)
-    }
-
-    /// The seal over `new`; `None` if `seal` is not a valid seal over `old`. The same generation makes it, so the next
-    /// holder of the dataset can check it too.
-    pub fn reseal(&self, old: &SealInput, seal: &[u8; 32], new: &SealInput) -> Option<[u8; 32]> {
-        let keys = self.0.keys()?;
-        let (_, generation) = keys.sealer_of(old, seal)?;
-        Some(dataset_seal(&generation.seal, new))
-    }
-
-    /// The seal over the head `new`, by the newest generation. `None` if no generation made `seal` over `old`, or if
-    /// the keyring lacks the newest generation.
-    pub fn reseal_head(
-        &self,
-        old: &SealInput,
-        seal: &[u8; 32],
-        new: &SealInput,
-    ) -> Option<[u8; 32]> {
-        let keys = self.0.keys().filter(|keys| !keys.is_cut())?;
-        keys.sealer_of(old, seal)?;
-        Some(dataset_seal(&keys.newest().1.seal, new))
-    }
-
-    /// Whether `seal` is valid for a head in this state.
-    pub fn seals_head(&self, input: &SealInput, seal: &[u8; 32]) -> bool {
-        self.0.head_seal(input, seal) == HeadSeal::Right
-    }
-}
-
-fn dataset_seal(key: &Key, input: &SealInput) -> [u8; 32] {
-    use zerocopy::IntoBytes;
-    let mut mac = Mac::new(key.expose());
-    mac.update(b"strongroom dataset seal v1")
-        .update(&input.guid.to_le_bytes())
-        .update(&input.sequence.to_le_bytes())
-        .update(input.roots[0].as_bytes())
-        .update(input.roots[1].as_bytes());
-    // Nothing is added without a log: these seals are the same as before logs existed.
-    if input.log != [0; 3] {
-        let mut log = input.log.map(u64::to_le_bytes).concat();
-        if input.log_states != [[0; 16]; 2] {
-            log.extend(input.log_states.as_flattened());
-        }
-        mac.update(&log);
-    }
-    // The length differs from that of the log, so that neither is taken for the other.
-    if input.volume != [0; 2] {
-        mac.update(b"volume")
-            .update(&input.volume.map(u64::to_le_bytes).concat());
-    }
-    if let Some(waiting) = &input.waiting {
-        mac.update(b"waiting seals").update(waiting);
-    }
-    mac.finish()
 }
 
 /// The facts about a record that its sealer decides.

@@ -316,7 +316,7 @@ fn who_lacks_the_seal_key_makes_no_entry_of_a_log() {
         let owner = sealer(Some(suite), 5);
         let mut keys = generations(7, suite, 5);
         for generation in &mut keys {
-            generation.seal = Key::from_bytes(&[0; Key::LEN]).unwrap();
+            generation.seal = Some(Key::from_bytes(&[0; Key::LEN]).unwrap());
         }
         let reader = Sealer::new(5, keys).unwrap();
         let record = |sealer: &Sealer| {

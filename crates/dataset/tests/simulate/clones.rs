@@ -72,6 +72,7 @@ impl Sim {
             reseal,
             props: BTreeMap::new(),
             is_rekeyed: false,
+            rotation: None,
         };
         let made = self.pool().clone_snapshot(&whole, &clone, new, &origin());
         let mut after = self.world.clone();
@@ -115,7 +116,7 @@ impl Sim {
         let made: Arc<Mutex<Option<Resealer>>> = Arc::default();
         let place = Arc::clone(&made);
         let keyring: MakeKeyring = Box::new(move |txg| {
-            let ring = ring.for_clone(until, &old, wrapping, &new, random.as_ref());
+            let ring = ring.for_clone((until, false), &old, wrapping, &new, random.as_ref());
             let mut ring = ring.map_err(|error| error.to_string())?;
             assert_eq!(ring.seals_no_heads(), is_rotated);
             if is_rotated {

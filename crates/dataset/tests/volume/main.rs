@@ -298,6 +298,7 @@ fn snapshots_clones_and_rollback() {
             reseal,
             props: Default::default(),
             is_rekeyed: false,
+            rotation: None,
         };
         pool.clone_snapshot("tank/vol@a", "tank/copy", clone, &origin())
             .unwrap();

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::codec::Writer;
 use crate::format::entry::KeyringRef;
+use crate::format::features::FEATURE_SPLIT_KEYS;
 use crate::format::pointer::checksum;
 use crate::storage::writer::txg::TxgWriter;
 
@@ -25,10 +26,22 @@ const PART: usize = PAYLOAD_MAX - HEAD;
 /// The largest number of blocks in a keyring.
 const BLOCKS_MAX: usize = 1024;
 
+/// Where the version of a keyring is, in every version of its format.
+const VERSION: std::ops::Range<usize> = 12..14;
+
+/// The first version in which the keys of a generation are wrapped in parts.
+const VERSION_SPLIT: u16 = 3;
+
+/// Whether older programs do not know this keyring.
+fn is_split(keyring: &[u8]) -> bool {
+    let version = keyring.get(VERSION).and_then(|bytes| bytes.try_into().ok());
+    version.is_some_and(|bytes| u16::from_le_bytes(bytes) >= VERSION_SPLIT)
+}
+
 /// Writes a keyring into free blocks, and returns their numbers.
 pub(crate) fn write(
     commit: &TxgWriter<'_>,
-    state: &DatasetTable,
+    state: &mut DatasetTable,
     guid: u64,
     keyring: &[u8],
 ) -> Result<KeyringRef> {
@@ -50,6 +63,9 @@ pub(crate) fn write(
         w.bytes.extend_from_slice(part);
         commit.note_key_block(*block);
         store.write_key_block(*block, &w.bytes)?;
+    }
+    if is_split(keyring) {
+        state.root.features_required |= FEATURE_SPLIT_KEYS;
     }
     Ok(KeyringRef {
         blocks,

@@ -201,7 +201,7 @@ impl Entry {
     }
 
     /// Whether anything was ever committed to it.
-    pub(crate) fn was_written(&self) -> bool {
+    pub fn was_written(&self) -> bool {
         self.sequence != 0 || self.roots.iter().any(|root| !root.is_empty())
     }
 

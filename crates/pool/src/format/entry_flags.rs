@@ -65,7 +65,7 @@ impl Entry {
     }
 
     /// The dataset that its seal is over, if it came with a stream.
-    pub(crate) fn sealed_mark(&self) -> Option<u64> {
+    pub fn sealed_mark(&self) -> Option<u64> {
         u64::from_str_radix(self.props.get(SEALED)?, 16).ok()
     }
 

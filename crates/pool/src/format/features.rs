@@ -98,6 +98,9 @@ pub(crate) const FEATURE_BOUND_LOGS: u64 = 1 << 33;
 /// Datasets may have a history of their seals. Set with the first one, and never removed.
 pub(crate) const FEATURE_SEAL_HISTORY: u64 = 1 << 34;
 
+/// Keyrings may have generations whose keys are wrapped in parts. Set with the first such keyring, and never removed.
+pub(crate) const FEATURE_SPLIT_KEYS: u64 = 1 << 35;
+
 /// Something that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
@@ -282,6 +285,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "the history of seals of a dataset, which proves that it grew from an anchor",
         begins: "writing to an encrypted dataset",
+    },
+    Feature {
+        name: "split-keys",
+        bit: FEATURE_SPLIT_KEYS,
+        since: "0.1.0",
+        what: "keyrings in which what reads and what seals is wrapped apart",
+        begins: "an encrypted dataset, or a change of its keys",
     },
 ];
 

@@ -13,7 +13,7 @@ use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::{Entry, text_bytes};
 use crate::format::features::FEATURE_CLONES;
-use crate::ops::create::{MakeKeyring, NewDataset, check_props, free_name, insert};
+use crate::ops::create::{MakeKeyring, NewDataset, NewKeys, check_props, free_name, insert};
 use crate::ops::pool::Pool;
 use crate::storage::writer::txg::TxgWriter;
 
@@ -31,6 +31,9 @@ pub struct NewClone {
     pub props: BTreeMap<String, String>,
     /// Whether its keyring begins a new generation, for the history.
     pub is_rekeyed: bool,
+    /// New keys for the dataset of its origin, in the same commit, where the clone has another wrapping key: so the key of
+    /// the clone opens nothing that is written there later.
+    pub rotation: Option<NewKeys>,
 }
 
 impl Pool {
@@ -39,7 +42,8 @@ impl Pool {
     /// # Errors
     /// [`Error::NoSuchDataset`] if the snapshot or the parent is missing;
     /// [`Error::Exists`] and [`Error::BadName`] for the new name;
-    /// [`Error::Refused`] if `snapshot` is not one, or the keys or properties do not fit;
+    /// [`Error::Refused`] if `snapshot` is not one, or the keys or properties do not fit, or as
+    /// [`Pool::rotate_keyring`];
     /// [`Error::Inconsistent`] if `reseal` fails;
     /// [`Error::Limit`], [`Error::NoSpace`],
     /// [`Error::KeyAreaFull`]; as [`Pool::commit`].
@@ -47,15 +51,26 @@ impl Pool {
         &self,
         snapshot: &str,
         name: &str,
-        new: NewClone,
+        mut new: NewClone,
         origin: &Origin,
     ) -> Result<Arc<Entry>> {
-        self.engine.commit_within_limits(|commit, state| {
+        let committing = self.engine.lock_commits();
+        let make = |commit: &TxgWriter<'_>, state: &mut DatasetTable| {
             log(commit, state, origin, None);
-            let _reserved = commit.reserve_entries(2, text_bytes(&new.props))?;
+            let _reserved = commit.reserve_entries(3, text_bytes(&new.props))?;
+            let rotation = new.rotation.take();
             let id = clone(commit, state, snapshot, name, new, origin)?;
-            state.entry(id).cloned()
-        })
+            let owner = state.find(snapshot)?.parent;
+            let rotate = |keys| self.rotate_in(commit, state, owner, keys, origin);
+            let done = rotation.map(rotate).transpose()?;
+            Ok((state.entry(id).cloned()?, done))
+        };
+        let engine = &self.engine;
+        let (made, done) = engine.commit_within_limits_holding(&committing, make)?;
+        if let Some(done) = done {
+            done();
+        }
+        Ok(made)
     }
 
     /// Promotes a clone: its origin and the earlier snapshots move to the clone, and the other dataset becomes a

@@ -377,38 +377,49 @@ impl Pool {
     /// [`Error::Refused`] if a log waits to be replayed, whose entries have the older seals, or a function of the
     /// rotation refuses.
     pub fn rotate_keyring(&self, id: u64, rotation: NewKeys, origin: &Origin) -> Result<()> {
-        let NewKeys { make, reseal, done } = rotation;
-        let mut reseal = Some(reseal);
         let committing = self.engine.lock_commits();
-        self.engine.commit_holding(&committing, |commit, state| {
+        let done = self.engine.commit_holding(&committing, |commit, state| {
             log(commit, state, origin, None);
-            let entry = Arc::clone(state.entry(id)?);
-            if self.has_waiting_log(&entry) {
-                return Err(Error::Refused {
-                    name: state.name_of(&entry),
-                    reason: "its log waits to be replayed; mount it before".into(),
-                });
-            }
-            let keys_txg = entry.next_keys_txg(commit.txg);
-            let keyring = make(keys_txg).map_err(|reason| Error::Refused {
-                name: state.name_of(&entry),
-                reason,
-            })?;
-            let new = keyarea::write(commit, state, entry.guid, &keyring)?;
-            let edited = state.edit(id)?;
-            let old = edited.keyring.replace(new);
-            if edited.foreign_txg().is_some() {
-                edited.set_keys_txg(keys_txg);
-            }
-            seal_again(edited, &entry, &mut reseal)?;
-            note_waiting(state, id)?;
-            keyarea::replaced(state, id, old)?;
-            state.root.features_required |= FEATURE_ROTATED;
-            log_rekey(commit, state, origin, entry.id, None);
-            Ok(())
+            self.rotate_in(commit, state, id, rotation, origin)
         })?;
         done();
         Ok(())
+    }
+
+    /// Rotates the keys of a dataset in a commit. The caller holds the commits until it has called what this returns.
+    pub(crate) fn rotate_in(
+        &self,
+        commit: &TxgWriter<'_>,
+        state: &mut DatasetTable,
+        id: u64,
+        rotation: NewKeys,
+        origin: &Origin,
+    ) -> Result<Box<dyn FnOnce() + Send>> {
+        let NewKeys { make, reseal, done } = rotation;
+        let entry = Arc::clone(state.entry(id)?);
+        let refused = |reason| Error::Refused {
+            name: state.name_of(&entry),
+            reason,
+        };
+        if self.has_waiting_log(&entry) {
+            return Err(refused(
+                "its log waits to be replayed; mount it before".into(),
+            ));
+        }
+        let keys_txg = entry.next_keys_txg(commit.txg);
+        let keyring = make(keys_txg).map_err(refused)?;
+        let new = keyarea::write(commit, state, entry.guid, &keyring)?;
+        let edited = state.edit(id)?;
+        let old = edited.keyring.replace(new);
+        if edited.foreign_txg().is_some() {
+            edited.set_keys_txg(keys_txg);
+        }
+        seal_again(edited, &entry, &mut Some(reseal))?;
+        note_waiting(state, id)?;
+        keyarea::replaced(state, id, old)?;
+        state.root.features_required |= FEATURE_ROTATED;
+        log_rekey(commit, state, origin, entry.id, None);
+        Ok(done)
     }
 
     pub(crate) fn has_waiting_log(&self, entry: &Entry) -> bool {

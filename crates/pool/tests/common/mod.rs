@@ -72,6 +72,7 @@ pub fn new_clone(guid: u64) -> NewClone {
         reseal: None,
         props: BTreeMap::new(),
         is_rekeyed: false,
+        rotation: None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cipher::SystemRandom;
-use dataset::{NewGeneration, Resealer};
+use dataset::{Dataset, NewGeneration, Resealer};
 use keys::{DataKeys, KeySource, Keyring, Wrapping, WrappingKey};
 use parking_lot::Mutex;
 use pool::{Entry, MakeKeyring, NewKeyring, NewKeys, Origin, Reseal, SealInput};
@@ -203,10 +203,21 @@ impl ActivePool {
         check_has_keyring(entry, &name)?;
         let _admin = self.lock(decision)?;
         let now = self.again(entry, &name, decision)?;
+        let (keys, dataset) = self.rotation_of(&now)?;
+        let rotate = || self.pool.rotate_keyring(now.id, keys, origin);
+        Ok(match &dataset {
+            Some(dataset) => dataset.with_log_held(rotate),
+            None => rotate(),
+        }?)
+    }
+
+    /// New data keys for a dataset, and its files if it is open: their log is to be held during the commit. The caller
+    /// holds the lock of the pool.
+    pub(crate) fn rotation_of(&self, now: &Entry) -> Result<(NewKeys, Option<Arc<Dataset>>)> {
         let key = self.loaded_key(now.key_root)?;
-        let (mut keyring, _) = self.opened_keyring(&now)?;
+        let (mut keyring, _) = self.opened_keyring(now)?;
         // A rotation seals the state again only if the present seal is valid: it must not accept another state.
-        dataset::verify_seal(&self.pool, &now, keyring.open(&key)?)?;
+        dataset::verify_seal(&self.pool, now, keyring.open(&key)?)?;
         let before = Resealer::new(keyring.family(), keyring.open(&key)?)?;
         let made: Arc<Mutex<Option<Rotated>>> = Arc::default();
         let place = Arc::clone(&made);
@@ -233,12 +244,7 @@ impl ActivePool {
                 dataset.use_generation(made.new);
             }
         });
-        let keys = NewKeys { make, reseal, done };
-        let rotate = || self.pool.rotate_keyring(now.id, keys, origin);
-        Ok(match &dataset {
-            Some(dataset) => dataset.with_log_held(rotate),
-            None => rotate(),
-        }?)
+        Ok((NewKeys { make, reseal, done }, dataset))
     }
 
     /// The keyrings of a dataset and of those below it with the same key root, wrapped with another wrapping key.

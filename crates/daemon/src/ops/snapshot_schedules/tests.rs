@@ -244,6 +244,7 @@ fn what_is_held_cloned_open_or_made_by_hand_stays() {
         reseal: None,
         props: Default::default(),
         is_rekeyed: false,
+        rotation: None,
     };
     pool.clone_snapshot(&name(1), "tank/clone", clone, &origin())
         .unwrap();

@@ -149,6 +149,11 @@ pub(crate) struct Rollback {
 ///
 /// The clone inherits the wrapping key of the dataset above it. If there is none, or with `-o
 /// keysource=...`, it gets one of its own; the command asks for a passphrase if the keysource says so.
+///
+/// If that is another wrapping key than that of the origin, the clone reads what it shares, and gets data
+/// keys for its own writes. The keys of the origin are rotated then, as with `key rotate`, so the key of
+/// the clone opens nothing that the origin writes later. Under the same wrapping key both trust each
+/// other: each can read and change the other.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -189,7 +194,8 @@ pub(crate) struct Clone {
 ///
 /// The snapshot that the clone was made of, and all earlier ones, move to the clone. The original dataset
 /// becomes a clone and can then be destroyed. Nothing is copied. The key of an encrypted clone must be
-/// loaded, because the snapshots get new seals. Each dataset keeps its wrapping key.
+/// loaded, because the snapshots get new seals. If the clone has another key than its origin, both must be
+/// loaded. Each dataset keeps its wrapping key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -202,7 +208,7 @@ EXAMPLES
 
 EXIT CODES
   2 if the dataset is not a clone, or has a snapshot with the same name as one of its origin; 3 if
-  there is no such dataset; 8 if its key is not loaded.")]
+  there is no such dataset; 8 if its key is not loaded, or that of its origin where it is needed.")]
 pub(crate) struct Promote {
     /// The clone
     #[arg(value_name = "DATASET")]
