@@ -195,7 +195,9 @@ def read_begin(payload):
     begin["seal"] = f.take(32)
     f.take(128)
     begin["roots"] = [f.take(64), f.take(64)]
-    begin["volume"] = f.take(16) if f.number(1) else b""
+    is_volume, states = f.number(1), f.take(32)
+    begin["sealed"][2] += states if any(states) else b""
+    begin["volume"] = f.take(16) if is_volume else b""
     begin["name"] = f.take(f.number(2)).decode()
     begin["properties"] = [[f.take(f.number(2)).decode() for _ in range(2)] for _ in range(f.number(2))]
     begin["keyring"] = f.take(len(payload) - f.at)
@@ -212,17 +214,21 @@ def seal_of(key, guid, sequence, roots, log, volume):
 # Logs: FORMAT, section 7.
 
 
-def read_entry(entry, data_key, family):
+def read_entry(entry, data_key, seal_key, family):
     """The numbers of the header of an entry, and its payload."""
     names = ("pool", "dataset", "chain", "sequence", "flushed", "len", "places")
     head = dict(zip(names, struct.unpack_from("<5Q2I", entry, 8)))
-    same((entry[:8], head["len"]), (b"SR-LOGE2", len(entry)), "magic and length of an entry")
+    same((entry[:8], head["len"]), (b"SR-LOGE3", len(entry)), "magic and length of an entry")
     same(entry[160:192], blake3(entry[:160] + xxh3_128(entry[192:])), "checksum of an entry")
-    identity, sealed = entry[64:128], entry[192 + 64 * head["places"] :]
+    places = [entry[at : at + 64] for at in range(192, 192 + 64 * head["places"], 64)]
+    identity, sealed = entry[64:128], entry[192 + 64 * len(places) :]
     generation, suite, compression, _, _, size = struct.unpack_from("<IBBBBI", identity, 40)
     same((compression, size), (0, len(sealed)), "compression and size of a payload")
-    cipher, rest = record_cipher(suite, data_key, identity[:24])
-    payload = cipher.decrypt(rest, sealed + identity[24:40], associated(2, generation, suite, 0, size, family))
+    key = kdf("strongroom 2026-11 log key v1", list_of(data_key, seal_key))[: KEY_LENGTHS[suite]]
+    cipher, rest = record_cipher(suite, key, identity[:24])
+    aad = associated(2, generation, suite, 0, size, family) + entry[16:48] + entry[128:160]
+    aad += b"".join(place[40:56] for place in places)
+    payload = cipher.decrypt(rest, sealed + identity[24:40], aad)
     chain, sequence, length = struct.unpack_from("<QQQ", payload)
     same((chain, sequence), (head["chain"], head["sequence"]), "chain and sequence under the seal")
     return head, payload[24 : 24 + length]
@@ -299,6 +305,7 @@ def check_stream(case):
 def check_seal(case):
     number = lambda *values: b"".join(struct.pack("<Q", value) for value in values)
     log, volume = (number(*case[name]) if any(case[name]) else b"" for name in ("log", "volume"))
+    log += b"".join(bytes.fromhex(state) for state in case["log_states"])
     roots = [bytes.fromhex(root) for root in case["roots"]]
     key, guid, sequence = bytes.fromhex(case["key"]), number(case["guid"]), number(case["sequence"])
     same(seal_of(key, guid, sequence, roots, log, volume).hex(), case["seal"], "seal")
@@ -306,7 +313,8 @@ def check_seal(case):
 
 def check_log(case):
     entry = base64.b64decode(case["entry"])
-    head, steps = read_entry(entry, bytes.fromhex(case["data_key"]), case["family"])
+    data_key, seal_key = (bytes.fromhex(case[name]) for name in ("data_key", "seal_key"))
+    head, steps = read_entry(entry, data_key, seal_key, case["family"])
     same(head["dataset"], case["dataset"], "dataset")
     edits = [edit for step in read_steps(Fields(steps)) if step["kind"] == 1 for edit in step["edits"]]
     # Inode 1, kind 50 (names), hash of the name; inode, kind, length of the name, name.

@@ -193,26 +193,39 @@ fn seals() -> Value {
     let roots = [3, 5].map(|byte| Identity::read_from_bytes(&[byte; 64]).unwrap());
     let empty = RecordPtr::EMPTY.identity;
     let cases = [
-        ([empty, empty], [0; 3], [0; 2]),
-        (roots, [0; 3], [0; 2]),
-        (roots, [0xc4a1, 12, 340], [0; 2]),
-        ([empty, roots[1]], [0; 3], [1 << 30, 8192]),
-        ([empty, roots[1]], [0xc4a1, 12, 340], [1 << 30, 8192]),
+        ([empty, empty], [0; 3], None, [0; 2]),
+        (roots, [0; 3], None, [0; 2]),
+        (roots, [0xc4a1, 12, 340], None, [0; 2]),
+        (roots, [0xc4a1, 12, 340], Some([[7; 16], [8; 16]]), [0; 2]),
+        ([empty, roots[1]], [0; 3], None, [1 << 30, 8192]),
+        (
+            roots,
+            [0xc4a1, 12, 340],
+            Some([[7; 16], [0; 16]]),
+            [1 << 30, 8192],
+        ),
     ];
-    let cases = cases.map(|(roots, log, volume)| {
+    let cases = cases.map(|(roots, log, log_states, volume)| {
         let input = SealInput {
             guid: 50,
             sequence: 7,
             roots,
             log,
+            log_states: log_states.unwrap_or_default(),
             volume,
         };
+        let log_states: Vec<String> = log_states
+            .iter()
+            .flatten()
+            .map(|state| hex(state))
+            .collect();
         json!({
             "key": key,
             "guid": input.guid,
             "sequence": input.sequence,
             "roots": roots.map(|root| hex(root.as_bytes())),
             "log": log,
+            "log_states": log_states,
             "volume": volume,
             "seal": hex(&sealer.dataset_seal(&input)),
         })
@@ -240,6 +253,7 @@ fn logs() -> Value {
     };
     json!([{
         "data_key": hex(data_keys(suite)[0].data.expose()),
+        "seal_key": hex(data_keys(suite)[0].seal.expose()),
         "family": FAMILY,
         "dataset": pool.top().unwrap().guid,
         "names": ["a file"],
