@@ -213,6 +213,7 @@ fn seals() -> Value {
             log,
             log_states: log_states.unwrap_or_default(),
             volume,
+            waiting: None,
         };
         let log_states: Vec<String> = log_states
             .iter()
