@@ -96,7 +96,7 @@ def open_keyring(bytes_, material):
     same(blake3(bytes_[:-32]), bytes_[-32:], "checksum of the keyring")
     version, wrapping, slots, count, family = struct.unpack_from("<HBBI4xQ", bytes_, 12)
     id_, at, wrapping_key = bytes_[32:48], 48, None
-    same((version in (1, 2), wrapping), (True, 1), "version and wrapping")
+    same((version in (1, 2, 3), wrapping), (True, 1), "version and wrapping")
     for _ in range(slots):
         head, wrapped = bytes_[at : at + 24], bytes_[at + 24 : at + 128]
         kind, length = struct.unpack_from("<H", head, 4)[0], struct.unpack_from("<H", head, 16)[0]
@@ -114,11 +114,13 @@ def open_keyring(bytes_, material):
         wrapping_key = unwrap(slot_key, b"strongroom key slot v1" + id_ + head + parameters, wrapped)
     generations = {}
     for _ in range(count):
-        head, wrapped = bytes_[at : at + 40], bytes_[at + 40 : at + 208]
-        at += 208
-        number, suite = struct.unpack_from("<IB", head)
-        aad = b"strongroom generation v1" + struct.pack("<Q", family) + head
-        keys = unwrap(wrapping_key, aad, wrapped)
+        head, at = bytes_[at : at + 40], at + 40
+        number, suite, _, _, parts = struct.unpack_from("<IBBBB", head)
+        keys, lengths = b"", {0: [("", 168)], 1: [("reads", 136), ("seals", 104)], 2: [("reads", 136)]}[parts]
+        for word, length in lengths:
+            text = b"strongroom generation v2" + word.encode() if word else b"strongroom generation v1"
+            keys += unwrap(wrapping_key, text + struct.pack("<Q", family) + head, bytes_[at : at + length])
+            at += length
         generations[number] = (suite, keys[:32], keys[32:64], keys[64:])
     same(at + 32, len(bytes_), "end of the keyring")
     return family, generations

@@ -31,6 +31,7 @@ mod layout;
 mod measure;
 mod open_snapshots;
 mod reencrypt;
+mod resealer;
 mod seal;
 mod snapshot_dir;
 mod transfer;
@@ -49,7 +50,8 @@ pub use error::{Error, LostEntries, Result};
 pub use fs::Miscount;
 #[doc(hidden)]
 pub use measure::SealPipeline;
-pub use seal::{Compression, NewGeneration, Resealer};
+pub use resealer::Resealer;
+pub use seal::{Compression, NewGeneration};
 pub use snapshot_dir::{OpenSnapshot, SNAPSHOT_DIR, SnapshotDirFs};
 pub use transfer::{RecordOpener, RecordSealer};
 pub use tree::owners::{Account, Owner, Usage};

@@ -143,7 +143,7 @@ fn keyrings() -> Value {
                 "suite": keys.suite.id(),
                 "data": hex(keys.data.expose()),
                 "dedup": hex(keys.dedup.expose()),
-                "seal": hex(keys.seal.expose()),
+                "seal": hex(keys.seal.as_ref().unwrap().expose()),
             })
         });
         json!({
@@ -187,7 +187,7 @@ fn records() -> Value {
 
 fn seals() -> Value {
     let keys = data_keys(Suite::Xaes256Gcm);
-    let key = hex(keys[0].seal.expose());
+    let key = hex(keys[0].seal.as_ref().unwrap().expose());
     let settings = Settings::default();
     let sealer = RecordSealer::new(&engine(1, 0), FAMILY, Some(keys), &settings).unwrap();
     let roots = [3, 5].map(|byte| Identity::read_from_bytes(&[byte; 64]).unwrap());
@@ -254,7 +254,7 @@ fn logs() -> Value {
     };
     json!([{
         "data_key": hex(data_keys(suite)[0].data.expose()),
-        "seal_key": hex(data_keys(suite)[0].seal.expose()),
+        "seal_key": hex(data_keys(suite)[0].seal.as_ref().unwrap().expose()),
         "family": FAMILY,
         "dataset": pool.top().unwrap().guid,
         "names": ["a file"],

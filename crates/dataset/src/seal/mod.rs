@@ -21,7 +21,6 @@ use secret::{Key, Locked};
 
 pub use compression::Compression;
 use compression::{UNIT, pack, unpack};
-pub use dataset_seal::Resealer;
 use dataset_seal::dataset_seal;
 
 use crate::buffer::Buffer;
@@ -501,6 +500,20 @@ impl Sealer {
     pub(crate) fn cut_after(&self) -> Option<u32> {
         let keys = self.keys()?;
         keys.is_cut().then(|| keys.newest().0)
+    }
+
+    /// The seal over a state, by a generation; `None` without its seal key.
+    pub(crate) fn seal_by(&self, generation: u32, input: &SealInput) -> Option<[u8; 32]> {
+        let keys = self.keys()?;
+        let key = keys.all.get(&generation)?.seal.as_ref()?;
+        Some(dataset_seal(key, input))
+    }
+
+    /// The seal over a state, by the newest generation. `None` if the keyring lacks the keys that seal heads.
+    pub(crate) fn seal_as_newest(&self, input: &SealInput) -> Option<[u8; 32]> {
+        let keys = self.keys().filter(|keys| !keys.is_cut())?;
+        let key = keys.newest().1.seal.as_ref()?;
+        Some(dataset_seal(key, input))
     }
 
     /// Whether any generation of the keyring made the seal over a snapshot. A snapshot from before a rotation has the

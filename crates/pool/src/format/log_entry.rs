@@ -5,7 +5,7 @@ use twox_hash::XxHash3_128;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::format::log_head::State;
+use crate::format::log_state::{Bound, Link, State};
 use crate::format::pointer::{Identity, Place, RECORD_MAX};
 
 const MAGIC: [u8; 8] = *b"SR-LOGE3";
@@ -28,18 +28,6 @@ pub const LOG_PLACES_MAX: usize = 1024;
 
 /// An entry is no longer than this.
 pub(crate) const ENTRY_MAX: usize = RECORD_MAX as usize + store::UNIT as usize;
-
-/// The tag of an entry. Zeros stand for no entry.
-pub(crate) type Link = [u8; 16];
-
-/// What an entry continues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bound {
-    /// The state of the dataset that was durable when the entry was written.
-    pub(crate) state: State,
-    /// The entry before it in the chain.
-    pub(crate) link: Link,
-}
 
 /// What is in the clear of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

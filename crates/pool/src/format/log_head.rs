@@ -5,29 +5,11 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::format::extent::Extent;
-use crate::format::log_entry::{Bound, Link};
+use crate::format::log_state::{Bound, State, before};
 use crate::format::pointer::{Addr, Place};
 
 /// A log has at most so many chunks.
 pub(crate) const CHUNKS_MAX: usize = 12;
-
-/// Names a state of a dataset in its log: the beginning of a hash of what the seal is over. Zeros stand for none.
-pub(crate) type State = [u8; 16];
-
-/// The state of `hasher`, which has what the name is made of.
-pub(crate) fn state_of(hasher: &blake3::Hasher) -> State {
-    *hasher
-        .finalize()
-        .as_bytes()
-        .first_chunk()
-        .expect("32 bytes")
-}
-
-/// Names the state before a head, together with the last entry that the head contains.
-pub(crate) fn before(state: &State, link: &Link) -> State {
-    let mut hasher = blake3::Hasher::new_derive_key("strongroom 2026-11 log state before v1");
-    state_of(hasher.update(state).update(link))
-}
 
 /// How many bytes of entries a chunk has space for. In a group with parity each unit of an entry is a
 /// stripe, which has its own parity and can be written without those around it.

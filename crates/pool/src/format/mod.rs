@@ -14,6 +14,7 @@ pub(crate) mod heartbeat;
 pub(crate) mod history_line;
 pub(crate) mod log_entry;
 pub(crate) mod log_head;
+pub(crate) mod log_state;
 pub(crate) mod node;
 pub(crate) mod past_seal;
 pub(crate) mod pointer;

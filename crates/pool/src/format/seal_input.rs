@@ -3,7 +3,7 @@
 use zerocopy::IntoBytes;
 
 use crate::format::entry::Entry;
-use crate::format::log_head::{State, state_of};
+use crate::format::log_state::{State, state_of};
 use crate::format::pointer::Identity;
 use crate::format::volume_shape::VolumeShape;
 

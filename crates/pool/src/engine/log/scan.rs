@@ -2,8 +2,9 @@
 
 use store::{SegmentId, UNIT};
 
-use crate::format::log_entry::{Bound, EntryHead, EntryPlace, Link, is_whole};
+use crate::format::log_entry::{EntryHead, EntryPlace, is_whole};
 use crate::format::log_head::{LogHead, capacity};
+use crate::format::log_state::{Bound, Link};
 use crate::format::pointer::{Identity, Place, RECORD_MAX, checksum};
 use crate::storage::reader::PoolReader;
 
