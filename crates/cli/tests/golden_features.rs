@@ -30,7 +30,7 @@ const LOGGED: Files = &[
     ("in the log too", 700),
 ];
 
-const POOLS: [Golden; 18] = [
+const POOLS: [Golden; 19] = [
     Golden {
         name: "log",
         devices: &["a"],
@@ -41,6 +41,19 @@ const POOLS: [Golden; 18] = [
         name: "quick-log",
         devices: &["a"],
         features: &["logs", "quick-logs"],
+        datasets: &[("fs", LOGGED)],
+    },
+    Golden {
+        name: "bound-log",
+        devices: &["a"],
+        features: &[
+            "logs",
+            "quick-logs",
+            "log-pointers",
+            "stored-sums",
+            "checked",
+            "bound-logs",
+        ],
         datasets: &[("fs", LOGGED)],
     },
     Golden {
