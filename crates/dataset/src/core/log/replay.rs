@@ -55,12 +55,13 @@ impl Dataset {
         }
         self.open.log_replayed();
         self.open.mark_changed(&self.pool.enter()?);
-        Ok(match checked.lost.what() {
+        match checked.lost.what() {
             Some(what) => self
                 .pool
                 .commit_and_note(&format!("{what} of the log of {dataset}"))?,
             None => self.pool.commit()?,
-        })
+        }
+        Ok(())
     }
 
     /// Reads the log to its end, and changes nothing.
