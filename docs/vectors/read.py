@@ -197,7 +197,7 @@ def read_begin(payload):
     begin["seal"] = f.take(32)
     f.take(128)
     begin["roots"] = [f.take(64), f.take(64)]
-    is_volume, states = f.number(1), f.take(32)
+    is_volume, states, _needed_txg = f.number(1), f.take(32), f.number(8)
     begin["sealed"][2] += states if any(states) else b""
     begin["volume"] = f.take(16) if is_volume else b""
     begin["name"] = f.take(f.number(2)).decode()

@@ -352,6 +352,9 @@ fn what_goes_on_from_an_origin_becomes_a_clone() {
     // Without the origin there is nothing that it could be a clone of.
     bench.refused("safe/c", "clone", "receive a full stream first");
     bench.copy("tank/a@1", "full", "safe/b");
+    // The clone took new keys for its origin, and this state has the older ones.
+    bench.ok("key load safe/b");
+    bench.ok("rollback safe/b@1");
     bench.receive("safe/c", "clone");
     bench.write_for("tank/c@3", "more", "m");
     bench.copy("-i @2 tank/c@3", "next", "safe/c");

@@ -123,6 +123,7 @@ fn a_rollback_and_a_clone_have_the_history_of_the_snapshot() {
 
     let sealer = Resealer::new(2, data_keys(SUITE)).unwrap();
     let clone = pool::NewClone {
+        rotation: None,
         guid: 3,
         keyring: Some(Box::new(|_: u64| Ok(vec![1u8; 40]))),
         is_key_root: true,

@@ -336,10 +336,6 @@ impl<'a> Session<'a> {
         let pool = &self.active.pool;
         if !self.it.dry_run {
             pool.receive_stream(begin, incoming, into, rules, &context.origin())?;
-            if into.force {
-                // It may have taken the dataset back.
-                self.active.forget_seen(&*pool.find(dataset_of(target))?);
-            }
             self.failures.extend(left_out(begin, &self.it.exclude));
             return Ok(());
         }

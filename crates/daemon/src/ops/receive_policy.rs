@@ -520,6 +520,13 @@ impl ReceivePolicy for Rules<'_> {
             self.right.has_received();
             self.keep_key();
         }
+        if self.force && finished.is_ok() {
+            // It may have taken the dataset back. Mounting it compares it with the state that this machine saw.
+            let taken_back = self.active.pool.find(self.dataset);
+            taken_back
+                .iter()
+                .for_each(|entry| self.active.forget_seen(entry));
+        }
         if self.no_mount && finished.is_ok() {
             return finished;
         }

@@ -137,13 +137,15 @@ impl Daemon {
                 None => pool.rollback(name, reach, &origin),
                 Some(accept) => pool.rollback_and_accept(name, reach, accept, &origin),
             };
+            if rolled_back.is_ok() {
+                // Before it is mounted again, which compares it with the state that this machine saw.
+                active.forget_seen(&*active.pool.entry(entry.parent)?);
+            }
             failures = withdrawn.offer_again(self);
             if rolled_back.is_err() {
                 context.tell(std::mem::take(&mut failures));
             }
-            let rolled_back = rolled_back?;
-            active.forget_seen(&*active.pool.entry(entry.parent)?);
-            Ok(rolled_back)
+            Ok(rolled_back?)
         })?;
         first_of(failures, context)
     }

@@ -146,6 +146,7 @@ impl Pool {
             volume: to.volume(),
             created: to.created,
             keys_txg: what.keys_txg,
+            needed_txg: to.keys_txg().min(what.keys_txg),
             sealed_guid: seal.guid,
             sequence: seal.sequence,
             seal: to.seal,

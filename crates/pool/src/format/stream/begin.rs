@@ -81,6 +81,9 @@ pub struct Begin {
     pub created: u64,
     /// The transaction group up to which it needs generations of the keyring.
     pub keys_txg: u64,
+    /// The transaction group up to which the snapshot needs generations. The keyring may have later ones, if earlier ones
+    /// make no seals.
+    pub needed_txg: u64,
     /// The dataset that the seal is over.
     pub sealed_guid: u64,
     /// The count in the seal.
@@ -129,6 +132,7 @@ impl Begin {
             is_checked: false,
             family: 0,
             keys_txg: 0,
+            needed_txg: 0,
             sealed_guid: 0,
             sequence: 0,
             seal: [0; 32],
@@ -192,6 +196,7 @@ impl Begin {
         };
         if self.is_checked {
             w.u8(self.volume.is_some().into()).value(&self.log_states);
+            w.u64(self.needed_txg);
         }
         if let Some(shape) = &self.volume {
             shape.encode(&mut w);
@@ -235,12 +240,13 @@ impl Begin {
             true => (Some(r.value()?), [0; 32], none, none),
             false => (None, r.value()?, r.value()?, r.value()?),
         };
-        let (is_volume, log_states) = match is_checked {
+        let (is_volume, log_states, needed_txg) = match is_checked {
             true => (
                 [false, true].get(usize::from(r.u8()?)).copied()?,
                 r.value()?,
+                r.u64()?,
             ),
-            false => (version > OF_VOLUMES, [[0; 16]; 2]),
+            false => (version > OF_VOLUMES, [[0; 16]; 2], keys_txg),
         };
         let volume = match is_volume {
             true => Some(VolumeShape::decode(r)?),
@@ -267,6 +273,7 @@ impl Begin {
             volume,
             created,
             keys_txg,
+            needed_txg,
             sealed_guid,
             sequence,
             seal,
@@ -282,6 +289,7 @@ impl Begin {
         let name = DatasetName::parse(&self.sender.name);
         let [_, sequence, base] = self.log;
         let counts = [self.keys_txg, self.sequence, sequence, base];
+        let needs_its_own = self.needed_txg <= self.keys_txg;
         let roots = self.roots.iter().chain(&self.from_roots);
         name.is_ok_and(|name| name.snapshot.is_some())
             && self.to_guid != 0
@@ -289,6 +297,7 @@ impl Begin {
             && self
                 .waiting_seals()
                 .is_none_or(|mark| past_seal::decode(mark).is_some())
+            && needs_its_own
             && counts.iter().all(|count| *count < COUNT_LIMIT)
             && roots.into_iter().all(|root| root.level <= LEVEL_MAX)
     }

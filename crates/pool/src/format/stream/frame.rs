@@ -407,6 +407,7 @@ pub(crate) mod fuzzing {
             volume: None,
             created: 4,
             keys_txg: 5,
+            needed_txg: 5,
             sealed_guid: 6,
             sequence: 7,
             seal: [8; 32],

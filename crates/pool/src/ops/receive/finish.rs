@@ -78,7 +78,7 @@ impl Pool {
             let made = Arc::clone(state.find(&name)?);
             match &begin.plain {
                 Some([_, lineage]) => state.edit(made.id)?.set_lineage(lineage),
-                None if begin.suite != 0 => state.edit(made.id)?.set_keys_txg(begin.keys_txg),
+                None if begin.suite != 0 => state.edit(made.id)?.set_keys_txg(begin.needed_txg),
                 None => {}
             }
             log_internal(commit, state, origin, "receive", &made);
