@@ -568,3 +568,21 @@ fn a_dry_run_says_how_much_would_be_freed() {
     has(&bench.ok("--json destroy -n -v tank/a@2"), "\"freed\": ");
     lacks(&bench.ok("--json destroy -n tank/a@2"), "freed");
 }
+
+/// Only the origin gets new keys. A clone under its key goes on with those that the other clone has, and is named.
+#[test]
+fn a_clone_under_another_key_names_who_shares_its_keys() {
+    let Some(bench) = Bench::new() else { return };
+    bench.ok("clone tank/a@1 tank/same");
+    let clone = |name: &str| {
+        let line = format!("clone -o {} tank/a@1 {name}", bench.key("b"));
+        let done = bench.place.run(&bench.place.words(&line));
+        assert_eq!(done.code, 0, "{done:?}");
+        done.err
+    };
+    let said = clone("tank/b");
+    has(&said, "strongroom key rotate tank/same");
+    lacks(&said, "'tank/a'");
+    bench.ok("key rotate tank/same");
+    lacks(&clone("tank/c"), "key rotate");
+}

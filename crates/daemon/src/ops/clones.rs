@@ -137,6 +137,9 @@ impl Daemon {
             active.keys.lock().insert(made.id, key);
             active.accept_as_set(made.id);
         }
+        if apart {
+            active.name_sharers(&made, context)?;
+        }
         let made = [made];
         context.tell(active.apply_reservations(&made)?);
         if clone.no_mount {
@@ -331,6 +334,29 @@ impl ActivePool {
             reseal,
             is_apart,
         })
+    }
+
+    /// Names the other datasets that go on sealing with data keys which a new clone with another key has: earlier clones
+    /// with the key of the origin.
+    fn name_sharers(&self, made: &Entry, context: &mut Context<'_>) -> Result<()> {
+        let own = self.keyring(made)?;
+        for head in self.all_heads()? {
+            let is_other = head.family == made.family && head.id != made.id && head.suite != 0;
+            // One that was received and not changed is named already.
+            if !is_other || head.sealed_mark().is_some() {
+                continue;
+            }
+            let shares = self
+                .keyring(&head)
+                .is_ok_and(|ring| has_generation(&own, ring.newest()));
+            if shares {
+                let name = self.pool.name_of(head.id)?;
+                context.channel.notice(format!(
+                    "'{name}' goes on with data keys that the clone has too; 'strongroom key rotate {name}' ends that"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// New keys for the dataset of a snapshot that gets a clone with another wrapping key, and its files if it is open.
