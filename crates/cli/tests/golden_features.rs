@@ -30,7 +30,7 @@ const LOGGED: Files = &[
     ("in the log too", 700),
 ];
 
-const POOLS: [Golden; 19] = [
+const POOLS: [Golden; 20] = [
     Golden {
         name: "log",
         devices: &["a"],
@@ -55,6 +55,22 @@ const POOLS: [Golden; 19] = [
             "bound-logs",
         ],
         datasets: &[("fs", LOGGED)],
+    },
+    Golden {
+        name: "seals",
+        devices: &["a"],
+        features: &[
+            "rotated",
+            "clones",
+            "stored-sums",
+            "checked",
+            "seal-history",
+            "split-keys",
+        ],
+        datasets: &[
+            ("fs", &[("first", 20_000), ("second", 20_000)]),
+            ("clone", &[("first", 20_000), ("third", 20_000)]),
+        ],
     },
     Golden {
         name: "mirror",

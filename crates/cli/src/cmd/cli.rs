@@ -260,7 +260,7 @@ EXIT CODES
   11  not enough free space
   12  a device failed
   13  the daemon cannot be reached
-  16  the log of a dataset is not of its present state
+  14  the log of a dataset is not of its present state
 
 A refused command changes nothing. An error is one line on the standard error that begins with
 `strongroom: `, with --json too. If that is a terminal and there is no --json, a second line

@@ -44,7 +44,7 @@ pub const TOO_NEW: i32 = 10;
 pub const NO_SPACE: i32 = 11;
 pub const DEVICE: i32 = 12;
 pub const NO_DAEMON: i32 = 13;
-pub const FOREIGN_LOG: i32 = 16;
+pub const FOREIGN_LOG: i32 = 14;
 
 /// A daemon gets this long to end before it is killed. Nothing waits for it to pass.
 const PATIENCE: Timespec = Timespec {

@@ -101,7 +101,7 @@ impl FailureKind {
             FailureKind::NoSpace => 11,
             FailureKind::Device => 12,
             FailureKind::NoDaemon => 13,
-            FailureKind::ForeignLog => 16,
+            FailureKind::ForeignLog => 14,
         }
     }
 }
