@@ -58,8 +58,8 @@ fn claims(rules: Rules) -> Vec<Claim> {
 }
 
 #[test]
-fn the_present_rules_break_all_claims() {
-    let found = findings(Rules::PRESENT);
+fn the_rules_before_break_all_claims() {
+    let found = findings(Rules::BEFORE);
     let all = [
         Claim::NoMixture,
         Claim::CloneCannotWrite,
@@ -75,15 +75,15 @@ fn the_present_rules_break_all_claims() {
 }
 
 #[test]
-fn the_next_rules_break_none() {
-    assert_eq!(findings(Rules::NEXT), BTreeMap::new());
+fn the_present_rules_break_none() {
+    assert_eq!(findings(Rules::PRESENT), BTreeMap::new());
 }
 
 #[test]
 fn each_rule_is_needed() {
-    let next = Rules::NEXT;
+    let all = Rules::PRESENT;
     let without = |leave_out: fn(&mut Rules)| {
-        let mut rules = next;
+        let mut rules = all;
         leave_out(&mut rules);
         claims(rules)
     };
@@ -133,7 +133,7 @@ fn mounted(rules: Rules, moment: &Moment, entries: &[Entry]) -> Option<Files> {
 
 #[test]
 fn honest_devices_and_power_cuts_are_accepted() {
-    for rules in [Rules::PRESENT, Rules::NEXT] {
+    for rules in [Rules::BEFORE, Rules::PRESENT] {
         visit(&World::new(rules), steps(), &mut |world| {
             let (now, run) = (&world.now, &world.steps);
             for count in 0..=now.entries.len() {

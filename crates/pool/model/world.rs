@@ -29,8 +29,8 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The rules of format version 0.1.
-    pub(crate) const PRESENT: Rules = Rules {
+    /// The rules before records had hashes, and logs states.
+    pub(crate) const BEFORE: Rules = Rules {
         identity_has_checksum: false,
         entry_names_state: false,
         open_begins_log: false,
@@ -40,8 +40,8 @@ impl Rules {
         clone_rotates_origin: false,
     };
 
-    /// The rules that the next version is to have.
-    pub(crate) const NEXT: Rules = Rules {
+    /// The rules of the format.
+    pub(crate) const PRESENT: Rules = Rules {
         identity_has_checksum: true,
         entry_names_state: true,
         open_begins_log: true,
