@@ -1,8 +1,9 @@
 //! The decoders of a dataset's plaintext, for `fuzz/`.
 
-use pool::{ArrayKind, Identity, RecordPtr};
+use pool::{ArrayKind, Identity, PastSeal, RecordPtr};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::core::history::page::{PAGE_BYTES as SEAL_PAGE, SealPage};
 use crate::core::io::extents::decode_dead;
 use crate::fs::acl::Acl;
 use crate::layout::{
@@ -14,7 +15,7 @@ use crate::tree::owners::Account;
 use crate::tree::{CELL_MAX, PAGE, Page, PageKind};
 
 /// How many decoders [`value`] knows.
-pub const VALUES: u8 = 10;
+pub const VALUES: u8 = 11;
 
 /// Decodes a value of the tree, or the header, and uses what comes out.
 pub fn value(kind: u8, bytes: &[u8]) {
@@ -68,9 +69,16 @@ pub fn value(kind: u8, bytes: &[u8]) {
             let _ = decode_dead(bytes);
         }
         8 => crate::core::log::steps::decode_all(bytes),
-        _ => {
+        9 => {
             if let Some(account) = Account::decode(bytes) {
                 assert_eq!(account.encode(), bytes);
+            }
+        }
+        _ => {
+            let mut whole = bytes.to_vec();
+            whole.resize(SEAL_PAGE, 0);
+            if let Some(page) = SealPage::decode(&whole, 7) {
+                assert_eq!(SealPage::decode(&page.encode(), 7), Some(page));
             }
         }
     }
@@ -196,6 +204,10 @@ pub fn value_samples() -> Vec<(u8, Vec<u8>)> {
         acl.extend(perm.to_le_bytes());
         acl.extend([0xff; 4]);
     }
+    let seals = SealPage {
+        base: 3,
+        seals: (1..=2).map(|n| PastSeal::new(n, &[n as u8; 32])).collect(),
+    };
     let run = SharedRun {
         slot: 7,
         count: 2,
@@ -213,6 +225,7 @@ pub fn value_samples() -> Vec<(u8, Vec<u8>)> {
         (7, vec![1; 16]),
         (8, crate::core::log::steps::sample()),
         (9, (1..=4u64).flat_map(u64::to_le_bytes).collect()),
+        (10, seals.encode()[..80].to_vec()),
     ]
 }
 
