@@ -6,9 +6,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Entries of a log that are not replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LostEntries {
-    /// Their number.
+    /// Their number, as far as it is known: a damaged entry hides those after it.
     pub entries: u64,
-    /// The bytes of their payloads.
+    /// The bytes of their payloads, of damaged ones none.
     pub bytes: u64,
 }
 
@@ -64,10 +64,10 @@ pub enum Error {
         /// The newest generation that is there.
         newest: u32,
     },
-    /// The log of a dataset has an entry that is not of this log in this state.
+    /// The log of a dataset has an entry that is not of this log in this state, or is damaged.
     #[error(
-        "{dataset}: its log is not of its present state: someone has changed it, or the devices have an older state. \
-         After {good} good entries come {lost} that cannot be replayed. Nothing is changed. 'strongroom mount \
+        "{dataset}: its log is not of its present state: it is damaged, someone has changed it, or the devices have an \
+         older state. After {good} good entries come {lost} that cannot be replayed. Nothing is changed. 'strongroom mount \
          --give-up-log {dataset}' replays the good ones and gives up the others"
     )]
     ForeignLog {

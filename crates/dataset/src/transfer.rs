@@ -16,7 +16,8 @@ pub struct RecordOpener(Sealer);
 
 impl RecordOpener {
     /// An opener with the keys of the keyring, or without keys if the snapshot is clear. Checks its seal, and the seal
-    /// of the base snapshot `from`. So the stream has only states that the key holder made.
+    /// of the base snapshot `from` with the keys of its dataset: a clone may lack the seal keys of its origin. So the
+    /// stream has only states that the key holders made.
     ///
     /// # Errors
     /// [`crate::Error::Damaged`] if the key holder did not make a seal; [`crate::Error::Keys`] if there is no
@@ -24,14 +25,19 @@ impl RecordOpener {
     pub fn new(
         pool: &Pool,
         snapshot: u64,
-        from: Option<u64>,
+        from: Option<(u64, Option<Vec<DataKeys>>)>,
         keys: Option<Vec<DataKeys>>,
     ) -> Result<RecordOpener> {
-        let sealer = Sealer::of(pool.entry(snapshot)?.family, keys)?;
-        for id in [Some(snapshot), from].into_iter().flatten() {
-            check_seal(pool, &*pool.entry(id)?, &sealer, &pool.name_of(id)?)?;
+        let open = |id, keys| {
+            let entry = pool.entry(id)?;
+            let sealer = Sealer::of(entry.family, keys)?;
+            check_seal(pool, &entry, &sealer, &pool.name_of(id)?)?;
+            Ok::<_, crate::Error>(sealer)
+        };
+        if let Some((from, keys)) = from {
+            open(from, keys)?;
         }
-        Ok(RecordOpener(sealer))
+        open(snapshot, keys).map(RecordOpener)
     }
 }
 

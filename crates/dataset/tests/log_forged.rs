@@ -56,6 +56,14 @@ fn open(image: &[u8], gives_up_log: bool) -> dataset::Result<(Pool, Arc<Dataset>
 
 /// Opening is refused after so many good entries, again and again, and with the log given up it shows these files.
 fn is_refused(image: &[u8], good: u64, lost: u64, shown: &[&str]) {
+    let lost = LostEntries {
+        entries: lost,
+        bytes: lost * (UNIT - LOG_HEADER) as u64,
+    };
+    is_refused_with(image, good, lost, shown);
+}
+
+fn is_refused_with(image: &[u8], good: u64, expected: LostEntries, shown: &[&str]) {
     let (pool, device) = {
         let device = Arc::new(FaultDevice::from_bytes(image.to_vec(), &FaultClock::new()));
         (open_pool(Arc::clone(&device)).unwrap(), device)
@@ -65,12 +73,8 @@ fn is_refused(image: &[u8], good: u64, lost: u64, shown: &[&str]) {
         let keys = SUITE.map(data_keys);
         let settings = Settings::default();
         let refused = Dataset::open(&engine(8, 0), &pool, id, keys, settings, &ROOT_USER);
-        let entries = LostEntries {
-            entries: lost,
-            bytes: lost * (UNIT - LOG_HEADER) as u64,
-        };
         match refused.map(drop).unwrap_err() {
-            Error::ForeignLog { good: n, lost, .. } => assert_eq!((n, lost), (good, entries)),
+            Error::ForeignLog { good: n, lost, .. } => assert_eq!((n, lost), (good, expected)),
             other => panic!("{other}"),
         }
     }
@@ -83,7 +87,7 @@ fn is_refused(image: &[u8], good: u64, lost: u64, shown: &[&str]) {
         files.lookup(vfs::ROOT, name.as_bytes()).unwrap();
     }
     let history = pool.history().unwrap();
-    let noted = format!("gave up {lost} entries with");
+    let noted = format!("gave up {expected}");
     assert!(history.iter().any(|line| line.text.contains(&noted)));
     files.close().unwrap();
     drop(files);
@@ -165,6 +169,17 @@ fn a_changed_entry_does_not_end_a_log_in_silence() {
             false => drop(open(&image, false).unwrap()),
         }
     }
+}
+
+/// The entry after it says that it was durable.
+#[test]
+fn a_damaged_entry_does_not_end_a_log_in_silence() {
+    let image = changed(|image, found| image[found[1] + 1000] ^= 1);
+    let lost = LostEntries {
+        entries: 1,
+        bytes: 0,
+    };
+    is_refused_with(&image, 1, lost, &["first", "a"]);
 }
 
 #[test]

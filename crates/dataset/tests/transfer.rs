@@ -58,7 +58,8 @@ impl Copy<'_> {
         let (to, from) = (id(to), from.map(id));
         let is_sealed = how == How::Sealed && self.suite.is_some();
         let open = (how == How::Plain).then(|| {
-            let opener = RecordOpener::new(self.pool, to, from, self.keys()).unwrap();
+            let base = from.map(|from| (from, self.keys()));
+            let opener = RecordOpener::new(self.pool, to, base, self.keys()).unwrap();
             Box::new(opener) as Box<dyn pool::OpenRecords>
         });
         let what = SendOf {
@@ -382,5 +383,6 @@ fn a_seal_that_was_made_up_is_noticed() {
     to.receive(&next, false).unwrap();
     let next = other.find("tank/b@b").unwrap().id;
     RecordOpener::new(&other, next, None, to.keys()).unwrap();
-    damaged(RecordOpener::new(&other, next, Some(id), to.keys()).map(drop));
+    let base = Some((id, to.keys()));
+    damaged(RecordOpener::new(&other, next, base, to.keys()).map(drop));
 }

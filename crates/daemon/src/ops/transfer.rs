@@ -382,15 +382,21 @@ impl ActivePool {
 
     /// The opener of the records of a snapshot. Its key must be loaded.
     fn opener(&self, to: &Entry, from: Option<u64>) -> Result<RecordOpener> {
-        let keys = self.data_keys(to).map_err(|mut failure| {
-            if failure.kind == FailureKind::NoKey {
+        let keys = |entry: &Entry| {
+            self.data_keys(entry).map_err(|mut failure| {
+                if failure.kind == FailureKind::NoKey {
+                    failure
+                        .message
+                        .push_str(", or send what is sealed, with -w");
+                }
                 failure
-                    .message
-                    .push_str(", or send what is sealed, with -w");
-            }
-            failure
-        })?;
-        let opener = RecordOpener::new(&self.pool, to.id, from, keys);
+            })
+        };
+        let from = match from {
+            Some(from) => Some((from, keys(&*self.pool.entry(from)?)?)),
+            None => None,
+        };
+        let opener = RecordOpener::new(&self.pool, to.id, from, keys(to)?);
         opener.map_err(|error| self.explain_foreign(to, error.into()))
     }
 }

@@ -213,7 +213,9 @@ impl Sim {
         let open = match is_plain {
             true => {
                 let keys = self.data_keys(&to, &dataset)?;
-                let opener = RecordOpener::new(&pool, to.id, from_id, keys);
+                let of_base = self.data_keys(&to, &dataset)?;
+                let base = from_id.map(|from| (from, of_base));
+                let opener = RecordOpener::new(&pool, to.id, base, keys);
                 Some(Box::new(self.survive_dataset(opener)?) as Box<dyn OpenRecords>)
             }
             false => None,

@@ -84,10 +84,8 @@ impl Dataset {
         }
         match log.end() {
             LogEnd::Unreadable { .. } => self.open.refuse_unreadable_log(&log)?,
-            LogEnd::Damaged { .. } => tracing::error!(
-                dataset,
-                "the log is damaged: some of the data that programs synced last is lost"
-            ),
+            // What comes after it cannot be told from an earlier use of the ring.
+            LogEnd::Damaged { .. } => checked.lost.entries += 1,
             LogEnd::Whole { .. } => {}
         }
         let Checked { good, lost } = checked;
@@ -105,7 +103,7 @@ impl Dataset {
             dataset,
             entries = lost.entries,
             bytes = lost.bytes,
-            "a part of the log is given up: it is not of this state of the dataset"
+            "a part of the log is given up: it is damaged, or not of this state of the dataset"
         );
         Ok(checked)
     }
