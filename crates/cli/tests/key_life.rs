@@ -272,7 +272,7 @@ fn generations(place: &Place, dataset: &str) -> Vec<u64> {
             .trim()
             .strip_prefix("txg ")?
             .split_once(" : wkeylen = ")?;
-        assert_eq!(len, "112");
+        assert_eq!(len, "128");
         Some(txg.parse().unwrap())
     });
     entries.collect()

@@ -173,7 +173,7 @@ fn differences(is: &Contents, wanted: &Contents, step: Option<&str>) -> Vec<Stri
 
 /// Imports the pool that devices hold, looks at it and exports it. An error is what is wrong.
 fn recover(place: &Place, recorder: &Recorder) -> Result<(usize, Contents), String> {
-    let mut words = place.words("pool import -l --accept tank");
+    let mut words = place.words("pool import -N -l --accept tank");
     for device in 0..DEVICES {
         words.extend(["-d".into(), recorder.uri(device)]);
     }
@@ -181,6 +181,10 @@ fn recover(place: &Place, recorder: &Recorder) -> Result<(usize, Contents), Stri
     if done.code != 0 {
         return Err(format!("{done:?}"));
     }
+    // The daemon saw the states of other cuts, of which this one did not grow.
+    let names = place.ok("list -H -o name -t filesystem,volume -r tank");
+    place.ok(&format!("anchor accept {}", names.replace('\n', " ")));
+    place.run(&["mount", "-a"]);
     let imported = recorder.moment();
     let found = look(place);
     let scrubbed = place.run(&["pool", "scrub", "-w", "tank"]);
