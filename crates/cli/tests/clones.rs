@@ -573,7 +573,7 @@ fn a_dry_run_says_how_much_would_be_freed() {
 #[test]
 fn a_clone_under_another_key_names_who_shares_its_keys() {
     let Some(bench) = Bench::new() else { return };
-    bench.ok("clone tank/a@1 tank/same");
+    bench.ok("clone tank/a@1 tank/a/same");
     let clone = |name: &str| {
         let line = format!("clone -o {} tank/a@1 {name}", bench.key("b"));
         let done = bench.place.run(&bench.place.words(&line));
@@ -581,8 +581,8 @@ fn a_clone_under_another_key_names_who_shares_its_keys() {
         done.err
     };
     let said = clone("tank/b");
-    has(&said, "strongroom key rotate tank/same");
-    lacks(&said, "'tank/a'");
-    bench.ok("key rotate tank/same");
+    has(&said, "strongroom key rotate tank/a/same");
+    lacks(&said, "'tank/a' goes on");
+    bench.ok("key rotate tank/a/same");
     lacks(&clone("tank/c"), "key rotate");
 }
