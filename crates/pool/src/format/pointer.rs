@@ -127,7 +127,7 @@ pub struct Identity {
     pub suite: u8,
     /// How a record was compressed, in the sealer's own numbers.
     pub compression: u8,
-    /// [`CHECKED`] or 0.
+    /// 1: the hash of the bytes on disk is part of the identity of a record; otherwise 0.
     pub flags: u8,
     /// 0: a record. Otherwise a node, this many levels above the records.
     pub level: u8,
