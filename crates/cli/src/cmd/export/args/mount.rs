@@ -54,9 +54,9 @@ EXIT CODES
   3 if there is no such dataset; 4 if the dataset has something of the name of a file to take in;
   5 if it is mounted already, or the directory is not empty and neither -O nor --take-in is given; 6
   if canmount is off, or the system refuses the mount; 7 if the key is wrong; 8 if it is not loaded;
-  9 if the machine saw a later state, see --accept-rollback; 14 if the log has entries that are not of
-  the present state, see --give-up-log. With -a, the exit code is that of the first failure; the other
-  datasets are mounted.")]
+  9 if the machine saw a later state, see --accept-rollback; 14 if the log has entries that are not
+  of the present state, see --give-up-log. With -a, the exit code is that of the first failure; the
+  other datasets are mounted.")]
 pub(crate) struct Mount {
     /// Mount all datasets with canmount=on and a mountpoint
     #[arg(short, conflicts_with_all = ["name", "dir"])]

@@ -111,7 +111,7 @@ mod tests {
             assert!(text(word).starts_with(title), "{word}");
             assert!(text(word).contains(says), "{word}");
         }
-        for word in ["14", "300", "-1", "list", ""] {
+        for word in ["15", "300", "-1", "list", ""] {
             assert!(!is_topic(word), "{word}");
         }
     }
