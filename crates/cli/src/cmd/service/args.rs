@@ -62,7 +62,7 @@ EXAMPLES
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Accept the present state of datasets that this machine refuses as rolled back
+    /// Accept the present state of datasets that are refused as rolled back
     ///
     /// The daemon remembers the last state of each encrypted dataset that it has opened. It does not mount or export a
     /// dataset that did not grow from that state. `rollback` and the other commands on this machine that take a dataset
