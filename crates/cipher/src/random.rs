@@ -141,7 +141,7 @@ fn system_call(out: &mut [u8]) -> Result<usize> {
     retry_on_intr(|| getrandom(&mut *out, GetRandomFlags::empty())).map_err(|_| Error::Random)
 }
 
-/// How many nonces are drawn from AWS-LC at once, because a call costs much and the kernel is asked for each draw anyway.
+/// The nonces that are drawn from AWS-LC at once, because a call costs much and the kernel is asked for each draw anyway.
 const POOL_NONCES: usize = 64;
 
 thread_local! {
@@ -176,7 +176,7 @@ impl Pool {
 
 /// The nonces of a request that seals several records: the source is asked once for up to 16 of them.
 ///
-/// It must end with the request. Until then a copy of the process has the unused nonces too, but also the records that
+/// A batch must end with its request. Until then a copy of the process has the unused nonces too, but also the records that
 /// wait for them: both copies seal the same records.
 pub struct NonceBatch<'a> {
     source: &'a dyn Random,

@@ -1,4 +1,4 @@
-//! A log with an entry that somebody changed: the dataset is not mounted until the rest of the log is given up.
+//! A log with a changed entry: the dataset is not mounted until the rest of the log is given up.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Logs that somebody changed, and logs beside an older state: the dataset is not opened, or shows a state that existed.
+//! Changed logs, and logs beside an older state: the dataset is not opened, or shows a state that existed.
 
 mod common;
 

@@ -448,7 +448,7 @@ struct KeysOfClone {
     keyring: MakeKeyring,
     /// Makes its first seal.
     reseal: Reseal,
-    /// Whether its wrapping key is another one than that of the origin.
+    /// True if its wrapping key is another one than that of the origin.
     is_apart: bool,
 }
 

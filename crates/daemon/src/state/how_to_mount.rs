@@ -12,7 +12,7 @@ pub(crate) struct HowToMount {
     pub(crate) dir: Option<PathBuf>,
     pub(crate) read_only: bool,
     pub(crate) hiding: Hiding,
-    /// Whether to give up the entries of the log that are not of the present state.
+    /// Gives up the entries of the log that are not of the present state.
     pub(crate) gives_up_log: bool,
     /// What the mount allows, where that differs from the properties.
     pub(crate) allowed: Allowed,

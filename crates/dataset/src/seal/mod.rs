@@ -438,7 +438,7 @@ impl Sealer {
 
     /// As [`Sealer::authenticate`], for a record in an array. Who has the data key can make another ciphertext with the
     /// same tag, but not one with the hash that the pointer has too. The hash takes longer than the tag. So it is compared
-    /// only where somebody may have the data key and not the seal key: of generations that seal no heads.
+    /// only for generations that seal no heads: there a reader may have the data key and not the seal key.
     fn authenticate_record(
         &self,
         head: &Head,
