@@ -407,3 +407,23 @@ fn what_is_no_anchor_is_refused() {
     assert_eq!(place.run(&words(&missing)).code, NOT_FOUND);
     assert_eq!(place.run(&["anchor", "nosuch"]).code, NOT_FOUND);
 }
+
+#[test]
+fn a_destroyed_dataset_is_not_remembered() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    pool(&place);
+    write(&place, "one");
+    let seen = || {
+        let text = fs::read_to_string(place.path("state/seen.json")).unwrap();
+        let seen: serde_json::Value = serde_json::from_str(&text).unwrap();
+        seen.as_array().unwrap().len()
+    };
+    place.ok("pool export tank");
+    assert_eq!(seen(), 1);
+    import(&place);
+    place.ok("destroy -r -f tank/home");
+    assert_eq!(seen(), 0);
+}

@@ -200,6 +200,7 @@ impl Daemon {
                 };
                 withdrawn.clear();
                 active.remove_left_dirs(own_dirs);
+                active.forget_destroyed(&doomed);
                 active.drop_keys(&ids);
                 active.wake();
                 Ok(gone)

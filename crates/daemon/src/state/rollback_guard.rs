@@ -5,6 +5,8 @@
 //! was compared before, at most once a minute and at an export. Commands of the administrator that take a dataset back
 //! make its last state be forgotten.
 
+use std::sync::Arc;
+
 use dataset::Ancestry;
 use pool::Entry;
 use protocol::api::FailureKind;
@@ -109,7 +111,17 @@ impl ActivePool {
 
     /// Accepts any state of a dataset, because the administrator took it back.
     pub(crate) fn forget_seen(&self, entry: &Entry) {
-        self.accepted.seen.forget(self.pool.guid(), entry.guid);
+        self.accepted.seen.forget(self.pool.guid(), &[entry.guid]);
         self.compared.ids.lock().remove(&entry.id);
+    }
+
+    /// Forgets destroyed datasets, so that the file of states does not grow with each that ever was.
+    pub(crate) fn forget_destroyed(&self, doomed: &[Arc<Entry>]) {
+        let guids: Vec<u64> = doomed.iter().map(|entry| entry.guid).collect();
+        self.accepted.seen.forget(self.pool.guid(), &guids);
+        let mut compared = self.compared.ids.lock();
+        doomed
+            .iter()
+            .for_each(|entry| drop(compared.remove(&entry.id)));
     }
 }

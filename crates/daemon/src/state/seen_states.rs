@@ -87,9 +87,13 @@ impl SeenStates {
         self.change(|all| all.retain(|_, seen| seen.pool != pool));
     }
 
-    /// Forgets the state of a dataset, because the administrator accepts any.
-    pub(crate) fn forget(&self, pool: u64, dataset: u64) {
-        self.change(|all| drop(all.remove(&(pool, dataset))));
+    /// Forgets the states of datasets, because the administrator accepts any, or destroyed them.
+    pub(crate) fn forget(&self, pool: u64, datasets: &[u64]) {
+        self.change(|all| {
+            for dataset in datasets {
+                all.remove(&(pool, *dataset));
+            }
+        });
     }
 }
 
