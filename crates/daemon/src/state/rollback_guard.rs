@@ -120,8 +120,6 @@ impl ActivePool {
         let guids: Vec<u64> = doomed.iter().map(|entry| entry.guid).collect();
         self.accepted.seen.forget(self.pool.guid(), &guids);
         let mut compared = self.compared.ids.lock();
-        doomed
-            .iter()
-            .for_each(|entry| drop(compared.remove(&entry.id)));
+        compared.retain(|id| doomed.iter().all(|entry| entry.id != *id));
     }
 }
