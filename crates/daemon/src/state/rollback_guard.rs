@@ -120,6 +120,8 @@ impl ActivePool {
         let guids: Vec<u64> = doomed.iter().map(|entry| entry.guid).collect();
         self.accepted.seen.forget(self.pool.guid(), &guids);
         let mut compared = self.compared.ids.lock();
-        compared.retain(|id| doomed.iter().all(|entry| entry.id != *id));
+        for entry in doomed {
+            compared.remove(&entry.id);
+        }
     }
 }
