@@ -206,10 +206,11 @@ def read_begin(payload):
     return begin
 
 
-def seal_of(key, guid, sequence, roots, log, volume):
+def seal_of(key, guid, sequence, roots, log, volume, facts):
     parts = [b"strongroom dataset seal v1", guid, sequence, *roots]
     parts += [log] if any(log) else []
     parts += [b"volume", volume] if volume else []
+    parts += [b"sealed facts", blake3(facts.encode())] if facts else []
     return mac(key, list_of(*parts))
 
 
@@ -296,7 +297,8 @@ def check_stream(case):
     same(roots, begin["roots"], "roots")
     newest = generations[max(generations)]
     guid, sequence, log = begin["sealed"]
-    same(seal_of(newest[3], guid, sequence, roots, log, begin["volume"]).hex(), case["seal"], "seal")
+    facts = dict(begin["properties"]).get("@sealed-facts")
+    same(seal_of(newest[3], guid, sequence, roots, log, begin["volume"], facts).hex(), case["seal"], "seal")
     same(begin["seal"].hex(), case["seal"], "seal of the stream")
     same(begin["name"], case["snapshot"], "name of the snapshot")
     same(contents[0].get(0, b"SR-FILES")[:8], b"SR-FILES", "header of the dataset")
@@ -310,7 +312,7 @@ def check_seal(case):
     log += b"".join(bytes.fromhex(state) for state in case["log_states"])
     roots = [bytes.fromhex(root) for root in case["roots"]]
     key, guid, sequence = bytes.fromhex(case["key"]), number(case["guid"]), number(case["sequence"])
-    same(seal_of(key, guid, sequence, roots, log, volume).hex(), case["seal"], "seal")
+    same(seal_of(key, guid, sequence, roots, log, volume, case["facts"]).hex(), case["seal"], "seal")
 
 
 def check_log(case):

@@ -30,7 +30,7 @@ const LOGGED: Files = &[
     ("in the log too", 700),
 ];
 
-const POOLS: [Golden; 20] = [
+const POOLS: [Golden; 21] = [
     Golden {
         name: "log",
         devices: &["a"],
@@ -71,6 +71,18 @@ const POOLS: [Golden; 20] = [
             ("fs", &[("first", 20_000), ("second", 20_000)]),
             ("clone", &[("first", 20_000), ("third", 20_000)]),
         ],
+    },
+    Golden {
+        name: "sealed-facts",
+        devices: &["a"],
+        features: &[
+            "stored-sums",
+            "checked",
+            "seal-history",
+            "split-keys",
+            "sealed-facts",
+        ],
+        datasets: &[("fs", &[("first", 20_000), ("second", 20_000)])],
     },
     Golden {
         name: "mirror",
@@ -442,7 +454,7 @@ fn a_checkpoint_opens_and_can_be_gone_back_to() {
     };
     let then = Golden {
         // From what was written before it went back.
-        features: &["stored-sums", "checked", "seal-history"],
+        features: &["stored-sums", "checked", "seal-history", "sealed-facts"],
         datasets: &[("fs", &[("first", 20_000), ("second", 20_000)])],
         ..now
     };

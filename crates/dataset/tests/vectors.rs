@@ -197,20 +197,34 @@ fn seals() -> Value {
     let sealer = RecordSealer::new(&engine(1, 0), FAMILY, Some(keys), &settings).unwrap();
     let roots = [3, 5].map(|byte| Identity::read_from_bytes(&[byte; 64]).unwrap());
     let empty = RecordPtr::EMPTY.identity;
+    let facts = hex(&[0x2f; 120]);
     let cases = [
-        ([empty, empty], [0; 3], None, [0; 2]),
-        (roots, [0; 3], None, [0; 2]),
-        (roots, [0xc4a1, 12, 340], None, [0; 2]),
-        (roots, [0xc4a1, 12, 340], Some([[7; 16], [8; 16]]), [0; 2]),
-        ([empty, roots[1]], [0; 3], None, [1 << 30, 8192]),
+        ([empty, empty], [0; 3], None, [0; 2], None),
+        (roots, [0; 3], None, [0; 2], None),
+        (roots, [0xc4a1, 12, 340], None, [0; 2], None),
+        (
+            roots,
+            [0xc4a1, 12, 340],
+            Some([[7; 16], [8; 16]]),
+            [0; 2],
+            None,
+        ),
+        (
+            [empty, roots[1]],
+            [0; 3],
+            None,
+            [1 << 30, 8192],
+            Some(&facts),
+        ),
         (
             roots,
             [0xc4a1, 12, 340],
             Some([[7; 16], [0; 16]]),
             [1 << 30, 8192],
+            Some(&facts),
         ),
     ];
-    let cases = cases.map(|(roots, log, log_states, volume)| {
+    let cases = cases.map(|(roots, log, log_states, volume, facts)| {
         let input = SealInput {
             guid: 50,
             sequence: 7,
@@ -219,6 +233,7 @@ fn seals() -> Value {
             log_states: log_states.unwrap_or_default(),
             volume,
             waiting: None,
+            facts: facts.map(|facts| blake3::hash(facts.as_bytes()).into()),
         };
         let log_states: Vec<String> = log_states
             .iter()
@@ -233,6 +248,7 @@ fn seals() -> Value {
             "log": log,
             "log_states": log_states,
             "volume": volume,
+            "facts": facts,
             "seal": hex(&sealer.dataset_seal(&input)),
         })
     });

@@ -29,5 +29,8 @@ pub(super) fn dataset_seal(key: &Key, input: &SealInput) -> [u8; 32] {
     if let Some(waiting) = &input.waiting {
         mac.update(b"waiting seals").update(waiting);
     }
+    if let Some(facts) = &input.facts {
+        mac.update(b"sealed facts").update(facts);
+    }
     mac.finish()
 }

@@ -234,6 +234,7 @@ fn the_dataset_seal_binds_all_its_input() {
         log_states: [[0; 16]; 2],
         volume: [0; 2],
         waiting: None,
+        facts: None,
     };
     let seal = sealer.dataset_seal(&input);
     assert_eq!(seal, sealer.dataset_seal(&input));
@@ -265,7 +266,12 @@ fn the_dataset_seal_binds_all_its_input() {
     }
     other = input;
     other.waiting = Some([0; 32]);
+    let waiting = sealer.dataset_seal(&other);
+    assert_ne!(seal, waiting);
+    other = input;
+    other.facts = Some([0; 32]);
     assert_ne!(seal, sealer.dataset_seal(&other));
+    assert_ne!(waiting, sealer.dataset_seal(&other));
 }
 
 #[test]

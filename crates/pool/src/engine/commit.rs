@@ -14,7 +14,7 @@ use crate::engine::dataset::{DatasetHooks, OpenDataset, Part};
 use crate::engine::deadlist::{self, Dead};
 use crate::engine::placed::Placed;
 use crate::engine::table::DatasetTable;
-use crate::engine::{async_free, history};
+use crate::engine::{async_free, facts, history};
 use crate::error::Result;
 use crate::format::array_kind::ArrayKind;
 use crate::format::entry::Entry;
@@ -272,6 +272,8 @@ impl Synced {
         if let Some(holder) = holder {
             entry.set_sealed_guid(None);
             entry.set_waiting_mark(None);
+            facts::renew(state, dataset.id, commit.txg)?;
+            let entry = state.edit(dataset.id)?;
             entry.seal = holder.seal(&SealInput::of(entry, entry.guid));
         }
         Ok(())

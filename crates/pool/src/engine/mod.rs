@@ -11,6 +11,7 @@ pub(crate) mod dead_sums;
 pub(crate) mod deadlist;
 pub(crate) mod dedup;
 pub(crate) mod device_changes;
+pub(crate) mod facts;
 pub(crate) mod faults;
 pub(crate) mod free_waits;
 pub(crate) mod gate;

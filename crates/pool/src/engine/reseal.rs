@@ -1,5 +1,6 @@
 //! Seals over a dataset in a commit. The key holder makes them, because the pool has no key.
 
+use crate::engine::facts;
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
@@ -11,19 +12,23 @@ use crate::format::seal_input::SealInput;
 pub type Reseal =
     Box<dyn FnMut(&Entry, &SealInput) -> std::result::Result<[u8; 32], String> + Send>;
 
-/// Gives a dataset a new seal over its present state. `before` has the old seal.
+/// Gives a dataset a new seal over its present state in transaction group `txg`. `before` has the old seal.
 pub(crate) fn seal_again(
-    entry: &mut Entry,
+    state: &mut DatasetTable,
     before: &Entry,
+    (id, txg): (u64, u64),
     reseal: &mut Option<Reseal>,
 ) -> Result<()> {
-    if !entry.was_written() {
+    if !state.entry(id)?.was_written() {
         return Ok(());
     }
+    facts::renew(state, id, txg)?;
+    let entry = state.edit(id)?;
     entry.let_seal_wait(before);
     entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);
     entry.set_sealed_guid(None);
-    seal_anew(entry, before, entry.guid, reseal)
+    seal_anew(entry, before, entry.guid, reseal)?;
+    note_waiting(state, id)
 }
 
 /// Notes that the entry of a dataset may have seals that wait.

@@ -405,6 +405,18 @@ impl DatasetTable {
         all
     }
 
+    /// The value of a property that is set at an entry or at the nearest one above it, and the id of that one.
+    pub(crate) fn effective<'a>(
+        &'a self,
+        entry: &'a Entry,
+        key: &str,
+    ) -> Option<(&'a String, u64)> {
+        let mut line = std::iter::successors(Some(entry), |entry| {
+            self.get(entry.parent).map(|parent| &**parent)
+        });
+        line.find_map(|entry| Some((entry.props.get(key)?, entry.id)))
+    }
+
     /// How many snapshots a dataset has.
     pub(crate) fn snapshot_count(&self, head: &Entry) -> u64 {
         let first = self.get(head.prev_snap);

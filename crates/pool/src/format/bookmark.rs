@@ -3,6 +3,7 @@
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::format::entry::Entry;
+use crate::format::hex::hex;
 use crate::format::pointer::{Identity, LEVEL_MAX};
 use crate::format::stream::Lineage;
 
@@ -39,7 +40,7 @@ impl Bookmark {
     pub(crate) fn encode(&self) -> String {
         let (guid, txg, created) = (self.guid, self.created_txg, self.created);
         let lineage = blake3::Hash::from_bytes(self.lineage).to_hex();
-        let [pages, data] = self.roots.map(|root| digits(root.as_bytes()));
+        let [pages, data] = self.roots.map(|root| hex(root.as_bytes()));
         format!("{guid:016x} {txg} {created} {lineage} {pages} {data}")
     }
 
@@ -57,10 +58,6 @@ impl Bookmark {
         // So every text has one meaning.
         (bookmark.encode() == text).then_some(bookmark)
     }
-}
-
-fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn identity(text: &str) -> Option<Identity> {

@@ -3,6 +3,7 @@
 
 use crate::format::entry::{DatasetKind, Entry};
 use crate::format::past_seal::PAST;
+use crate::format::sealed_facts::FACTS;
 use crate::format::stream::{self, Begin, Lineage};
 use crate::format::volume_shape::{VOLUME, VolumeShape};
 
@@ -124,7 +125,7 @@ impl Entry {
 
     /// Copies these marks from `other`.
     pub(crate) fn copy_marks(&mut self, other: &Entry) {
-        for key in [SEALED, KEYS_TXG, VOLUME, PAST] {
+        for key in [SEALED, KEYS_TXG, VOLUME, PAST, FACTS] {
             match other.props.get(key) {
                 Some(value) => self.props.insert(key.into(), value.clone()),
                 None => self.props.remove(key),

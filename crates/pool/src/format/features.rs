@@ -101,6 +101,9 @@ pub(crate) const FEATURE_SEAL_HISTORY: u64 = 1 << 34;
 /// Keyrings may have generations whose keys are wrapped in parts. Set with the first such keyring, and never removed.
 pub(crate) const FEATURE_SPLIT_KEYS: u64 = 1 << 35;
 
+/// Seals may cover hashes of keyring, snapshots and properties. Set with the first such seal, and never removed.
+pub(crate) const FEATURE_SEALED_FACTS: u64 = 1 << 36;
+
 /// Something that a program has to know to import a pool which has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
@@ -292,6 +295,13 @@ pub const FEATURES: &[Feature] = &[
         since: "0.1.0",
         what: "keyrings in which what reads and what seals is wrapped apart",
         begins: "an encrypted dataset, or a change of its keys",
+    },
+    Feature {
+        name: "sealed-facts",
+        bit: FEATURE_SEALED_FACTS,
+        since: "0.1.0",
+        what: "seals over keyring, snapshots and the properties that protect people",
+        begins: "writing to an encrypted dataset",
     },
 ];
 

@@ -2,6 +2,7 @@
 //! writing metadata leaves the one before in the entry, until the next commit of the key holder takes it from there.
 
 use crate::format::entry::Entry;
+use crate::format::hex::{hex, unhex};
 
 /// The seals that wait in the entry, oldest first, in hexadecimal.
 pub(crate) const PAST: &str = "@past-seals";
@@ -63,20 +64,15 @@ impl PastSeal {
 }
 
 fn encode(seals: &[PastSeal]) -> String {
-    let bytes = seals.iter().flat_map(PastSeal::to_bytes);
-    bytes.map(|byte| format!("{byte:02x}")).collect()
+    let bytes: Vec<u8> = seals.iter().flat_map(PastSeal::to_bytes).collect();
+    hex(&bytes)
 }
 
 /// Reads a list of seals; `None` if the text is none.
 pub(crate) fn decode(text: &str) -> Option<Vec<PastSeal>> {
-    let digits = text.as_bytes();
-    let is_list = digits.len().is_multiple_of(2 * PastSeal::BYTES)
-        && digits.len() <= WAITING_MAX * 2 * PastSeal::BYTES;
-    let digit = |digit: &u8| char::from(*digit).to_digit(16);
-    let pairs = digits.chunks_exact(2).filter(|_| is_list);
-    let bytes = pairs.map(|pair| Some((digit(&pair[0])? * 16 + digit(&pair[1])?) as u8));
-    let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
-    let (seals, _) = bytes.as_chunks::<{ PastSeal::BYTES }>();
+    let bytes = unhex(text)?;
+    let (seals, rest) = bytes.as_chunks::<{ PastSeal::BYTES }>();
+    let is_list = rest.is_empty() && seals.len() <= WAITING_MAX;
     is_list.then(|| seals.iter().map(PastSeal::from_bytes).collect())
 }
 

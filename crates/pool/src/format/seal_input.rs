@@ -25,6 +25,12 @@ pub struct SealInput {
     pub volume: [u64; 2],
     /// The hash of the list of earlier seals that the metadata does not have, if there are any.
     pub waiting: Option<[u8; 32]>,
+    /// The hash of the text of the facts outside of its records, if there are any.
+    pub facts: Option<[u8; 32]>,
+}
+
+fn hash(mark: &String) -> [u8; 32] {
+    blake3::hash(mark.as_bytes()).into()
 }
 
 impl SealInput {
@@ -38,7 +44,8 @@ impl SealInput {
             log: [entry.log.chain, entry.log.sequence, entry.log.base],
             log_states: [entry.log.state, entry.log.before],
             volume: VolumeShape::numbers(entry.volume()),
-            waiting: (entry.waiting_mark()).map(|mark| blake3::hash(mark.as_bytes()).into()),
+            waiting: entry.waiting_mark().map(hash),
+            facts: entry.facts_mark().map(hash),
         }
     }
 

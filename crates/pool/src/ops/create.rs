@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::engine::dataset::OpenDataset;
 use crate::engine::history::{Origin, log, log_internal, log_rekey};
 use crate::engine::keyarea;
-use crate::engine::reseal::{Reseal, note_waiting, seal_again};
+use crate::engine::reseal::{Reseal, seal_again};
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::{DatasetKind, Entry, PROPERTY_MAX, text_bytes};
@@ -414,8 +414,7 @@ impl Pool {
         if edited.foreign_txg().is_some() {
             edited.set_keys_txg(keys_txg);
         }
-        seal_again(edited, &entry, &mut Some(reseal))?;
-        note_waiting(state, id)?;
+        seal_again(state, &entry, (id, commit.txg), &mut Some(reseal))?;
         keyarea::replaced(state, id, old)?;
         state.root.features_required |= FEATURE_ROTATED;
         log_rekey(commit, state, origin, entry.id, None);

@@ -152,16 +152,8 @@ impl Pool {
     /// As [`Pool::entry`].
     pub fn property(&self, id: u64, key: &str) -> Result<Option<(String, u64)>> {
         let state = self.engine.state.read();
-        let mut entry = state.entry(id)?;
-        loop {
-            if let Some(value) = entry.props.get(key) {
-                return Ok(Some((value.clone(), entry.id)));
-            }
-            match state.get(entry.parent) {
-                Some(parent) => entry = parent,
-                None => return Ok(None),
-            }
-        }
+        let found = state.effective(state.entry(id)?, key);
+        Ok(found.map(|(value, id)| (value.clone(), id)))
     }
 
     /// A dataset and everything below it, parents before children, each followed by its snapshots

@@ -10,6 +10,7 @@ pub(crate) mod create;
 pub(crate) mod deferral;
 pub(crate) mod destroy;
 pub(crate) mod devices;
+pub(crate) mod facts;
 pub(crate) mod freeing;
 pub(crate) mod holds;
 pub(crate) mod import;

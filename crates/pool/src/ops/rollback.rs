@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::history::{Origin, log, log_internal};
-use crate::engine::reseal::{Reseal, note_waiting, seal_again};
+use crate::engine::reseal::{Reseal, seal_again};
 use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::Entry;
@@ -79,8 +79,7 @@ impl Pool {
             let mut names = destroy_all(commit, state, &doomed, origin)?;
             roll_back(commit, state, head.id, &target)?;
             if accept.is_some() {
-                seal_again(state.edit(head.id)?, &target, &mut accept)?;
-                note_waiting(state, head.id)?;
+                seal_again(state, &target, (head.id, commit.txg), &mut accept)?;
             }
             log_internal(commit, state, origin, "rollback to", &target);
             // Not before: the target may be among them.

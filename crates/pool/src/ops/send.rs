@@ -19,6 +19,7 @@ use crate::format::features::FEATURE_CHECKED_RECORDS;
 use crate::format::past_seal::PAST;
 use crate::format::pointer::{Identity, RecordPtr};
 use crate::format::seal_input::SealInput;
+use crate::format::sealed_facts::FACTS;
 use crate::format::stream::{Begin, FRAME_HEAD, FrameWriter, Position, ResumeToken, Sender};
 use crate::ops::bookmarks::{self, Marked};
 use crate::ops::pool::Pool;
@@ -154,7 +155,7 @@ impl Pool {
             log_states: seal.log_states,
             roots: seal.roots,
             props: match what.open {
-                None => with_waiting_seals(what.props, &to),
+                None => with_sealed_marks(what.props, &to),
                 Some(_) => what.props,
             },
             keyring: what.keyring,
@@ -430,10 +431,13 @@ impl Sending {
     }
 }
 
-/// Properties, and the list of earlier seals that a raw stream needs for its seal.
-fn with_waiting_seals(mut props: BTreeMap<String, String>, to: &Entry) -> BTreeMap<String, String> {
-    let mark = to.waiting_mark().cloned();
-    props.extend(mark.map(|mark| (PAST.into(), mark)));
+/// Properties, and the marks of the entry that a raw stream needs for its seal.
+fn with_sealed_marks(mut props: BTreeMap<String, String>, to: &Entry) -> BTreeMap<String, String> {
+    let marks = [(PAST, to.waiting_mark()), (FACTS, to.facts_mark())];
+    let marks = marks
+        .into_iter()
+        .filter_map(|(key, mark)| Some((key.into(), mark?.clone())));
+    props.extend(marks);
     props
 }
 

@@ -213,6 +213,7 @@ pub(crate) fn roll_back(
     head.set_sealed_guid(target.sealed_mark());
     head.set_volume(target.volume());
     head.set_waiting_mark(target.waiting_mark());
+    head.set_facts_mark(target.facts_mark());
     // What was logged came after the snapshot.
     commit.free_extents(old.log.extents());
     head.log = target.log.clone();

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Weak};
 
 use crate::engine::dataset::OpenDataset;
+use crate::engine::facts;
 use crate::engine::history::{Origin, log, log_internal};
 use crate::engine::reseal::{Reseal, note_waiting, seal_anew};
 use crate::error::{Error, Result};
@@ -51,8 +52,11 @@ impl Pool {
                 Error::refused(name, reason)
             })?;
             let _reserved = commit.reserve_entries(1, 0)?;
+            state.edit(before.id)?.set_volume(Some(new));
+            if before.was_written() {
+                facts::renew(state, before.id, commit.txg)?;
+            }
             let entry = state.edit(before.id)?;
-            entry.set_volume(Some(new));
             if entry.was_written() {
                 entry.let_seal_wait(&before);
                 entry.sequence = entry.sequence.max(entry.sequence_past).saturating_add(1);

@@ -10,6 +10,7 @@ use crate::format::codec::{Reader, Writer};
 use crate::format::log_head::LogHead;
 use crate::format::past_seal::{self, PAST};
 use crate::format::pointer::{Identity, LEVEL_MAX, RecordPtr};
+use crate::format::sealed_facts::{FACTS, SealedFacts};
 use crate::format::volume_shape::VolumeShape;
 use crate::names::DatasetName;
 
@@ -147,6 +148,11 @@ impl Begin {
     /// The list of earlier seals that the metadata does not have. It travels among the properties.
     pub(crate) fn waiting_seals(&self) -> Option<&String> {
         self.props.get(PAST).filter(|_| self.suite != 0)
+    }
+
+    /// The facts outside of its records that the seal covers. They travel among the properties.
+    pub(crate) fn sealed_facts(&self) -> Option<&String> {
+        self.props.get(FACTS).filter(|_| self.suite != 0)
     }
 
     /// The part of the log's head that the seal covers.
@@ -297,6 +303,9 @@ impl Begin {
             && self
                 .waiting_seals()
                 .is_none_or(|mark| past_seal::decode(mark).is_some())
+            && self
+                .sealed_facts()
+                .is_none_or(|mark| SealedFacts::decode(mark).is_some())
             && needs_its_own
             && counts.iter().all(|count| *count < COUNT_LIMIT)
             && roots.into_iter().all(|root| root.level <= LEVEL_MAX)

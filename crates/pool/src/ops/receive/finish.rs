@@ -10,7 +10,7 @@ use crate::engine::table::DatasetTable;
 use crate::error::{Error, Result};
 use crate::format::entry::{Entry, text_bytes};
 use crate::format::entry_flags::PARTIAL;
-use crate::format::features::{FEATURE_BOUND_LOGS, FEATURE_ROTATED};
+use crate::format::features::{FEATURE_BOUND_LOGS, FEATURE_ROTATED, FEATURE_SEALED_FACTS};
 use crate::format::seal_input::SealInput;
 use crate::format::stream::Begin;
 use crate::ops::create::check_props;
@@ -193,6 +193,8 @@ fn enter_seal(state: &mut DatasetTable, head: u64, begin: &Begin, is_new: bool) 
     let has_states = !entry.log.is_unbound();
     entry.set_volume(begin.volume);
     entry.set_waiting_mark(begin.waiting_seals());
+    entry.set_facts_mark(begin.sealed_facts());
+    let has_facts = entry.facts_mark().is_some();
     if begin.suite != 0 {
         entry.set_sealed_guid(Some(begin.sealed_guid));
         let keys_txg = entry.foreign_txg().unwrap_or(0).max(begin.keys_txg);
@@ -200,6 +202,9 @@ fn enter_seal(state: &mut DatasetTable, head: u64, begin: &Begin, is_new: bool) 
     }
     if has_states {
         state.root.features_required |= FEATURE_BOUND_LOGS;
+    }
+    if has_facts {
+        state.root.features_required |= FEATURE_SEALED_FACTS;
     }
     Ok(())
 }
@@ -211,6 +216,8 @@ fn make_seal(
     begin: &Begin,
     sealing: &Sealing,
 ) -> Result<()> {
+    // The next commit with the key seals them: in this one the dataset gets another snapshot and its properties.
+    state.edit(head)?.set_facts_mark(None);
     let entry = state.edit(head)?;
     // As in `enter_seal`.
     let past = match is_new {
