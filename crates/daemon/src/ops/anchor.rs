@@ -81,7 +81,11 @@ impl Daemon {
             ));
         };
         let (sequence, finding) = compare(active, &found.entry, anchor)?;
-        Ok(row(anchor, &found.name, Some(sequence), finding))
+        let changed = active.pool.unsealed_facts(found.entry.id)?.changed;
+        Ok(AnchorRow {
+            unsealed: changed.into_iter().map(str::to_owned).collect(),
+            ..row(anchor, &found.name, Some(sequence), finding)
+        })
     }
 }
 
@@ -103,6 +107,7 @@ fn row(anchor: &Anchor, name: &str, now: Option<u64>, finding: Finding) -> Ancho
         now,
         outcome,
         doubt,
+        unsealed: Vec::new(),
     }
 }
 

@@ -265,6 +265,7 @@ impl ActivePool {
     /// Exports the pool, and forgets its keys. Nothing of it may be mounted. If this fails, the pool stays imported.
     pub(crate) fn export(self: &Arc<Self>, admin: &mut Admin<'_>) -> Result<()> {
         self.stop_worker();
+        self.seal_before_export();
         match self.pool.export() {
             Err(error) if self.pool.suspended().is_none() => {
                 self.start_worker();

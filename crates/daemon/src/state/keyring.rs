@@ -324,6 +324,7 @@ impl ActivePool {
                 place.insert(key);
             }
         }
+        self.report_changed_facts(key_root.id, channel);
         // A caller who names the same place as the property has accepted it.
         if !sources.is_empty() && self.keysource(&entry).is_ok_and(|own| own == source) {
             self.accept_as_set(entry.id);

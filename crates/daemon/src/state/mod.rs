@@ -5,6 +5,7 @@ pub(crate) mod accepted;
 pub(crate) mod account_property;
 pub(crate) mod active_pool;
 pub(crate) mod budget;
+pub(crate) mod changed_facts;
 pub(crate) mod channel;
 pub(crate) mod connections;
 pub(crate) mod context;

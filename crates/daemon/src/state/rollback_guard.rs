@@ -15,6 +15,7 @@ use protocol::digits::hex;
 use crate::failure::{Failure, Result};
 use crate::host::system::{now_secs, utc};
 use crate::state::active_pool::ActivePool;
+use crate::state::changed_facts::Facts;
 use crate::state::seen_states::Seen;
 
 /// States are noted at most this often, in seconds.
@@ -76,6 +77,7 @@ impl ActivePool {
         let now = now_secs();
         let last = *self.compared.noted.lock();
         if now.abs_diff(last) >= INTERVAL {
+            self.seal_facts_of_loaded(Facts::Settings);
             self.note_seen();
         }
     }

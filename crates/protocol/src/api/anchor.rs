@@ -81,4 +81,6 @@ pub struct AnchorRow {
     pub outcome: AnchorOutcome,
     /// Why nothing is proved, if the outcome is unknown.
     pub doubt: Option<AnchorDoubt>,
+    /// What was changed without its key since its present seal: `keyring`, `snapshots`, or properties that protect people.
+    pub unsealed: Vec<String>,
 }

@@ -51,7 +51,7 @@ pub use wanted::{
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but
 /// the daemon may still run an older one: the two refuse each other instead of misunderstanding a request.
-pub const API_VERSION: u32 = 19;
+pub const API_VERSION: u32 = 20;
 
 /// A request: the first frame of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -8,6 +8,7 @@ use protocol::api::{FailureKind, Rotation, command};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
+use crate::state::changed_facts::Facts;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::Daemon;
 use crate::state::leases::Thing;
@@ -198,6 +199,7 @@ impl Daemon {
                 kept.into_iter().next()
             }
         };
+        active.seal_changed_facts(root.id, Facts::All);
         active.keys.lock().remove(&root.id);
         kept.map_or(Ok(()), Err)
     }

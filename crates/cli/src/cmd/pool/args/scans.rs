@@ -233,7 +233,7 @@ pub(crate) enum Activity {
 /// Classes: `pool_create`, `pool_import`, `pool_export`, `pool_destroy`; `pool_suspend` and `pool_resume`;
 /// `pool_space` when 80, 90 or 96 % of the space is in use, and when it is free again;
 /// `statechange`, `device_add` and `device_remove` of devices; `device_stall` and `device_answer`, seen by commands
-/// that show the pool or its events; `dataset_rollback`, see `anchor accept`; `checksum` for bad copies, `io` for failed requests; `scrub_start`, `scrub_paused`, `scrub_resume`, `scrub_abort`, `scrub_finish`; `resilver_start`,
+/// that show the pool or its events; `dataset_rollback`, see `anchor accept`; `dataset_changed` without its key; `checksum` for bad copies, `io` for failed requests; `scrub_start`, `scrub_paused`, `scrub_resume`, `scrub_abort`, `scrub_finish`; `resilver_start`,
 /// `resilver_finish`; `removal_start`, `removal_abort`, `removal_finish`; `key_load`, `key_unload`; `mount_cut` for a
 /// mount in use that was ended.
 #[derive(Args, Debug)]

@@ -138,11 +138,20 @@ fn report(rows: &[AnchorRow]) -> String {
                 row.anchored.to_string(),
                 row.now.map_or("-".into(), |now| now.to_string()),
                 outcome(row.outcome).into(),
-                row.doubt.map_or("", AnchorDoubt::text).into(),
+                why(row),
             ]
         })
         .collect();
     table::show(&columns, &cells, false)
+}
+
+/// Why nothing is proved, and what is not under the seal.
+fn why(row: &AnchorRow) -> String {
+    let unsealed = row.unsealed.join(", ");
+    let unsealed = (!unsealed.is_empty()).then(|| format!("changed without its key: {unsealed}"));
+    let doubt = row.doubt.map(|doubt| doubt.text().to_owned());
+    let parts: Vec<String> = doubt.into_iter().chain(unsealed).collect();
+    parts.join("; ")
 }
 
 fn outcome(outcome: AnchorOutcome) -> &'static str {
