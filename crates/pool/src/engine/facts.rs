@@ -63,3 +63,38 @@ pub(crate) fn unsealed(state: &DatasetTable, entry: &Entry) -> Unsealed {
         has_new_snapshots: entry.prev_snap != 0 && entry.prev_snap_txg >= sealed.txg,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::config::Config;
+    use crate::format::entry::tests::sample;
+    use crate::format::root::PoolRoot;
+
+    #[test]
+    fn a_mark_with_its_own_number_hides_nothing() {
+        let mut state = DatasetTable::new(PoolRoot::new("tank", 1, 1), 50, Config::default());
+        let entry = Entry {
+            prev_snap: 0,
+            ..sample()
+        };
+        let (id, guid) = (entry.id, entry.guid);
+        state.insert(entry);
+        renew(&mut state, id, 20).unwrap();
+        assert_eq!(
+            unsealed(&state, state.entry(id).unwrap()),
+            Unsealed::default()
+        );
+        let props = &mut state.edit(id).unwrap().props;
+        props.insert("setuid".into(), "on".into());
+        state.edit(id).unwrap().set_sealed_guid(Some(guid));
+        let found = unsealed(&state, state.entry(id).unwrap());
+        assert_eq!(found.changed, ["setuid"]);
+        // Those of a sender are not compared.
+        state.edit(id).unwrap().set_sealed_guid(Some(guid + 1));
+        assert_eq!(
+            unsealed(&state, state.entry(id).unwrap()),
+            Unsealed::default()
+        );
+    }
+}

@@ -65,9 +65,11 @@ impl Entry {
         self.sealed_mark().unwrap_or(own)
     }
 
-    /// The dataset that its seal is over, if it came with a stream.
+    /// The dataset that its seal is over, if it came with a stream. A mark with its own number means nothing: an
+    /// attacker could add it without breaking the seal.
     pub fn sealed_mark(&self) -> Option<u64> {
-        u64::from_str_radix(self.props.get(SEALED)?, 16).ok()
+        let guid = u64::from_str_radix(self.props.get(SEALED)?, 16).ok()?;
+        (guid != self.guid).then_some(guid)
     }
 
     /// Says which dataset its seal is over; `None`: its own.
