@@ -204,6 +204,7 @@ pub(crate) mod init {
     pub(crate) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub(crate) const SETXATTR_EXT: u64 = 1 << 29;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
+    pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub(crate) const NO_EXPORT_SUPPORT: u64 = 1 << 38;
     pub(crate) const ALLOW_IDMAP: u64 = 1 << 40;
 }
@@ -224,6 +225,7 @@ pub(crate) mod fattr {
 
 /// Flags of an opened file.
 pub(crate) mod fopen {
+    pub(crate) const DIRECT_IO: u32 = 1 << 0;
     pub(crate) const KEEP_CACHE: u32 = 1 << 1;
 }
 
@@ -242,6 +244,10 @@ pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
 pub(crate) const NOTIFY_INVAL_ENTRY: i32 = 3;
 /// A notification: contents of an inode are asked for, and come as a request.
 pub(crate) const NOTIFY_RETRIEVE: i32 = 5;
+/// `fuse_read_in.read_flags`: a program reads, and not the kernel for its cache.
+pub(crate) const READ_LOCKOWNER: u32 = 1 << 1;
+/// `fuse_write_in.write_flags`: the kernel writes back from its cache.
+pub(crate) const WRITE_CACHE: u32 = 1 << 0;
 /// `fuse_write_in.write_flags`.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// `fuse_fsync_in.fsync_flags`: contents only.

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 use crate::abi;
 use crate::crowd::Crowd;
 use crate::directory::Page;
-use crate::options::Hears;
+use crate::options::{Hears, KernelCache};
 use crate::request::{Op, Request};
 use crate::serve::{Answer, Server};
 
@@ -23,6 +23,8 @@ pub fn request(fs: &dyn FileSystem, bytes: &[u8], setxattr_ext: bool, out: &mut 
         fs,
         later: &|_| {},
         hears: Hears::Neither,
+        kernel_cache: KernelCache::All,
+        direct: None,
         crowd: Some(&crowd),
     };
     if let Ok(Answer::Pieces(pieces, max)) = server.serve(&request, out) {

@@ -10,9 +10,8 @@
 //! write, and not once more after it, so that a buffered read in between leaves old contents in its cache
 //! for good.
 //!
-//! And left out is direct I/O that no program asked for (`FOPEN_DIRECT_IO`, `DIRECT_IO_ALLOW_MMAP`). Such a write
-//! passes the cache by. A page that a mapping brings into the cache meanwhile has the old bytes. The kernel
-//! later writes that page back whole, over the bytes of the write.
+//! Direct I/O that no program asked for (`FOPEN_DIRECT_IO`, `DIRECT_IO_ALLOW_MMAP`) is for mounts whose contents the
+//! kernel is not to keep. `direct` keeps the writes beside mappings, which such a mount would lose otherwise.
 
 use std::os::fd::BorrowedFd;
 
@@ -21,7 +20,7 @@ use zerocopy::IntoBytes;
 use crate::abi::{self, init};
 use crate::buffer::{Buffer, MAX_PAGES, MAX_WRITE};
 use crate::error::Error;
-use crate::options::Options;
+use crate::options::{KernelCache, Options};
 use crate::reply::Replier;
 use crate::request::{Op, Request};
 
@@ -88,10 +87,12 @@ pub(crate) fn shake(
 }
 
 fn wanted(options: &Options) -> u64 {
-    let cache = if options.writeback_cache {
-        init::WRITEBACK_CACHE
-    } else {
-        0
+    let gathers = options.writeback_cache && options.kernel_cache == KernelCache::All;
+    let writes = if gathers { init::WRITEBACK_CACHE } else { 0 };
+    let cache = match options.kernel_cache {
+        KernelCache::All => init::CACHE_SYMLINKS,
+        KernelCache::Metadata => init::CACHE_SYMLINKS | init::DIRECT_IO_ALLOW_MMAP,
+        KernelCache::Names => init::DIRECT_IO_ALLOW_MMAP,
     };
     // An inode number may be used again and there may be no generations: a handle kept by an NFS client could open
     // another file.
@@ -104,6 +105,7 @@ fn wanted(options: &Options) -> u64 {
         false => 0,
     };
     cache
+        | writes
         | handles
         | owners
         | init::ASYNC_READ
@@ -118,7 +120,6 @@ fn wanted(options: &Options) -> u64 {
         | init::POSIX_ACL
         | init::ABORT_ERROR
         | init::MAX_PAGES
-        | init::CACHE_SYMLINKS
         | init::EXPLICIT_INVAL_DATA
         | init::HANDLE_KILLPRIV_V2
         | init::SETXATTR_EXT

@@ -6,6 +6,9 @@
 //! before an answer skips anything, the kernel is made to write back what it skips. A hole that turns out not to be one is
 //! found out when data is looked for there.
 //!
+//! A write beside a mapping of a file that the kernel does not keep (`direct`) is answered when the pages of its bytes
+//! are dropped. Stores to them are written back first.
+//!
 //! A file that becomes immutable or append-only refuses pages that were written through a mapping before. So it gets these
 //! first.
 //!
@@ -27,7 +30,7 @@ use crate::abi;
 use crate::errno::Errno;
 use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 
-/// A request to be answered after writing back.
+/// A request to be answered after the kernel has written back or dropped pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Later {
     pub(crate) unique: u64,
@@ -46,6 +49,15 @@ pub(crate) enum What {
     },
     /// To mark a file.
     Flags(Flags),
+    /// A write of a program, which is in the file. Pages of the kernel may lack it.
+    Write {
+        offset: u64,
+        len: u32,
+        /// It failed after all: it is not durable, as the program wants it.
+        failed: Option<Error>,
+    },
+    /// A file is closed: the kernel drops its pages. This is answered already.
+    Closed,
 }
 
 /// For so long the thread waits for another request.
@@ -80,7 +92,9 @@ impl LaterThread {
         let mut state = self.state.lock();
         state.has_thread = false;
         for request in state.requests.drain(..) {
-            Replier::new(device.as_fd(), request.unique).error(Error::NoMemory.errno());
+            if !matches!(request.what, What::Closed) {
+                Replier::new(device.as_fd(), request.unique).error(Error::NoMemory.errno());
+            }
         }
     }
 
@@ -124,8 +138,28 @@ fn answer(device: BorrowedFd<'_>, fs: &dyn FileSystem, request: Later) {
             notify_attributes(device, ino);
             Ok(abi::IoctlOut::default().as_bytes().to_vec())
         }
+        What::Write {
+            offset,
+            len,
+            failed,
+        } => {
+            notify_inval_inode(device, ino, offset, len.into());
+            failed.map_or(Ok(()), Err)?;
+            let written = abi::WriteOut {
+                size: len,
+                padding: 0,
+            };
+            Ok(written.as_bytes().to_vec())
+        }
+        What::Closed => {
+            notify_inval_inode(device, ino, 0, 0);
+            Ok(Vec::new())
+        }
     };
     let done = catch_unwind(AssertUnwindSafe(carry_out));
+    if matches!(what, What::Closed) {
+        return;
+    }
     let replier = Replier::new(device, unique);
     match done.map_err(|_: Box<dyn Any + Send>| Errno::IO) {
         Ok(Ok(body)) => replier.bytes(&body),

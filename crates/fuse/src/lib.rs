@@ -13,7 +13,7 @@
 //! - `abi`, `errno`, `error`, `options`: structures of the protocol, errors, options;
 //! - `buffer`, `caller`, `request`, `reply`, `convert`, `directory`: one message;
 //! - `handshake`: the features that both sides use;
-//! - `ioctl`, `later` and `serve`: a request becomes a call of the file system;
+//! - `direct`, `ioctl`, `later` and `serve`: a request becomes a call of the file system;
 //! - `workers`, `affinity`, `session`: the threads that serve;
 //! - `opened`, `guard`, `obstacles`, `place`, `attach`, `helper`, `dead`, `tune`, `elsewhere`, then `mount`: the mount itself.
 
@@ -25,6 +25,7 @@ mod caller;
 mod convert;
 mod crowd;
 mod dead;
+mod direct;
 mod directory;
 mod elsewhere;
 mod errno;
@@ -56,6 +57,6 @@ pub use elsewhere::Holder;
 pub use error::Error;
 pub use mount::Mount;
 pub use obstacles::Obstacles;
-pub use options::{AccessTimes, Hears, Options};
+pub use options::{AccessTimes, Hears, KernelCache, Options};
 pub use place::Place;
 pub use session::End;

@@ -35,6 +35,21 @@ pub enum Hears {
     OpensAndCloses,
 }
 
+/// What the kernel keeps in memory of what it has read.
+///
+/// Whatever the choice, it keeps names and attributes of what it has looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelCache {
+    /// Contents of files, listings and targets of links.
+    #[default]
+    All,
+    /// Listings and targets of links. It keeps contents only of files that a program has open and has mapped or
+    /// sent (`mmap`, `sendfile`).
+    Metadata,
+    /// As `Metadata`, without listings and targets of links.
+    Names,
+}
+
 /// How a file system is mounted and served.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -71,6 +86,9 @@ pub struct Options {
     /// errors of writing come late, and what a program has written is lost if this process is
     /// killed.
     pub writeback_cache: bool,
+    /// What the kernel keeps. Anything but [`KernelCache::All`] goes without [`Options::writeback_cache`], and with each
+    /// opening and closing of a file two requests.
+    pub kernel_cache: KernelCache,
     /// For a file system that cannot hold any number of inodes: with more than this the kernel is told to forget
     /// files that no program has open.
     pub known_max: Option<NonZeroUsize>,
@@ -103,6 +121,7 @@ impl Default for Options {
             nodiratime: false,
             threads: None,
             writeback_cache: false,
+            kernel_cache: KernelCache::All,
             known_max: None,
             lasting_handles: false,
             idmapped: false,
@@ -121,9 +140,9 @@ impl Options {
 
     /// What the file system hears, access times considered.
     pub(crate) fn heard(&self) -> Hears {
-        match self.access_times {
-            AccessTimes::Always => self.hears.max(Hears::Opens),
-            AccessTimes::Never | AccessTimes::Relative => self.hears,
+        match (self.access_times, self.kernel_cache) {
+            (AccessTimes::Never | AccessTimes::Relative, KernelCache::All) => self.hears,
+            _ => self.hears.max(Hears::Opens),
         }
     }
 }

@@ -82,12 +82,15 @@ pub(crate) enum Op<'a> {
     },
     Open,
     Opendir,
-    /// A file or a directory is closed for good.
+    /// A file is closed for good.
     Release,
+    Releasedir,
     Flush,
     Read {
         offset: u64,
         len: u32,
+        /// As of the kernel, see [`abi::READ_LOCKOWNER`].
+        flags: u32,
     },
     Write {
         offset: u64,
@@ -243,13 +246,15 @@ fn args(opcode: u32, body: &[u8], setxattr_ext: bool) -> Option<Op<'_>> {
         op::TMPFILE => Op::Tmpfile { args: a.take()? },
         op::OPEN => Op::Open,
         op::OPENDIR => Op::Opendir,
-        op::RELEASE | op::RELEASEDIR => Op::Release,
+        op::RELEASE => Op::Release,
+        op::RELEASEDIR => Op::Releasedir,
         op::FLUSH => Op::Flush,
         op::READ => {
             let read: abi::ReadIn = a.take()?;
             Op::Read {
                 offset: read.offset,
                 len: read.size,
+                flags: read.read_flags,
             }
         }
         op::WRITE => {

@@ -1,5 +1,7 @@
 //! One request, one call of the file system.
 
+use std::ops::Range;
+
 use vfs::{
     Attr, Caller, Error, FileSystem, Ino, Kind, ReadPieces, RenameMode, Seek, SetAttr, SetXattr,
     Trust,
@@ -10,11 +12,12 @@ use crate::abi::{self, fopen};
 use crate::caller::Rights;
 use crate::convert::{self, Valid};
 use crate::crowd::Crowd;
+use crate::direct::DirectFiles;
 use crate::directory::Page;
 use crate::errno::Errno;
 use crate::ioctl::{self, Asked};
 use crate::later::{Later, What, skips};
-use crate::options::Hears;
+use crate::options::{Hears, KernelCache};
 use crate::request::{Op, Request};
 
 /// What a request is answered with.
@@ -41,6 +44,9 @@ pub(crate) struct Server<'a> {
     /// Has a request answered by another thread.
     pub(crate) later: &'a dyn Fn(Later),
     pub(crate) hears: Hears,
+    pub(crate) kernel_cache: KernelCache,
+    /// Open files, if the kernel is to keep no contents.
+    pub(crate) direct: Option<&'a DirectFiles>,
     /// What the kernel knows, if that is bounded.
     pub(crate) crowd: Option<&'a Crowd>,
 }
@@ -132,8 +138,15 @@ impl Server<'_> {
                 let attr = fs.tmpfile(&caller, ino, &node)?;
                 self.put_created(ino, b"", &attr, out)?;
             }
-            Op::Read { offset, len } => {
-                return Ok(Answer::Pieces(fs.read(ino, offset, len)?, len as usize));
+            Op::Read { offset, len, flags } => {
+                let read = || fs.read(ino, offset, len);
+                let pieces = match self.direct {
+                    Some(direct) if flags & abi::READ_LOCKOWNER == 0 => {
+                        direct.fill(ino, span(offset, len.into()), read)?
+                    }
+                    _ => read()?,
+                };
+                return Ok(Answer::Pieces(pieces, len as usize));
             }
             Op::Write {
                 offset,
@@ -143,11 +156,20 @@ impl Server<'_> {
             } => {
                 let kill_suidgid = flags & abi::WRITE_KILL_SUIDGID != 0;
                 let loses = kill_suidgid && has_suidgid(&fs.owner(ino)?);
-                fs.write(ino, offset, data, kill_suidgid)?;
+                let is_beside_pages = self.write(ino, offset, data, flags)?;
                 // The kernel leaves it to the server where writes do not go through its cache.
-                if let Some(datasync) = convert::sync_of(open_flags) {
-                    fs.fsync(ino, datasync)?;
+                let sync = convert::sync_of(open_flags);
+                let synced = sync.map_or(Ok(()), |datasync| fs.fsync(ino, datasync));
+                if is_beside_pages {
+                    // The kernel drops the mode with the pages.
+                    let what = What::Write {
+                        offset,
+                        len: data.len() as u32,
+                        failed: synced.err(),
+                    };
+                    return Ok(self.answer_later(request, what));
                 }
+                synced?;
                 put_written(out, data.len() as u64);
                 if loses {
                     return Ok(Answer::Changed(ino));
@@ -195,13 +217,7 @@ impl Server<'_> {
                 Asked::Show(form) => ioctl::shown(form, fs.flags(ino)?, len, out),
                 Asked::Set(flags) => {
                     ioctl::check(&caller, fs.owner(ino)?.uid, fs.flags(ino)?, flags)?;
-                    let unique = request.header.unique;
-                    (self.later)(Later {
-                        unique,
-                        ino,
-                        what: What::Flags(flags),
-                    });
-                    return Ok(Answer::Silence);
+                    return Ok(self.answer_later(request, What::Flags(flags)));
                 }
             },
             Op::Lseek { offset, whence } => {
@@ -210,13 +226,7 @@ impl Server<'_> {
                 if what == Seek::Data
                     && let Some(found) = skips(offset, &found)
                 {
-                    let unique = request.header.unique;
-                    (self.later)(Later {
-                        unique,
-                        ino,
-                        what: What::Data { offset, found },
-                    });
-                    return Ok(Answer::Silence);
+                    return Ok(self.answer_later(request, What::Data { offset, found }));
                 }
                 put(out, &abi::LseekOut { offset: found? });
             }
@@ -232,17 +242,21 @@ impl Server<'_> {
             Op::Release if self.hears > Hears::Neither => {
                 self.fs.released(ino);
                 self.crowd.inspect(|crowd| crowd.released(ino));
+                if self.direct.is_some_and(|direct| direct.released(ino)) {
+                    self.answer_later(request, What::Closed);
+                }
             }
-            Op::Release | Op::Destroy => {}
+            Op::Release | Op::Releasedir | Op::Destroy => {}
             Op::NotifyReply => return Ok(Answer::Silence),
             Op::Open if self.hears > Hears::Neither => {
                 self.fs.opened(ino, false)?;
                 self.crowd.inspect(|crowd| crowd.opened(ino));
-                let open_flags = match self.hears {
-                    Hears::OpensAndKeeps => fopen::KEEP_CACHE,
-                    _ => 0,
-                };
-                put_opened(out, open_flags);
+                let keeps = self.hears == Hears::OpensAndKeeps;
+                self.put_opened(ino, if keeps { fopen::KEEP_CACHE } else { 0 }, out);
+            }
+            // The kernel keeps no listing then.
+            Op::Opendir if self.kernel_cache == KernelCache::Names => {
+                put(out, &abi::OpenOut::default())
             }
             Op::Flush if self.hears == Hears::OpensAndCloses => self.fs.flush(ino)?,
             // Refusing these once makes the kernel do without them: opening and closing cost no
@@ -336,6 +350,36 @@ impl Server<'_> {
         }
     }
 
+    /// Writes, and returns whether the kernel has pages of the file that may lack the bytes.
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: u32) -> Result<bool> {
+        let kill_suidgid = flags & abi::WRITE_KILL_SUIDGID != 0;
+        let write = |offset, data: &[u8]| self.fs.write(ino, offset, data, kill_suidgid);
+        let bytes = span(offset, data.len() as u64);
+        let Some(direct) = self.direct else {
+            write(offset, data)?;
+            return Ok(false);
+        };
+        if flags & abi::WRITE_CACHE == 0 {
+            return Ok(direct.write(ino, bytes, || write(offset, data))?);
+        }
+        direct.write_back(ino, bytes, |part| {
+            // Parts of the data, so this is within it.
+            let [from, to] = [part.start, part.end].map(|at| (at - offset) as usize);
+            write(part.start, &data[from..to])
+        })?;
+        Ok(false)
+    }
+
+    /// Has another thread answer a request.
+    fn answer_later(&self, request: &Request<'_>, what: What) -> Answer {
+        (self.later)(Later {
+            unique: request.header.unique,
+            ino: request.header.nodeid,
+            what,
+        });
+        Answer::Silence
+    }
+
     /// A file that was opened by being made is like those that are opened without a word.
     fn put_created(&self, parent: Ino, name: &[u8], made: &Attr, out: &mut Vec<u8>) -> Result<()> {
         if self.hears > Hears::Neither {
@@ -346,8 +390,22 @@ impl Server<'_> {
         if self.hears > Hears::Neither {
             self.crowd.inspect(|crowd| crowd.opened(made.ino));
         }
-        put_opened(out, fopen::KEEP_CACHE);
+        self.put_opened(made.ino, fopen::KEEP_CACHE, out);
         Ok(())
+    }
+
+    /// The answer for an opened file, with these flags if the kernel keeps contents.
+    fn put_opened(&self, ino: Ino, open_flags: u32, out: &mut Vec<u8>) {
+        self.direct.inspect(|direct| direct.opened(ino));
+        let open_flags = match self.direct {
+            Some(_) => fopen::DIRECT_IO,
+            None => open_flags,
+        };
+        let opened = abi::OpenOut {
+            open_flags,
+            ..Default::default()
+        };
+        put(out, &opened);
     }
 
     /// Takes set-user-ID and set-group-ID bits from a file that an unprivileged process is about to change,
@@ -417,14 +475,6 @@ fn put<T: IntoBytes + Immutable>(out: &mut Vec<u8>, value: &T) {
     out.extend_from_slice(value.as_bytes());
 }
 
-fn put_opened(out: &mut Vec<u8>, open_flags: u32) {
-    let opened = abi::OpenOut {
-        open_flags,
-        ..Default::default()
-    };
-    put(out, &opened);
-}
-
 fn put_written(out: &mut Vec<u8>, len: u64) {
     // Both callers hold at most what 32 bits can say.
     let size = u32::try_from(len).unwrap_or(u32::MAX);
@@ -440,6 +490,11 @@ fn put_sized(out: &mut Vec<u8>, value: &[u8], size_max: u32) -> Result<()> {
         _ => out.extend_from_slice(value),
     }
     Ok(())
+}
+
+/// So many bytes of a file. Offsets end before 2^63.
+fn span(offset: u64, len: u64) -> Range<u64> {
+    offset..offset.saturating_add(len)
 }
 
 fn valid_by(trust: Trust) -> Valid {

@@ -22,11 +22,12 @@ use crate::abi::{self, op};
 use crate::affinity::{self, Affinity};
 use crate::buffer::Buffer;
 use crate::crowd::Crowd;
+use crate::direct::DirectFiles;
 use crate::errno::Errno;
 use crate::error::Error;
 use crate::handshake::Agreed;
 use crate::later::{Later, LaterThread};
-use crate::options::{Hears, Options};
+use crate::options::{Hears, KernelCache, Options};
 use crate::reply::{Replier, notify_attributes, notify_inval_inode};
 use crate::request::{Malformed, Op, Request};
 use crate::serve::{Answer, Server};
@@ -59,6 +60,9 @@ pub(crate) struct Session {
     fs: Arc<dyn FileSystem>,
     agreed: Agreed,
     hears: Hears,
+    kernel_cache: KernelCache,
+    /// Open files, if the kernel is to keep no contents.
+    direct: Option<DirectFiles>,
     workers: Workers,
     later: LaterThread,
     /// What the kernel knows, if that is bounded.
@@ -99,6 +103,8 @@ impl Session {
             fs,
             agreed,
             hears: options.heard(),
+            kernel_cache: options.kernel_cache,
+            direct: (options.kernel_cache != KernelCache::All).then(DirectFiles::default),
             workers: Workers::new(count),
             later: LaterThread::default(),
             crowd: options.known_max.map(|max| Crowd::new(max.get())),
@@ -443,6 +449,8 @@ impl Seat {
             fs: &*session.fs,
             later: &|request| self.later(request),
             hears: session.hears,
+            kernel_cache: session.kernel_cache,
+            direct: session.direct.as_ref(),
             crowd: session.crowd.as_ref(),
         };
         // A file system that panicked may be in any state, but it is still mounted, and the caller
