@@ -67,6 +67,16 @@ fn run(program: &Path, args: &[&str], file: &Path, size: &str) {
 
 #[test]
 fn mapped_pages_and_writes_fifty_times() {
+    fifty_times("");
+}
+
+/// Writes bypass the kernel's cache, and mappings do not.
+#[test]
+fn mapped_pages_that_the_kernel_is_not_to_keep() {
+    fifty_times("-o primarycache=metadata");
+}
+
+fn fifty_times(options: &str) {
     if !can_mount() {
         return;
     }
@@ -81,7 +91,7 @@ fn mapped_pages_and_writes_fifty_times() {
     ));
     place.ok_with(
         &format!(
-            "create -o encryption=on -o mountpoint={} tank/home",
+            "create -o encryption=on -o mountpoint={} {options} tank/home",
             dir.display()
         ),
         "correct horse battery staple",

@@ -207,6 +207,9 @@ fn fsx() {
         ("16M", "-o recordsize=8K"),
         ("16M", "-o compression=zstd-1"),
         ("1G", ""),
+        // The kernel keeps no contents.
+        ("16M", "-o primarycache=metadata -o recordsize=8K"),
+        ("16M", "-o primarycache=none"),
     ] {
         let Some((place, dir)) = mounted_with_cache(cache, "1G", options) else {
             return;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use dataset::{Atime, Settings};
+use dataset::{Atime, PrimaryCache, Settings};
+use fuse::KernelCache;
 use pool::Entry;
-use protocol::api::{AccessTimes, Allowed};
+use protocol::api::{AccessTimes, Allowed, FailureKind};
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
@@ -22,9 +23,15 @@ impl ActivePool {
             Some(said) => Ok(said),
             None => properties::effective(&self.pool, entry, property).map(|(v, _)| v == "on"),
         };
+        let settings = self.settings_of(entry, read_only, allowed)?;
         Ok(fuse::Options {
             read_only,
-            access_times: match self.settings_of(entry, read_only, allowed)?.atime {
+            kernel_cache: match settings.primary_cache {
+                PrimaryCache::All => KernelCache::All,
+                PrimaryCache::Metadata => KernelCache::Metadata,
+                PrimaryCache::None => KernelCache::Names,
+            },
+            access_times: match settings.atime {
                 Atime::Off => fuse::AccessTimes::Never,
                 Atime::Relative => fuse::AccessTimes::Relative,
                 Atime::On => fuse::AccessTimes::Always,
@@ -67,6 +74,7 @@ impl ActivePool {
     /// Makes open datasets follow their present properties. Returns failures for those that could not be updated.
     pub(crate) fn apply_settings(&self) -> Result<Vec<Failure>> {
         let mut failures = Vec::new();
+        let mut mounted_otherwise = Vec::new();
         for (id, device) in self.volumes.lock().iter() {
             let entry = self.pool.entry(*id)?;
             if let Some(volume) = device.volume().as_ref() {
@@ -77,8 +85,12 @@ impl ActivePool {
         for (id, state) in self.mounts.lock().iter() {
             let entry = self.pool.entry(*id)?;
             let settings = self.settings_of(&entry, state.read_only, &state.allowed)?;
+            let before = state.dataset.settings().primary_cache;
             state.dataset.set_settings(settings);
             let options = self.restrictions(&entry, state.read_only, &state.allowed)?;
+            if before != settings.primary_cache && options.kernel_cache != state.kernel_cache {
+                mounted_otherwise.push((*id, options.kernel_cache));
+            }
             match state.mount.follow(&options) {
                 Err(error @ fuse::Error::OptionsCovered(_)) => failures.push(error.into()),
                 followed => followed?,
@@ -88,6 +100,30 @@ impl ActivePool {
                 mounted.set_visible(snapdir == "visible");
             }
         }
+        failures.extend(self.to_mount_again(&mounted_otherwise)?);
         Ok(failures)
+    }
+
+    /// Tells of mounts that keep the kernel's cache which they have until they are mounted again.
+    fn to_mount_again(&self, mounts: &[(u64, KernelCache)]) -> Result<Option<Failure>> {
+        let Some((first, cache)) = mounts.first() else {
+            return Ok(None);
+        };
+        let name = self.pool.name_of(*first)?;
+        let more = match mounts.len() - 1 {
+            0 => String::new(),
+            more => format!(" ({more} more mounts are alike)"),
+        };
+        let keeps = match cache {
+            KernelCache::All => "does not keep contents of its files",
+            KernelCache::Metadata | KernelCache::Names => {
+                "keeps in its own memory what is read there"
+            }
+        };
+        let why = format!(
+            "'{name}' is mounted: the kernel {keeps} as before, until it is mounted again: strongroom \
+             unmount {name}, then strongroom mount {name}{more}"
+        );
+        Ok(Some(Failure::new(FailureKind::Busy, why)))
     }
 }

@@ -138,6 +138,7 @@ impl Daemon {
             meter,
             place,
             read_only,
+            kernel_cache: options.kernel_cache,
             by_property: how.dir.is_none(),
             hiding: how.hiding,
             allowed: how.allowed,

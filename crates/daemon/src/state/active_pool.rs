@@ -147,6 +147,8 @@ pub(crate) struct MountState {
     pub(crate) meter: Arc<FilesMeter>,
     pub(crate) place: Place,
     pub(crate) read_only: bool,
+    /// What the kernel keeps, from the property as it was at the mount.
+    pub(crate) kernel_cache: fuse::KernelCache,
     /// Whether the property chose the place, and not the command.
     pub(crate) by_property: bool,
     pub(crate) hiding: Hiding,

@@ -290,7 +290,7 @@ pub const PROPERTIES: &[Property] = &[
             "primarycache",
             CACHING,
             "all",
-            "What stays decrypted in memory after it was written.",
+            "What stays decrypted in memory; all is fastest (set it before the mount).",
         )
     },
     Property {
