@@ -117,10 +117,18 @@ fn the_agent_tells_what_runs() {
     assert_eq!(run(&place, "start"), SUCCESS);
     has(&place.ok("ha status tank"), "tank/disk:0");
     assert_eq!((run(&place, "monitor"), deep(&place).0), (SUCCESS, SUCCESS));
+    assert_eq!(run(&place, "status"), SUCCESS);
     place.ok("ha stop tank");
     let (code, said) = deep(&place);
     assert_eq!((run(&place, "monitor"), code), (SUCCESS, FAILED));
     has(&said, "are not started");
+    // A volume that the file lists and the pool does not have is no reason to serve nothing.
+    let file = place.path("mnt/ha.toml");
+    let complete = fs::read_to_string(&file).unwrap();
+    let listed = "logical_units = [\"tank/disk:0\", \"tank/none\"]\n";
+    fs::write(&file, complete.clone() + listed).unwrap();
+    assert_eq!(deep(&place).0, FAILED);
+    fs::write(&file, complete).unwrap();
     assert_eq!(run(&place, "start"), SUCCESS);
     assert_eq!(run(&place, "reload-agent"), SUCCESS);
     // The daemon dies, and its next start leaves the pool alone.
