@@ -304,6 +304,8 @@ fn targets_of_a_pool_are_counted() {
     let waits = [("volume", "tank/b:0")];
     let now = metrics(&place);
     assert_eq!(now.sum("strongroom_iscsi_unit_served", &waits), 0.0);
+    assert_eq!(now.sum("strongroom_iscsi_unit_ambiguous", &waits), 1.0);
+    assert_eq!(now.sum("strongroom_iscsi_unit_ambiguous", &unit), 0.0);
     place.ok("ha stop tank");
     let (_, body) = get(&place, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     lacks(&body, name);

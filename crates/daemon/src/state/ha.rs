@@ -38,6 +38,8 @@ pub(crate) struct ServedUnit {
 pub(crate) struct UnitNow {
     /// The name of its volume.
     pub(crate) volume: String,
+    /// Whether it waits because an initiator would see another unit under its number.
+    pub(crate) is_ambiguous: bool,
     /// The operations on the volume; absent if the unit is not served.
     pub(crate) meter: Option<Arc<DeviceMeter>>,
 }
@@ -72,6 +74,8 @@ pub(crate) struct PlannedUnit {
     pub(crate) is_own: bool,
     /// The identity by which initiators find it again.
     pub(crate) identity: SanIdentity,
+    /// Whether an initiator would see another unit under its number, and this one waits.
+    pub(crate) is_ambiguous: bool,
     /// The reason why the plan refuses the unit.
     pub(crate) refused: Option<String>,
 }

@@ -57,6 +57,8 @@ impl<'a> Nouns<'a> {
         match self.items.get(noun).map(|item| (item.line, &item.value)) {
             None => Ok(false),
             Some((_, Value::Flag(flag))) => Ok(*flag),
+            // A shell has words only.
+            Some((_, Value::Word(word))) if word == "true" || word == "false" => Ok(word == "true"),
             Some((line, _)) => Err(Refused::new(line, noun, "it is true or false")),
         }
     }

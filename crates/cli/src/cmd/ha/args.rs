@@ -65,18 +65,23 @@ pub(crate) enum Ha {
     /// Serve what the file says
     ///
     /// If the pool is served already, the running targets follow the file on the shortest way, as with `ha update`.
-    /// Volumes without a loaded key are named, and served when the key is loaded. If anything else is wrong, nothing
-    /// changes.
+    /// Volumes without a loaded key are named, and served when the key is loaded. If two volumes would have one number, the
+    /// one that was served before stays, and the other one waits. If anything else is wrong, nothing changes.
+    ///
+    /// Without POOL it starts all imported pools that have a file.
     #[command(after_help = "\
 EXAMPLES
   After an import:
     strongroom pool import -l tank
     strongroom ha start tank
 
+  After changes of several pools:
+    strongroom ha start
+
 EXIT CODES
   2 if the file is wrong; 3 if there is no such pool or file; 5 if a volume, a port or a name is in
   use; 6 if other users can change the file; 8 if a key or a secret is missing.")]
-    Start(HaPool),
+    Start(HaPools),
     /// Stop serving a pool; sessions end
     ///
     /// It is no error if the pool is not served.
@@ -125,16 +130,19 @@ EXIT CODES
     /// Make the running targets follow the file
     ///
     /// What left the file is not served any more. A session stays open unless its target, its user or its initiator has no
-    /// access any more.
+    /// access any more. Without POOL it updates all pools that are served.
     #[command(after_help = "\
 EXAMPLES
   Serve a new volume:
     strongroom create -V 10G tank/vm/b:1
     strongroom ha update tank
 
+  Of all pools that are served:
+    strongroom ha update
+
 EXIT CODES
   3 also if the pool is not served; others as `ha start`.")]
-    Update(HaPool),
+    Update(HaPools),
     /// Show the targets and units of a pool
     ///
     /// A unit that waits for a key is listed with the reason.
@@ -175,4 +183,11 @@ pub(crate) struct HaPool {
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct HaPools {
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub(crate) pool: Option<String>,
 }

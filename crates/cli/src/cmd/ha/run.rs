@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
-use protocol::api::{Failure, FailureKind, HaReport, command};
+use protocol::api::{Failure, FailureKind, HaReport, PoolReport, command};
 use protocol::ha_file::{HaFile, LEN_MAX, Spelling};
 
 use super::args::Ha;
@@ -38,8 +38,47 @@ pub(crate) fn run(args: Ha, session: &mut Session) -> Result {
     }
 }
 
-fn start(pool: String, update: bool, session: &mut Session) -> Result {
-    call_quiet(session, command::HaStart { pool, update })
+fn start(pool: Option<String>, update: bool, session: &mut Session) -> Result {
+    match pool {
+        Some(pool) => {
+            let is_all = pool == "all";
+            let started = call_quiet(session, command::HaStart { pool, update });
+            started.map_err(|mut failure| {
+                if is_all && failure.kind == FailureKind::NotFound {
+                    failure.message += "; for all pools leave the name out";
+                }
+                failure
+            })
+        }
+        None => start_all(update, session),
+    }
+}
+
+/// Starts all pools that have a file, or updates all pools that are served. A pool that fails holds up no other.
+fn start_all(update: bool, session: &mut Session) -> Result {
+    let all = command::PoolStatus {
+        pools: Vec::new(),
+        names_files: false,
+    };
+    let pools = answer!(session.call(all)?, Pools)?;
+    let mut outcome = Outcome::done();
+    let mut absent = Vec::new();
+    let count = pools.len();
+    for PoolReport { name: pool, .. } in pools {
+        match call_quiet(session, command::HaStart { pool, update }) {
+            Ok(_) => {}
+            Err(failure) if failure.kind == FailureKind::NotFound => absent.push(failure),
+            Err(failure) => outcome.failures.push(failure),
+        }
+    }
+    if absent.len() == count {
+        let what = match update {
+            true => "no pool is served: strongroom ha start",
+            false => "no imported pool has ha.toml",
+        };
+        return Err(Failure::new(FailureKind::NotFound, what));
+    }
+    Ok(outcome)
 }
 
 fn shown(report: &HaReport) -> String {

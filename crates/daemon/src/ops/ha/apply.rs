@@ -45,10 +45,8 @@ impl Daemon {
             ));
         }
         let (plan, secrets) = self.ha_plan(&active)?;
-        // The present units are still served: the name in the file may be misspelled.
-        let is_served = self.served.0.lock().contains_key(&guid);
-        if let (true, Some(problem)) = (is_served, plan.problem()) {
-            return Err(refused_file(&active, plan.file, problem));
+        if let Some(serving) = self.served.0.lock().get(&guid) {
+            serving.refuse_problem(&active, &plan)?;
         }
         self.refuse_taken(guid, &plan)?;
         self.refuse_changed_identity(guid, name, &plan)?;
@@ -62,7 +60,9 @@ impl Daemon {
             waiting: BTreeMap::new(),
             targets: BTreeMap::new(),
         });
+        let waited = serving.waiting.clone();
         let applied = self.apply(&active, &mut serving, plan, &secrets, context);
+        self.tell_of_waiting(&active.pool.name(), &waited, &serving);
         for (unit, why) in applied.iter().flat_map(|()| &serving.waiting) {
             let unit = &serving.plan.units[unit].name;
             context
@@ -164,6 +164,7 @@ impl Daemon {
         let units = all.values().flat_map(|serving| {
             serving.plan.units.iter().map(|(guid, planned)| UnitNow {
                 volume: planned.name.clone(),
+                is_ambiguous: planned.is_ambiguous,
                 meter: { serving.units.get(guid) }.map(|it| Arc::clone(&it.meter)),
             })
         });
@@ -317,7 +318,7 @@ impl Daemon {
             };
             drop(all);
             let waiting = std::mem::take(&mut serving.waiting);
-            for guid in waiting.into_keys() {
+            for guid in waiting.keys().copied() {
                 let Some(planned) = serving.plan.units.get(&guid) else {
                     continue;
                 };
@@ -331,6 +332,7 @@ impl Daemon {
                 }
             }
             serving.show();
+            self.tell_of_waiting(&active.pool.name(), &waiting, &serving);
             self.served.0.lock().insert(active.pool.guid(), serving);
         }
     }
@@ -451,6 +453,22 @@ impl Plan {
 }
 
 impl Serving {
+    /// Refuses a plan with a problem if it also ends a unit: the name of that volume may be misspelled.
+    fn refuse_problem(&self, active: &ActivePool, plan: &Plan) -> Result<()> {
+        let ends = |guid: &&u64| !plan.is_served(**guid);
+        let (Some(problem), Some(guid)) = (plan.problem(), self.units.keys().find(ends)) else {
+            return Ok(());
+        };
+        let mut failure = refused_file(active, plan.file, problem);
+        if let Some(unit) = self.plan.units.get(guid) {
+            failure.0.message += &format!(
+                "; '{}' would not be served any more, so nothing changes",
+                unit.name
+            );
+        }
+        Err(failure)
+    }
+
     /// Makes initiators see the units that are open.
     pub(super) fn show(&self) {
         for (name, target) in &self.targets {

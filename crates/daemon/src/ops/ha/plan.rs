@@ -118,6 +118,7 @@ fn unit(volume: &Volume, lun: u16, is_new: bool, given: GivenIdentity) -> Planne
         is_new,
         is_own: volume.is_own,
         identity: given.san,
+        is_ambiguous: false,
         refused: given.refused,
     }
 }
@@ -254,7 +255,8 @@ fn refuse_all_but_one(
     units: &mut BTreeMap<u64, PlannedUnit>,
 ) -> Option<Refused> {
     let one = owner(clash, units);
-    let names: Vec<&str> = clash.iter().map(|guid| &*units[guid].name).collect();
+    let mut names: Vec<&str> = clash.iter().map(|guid| &*units[guid].name).collect();
+    names.sort_unstable();
     let why = format!(
         "'{}' would have the number {lun} at {target} for one initiator; rename all but one, or give them views of \
          different hosts",
@@ -263,6 +265,7 @@ fn refuse_all_but_one(
     let was_served = one.is_none() && clash.iter().any(|guid| !units[guid].is_new);
     for guid in clash.iter().filter(|guid| Some(**guid) != one) {
         if let Some(unit) = units.get_mut(guid) {
+            unit.is_ambiguous = true;
             unit.refused.get_or_insert_with(|| why.clone());
         }
     }
@@ -446,7 +449,7 @@ mod tests {
         assert_eq!(refused(&plan), ["tank/a:5", "tank/b", "tank/ab:5"]);
         let what = &plan.clashes[0].what;
         assert!(
-            what.starts_with("'tank/a:5' and 'tank/b' and 'tank/ab:5'"),
+            what.starts_with("'tank/a:5' and 'tank/ab:5' and 'tank/b'"),
             "{what}"
         );
         // One of the views is of all initiators.

@@ -78,6 +78,13 @@ fn of_units(page: &mut Page, units: &[UnitNow]) {
             .iter()
             .map(|unit| (labels(unit), u8::from(unit.meter.is_some()))),
     );
+    page.gauge(
+        "strongroom_iscsi_unit_ambiguous",
+        "1 if the unit of ha.toml waits because an initiator would see another unit under its number.",
+        units
+            .iter()
+            .map(|unit| (labels(unit), u8::from(unit.is_ambiguous))),
+    );
     let moved = operations().filter(|(_, op, _)| *op != "flush");
     page.counter(
         "strongroom_iscsi_unit_bytes_total",

@@ -235,7 +235,7 @@ pub(crate) enum Activity {
 /// `statechange`, `device_add` and `device_remove` of devices; `device_stall` and `device_answer`, seen by commands
 /// that show the pool or its events; `dataset_rollback`, see `anchor accept`; `dataset_changed` without its key; `checksum` for bad copies, `io` for failed requests; `scrub_start`, `scrub_paused`, `scrub_resume`, `scrub_abort`, `scrub_finish`; `resilver_start`,
 /// `resilver_finish`; `removal_start`, `removal_abort`, `removal_finish`; `key_load`, `key_unload`; `mount_cut` for a
-/// mount in use that was ended.
+/// mount in use that was ended; `unit_wait` for a volume that `ha start` does not serve, with the reason, and `unit_serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
