@@ -3,12 +3,14 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::Arc;
 
 use cipher::SystemRandom;
 use common::changes::Numbers;
 use common::{create, file_with, mkdir, names, refused};
+use rustix::fs::inotify;
 use secret::Secret;
 use stack::formats::pefs::{Algorithm, Key, MasterKey, Pefs};
 use stack::{Entry, Options, Stacked};
@@ -21,12 +23,16 @@ fn key(byte: u8) -> Key {
 }
 
 fn view(lower: &Path, shared: bool) -> Stacked<Pefs> {
-    let format = Pefs::new(Arc::new(SystemRandom));
-    format.add_key(key(1)).expect("another");
     let options = Options {
         shared,
         ..Options::default()
     };
+    view_with(lower, options)
+}
+
+fn view_with(lower: &Path, options: Options) -> Stacked<Pefs> {
+    let format = Pefs::new(Arc::new(SystemRandom));
+    format.add_key(key(1)).expect("another");
     let lower = Entry::root(lower).expect("opened");
     Stacked::new(lower, format, options).expect("a view")
 }
@@ -162,4 +168,90 @@ fn an_error_of_a_known_name_is_not_taken_for_its_absence() {
     assert!(fs.lookup(ROOT, b"dir").is_ok());
     let entries = std::fs::read_dir(lower.path()).expect("listed");
     assert_eq!(entries.count(), 1);
+}
+
+/// Counts the listings of a directory by the kernel's events of reading it.
+struct Listings(rustix::fd::OwnedFd);
+
+impl Listings {
+    fn of(dir: &Path) -> Listings {
+        let events = inotify::init(inotify::CreateFlags::NONBLOCK).expect("inotify");
+        inotify::add_watch(&events, dir, inotify::WatchFlags::ACCESS).expect("watched");
+        Listings(events)
+    }
+
+    /// The events since the last call: one, or a few, if the directory was listed.
+    fn take(&self) -> usize {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(&self.0, &mut buffer);
+        let mut count = 0;
+        while let Ok(event) = events.next() {
+            let is_directory = event.events().contains(inotify::ReadFlags::ISDIR);
+            count += usize::from(is_directory && event.file_name().is_none());
+        }
+        count
+    }
+}
+
+/// How often a directory is listed while so many files are made, looked up and removed, one after the other.
+fn listings_of(files: usize, options: Options) -> usize {
+    let lower = tempfile::tempdir().expect("a directory");
+    let fs = view_with(lower.path(), options);
+    let listings = Listings::of(lower.path());
+    let mut count = 0;
+    for number in 0..files {
+        let name = format!("test-{number}");
+        refused(fs.lookup(ROOT, name.as_bytes()), Error::NotFound);
+        count += listings.take();
+        create(&fs, ROOT, &name).expect("created");
+        count += listings.take();
+    }
+    for number in 0..files {
+        let name = format!("test-{number}");
+        fs.unlink(ROOT, name.as_bytes()).expect("removed");
+        count += listings.take();
+    }
+    count
+}
+
+/// The time of many files in one directory grows with their number and not with its square: no file needs a listing.
+#[test]
+fn files_are_made_without_listing_the_directory() {
+    let shared = Options {
+        shared: true,
+        ..Options::default()
+    };
+    let (few, many) = (listings_of(50, shared), listings_of(200, shared));
+    assert_eq!(few, many);
+    let without_index = Options {
+        nodircache: true,
+        ..shared
+    };
+    assert!(listings_of(50, without_index) >= 50);
+}
+
+/// What another program does in the lower directory is seen at once, also where the index has all names.
+#[test]
+fn names_of_other_programs_are_seen_at_once() {
+    let lower = tempfile::tempdir().expect("a directory");
+    let other = tempfile::tempdir().expect("a directory");
+    let fs = view(lower.path(), true);
+    let elsewhere = view(other.path(), true);
+    file_with(&fs, "mine", b"1");
+    refused(fs.lookup(ROOT, b"theirs"), Error::NotFound);
+    file_with(&elsewhere, "theirs", b"2");
+    let stored = std::fs::read_dir(other.path()).expect("listed").next();
+    let stored = stored.expect("one").expect("an entry").path();
+    let copy = lower.path().join(stored.file_name().expect("a name"));
+    std::fs::copy(&stored, &copy).expect("copied");
+    assert!(fs.lookup(ROOT, b"theirs").is_ok());
+    refused(create(&fs, ROOT, "theirs"), Error::Exists);
+    std::fs::remove_file(&copy).expect("removed");
+    refused(fs.lookup(ROOT, b"theirs"), Error::NotFound);
+    // What is made and renamed away was there.
+    std::fs::copy(&stored, &copy).expect("copied");
+    std::fs::rename(&copy, other.path().join("away")).expect("renamed");
+    refused(fs.lookup(ROOT, b"theirs"), Error::NotFound);
+    std::fs::rename(other.path().join("away"), &copy).expect("renamed");
+    assert!(fs.lookup(ROOT, b"theirs").is_ok());
 }

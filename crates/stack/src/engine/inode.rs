@@ -34,6 +34,8 @@ pub struct Options {
     pub noatime: bool,
     /// As `noatime`, for directories only.
     pub nodiratime: bool,
+    /// Where only a listing finds names: each name that is not known takes a listing.
+    pub nodircache: bool,
 }
 
 impl Options {
@@ -44,6 +46,11 @@ impl Options {
             (true, true) => Trust::BriefAttributes,
             (true, false) => Trust::Once,
         }
+    }
+
+    /// Whether the kernel can tell of names that others make.
+    pub(super) fn watches_names(self) -> bool {
+        self.shared && !self.remote && !self.nodircache
     }
 
     /// Whether what was found of a file then may still be used to read it.

@@ -1,16 +1,17 @@
 //! The file system, and finding names in it.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use rustix::fs::FileType;
 use vfs::{Attr, DirEntry, Error, Ino, Kind, ROOT, Result};
 
 use super::inode::{Inode, Inodes, Options};
-use super::names::{Answer, Known};
+use super::names::{Answer, Known, Strangers};
 use super::own::Unsynced;
 use super::temporary;
 use crate::formats::{Format, LongName, LongNames, LowerName, Sought};
-use crate::lower::{Entry, Listed, kind, list, list_open};
+use crate::lower::{Entry, Listed, Watches, kind, list, list_open};
 
 /// The longest contents of a file with a long name.
 const LONG_NAME_MAX: usize = 4096;
@@ -23,6 +24,8 @@ pub struct Stacked<F: Format> {
     root_ino: u64,
     pub(super) options: Options,
     pub(super) unsynced: Unsynced,
+    /// Tells of names that others make. Nothing if no index of names needs this, or the kernel refuses.
+    watches: Option<Arc<Watches>>,
 }
 
 /// Where a name was found.
@@ -42,12 +45,14 @@ impl<F: Format> Stacked<F> {
         let unsynced = Unsynced::new(&entry)?;
         let node = format.root(&entry)?;
         let root = Inode::new(ROOT, Kind::Directory, entry, node);
+        let is_watched = format.names_epoch().is_some() && options.watches_names();
         Ok(Stacked {
             format,
             inodes: Inodes::new(root, options),
             root_ino,
             options,
             unsynced,
+            watches: is_watched.then(Watches::new).flatten(),
         })
     }
 
@@ -60,8 +65,9 @@ impl<F: Format> Stacked<F> {
     pub(super) fn look_up(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         let dir = self.inodes.get(parent)?;
         let found = {
-            // No name is made while the directory is listed.
-            let is_complete = self.format.names_epoch().is_some() && !self.options.shared;
+            // This mount makes no name while the directory is listed.
+            let is_complete = self.format.names_epoch().is_some()
+                && (!self.options.shared || self.watches.is_some());
             let _names = is_complete.then(|| dir.io.read());
             self.find(&dir, name)?
         };
@@ -120,11 +126,12 @@ impl<F: Format> Stacked<F> {
         }
     }
 
-    /// Finds a name by those that are known, or else by a listing. Without other clients the caller has the directory
-    /// locked, so that the listing has all names.
+    /// Finds a name by those that are known, or else by a listing. Without other clients, and where others are watched,
+    /// the caller has the directory locked, so that the listing has all names that this mount made.
     fn find_listed(&self, dir: &Inode<F::Node>, name: &[u8]) -> Result<Found> {
         let directory = dir.directory()?;
         let epoch = self.format.names_epoch();
+        let mut is_index = self.hears_all_names(dir);
         match epoch.map_or(Answer::Unknown, |epoch| dir.names.get(name, epoch)) {
             Answer::At(lower) => match directory.entry(&lower) {
                 Ok(entry) => {
@@ -133,30 +140,55 @@ impl<F: Format> Stacked<F> {
                     return Ok(Found { lower, entry });
                 }
                 // It has another lower name by now, or none: a listing must not pass over this one.
-                Err(Error::NotFound | Error::Stale) => dir.names.remove(name),
+                Err(Error::NotFound | Error::Stale) => {
+                    dir.names.remove(name);
+                    is_index = self.hears_all_names(dir);
+                }
                 Err(error) => return Err(error),
             },
-            Answer::Missing if !self.options.shared => return Err(Error::NotFound),
-            _ => {}
+            Answer::Missing | Answer::Unknown => {}
         }
+        let is_missing = |epoch| dir.names.get(name, epoch) == Answer::Missing;
+        if is_index && epoch.is_some_and(is_missing) {
+            return Err(Error::NotFound);
+        }
+        if let Some(watches) = &self.watches {
+            dir.names.watch(|| watches.add(directory));
+        }
+        let since = dir.names.strangers();
         let found = match epoch.filter(|epoch| self.options.shared && dir.names.are_of(*epoch)) {
-            Some(epoch) => self.list_for(dir, name, epoch)?,
-            None => self.list_all(dir, name, epoch.map(Known::new))?,
+            Some(epoch) => self.list_for(dir, name, epoch, since)?,
+            None => self.list_all(dir, name, epoch.map(Known::new), since)?,
         };
         let lower = found.ok_or(Error::NotFound)?;
         let entry = directory.entry(&lower.name)?;
         Ok(Found { lower, entry })
     }
 
+    /// Whether a name that is not in the index is missing, if the index is complete.
+    fn hears_all_names(&self, dir: &Inode<F::Node>) -> bool {
+        match (&self.watches, self.options.shared) {
+            (Some(_), true) => dir.names.hear(|lower| self.is_hidden(lower)),
+            (_, is_shared) => !is_shared,
+        }
+    }
+
     /// Lists a directory for one name, which is none of those that are known: only new names are decrypted.
-    fn list_for(&self, dir: &Inode<F::Node>, name: &[u8], epoch: u64) -> Result<Option<LowerName>> {
+    fn list_for(
+        &self,
+        dir: &Inode<F::Node>,
+        name: &[u8],
+        epoch: u64,
+        since: Strangers,
+    ) -> Result<Option<LowerName>> {
         let mut found = None;
+        let mut has_all = true;
         let is_known = |lower: &[u8]| dir.names.has_lower(lower, epoch);
         self.each_name(dir, 0, is_known, |listed, plain, long| {
             match (plain == name, &long) {
                 (true, None) => dir.names.found(plain, listed.name, epoch),
-                (false, None) => dir.names.listed(plain, listed.name, epoch),
-                _ => {}
+                (false, None) => has_all &= dir.names.listed(plain, listed.name, epoch),
+                (_, Some(_)) => has_all = false,
             }
             if plain == name {
                 let name = listed.name.to_vec();
@@ -164,6 +196,9 @@ impl<F: Format> Stacked<F> {
             }
             Ok(found.is_none())
         })?;
+        if has_all && found.is_none() {
+            dir.names.all_listed(epoch, since);
+        }
         Ok(found)
     }
 
@@ -173,6 +208,7 @@ impl<F: Format> Stacked<F> {
         dir: &Inode<F::Node>,
         name: &[u8],
         mut known: Option<Known>,
+        since: Strangers,
     ) -> Result<Option<LowerName>> {
         let mut found = None;
         self.each_name(
@@ -193,7 +229,7 @@ impl<F: Format> Stacked<F> {
             },
         )?;
         if let Some(known) = known {
-            dir.names.replace(known);
+            dir.names.replace(known, since);
         }
         Ok(found)
     }

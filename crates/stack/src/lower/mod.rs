@@ -7,6 +7,7 @@ mod rename;
 mod replace;
 mod server;
 mod sharing;
+mod watch;
 
 pub use entry::Entry;
 pub(crate) use errno::posix;
@@ -15,3 +16,4 @@ pub(crate) use rename::rename_free;
 pub(crate) use replace::{replace, sync};
 pub(crate) use server::{aligned, close, read_direct, settle};
 pub(crate) use sharing::Sharing;
+pub(crate) use watch::{NewNames, Watch, Watches};
