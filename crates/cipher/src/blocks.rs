@@ -2,16 +2,22 @@
 
 use ::aes::cipher::array::Array;
 use ::aes::cipher::consts::U16;
-use ::aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use ::aes::cipher::typenum::Unsigned;
+use ::aes::cipher::{
+    BlockCipherDecBackend, BlockCipherDecClosure, BlockCipherDecrypt, BlockCipherEncBackend,
+    BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, KeyInit, ParBlocksSizeUser,
+};
 use zeroize::Zeroizing;
 
 use crate::BlockCipher;
 use crate::ffi::{AesKey, Direction, Ecb};
 use crate::per_thread::PerThread;
+pub(crate) use crate::tweaks::Block;
+use crate::tweaks::{self, Tweaks};
 use crate::{Error, Result};
 
-/// A block.
-pub(crate) type Block = [u8; 16];
+/// How many blocks go to a cipher in one call: twice what its widest registers hold, and few enough for the stack.
+pub(crate) const BATCH: usize = 128;
 
 /// An expanded key of a block cipher. (An error means that the library is out of memory.)
 pub(crate) trait Blocks: Send + Sync {
@@ -20,6 +26,27 @@ pub(crate) trait Blocks: Send + Sync {
 
     /// Decrypts each block where it is.
     fn decrypt(&self, blocks: &mut [Block]) -> Result<()>;
+
+    /// Adds its tweak to each block before and after the cipher (XEX). There are as many tweaks as blocks.
+    fn run_tweaked(
+        &self,
+        direction: Direction,
+        mut tweaks: Tweaks<'_>,
+        blocks: &mut [Block],
+    ) -> Result<()> {
+        let mut buffer = [[0; 16]; BATCH];
+        for blocks in blocks.chunks_mut(BATCH) {
+            let buffer = &mut buffer[..blocks.len()];
+            tweaks.fill(buffer, tweaks::narrow);
+            xor_all(blocks, buffer);
+            match direction {
+                Direction::Encrypt => self.encrypt(blocks)?,
+                Direction::Decrypt => self.decrypt(blocks)?,
+            }
+            xor_all(blocks, buffer);
+        }
+        Ok(())
+    }
 }
 
 /// `cipher` of RustCrypto, with a key of 16, 24 or 32 bytes.
@@ -53,8 +80,12 @@ where
     C: BlockCipherEncrypt<BlockSize = U16> + BlockCipherDecrypt + Send + Sync,
 {
     fn encrypt(&self, blocks: &mut [Block]) -> Result<()> {
-        self.0
-            .encrypt_blocks(Array::cast_slice_from_core_mut(blocks));
+        match blocks {
+            [block] => self.0.encrypt_block(block.into()),
+            _ => self
+                .0
+                .encrypt_blocks(Array::cast_slice_from_core_mut(blocks)),
+        }
         Ok(())
     }
 
@@ -63,7 +94,82 @@ where
             .decrypt_blocks(Array::cast_slice_from_core_mut(blocks));
         Ok(())
     }
+
+    fn run_tweaked(
+        &self,
+        direction: Direction,
+        tweaks: Tweaks<'_>,
+        blocks: &mut [Block],
+    ) -> Result<()> {
+        let run = Tweaked { tweaks, blocks };
+        match direction {
+            Direction::Encrypt => self.0.encrypt_with_backend(run),
+            Direction::Decrypt => self.0.decrypt_with_backend(run),
+        }
+        Ok(())
+    }
 }
+
+/// [`Blocks::run_tweaked`] in the code that a crate makes for the registers of its cipher, which are up to four times as
+/// wide as those of other code: tweaks and additions take the same ones.
+struct Tweaked<'a> {
+    tweaks: Tweaks<'a>,
+    blocks: &'a mut [Block],
+}
+
+impl BlockSizeUser for Tweaked<'_> {
+    type BlockSize = U16;
+}
+
+/// The most blocks that a cipher takes at once.
+const WIDEST: usize = 64;
+
+macro_rules! tweaked {
+    ($closure:ident, $backend:ident, $wide:ident, $single:ident) => {
+        impl $closure for Tweaked<'_> {
+            #[inline(always)]
+            fn call<B: $backend<BlockSize = U16>>(mut self, backend: &B) {
+                let mut buffer = [[0; 16]; WIDEST];
+                let wide = <B as ParBlocksSizeUser>::ParBlocksSize::USIZE.min(WIDEST);
+                for blocks in self.blocks.chunks_mut(WIDEST / wide * wide) {
+                    let buffer = &mut buffer[..blocks.len()];
+                    self.tweaks.fill(buffer, tweaks::wide);
+                    let len = blocks.len() / wide * wide;
+                    let (many, rest) = blocks.split_at_mut(len);
+                    xor_all(many, &buffer[..len]);
+                    for blocks in
+                        Array::slice_as_chunks_mut(Array::cast_slice_from_core_mut(many)).0
+                    {
+                        backend.$wide(blocks.into());
+                    }
+                    xor_all(many, &buffer[..len]);
+                    // One at a time in a register: what is stored in small pieces is loaded late in large ones.
+                    for (block, tweak) in rest.iter_mut().zip(&buffer[len..]) {
+                        let mut one = [*block];
+                        xor_all(&mut one, &[*tweak]);
+                        let single = &mut Array::cast_slice_from_core_mut(&mut one)[0];
+                        backend.$single(single.into());
+                        xor_all(&mut one, &[*tweak]);
+                        *block = one[0];
+                    }
+                }
+            }
+        }
+    };
+}
+
+tweaked!(
+    BlockCipherEncClosure,
+    BlockCipherEncBackend,
+    encrypt_par_blocks,
+    encrypt_block
+);
+tweaked!(
+    BlockCipherDecClosure,
+    BlockCipherDecBackend,
+    decrypt_par_blocks,
+    decrypt_block
+);
 
 /// AES of AWS-LC, with a key of 16, 24 or 32 bytes, for many blocks at once.
 pub(crate) fn aws_lc(key: &[u8]) -> Result<Box<dyn Blocks>> {
@@ -115,16 +221,10 @@ pub(crate) fn xor(block: &mut Block, other: &Block) {
 
 /// Adds each of `others` to the block in its place. (Over all the bytes, which the compiler puts into the
 /// registers that there are.)
-#[inline]
+#[inline(always)]
 pub(crate) fn xor_all(blocks: &mut [Block], others: &[Block]) {
     let others = others.as_flattened();
     for (byte, other) in blocks.as_flattened_mut().iter_mut().zip(others) {
         *byte ^= other;
     }
-}
-
-/// Multiplies by x in GF(2^128) of IEEE 1619, in constant time. The first byte of a block is the lowest.
-pub(crate) fn double(tweak: u128) -> u128 {
-    let carry = (tweak as i128 >> 127) as u128;
-    tweak << 1 ^ carry & 0x87
 }

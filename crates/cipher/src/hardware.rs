@@ -40,6 +40,16 @@ pub fn hardware() -> Hardware {
     platform::hardware(setting.as_deref())
 }
 
+/// Whether there are vector instructions for AES.
+pub(crate) fn has_vaes() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(|| {
+        ["avx2", "vaes"]
+            .iter()
+            .all(|name| hardware().features.contains(name))
+    });
+    *HAS
+}
+
 /// Whether there are vector instructions for AES, but not those with AVX-512, which AWS-LC needs to use any.
 pub(crate) fn has_vaes_alone() -> bool {
     static HAS: LazyLock<bool> = LazyLock::new(|| {

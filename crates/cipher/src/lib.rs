@@ -33,8 +33,8 @@
 //!
 //! Layers, lowest first:
 //! - `algorithms`: the names of the algorithms;
-//! - `error`, `ffi`, `hash`, `policy`, `pieces`: AWS-LC, BLAKE3, and which provider is allowed;
-//! - `digest`, `kdf`, `blocks`, `libgcrypt`, `openssl`, `sector`: providers and their mechanisms;
+//! - `error`, `field`, `ffi`, `hash`, `policy`, `pieces`: AWS-LC, BLAKE3, and which provider is allowed;
+//! - `digest`, `kdf`, `tweaks`, `blocks`, `libgcrypt`, `openssl`, `sector`: providers and their mechanisms;
 //! - `record`, `random`, `aead`, `names`, `stealing`, `password`, `chap`, `keywrap`, `rsa`, `vmac`, [`af`]: types for
 //!   callers;
 //! - `hardware`, `selftest`, `kat`: processor features, and tests.
@@ -51,6 +51,7 @@ mod ecdsa;
 mod ecmr;
 mod error;
 mod ffi;
+mod field;
 mod hardware;
 mod hash;
 mod kat;
@@ -71,6 +72,7 @@ mod selftest;
 mod shamir;
 mod stealing;
 mod tweaked;
+mod tweaks;
 mod vmac;
 
 pub use aead::AeadCipher;

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::{Error, Mechanism, Provider, Result, Suite};
+use crate::{BlockCipher, Error, Mechanism, Provider, Result, SectorMode, Suite, hardware};
 
 /// What is disabled, and whether only approved mechanisms may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,6 +72,35 @@ impl Target {
     }
 }
 
+impl Mechanism {
+    /// The providers that have it with keys of this length, in bytes, the first choice of this machine first.
+    pub fn providers_with(self, key_len: usize) -> Vec<Provider> {
+        let all = self.providers().iter().copied();
+        let mut providers: Vec<Provider> =
+            all.filter(|provider| provider.has(self, key_len)).collect();
+        let is_short = key_len < 64 && self == Mechanism::Sector(BlockCipher::Aes, SectorMode::Xts);
+        if is_short && hardware::has_vaes() {
+            // AWS-LC has XTS with two keys of 256 bits only. With others it lends its AES, a quarter as wide.
+            providers.sort_by_key(|provider| *provider != Provider::Portable);
+        }
+        providers
+    }
+}
+
+impl Provider {
+    fn has(self, mechanism: Mechanism, key_len: usize) -> bool {
+        use SectorMode::{Lrw, Xts};
+        match (self, mechanism) {
+            // OpenSSL has no AES-192-XTS, and libgcrypt no Twofish with 192 bits.
+            (Provider::OpenSsl, Mechanism::Sector(_, Xts)) => key_len != 48,
+            (Provider::Libgcrypt, Mechanism::Sector(_, Xts)) => key_len != 48,
+            (Provider::Libgcrypt, Mechanism::Sector(_, Lrw)) => key_len != 40,
+            (Provider::Libgcrypt, Mechanism::Sector(..)) => key_len != 24,
+            _ => true,
+        }
+    }
+}
+
 impl Policy {
     /// Enables something again. `fips-140` is switched on.
     pub fn enable(&mut self, target: Target) {
@@ -92,7 +121,8 @@ impl Policy {
         let mut orphans = Vec::new();
         for (provider, mechanism) in target.mechanisms() {
             changed.disabled[provider as usize] |= 1 << mechanism.index();
-            if changed.enabled(mechanism, Provider::is_built).is_none() {
+            let mut others = mechanism.providers().iter();
+            if !others.any(|other| other.is_built() && !changed.is_disabled(*other, mechanism)) {
                 orphans.push(mechanism);
             }
         }
@@ -118,19 +148,43 @@ impl Policy {
     /// # Errors
     /// [`Error::NotApproved`] in FIPS mode; [`Error::Disabled`] if no provider is left.
     pub fn provider(&self, mechanism: Mechanism) -> Result<Provider> {
+        self.first(mechanism, mechanism.providers())
+    }
+
+    /// As [`Policy::provider`], with keys of this length, in bytes.
+    ///
+    /// # Errors
+    /// As for [`Policy::provider`].
+    pub fn provider_with(&self, mechanism: Mechanism, key_len: usize) -> Result<Provider> {
+        self.first(mechanism, &mechanism.providers_with(key_len))
+    }
+
+    /// The providers that may serve a mechanism with keys of this length, in bytes, the first choice first.
+    ///
+    /// # Errors
+    /// As for [`Policy::provider`].
+    pub fn choices(&self, mechanism: Mechanism, key_len: usize) -> Result<Vec<Provider>> {
+        self.provider_with(mechanism, key_len)?;
+        let mut providers = mechanism.providers_with(key_len);
+        providers.retain(|provider| self.may_serve(*provider, mechanism));
+        Ok(providers)
+    }
+
+    fn first(&self, mechanism: Mechanism, providers: &[Provider]) -> Result<Provider> {
         if self.fips && !mechanism.is_approved() {
             return Err(Error::NotApproved {
                 mechanism,
                 algorithm: mechanism.full_name(),
             });
         }
-        self.enabled(mechanism, Provider::is_available)
+        let mut providers = providers.iter().copied();
+        providers
+            .find(|provider| self.may_serve(*provider, mechanism))
             .ok_or(Error::Disabled { mechanism })
     }
 
-    fn enabled(&self, mechanism: Mechanism, counts: fn(Provider) -> bool) -> Option<Provider> {
-        let mut providers = mechanism.providers().iter().copied();
-        providers.find(|provider| !self.is_disabled(*provider, mechanism) && counts(*provider))
+    fn may_serve(&self, provider: Provider, mechanism: Mechanism) -> bool {
+        !self.is_disabled(provider, mechanism) && provider.is_available()
     }
 
     /// Reads what [`Policy`] prints; or the line that is none of that.
@@ -175,6 +229,11 @@ static INSTALLED: OnceLock<Policy> = OnceLock::new();
 /// Who serves a mechanism in this process.
 pub(crate) fn provider(mechanism: Mechanism) -> Result<Provider> {
     Policy::current().provider(mechanism)
+}
+
+/// Who serves a mechanism in this process, with keys of this length, in bytes.
+pub(crate) fn provider_with(mechanism: Mechanism, key_len: usize) -> Result<Provider> {
+    Policy::current().provider_with(mechanism, key_len)
 }
 
 impl Suite {
@@ -235,6 +294,41 @@ mod tests {
         assert_eq!(read, policy);
         policy.enable(target("aws-lc"));
         assert_eq!(policy.provider(XTS), Ok(Provider::AwsLc));
+    }
+
+    /// The choice is what a key of that length gets.
+    #[test]
+    fn each_length_of_keys_has_a_choice_of_its_own() {
+        let policy = Policy::default();
+        for mechanism in Mechanism::all() {
+            let Mechanism::Sector(cipher, mode) = mechanism else {
+                continue;
+            };
+            let iv = if mode == SectorMode::Ecb {
+                ""
+            } else {
+                "-plain64"
+            };
+            let name = format!("{}-{}{iv}", cipher.name(), mode.name());
+            let spec = crate::SectorSpec::parse(&name).expect("spec");
+            for key_len in mechanism.key_lens() {
+                let key: Vec<u8> = (0..*key_len as u8).collect();
+                let made = crate::SectorCipher::new(spec, &key).expect("cipher");
+                let choices = policy.choices(mechanism, *key_len).expect("choices");
+                assert_eq!(made.provider(), choices[0], "{name} {key_len}");
+                for provider in choices {
+                    let made = crate::SectorCipher::with_provider(provider, spec, &key);
+                    assert_eq!(
+                        made.expect("cipher").provider(),
+                        provider,
+                        "{name} {key_len}"
+                    );
+                }
+            }
+        }
+        let wide = [Provider::AwsLc, Provider::Portable][usize::from(hardware::has_vaes())];
+        assert_eq!(policy.provider_with(XTS, 32), Ok(wide));
+        assert_eq!(policy.provider_with(XTS, 64), Ok(Provider::AwsLc));
     }
 
     #[test]

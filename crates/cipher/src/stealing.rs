@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::blocks::{Block, double, xor};
+use crate::blocks::{Block, xor};
+use crate::field::double;
 use crate::{BlockCipher, Result, SectorCipher, SectorSpec};
 
 /// A key for sectors of any length.

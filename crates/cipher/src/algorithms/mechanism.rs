@@ -91,7 +91,16 @@ impl Mechanism {
         Mechanism::all().find(|mechanism| mechanism.to_string() == name)
     }
 
-    /// The providers that have it, the first choice first.
+    /// The lengths of the keys of ciphers that take several, in bytes: both keys of XTS together.
+    pub fn key_lens(self) -> &'static [usize] {
+        match self {
+            Mechanism::Sector(_, mode) => mode.key_lens(),
+            Mechanism::Name(mode) => mode.key_lens(),
+            _ => &[],
+        }
+    }
+
+    /// The providers that have it with any key, the first choice first. [`Mechanism::providers_with`] knows more.
     pub fn providers(self) -> &'static [Provider] {
         use AeadAlgorithm as Aead;
         match self {

@@ -106,6 +106,17 @@ impl SectorMode {
         }
     }
 
+    /// The lengths of the keys that it takes, in bytes: both keys of XTS together.
+    pub const fn key_lens(self) -> &'static [usize] {
+        match self {
+            SectorMode::Xts => &[32, 48, 64],
+            // With the second key.
+            SectorMode::Lrw => &[32, 40, 48],
+            SectorMode::Adiantum12 | SectorMode::Adiantum20 => &[32],
+            SectorMode::Cbc | SectorMode::Ecb | SectorMode::Ctr => &BLOCK_KEY_LENS,
+        }
+    }
+
     /// The stream cipher of Adiantum.
     const fn stream(self) -> Option<&'static str> {
         match self {
@@ -192,13 +203,7 @@ impl SectorSpec {
 
     /// The lengths of the keys that it takes, in bytes: both keys of XTS together.
     pub fn key_lens(self) -> &'static [usize] {
-        match self.mode {
-            SectorMode::Xts => &[32, 48, 64],
-            // With the second key.
-            SectorMode::Lrw => &[32, 40, 48],
-            SectorMode::Adiantum12 | SectorMode::Adiantum20 => &[32],
-            SectorMode::Cbc | SectorMode::Ecb | SectorMode::Ctr => &BLOCK_KEY_LENS,
-        }
+        self.mode.key_lens()
     }
 }
 

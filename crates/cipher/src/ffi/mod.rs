@@ -1,5 +1,5 @@
 //! The foreign code: the few calls into AWS-LC that `aws-lc-rs` does not offer, AES-GCM of `ring`, Twofish of
-//! libgcrypt, and random numbers of the vDSO, made safe here.
+//! libgcrypt, random numbers of the vDSO, and tweaks in vector registers, made safe here.
 //!
 //! This module and its children hold all the `unsafe` of the crate. Each function takes slices and
 //! arrays, checks every length itself and returns a plain result, so nothing above it can get a
@@ -32,6 +32,7 @@ mod rsa;
 mod scrypt;
 mod sector;
 mod shamir;
+mod tweak;
 mod vdso;
 
 pub(crate) use aead::Aead;
@@ -49,4 +50,5 @@ pub(crate) use rsa::rsa_numbers;
 pub(crate) use scrypt::scrypt;
 pub(crate) use sector::{CbcKey, Ecb, Xts256};
 pub(crate) use shamir::{value_at, value_at_zero};
+pub(crate) use tweak::Tweak;
 pub(crate) use vdso::getrandom as vdso_getrandom;

@@ -5,8 +5,9 @@
 
 use zeroize::Zeroizing;
 
-use crate::blocks::{self, Block, Blocks, double, xor, xor_all};
+use crate::blocks::{self, Block, Blocks, xor, xor_all};
 use crate::ffi::Direction;
+use crate::field::double;
 use crate::tweaked::Engine;
 use crate::{BlockCipher, Error, Provider, Result};
 

@@ -4,9 +4,6 @@ use super::iv::IvGenerator;
 use crate::Result;
 use crate::ffi::Direction;
 
-/// How many blocks go to a cipher in one call: twice what its widest registers hold, and few enough for the stack.
-pub(super) const BATCH: usize = 128;
-
 /// One implementation of a mode, with its key.
 pub(crate) trait Engine: Send + Sync {
     /// Runs over sectors, in place.

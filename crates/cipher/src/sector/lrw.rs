@@ -5,10 +5,11 @@
 
 use zeroize::Zeroizing;
 
-use super::engine::{BATCH, Engine, Sectors};
+use super::engine::{Engine, Sectors};
 use crate::Result;
-use crate::blocks::{Block, Blocks, double, xor_all};
+use crate::blocks::{BATCH, Block, Blocks, xor_all};
 use crate::ffi::Direction;
+use crate::field::double;
 
 pub(super) struct Lrw {
     cipher: Box<dyn Blocks>,

@@ -6,7 +6,8 @@
 //! what the Linux kernel reads.
 //!
 //! AWS-LC serves AES, and libgcrypt Twofish, with one context for each thread that uses a cipher; the portable
-//! implementations of RustCrypto serve the other ciphers, unless [`crate::Policy`] says otherwise.
+//! implementations of RustCrypto serve AES in XTS with short keys on processors with wide registers for AES, and the
+//! other ciphers, unless [`crate::Policy`] says otherwise.
 
 mod aes;
 mod engine;
@@ -70,9 +71,9 @@ impl SectorCipher {
     /// [`Error::NotApproved`] and [`Error::Disabled`] of the policy; [`Error::SectorKey`] unless the key has one
     /// of [`SectorSpec::key_lens`].
     pub fn new(spec: SectorSpec, key: &[u8]) -> Result<SectorCipher> {
-        let provider = policy::provider(Mechanism::of_sectors(spec))?;
+        let provider = policy::provider_with(Mechanism::of_sectors(spec), key.len())?;
         match SectorCipher::with_provider(provider, spec, key) {
-            // OpenSSL lacks AES-192-XTS and keys of equal halves.
+            // OpenSSL lacks keys of equal halves.
             Err(Error::Unsupported { .. }) => {
                 SectorCipher::with_provider(Provider::Portable, spec, key)
             }

@@ -3,10 +3,11 @@
 //! For ciphers that AWS-LC does not have, for AES-128-XTS, which it has not either, and as the
 //! second implementation of everything.
 
-use super::engine::{BATCH, Engine, Sectors};
+use super::engine::{Engine, Sectors};
 use super::lrw::Lrw;
-use crate::blocks::{Block, Blocks, double, xor, xor_all};
+use crate::blocks::{BATCH, Block, Blocks, xor, xor_all};
 use crate::ffi::Direction;
+use crate::tweaks::Tweaks;
 use crate::{Result, SectorMode};
 
 /// `mode` with `key`; `expand` makes a block cipher of a key.
@@ -46,62 +47,27 @@ impl Engine for Xts {
             size,
             data,
         } = sectors;
-        // As many sectors at a time as fill a batch: short ones alone would leave the cipher's registers
-        // empty. A long one takes several batches.
-        let sectors_in_batch = (16 * BATCH / size).max(1);
-        for sectors in data.chunks_mut(sectors_in_batch * size) {
-            let mut first = [[0; 16]; BATCH];
-            let first = &mut first[..sectors.len() / size];
-            for iv in first.iter_mut() {
+        // The tweaks of many sectors are encrypted at once: one alone would leave the cipher's registers empty.
+        let (mut one, mut many);
+        let firsts: &mut [Block] = if data.len() == size {
+            one = [[0; 16]];
+            &mut one
+        } else {
+            many = [[0; 16]; BATCH];
+            &mut many
+        };
+        for sectors in data.chunks_mut(firsts.len() * size) {
+            let firsts = &mut firsts[..sectors.len() / size];
+            for iv in firsts.iter_mut() {
                 *iv = ivs.next()?;
             }
-            self.tweak.encrypt(first)?;
-            for blocks in sectors.as_chunks_mut().0.chunks_mut(BATCH) {
-                self.batch(direction, first, size / 16, blocks)?;
-            }
+            self.tweak.encrypt(firsts)?;
+            let tweaks = Tweaks::new(firsts, size / 16);
+            self.data
+                .run_tweaked(direction, tweaks, sectors.as_chunks_mut().0)?;
         }
         Ok(())
     }
-}
-
-impl Xts {
-    /// Runs over whole sectors, or over a part of one. `next` has the tweak of the first block of each, and
-    /// then of the block after the last.
-    fn batch(
-        &self,
-        direction: Direction,
-        next: &mut [Block],
-        blocks_in_sector: usize,
-        blocks: &mut [Block],
-    ) -> Result<()> {
-        let mut tweaks = [[0; 16]; BATCH];
-        let tweaks = &mut tweaks[..blocks.len()];
-        let sectors = blocks.chunks_mut(blocks_in_sector);
-        for (next, (blocks, tweaks)) in next
-            .iter_mut()
-            .zip(sectors.zip(tweaks.chunks_mut(blocks_in_sector)))
-        {
-            *next = add_tweaks(*next, blocks, tweaks);
-        }
-        match direction {
-            Direction::Encrypt => self.data.encrypt(blocks)?,
-            Direction::Decrypt => self.data.decrypt(blocks)?,
-        }
-        xor_all(blocks, tweaks);
-        Ok(())
-    }
-}
-
-/// Adds the tweaks of consecutive blocks to them, from that of the first, keeps them in `tweaks`, and
-/// returns the one of the block after them.
-fn add_tweaks(first: Block, blocks: &mut [Block], tweaks: &mut [Block]) -> Block {
-    let mut next = u128::from_le_bytes(first);
-    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-        *tweak = next.to_le_bytes();
-        xor(block, tweak);
-        next = double(next);
-    }
-    next.to_le_bytes()
 }
 
 /// CBC, ECB or CTR.
