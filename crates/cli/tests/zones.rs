@@ -49,7 +49,7 @@ fn a_tenant_has_a_part_of_the_pool() {
         "z",
         "eizoss/zones/z",
         "rpool",
-        "no",
+        "none",
         "12345",
         socket.to_str().unwrap(),
     ];
@@ -417,4 +417,55 @@ fn the_files_of_an_immutable_root_are_read_only() {
     place.ok("set readonly=off tank/z");
     fs::write(dir.join("after"), "x").unwrap();
     place.ok("set readonly=on tank/z");
+}
+
+/// The article makes datasets with their parents in an immutable zone, and `get readonly` is `off` there.
+#[test]
+fn datasets_with_parents_are_mounted_in_an_immutable_zone() {
+    let Some(place) = shared_place() else { return };
+    if !can_mount() {
+        return;
+    }
+    place.pool("eizoss");
+    let dir = place.path("mnt");
+    place.ok(&format!(
+        "create -o mountpoint={} eizoss/rpool",
+        dir.display()
+    ));
+    place.ok("create eizoss/rpool/usr");
+    let zone = "--dataset eizoss/rpool --alias rpool --owner 12345 z";
+    place.fails(&format!("zone create --profile nope {zone}"), USAGE);
+    place.ok(&format!(
+        "zone create --file-mac-profile fixed-configuration {zone}"
+    ));
+    has(&place.ok("zone list"), "fixed-configuration");
+    may(&place, ANN, "create -p rpool/export/home");
+    let readonly = may(
+        &place,
+        ANN,
+        "get -H -o value readonly rpool/export rpool/export/home",
+    );
+    assert_eq!(readonly, "off\noff\n");
+    let mounted = may(&place, ANN, "get -H -o value mounted rpool/export/home");
+    assert_eq!(mounted, "yes\n");
+    fs::write(dir.join("export/home/file"), "x").unwrap();
+    assert!(fs::write(dir.join("file"), "x").is_err());
+    assert!(fs::write(dir.join("usr/file"), "x").is_err());
+    may_not(&place, ANN, "unmount -f rpool/usr");
+    may_not(&place, ANN, "create rpool/sbin");
+
+    place.fails("zone set file-mac-profile=nope z", USAGE);
+    place.fails("zone set quota=1G z", USAGE);
+    place.fails("zone set profile=none nope", NOT_FOUND);
+    place.ok("zone set file-mac-profile=strict z");
+    let refused = fs::write(dir.join("export/home/more"), "x").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    assert_eq!(
+        fs::read_to_string(dir.join("export/home/file")).unwrap(),
+        "x"
+    );
+    may_not(&place, ANN, "snapshot rpool/export@1");
+    place.ok("zone set profile=none z");
+    fs::write(dir.join("usr/file"), "x").unwrap();
+    may(&place, ANN, "snapshot -r rpool@1");
 }

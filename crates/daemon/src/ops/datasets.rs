@@ -74,7 +74,9 @@ impl Daemon {
         for missing in missing_above(&active, name, parents)? {
             // Without given properties this never asks for a key.
             let above = suite_above(&active, &missing)?;
-            let spec = DatasetSpec::new(above, &missing, &Vec::new(), context.channel)?;
+            let own = context.view.and_then(|view| view.props_of_new(&missing));
+            let own = own.into_iter().collect();
+            let spec = DatasetSpec::new(above, &missing, &own, context.channel)?;
             specs.push((missing, spec));
         }
         specs.push((name.to_owned(), spec));

@@ -71,7 +71,8 @@ impl ActivePool {
         }
     }
 
-    /// Makes open datasets follow their present properties. Returns failures for those that could not be updated.
+    /// Makes open datasets follow their present properties. Returns failures for those that could not be updated. If the
+    /// kernel refuses the flags of a mount, the other mounts follow, and this is the failure.
     pub(crate) fn apply_settings(&self) -> Result<Vec<Failure>> {
         let mut failures = Vec::new();
         let mut mounted_otherwise = Vec::new();
@@ -82,6 +83,7 @@ impl ActivePool {
                 volume.dataset().set_settings(settings);
             }
         }
+        let mut refused = Ok(());
         for (id, state) in self.mounts.lock().iter() {
             let entry = self.pool.entry(*id)?;
             let settings = self.settings_of(&entry, state.read_only, &state.allowed)?;
@@ -93,7 +95,7 @@ impl ActivePool {
             }
             match state.mount.follow(&options) {
                 Err(error @ fuse::Error::OptionsCovered(_)) => failures.push(error.into()),
-                followed => followed?,
+                followed => refused = refused.and(followed),
             }
             if let Some(mounted) = &state.mounted {
                 let (snapdir, _) = properties::effective(&self.pool, &entry, "snapdir")?;
@@ -101,6 +103,7 @@ impl ActivePool {
             }
         }
         failures.extend(self.to_mount_again(&mounted_otherwise)?);
+        refused?;
         Ok(failures)
     }
 

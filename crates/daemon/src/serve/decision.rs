@@ -77,9 +77,9 @@ impl Decide for Decision<'_> {
             return Err(ended("the token was revoked or has expired"));
         }
         match self.view {
-            Some(view) if !self.daemon.has_zone(view, &self.peer) => {
-                Err(ended("the zone was destroyed or given to another user"))
-            }
+            Some(view) if !self.daemon.has_zone(view, &self.peer) => Err(ended(
+                "the zone was destroyed, given to another user, or got another profile",
+            )),
             _ => Ok(()),
         }
     }

@@ -148,6 +148,7 @@ pub(super) fn effect(command: &Command) -> Effect {
         | Command::Userspace(_)
         | Command::ChangePermissions(_)
         | Command::ZoneCreate(_)
+        | Command::ZoneSet(_)
         | Command::ZoneDestroy(_)
         | Command::TokenCreate(_)
         | Command::TokenRevoke(_) => Effect::Changes,

@@ -23,6 +23,7 @@ use super::report::{OwnerKind, TokenScope};
 use super::wanted::{
     Allowed, HomeStep, InspectTarget, NewVolume, Props, ReceiveName, SendWhat, WhoKind, each_once,
 };
+use super::zone_profile::ZoneProfile;
 
 /// Makes of one list the structs, the enum, and the macro `with_command`. Commands without
 /// fields come first, then those whose structs are in a file of their own. `$d` is a dollar sign for the macro inside.
@@ -588,11 +589,18 @@ commands! {
         dataset: String,
         /// What the root is called in the zone; the last part of its name if absent.
         alias: Option<String>,
-        /// Whether the tenant cannot change the root itself.
+        /// Which datasets the tenant cannot change.
         #[serde(default)]
-        immutable: bool,
+        profile: ZoneProfile,
         /// Who besides root may use it: a user, or after a colon a group.
         owner: Option<String>,
+    }
+    /// Change which datasets the tenant cannot change.
+    ZoneSet {
+        /// The zone.
+        name: String,
+        /// The new profile.
+        profile: ZoneProfile,
     }
     /// Take the socket away.
     ZoneDestroy {

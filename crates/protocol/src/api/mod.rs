@@ -17,6 +17,7 @@ mod reply;
 mod report;
 mod serving;
 mod wanted;
+mod zone_profile;
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,7 @@ pub use wanted::{
     AccessTimes, Allowed, CheckpointUse, DeviceChange, DeviceGroup, HomeStep, InspectTarget,
     NAMES_MAX, NewVolume, PoolDevices, Props, ReceiveName, Rotation, SendWhat, Sweep, WhoKind,
 };
+pub use zone_profile::ZoneProfile;
 
 /// The version of this protocol. A change of a request or a reply raises it. Command and daemon are one binary, but
 /// the daemon may still run an older one: the two refuse each other instead of misunderstanding a request.

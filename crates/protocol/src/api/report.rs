@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::zone_profile::ZoneProfile;
+
 /// A dataset or snapshot with properties, in the order in which they were asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DatasetRow {
@@ -364,8 +366,8 @@ pub struct ZoneRow {
     pub dataset: Option<String>,
     /// What that is called in the zone.
     pub alias: String,
-    /// Whether the tenant cannot change the root itself.
-    pub immutable: bool,
+    /// Which datasets the tenant cannot change.
+    pub profile: ZoneProfile,
     /// Who besides root may use it: a user, or after a colon a group.
     pub owner: Option<String>,
     /// Where it listens.

@@ -89,7 +89,7 @@ function zones(rows) {
         h(
           "tr",
           { key: row.name },
-          h("td", {}, h("strong", {}, name(row.name)), row.immutable && h("div", { class: "muted small" }, "immutable root")),
+          h("td", {}, h("strong", {}, name(row.name)), row.profile !== "none" && h("div", { class: "muted small" }, row.profile)),
           h("td", { "data-label": "Dataset" }, row.dataset ? datasetLink(row.dataset) : h("span", { class: "muted" }, "its pool is not imported")),
           h("td", { "data-label": "User" }, row.owner ? name(row.owner) : "root only"),
           h("td", { "data-label": "Socket" }, name(row.socket, "name mono")),

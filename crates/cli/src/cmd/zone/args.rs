@@ -1,6 +1,7 @@
 //! Zones: datasets for tenants.
 
 use clap::{Args, Subcommand};
+use protocol::api::ZoneProfile;
 
 /// Give tenants a part of a pool as a pool of their own
 ///
@@ -20,6 +21,9 @@ use clap::{Args, Subcommand};
 ///
 /// The root of the zone keeps its name, and stays until the zone is destroyed. The user root can use the
 /// socket too, and is a tenant there.
+///
+/// An immutable zone has a profile, which fixes datasets: `zone create --profile`. The tenant cannot change
+/// a fixed dataset in any way, snapshots included, nor unmount it. Its property readonly is on.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES
@@ -37,10 +41,31 @@ EXIT CODES
   taken; 5 if a command of the tenant still runs; 6 if this is not allowed.")]
 pub(crate) enum Zone {
     Create(ZoneCreate),
+    /// Change the profile of a zone
+    ///
+    /// The property is called as in Solaris, or just `profile`. The new profile counts from then on, also for
+    /// commands of the tenant that run. With `none` the root inherits readonly again. Datasets below that have
+    /// readonly=on of their own keep it.
+    #[command(after_help = "\
+EXAMPLES
+  Nothing in the zone changes any more; later the tenant works below the root again:
+    strongroom zone set file-mac-profile=strict web
+    strongroom zone set file-mac-profile=fixed-configuration web
+
+EXIT CODES
+  2 for a wrong profile; 3 if there is no such zone, or its pool is not imported.")]
+    Set {
+        /// The new profile: none, flexible-configuration, fixed-configuration or strict
+        #[arg(value_name = "file-mac-profile=PROFILE", value_parser = profile_property)]
+        profile: ZoneProfile,
+        /// The name of the zone
+        #[arg(value_name = "ZONE")]
+        name: String,
+    },
     /// Destroy a zone; its datasets stay
     ///
     /// Closes the socket and stops running commands of the tenant. The datasets of the tenant stay, with
-    /// their keys. The root of an immutable zone keeps readonly=on.
+    /// their keys. The datasets of an immutable zone keep their property readonly.
     #[command(after_help = "\
 EXAMPLES
   Destroy the zone, then its datasets:
@@ -66,9 +91,17 @@ EXIT CODES
 /// The root gets limits where it has none, because no quota counts these: filesystem_limit=1000,
 /// snapshot_limit=10000, mount_limit=200 and property_limit=4M. Change them with `set`.
 ///
-/// The tenant cannot change the root of an immutable zone in any way, snapshots included. Its property
-/// readonly is on. Datasets that the tenant creates below begin with readonly=off. Create directories for
-/// their mountpoints before.
+/// A profile, called file-mac-profile in Solaris, makes the zone immutable. It fixes the root and datasets
+/// below it by their names, with all datasets below these:
+///
+///   none                    no dataset, as without --profile
+///   flexible-configuration  the root, ROOT, bin, boot, lib, lib32, lib64, opt, sbin, usr
+///   fixed-configuration     these, and etc and root
+///   strict                  all datasets
+///
+/// Fixed datasets get readonly=on. The others below the root get readonly=off, and so do datasets that the
+/// tenant creates there, with their parents (-p). What was read-only before stays so. The root gets the
+/// directories export, home and var, where such datasets can be mounted; make other ones before.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -76,7 +109,7 @@ EXAMPLES
     strongroom zone create web --dataset tank/web --alias rpool --owner :staff
 
   With an immutable root; to change it yourself, set readonly=off for that time:
-    strongroom zone create kiosk --dataset tank/kiosk --immutable
+    strongroom zone create kiosk --dataset tank/kiosk --profile fixed-configuration
     strongroom set readonly=off tank/kiosk
 
 EXIT CODES
@@ -89,8 +122,12 @@ pub(crate) struct ZoneCreate {
     /// The name of the root in the zone; default: the last part of the dataset name
     #[arg(long, value_name = "NAME")]
     pub(crate) alias: Option<String>,
-    /// Make the root immutable for the tenant
-    #[arg(long)]
+    /// The datasets that the tenant cannot change [default: none]
+    #[arg(long, visible_alias = "file-mac-profile", value_name = "PROFILE", value_parser = profile,
+          default_value = "none", hide_default_value = true)]
+    pub(crate) profile: ZoneProfile,
+    /// The same as --profile fixed-configuration
+    #[arg(long, conflicts_with = "profile")]
     pub(crate) immutable: bool,
     /// The owner, who can use the zone: a user, or after a colon a group; names or numbers
     #[arg(long, value_name = "USER|:GROUP")]
@@ -102,8 +139,8 @@ pub(crate) struct ZoneCreate {
 
 /// List zones
 ///
-/// Shows each zone with its root dataset, the name of the root in the zone, whether it is immutable, its
-/// owner and its socket. The dataset is `-` if its pool is not imported.
+/// Shows each zone with its root dataset, the name of the root in the zone, its profile, its owner and its
+/// socket. The dataset is `-` if its pool is not imported.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -112,9 +149,28 @@ EXAMPLES
     strongroom zone list -H | awk '$1 == \"web\" { print $6 }'
 
 JSON
-  [{\"name\", \"dataset\": NAME|null, \"alias\", \"immutable\", \"owner\": USER|:GROUP|null, \"socket\"}, ...]")]
+  [{\"name\", \"dataset\": NAME|null, \"alias\", \"profile\", \"owner\": USER|:GROUP|null, \"socket\"}, ...]")]
 pub(crate) struct ZoneList {
     /// Print no header, and tabs between columns
     #[arg(short = 'H')]
     pub(crate) script: bool,
+}
+
+/// Parses the name of a profile.
+fn profile(text: &str) -> Result<ZoneProfile, String> {
+    ZoneProfile::parse(text).ok_or_else(|| {
+        let names = ZoneProfile::ALL.map(ZoneProfile::name);
+        format!(
+            "'{text}' is no profile of a zone; it is one of {}",
+            names.join(", ")
+        )
+    })
+}
+
+/// Parses `file-mac-profile=PROFILE` or `profile=PROFILE`.
+fn profile_property(text: &str) -> Result<ZoneProfile, String> {
+    match text.split_once('=') {
+        Some(("file-mac-profile" | "profile", name)) => profile(name),
+        _ => Err("a zone has one property to set: file-mac-profile=PROFILE".to_owned()),
+    }
 }

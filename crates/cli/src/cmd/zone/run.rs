@@ -1,6 +1,6 @@
 //! Zones.
 
-use protocol::api::{Command, ZoneRow, command};
+use protocol::api::{Command, ZoneProfile, ZoneRow, command};
 
 use crate::cmd::zone::args::{Zone, ZoneCreate, ZoneList};
 use crate::outcome::{Outcome, Result, call_quiet};
@@ -11,6 +11,7 @@ use crate::show::table::{self, Column};
 pub(crate) fn run(args: Zone, session: &mut Session) -> Result {
     match args {
         Zone::Create(args) => create(args, session),
+        Zone::Set { profile, name } => call_quiet(session, command::ZoneSet { name, profile }),
         Zone::Destroy { name } => call_quiet(session, command::ZoneDestroy { name }),
         Zone::List(args) => list(&args, session),
     }
@@ -21,7 +22,10 @@ fn create(args: ZoneCreate, session: &mut Session) -> Result {
         name: args.name,
         dataset: args.dataset,
         alias: args.alias,
-        immutable: args.immutable,
+        profile: match args.immutable {
+            true => ZoneProfile::FixedConfiguration,
+            false => args.profile,
+        },
         owner: args.owner,
     };
     call_quiet(session, new)
@@ -32,14 +36,14 @@ fn list(args: &ZoneList, session: &mut Session) -> Result {
     if session.json {
         return Ok(Outcome::text(json::show(&rows)));
     }
-    let heads = ["NAME", "DATASET", "ALIAS", "IMMUTABLE", "OWNER", "SOCKET"].map(Column::left);
+    let heads = ["NAME", "DATASET", "ALIAS", "PROFILE", "OWNER", "SOCKET"].map(Column::left);
     let absent = || "-".to_owned();
     let cells = |row: ZoneRow| {
         vec![
             row.name,
             row.dataset.unwrap_or_else(absent),
             row.alias,
-            if row.immutable { "yes" } else { "no" }.into(),
+            row.profile.name().into(),
             row.owner.unwrap_or_else(absent),
             row.socket,
         ]

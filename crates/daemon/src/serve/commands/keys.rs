@@ -55,7 +55,7 @@ serve!(
         check.all_named(&it.names)?;
         check.need_all(&it.names, it.recursive, &["key"])
     },
-    |it, view| view.all_own_keys(&mut it.names, it.recursive),
+    |it, view| view.unload_keys(&mut it.names, it.recursive),
     |it, daemon, context| daemon
         .key_unload(&it.names, it.recursive, it.force, context)
         .map(done)
@@ -96,7 +96,7 @@ serve!(
         Line::new(verb).word(&it.name)
     },
     |it, check| check.need(&it.name, &["keychange"]),
-    |it, view| view.own_keys(&mut it.name, false),
+    |it, view| view.rotate_key(&mut it.name),
     |it, daemon, context| daemon.key_rotate(&it.name, it.how, context).map(done)
 );
 

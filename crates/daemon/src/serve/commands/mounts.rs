@@ -124,7 +124,7 @@ serve!(
     },
     |it, view| {
         let name = it.target.as_mut().filter(|name| !name.starts_with('/'));
-        view.translate_name(name.ok_or_else(not_for_tenants)?)
+        view.change(name.ok_or_else(not_for_tenants)?)
     },
     |it, daemon, context| daemon
         .unmount(it.target.as_deref(), it.force, context)

@@ -1,6 +1,6 @@
 //! Delegates and tenants: permissions and zones.
 
-use protocol::api::{Reply, WhoKind};
+use protocol::api::{Reply, WhoKind, ZoneProfile};
 
 use super::done;
 use super::line::Line;
@@ -68,10 +68,21 @@ root_only!(
     |it| Line::new("zone create")
         .option("--alias", it.alias.as_ref())
         .option("--dataset", Some(&it.dataset))
-        .flag("--immutable", it.immutable)
         .option("--owner", it.owner.as_ref())
+        .option(
+            "--profile",
+            (it.profile != ZoneProfile::None).then(|| it.profile.name())
+        )
         .word(&it.name),
     |it, daemon, context| daemon.create_zone(it, context).map(done)
+);
+
+root_only!(
+    ZoneSet,
+    |it| Line::new("zone set")
+        .word(format!("file-mac-profile={}", it.profile.name()))
+        .word(&it.name),
+    |it, daemon, context| daemon.set_zone(it, context).map(done)
 );
 
 root_only!(

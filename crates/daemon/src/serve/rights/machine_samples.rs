@@ -2,7 +2,7 @@
 
 use protocol::api::{
     Borrowing, CheckpointUse, Command, DeviceChange, InspectTarget, MappingChange, PoolDevices,
-    Props, Sweep, command,
+    Props, Sweep, ZoneProfile, command,
 };
 
 /// Requests about pools, devices and the daemon.
@@ -118,8 +118,12 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             name: "new".into(),
             dataset: "tank/web".into(),
             alias: None,
-            immutable: false,
+            profile: ZoneProfile::None,
             owner: None,
+        }),
+        Command::ZoneSet(command::ZoneSet {
+            name: "z".into(),
+            profile: ZoneProfile::Strict,
         }),
         Command::ZoneDestroy(command::ZoneDestroy { name: "z".into() }),
         Command::Zones,

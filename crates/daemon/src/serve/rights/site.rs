@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use pool::Origin;
-use protocol::api::{Ask, AskFormat, Command, DatasetRow, Reply, command};
+use protocol::api::{Ask, AskFormat, Command, DatasetRow, Reply, ZoneProfile, command};
 use protocol::api::{Failure, Result};
 use protocol::client::{Client, Data, Terminal};
 use protocol::property::{PROPERTIES, Property, Settable};
@@ -115,7 +115,7 @@ impl Site {
             name: zone.into(),
             dataset: root,
             alias: None,
-            immutable: false,
+            profile: ZoneProfile::None,
             owner: None,
         };
         command(|context| self.daemon.create_zone(&new, context)).unwrap();

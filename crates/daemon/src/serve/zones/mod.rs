@@ -5,6 +5,7 @@
 //! names its root by numbers, so that another dataset with the same name is not taken for it.
 
 mod listen;
+mod profiles;
 mod zone_policy;
 
 pub(crate) use zone_policy::Names;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pool::Entry;
-use protocol::api::{FailureKind, ZoneRow, command};
+use protocol::api::{FailureKind, ZoneProfile, ZoneRow, command};
 
 use crate::failure::{Failure, Result};
 use crate::host::users::Peer;
@@ -23,7 +24,7 @@ use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::front_end::{FrontEnd, Going};
 use crate::state::zones::view::View;
-use crate::state::zones::zone::{Definition, Owner, Zone};
+use crate::state::zones::zone::{Definition, Owner, RememberedZone, Zone};
 
 /// The longest name of a zone. It is part of the path of a socket.
 const NAME_MAX: usize = 48;
@@ -77,10 +78,9 @@ impl Daemon {
             dataset: root.id,
             guid: root.guid,
             alias: alias(new)?,
-            immutable: new.immutable,
             owner,
         };
-        let zone = Zone::new(&new.name, is);
+        let zone = Zone::new(&new.name, is, new.profile);
         self.open_listener(&zone)?;
         let made = self
             .establish(&zone, &active, &new.dataset, context)
@@ -100,35 +100,27 @@ impl Daemon {
         zone: &Arc<Zone>,
         active: &ActivePool,
         root: &str,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
         self.zones
             .all
             .lock()
             .insert(zone.name.clone(), Arc::clone(zone));
         self.remember_zones()?;
-        if zone.is.immutable || !active.pool.is_read_only() {
-            let changes = root_props(&*active.pool.find(root)?, zone.is.immutable);
+        let entry = active.pool.find(root)?;
+        if !active.pool.is_read_only() {
+            let limits = missing_limits(&entry);
             let names = [root.to_owned()];
-            active.pool.set_props(&names, &changes, &context.origin())?;
+            active.pool.set_props(&names, &limits, &context.origin())?;
         }
-        if let Err(failure) = active.apply_settings() {
-            let reason = failure.0.message;
-            tracing::warn!(reason, "what is mounted does not follow its properties yet");
-        }
-        Ok(())
+        let none = ZoneProfile::None;
+        active.follow_profile(&entry, none, zone.profile(), context)
     }
 
     /// Destroys a zone. Its datasets stay. Running commands of its tenant are interrupted.
     pub(crate) fn destroy_zone(&self, name: &str, context: &Context<'_>) -> Result<()> {
         let _changing = self.zones.changing.lock();
-        let zone = self.zones.all.lock().get(name).cloned();
-        let zone = zone.ok_or_else(|| {
-            Failure::new(
-                FailureKind::NotFound,
-                format!("there is no zone '{name}'; 'strongroom zone list' lists all zones"),
-            )
-        })?;
+        let zone = self.zone_named(name)?;
         zone.close();
         if !zone.callers.break_off() {
             return Err(Failure::new(
@@ -155,6 +147,16 @@ impl Daemon {
         Ok(())
     }
 
+    fn zone_named(&self, name: &str) -> Result<Arc<Zone>> {
+        let zone = self.zones.all.lock().get(name).cloned();
+        zone.ok_or_else(|| {
+            Failure::new(
+                FailureKind::NotFound,
+                format!("there is no zone '{name}'; 'strongroom zone list' lists all zones"),
+            )
+        })
+    }
+
     /// The rows of `zone list`.
     pub(crate) fn zone_rows(&self) -> Vec<ZoneRow> {
         let zones: Vec<Arc<Zone>> = self.zones.all.lock().values().cloned().collect();
@@ -165,30 +167,35 @@ impl Daemon {
                 name.ok()
             }),
             alias: zone.is.alias.clone(),
-            immutable: zone.is.immutable,
+            profile: zone.profile(),
             owner: zone.is.owner.map(Owner::to_text),
             socket: self.zone_socket(&zone.name).display().to_string(),
         };
         zones.iter().map(row).collect()
     }
 
-    fn recall_zones(&self) -> BTreeMap<String, Definition> {
+    fn recall_zones(&self) -> BTreeMap<String, RememberedZone> {
         self.recall_from(MEMORY, "strongroom zone create")
     }
 
     fn remember_zones(&self) -> Result<()> {
         let zones = self.zones.all.lock();
-        let all: BTreeMap<&String, &Definition> =
-            zones.iter().map(|(name, zone)| (name, &zone.is)).collect();
+        let remembered =
+            |(name, zone): (&String, &Arc<Zone>)| (name.clone(), RememberedZone::of(zone));
+        let all: BTreeMap<String, RememberedZone> = zones.iter().map(remembered).collect();
         self.remember_in(MEMORY, &all)
     }
 
-    /// Whether the zone of a view still exists, and the caller may use it.
+    /// Whether the zone of a view still exists with its profile, and the caller may use it.
     pub(in crate::serve) fn has_zone(&self, view: &View, peer: &Peer) -> bool {
         let guid = view.active.pool.guid();
         let zones = self.zones.all.lock();
         let mut zones = zones.values();
-        zones.any(|zone| zone.is_root(guid, &view.root) && zone.check(peer).is_ok())
+        zones.any(|zone| {
+            zone.is_root(guid, &view.root)
+                && zone.profile() == view.profile
+                && zone.check(peer).is_ok()
+        })
     }
 
     /// The present view of the tenant.
@@ -205,7 +212,7 @@ impl Daemon {
             active,
             root,
             alias: zone.is.alias.clone(),
-            immutable: zone.is.immutable,
+            profile: zone.profile(),
         })
     }
 }
@@ -217,8 +224,8 @@ impl FrontEnd<Daemon> for ZoneSockets {
     /// Makes the sockets of remembered zones. Their tenants can connect and wait.
     fn prepare(&self, daemon: &Daemon) {
         let _changing = daemon.zones.changing.lock();
-        for (name, is) in daemon.recall_zones() {
-            let zone = Zone::new(&name, is);
+        for (name, remembered) in daemon.recall_zones() {
+            let zone = remembered.into_zone(&name);
             if let Err(failure) = daemon.open_listener(&zone) {
                 zone_failed(&zone, &failure);
             }
@@ -291,15 +298,13 @@ fn zone_failed(zone: &Zone, failure: &Failure) {
     );
 }
 
-/// The properties that the root of a new zone gets: limits for the tenant, where it has none, and `readonly` if it is
-/// immutable.
-fn root_props(root: &Entry, immutable: bool) -> Vec<(String, Option<String>)> {
+/// The limits that the root of a new zone gets, where it has none.
+fn missing_limits(root: &Entry) -> Vec<(String, Option<String>)> {
     let limits = LIMITS
         .iter()
         .filter(|(name, _)| !root.props.contains_key(*name));
-    let readonly = immutable.then_some(("readonly", "on"));
-    let all = limits.copied().chain(readonly);
-    all.map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
+    limits
+        .map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())))
         .collect()
 }
 

@@ -1,5 +1,6 @@
 //! Every command through a zone's socket: what a tenant may do and see.
 
+mod profiles;
 mod requests;
 
 use std::path::Path;
@@ -61,12 +62,12 @@ impl Site {
         Site { dir, daemon }
     }
 
-    fn zone(&self, immutable: bool) -> &Site {
+    fn zone(&self, profile: ZoneProfile) -> &Site {
         let new = command::ZoneCreate {
             name: "z".into(),
             dataset: "tank/web".into(),
             alias: None,
-            immutable,
+            profile,
             owner: None,
         };
         command(|context| self.daemon.create_zone(&new, context)).unwrap();
@@ -106,7 +107,7 @@ use Is::{Absent, Done, Refused};
 #[test]
 fn every_command_is_decided() {
     let site = Site::new();
-    site.zone(false);
+    site.zone(ZoneProfile::None);
     let mut seen = Vec::new();
     let mut all = Vec::new();
     for name in OTHERS {
@@ -160,7 +161,7 @@ fn what_is_above_is_the_global_zones() {
         )
     })
     .unwrap();
-    site.zone(false);
+    site.zone(ZoneProfile::None);
     let own_key = json!([["encryption", "on"], ["keysource", "passphrase,prompt"]]);
     site.call(make("web/bob", own_key)).unwrap();
     let rows = site.get(
@@ -211,7 +212,7 @@ fn names_outside_are_not_told() {
         })
         .unwrap();
     }
-    site.zone(false);
+    site.zone(ZoneProfile::None);
     let rows = site.get(&[], &["name", "clones", "origin"]);
     let text = serde_json::to_string(&rows).unwrap();
     assert!(!text.contains("tank") && !text.contains("other"), "{text}");
@@ -240,7 +241,7 @@ fn names_outside_are_not_told() {
 #[test]
 fn the_root_of_an_immutable_zone_is_read_only() {
     let site = Site::new();
-    site.zone(true);
+    site.zone(ZoneProfile::FixedConfiguration);
     let find = |name: &str| site.daemon.find(name).unwrap().1;
     assert_eq!(find("tank/web").props.get("readonly").unwrap(), "on");
     for request in [
@@ -267,7 +268,7 @@ fn the_root_of_an_immutable_zone_is_read_only() {
 #[test]
 fn the_root_stays_while_there_is_a_zone() {
     let site = Site::new();
-    site.zone(false);
+    site.zone(ZoneProfile::None);
     let daemon = &site.daemon;
     let rename = protocol::api::command::Rename {
         from: "tank/web".into(),
@@ -294,7 +295,7 @@ fn the_root_stays_while_there_is_a_zone() {
 #[test]
 fn zones_are_remembered() {
     let site = Site::new();
-    site.zone(false);
+    site.zone(ZoneProfile::None);
     let before = site.daemon.recall_zones();
     ZoneSockets.stop(&site.daemon);
     let again = daemon(site.dir.path());
@@ -320,7 +321,7 @@ fn what_cannot_be_a_zone_is_refused() {
             name: name.into(),
             dataset: dataset.into(),
             alias: alias.map(Into::into),
-            immutable: false,
+            profile: ZoneProfile::None,
             owner: owner.map(Into::into),
         };
         command(|context| site.daemon.create_zone(&new, context))
@@ -346,7 +347,7 @@ fn what_cannot_be_a_zone_is_refused() {
         refused("z", "tank/web", None, nobody),
         FailureKind::NotFound
     );
-    site.zone(false);
+    site.zone(ZoneProfile::None);
     assert_eq!(refused("z", "tank/other", None, None), FailureKind::Exists);
 }
 
@@ -354,10 +355,8 @@ fn what_cannot_be_a_zone_is_refused() {
 #[test]
 fn names_stay_while_a_command_is_decided_by_them() {
     let site = Site::new();
-    let zone = Zone::new(
-        "z",
-        site.zone(false).daemon.recall_zones().remove("z").unwrap(),
-    );
+    let daemon = &site.zone(ZoneProfile::None).daemon;
+    let zone = daemon.recall_zones().remove("z").unwrap().into_zone("z");
     let of = |request: Json| served(serde_json::from_value(request).unwrap()).names();
     let rename = of(json!({"rename": {"from": "web/x", "to": "web/y"}}));
     let load = of(load("web/x", json!(null)));
@@ -376,7 +375,7 @@ fn names_stay_while_a_command_is_decided_by_them() {
 #[test]
 fn a_new_zone_has_limits() {
     let site = Site::new();
-    site.zone(false);
+    site.zone(ZoneProfile::None);
     let limits = site.get(
         &["web"],
         &[
@@ -433,7 +432,7 @@ fn a_new_zone_has_limits() {
     command(|context| site.daemon.destroy_zone("z", context)).unwrap();
     let more = [("property_limit".into(), "1G".into())].to_vec();
     command(|context| site.daemon.set(&["tank/web".into()], &more, false, context)).unwrap();
-    site.zone(false);
+    site.zone(ZoneProfile::None);
     let root = site.get(&["web"], &["property_limit"]);
     assert_eq!(root[0].props[0].value, Value::Bytes(1 << 30));
 }

@@ -2,7 +2,7 @@
 //! tenant's names into the daemon's.
 //!
 //! - All datasets that a command names, destroys or moves are inside the zone.
-//! - The root keeps its name and kind. The root of an immutable zone does not change at all.
+//! - The root keeps its name and kind. Datasets that the profile of the zone fixes do not change at all.
 //! - A tenant can use the key that the root has or inherits, but cannot load or change it. A data key under this key is
 //!   never wrapped with a key of the tenant, because the tenant could then read it.
 //! - For a tenant the daemon reads no file and runs no program. It mounts only at places that follow from settings of
@@ -76,11 +76,15 @@ impl View {
         names.try_for_each(|name| self.translate_name(name))
     }
 
-    /// Translates the name of a dataset to change. Refuses the root of an immutable zone.
+    /// Translates the name of a dataset to change. Refuses datasets that the profile fixes.
     pub(in crate::serve) fn change(&self, name: &mut String) -> Result<()> {
         self.translate_name(name)?;
-        match self.immutable && self.is_roots(name) {
-            true => Err(self.read_only()),
+        self.may_change(name)
+    }
+
+    fn may_change(&self, name: &str) -> Result<()> {
+        match self.is_fixed(name) {
+            true => Err(self.fixed(name)),
             false => Ok(()),
         }
     }
@@ -89,12 +93,12 @@ impl View {
         names.iter_mut().try_for_each(|name| self.change(name))
     }
 
-    /// Translates the name of a new dataset. Refuses the root of the zone.
+    /// Translates the name of a new dataset. Refuses the root of the zone, and names that the profile fixes.
     pub(in crate::serve) fn new_name(&self, name: &mut String) -> Result<()> {
         self.translate_name(name)?;
         match self.is_roots(name) {
             true => Err(denied("the root of a zone is there already, and stays")),
-            false => Ok(()),
+            false => self.may_change(name),
         }
     }
 
@@ -103,10 +107,11 @@ impl View {
         self.outward(dataset_of(name)).as_ref() == Some(&self.alias)
     }
 
-    fn read_only(&self) -> Failure {
+    fn fixed(&self, name: &str) -> Failure {
         denied(&format!(
-            "'{}' is the root of an immutable zone, and read-only; what is below it can be changed",
-            self.alias
+            "the profile '{}' of this zone fixes '{}'; only the global zone can change it",
+            self.profile.name(),
+            self.outward(dataset_of(name)).unwrap_or_default(),
         ))
     }
 
@@ -158,8 +163,7 @@ impl View {
         }
     }
 
-    /// Checks and completes the properties of a new dataset. The root of an immutable zone is read-only, and new
-    /// datasets must not inherit this.
+    /// Checks and completes the properties of a new dataset.
     pub(in crate::serve) fn new_props(&self, name: &str, props: &mut Props) -> Result<()> {
         let fixed = ["encryption", "keysource", "volblocksize"];
         let (at_creation, others): (Vec<_>, Vec<_>) = props
@@ -171,9 +175,9 @@ impl View {
         for (_, source) in sources {
             check_source(Some(source), None)?;
         }
-        if self.immutable && props.iter().all(|(name, _)| name != "readonly") {
-            props.push(("readonly".into(), "off".into()));
-        }
+        let given: HashSet<String> = props.iter().map(|(name, _)| name.clone()).collect();
+        let own = self.props_of_new(name).into_iter();
+        props.extend(own.filter(|(name, _)| !given.contains(name)));
         Ok(())
     }
 
@@ -252,9 +256,7 @@ impl View {
         if clone.id == self.root.id || !self.is_inside(&origin)? {
             return Err(denied("its origin is not in this zone"));
         }
-        if self.immutable && origin.parent == self.root.id {
-            return Err(self.read_only());
-        }
+        self.may_change(&self.active.pool.name_of(origin.id)?)?;
         // It takes the data keys that these need with it.
         match self.has_own_key(&origin)? == self.has_own_key(&clone)? {
             true => Ok(()),
@@ -390,7 +392,23 @@ impl View {
         source: Option<&str>,
     ) -> Result<()> {
         check_source(source, None)?;
-        self.own_keys(name, false)
+        self.rotate_key(name)
+    }
+
+    /// Checks changing the data keys of a dataset.
+    pub(in crate::serve) fn rotate_key(&self, name: &mut String) -> Result<()> {
+        self.own_keys(name, false)?;
+        self.may_change(name)
+    }
+
+    /// Checks unloading keys, which unmounts the datasets.
+    pub(in crate::serve) fn unload_keys(
+        &self,
+        names: &mut [String],
+        recursive: bool,
+    ) -> Result<()> {
+        self.all_own_keys(names, recursive)?;
+        names.iter().try_for_each(|name| self.may_change(name))
     }
 
     /// Checks a dataset, and with `recursive` those below it: their keys must be the tenant's.

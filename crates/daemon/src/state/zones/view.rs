@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pool::Entry;
 use protocol::api::{
     Ask, DatasetRow, DeferredReport, DoomedReport, FailureKind, HoldRow, KeyRow, MountRow,
-    PropertyRow, Reply, ShredReport, SlotRow, Source, StreamRow, Survivor, Value,
+    PropertyRow, Reply, ShredReport, SlotRow, Source, StreamRow, Survivor, Value, ZoneProfile,
 };
 use protocol::property::Property;
 
@@ -30,7 +30,7 @@ pub(crate) struct View {
     pub(crate) name: String,
     /// The name of the root in the zone.
     pub(crate) alias: String,
-    pub(crate) immutable: bool,
+    pub(crate) profile: ZoneProfile,
 }
 
 impl View {
@@ -60,6 +60,21 @@ impl View {
         let rest = name.strip_prefix(self.name.as_str())?;
         let is_name = rest.is_empty() || rest.starts_with(['/', '@', '#']);
         is_name.then(|| format!("{}{rest}", self.alias))
+    }
+
+    /// Whether the tenant cannot change a dataset or snapshot, which has this name outside.
+    pub(crate) fn is_fixed(&self, name: &str) -> bool {
+        let dataset = name.split(['@', '#']).next().unwrap_or_default();
+        let below = dataset.strip_prefix(self.name.as_str());
+        below.is_some_and(|below| self.profile.fixes(below.trim_start_matches('/')))
+    }
+
+    /// The properties that a new dataset gets of the zone. A fixed dataset is read-only, and those that the tenant makes
+    /// directly below must not inherit this.
+    pub(crate) fn props_of_new(&self, name: &str) -> Option<(String, String)> {
+        let (above, _) = name.rsplit_once('/')?;
+        let begins = self.is_fixed(above) && !self.is_fixed(name);
+        begins.then(|| ("readonly".into(), "off".into()))
     }
 
     fn outward_all(&self, names: Vec<String>) -> Vec<String> {
@@ -279,7 +294,7 @@ impl View {
         };
         // What is set on the root, and the tenant could not, was set by the global zone too.
         let is_the_tenants = |name: &str| {
-            name != self.name || (!self.immutable && rules::may_set(&prop.property, true))
+            name != self.name || (!self.is_fixed(name) && rules::may_set(&prop.property, true))
         };
         let source = match prop.source {
             Source::Local if !is_the_tenants(dataset) => Source::Inherited(GLOBAL_ZONE.into()),

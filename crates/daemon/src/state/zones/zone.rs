@@ -8,7 +8,7 @@ use admission::StopSignal;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use pool::Entry;
 use protocol::accounts;
-use protocol::api::FailureKind;
+use protocol::api::{FailureKind, ZoneProfile};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
@@ -32,6 +32,8 @@ pub(crate) struct Zones {
 pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) is: Definition,
+    /// Changes under the lock of the pool.
+    profile: Mutex<ZoneProfile>,
     pub(crate) callers: Connections,
     /// See [`Zone::guard_names`].
     pub(crate) names: RwLock<()>,
@@ -56,9 +58,36 @@ pub(crate) struct Definition {
     pub(crate) guid: u64,
     /// The name of the dataset in the zone.
     pub(crate) alias: String,
-    /// Whether the tenant cannot change the root itself.
-    pub(crate) immutable: bool,
     pub(crate) owner: Option<Owner>,
+}
+
+/// A zone as the state directory remembers it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RememberedZone {
+    #[serde(flatten)]
+    is: Definition,
+    profile: Option<ZoneProfile>,
+    /// The form of programs without profiles.
+    #[serde(default, skip_serializing)]
+    immutable: bool,
+}
+
+impl RememberedZone {
+    pub(crate) fn of(zone: &Zone) -> RememberedZone {
+        RememberedZone {
+            is: zone.is.clone(),
+            profile: Some(zone.profile()),
+            immutable: false,
+        }
+    }
+
+    pub(crate) fn into_zone(self, name: &str) -> Arc<Zone> {
+        let before = match self.immutable {
+            true => ZoneProfile::FixedConfiguration,
+            false => ZoneProfile::None,
+        };
+        Zone::new(name, self.is, self.profile.unwrap_or(before))
+    }
 }
 
 impl Definition {
@@ -118,14 +147,24 @@ impl Owner {
 }
 
 impl Zone {
-    pub(crate) fn new(name: &str, is: Definition) -> Arc<Zone> {
+    pub(crate) fn new(name: &str, is: Definition, profile: ZoneProfile) -> Arc<Zone> {
         Arc::new(Zone {
             name: name.into(),
             is,
+            profile: Mutex::new(profile),
             callers: Connections::new(COMMANDS_MAX),
             names: RwLock::default(),
             listening: Mutex::default(),
         })
+    }
+
+    /// Says which datasets the tenant cannot change.
+    pub(crate) fn profile(&self) -> ZoneProfile {
+        *self.profile.lock()
+    }
+
+    pub(crate) fn set_profile(&self, profile: ZoneProfile) {
+        *self.profile.lock() = profile;
     }
 
     /// Whether this is the root of the zone.

@@ -27,7 +27,7 @@ pub(super) fn userspace(name: &str) -> Json {
     json!({"userspace": {"name": name, "kind": "user", "check": false}})
 }
 
-fn prune(name: &str) -> Json {
+pub(super) fn prune(name: &str) -> Json {
     json!({"prune": {"names": [name], "recursive": true, "dry_run": false}})
 }
 
@@ -232,7 +232,7 @@ pub(super) fn own() -> Vec<(Json, Is)> {
 /// What is not for tenants at all.
 pub(super) fn forbidden() -> Vec<Json> {
     let devices = json!({"groups": [], "logs": [], "spares": []});
-    let new_zone = json!({"name": "y", "dataset": "web/x", "alias": null, "immutable": false,
+    let new_zone = json!({"name": "y", "dataset": "web/x", "alias": null, "profile": "none",
                           "owner": null});
     vec![
         json!({"pool-create": {"pool": "p", "devices": devices, "size": null, "force": false,
@@ -304,6 +304,7 @@ pub(super) fn forbidden() -> Vec<Json> {
         json!({"luks-suspend": {"name": "x"}}),
         json!({"luks-resume": {"name": "x", "with_key_file": false, "key_slot": null}}),
         json!({"zone-create": new_zone}),
+        json!({"zone-set": {"name": "z", "profile": "none"}}),
         json!({"zone-destroy": {"name": "z"}}),
         json!("zones"),
         json!({"token-create": {"user": null, "label": "x", "zone": null, "expires": null}}),
