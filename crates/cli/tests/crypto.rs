@@ -159,6 +159,14 @@ fn a_file_that_is_not_understood_is_not_ignored() {
     assert!(done.code != 0 && done.err.contains("rot13"), "{done:?}");
 }
 
+/// Settings apply to a daemon that starts later.
+fn restart(place: &mut Place) {
+    place.ok("daemon stop");
+    place.wait_for_end();
+    place.start();
+    place.ok("pool import -a");
+}
+
 #[test]
 fn fips_mode_allows_what_is_approved() {
     let mut place = Place::without_daemon();
@@ -199,27 +207,89 @@ fn fips_mode_allows_what_is_approved() {
     };
     refuses(&line, "XChaCha20-Poly1305");
     fs::write(place.path("passphrase"), "correct horse battery\n").unwrap();
-    let passphrase = place.arg("passphrase");
-    let line =
-        format!("create -o encryption=on -o keysource=passphrase,file://{passphrase} tank/refused");
+    let source = format!("passphrase,file://{}", place.arg("passphrase"));
     let hash = "Argon2id, the hash of the passphrase,";
-    refuses(&line, hash);
-    let source = format!("passphrase,file://{passphrase}");
     refuses(
-        &format!("key change -o keysource={source} tank/approved"),
+        &format!("key add --pbkdf argon2id -o keysource={source} tank/approved"),
         hash,
     );
-    refuses(
-        &format!("key add -o keysource={source} tank/approved"),
-        hash,
-    );
-    place.ok("daemon stop");
-    place.wait_for_end();
 
-    place.ok(&format!("crypto disable fips-140 --state-dir {state}"));
-    place.start();
-    place.ok("pool import -a");
-    place.ok(&line);
+    // A passphrase is hashed with PBKDF2.
+    let pbkdf2 = "pbkdf2-sha512 ";
+    place.ok(&format!("key add -o keysource={source} tank/approved"));
+    has(&place.ok("key slots tank/approved"), pbkdf2);
+    place.ok(&format!(
+        "create -o encryption=on -o keysource={source} tank/typed"
+    ));
+    has(&place.ok("key slots tank/typed"), pbkdf2);
+    place.ok("key unload tank/typed");
+    place.ok("key load tank/typed");
+    restart(&mut place);
+
+    // Both kinds of slots open without the mode.
+    place.ok("crypto disable fips-140");
+    restart(&mut place);
+    place.ok("key load tank/typed");
+    place.ok(&format!(
+        "create -o encryption=on -o keysource={source} tank/argon"
+    ));
+    has(&place.ok("key slots tank/argon"), "argon2id ");
+    place.ok(&format!(
+        "create -o encryption=on -o keysource={source} tank/ready"
+    ));
+    place.ok("key change --pbkdf pbkdf2 tank/ready");
+    has(&place.ok("key slots tank/ready"), pbkdf2);
+
+    place.ok("crypto enable fips-140");
+    restart(&mut place);
+    place.ok("key load tank/ready");
+    refuses("key load tank/argon", hash);
+    let refused = place.run(&words("key load tank/argon"));
+    has(&refused.err, "strongroom key change --pbkdf pbkdf2");
+}
+
+#[test]
+fn the_daemon_that_is_addressed_changes() {
+    let place = Place::new();
+    let own = place.path("state").join("crypto");
+    place.ok("crypto disable aws-lc/aes-xts");
+    assert!(own.exists() && !place.path("xdg").exists());
+    assert_eq!(provider(&place, "aes-xts"), "portable");
+    place.ok("crypto enable aws-lc/aes-xts");
+    lacks(&fs::read_to_string(&own).unwrap(), "disable");
+
+    // No daemon was there yet: the next one takes the usual directory.
+    let other = place.arg("other");
+    place.ok(&format!("--socket {other} crypto disable aws-lc/aes-xts"));
+    assert!(place.path("xdg/strongroom/crypto").exists());
+    lacks(&fs::read_to_string(&own).unwrap(), "disable");
+
+    if rustix::process::geteuid().is_root() {
+        fs::write(&other, "").unwrap();
+        std::os::unix::fs::chown(&other, Some(65_534), None).unwrap();
+        let err = place.fails(&format!("--socket {other} crypto enable fips-140"), 6);
+        has(&err, "uid 65534");
+    }
+}
+
+#[test]
+fn a_container_has_pbkdf2_in_fips_mode() {
+    let place = Place::without_daemon();
+    place.ok("crypto enable fips-140");
+    let (device, key) = (place.arg("luks"), place.arg("key"));
+    fs::File::create(&device)
+        .unwrap()
+        .set_len(32 << 20)
+        .unwrap();
+    fs::write(&key, "correct horse battery").unwrap();
+    let format = format!("luks format -q --iter-time 10 --key-file {key} {device}");
+    place.ok(&format);
+    let dump = place.ok(&format!("luks dump {device}"));
+    has(&dump, "pbkdf2");
+    lacks(&dump, "argon2");
+    let done = place.run(&words(&format!("{format} --pbkdf argon2id")));
+    let said = "Argon2id, the hash of the passphrase, is not approved, and FIPS mode is on";
+    assert!(done.code != 0 && done.err.contains(said), "{done:?}");
 }
 
 #[test]

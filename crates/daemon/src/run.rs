@@ -16,7 +16,7 @@ use crate::host::crypto::Decisions;
 use crate::host::input::at_end_of_input;
 use crate::host::listen::{Listening, listen};
 use crate::host::log::start_log;
-use crate::host::statedir::usual_state_dir;
+use crate::host::statedir::state_dir_at;
 use crate::host::tokens::choose_list;
 use crate::host::{notify, statedir};
 use crate::serve::metrics::server as metrics;
@@ -97,8 +97,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
     }
     let mut listening = listen(&options.socket)?;
     let given = options.state_dir.clone();
-    let state_dir = given.or_else(|| statedir::remembered(&options.socket));
-    let state_dir = state_dir.map_or_else(usual_state_dir, Ok)?;
+    let state_dir = given.map_or_else(|| state_dir_at(&options.socket), Ok)?;
     let state_lock = statedir::lock(&state_dir, &options.socket)?;
     start_log(options.detached, &state_dir)?;
     if options.state_dir.is_some() {
@@ -109,7 +108,7 @@ fn start(options: &ServeOptions) -> Result<Started> {
     }
     secret::harden_process()?;
     raise_descriptor_limit();
-    if let Some(cost) = Decisions::new(Some(state_dir.clone()))?.begin()? {
+    if let Some(cost) = Decisions::new(state_dir.clone()).begin()? {
         tracing::info!(
             tested = cost.tested,
             remembered = cost.remembered,

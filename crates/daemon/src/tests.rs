@@ -81,6 +81,7 @@ pub(crate) fn encrypted(keysource: &str) -> Props {
 
 pub(crate) fn change_to(keysource: &str) -> command::KeyChange {
     command::KeyChange {
+        pbkdf: None,
         name: String::new(),
         keysource: Some(keysource.into()),
         slot: None,

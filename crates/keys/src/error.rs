@@ -181,7 +181,7 @@ pub enum Error {
     },
 
     /// The parameters of the password hash are out of bounds.
-    #[error("the Argon2id parameters cannot be used: {0}")]
+    #[error("the parameters of the password hash cannot be used: {0}")]
     KdfParams(&'static str),
     /// There is not enough memory to hash a passphrase.
     #[error(
@@ -216,12 +216,19 @@ pub enum Error {
     /// Trying all slots would take too long.
     #[error(
         "this passphrase was not tried at all key slots: together they take more than {limit_gib} GiB of \
-         memory times passes; remove slots that you do not know"
+         memory times passes, or {limit_gib} million iterations of PBKDF2; remove slots that you do not know"
     )]
     KdfWork {
         /// What is tried at most, in GiB times passes.
         limit_gib: u64,
     },
+
+    /// FIPS mode is on, and the slot has a hash that is not approved.
+    #[error(
+        "Argon2id, the hash of the passphrase, is not approved, and FIPS mode is on; run 'strongroom crypto disable \
+         fips-140', restart the daemon, load the key, and replace the hash with 'strongroom key change --pbkdf pbkdf2'"
+    )]
+    FipsSlot,
 
     /// The key is not the one that was used here.
     #[error("the key or passphrase is wrong")]
@@ -291,6 +298,7 @@ impl Error {
             Error::Damaged(_)
                 | Error::KdfBudget { .. }
                 | Error::KdfWork { .. }
+                | Error::FipsSlot
                 | Error::KeyServer { .. }
                 | Error::Tpm(_)
                 | Error::TpmLocked(_)

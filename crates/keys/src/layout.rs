@@ -70,6 +70,12 @@ pub(crate) const TPM_STORAGE_ROOT: u8 = 1;
 /// [`PassphraseParams::kdf`]: Argon2id, version 0x13.
 pub(crate) const KDF_ARGON2ID: U16 = U16::new(1);
 
+/// [`PassphraseParams::kdf`]: PBKDF2 with HMAC-SHA-256.
+pub(crate) const KDF_PBKDF2_SHA256: U16 = U16::new(2);
+
+/// [`PassphraseParams::kdf`]: PBKDF2 with HMAC-SHA-512.
+pub(crate) const KDF_PBKDF2_SHA512: U16 = U16::new(3);
+
 /// [`SlotHead::algorithm`] and [`GenerationHead::algorithm`]: XAES-256-GCM with a commitment.
 pub(crate) const ALGORITHM_XAES_256_GCM: u8 = 1;
 

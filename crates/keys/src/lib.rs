@@ -8,7 +8,7 @@
 //! - [`KeySource`] says where the key of a dataset comes from, in the property syntax of ZFS.
 //!   [`read_file`], [`fetch`], [`ask_provider`] and [`material_from_prompt`] get the [`KeyMaterial`]. [`keygen`] and
 //!   [`write_key_file`] make new key files.
-//! - [`Argon2Params`] is the cost of trying a passphrase.
+//! - [`GuessCost`] is the cost of trying a passphrase: [`Argon2Params`], or [`Pbkdf2Params`] in FIPS mode.
 //! - [`Keyring`] is stored with a dataset. It has a [`Wrapping`] (the [`Slot`]s that unlock the [`WrappingKey`], or the
 //!   id of the ancestor with that key) and the [`Generation`]s of [`DataKeys`]. The module `layout` defines the bytes,
 //!   and `docs/FORMAT.md` describes them. A [`Backup`] is a copy of keyrings, to keep elsewhere.
@@ -22,7 +22,8 @@
 //! Layers, lowest first:
 //! - `layout`, `format`, `error`: bytes and errors;
 //! - `source`: key sources by name; `file`, `trusted`, `child`: opening files, starting programs;
-//! - `hash_queue`, `budget`, `argon2_fit`, `kdf`, `key`, `wrap`: password hashes, new keys, one key wrapping another;
+//! - `hash_queue`, `budget`, `argon2_fit`, `kdf`, `pbkdf2`, `guess_cost`, `key`, `wrap`: password hashes, new keys, one
+//!   key wrapping another;
 //! - `tpm`: what the TPM of this machine seals and opens; `fido2`: what an authenticator computes;
 //! - `tls`, `http`; `clevis`: what is sealed to a Tang server, for a slot or as clevis does it;
 //! - `shares`: what several of these hold together;
@@ -44,6 +45,7 @@ mod format;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod generation;
+mod guess_cost;
 mod hash_queue;
 mod http;
 mod https;
@@ -54,6 +56,7 @@ mod keyfile;
 mod keyring;
 mod layout;
 mod material;
+mod pbkdf2;
 mod provider;
 mod shares;
 mod slot;
@@ -80,6 +83,7 @@ pub use error::{Error, Result};
 pub use fido2::{FidoHolder, FidoToken};
 pub use format::{Format, PASSPHRASE_MAX, PASSPHRASE_MIN};
 pub use generation::{DataKeys, Generation, Heads};
+pub use guess_cost::{GuessCost, SlotHash};
 pub use hash_queue::{HashMemory, HashPayer};
 pub use https::fetch;
 pub use kdf::Argon2Params;
@@ -88,6 +92,7 @@ pub use keyfile::{keygen, read_pin, read_private, write_key_file, write_private_
 pub use keyring::Keyring;
 pub use layout::SLOTS_MAX;
 pub use material::{KeyMaterial, Warning, material_from_prompt, read_file, read_file_with};
+pub use pbkdf2::{Pbkdf2Params, pbkdf2_fit};
 pub use provider::{KeyRequest, ask_provider};
 pub use shares::SharedKey;
 pub use slot::{SharedSlot, Slot, SlotKind, TangSlot, TokenSlot, TpmSlot};

@@ -1,13 +1,13 @@
 //! Slots: each is one way to the wrapping key.
 //!
-//! A slot wraps the wrapping key under a key of its own, made from a passphrase (Argon2id with the
+//! A slot wraps the wrapping key under a key of its own, made from a passphrase (a password hash with the
 //! slot's salt), from a key (BLAKE3 `derive_key` with the slot's salt), unwrapped by a key that stays in
 //! its token, recovered with the help of a server, or opened by a TPM, or held
 //! by several of these together. All that the slot says of
 //! itself is authenticated, so an attacker cannot lower the cost of a guess, or move a slot to
 //! another wrapping key.
 
-use cipher::Random;
+use cipher::{Digest, Random};
 use secret::Key;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -16,8 +16,8 @@ use crate::layout::{self, TokenParams, Wrapped};
 use crate::shares::Shares;
 use crate::tpm::SealedByTpm;
 use crate::{
-    Argon2Params, Error, Format, KeyMaterial, KeySource, Location, Result, WrappingKey,
-    is_for_server, is_for_tpm, wrap,
+    Argon2Params, Error, Format, GuessCost, KeyMaterial, KeySource, Location, Pbkdf2Params, Result,
+    WrappingKey, is_for_server, is_for_tpm, wrap,
 };
 
 /// Authenticated first, so that nothing else wrapped by the same key is taken for a slot.
@@ -47,8 +47,8 @@ struct Head {
 pub enum SlotKind {
     /// A passphrase.
     Passphrase {
-        /// What a guess costs.
-        params: Argon2Params,
+        /// The password hash, and the cost of a guess.
+        cost: GuessCost,
         /// Of the password hash.
         salt: [u8; 32],
     },
@@ -119,7 +119,7 @@ impl Slot {
     /// What a try of this material costs, in KiB of memory times passes.
     pub(crate) fn work(&self, material: &KeyMaterial) -> u64 {
         match (&self.head.kind, material) {
-            (SlotKind::Passphrase { params, .. }, KeyMaterial::Passphrase(_)) => params.work(),
+            (SlotKind::Passphrase { cost, .. }, KeyMaterial::Passphrase(_)) => cost.work(),
             _ => 0,
         }
     }
@@ -129,7 +129,7 @@ impl Slot {
         (number, priority): (u32, u8),
         key: &WrappingKey,
         material: &KeyMaterial,
-        params: &Argon2Params,
+        cost: GuessCost,
         created: u64,
         random: &dyn Random,
     ) -> Result<Slot> {
@@ -141,9 +141,8 @@ impl Slot {
         };
         let (kind, slot_key) = match material {
             KeyMaterial::Passphrase(_) => {
-                params.check_for_new_slot()?;
-                let params = *params;
-                derived(SlotKind::Passphrase { params, salt })?
+                cost.check_for_new_slot()?;
+                derived(SlotKind::Passphrase { cost, salt })?
             }
             KeyMaterial::Key(_) | KeyMaterial::Short(_) => derived(SlotKind::Key { salt })?,
             KeyMaterial::Token(token) => {
@@ -294,8 +293,8 @@ impl SlotKind {
     /// The key of the slot; `None` if it is not for this kind of material.
     fn derive(&self, material: &KeyMaterial) -> Result<Option<Key>> {
         match (self, material) {
-            (SlotKind::Passphrase { params, salt }, KeyMaterial::Passphrase(passphrase)) => {
-                Key::fill_with(|key| params.derive(passphrase, salt, key)).map(Some)
+            (SlotKind::Passphrase { cost, salt }, KeyMaterial::Passphrase(passphrase)) => {
+                Key::fill_with(|key| cost.derive(passphrase, salt, key)).map(Some)
             }
             (SlotKind::Key { salt }, KeyMaterial::Key(key)) => {
                 derived_key(SLOT_KEY, &[key.expose(), salt]).map(Some)
@@ -315,16 +314,9 @@ impl SlotKind {
 
     fn params(&self) -> Vec<u8> {
         match self {
-            SlotKind::Passphrase { params, salt } => layout::PassphraseParams {
-                kdf: layout::KDF_ARGON2ID,
-                reserved: 0.into(),
-                memory_kib: params.memory_kib().into(),
-                iterations: params.iterations().into(),
-                lanes: params.lanes().into(),
-                salt: *salt,
+            SlotKind::Passphrase { cost, salt } => {
+                passphrase_params(*cost, *salt).as_bytes().to_vec()
             }
-            .as_bytes()
-            .to_vec(),
             SlotKind::Key { salt } => layout::KeyParams { salt: *salt }.as_bytes().to_vec(),
             SlotKind::Token(slot) => slot.0.as_bytes().to_vec(),
             SlotKind::Tang(slot) => slot.0.clone().into_bytes(),
@@ -346,10 +338,13 @@ impl SlotKind {
             layout::KIND_PASSPHRASE => {
                 let params = layout::PassphraseParams::read_from_bytes(bytes);
                 let params = params.map_err(|_| damaged)?;
-                if params.kdf != layout::KDF_ARGON2ID {
-                    return Ok(other());
+                match stored_cost(&params)? {
+                    Some(cost) => Ok(SlotKind::Passphrase {
+                        cost,
+                        salt: params.salt,
+                    }),
+                    None => Ok(other()),
                 }
-                decode_argon2(&params)
             }
             layout::KIND_KEY => match layout::KeyParams::read_from_bytes(bytes) {
                 Ok(params) => Ok(SlotKind::Key { salt: params.salt }),
@@ -373,14 +368,50 @@ impl SlotKind {
     }
 }
 
-fn decode_argon2(params: &layout::PassphraseParams) -> Result<SlotKind> {
+/// The parameters of a slot for a passphrase. PBKDF2 has no memory and no lanes.
+fn passphrase_params(cost: GuessCost, salt: [u8; 32]) -> layout::PassphraseParams {
+    let (kdf, memory_kib, iterations, lanes) = match cost {
+        GuessCost::Argon2id(params) => (
+            layout::KDF_ARGON2ID,
+            params.memory_kib(),
+            params.iterations(),
+            params.lanes(),
+        ),
+        GuessCost::Pbkdf2(params) => {
+            let kdf = match params.digest() {
+                Digest::Sha256 => layout::KDF_PBKDF2_SHA256,
+                _ => layout::KDF_PBKDF2_SHA512,
+            };
+            (kdf, 0, params.iterations(), 0)
+        }
+    };
+    layout::PassphraseParams {
+        kdf,
+        reserved: 0.into(),
+        memory_kib: memory_kib.into(),
+        iterations: iterations.into(),
+        lanes: lanes.into(),
+        salt,
+    }
+}
+
+/// The cost in parameters as they are stored; `None` for a hash of a later version.
+fn stored_cost(params: &layout::PassphraseParams) -> Result<Option<GuessCost>> {
+    let (memory, lanes) = (params.memory_kib.get(), params.lanes.get());
+    let pbkdf2 = |digest| match (memory, lanes) {
+        (0, 0) => Pbkdf2Params::stored(digest, params.iterations.get()).map(GuessCost::Pbkdf2),
+        _ => Err("the parameters of a key slot"),
+    };
+    let cost = match params.kdf {
+        layout::KDF_ARGON2ID => {
+            Argon2Params::stored(memory, params.iterations.get(), lanes).map(GuessCost::Argon2id)
+        }
+        layout::KDF_PBKDF2_SHA256 => pbkdf2(Digest::Sha256),
+        layout::KDF_PBKDF2_SHA512 => pbkdf2(Digest::Sha512),
+        _ => return Ok(None),
+    };
     if params.reserved.get() != 0 {
         return Err(Error::Damaged("the parameters of a key slot"));
     }
-    let (memory, iterations, lanes) = (params.memory_kib, params.iterations, params.lanes);
-    let stored = Argon2Params::stored(memory.get(), iterations.get(), lanes.get());
-    Ok(SlotKind::Passphrase {
-        params: stored.map_err(Error::Damaged)?,
-        salt: params.salt,
-    })
+    cost.map(Some).map_err(Error::Damaged)
 }

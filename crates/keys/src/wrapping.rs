@@ -4,7 +4,7 @@ use cipher::Random;
 
 use crate::kdf::WORK_MAX;
 use crate::key::random_key;
-use crate::{Argon2Params, Error, HashWork, KeyMaterial, Result, SLOTS_MAX, Slot, WrappingKey};
+use crate::{Error, GuessCost, HashWork, KeyMaterial, Result, SLOTS_MAX, Slot, WrappingKey};
 
 /// Whose wrapping key a keyring uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Wrapping {
 }
 
 impl Wrapping {
-    /// A new wrapping key, and one slot, number 0, that `material` unlocks. `params` are the cost of
+    /// A new wrapping key, and one slot, number 0, that `material` unlocks. `cost` is that of
     /// guessing, if the material is a passphrase; `now` is in seconds since 1970.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Wrapping {
     /// [`Error::Cipher`] if there are no random numbers.
     pub fn create(
         material: &KeyMaterial,
-        params: &Argon2Params,
+        cost: impl Into<GuessCost>,
         now: u64,
         random: &dyn Random,
     ) -> Result<(Wrapping, WrappingKey)> {
@@ -40,7 +40,7 @@ impl Wrapping {
         random.fill(&mut id)?;
         let key = WrappingKey::new(id, random_key(random)?);
         let place = (0, Slot::PRIORITY_NORMAL);
-        let slot = new_slot(place, &key, material, params, now, random)?;
+        let slot = new_slot(place, &key, material, cost.into(), now, random)?;
         let slots = vec![slot];
         Ok((Wrapping::Own { id, slots }, key))
     }
@@ -117,7 +117,7 @@ impl Wrapping {
         key: &WrappingKey,
         priority: u8,
         material: &KeyMaterial,
-        params: &Argon2Params,
+        cost: impl Into<GuessCost>,
         now: u64,
         random: &dyn Random,
     ) -> Result<u32> {
@@ -131,7 +131,7 @@ impl Wrapping {
             .position(|(n, slot)| slot.number() != n);
         let place = gap.unwrap_or(slots.len());
         let number = place as u32;
-        let slot = new_slot((number, priority), key, material, params, now, random)?;
+        let slot = new_slot((number, priority), key, material, cost.into(), now, random)?;
         slots.insert(place, slot);
         Ok(number)
     }
@@ -146,7 +146,7 @@ impl Wrapping {
         number: u32,
         key: &WrappingKey,
         material: &KeyMaterial,
-        params: &Argon2Params,
+        cost: impl Into<GuessCost>,
         now: u64,
         random: &dyn Random,
     ) -> Result<()> {
@@ -154,7 +154,7 @@ impl Wrapping {
         let slot = slots.iter_mut().find(|slot| slot.number() == number);
         let slot = slot.ok_or(Error::NoSlot(number))?;
         let place = (number, slot.priority());
-        *slot = new_slot(place, key, material, params, now, random)?;
+        *slot = new_slot(place, key, material, cost.into(), now, random)?;
         Ok(())
     }
 
@@ -189,13 +189,13 @@ fn new_slot(
     place: (u32, u8),
     key: &WrappingKey,
     material: &KeyMaterial,
-    params: &Argon2Params,
+    cost: GuessCost,
     now: u64,
     random: &dyn Random,
 ) -> Result<Slot> {
     let normalized = material.normalized()?;
     let material = normalized.as_ref().unwrap_or(material);
-    Slot::create(place, key, material, params, now, random)
+    Slot::create(place, key, material, cost, now, random)
 }
 
 #[cfg(test)]
@@ -204,6 +204,7 @@ mod tests {
     use secret::Secret;
 
     use super::*;
+    use crate::Argon2Params;
 
     const CHEAP: Argon2Params = Argon2Params::insecure_for_tests();
     const COMPOSED: &str = "Schl\u{fc}ssel";
@@ -234,7 +235,7 @@ mod tests {
         let random = SeededRandom::new(1);
         let key = WrappingKey::new([7; 16], random_key(&random).unwrap());
         let old = passphrase(DECOMPOSED);
-        let slot = Slot::create((0, 1), &key, &old, &CHEAP, 0, &random).unwrap();
+        let slot = Slot::create((0, 1), &key, &old, (&CHEAP).into(), 0, &random).unwrap();
         let mut wrapping = Wrapping::Own {
             id: [7; 16],
             slots: vec![slot],

@@ -7,7 +7,8 @@ use std::time::Instant;
 use cipher::SeededRandom;
 use common::{CHEAP, FAMILY, NOW, generations, key, keyring, passphrase};
 use keys::{
-    Argon2Params, Backup, BackupKeyring, Error, Keyring, SLOTS_MAX, Slot, SlotKind, Wrapping,
+    Argon2Params, Backup, BackupKeyring, Error, GuessCost, Keyring, SLOTS_MAX, Slot, SlotKind,
+    Wrapping,
 };
 
 #[test]
@@ -42,7 +43,9 @@ fn each_of_two_slots_opens() {
         .map(|s| (s.number(), s.priority(), s.created()))
         .collect();
     assert_eq!(seen, [(0, Slot::PRIORITY_NORMAL, NOW), (1, 200, NOW + 1)]);
-    assert!(matches!(slots[0].kind(), SlotKind::Passphrase { params, .. } if *params == CHEAP));
+    assert!(
+        matches!(slots[0].kind(), SlotKind::Passphrase { cost, .. } if *cost == GuessCost::from(&CHEAP))
+    );
     assert!(matches!(slots[1].kind(), SlotKind::Key { .. }));
 }
 
@@ -189,7 +192,11 @@ fn cheap_parameters_are_refused_but_the_ones_for_tests() {
     bytes[memory..memory + 4].copy_from_slice(&64u32.to_le_bytes());
     common::fix_checksum(&mut bytes);
     let foreign = Keyring::decode(&bytes).expect("in bounds");
-    let SlotKind::Passphrase { params, .. } = foreign.wrapping().slots()[0].kind() else {
+    let SlotKind::Passphrase {
+        cost: GuessCost::Argon2id(params),
+        ..
+    } = foreign.wrapping().slots()[0].kind()
+    else {
         panic!("a passphrase slot");
     };
     assert_eq!(params.memory_kib(), 64);

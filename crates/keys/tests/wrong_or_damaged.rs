@@ -145,7 +145,10 @@ fn asks_for_much_memory(bytes: &[u8]) -> bool {
         .slots()
         .iter()
         .any(|slot| match slot.kind() {
-            SlotKind::Passphrase { params, .. } => params.memory_kib() > 1024,
+            SlotKind::Passphrase {
+                cost: keys::GuessCost::Argon2id(params),
+                ..
+            } => params.memory_kib() > 1024,
             _ => false,
         })
 }

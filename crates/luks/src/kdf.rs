@@ -2,7 +2,7 @@
 //! is made and stands in the header.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cipher::PasswordHash;
 use keys::Argon2Fit;
@@ -70,12 +70,12 @@ impl Kdf {
         Ok(key)
     }
 
-    /// What a try costs, in KiB of memory times passes. PBKDF2 takes no memory. A cost that cannot
-    /// be computed here is an error of its own.
+    /// The work of a try: memory in KiB times passes. An iteration of PBKDF2 counts as much as a pass over 1 KiB. A cost
+    /// that cannot be computed here is an error of its own.
     pub(crate) fn work(&self) -> Result<u64> {
         self.checked()?;
         Ok(match self {
-            Kdf::Pbkdf2 { .. } => 0,
+            Kdf::Pbkdf2 { iterations, .. } => u64::from(*iterations),
             Kdf::Argon2(_, cost) => u64::from(cost.memory_kib) * u64::from(cost.passes),
         })
     }
@@ -267,17 +267,6 @@ impl KdfChoice {
 
 /// How many iterations of PBKDF2 take so long here.
 pub(crate) fn pbkdf2_iterations(hash: &str, time: Duration) -> Result<u32> {
-    let mut iterations = 1 << 12;
-    let elapsed = loop {
-        let start = Instant::now();
-        self::pbkdf2(hash, iterations)?.derive(b"a measurement", &[0; 32], &mut [0; 20])?;
-        let elapsed = start.elapsed();
-        // Long enough for a moment's disturbance not to matter.
-        if elapsed >= Duration::from_millis(60).min(time) || iterations >= PBKDF2_MAX / 2 {
-            break elapsed;
-        }
-        iterations *= 2;
-    };
-    let fit = u128::from(iterations) * time.as_nanos() / elapsed.as_nanos().max(1);
+    let fit = keys::pbkdf2_fit(crypto::digest(hash)?, time)?;
     Ok(fit.clamp(PBKDF2_MIN.into(), PBKDF2_MAX.into()) as u32)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use cipher::Random;
+use keys::SlotHash;
 use secret::Secret;
 use serde_json::{Value, json};
 
@@ -34,11 +35,14 @@ pub struct SlotChoice {
 }
 
 impl SlotChoice {
-    /// Argon2id for LUKS2, PBKDF2 for LUKS1; SHA-256.
+    /// Argon2id for LUKS2, PBKDF2 for LUKS1 and where FIPS mode is on; SHA-256.
     pub fn new(version: Version) -> SlotChoice {
         let kind = match version {
             Version::V1 => KdfKind::Pbkdf2,
-            Version::V2 => KdfKind::Argon2(crate::kdf::Variant::Argon2id),
+            Version::V2 => match SlotHash::usual() {
+                SlotHash::Pbkdf2 => KdfKind::Pbkdf2,
+                SlotHash::Argon2id => KdfKind::Argon2(crate::kdf::Variant::Argon2id),
+            },
         };
         SlotChoice {
             kdf: KdfChoice::new(kind),

@@ -49,6 +49,13 @@ pub(crate) fn welcome(session: &mut Session) -> Result {
 
 /// Carries out a command.
 pub(crate) fn run(command: Command, session: &mut Session) -> Result {
+    let is_cipher_user = matches!(
+        command,
+        Command::Luks(_) | Command::Stack(_) | Command::Fscrypt(_) | Command::Pefs(_)
+    );
+    if is_cipher_user {
+        crypto::run::begin(session)?;
+    }
     match command {
         Command::Pool(args) => pool::run::run(args, session),
         Command::Create(args) => dataset::run::create(args, session),

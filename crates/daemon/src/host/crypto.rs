@@ -13,7 +13,7 @@ use protocol::api::FailureKind;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
-use crate::host::statedir::usual_state_dir;
+use crate::host::statedir::state_dir_at;
 
 /// The policy file and its directory.
 pub struct Decisions {
@@ -48,13 +48,28 @@ struct Passed {
 }
 
 impl Decisions {
-    /// The policy file in `dir`, or in the usual state directory.
+    /// The policy file in `dir`.
+    pub fn new(dir: PathBuf) -> Decisions {
+        Decisions { dir }
+    }
+
+    /// The policy file of the daemon at `socket`.
     ///
     /// # Errors
-    /// There is no usual state directory: no home directory is known.
-    pub fn new(dir: Option<PathBuf>) -> Result<Decisions> {
-        let dir = dir.map_or_else(usual_state_dir, Ok)?;
-        Ok(Decisions { dir })
+    /// [`FailureKind::Permission`] for the daemon of another user; no home directory is known.
+    pub fn of_daemon(socket: &Path) -> Result<Decisions> {
+        let me = rustix::process::geteuid().as_raw();
+        match std::fs::symlink_metadata(socket) {
+            Ok(found) if found.uid() != me => Err(Failure::new(
+                FailureKind::Permission,
+                format!(
+                    "the daemon at {} is that of uid {}; only that user chooses its ciphers",
+                    socket.display(),
+                    found.uid()
+                ),
+            )),
+            _ => Ok(Decisions::new(state_dir_at(socket)?)),
+        }
     }
 
     fn file(&self) -> PathBuf {
@@ -244,7 +259,7 @@ mod tests {
     #[test]
     fn decisions_are_kept_and_private() {
         let dir = tempfile::tempdir().unwrap();
-        let decisions = Decisions::new(Some(dir.path().join("state"))).unwrap();
+        let decisions = Decisions::new(dir.path().join("state"));
         assert_eq!(decisions.policy().unwrap(), Policy::default());
         let mut policy = Policy::default();
         policy.enable(Target::Fips);
@@ -262,7 +277,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let decisions = Decisions::new(Some(dir.path().into())).unwrap();
+        let decisions = Decisions::new(dir.path().into());
         for text in [
             "disable aws-lc/rot13\n",
             "disable portable/argon2\n",

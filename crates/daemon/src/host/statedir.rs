@@ -93,7 +93,7 @@ pub(crate) fn remember(socket: &Path, dir: &Path) {
 }
 
 /// The directory that the last daemon at this socket used.
-pub(crate) fn remembered(socket: &Path) -> Option<PathBuf> {
+fn remembered(socket: &Path) -> Option<PathBuf> {
     let mut options = std::fs::OpenOptions::new();
     options
         .read(true)
@@ -115,8 +115,13 @@ fn note(socket: &Path) -> PathBuf {
     name.into()
 }
 
+/// The state directory of this user's daemon at `socket`: that of the last daemon there, or the usual one.
+pub(crate) fn state_dir_at(socket: &Path) -> Result<PathBuf> {
+    remembered(socket).map_or_else(usual_state_dir, Ok)
+}
+
 /// The default state directory of this user's daemon.
-pub(crate) fn usual_state_dir() -> Result<PathBuf> {
+fn usual_state_dir() -> Result<PathBuf> {
     default_state_dir(
         rustix::process::geteuid().is_root(),
         std::env::var_os("XDG_STATE_HOME"),

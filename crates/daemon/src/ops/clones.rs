@@ -86,7 +86,7 @@ impl Daemon {
                 let source: KeySource = source.parse()?;
                 let material =
                     material(&source, (&clone.name, origin.suite), true, context.channel)?;
-                own = Some(new_wrapping(&material)?);
+                own = Some(new_wrapping(&material, None)?);
             }
         } else if props.contains_key("keysource") || clone.rekey {
             return Err(Failure::usage(format!(

@@ -40,7 +40,7 @@ impl DatasetSpec {
         if let Some(source) = source {
             let suite = spec.suite.map_or(0, Suite::id);
             let material = material(&source, (name, suite), true, channel)?;
-            spec.own = Some(new_wrapping(&material)?);
+            spec.own = Some(new_wrapping(&material, None)?);
         }
         Ok(spec)
     }

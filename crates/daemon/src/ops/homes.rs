@@ -198,6 +198,7 @@ impl Daemon {
             (entry, was_loaded)
         };
         let change = command::KeyChange {
+            pbkdf: None,
             name: name.clone(),
             keysource: Some(KeySource::default().to_string()),
             slot: None,

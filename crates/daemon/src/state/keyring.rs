@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use cipher::{Suite, SystemRandom};
 use keys::{
-    Argon2Params, DataKeys, Generation, HashCaller, KeyMaterial, KeySource, Keyring, Wrapping,
-    WrappingKey,
+    Argon2Params, DataKeys, Generation, GuessCost, HashCaller, KeyMaterial, KeySource, Keyring,
+    SlotHash, Wrapping, WrappingKey,
 };
 use pool::{Entry, MakeKeyring};
-use protocol::api::FailureKind;
+use protocol::api::{FailureKind, Pbkdf};
 
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
@@ -30,26 +30,30 @@ const KDF_TIME: Duration = Duration::from_secs(1);
 const TRIES: usize = 3;
 
 /// A wrapping key of its own for a dataset, and the slot that unwraps it.
-pub(crate) fn new_wrapping(material: &KeyMaterial) -> Result<OwnKey> {
-    let params = cost(material)?;
-    Ok(Wrapping::create(
-        material,
-        &params,
-        now_secs(),
-        &SystemRandom,
-    )?)
+pub(crate) fn new_wrapping(material: &KeyMaterial, pbkdf: Option<Pbkdf>) -> Result<OwnKey> {
+    let cost = cost(material, pbkdf)?;
+    Ok(Wrapping::create(material, cost, now_secs(), &SystemRandom)?)
 }
 
-/// The cost of guessing the key of a new slot.
-pub(crate) fn cost(material: &KeyMaterial) -> Result<Argon2Params> {
+/// The cost of guessing the key of a new slot, with the chosen password hash or the usual one.
+pub(crate) fn cost(material: &KeyMaterial, pbkdf: Option<Pbkdf>) -> Result<GuessCost> {
+    let hash = pbkdf.map_or_else(SlotHash::usual, |pbkdf| match pbkdf {
+        Pbkdf::Argon2id => SlotHash::Argon2id,
+        Pbkdf::Pbkdf2 => SlotHash::Pbkdf2,
+    });
     Ok(match material {
-        KeyMaterial::Passphrase(_) => Argon2Params::calibrate(KDF_TIME)?,
+        KeyMaterial::Passphrase(_) => GuessCost::calibrate(hash, KDF_TIME)?,
+        _ if pbkdf.is_some() => {
+            return Err(Failure::usage(
+                "--pbkdf is for passphrases; this key needs no password hash",
+            ));
+        }
         KeyMaterial::Key(_)
         | KeyMaterial::Short(_)
         | KeyMaterial::Token(_)
         | KeyMaterial::Tang(_)
         | KeyMaterial::Tpm(_)
-        | KeyMaterial::Shared(_) => Argon2Params::RECOMMENDED,
+        | KeyMaterial::Shared(_) => GuessCost::from(&Argon2Params::RECOMMENDED),
     })
 }
 
@@ -419,7 +423,7 @@ mod tests {
     #[test]
     fn a_keyring_is_the_one_of_its_dataset() {
         let material = KeyMaterial::Key(keys::random_key(&SystemRandom).unwrap());
-        let (wrapping, key) = new_wrapping(&material).unwrap();
+        let (wrapping, key) = new_wrapping(&material, None).unwrap();
         let suite = Suite::Aes256Gcm;
         let (generation, _) =
             Generation::create(&key, 7, 1, 1, suite, now_secs(), &SystemRandom).unwrap();

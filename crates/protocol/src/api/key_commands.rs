@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::wanted::{Rotation, each_once};
+use super::wanted::{Pbkdf, Rotation, each_once};
 
 /// Load keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,6 +54,8 @@ pub struct KeyChange {
     /// Use the key of the dataset above instead.
     #[serde(default)]
     pub inherit: bool,
+    /// The hash of the passphrase; by the mode of the daemon if absent.
+    pub pbkdf: Option<Pbkdf>,
 }
 
 /// Give a dataset new data keys.
@@ -84,6 +86,8 @@ pub struct KeyAdd {
     pub keysource: Option<String>,
     /// Slots with a higher one are tried first.
     pub priority: u8,
+    /// The hash of the passphrase; by the mode of the daemon if absent.
+    pub pbkdf: Option<Pbkdf>,
 }
 
 /// Remove a slot.

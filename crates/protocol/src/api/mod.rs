@@ -47,7 +47,8 @@ pub use serving::{
 };
 pub use wanted::{
     AccessTimes, Allowed, CheckpointUse, DeviceChange, DeviceGroup, HomeStep, InspectTarget,
-    NAMES_MAX, NewVolume, PoolDevices, Props, ReceiveName, Rotation, SendWhat, Sweep, WhoKind,
+    NAMES_MAX, NewVolume, Pbkdf, PoolDevices, Props, ReceiveName, Rotation, SendWhat, Sweep,
+    WhoKind,
 };
 pub use zone_profile::ZoneProfile;
 

@@ -40,6 +40,26 @@ pub enum HomeStep {
     Change,
 }
 
+/// The hash of the passphrase of a key slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pbkdf {
+    /// Argon2id.
+    Argon2id,
+    /// PBKDF2 with HMAC, which FIPS mode accepts.
+    Pbkdf2,
+}
+
+impl Pbkdf {
+    /// The word for it on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pbkdf::Argon2id => "argon2id",
+            Pbkdf::Pbkdf2 => "pbkdf2",
+        }
+    }
+}
+
 /// A volume to make.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -59,10 +59,10 @@ pub(crate) struct CryptoProviders {
 /// Applies to processes that start later. Restart a running daemon: strongroom daemon stop.
 ///
 /// With fips-140, only mechanisms that NIST approves can be chosen: suites of datasets, ciphers and hashes
-/// of other formats, password hashes. Datasets with XChaCha20-Poly1305 do not open, nor do datasets with
-/// keys from passphrases (Argon2id). Keys from files work. The approved mechanisms are tested before the
-/// first use: once for each boot, each build of this program, and each choice of providers and
-/// instructions.
+/// of other formats, password hashes. New passphrases are hashed with PBKDF2 (HMAC-SHA-512). Datasets with
+/// XChaCha20-Poly1305 do not open, nor do slots with Argon2id: replace their hash before, with
+/// `strongroom key change --pbkdf pbkdf2`. The approved mechanisms are tested before the first use: once
+/// for each boot, each build of this program, and each choice of providers and instructions.
 ///
 /// FIPS mode does not make this program a validated module. Pools also hash, authenticate and derive keys
 /// with BLAKE3, which is not approved.
@@ -159,7 +159,7 @@ pub(crate) struct CryptoBench {
 
 #[derive(Args, Debug)]
 pub(crate) struct StateDir {
-    /// The directory with the settings; default: the state directory of the daemon
+    /// The directory with the settings; default: that of the daemon at the socket
     #[arg(long, value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use protocol::api::Pbkdf;
 
 use crate::cmd::values::{HashCost, is_keysource};
 
@@ -204,6 +205,9 @@ EXAMPLES
   Inherit the key of the dataset above again:
     strongroom key change -i tank/home/ann
 
+  A passphrase that opens in FIPS mode, too:
+    strongroom key change --pbkdf pbkdf2 tank/home
+
 EXIT CODES
   2 for a wrong keysource, two passphrases that differ, or several slots and no choice; 3 if there
   is no such dataset or slot; 4 if it inherits its key already; 8 if the key is not loaded, or the
@@ -213,7 +217,7 @@ pub(crate) struct KeyChange {
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = keysource_option)]
     pub(crate) keysource: Option<String>,
     /// Inherit the key of the dataset above; both keys must be loaded
-    #[arg(short, conflicts_with_all = ["keysource", "slot", "only"])]
+    #[arg(short, conflicts_with_all = ["keysource", "slot", "only", "pbkdf"])]
     pub(crate) inherit: bool,
     /// Replace the key in this slot, and keep the others
     #[arg(long, value_name = "NUMBER", conflicts_with = "only")]
@@ -221,6 +225,8 @@ pub(crate) struct KeyChange {
     /// Make the new key the only one
     #[arg(long)]
     pub(crate) only: bool,
+    #[command(flatten)]
+    pub(crate) hash: PassphraseHash,
     /// The dataset
     #[arg(value_name = "DATASET")]
     pub(crate) name: String,
@@ -329,9 +335,35 @@ pub(crate) struct KeyAdd {
     /// Slots with a higher priority are tried first
     #[arg(short, value_name = "NUMBER", default_value_t = 128)]
     pub(crate) priority: u8,
+    #[command(flatten)]
+    pub(crate) hash: PassphraseHash,
     /// The dataset
     #[arg(value_name = "DATASET")]
     pub(crate) name: String,
+}
+
+/// The hash of the passphrase in a new slot.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct PassphraseHash {
+    /// The hash of a passphrase; default: argon2id, or pbkdf2 if the daemon is in FIPS mode
+    #[arg(long, value_enum, value_name = "HASH")]
+    pub(crate) pbkdf: Option<SlotPbkdf>,
+}
+
+/// A hash of passphrases.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SlotPbkdf {
+    Argon2id,
+    Pbkdf2,
+}
+
+impl From<SlotPbkdf> for Pbkdf {
+    fn from(hash: SlotPbkdf) -> Pbkdf {
+        match hash {
+            SlotPbkdf::Argon2id => Pbkdf::Argon2id,
+            SlotPbkdf::Pbkdf2 => Pbkdf::Pbkdf2,
+        }
+    }
 }
 
 /// Remove a slot: its passphrase or key no longer opens the dataset

@@ -60,6 +60,7 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
                 slot: args.slot,
                 only: args.only,
                 inherit: args.inherit,
+                pbkdf: args.hash.pbkdf.map(Into::into),
             },
         ),
         Key::Rotate(args) => {
@@ -79,6 +80,7 @@ pub(crate) fn run(args: Key, session: &mut Session) -> Result {
                 name: args.name,
                 keysource: args.keysource,
                 priority: args.priority,
+                pbkdf: args.hash.pbkdf.map(Into::into),
             };
             let slot = answer!(session.call(command)?, Slot)?;
             Ok(Outcome::text(format!("{slot}\n")))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cipher::SystemRandom;
 use dataset::{Dataset, NewGeneration, Resealer};
-use keys::{DataKeys, KeySource, Keyring, Wrapping, WrappingKey};
+use keys::{DataKeys, GuessCost, KeySource, Keyring, Wrapping, WrappingKey};
 use parking_lot::Mutex;
 use pool::{Entry, MakeKeyring, NewKeyring, NewKeys, Origin, Reseal, SealInput};
 use protocol::api::{FailureKind, command};
@@ -73,9 +73,10 @@ impl ActivePool {
         }
         let material = material(&source, (&name, entry.suite), true, context.channel)?;
         if let Some(slot) = change.slot {
-            return self.change_slot(entry, slot, &source, &material, context);
+            let cost = cost(&material, change.pbkdf)?;
+            return self.change_slot(entry, (slot, cost), &source, &material, context);
         }
-        let (wrapping, new) = new_wrapping(&material)?;
+        let (wrapping, new) = new_wrapping(&material, change.pbkdf)?;
         let _admin = self.lock(context.decision)?;
         let now = self.again(entry, &name, context.decision)?;
         if now.key_root != entry.key_root {
@@ -121,12 +122,11 @@ impl ActivePool {
     fn change_slot(
         &self,
         entry: &Entry,
-        slot: u32,
+        (slot, cost): (u32, GuessCost),
         source: &KeySource,
         material: &keys::KeyMaterial,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let cost = cost(material)?;
         // `keysource` may be for another slot, and opens that one still.
         let name = self.pool.name_of(entry.id)?;
         let key = self.loaded_key(entry.id)?;
@@ -140,7 +140,7 @@ impl ActivePool {
         let change = ("keysource".to_owned(), Some(source.to_string()));
         // A password hash waits for its turn, so it is made before the lock of the pool is taken.
         let mut tried = before.clone();
-        tried.replace_slot(slot, &key, material, &cost, now_secs(), &SystemRandom)?;
+        tried.replace_slot(slot, &key, material, cost, now_secs(), &SystemRandom)?;
         self.change_slots(
             entry,
             context.decision,

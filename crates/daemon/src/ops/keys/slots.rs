@@ -3,7 +3,7 @@
 use cipher::SystemRandom;
 use keys::{KeySource, Slot, SlotKind, Wrapping};
 use pool::{Entry, NewKeyring, Origin};
-use protocol::api::SlotRow;
+use protocol::api::{SlotRow, command};
 
 use crate::failure::{Failure, Result};
 use crate::host::system::now_secs;
@@ -20,24 +20,30 @@ impl ActivePool {
     pub(crate) fn add_slot(
         &self,
         entry: &Entry,
-        keysource: Option<&str>,
-        priority: u8,
+        add: &command::KeyAdd,
         context: &mut Context<'_>,
     ) -> Result<u32> {
         let name = self.pool.name_of(entry.id)?;
         self.check_key_root(entry, &name)?;
         let key = self.loaded_key(entry.id)?;
         context.may_hand_all(self, entry, None)?;
-        let source = match keysource {
+        let source = match &add.keysource {
             Some(text) => text.parse::<KeySource>()?,
             None => KeySource::default(),
         };
         let material = material(&source, (&name, entry.suite), true, context.channel)?;
-        let cost = cost(&material)?;
+        let cost = cost(&material, add.pbkdf)?;
         // A password hash waits for its turn, so it is made before the lock of the pool is taken.
         let before = self.keyring(entry)?.wrapping().clone();
         let mut tried = before.clone();
-        let number = tried.add_slot(&key, priority, &material, &cost, now_secs(), &SystemRandom)?;
+        let number = tried.add_slot(
+            &key,
+            add.priority,
+            &material,
+            cost,
+            now_secs(),
+            &SystemRandom,
+        )?;
         self.change_slots(
             entry,
             context.decision,
@@ -109,12 +115,7 @@ impl ActivePool {
             priority: slot.priority(),
             created: slot.created(),
             cost: match slot.kind() {
-                SlotKind::Passphrase { params, .. } => Some(format!(
-                    "argon2id {} MiB, {} passes, {} lanes",
-                    params.memory_kib() >> 10,
-                    params.iterations(),
-                    params.lanes()
-                )),
+                SlotKind::Passphrase { cost, .. } => Some(cost.to_string()),
                 SlotKind::Key { .. }
                 | SlotKind::Token(_)
                 | SlotKind::Tang(_)

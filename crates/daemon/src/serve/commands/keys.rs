@@ -1,6 +1,6 @@
 //! Keys.
 
-use protocol::api::{Reply, Rotation};
+use protocol::api::{Pbkdf, Reply, Rotation};
 use protocol::digits::{hex, unhex};
 
 use super::done;
@@ -71,6 +71,7 @@ serve!(
         .flag("-i", it.inherit)
         .flag("--only", it.only)
         .option("--slot", it.slot.map(|slot| slot.to_string()))
+        .option("--pbkdf", it.pbkdf.map(Pbkdf::name))
         .keysource(it.keysource.as_ref())
         .word(&it.name),
     |it, check| check.change_key(&it.name, it.keysource.as_deref()),
@@ -132,15 +133,14 @@ serve!(
     |it| {
         let priority = (it.priority != USUAL_PRIORITY).then(|| it.priority.to_string());
         let line = Line::new("key add").option("-p", priority);
+        let line = line.option("--pbkdf", it.pbkdf.map(Pbkdf::name));
         line.keysource(it.keysource.as_ref()).word(&it.name)
     },
     |it, check| check.change_key(&it.name, it.keysource.as_deref()),
     |it, view| view.change_key(&mut it.name, it.keysource.as_deref()),
     |it, daemon, context| {
         let (active, entry) = daemon.find(&it.name)?;
-        let source = it.keysource.as_deref();
-        let added = active.add_slot(&entry, source, it.priority, context);
-        added.map(Reply::Slot)
+        active.add_slot(&entry, it, context).map(Reply::Slot)
     }
 );
 

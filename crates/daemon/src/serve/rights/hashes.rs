@@ -157,10 +157,14 @@ fn no_hash_waits_with_the_lock_of_the_pool() {
         slot,
         ..crate::tests::change_to(&source)
     };
+    let add = |source: &str| command::KeyAdd {
+        name: String::new(),
+        keysource: Some(source.into()),
+        priority: 128,
+        pbkdf: None,
+    };
     command(|context| {
-        active
-            .add_slot(&entry, Some(&source), 128, context)
-            .unwrap();
+        active.add_slot(&entry, &add(&source), context).unwrap();
         active
             .change_key(&entry, &change(Some(1)), context)
             .unwrap();
@@ -169,7 +173,7 @@ fn no_hash_waits_with_the_lock_of_the_pool() {
             ..change(None)
         };
         active.change_key(&entry, &only, context).unwrap();
-        active.add_slot(&entry, Some(&key), 128, context).unwrap();
+        active.add_slot(&entry, &add(&key), context).unwrap();
         let removed = active.remove_slot(&entry, 1, None, true, context);
         removed.unwrap();
     });

@@ -136,6 +136,7 @@ fn copy_stays_closed(site: &Site, copy: &str, source: &str) {
     // Root opens it; that gives the data keys to no other user.
     site.root(load(names(), false, Some(location), None, false));
     let add = Command::KeyAdd(command::KeyAdd {
+        pbkdf: None,
         name: copy.into(),
         keysource: Some("hex,prompt".into()),
         priority: 128,

@@ -370,6 +370,7 @@ fn of_keys(fs: &str) -> Vec<Command> {
     };
     let change = |source: Option<&str>, inherit| {
         Command::KeyChange(command::KeyChange {
+            pbkdf: None,
             name: name(),
             keysource: source.map(str::to_owned),
             slot: None,
@@ -395,6 +396,7 @@ fn of_keys(fs: &str) -> Vec<Command> {
         rotate(Rotation::Pause),
         rotate(Rotation::Resume),
         Command::KeyAdd(command::KeyAdd {
+            pbkdf: None,
             name: name(),
             keysource: Some(PROMPT.into()),
             priority: 128,

@@ -22,19 +22,30 @@ use crate::show::table::{self, Column};
 pub(crate) fn run(command: Crypto, session: &Session) -> Result {
     match command {
         Crypto::Providers(args) => {
-            let policy = decisions(&args.place)?.policy()?;
+            let policy = decisions(&args.place, session)?.policy()?;
             Ok(Outcome::text(providers::show(&policy, session.json)))
         }
-        Crypto::Enable(args) => enable(&args),
-        Crypto::Disable(args) => disable(&args.change),
-        Crypto::Selftest(args) => selftest(&args.place, session.json),
+        Crypto::Enable(args) => enable(&args, session),
+        Crypto::Disable(args) => disable(&args.change, session),
+        Crypto::Selftest(args) => selftest(&args.place, session),
         Crypto::Bench(args) => bench::run(&args, session.json),
     }
 }
 
-fn decisions(place: &StateDir) -> Result<Decisions> {
-    let dir = place.state_dir.as_deref().map(absolute).transpose()?;
-    Ok(Decisions::new(dir)?)
+/// The settings in a chosen directory, or those of the daemon that is addressed.
+fn decisions(place: &StateDir, session: &Session) -> Result<Decisions> {
+    Ok(match &place.state_dir {
+        Some(dir) => Decisions::new(absolute(dir)?),
+        None => Decisions::of_daemon(&session.socket)?,
+    })
+}
+
+/// Applies the settings to a command that computes ciphers itself. A user without a state directory has none.
+pub(crate) fn begin(session: &Session) -> Result<()> {
+    if let Ok(decisions) = Decisions::of_daemon(&session.socket) {
+        decisions.begin()?;
+    }
+    Ok(())
 }
 
 fn targets(args: &CryptoChange) -> Result<Vec<Target>> {
@@ -42,8 +53,8 @@ fn targets(args: &CryptoChange) -> Result<Vec<Target>> {
     args.targets.iter().map(parse).collect()
 }
 
-fn enable(args: &CryptoChange) -> Result {
-    let decisions = decisions(&args.place)?;
+fn enable(args: &CryptoChange, session: &Session) -> Result {
+    let decisions = decisions(&args.place, session)?;
     let mut policy = decisions.policy()?;
     let was_fips = policy.is_fips();
     targets(args)?
@@ -82,8 +93,8 @@ fn show_cost(cost: &FipsCost) -> String {
     )
 }
 
-fn disable(args: &CryptoChange) -> Result {
-    let decisions = decisions(&args.place)?;
+fn disable(args: &CryptoChange, session: &Session) -> Result {
+    let decisions = decisions(&args.place, session)?;
     let mut policy = decisions.policy()?;
     for (target, text) in targets(args)?.into_iter().zip(&args.targets) {
         policy.disable(target).map_err(|orphans| {
@@ -101,8 +112,8 @@ fn disable(args: &CryptoChange) -> Result {
     Ok(Outcome::done())
 }
 
-fn selftest(place: &StateDir, json: bool) -> Result {
-    let decisions = decisions(place)?;
+fn selftest(place: &StateDir, session: &Session) -> Result {
+    let decisions = decisions(place, session)?;
     let cost = decisions.begin()?;
     let tests = cipher::test_mechanisms(Policy::current());
     let failures = passed_all(&tests)
@@ -110,11 +121,11 @@ fn selftest(place: &StateDir, json: bool) -> Result {
         .map(Into::into)
         .into_iter()
         .collect();
-    let mut text = match json {
+    let mut text = match session.json {
         true => show_json(&tests),
         false => show_tests(&tests),
     };
-    if let (Some(cost), false) = (cost, json) {
+    if let (Some(cost), false) = (cost, session.json) {
         text.push_str(&show_cost(&cost));
     }
     Ok(Outcome {
