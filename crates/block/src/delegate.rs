@@ -64,6 +64,9 @@ macro_rules! delegate {
     (@ $self:ident $to:expr, status_at) => {
         $crate::delegate!(@@ $self $to, status_at(at: u64, len: u64) -> $crate::Result<$crate::Status>);
     };
+    (@ $self:ident $to:expr, is_blank) => {
+        $crate::delegate!(@@ $self $to, is_blank(len: usize) -> $crate::Result<bool>);
+    };
     // Those of a range: discard, zero and overwrite.
     (@ $self:ident $to:expr, $method:ident) => {
         $crate::delegate!(@@ $self $to, $method(at: u64, len: u64) -> $crate::Result<()>);

@@ -190,6 +190,17 @@ pub trait BlockDevice: Send + Sync {
         Ok(false)
     }
 
+    /// Whether nothing was ever written to the first `len` bytes, as far as can be seen: they are zeros, or would be
+    /// without the encryption of this device.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the device cannot be read.
+    fn is_blank(&self, len: usize) -> Result<bool> {
+        let mut head = vec![0; len];
+        self.read_at(0, &mut head)?;
+        Ok(head.iter().all(|byte| *byte == 0))
+    }
+
     /// What is known of a range of at most `len` bytes that begins at `offset`. Both lie on the device,
     /// and `len` is not 0; nor is what is returned.
     ///
@@ -226,7 +237,7 @@ pub trait BlockDevice: Send + Sync {
 impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     delegate!(self => **self;
         size refresh_size sector_sizes name claim check_unreserved read_at write_at write_durably_at write_in_place flush
-        drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode settle);
+        drop_cached begin_anew discard zero zero_fast status_at is_blank overwrite waits_on_write would_wait io_mode settle);
 }
 
 /// Checks that a range lies on a device.

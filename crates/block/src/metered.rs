@@ -113,7 +113,7 @@ impl<D: BlockDevice> Metered<D> {
 }
 
 impl<D: BlockDevice> BlockDevice for Metered<D> {
-    delegate!(self => self.device; size sector_sizes name claim check_unreserved status_at waits_on_write would_wait io_mode settle);
+    delegate!(self => self.device; size sector_sizes name claim check_unreserved status_at is_blank waits_on_write would_wait io_mode settle);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let len = buf.len() as u64;

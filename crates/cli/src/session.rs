@@ -253,12 +253,6 @@ pub(crate) fn device_path(name: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// As [`device_path`], of a device of a pool.
-pub(crate) fn pool_device(name: &Path) -> Result<PathBuf, Failure> {
-    DeviceName::parse(name).for_pool()?;
-    device_path(name)
-}
-
 /// Whether this is the name of a file or a disk.
 pub(crate) fn is_path(name: &Path) -> bool {
     DeviceName::parse(name).is_path()

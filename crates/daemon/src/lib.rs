@@ -35,5 +35,6 @@ pub use host::input::at_end_of_input;
 pub use host::listen::{Bound, listen_beside, listen_privately};
 pub use host::tokens::{TOKEN_HELPER, token_modules};
 pub use ops::anchor_line;
+pub use ops::container_tokens;
 pub use ops::features::{FORMAT_VERSION, known_features};
 pub use run::{ServeOptions, leave_terminal, serve};

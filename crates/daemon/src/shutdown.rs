@@ -1,10 +1,11 @@
 //! The end of the daemon.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::failure::{Failure, Result};
+use crate::ops::layers::{Carrier, below, by_layer};
 use crate::ops::offers::WithdrawnOffers;
-use crate::ops::volumes;
 use crate::state::active_pool::{ActivePool, Admin};
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;
@@ -18,6 +19,7 @@ impl Daemon {
         let unflushed = self.unflushed();
         let result = self
             .may_end_suspended()
+            .and_then(|()| self.may_end_mappings())
             .and_then(|()| self.close_offers(false))
             .and_then(|()| self.leave_all(false, &mut Vec::new()));
         match result {
@@ -59,15 +61,32 @@ impl Daemon {
         cuts
     }
 
-    /// Exports all pools. A pool on a volume of another pool comes before that pool.
+    /// Exports all pools, and closes the mappings on volumes: what lies on others comes before these.
     fn leave_all(self: &Arc<Self>, force: bool, cuts: &mut Vec<String>) -> Result<()> {
         let mut result = Ok(());
-        let mut layers = volumes::layers(self.pools());
+        let pools = self.pools().into_iter().map(InUse::Pool);
+        let mappings = self.mappings_on_lent().into_iter();
+        let mappings = mappings.map(|(name, places)| InUse::Mapping(name, places));
+        let mut layers = by_layer(
+            pools.chain(mappings).collect(),
+            InUse::carrier,
+            InUse::below,
+        );
         while let Some(layer) = layers.pop() {
-            let notifiers: Vec<_> = layer.iter().map(|active| active.close_notifier()).collect();
-            let left = self.leave(layer, force, cuts);
-            let is_left = left.is_ok();
-            result = result.and(left);
+            let (mut pools, mut mappings) = (Vec::new(), Vec::new());
+            for one in layer {
+                match one {
+                    InUse::Pool(active) => pools.push(active),
+                    InUse::Mapping(name, _) => mappings.push(name),
+                }
+            }
+            let notifiers: Vec<_> = pools.iter().map(|active| active.close_notifier()).collect();
+            let left = self.leave(pools, force, cuts);
+            let closed = mappings
+                .iter()
+                .try_for_each(|name| self.set_mapping_aside(name));
+            let is_left = left.is_ok() && closed.is_ok();
+            result = result.and(left).and(closed);
             if !is_left && !force {
                 break;
             }
@@ -114,6 +133,31 @@ impl Daemon {
         match failures.is_empty() {
             true => Ok(()),
             false => Err(failures.remove(0)),
+        }
+    }
+}
+
+/// A pool or a mapping that is open when the daemon ends.
+enum InUse {
+    Pool(Arc<ActivePool>),
+    Mapping(String, Vec<PathBuf>),
+}
+
+impl InUse {
+    fn carrier(&self) -> Carrier {
+        match self {
+            InUse::Pool(active) => Carrier::Pool(active.pool.name()),
+            InUse::Mapping(name, _) => Carrier::Mapping(name.clone()),
+        }
+    }
+
+    fn below(&self) -> Vec<Carrier> {
+        match self {
+            InUse::Pool(active) => {
+                let devices = active.pool.devices();
+                below(devices.iter().map(|device| Path::new(&device.path)))
+            }
+            InUse::Mapping(_, places) => below(places.iter().map(PathBuf::as_path)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! New keys, and files to keep them in.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -62,14 +62,49 @@ pub fn read_private(path: &Path) -> Result<Secret> {
     read_line(path, open_private(path))
 }
 
-fn read_line(path: &Path, opened: io::Result<File>) -> Result<Secret> {
-    let mut file = opened.map_err(|source| match source.kind() {
+/// Reads a part of a file that only root, or the user of this process, can read: `len` bytes from `offset` on, or all
+/// that follow, of which there may be `max`.
+///
+/// # Errors
+/// [`Error::KeyFileMissing`] or [`Error::KeyFileUnreadable`], also if others can read it, or it is shorter or longer.
+pub fn read_private_part(
+    path: &Path,
+    offset: u64,
+    len: Option<usize>,
+    max: usize,
+) -> Result<Secret> {
+    let refused = |source| Error::KeyFileUnreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = open_private(path).map_err(|source| unreadable(path, source))?;
+    file.seek(SeekFrom::Start(offset)).map_err(refused)?;
+    let limit = len.unwrap_or(max + 1).min(max + 1);
+    let part = Secret::from_reader(&mut file, limit)?;
+    match part.len() {
+        0 => Err(refused(io::Error::other("there is nothing to read in it"))),
+        found if len.is_some_and(|len| found < len) => Err(refused(io::Error::other(
+            "it is shorter than the part that is named",
+        ))),
+        found if found > max => Err(refused(io::Error::other(format!(
+            "the key is longer than {max} bytes"
+        )))),
+        _ => Ok(part),
+    }
+}
+
+fn unreadable(path: &Path, source: io::Error) -> Error {
+    match source.kind() {
         io::ErrorKind::NotFound => Error::KeyFileMissing(path.to_owned()),
         _ => Error::KeyFileUnreadable {
             path: path.to_owned(),
             source,
         },
-    })?;
+    }
+}
+
+fn read_line(path: &Path, opened: io::Result<File>) -> Result<Secret> {
+    let mut file = opened.map_err(|source| unreadable(path, source))?;
     let mut line = Secret::from_reader(&mut file, limit(Format::Passphrase, true))?;
     line.trim_newline();
     Ok(line)

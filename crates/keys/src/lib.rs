@@ -88,7 +88,9 @@ pub use hash_queue::{HashMemory, HashPayer};
 pub use https::fetch;
 pub use kdf::Argon2Params;
 pub use key::random_key;
-pub use keyfile::{keygen, read_pin, read_private, write_key_file, write_private_file};
+pub use keyfile::{
+    keygen, read_pin, read_private, read_private_part, write_key_file, write_private_file,
+};
 pub use keyring::Keyring;
 pub use layout::SLOTS_MAX;
 pub use material::{KeyMaterial, Warning, material_from_prompt, read_file, read_file_with};

@@ -19,15 +19,21 @@ pub enum Flag {
     NoReadWorkqueue,
     /// Writes are served inline.
     NoWriteWorkqueue,
+    /// Queued requests are encrypted and decrypted on the thread that asks.
+    SameCpuCrypt,
+    /// Queued writes go to the device from the threads that encrypt.
+    SubmitFromCryptCpus,
     /// Sectors with tags are written without the journal.
     NoJournal,
 }
 
 impl Flag {
-    const ALL: [Flag; 4] = [
+    const ALL: [Flag; 6] = [
         Flag::AllowDiscards,
         Flag::NoReadWorkqueue,
         Flag::NoWriteWorkqueue,
+        Flag::SameCpuCrypt,
+        Flag::SubmitFromCryptCpus,
         Flag::NoJournal,
     ];
 
@@ -37,21 +43,29 @@ impl Flag {
             Flag::AllowDiscards => "allow-discards",
             Flag::NoReadWorkqueue => "no-read-workqueue",
             Flag::NoWriteWorkqueue => "no-write-workqueue",
+            Flag::SameCpuCrypt => "same-cpu-crypt",
+            Flag::SubmitFromCryptCpus => "submit-from-crypt-cpus",
             Flag::NoJournal => "no-journal",
         }
     }
 }
 
 impl Container {
-    /// How its header wants it to be served. Requests are inline by default, so that
-    /// the flags against queues ask for what is done anyway.
+    /// How its header wants it to be served. Requests are inline by default, so that the flags against queues ask for
+    /// what is done anyway. The two flags that choose how a queue works turn the queues on.
     pub fn flags(&self) -> Flags {
         let has = |flag: Flag| match &self.header {
             Header::V1(_) => false,
             Header::V2(header) => header.view().flags.iter().any(|name| name == flag.name()),
         };
+        let (same_cpu, submits) = (has(Flag::SameCpuCrypt), has(Flag::SubmitFromCryptCpus));
+        let is_queued = same_cpu || submits;
         Flags {
             allow_discards: has(Flag::AllowDiscards),
+            read_workqueue: is_queued && !has(Flag::NoReadWorkqueue),
+            write_workqueue: is_queued && !has(Flag::NoWriteWorkqueue),
+            same_cpu,
+            sort_writes: same_cpu && !submits,
             no_journal: has(Flag::NoJournal),
             ..Flags::default()
         }

@@ -19,6 +19,8 @@ const QUEUED: Flags = Flags {
     allow_discards: false,
     read_workqueue: true,
     write_workqueue: true,
+    same_cpu: false,
+    sort_writes: false,
     no_journal: false,
     recovery: false,
 };
@@ -46,6 +48,17 @@ fn noise(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     cipher::Random::fill(&RANDOM, &mut bytes).unwrap();
     bytes
+}
+
+#[test]
+fn a_mapping_is_blank_until_it_is_written() {
+    let (mapping, ..) = mapping(512, Flags::default());
+    assert!(mapping.is_blank(64 << 10).unwrap());
+    let byte = noise(512);
+    mapping.write_at(60 << 10, &[IoSlice::new(&byte)]).unwrap();
+    assert!(!mapping.is_blank(64 << 10).unwrap());
+    mapping.zero(0, LEN as u64).unwrap();
+    assert!(mapping.is_blank(64 << 10).unwrap());
 }
 
 /// What is on the device is what dm-crypt would have there.
@@ -117,9 +130,12 @@ fn both_forms_read_what_the_other_wrote() {
 /// A write from a buffer that may be changed writes, and refuses, the same as one from a buffer that may not.
 #[test]
 fn what_is_written_in_place_is_what_was_given() {
-    for queued in [false, true] {
+    for queue in 0..4 {
         let flags = Flags {
-            write_workqueue: queued,
+            read_workqueue: queue > 0,
+            write_workqueue: queue > 0,
+            same_cpu: queue == 3,
+            sort_writes: queue > 1,
             ..Flags::default()
         };
         let (mapping, ..) = mapping(512, flags);
@@ -204,6 +220,8 @@ fn forms_are_switched_under_load() {
             mapping.set_flags(Flags {
                 read_workqueue: turn & 1 == 0,
                 write_workqueue: turn & 2 == 0,
+                same_cpu: turn & 4 == 0,
+                sort_writes: turn & 8 == 0,
                 ..Flags::default()
             });
             std::thread::yield_now();

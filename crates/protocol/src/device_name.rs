@@ -45,8 +45,6 @@ pub enum DeviceName<'a> {
 pub struct Kind {
     /// Other programs open it by this name too: it is a file or a disk. The daemon opens all others.
     pub is_path: bool,
-    /// Pools and LUKS containers can lie on it.
-    pub carries: bool,
     /// It may not answer for long, as another host: what does not need it does not wait for it.
     pub may_wait: bool,
 }
@@ -91,17 +89,13 @@ impl<'a> DeviceName<'a> {
 
     /// What there is to know of devices of this kind.
     pub fn kind(self) -> Kind {
-        let row = |is_path, carries, may_wait| Kind {
-            is_path,
-            carries,
-            may_wait,
-        };
+        let row = |is_path, may_wait| Kind { is_path, may_wait };
         match self {
-            DeviceName::Path(_) => row(true, true, false),
-            DeviceName::Volume(_) => row(false, true, false),
-            DeviceName::Luks(_) => row(false, false, false),
-            DeviceName::Nbd(_) => row(false, true, true),
-            DeviceName::Unsupported(_) => row(false, false, false),
+            DeviceName::Path(_) => row(true, false),
+            DeviceName::Volume(_) | DeviceName::Luks(_) | DeviceName::Unsupported(_) => {
+                row(false, false)
+            }
+            DeviceName::Nbd(_) => row(false, true),
         }
     }
 
@@ -120,8 +114,7 @@ impl<'a> DeviceName<'a> {
 
     /// Whether pools and LUKS containers can lie on it, and only the daemon can open it.
     pub fn is_lent(self) -> bool {
-        let kind = self.kind();
-        kind.carries && !kind.is_path
+        !self.is_path() && self.supported().is_ok()
     }
 
     /// The name as it is shown and remembered. Other names have one spelling only.
@@ -152,22 +145,6 @@ impl<'a> DeviceName<'a> {
         match self {
             DeviceName::Unsupported(name) => Err(name.refusal()),
             _ => Ok(self),
-        }
-    }
-
-    /// The name, if such a device can be one of a pool.
-    ///
-    /// # Errors
-    /// No device of this kind can be opened, or it is a mapping.
-    pub fn for_pool(self) -> Result<DeviceName<'a>, Failure> {
-        let name = self.supported()?;
-        match name.kind().carries {
-            true => Ok(name),
-            false => Err(Failure::usage(format!(
-                "{name} cannot be a device of a pool: the daemon opens no container when it starts, so the pool would \
-                 miss it; encrypt the datasets instead ('strongroom create -o encryption=on'), or let another daemon use \
-                 the export of the mapping"
-            ))),
         }
     }
 }
@@ -210,8 +187,8 @@ mod tests {
         assert_eq!(DeviceName::parse("luks:a").volume(), None);
         assert!(DeviceName::parse("a").is_path() && !DeviceName::parse("nbd://a/b").is_path());
         let lent = |text: &str| DeviceName::parse(text).is_lent();
-        assert!(lent("volume:a/b") && lent("nbd://a/b"));
-        assert!(!lent("/dev/sdb") && !lent("luks:a") && !lent("s3://a"));
+        assert!(lent("volume:a/b") && lent("nbd://a/b") && lent("luks:a"));
+        assert!(!lent("/dev/sdb") && !lent("s3://a"));
     }
 
     #[test]
@@ -226,18 +203,6 @@ mod tests {
             "nbd://host/x"
         );
         assert!(DeviceName::parse("nbd://").canonical().is_err());
-    }
-
-    #[test]
-    fn a_mapping_is_no_device_of_a_pool() {
-        let refusal = DeviceName::parse("luks:secret").for_pool().unwrap_err();
-        let begin = "luks:secret cannot be a device of a pool: ";
-        assert!(refusal.message.starts_with(begin), "{refusal:?}");
-        assert!(refusal.message.contains("-o encryption=on"), "{refusal:?}");
-        for name in ["/dev/sdb", "./luks:secret", "volume:a/b", "nbd://a/b"] {
-            assert!(DeviceName::parse(name).for_pool().is_ok(), "{name}");
-        }
-        assert!(DeviceName::parse("s3://a").for_pool().is_err());
     }
 
     #[test]

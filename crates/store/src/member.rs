@@ -610,13 +610,11 @@ pub(crate) fn contents(device: &dyn BlockDevice) -> Result<Option<String>> {
         Err(_) => return Ok(Some("has the label of a pool".into())),
     }
     // Partition tables and the superblocks of file systems lie here.
-    let mut head = vec![0; (128 << 10).min(device.size() as usize)];
+    let len = (128 << 10).min(device.size() as usize);
+    let mut head = vec![0; len];
     device.read_at(0, &mut head)?;
     if head.starts_with(&CACHE_MAGIC) {
         return Ok(Some("has the label of a cache device".into()));
     }
-    Ok(head
-        .iter()
-        .any(|byte| *byte != 0)
-        .then(|| "is not empty".into()))
+    Ok((!device.is_blank(len)?).then(|| "is not empty".into()))
 }

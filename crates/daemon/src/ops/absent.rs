@@ -15,7 +15,24 @@ impl Daemon {
         let absent = self.absent();
         let wanted = |name: &String| names.is_empty() || names.contains(name);
         let wanted = absent.iter().filter(|(name, _)| wanted(name));
-        wanted.map(|(name, known)| report(name, known)).collect()
+        wanted
+            .map(|(name, known)| self.absent_report(name, known))
+            .collect()
+    }
+
+    fn absent_report(&self, name: &str, known: &KnownPool) -> PoolReport {
+        let mut report = report(name, known);
+        if let Some((mapping, reason)) = self.awaited_mapping(known) {
+            let (device, mapping) = (mapping.open.device.display(), mapping.open.name);
+            report.trouble = Some(format!(
+                "The pool waits for the mapping '{mapping}': {reason}."
+            ));
+            report.action = Some(format!(
+                "Open the mapping, which imports the pool: 'strongroom luks open {device} {mapping}'. To forget \
+                 the pool: 'strongroom pool export {name}'."
+            ));
+        }
+        report
     }
 
     /// Refuses a pool that has the name of an absent pool but another guid. It can be imported by its guid, or under

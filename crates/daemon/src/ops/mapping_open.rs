@@ -7,13 +7,12 @@ use std::time::Duration;
 use block::{Access, BlockDevice, FileDevice};
 use cipher::SystemRandom;
 use luks::{Container, Flag, Flags, Mapping, Plain, Progress, Unlocked};
-use protocol::api::{
-    Ask, AskFormat, FailureKind, MappingChange, MappingReencryption, PlainMapping, command,
-};
+use protocol::api::{FailureKind, MappingChange, MappingReencryption, PlainMapping, command};
 use protocol::device_name::DeviceName;
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
+use crate::ops::mapping_key::{plain_key, unlock_new};
 use crate::state::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::mapping_table::Open;
@@ -54,8 +53,8 @@ pub(super) fn open_luks(
         return Ok(open);
     }
     container.check_slots(new.key_slot)?;
-    let open = |given: &Secret| container.unlock(given, new.key_slot);
-    let Unlocked { slot, key } = unlock(&shown(new), new.with_key_file, channel, open)?;
+    let open = |given: &Secret, slot| container.unlock(given, slot);
+    let Unlocked { slot, key } = unlock_new(new, &container, channel, open)?;
     let flags = flags(&container, new);
     let mapping = Mapping::open(&container, Arc::clone(&data), &key, flags)?;
     // Only what was opened so is opened so later.
@@ -86,8 +85,8 @@ fn open_in_reencryption(
         ));
     }
     let claim = ReencryptionClaim::named(container.uuid())?;
-    let open = |given: &Secret| container.unlock_both(given);
-    let keys = unlock(&shown(new), new.with_key_file, channel, open)?;
+    let open = |given: &Secret, _| container.unlock_both(given);
+    let keys = unlock_new(new, &container, channel, open)?;
     let flags = flags(&container, new);
     let on = Arc::clone(&data);
     let mapping = Mapping::open_in_reencryption(&mut container, on, &keys, flags, &SystemRandom)?;
@@ -161,8 +160,8 @@ pub(super) fn open_plain(
         ));
     }
     let (data, _) = daemon.device(&new.device, new)?;
-    let given = passphrase_of(&shown(new), new.with_key_file, channel)?;
-    let key = match new.with_key_file {
+    let (given, is_key) = plain_key(new, plain.key_len, channel)?;
+    let key = match is_key {
         true if given.len() < plain.key_len => {
             return Err(Failure::new(
                 FailureKind::NoKey,
@@ -214,6 +213,11 @@ fn persistent(new: &command::LuksOpen) -> Vec<Flag> {
             Flag::NoWriteWorkqueue,
             serving.write_workqueue == Some(false),
         ),
+        (Flag::SameCpuCrypt, serving.same_cpu == Some(true)),
+        (
+            Flag::SubmitFromCryptCpus,
+            serving.write_workqueue == Some(true) && serving.sort_writes == Some(false),
+        ),
         (Flag::NoJournal, new.no_journal),
     ];
     let given = flags.into_iter().filter(|(_, is_given)| *is_given);
@@ -239,6 +243,8 @@ pub(super) fn serve_as(flags: &mut Flags, change: &MappingChange) {
     let set = |flag: &mut bool, to: Option<bool>| *flag = to.unwrap_or(*flag);
     set(&mut flags.read_workqueue, change.read_workqueue);
     set(&mut flags.write_workqueue, change.write_workqueue);
+    set(&mut flags.same_cpu, change.same_cpu);
+    set(&mut flags.sort_writes, change.sort_writes);
     set(&mut flags.allow_discards, change.allow_discards);
 }
 
@@ -260,62 +266,3 @@ impl Daemon {
 
 /// A device, and the file behind it, which is locked.
 type MappingDevice = (Arc<dyn BlockDevice>, Option<Arc<FileDevice>>);
-
-/// The device of a new mapping, for people.
-fn shown(new: &command::LuksOpen) -> String {
-    new.device.display().to_string()
-}
-
-/// The whole content of the key file, or the passphrase that a person types. The client reads the file: so the
-/// file may be a pipe, and a user cannot have the daemon read a file that the user may not read.
-pub(crate) fn passphrase_of(
-    device: &str,
-    with_key_file: bool,
-    channel: &mut dyn Channel,
-) -> Result<Secret> {
-    channel
-        .ask(question(device, with_key_file))?
-        .ok_or_else(|| {
-            Failure::new(
-                FailureKind::NoKey,
-                format!("the passphrase of {device} was not given"),
-            )
-        })
-}
-
-/// What `open` makes of a passphrase or key file. After a wrong passphrase the caller may give another one.
-pub(crate) fn unlock<T, E: Into<Failure>>(
-    device: &str,
-    with_key_file: bool,
-    channel: &mut dyn Channel,
-    open: impl Fn(&Secret) -> std::result::Result<T, E>,
-) -> Result<T> {
-    let mut given = passphrase_of(device, with_key_file, channel)?;
-    loop {
-        let failure = match open(&given).map_err(E::into) {
-            Ok(opened) => return Ok(opened),
-            Err(wrong) if wrong.kind == FailureKind::WrongKey && !with_key_file => wrong,
-            Err(other) => return Err(other),
-        };
-        let again = Ask {
-            again: true,
-            ..question(device, false)
-        };
-        given = match channel.ask(again)? {
-            Some(next) => next,
-            None => return Err(failure),
-        };
-    }
-}
-
-fn question(device: &str, with_key_file: bool) -> Ask {
-    Ask {
-        dataset: device.into(),
-        format: match with_key_file {
-            true => AskFormat::KeyFile,
-            false => AskFormat::Passphrase,
-        },
-        twice: false,
-        again: false,
-    }
-}

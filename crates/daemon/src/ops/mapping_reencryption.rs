@@ -13,7 +13,7 @@ use rustix::process::{getpriority_process, setpriority_process};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mapping_open::passphrase_of;
+use crate::ops::mapping_key::passphrase_of;
 use crate::ops::mappings::no_such_mapping;
 use crate::state::channel::{Channel, Dialogue};
 use crate::state::daemon::Daemon;

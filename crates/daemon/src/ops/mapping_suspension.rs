@@ -10,7 +10,7 @@ use protocol::api::{Borrowing, FailureKind, command};
 use secret::Secret;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mapping_open::unlock;
+use crate::ops::mapping_key::unlock;
 use crate::ops::mappings::no_such_mapping;
 use crate::state::channel::Channel;
 use crate::state::daemon::Daemon;
@@ -36,13 +36,14 @@ impl Daemon {
                 "the mapping '{name}' is suspended already"
             )));
         }
+        self.refuse_under_pool(name)?;
         let held = self.hold_container(&device)?;
         Ok(mapping.suspend(&held.container)?)
     }
 
     /// Gives a mapping its key again.
     pub(crate) fn resume_mapping(
-        &self,
+        self: &Arc<Self>,
         what: &command::LuksResume,
         channel: &mut dyn Channel,
     ) -> Result<()> {

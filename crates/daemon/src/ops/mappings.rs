@@ -1,7 +1,7 @@
 //! Open LUKS containers and plain mappings: devices in this process, by name.
 //!
 //! A mapping has exclusive use of its devices (the data, and a separate header) until it is closed. So no container is
-//! open twice. The daemon does not remember mappings, because their keys are lost when it ends.
+//! open twice. The daemon forgets mappings when it ends, except those that it opens at its start (`mapping_start`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use block::{Access, BlockDevice, FileLock};
 use luks::{Container, Mapping, MappingMeter, Served};
 use protocol::api::{Borrowing, FailureKind, MappingChange, MappingRow, MappingTimes, command};
+use protocol::device_name::DeviceName;
 
 use crate::failure::{Failure, Result};
 use crate::ops::mapping_open::{open_luks, open_plain, paused, serve_as};
 use crate::state::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::device_name;
-use crate::state::mapping_table::{Entry, HeaderLoan, LentMapping, Open, Used};
+use crate::state::mapping_table::{Entry, HeaderLoan, KnownMapping, LentMapping, Open, Used};
 use crate::state::reencryption_claim::ReencryptionClaim;
 
 /// The name in messages for the user of a mapping or a borrowed volume.
@@ -39,11 +40,30 @@ enum Found {
 impl Daemon {
     /// Opens a container or a plain mapping.
     pub(crate) fn open_mapping(
-        &self,
+        self: &Arc<Self>,
         new: &command::LuksOpen,
         channel: &mut dyn Channel,
     ) -> Result<()> {
         check_name(&new.name)?;
+        self.check_known(new)?;
+        self.add_mapping(new, channel)?;
+        if let Err(failure) = self.remember_mapping(new) {
+            drop(self.take_mapping(&new.name)?);
+            self.mappings.all.lock().remove(&new.name);
+            return Err(failure);
+        }
+        self.import_above(&new.name);
+        // Exports of this mapping may have waited for it, and other mappings.
+        self.restore_offers();
+        Ok(())
+    }
+
+    /// Opens a mapping whose name is valid, and adds it to the table of open ones.
+    pub(super) fn add_mapping(
+        &self,
+        new: &command::LuksOpen,
+        channel: &mut dyn Channel,
+    ) -> Result<()> {
         {
             let mut all = self.mappings.all.lock();
             if all.contains_key(&new.name) {
@@ -62,42 +82,47 @@ impl Daemon {
             Some(plain) => open_plain(self, new, plain, channel),
             None => open_luks(self, new, channel),
         };
-        let failed = {
-            let mut all = self.mappings.all.lock();
-            match opened {
-                Ok(open) => {
-                    all.insert(new.name.clone(), Entry::Open(Box::new(open)));
-                    None
-                }
-                Err(failure) => {
-                    all.remove(&new.name);
-                    Some(failure)
-                }
+        let mut all = self.mappings.all.lock();
+        match opened {
+            Ok(open) => drop(all.insert(new.name.clone(), Entry::Open(Box::new(open)))),
+            Err(failure) => {
+                all.remove(&new.name);
+                return Err(failure);
             }
-        };
-        if let Some(failure) = failed {
-            return Err(failure);
         }
-        // Exports of this mapping may have waited for it.
-        self.restore_offers();
         Ok(())
     }
 
-    /// Closes a mapping. Its writes are durable then, and its key is wiped.
+    /// Closes a mapping. Its writes are durable then, and its key is wiped. The next start does not open it.
     pub(crate) fn close_mapping(&self, name: &str) -> Result<()> {
+        if self.forget_waiting(name)? {
+            return Ok(());
+        }
+        self.close_after(name, || self.forget_mapping(name))
+    }
+
+    /// Closes a mapping when its writes are durable and `last` was done.
+    pub(super) fn close_after(&self, name: &str, last: impl FnOnce() -> Result<()>) -> Result<()> {
         let used = Used::Mapping(name.into());
         let leases = &self.mappings.leases;
         leases.may_go(&used, &format!("the mapping '{name}'"))?;
         self.pause_reencryption(name)?;
         let open = self.take_mapping(name)?;
         // If this fails, the mapping stays open, with the data that is not written yet.
-        let flushed = flush(&open.mapping);
-        let mut all = self.mappings.all.lock();
-        match flushed {
-            Ok(()) => drop(all.remove(name)),
-            Err(_) => drop(all.insert(name.into(), Entry::Open(open))),
+        let closed = flush(&open.mapping)
+            .map_err(Failure::from)
+            .and_then(|()| last());
+        if closed.is_err() {
+            self.mappings
+                .all
+                .lock()
+                .insert(name.into(), Entry::Open(open));
+            return closed;
         }
-        Ok(flushed?)
+        // Its name is in use until its devices are free.
+        drop(open);
+        self.mappings.all.lock().remove(name);
+        Ok(())
     }
 
     /// Removes a mapping from the table to close it. Its name stays in use.
@@ -129,15 +154,25 @@ impl Daemon {
         }
     }
 
-    /// Lends an open mapping to `user`.
+    /// Lends an open mapping to `user`. Commands about LUKS use it beside one other user.
     fn lend_mapping(&self, name: &str, user: &str) -> Result<LentMapping> {
-        match self.mappings.all.lock().get(name) {
-            Some(Entry::Open(open)) => Ok(LentMapping {
-                mapping: Arc::clone(&open.mapping),
-                _lease: self.mappings.leases.take(Used::Mapping(name.into()), user),
-            }),
-            _ => Err(no_such_mapping(name)),
+        let all = self.mappings.all.lock();
+        let Some(Entry::Open(open)) = all.get(name) else {
+            return Err(no_such_mapping(name));
+        };
+        let used = Used::Mapping(name.into());
+        let mut others = self.mappings.leases.users(&used).into_iter();
+        if let Some(other) = others.find(|other| other != USER && user != USER) {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                format!("the mapping '{name}' is in use, by {other}; end that first"),
+            ));
         }
+        Ok(LentMapping {
+            name: DeviceName::Luks(name).to_string(),
+            mapping: Arc::clone(&open.mapping),
+            _lease: self.mappings.leases.take(used, user),
+        })
     }
 
     /// Opens a mapping as a device for `user`. The mapping cannot be closed while the device is open.
@@ -266,13 +301,13 @@ impl Daemon {
         Ok(())
     }
 
-    /// The rows for these mappings; for all if `names` is empty.
+    /// The rows for these mappings; for all if `names` is empty. Those that wait to be opened come last.
     pub(crate) fn mapping_rows(&self, names: &[String]) -> Result<Vec<MappingRow>> {
+        let known = self.mappings.known.lock().clone();
         let all = self.mappings.all.lock();
-        if let Some(missing) = names
-            .iter()
-            .find(|name| !matches!(all.get(*name), Some(Entry::Open(_))))
-        {
+        let is_open = |name: &str| matches!(all.get(name), Some(Entry::Open(_)));
+        let is_there = |name: &&String| is_open(name) || known.contains_key(*name);
+        if let Some(missing) = names.iter().find(|name| !is_there(name)) {
             return Err(no_such_mapping(missing));
         }
         let wanted = |name: &&String| names.is_empty() || names.contains(name);
@@ -282,10 +317,16 @@ impl Daemon {
             .iter()
             .filter(|(name, _)| wanted(name))
             .filter_map(|(name, entry)| match entry {
-                Entry::Open(open) => Some(row(name, open, users(name))),
+                Entry::Open(open) => Some(MappingRow {
+                    at_start: known.contains_key(name),
+                    ..row(name, open, users(name))
+                }),
                 Entry::Changing => None,
             });
-        Ok(rows.collect())
+        let waiting = { known.iter() }
+            .filter(|(name, _)| wanted(name) && !is_open(name))
+            .map(|(name, known)| waiting_row(name, known));
+        Ok(rows.chain(waiting).collect())
     }
 
     /// The meter of each mapping, for metrics.
@@ -326,8 +367,8 @@ impl Daemon {
 impl Open {
     /// Whether its header or its data is on this device.
     fn is_on(&self, device: &Path) -> bool {
-        let mut places = std::iter::once(&self.device).chain(&self.header);
-        places.any(|place| device_name::is_same(Path::new(place), device))
+        self.places()
+            .any(|place| device_name::is_same(place, device))
     }
 }
 
@@ -354,20 +395,41 @@ fn row(name: &str, open: &Open, users: usize) -> MappingRow {
         key_bits: open.key_bits,
         sector_size: mapping.sector_sizes().logical,
         offset: mapping.offset(),
+        iv_offset: mapping.iv_offset(),
         size: mapping.size(),
         read_only: flags.read_only,
         allow_discards: flags.allow_discards,
         read_workqueue: flags.read_workqueue,
         write_workqueue: flags.write_workqueue,
+        same_cpu: flags.same_cpu,
+        sort_writes: flags.sort_writes,
         no_journal: flags.no_journal,
         recovery: flags.recovery,
         suspended: mapping.is_suspended(),
         reencryption: open.reencryption,
         users,
+        at_start: false,
+        waits: None,
         read_inline: times(&meter.read_inline),
         read_queued: times(&meter.read_queued),
         write_inline: times(&meter.write_inline),
         write_queued: times(&meter.write_queued),
+    }
+}
+
+/// The row of a mapping that the daemon could not open.
+fn waiting_row(name: &str, known: &KnownMapping) -> MappingRow {
+    let open = &known.open;
+    let waits = known.waits.as_ref();
+    let reason = waits.map_or("it is being opened", |waits| &waits.reason);
+    MappingRow {
+        name: name.into(),
+        device: open.device.display().to_string(),
+        header: open.header.as_ref().map(|path| path.display().to_string()),
+        read_only: open.read_only,
+        at_start: true,
+        waits: Some(reason.into()),
+        ..MappingRow::default()
     }
 }
 

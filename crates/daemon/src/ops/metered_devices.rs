@@ -36,7 +36,7 @@ impl Daemon {
         access: Access,
         user: &str,
     ) -> Result<Arc<dyn BlockDevice>> {
-        Ok(match DeviceName::parse(path).for_pool()? {
+        Ok(match DeviceName::parse(path).supported()? {
             DeviceName::Path(path) => metered_file(FileDevice::open(path, access)?),
             name => metered(self.open(name, access, user)?),
         })
@@ -60,7 +60,9 @@ pub(crate) fn pool_user(name: &str) -> String {
 impl ActivePool {
     /// Opens a device for this pool.
     pub(crate) fn open_device(&self, daemon: &Daemon, path: &Path) -> Result<Arc<dyn BlockDevice>> {
-        daemon.open_device(path, Access::Exclusive, &pool_user(&self.pool.name()))
+        let name = self.pool.name();
+        daemon.refuse_circle(&name, path)?;
+        daemon.open_device(path, Access::Exclusive, &pool_user(&name))
     }
 }
 

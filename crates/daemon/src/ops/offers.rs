@@ -11,8 +11,9 @@ use crate::state::daemon::Daemon;
 use crate::state::front_end::{Going, Held, InPool, Withdrawn};
 
 impl Daemon {
-    /// Tries again to offer what could not be offered before.
-    pub(crate) fn restore_offers(&self) {
+    /// Tries again to offer what could not be offered before, and to open mappings that wait for a device.
+    pub(crate) fn restore_offers(self: &Arc<Self>) {
+        self.restore_mappings();
         self.front_ends.iter().for_each(|each| each.restore(self));
     }
 
@@ -91,7 +92,7 @@ impl Daemon {
     /// Does work that removes a pool. With `force` the offers of its volumes end first, until the pool is imported
     /// again.
     pub(crate) fn without_offers<T>(
-        &self,
+        self: &Arc<Self>,
         active: &ActivePool,
         force: bool,
         why: &str,
@@ -107,7 +108,7 @@ impl Daemon {
     /// Does work that removes volumes. With `force` their offers end first, and nothing is offered again until the work
     /// is done. If a part of it fails, the volumes that remain are offered again.
     pub(crate) fn without_offers_of<T>(
-        &self,
+        self: &Arc<Self>,
         volumes: impl FnOnce() -> Result<Vec<String>>,
         force: bool,
         why: &str,

@@ -26,15 +26,12 @@ use crate::ops::import_scan::{FoundPool, ImportScan, choose};
 use crate::ops::last_host::{is_same, refuse_other_host};
 use crate::ops::metered_devices::pool_user;
 use crate::ops::new_pool::MadeFiles;
-use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
-use crate::state::channel::NonInteractive;
 use crate::state::context::{Context, first_of};
 use crate::state::daemon::{Daemon, already_imported, name_is_taken};
 use crate::state::decision::Internal;
 use crate::state::front_end::Going;
 use crate::state::last_end::LastEnd;
-use crate::state::memory::KnownPool;
 use crate::state::mountpoints;
 
 /// How long an export waits for devices that do not answer.
@@ -244,7 +241,7 @@ impl Daemon {
         first_of(failures, context).map(|()| names)
     }
 
-    fn import_one(
+    pub(super) fn import_one(
         self: &Arc<Self>,
         candidate: &FoundPool,
         import: &command::PoolImport,
@@ -367,83 +364,6 @@ impl Daemon {
         }
         self.open_to_delegates();
         added
-    }
-
-    /// Imports again the pools that were imported when the daemon last ran.
-    pub(crate) fn import_remembered(self: &Arc<Self>, keys_until: Instant) {
-        let remembered = self.recall();
-        let places = remembered.paths();
-        // Pools on volumes come after the pools of these volumes.
-        let layers = volumes::by_layer(
-            remembered.pools.into_iter().collect(),
-            |(name, _)| name.clone(),
-            |(_, known)| {
-                volumes::pools_below(known.devices.iter().map(|device| device.path.as_path()))
-            },
-        );
-        // Pools on local devices do not wait for servers that other pools need.
-        let is_remote = |known: &KnownPool| {
-            let mut devices = known.devices.iter();
-            devices.any(|device| DeviceName::parse(&device.path).kind().may_wait)
-        };
-        let layers = layers.into_iter().map(|mut layer| {
-            layer.sort_by_key(|(_, known)| is_remote(known));
-            layer
-        });
-        for (name, known) in layers.flatten() {
-            let mut nobody = NonInteractive::default();
-            let mut context = Context::internal("import at start", &mut nobody);
-            let keys = Some(keys_until);
-            let result = self.import_known(&name, &known, &places, keys, &mut context);
-            nobody.log();
-            match result {
-                Ok(()) => tracing::info!(pool = name, "imported"),
-                Err(failure) => {
-                    let reason = failure.0.message;
-                    self.note_absent(&name, &reason);
-                    tracing::error!(
-                        pool = name,
-                        reason,
-                        "could not be imported; try again with 'strongroom pool import'"
-                    );
-                }
-            }
-        }
-    }
-
-    fn import_known(
-        self: &Arc<Self>,
-        name: &str,
-        known: &KnownPool,
-        places: &[PathBuf],
-        keys_until: Option<Instant>,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        let import = command::PoolImport {
-            search: known.paths(),
-            pool: Some(name.to_owned()),
-            new_name: None,
-            temporary_name: false,
-            temporary: false,
-            read_only: known.read_only,
-            force: false,
-            no_mount: false,
-            load_keys: true,
-            without_logs: false,
-            without_reservations: false,
-            // An older program imported it. It read the keys from the places in the properties.
-            accept: known.guid.is_none(),
-            altroot: known.altroot.clone(),
-            checkpoint: CheckpointUse::Keep,
-        };
-        match known.guid {
-            None => self.import_pools(&import, keys_until, context).map(|_| ()),
-            Some(guid) => {
-                let candidate = self.known_candidate(name, guid, known, places)?;
-                self.import_one(&candidate, &import, keys_until, context)
-                    .map(|_| ())
-            }
-        }
     }
 
     pub(crate) fn export_pool(

@@ -6,7 +6,6 @@
 
 use std::collections::btree_map;
 use std::io::IoSlice;
-use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use block::{Access, BlockDevice, FileDevice, SectorSizes, Status};
@@ -84,47 +83,6 @@ pub(crate) fn refuse_volume(entry: &Entry, name: &str, done: &str) -> Result<()>
              nbd export {name}"
         ))),
     }
-}
-
-/// Pools in layers. A pool in one layer has devices on volumes of pools in earlier layers; those in the first layer do
-/// not.
-pub(crate) fn layers(pools: Vec<Arc<ActivePool>>) -> Vec<Vec<Arc<ActivePool>>> {
-    let below = |active: &Arc<ActivePool>| -> Vec<String> {
-        let devices = active.pool.devices();
-        pools_below(devices.iter().map(|device| Path::new(&device.path)))
-    };
-    by_layer(pools, |active| active.pool.name(), below)
-}
-
-/// The names of the pools whose volumes are below devices with these paths.
-pub(crate) fn pools_below<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
-    let volumes = paths.filter_map(|path| DeviceName::parse(path).volume());
-    let pools = volumes.filter_map(|volume| volume.split(['/', '@']).next());
-    pools.map(str::to_owned).collect()
-}
-
-/// As [`layers`], from the name of each pool and the names of the pools below it.
-pub(crate) fn by_layer<T>(
-    pools: Vec<T>,
-    name: impl Fn(&T) -> String,
-    below: impl Fn(&T) -> Vec<String>,
-) -> Vec<Vec<T>> {
-    let mut rest: Vec<_> = pools.into_iter().map(|pool| (below(&pool), pool)).collect();
-    let mut layers = Vec::new();
-    while !rest.is_empty() {
-        let names: Vec<String> = rest.iter().map(|(_, pool)| name(pool)).collect();
-        let (upper, lower): (Vec<_>, Vec<_>) = rest
-            .into_iter()
-            .partition(|(below, _)| below.iter().any(|name| names.contains(name)));
-        // None lies on itself, whatever their devices are called.
-        let (upper, lower) = match lower.is_empty() {
-            true => (lower, upper),
-            false => (upper, lower),
-        };
-        layers.push(lower.into_iter().map(|(_, pool)| pool).collect());
-        rest = upper;
-    }
-    layers
 }
 
 /// The use of a volume, which ends when this is dropped.
@@ -415,29 +373,5 @@ impl ActivePool {
     /// The volumes that are in use.
     pub(crate) fn volumes_in_use(&self) -> Vec<u64> {
         self.volumes.lock().keys().copied().collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::{by_layer, pools_below};
-
-    #[test]
-    fn pools_on_volumes_of_others_come_after_these() {
-        // Each pool is on a volume of the next one, so the order of the names is the wrong one.
-        let pools = vec![
-            ("a", "volume:b/disk"),
-            ("b", "volume:c/deep/disk@snapshot"),
-            ("c", "/dev/sdc"),
-            ("d", "volume:gone/disk"),
-            ("e", "volume:e/disk"),
-        ];
-        let below = |pool: &(&str, &str)| pools_below([Path::new(pool.1)].into_iter());
-        let layers = by_layer(pools, |pool| pool.0.to_owned(), below);
-        let names = layers.iter().map(|layer| layer.iter().map(|pool| pool.0));
-        let names: Vec<Vec<_>> = names.map(Iterator::collect).collect();
-        assert_eq!(names, [vec!["c", "d"], vec!["b"], vec!["a"], vec!["e"]]);
     }
 }

@@ -1,6 +1,7 @@
-//! The table of open mappings.
+//! The table of open mappings, and of those that the daemon opens when it starts.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,10 +9,11 @@ use std::time::Duration;
 use block::{BlockDevice, FileDevice};
 use luks::Mapping;
 use parking_lot::{Condvar, Mutex};
+use protocol::api::{MappingReencryption, command};
+use serde::{Deserialize, Serialize};
 
 use crate::state::leases::{Lease, Leases};
 use crate::state::reencryption_claim::ReencryptionClaim;
-use protocol::api::MappingReencryption;
 
 /// The longest wait for a re-encryption to pause.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,6 +24,36 @@ pub(crate) struct Mappings {
     pub(crate) all: Mutex<BTreeMap<String, Entry>>,
     /// The users of an open mapping, and of its header. Leases are taken while `all` is locked.
     pub(crate) leases: Leases<Used>,
+    /// The mappings that the daemon opens when it starts, open or not.
+    pub(crate) known: Mutex<BTreeMap<String, KnownMapping>>,
+    /// Held while mappings that wait are opened, so that only one thread does that.
+    pub(crate) restoring: Mutex<()>,
+}
+
+/// A mapping that the daemon opens when it starts.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct KnownMapping {
+    /// How it is opened.
+    pub(crate) open: command::LuksOpen,
+    /// Why it is not open.
+    #[serde(skip)]
+    pub(crate) waits: Option<Waiting>,
+}
+
+/// Why a mapping is not open.
+#[derive(Clone)]
+pub(crate) struct Waiting {
+    pub(crate) reason: String,
+    /// Whether its device is missing here, not its key. Then it is tried again when a device appears.
+    pub(crate) for_device: bool,
+}
+
+impl KnownMapping {
+    /// The paths of its device, and of its header elsewhere.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Path> {
+        let header = self.open.header.as_deref();
+        std::iter::once(self.open.device.as_path()).chain(header)
+    }
 }
 
 /// The part of a mapping that is in use, with the name of the mapping.
@@ -59,6 +91,12 @@ pub(crate) struct Open {
 }
 
 impl Open {
+    /// The paths of its device, and of its header elsewhere.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Path> {
+        let places = std::iter::once(&self.device).chain(&self.header);
+        places.map(Path::new)
+    }
+
     /// Whether the file is locked as long as the re-encryption is not complete.
     pub(crate) fn has_locked_file(&self) -> bool {
         matches!(self.claim, Some(ReencryptionClaim::File(_)))
@@ -100,13 +138,19 @@ impl Worker {
 
 /// The use of a mapping. It ends when this is dropped.
 pub(crate) struct LentMapping {
+    /// The name of the mapping as a device: `luks:secret`.
+    pub(crate) name: String,
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) _lease: Lease<Used>,
 }
 
 impl BlockDevice for LentMapping {
-    block::delegate!(self => self.mapping; size refresh_size sector_sizes name read_at write_at write_durably_at);
-    block::delegate!(self => self.mapping; write_in_place flush drop_cached begin_anew discard zero zero_fast status_at overwrite waits_on_write would_wait io_mode settle);
+    block::delegate!(self => self.mapping; size refresh_size sector_sizes read_at write_at write_durably_at);
+    block::delegate!(self => self.mapping; write_in_place flush drop_cached begin_anew discard zero zero_fast status_at is_blank overwrite waits_on_write would_wait io_mode settle);
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
 }
 
 /// The borrowed header of an open container. The container is not closed meanwhile.

@@ -6,7 +6,8 @@
 //! - *inline*: on the thread of the caller. A read is decrypted in the caller's buffer. A write is encrypted
 //!   there too if the caller allows it, or else in a buffer of the thread.
 //! - *queued*: cut into pieces that a pool of threads reads or writes and decrypts or encrypts, each piece
-//!   with its own buffer. Large requests use several processors; small ones wait for another thread.
+//!   with its own buffer. Large requests use several processors; small ones wait for another thread. Encrypted
+//!   pieces can go to one thread that writes them in the order of their offsets, as dm-crypt does.
 //!
 //! Whole sectors only. A part of a sector would have to be read, decrypted, changed and written again:
 //! a write beside it at the same time could be lost, and a power cut would garble bytes outside the write. A
@@ -35,7 +36,7 @@ use crate::model::Segment;
 use crate::{BothKeys, Container, Error, Result};
 pub use meter::{MappingMeter, Served, ServedTotals};
 use own::Own;
-use queue::Queue;
+use queue::{Queue, QueuedWrite};
 use regions::{Access, Regions};
 use sectors::{Core, Form};
 pub use serving::Failing;
@@ -52,6 +53,10 @@ pub struct Flags {
     pub read_workqueue: bool,
     /// Writes are queued.
     pub write_workqueue: bool,
+    /// Queued requests are encrypted and decrypted on the thread that asks, so that only writing is queued.
+    pub same_cpu: bool,
+    /// Queued writes go to the device from one thread, in the order of their offsets.
+    pub sort_writes: bool,
     /// Sectors with tags are written without the journal: a power cut may tear a sector from its tag.
     pub no_journal: bool,
     /// The journal of sectors with tags is not looked at. Only with `read_only`.
@@ -87,15 +92,20 @@ pub struct Mapping {
     device: Arc<dyn BlockDevice>,
     /// Where data begins on it, in bytes.
     start: u64,
+    iv_offset: u64,
     /// Requests are whole sectors, of so many bytes.
     sector: u32,
     queue: OnceLock<Queue>,
     size: AtomicU64,
+    /// Whether it ends where its device ends.
+    to_end: AtomicBool,
     read_only: bool,
     mode: Mode,
     allow_discards: AtomicBool,
     read_workqueue: AtomicBool,
     write_workqueue: AtomicBool,
+    same_cpu: AtomicBool,
+    sort_writes: AtomicBool,
     meter: Arc<MappingMeter>,
     /// How its key is recognised; `None` without a key, and while there are two.
     own: Mutex<Option<Own>>,
@@ -177,6 +187,7 @@ impl Mapping {
         let space = Space {
             device: Arc::clone(&data),
             start,
+            iv_offset: 0,
             sector: state.unit(),
             len: data.size().saturating_sub(start),
         };
@@ -227,14 +238,18 @@ impl Mapping {
             serving: Arc::new(Place::new(serving)),
             device: space.device,
             start: space.start,
+            iv_offset: space.iv_offset,
             sector: space.sector,
             queue: OnceLock::new(),
             size: AtomicU64::new(size),
+            to_end: AtomicBool::new(len.is_none()),
             read_only: flags.read_only,
             mode: flags.mode()?,
             allow_discards: AtomicBool::new(false),
             read_workqueue: AtomicBool::new(false),
             write_workqueue: AtomicBool::new(false),
+            same_cpu: AtomicBool::new(false),
+            sort_writes: AtomicBool::new(false),
             meter: Arc::default(),
             own: Mutex::default(),
         };
@@ -254,6 +269,8 @@ impl Mapping {
             allow_discards: self.allow_discards.load(Ordering::Relaxed),
             read_workqueue: self.read_workqueue.load(Ordering::Relaxed),
             write_workqueue: self.write_workqueue.load(Ordering::Relaxed),
+            same_cpu: self.same_cpu.load(Ordering::Relaxed),
+            sort_writes: self.sort_writes.load(Ordering::Relaxed),
             no_journal: self.mode == Mode::Direct,
             recovery: self.mode == Mode::Recovery,
         }
@@ -268,6 +285,24 @@ impl Mapping {
             .store(flags.read_workqueue, Ordering::Relaxed);
         self.write_workqueue
             .store(flags.write_workqueue, Ordering::Relaxed);
+        self.same_cpu.store(flags.same_cpu, Ordering::Relaxed);
+        self.sort_writes.store(flags.sort_writes, Ordering::Relaxed);
+    }
+
+    /// How the next write is queued; `None` if it is served on the thread that asks.
+    fn queued_write(&self) -> Option<QueuedWrite> {
+        let flags = self.flags();
+        match (flags.write_workqueue, flags.same_cpu, flags.sort_writes) {
+            (false, ..) | (true, true, false) => None,
+            (true, false, false) => Some(QueuedWrite::Unsorted),
+            (true, false, true) => Some(QueuedWrite::Sorted),
+            (true, true, true) => Some(QueuedWrite::SortedOnly),
+        }
+    }
+
+    /// The number that is added to the number of each sector of 512 bytes for its tweak.
+    pub fn iv_offset(&self) -> u64 {
+        self.iv_offset
     }
 
     /// The encryption, as `aes-xts-plain64`, and what authenticates sectors, if anything does.
@@ -308,6 +343,7 @@ impl Mapping {
         self.device.refresh_size()?;
         let size = Space::of(core).size(len)?;
         self.size.store(size, Ordering::Relaxed);
+        self.to_end.store(len.is_none(), Ordering::Relaxed);
         Ok(size)
     }
 
@@ -368,15 +404,15 @@ impl Mapping {
         self.check_writable()?;
         self.check(offset, len as u64)?;
         let at = (offset, len as u64);
-        match self.write_workqueue.load(Ordering::Relaxed) {
-            false => self.meter.write_inline.count(len, || {
+        match self.queued_write() {
+            None => self.meter.write_inline.count(len, || {
                 self.serve(Access::Write, at, |it| {
                     it.write(offset, len, pieces, durably)
                 })
             }),
-            true => self.meter.write_queued.count(len, || {
+            Some(how) => self.meter.write_queued.count(len, || {
                 self.serve(Access::Write, at, |it| {
-                    self.queue().write(it, offset, len, pieces)
+                    self.queue().write(it, how, (offset, len), pieces)
                 })?;
                 if durably { self.flush() } else { Ok(()) }
             }),
@@ -388,6 +424,7 @@ impl Mapping {
 struct Space {
     device: Arc<dyn BlockDevice>,
     start: u64,
+    iv_offset: u64,
     sector: u32,
     /// In bytes.
     len: u64,
@@ -398,6 +435,10 @@ impl Space {
         Space {
             device: Arc::clone(&core.device),
             start: core.start,
+            iv_offset: match &core.form {
+                Form::Encrypted { iv_offset, .. } => *iv_offset,
+                Form::Plain | Form::Sealed(_) => 0,
+            },
             sector: core.sector as u32,
             len: core.space(),
         }
@@ -435,8 +476,18 @@ impl BlockDevice for Mapping {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Only [`Mapping::resize`] changes it.
+    /// Grows with its device, if no size was given. Only [`Mapping::resize`] makes it smaller.
     fn refresh_size(&self) -> block::Result<u64> {
+        if self.to_end.load(Ordering::Relaxed)
+            && let Some(serving) = self.serving.now()
+            && let Serving::All(core) = &**serving
+            && !matches!(core.form, Form::Sealed(_))
+        {
+            self.device.refresh_size()?;
+            if let Ok(size) = Space::of(core).size(None) {
+                self.size.fetch_max(size, Ordering::Relaxed);
+            }
+        }
         Ok(self.size())
     }
 
@@ -456,7 +507,8 @@ impl BlockDevice for Mapping {
         let len = buf.len();
         let bytes = len as u64;
         self.check(offset, bytes)?;
-        match self.read_workqueue.load(Ordering::Relaxed) {
+        let flags = self.flags();
+        match flags.read_workqueue && !flags.same_cpu {
             false => self.meter.read_inline.count(len, || {
                 self.serve(Access::Read, (offset, bytes), |it| it.read(offset, buf))
             }),
@@ -477,7 +529,7 @@ impl BlockDevice for Mapping {
     }
 
     fn write_in_place(&self, offset: u64, data: &mut [u8]) -> block::Result<()> {
-        if self.write_workqueue.load(Ordering::Relaxed) {
+        if self.queued_write().is_some() {
             return self.write(offset, &[IoSlice::new(data)], false);
         }
         let len = data.len();
@@ -491,6 +543,19 @@ impl BlockDevice for Mapping {
     }
 
     block::delegate!(self => self.device; waits_on_write io_mode settle);
+
+    /// Zeros below decrypt to noise, which nobody has written.
+    fn is_blank(&self, len: usize) -> block::Result<bool> {
+        let mut head = vec![0; len];
+        self.read_at(0, &mut head)?;
+        let is_zero = |head: &[u8]| head.iter().all(|byte| *byte == 0);
+        if let (false, Serving::All(core)) = (is_zero(&head), &**self.held()?)
+            && let Form::Encrypted { .. } = core.form
+        {
+            core.device.read_at(core.start, &mut head)?;
+        }
+        Ok(is_zero(&head))
+    }
 
     /// In the hot zone of a re-encryption. While the mapping is suspended all requests wait: no thread more for each.
     fn would_wait(&self, offset: u64, len: u64, is_write: bool) -> bool {

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, SendError, Sender, bounded, unbounded};
 
 use super::sectors::{Gather, PIECE};
 use super::serving::Serving;
@@ -17,9 +17,25 @@ use super::serving::Serving;
 /// Places in the queue for each thread. A caller that finds the queue full waits.
 const PLACES: usize = 4;
 
+/// The number of pieces that are sorted at a time.
+const BATCH_MAX: usize = 64;
+
+/// How a queued write is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QueuedWrite {
+    /// The pool of threads encrypts and writes.
+    Unsorted,
+    /// The pool of threads encrypts, and one thread writes, sorted.
+    Sorted,
+    /// The thread that asks encrypts, and one thread writes, sorted.
+    SortedOnly,
+}
+
 pub(super) struct Queue {
     /// `None` when it ends.
     jobs: Option<Sender<Job>>,
+    /// Encrypted pieces for the thread that sorts. `None` when it ends.
+    sorter: Option<Sender<Job>>,
     spare: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
     threads: Vec<JoinHandle<()>>,
 }
@@ -27,10 +43,21 @@ pub(super) struct Queue {
 struct Job {
     /// It is given back before the answer: who asked may replace it then, and its key is to be gone.
     serving: Arc<Serving>,
-    is_write: bool,
+    work: Work,
     offset: u64,
     buffer: Vec<u8>,
     answer: Sender<Answer>,
+}
+
+/// What a thread of the queue does with a piece.
+#[derive(Clone, Copy)]
+enum Work {
+    Read,
+    Write,
+    /// Encrypt it, and give it to the thread that sorts.
+    Encrypt,
+    /// Write it as it is.
+    Store,
 }
 
 struct Answer {
@@ -49,15 +76,20 @@ impl Queue {
     pub(super) fn start() -> Queue {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let (jobs, waiting) = bounded(PLACES * count);
+        let (sorter, encrypted) = bounded(PLACES * count);
         let spawn = |n| {
-            let waiting: Receiver<Job> = waiting.clone();
+            let (waiting, sorter): (Receiver<Job>, _) = (waiting.clone(), sorter.clone());
             let thread = std::thread::Builder::new().name(format!("luks-{n}"));
-            thread.spawn(move || serve(&waiting)).ok()
+            thread.spawn(move || serve(&waiting, &sorter)).ok()
         };
+        let mut threads: Vec<_> = (0..count).filter_map(spawn).collect();
+        let thread = std::thread::Builder::new().name("luks-write".into());
+        threads.extend(thread.spawn(move || write_sorted(&encrypted)).ok());
         Queue {
             jobs: Some(jobs),
+            sorter: Some(sorter),
             spare: bounded(2 * PLACES * count),
-            threads: (0..count).filter_map(spawn).collect(),
+            threads,
         }
     }
 
@@ -73,7 +105,7 @@ impl Queue {
                 let mut buffer = self.buffer();
                 buffer.resize(piece.len(), 0);
                 let at = offset + (n * PIECE) as u64;
-                sent += usize::from(self.send(serving, false, at, buffer, answer));
+                sent += usize::from(self.send(serving, Work::Read, at, buffer, answer));
             }
             self.collect(sent, buf.len().div_ceil(PIECE), answers, |answer| {
                 let at = (answer.offset - offset) as usize;
@@ -86,21 +118,38 @@ impl Queue {
     pub(super) fn write(
         &self,
         serving: &Arc<Serving>,
-        offset: u64,
-        len: usize,
+        how: QueuedWrite,
+        (offset, len): (u64, usize),
         pieces: &[IoSlice<'_>],
     ) -> block::Result<()> {
         let mut rest = Gather::new(pieces);
+        let queued = match how {
+            QueuedWrite::Unsorted => Work::Write,
+            QueuedWrite::Sorted | QueuedWrite::SortedOnly => Work::Encrypt,
+        };
         ANSWERS.with(|(answer, answers)| {
-            let mut sent = 0;
+            let (mut sent, mut failed) = (0, None);
             for at in (0..len).step_by(PIECE) {
                 let mut buffer = self.buffer();
                 buffer.clear();
                 rest.take(PIECE.min(len - at), &mut buffer);
                 let at = offset + at as u64;
-                sent += usize::from(self.send(serving, true, at, buffer, answer));
+                let encrypted = match how {
+                    QueuedWrite::SortedOnly => serving.encrypt_piece(at, &mut buffer),
+                    QueuedWrite::Sorted | QueuedWrite::Unsorted => Ok(false),
+                };
+                let work = match encrypted {
+                    Ok(true) => Work::Store,
+                    Ok(false) => queued,
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
+                    }
+                };
+                sent += usize::from(self.send(serving, work, at, buffer, answer));
             }
-            self.collect(sent, len.div_ceil(PIECE), answers, |_| {})
+            let done = self.collect(sent, len.div_ceil(PIECE), answers, |_| {});
+            failed.map_or(done, Err)
         })
     }
 
@@ -114,24 +163,24 @@ impl Queue {
     fn send(
         &self,
         serving: &Arc<Serving>,
-        is_write: bool,
+        work: Work,
         offset: u64,
         buffer: Vec<u8>,
         answer: &Sender<Answer>,
     ) -> bool {
         let job = Job {
             serving: Arc::clone(serving),
-            is_write,
+            work,
             offset,
             buffer,
             answer: answer.clone(),
         };
+        let to = match work {
+            Work::Store => &self.sorter,
+            Work::Read | Work::Write | Work::Encrypt => &self.jobs,
+        };
         // Without a thread (none could be started) a request would never be answered.
-        !self.threads.is_empty()
-            && self
-                .jobs
-                .as_ref()
-                .is_some_and(|jobs| jobs.send(job).is_ok())
+        !self.threads.is_empty() && to.as_ref().is_some_and(|to| to.send(job).is_ok())
     }
 
     /// Waits for all answers, also after one that is an error: the next request shall not get them.
@@ -163,30 +212,69 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.jobs = None;
+        (self.jobs, self.sorter) = (None, None);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
-fn serve(waiting: &Receiver<Job>) {
+fn serve(waiting: &Receiver<Job>, sorter: &Sender<Job>) {
     for mut job in waiting {
-        let serving = job.serving;
-        let act = || match job.is_write {
-            true => serving.write_piece(job.offset, &mut job.buffer, false),
-            false => serving.read_piece(job.offset, &mut job.buffer),
+        let encrypted = match job.work {
+            Work::Encrypt => caught(|| job.serving.encrypt_piece(job.offset, &mut job.buffer)),
+            Work::Read | Work::Write | Work::Store => Ok(false),
         };
-        // Who asked waits, and must not do so for ever.
-        let result = catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err(no_threads()));
-        drop(serving);
+        match encrypted {
+            Ok(true) => {
+                job.work = Work::Store;
+                // Without the thread that sorts, it is written here.
+                if let Err(SendError(job)) = sorter.send(job) {
+                    job.carry_out();
+                }
+            }
+            Ok(false) => job.carry_out(),
+            Err(error) => job.answer(Err(error)),
+        }
+    }
+}
+
+/// Writes encrypted pieces, of those that wait the one with the lowest offset first.
+fn write_sorted(encrypted: &Receiver<Job>) {
+    let mut batch = Vec::new();
+    while let Ok(first) = encrypted.recv() {
+        batch.push(first);
+        batch.extend(encrypted.try_iter().take(BATCH_MAX - 1));
+        batch.sort_by_key(|job| job.offset);
+        batch.drain(..).for_each(Job::carry_out);
+    }
+}
+
+impl Job {
+    fn carry_out(mut self) {
+        let (serving, offset, buffer) = (&self.serving, self.offset, &mut self.buffer);
+        let result = caught(|| match self.work {
+            Work::Read => serving.read_piece(offset, buffer),
+            Work::Write | Work::Encrypt => serving.write_piece(offset, buffer, false),
+            Work::Store => serving.store_piece(offset, buffer),
+        });
+        self.answer(result);
+    }
+
+    fn answer(self, result: block::Result<()>) {
+        drop(self.serving);
         let answer = Answer {
-            offset: job.offset,
-            buffer: job.buffer,
+            offset: self.offset,
+            buffer: self.buffer,
             result,
         };
-        let _ = job.answer.send(answer);
+        let _ = self.answer.send(answer);
     }
+}
+
+/// Turns a panic into an error: the thread that asks waits, and must not do so for ever.
+fn caught<T>(act: impl FnOnce() -> block::Result<T>) -> block::Result<T> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err(no_threads()))
 }
 
 fn no_threads() -> block::Error {
@@ -196,5 +284,67 @@ fn no_threads() -> block::Error {
         offset: 0,
         len: 0,
         source: io::Error::other("a thread of its queue could not be started, or ended"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{BlockDevice, MemoryDevice};
+    use parking_lot::Mutex;
+    use secret::Secret;
+
+    use super::*;
+    use crate::integrity::Mode;
+    use crate::mapping::sectors::Core;
+    use crate::model::Segment;
+
+    /// A device that notes where it is written.
+    struct Noted {
+        memory: MemoryDevice,
+        writes: Mutex<Vec<u64>>,
+    }
+
+    impl BlockDevice for Noted {
+        block::delegate!(self => self.memory; size refresh_size sector_sizes name read_at flush drop_cached begin_anew discard waits_on_write would_wait io_mode settle);
+
+        fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> block::Result<()> {
+            self.writes.lock().push(offset);
+            self.memory.write_at(offset, pieces)
+        }
+    }
+
+    #[test]
+    fn pieces_that_wait_are_written_in_the_order_of_their_offsets() {
+        let noted = Arc::new(Noted {
+            memory: MemoryDevice::new(1 << 20),
+            writes: Mutex::default(),
+        });
+        let segment = Segment {
+            offset: 4096,
+            len: None,
+            iv_offset: 0,
+            cipher: "aes-xts-plain64".into(),
+            sector_size: 512,
+            integrity: None,
+        };
+        let device = Arc::clone(&noted) as Arc<dyn BlockDevice>;
+        let key = Secret::from_slice(&[7; 64]).unwrap();
+        let core = Core::new(&segment, device, &key, Mode::Journal).unwrap();
+        let serving = Arc::new(Serving::All(core));
+        let ((sorter, encrypted), (answer, answers)) = (unbounded(), unbounded());
+        for offset in [8192, 512, 65536, 0, 4096] {
+            let job = Job {
+                serving: Arc::clone(&serving),
+                work: Work::Store,
+                offset,
+                buffer: vec![1; 512],
+                answer: answer.clone(),
+            };
+            sorter.send(job).unwrap();
+        }
+        drop((sorter, answer));
+        write_sorted(&encrypted);
+        assert_eq!(*noted.writes.lock(), [4096, 4608, 8192, 12288, 69632]);
+        assert!(answers.iter().all(|answer| answer.result.is_ok()));
     }
 }

@@ -155,24 +155,30 @@ impl Core {
         piece: &mut [u8],
         durably: bool,
     ) -> block::Result<()> {
-        let (cipher, iv) = match &self.form {
-            Form::Encrypted { cipher, iv_offset } => (cipher, iv(offset, *iv_offset)),
-            Form::Plain => return self.store(offset, piece, durably),
-            Form::Sealed(sealed) => {
-                sealed.write(offset, piece)?;
-                return if durably { sealed.flush() } else { Ok(()) };
-            }
+        if let Form::Sealed(sealed) = &self.form {
+            sealed.write(offset, piece)?;
+            return if durably { sealed.flush() } else { Ok(()) };
+        }
+        self.encrypt_piece(offset, piece)?;
+        self.store(offset, piece, durably)
+    }
+
+    /// Encrypts a piece in place. False, with the piece as it was, if sectors are not encrypted, or not alone.
+    pub(super) fn encrypt_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<bool> {
+        let Form::Encrypted { cipher, iv_offset } = &self.form else {
+            return Ok(false);
         };
+        let iv = iv(offset, *iv_offset);
         let done = cipher.encrypt(iv, self.iv_step(), self.sector, piece);
         if let Err(error) = done {
             piece.fill(0);
             return Err(self.failed("encryption", offset, piece.len(), error));
         }
-        self.store(offset, piece, durably)
+        Ok(true)
     }
 
     /// Writes bytes as they are on the device.
-    fn store(&self, offset: u64, piece: &[u8], durably: bool) -> block::Result<()> {
+    pub(super) fn store(&self, offset: u64, piece: &[u8], durably: bool) -> block::Result<()> {
         let (at, piece) = (self.start + offset, [IoSlice::new(piece)]);
         match durably {
             true => self.device.write_durably_at(at, &piece),

@@ -113,6 +113,25 @@ impl Serving {
         }
     }
 
+    /// Encrypts a piece in place, to be written by [`Serving::store_piece`]. False, with the piece as it was, if its
+    /// sectors are not written alone: they have tags, or are in re-encryption.
+    pub(super) fn encrypt_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<bool> {
+        match self {
+            Serving::All(core) => core.encrypt_piece(offset, piece),
+            Serving::Regions(_) => Ok(false),
+        }
+    }
+
+    /// Writes a piece that is encrypted.
+    pub(super) fn store_piece(&self, offset: u64, piece: &[u8]) -> block::Result<()> {
+        match self {
+            Serving::All(core) => core.store(offset, piece, false),
+            Serving::Regions(regions) => Err(block::Error::ReadOnly {
+                device: regions.device.name(),
+            }),
+        }
+    }
+
     pub(super) fn discard(&self, offset: u64, len: u64) -> block::Result<()> {
         match self {
             Serving::All(core) => core.discard(offset, len),

@@ -16,6 +16,8 @@ pub(crate) const HERE: Flags = Flags {
     allow_discards: false,
     read_workqueue: false,
     write_workqueue: false,
+    same_cpu: false,
+    sort_writes: false,
     no_journal: false,
     recovery: false,
 };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::serving::{Borrowing, MappingChange, PlainMapping};
+use super::serving::{Borrowing, MappingChange, MappingKeyPlace, PlainMapping};
 use super::wanted::each_once;
 
 /// Offer a device to others.
@@ -188,6 +188,8 @@ pub struct LuksOpen {
     pub recovery: bool,
     /// What a header would say, if there is none.
     pub plain: Option<PlainMapping>,
+    /// Where the daemon finds the key at each start, if it is to open the mapping then. It looks there now too.
+    pub at_start: Option<MappingKeyPlace>,
 }
 
 /// Close a mapping.

@@ -42,8 +42,8 @@ pub use report::{
 };
 pub use serving::{
     BorrowedDevice, Borrowing, DeviceAnswer, DeviceRequest, ExportRow, HaReport, HaTargetRow,
-    HaUnitRow, MappingChange, MappingReencryption, MappingRow, MappingTimes, PlainMapping,
-    ReservationRow, SessionRow,
+    HaUnitRow, MappingChange, MappingKeyPlace, MappingReencryption, MappingRow, MappingTimes,
+    PlainMapping, ReservationRow, SessionRow,
 };
 pub use wanted::{
     AccessTimes, Allowed, CheckpointUse, DeviceChange, DeviceGroup, HomeStep, InspectTarget,

@@ -1,5 +1,7 @@
 //! Block devices that the daemon serves: exports and LUKS mappings.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// An export.
@@ -119,6 +121,32 @@ pub struct PlainMapping {
     pub sector_size: u32,
 }
 
+/// Where the daemon finds the key of a mapping when it starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum MappingKeyPlace {
+    /// A person types it. At a start nobody does, so the mapping waits.
+    Prompt,
+    /// A part of a file that only the daemon's user can read.
+    File {
+        /// From the root.
+        path: PathBuf,
+        /// How many bytes come before it.
+        offset: u64,
+        /// How many bytes it has; to the end of the file if absent.
+        len: Option<usize>,
+    },
+    /// Tokens in the header of the container that need no person.
+    Token {
+        /// Only this one.
+        id: Option<u32>,
+        /// Only those of this type.
+        kind: Option<String>,
+        /// The file of signatures of PCRs.
+        signature: Option<PathBuf>,
+    },
+}
+
 /// How a mapping is to be served; what is absent stays.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,12 +155,16 @@ pub struct MappingChange {
     pub read_workqueue: Option<bool>,
     /// Whether writes are queued.
     pub write_workqueue: Option<bool>,
+    /// Whether queued requests are encrypted and decrypted on the thread that asks.
+    pub same_cpu: Option<bool>,
+    /// Whether queued writes go to the device from one thread, sorted.
+    pub sort_writes: Option<bool>,
     /// Whether discards are passed on.
     pub allow_discards: Option<bool>,
 }
 
 /// An open mapping.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MappingRow {
     /// Its name.
     pub name: String,
@@ -154,6 +186,8 @@ pub struct MappingRow {
     pub sector_size: u32,
     /// Where data begins on the device, in bytes.
     pub offset: u64,
+    /// The number of the first sector for the tweak.
+    pub iv_offset: u64,
     /// How long it is, in bytes.
     pub size: u64,
     /// Whether writes are refused.
@@ -164,6 +198,10 @@ pub struct MappingRow {
     pub read_workqueue: bool,
     /// Whether writes are queued.
     pub write_workqueue: bool,
+    /// Whether queued requests are encrypted and decrypted on the thread that asks.
+    pub same_cpu: bool,
+    /// Whether queued writes go to the device from one thread, sorted.
+    pub sort_writes: bool,
     /// Whether sectors with tags are written without the journal.
     #[serde(default)]
     pub no_journal: bool,
@@ -177,6 +215,10 @@ pub struct MappingRow {
     pub reencryption: Option<MappingReencryption>,
     /// How many use it.
     pub users: usize,
+    /// Whether the daemon opens it at each start.
+    pub at_start: bool,
+    /// Why it is not open, if the daemon could not open it. Then only its names and devices are known.
+    pub waits: Option<String>,
     /// Reads on the thread that asked.
     pub read_inline: MappingTimes,
     /// Reads by the pool of threads.
@@ -206,7 +248,7 @@ pub struct MappingReencryption {
 }
 
 /// What a mapping served in one form.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MappingTimes {
     /// Requests.
     pub count: u64,

@@ -9,7 +9,7 @@ use protocol::ha_file::{HaFile, LEN_MAX, Spelling};
 
 use super::args::Ha;
 use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer, pool_device, usage};
+use crate::session::{Session, answer, device_path, usage};
 use crate::show::table::{self, Column};
 use crate::show::{json, text};
 
@@ -20,7 +20,7 @@ pub(crate) fn run(args: Ha, session: &mut Session) -> Result {
         Ha::Stop(args) => call_quiet(session, command::HaStop { pool: args.pool }),
         Ha::Verify(args) => call_quiet(session, command::HaVerify { pool: args.pool }),
         Ha::Check { search, pool } => {
-            let search = search.iter().map(|path| pool_device(path));
+            let search = search.iter().map(|path| device_path(path));
             let search: std::result::Result<_, Failure> = search.collect();
             let search = search?;
             let pool = pool.pool;

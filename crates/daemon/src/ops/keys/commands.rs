@@ -40,7 +40,7 @@ impl Daemon {
     }
 
     pub(crate) fn key_load(
-        &self,
+        self: &Arc<Self>,
         load: &command::KeyLoad,
         context: &mut Context<'_>,
     ) -> Result<()> {

@@ -220,6 +220,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             no_journal: false,
             recovery: false,
             plain: None,
+            at_start: None,
         }),
         Command::LuksClose(command::LuksClose {
             name: "mapping".into(),
@@ -229,8 +230,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             name: "mapping".into(),
             change: MappingChange {
                 read_workqueue: Some(true),
-                write_workqueue: None,
-                allow_discards: None,
+                ..MappingChange::default()
             },
         }),
         Command::LuksResize(command::LuksResize {

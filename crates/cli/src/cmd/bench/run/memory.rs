@@ -31,6 +31,8 @@ const INLINE: Flags = Flags {
     allow_discards: false,
     read_workqueue: false,
     write_workqueue: false,
+    same_cpu: false,
+    sort_writes: false,
     no_journal: false,
     recovery: false,
 };

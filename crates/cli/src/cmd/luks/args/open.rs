@@ -16,15 +16,23 @@ pub(crate) enum LuksOpenType {
 ///
 /// The command asks for the passphrase, and the daemon tries the key slots in the order of their
 /// priorities. The daemon claims the container until `luks close` or until it ends. The mapping is not a
-/// file: `strongroom nbd export luks:NAME` offers it to other programs. It cannot be a device of a pool:
-/// encrypt the datasets of a pool instead. A volume with an open container is in use: close the container
-/// before you export the pool or stop the daemon.
+/// file: `strongroom nbd export luks:NAME` offers it to other programs. It can be a device of a pool, as
+/// luks:NAME. A volume with an open container is in use: close the container before you export its pool.
+///
+/// With --persistent-open the daemon opens the mapping at each start, until `luks close`. It remembers where
+/// the key is, and no key: it reads the key file, which only its owner may be able to read, or asks the
+/// tokens. Without both, a person has to open the mapping again, with the same command. Until then the
+/// mapping waits, and so do pools and mappings on it. `luks status` says why. `daemon stop` closes the
+/// mapping after the pools on it, and before the pool below it.
 ///
 /// The daemon serves a request on the calling thread (inline), which is fastest for small requests. With a
-/// workqueue, several threads serve it, as in the kernel, which is faster for large requests.
+/// workqueue, several threads serve it, as in the kernel, which is faster for large requests. Each of these threads
+/// writes what it encrypted. With --sort-writes they leave that to one thread, which writes by rising offsets: for
+/// disks that turn. The options of cryptsetup that begin with --perf choose among these modes. dm-crypt without options
+/// is --read-workqueue --write-workqueue --sort-writes here.
 ///
-/// The flags in a LUKS2 header are obeyed: `allow-discards`, `no-read-workqueue`, `no-write-workqueue` and `no-journal`. An
-/// option that you give is stronger. --persistent replaces these flags by the options of this command, as
+/// The flags in a LUKS2 header are obeyed: `allow-discards`, `no-read-workqueue`, `no-write-workqueue`,
+/// `same-cpu-crypt`, `submit-from-crypt-cpus` and `no-journal`. An option that you give is stronger. --persistent replaces these flags by the options of this command, as
 /// with cryptsetup. Other flags are for the kernel only, and stay.
 ///
 /// A LUKS2 container whose re-encryption (a change of key or cipher) was begun or interrupted can be opened
@@ -63,6 +71,10 @@ EXAMPLES
   An old mapping without a header:
     strongroom luks open --type plain --cipher aes-cbc-essiv:sha256 --hash ripemd160 /dev/sdb old
 
+  At each start of the daemon, for a pool on a container on a volume:
+    strongroom luks open --persistent-open --key-file /etc/keys/disk volume:tank/disk disk
+    strongroom pool create inner luks:disk
+
 EXIT CODES
   2 for a wrong argument; 3 if there is no header; 4 if the name is taken; 5 if the container is
   in use; 7 if the passphrase opens no key slot; 8 if the key cannot be read, or no key slot can be
@@ -83,6 +95,9 @@ pub(crate) struct LuksOpen {
     /// Write the options into the header, for the next times; without options, remove them
     #[arg(long, conflicts_with = "readonly")]
     pub(crate) persistent: bool,
+    /// Open the mapping at each start of the daemon too, until `luks close`
+    #[arg(long, conflicts_with = "test_passphrase")]
+    pub(crate) persistent_open: bool,
     /// Write sectors with tags in place, without the journal: faster, but a power cut can damage sectors
     #[arg(long, conflicts_with_all = ["readonly", "integrity_recovery_mode"])]
     pub(crate) integrity_no_journal: bool,
@@ -115,14 +130,23 @@ pub(crate) struct LuksServing {
     #[arg(long, overrides_with = "no_read_workqueue")]
     pub(crate) read_workqueue: bool,
     /// Serve reads inline
-    #[arg(long)]
+    #[arg(long, visible_alias = "perf-no_read_workqueue")]
     pub(crate) no_read_workqueue: bool,
     /// Serve writes by a workqueue
     #[arg(long, overrides_with = "no_write_workqueue")]
     pub(crate) write_workqueue: bool,
     /// Serve writes inline
-    #[arg(long)]
+    #[arg(long, visible_alias = "perf-no_write_workqueue")]
     pub(crate) no_write_workqueue: bool,
+    /// Write what a workqueue encrypts from one thread, sorted by offset
+    #[arg(long)]
+    pub(crate) sort_writes: bool,
+    /// Encrypt and decrypt on the calling thread; queue only writes, and sort them
+    #[arg(long = "perf-same_cpu_crypt")]
+    pub(crate) same_cpu_crypt: bool,
+    /// Use workqueues whose threads also write what they encrypt, unsorted
+    #[arg(long = "perf-submit_from_crypt_cpus", conflicts_with = "sort_writes")]
+    pub(crate) submit_from_crypt_cpus: bool,
     /// Pass discards to the device; this shows which sectors are in use
     #[arg(long, overrides_with = "no_allow_discards")]
     pub(crate) allow_discards: bool,
@@ -160,7 +184,8 @@ pub(crate) struct LuksPlain {
 
 /// Close a mapping
 ///
-/// All writes are durable when this command returns, and the key is wiped.
+/// All writes are durable when this command returns, and the key is wiped. The daemon does not open the mapping
+/// at its next start.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -168,7 +193,7 @@ EXAMPLES
     strongroom luks close secret
 
 EXIT CODES
-  3 if there is no such mapping; 5 if it is exported.")]
+  3 if there is no such mapping; 5 if an export, a pool or another mapping uses it.")]
 pub(crate) struct LuksClose {
     /// The mapping
     #[arg(value_name = "NAME")]
@@ -178,7 +203,14 @@ pub(crate) struct LuksClose {
 /// Show open mappings: their ciphers, options and statistics
 ///
 /// Shows for inline and queued requests the number, the bytes and the times. Half of the requests take at
-/// most p50, and 99 of 100 take at most p99. One request in eleven is timed.
+/// most p50, and 99 of 100 take at most p99. One request in eleven is timed. A mapping that the daemon could
+/// not open at its start is shown with the reason.
+///
+/// With --table, prints each mapping as `dmsetup table` does: start and length in sectors, cipher, key, number of the
+/// first sector for the tweak, device, start on the device, options. The device is major:minor for a disk, and else its
+/// name. The key is zeros. With --showkeys it is the key: the command asks for a passphrase of the container and opens
+/// the header itself, because the daemon tells no key, and it writes to a terminal only. A mapping in re-encryption or
+/// with --integrity has no such line.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
@@ -186,17 +218,31 @@ EXAMPLES
     strongroom luks status secret
     strongroom luks status --json
 
+  As dmsetup prints it; with the key:
+    strongroom luks status --table secret
+    strongroom luks status --table secret --showkeys
+
 JSON
   [{\"name\", \"kind\", \"device\", \"header\", \"uuid\", \"slot\", \"cipher\", \"key_bits\", \"sector_size\",
   \"offset\", \"size\", \"read_only\", \"allow_discards\", \"read_workqueue\", \"write_workqueue\",
-  \"suspended\", \"reencryption\": {\"done\", \"total\", \"running\", \"speed\": in bytes a second or null,
+  \"same_cpu\", \"sort_writes\", \"iv_offset\", \"suspended\", \"reencryption\": {\"done\", \"total\", \"running\", \"speed\": in bytes a second or null,
   \"seconds_left\": or null} or null, \"users\",
+  \"at_start\": whether the daemon opens it at its start, \"waits\": why it is not open, or null,
   \"read_inline\": {\"count\", \"bytes\", \"errors\", \"p50_ns\", \"p99_ns\", \"p999_ns\"}, \"read_queued\",
   \"write_inline\", \"write_queued\"}, ...]
 
 EXIT CODES
-  3 if there is no such mapping.")]
+  2 if a mapping has no line of a table, or keys would not go to a terminal; 3 if there is no such
+  mapping; 7 if the passphrase opens no key slot.")]
 pub(crate) struct LuksStatus {
+    /// Print the line of `dmsetup table`
+    #[arg(long)]
+    pub(crate) table: bool,
+    /// With the key in place of zeros; asks for a passphrase
+    #[arg(long, requires = "table")]
+    pub(crate) showkeys: bool,
+    #[command(flatten)]
+    pub(crate) key: LuksKey,
     /// Mappings; default: all
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
@@ -204,7 +250,7 @@ pub(crate) struct LuksStatus {
 
 /// Change the options of a mapping while it is in use
 ///
-/// Applies to later requests. Options that you do not give stay.
+/// Applies to later requests. Options that you do not give stay. `luks open --help` says what the modes are.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES

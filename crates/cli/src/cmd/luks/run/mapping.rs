@@ -3,28 +3,30 @@
 use std::fmt::Write;
 
 use daemon::Failure;
+use daemon::container_tokens::TokenPassphrase;
 use luks::SECTOR;
 use protocol::api::{
-    Command, MappingChange, MappingRow, MappingTimes, PlainMapping, Reply, command,
+    Command, MappingChange, MappingKeyPlace, MappingRow, MappingTimes, PlainMapping, Reply, command,
 };
 use secret::Secret;
 
 use super::device::look;
 use super::key::{key_len, unlock};
-use super::token_open::{Found, open_by_token};
+use super::table;
+use super::token_open::open_by_token;
 use crate::cmd::luks::args::{
     LuksClose, LuksOpen, LuksOpenType, LuksPlain, LuksRefresh, LuksResize, LuksResume, LuksServing,
     LuksStatus, LuksSuspend,
 };
 use crate::outcome::{LocalResult, Outcome, Result, call_quiet};
-use crate::session::{Session, answer, device_path, unexpected, usage};
+use crate::session::{Session, absolute, answer, device_path, unexpected, usage};
 use crate::show::json;
 
 pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
     if args.test_passphrase {
         return Ok(test_passphrase(&args, session)?);
     }
-    let name = args.name.ok_or_else(|| usage("a mapping needs a name"))?;
+    let name = { args.name.clone() }.ok_or_else(|| usage("a mapping needs a name"))?;
     session.hash_memory = args.cost.hash_memory;
     args.key.limit(session.prompter());
     let plain = match args.kind {
@@ -36,7 +38,7 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
         device: device_path(&args.container.device)?,
         header: header.map(device_path).transpose()?,
         name,
-        with_key_file: args.key.key_file.is_some(),
+        with_key_file: args.key.key_file.is_some() && !args.persistent_open,
         key_slot: args.key_slot,
         read_only: args.readonly,
         serving: serving(&args.serving),
@@ -44,12 +46,17 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
         no_journal: args.integrity_no_journal,
         recovery: args.integrity_recovery_mode,
         plain,
+        at_start: args.persistent_open.then(|| key_place(&args)).transpose()?,
     };
+    if command.at_start.is_some() {
+        // The daemon gets the key now as it does later.
+        return call_quiet(session, command);
+    }
     if args.token.token_only {
         if command.plain.is_some() {
             return Err(usage("a device without a header has no tokens"));
         }
-        let by_token = |found: Found, session: &mut Session| {
+        let by_token = |found: TokenPassphrase, session: &mut Session| {
             let command = command::LuksOpen {
                 with_key_file: true,
                 key_slot: command.key_slot.or(found.slot),
@@ -70,6 +77,30 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
     let key_file = args.key.key_file.as_deref();
     let key_file = key_file.map(|path| part.read(path)).transpose()?;
     call_with_key(session, command, key_file)
+}
+
+/// Where the daemon finds the key when it starts.
+fn key_place(args: &LuksOpen) -> Result<MappingKeyPlace> {
+    let key = &args.key;
+    match &key.key_file {
+        Some(path) if path.as_os_str() == "-" => Err(usage(
+            "the daemon has no standard input when it starts; name a key file",
+        )),
+        Some(path) => Ok(MappingKeyPlace::File {
+            path: absolute(path)?,
+            offset: key.keyfile_offset,
+            len: key.keyfile_size.filter(|len| *len > 0),
+        }),
+        None if args.token.token_only => {
+            let signature = args.token.tpm2_signature.as_deref();
+            Ok(MappingKeyPlace::Token {
+                id: args.token.token_id,
+                kind: args.token.token_type.clone(),
+                signature: signature.map(absolute).transpose()?,
+            })
+        }
+        None => Ok(MappingKeyPlace::Prompt),
+    }
 }
 
 /// Sends a command that only succeeds, with what is in a key file if one is given.
@@ -94,7 +125,7 @@ fn test_passphrase(args: &LuksOpen, session: &mut Session) -> LocalResult {
         return Err(Failure::usage(why));
     }
     if args.token.token_only {
-        let test = |found: Found, session: &mut Session| {
+        let test = |found: TokenPassphrase, session: &mut Session| {
             let slot = args.key_slot.or(found.slot);
             look(&args.container, session)?.test(&found.passphrase, slot)?;
             Ok(Outcome::done())
@@ -118,9 +149,22 @@ fn serving(args: &LuksServing) -> MappingChange {
         (_, true) => Some(false),
         _ => None,
     };
+    let read = change(args.read_workqueue, args.no_read_workqueue);
+    let write = change(args.write_workqueue, args.no_write_workqueue);
+    let (same_cpu, submits) = (args.same_cpu_crypt, args.submit_from_crypt_cpus);
+    let sorts = args.sort_writes || same_cpu && !submits;
+    // An option that chooses how a queue works turns it on.
+    let queues = (same_cpu || submits).then_some(true);
+    let writes = queues.or(args.sort_writes.then_some(true));
     MappingChange {
-        read_workqueue: change(args.read_workqueue, args.no_read_workqueue),
-        write_workqueue: change(args.write_workqueue, args.no_write_workqueue),
+        read_workqueue: read.or(queues),
+        write_workqueue: write.or(writes),
+        // Another option for the queues undoes it.
+        same_cpu: change(
+            same_cpu,
+            submits || args.read_workqueue || args.write_workqueue,
+        ),
+        sort_writes: change(sorts, submits),
         allow_discards: change(args.allow_discards, args.no_allow_discards),
     }
 }
@@ -176,8 +220,11 @@ pub(super) fn resume(args: LuksResume, session: &mut Session) -> Result {
 }
 
 pub(super) fn status(args: LuksStatus, session: &mut Session) -> Result {
-    let names = args.names;
+    let names = args.names.clone();
     let rows = answer!(session.call(command::LuksStatus { names })?, Mappings)?;
+    if args.table {
+        return Ok(table::show(&args, &rows, session)?);
+    }
     Ok(Outcome::text(match session.json {
         true => json::show(&rows),
         false => rows.iter().map(text).collect::<Vec<_>>().join("\n"),
@@ -187,6 +234,12 @@ pub(super) fn status(args: LuksStatus, session: &mut Session) -> Result {
 /// In the form of `cryptsetup status`.
 fn text(row: &MappingRow) -> String {
     let mut out = String::new();
+    if let Some(reason) = &row.waits {
+        let (name, device) = (&row.name, &row.device);
+        return format!(
+            "{name} waits: {reason}.\n  device:  {device}\n  opened:  at each start of the daemon\n"
+        );
+    }
     let used = if row.users > 0 {
         "and is in use"
     } else {
@@ -207,6 +260,9 @@ fn text(row: &MappingRow) -> String {
     line("device", &row.device);
     if let Some(header) = &row.header {
         line("header", header);
+    }
+    if row.at_start {
+        line("opened", "at each start of the daemon");
     }
     line("sector", &format!("{} bytes", row.sector_size));
     line("offset", &format!("{} sectors", row.offset / SECTOR));
@@ -235,6 +291,8 @@ fn text(row: &MappingRow) -> String {
         (row.allow_discards, "discards"),
         (!row.read_workqueue, "no_read_workqueue"),
         (!row.write_workqueue, "no_write_workqueue"),
+        (row.same_cpu, "same_cpu_crypt"),
+        (row.sort_writes, "sort_writes"),
         (row.no_journal, "no_journal"),
         (row.recovery, "recovery"),
     ];

@@ -13,6 +13,7 @@ mod reencrypt;
 mod reencrypt_open;
 mod reencrypt_options;
 mod remote_device;
+mod table;
 mod token_open;
 
 pub(crate) use key::{ask, key_file};

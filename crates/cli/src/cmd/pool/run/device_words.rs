@@ -7,7 +7,7 @@ use protocol::api::{DeviceGroup, PoolDevices};
 use protocol::device_name::DeviceName;
 
 use crate::outcome::Result;
-use crate::session::{device_path, is_path, pool_device, usage};
+use crate::session::{device_path, is_path, usage};
 
 /// Devices of a mirror.
 const MIRROR_MIN: usize = 2;
@@ -189,7 +189,7 @@ pub(super) fn device(given: &Path) -> Result<PathBuf> {
     let is_name = given.components().count() == 1 && !given.exists();
     match is_name && in_dev.exists() {
         true => Ok(in_dev),
-        false => pool_device(given),
+        false => device_path(given),
     }
 }
 
@@ -204,7 +204,7 @@ pub(super) fn member(given: &Path) -> Result<String> {
 
 /// Refuses a name without a slash that is none of a disk: a word that is mistyped would become a file.
 fn check_path(word: &Path) -> Result<()> {
-    DeviceName::parse(word).for_pool()?.canonical()?;
+    DeviceName::parse(word).canonical()?;
     let text = word.to_string_lossy();
     let is_disk = Path::new("/dev").join(word).exists();
     if text.contains('/') || !is_path(word) || is_disk {
@@ -335,14 +335,10 @@ mod tests {
             parsed.groups[0].devices[0].to_str(),
             Some("nbd://host/disk")
         );
-        for are_new in [true, false] {
-            let mapping = [PathBuf::from("luks:secret")];
-            let refusal = devices(&mapping, are_new).unwrap_err().message;
-            assert!(
-                refusal.contains("cannot be a device of a pool: "),
-                "{refusal}"
-            );
-        }
+        let mapping = [PathBuf::from("luks:secret")];
+        let parsed = devices(&mapping, false).unwrap();
+        assert_eq!(parsed.groups[0].devices, mapping);
+        assert!(devices(&mapping, true).is_err());
         assert!(
             devices(&exports, true).is_err(),
             "an export is not made with -s"

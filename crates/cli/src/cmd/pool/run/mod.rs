@@ -33,7 +33,7 @@ use crate::cmd::pool::args::{
     ImportOption, Pool, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport, PoolSplit,
 };
 use crate::outcome::{Outcome, Result, call_quiet};
-use crate::session::{Session, answer, other, pool_device, usage};
+use crate::session::{Session, answer, device_path, other, usage};
 use crate::show::{json, text, time};
 use crate::terminal;
 
@@ -167,7 +167,7 @@ fn reopen(pools: Vec<String>, session: &mut Session) -> Result {
 
 fn import(args: PoolImport, session: &mut Session) -> Result {
     session.hash_memory = args.cost.hash_memory;
-    let search: Result<Vec<PathBuf>> = args.dirs.iter().map(|path| pool_device(path)).collect();
+    let search: Result<Vec<PathBuf>> = args.dirs.iter().map(|path| device_path(path)).collect();
     let search = search?;
     if args.pool.is_none() && !args.all {
         let command = command::PoolImportable { search };

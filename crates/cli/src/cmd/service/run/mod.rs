@@ -14,7 +14,7 @@ use protocol::client::{Client, start_daemon};
 
 use crate::cmd::service::args::{Daemon, DaemonCommand};
 use crate::outcome::{Outcome, Result};
-use crate::session::{Session, absolute, answer, pool_device};
+use crate::session::{Session, absolute, answer, device_path};
 use crate::show::json;
 
 pub(crate) fn run(args: Daemon, session: &mut Session) -> Result {
@@ -32,7 +32,7 @@ pub(crate) fn run(args: Daemon, session: &mut Session) -> Result {
 }
 
 fn serve(args: Daemon, session: &Session) -> Result {
-    let pools: Result<Vec<PathBuf>> = args.pools.iter().map(|path| pool_device(path)).collect();
+    let pools: Result<Vec<PathBuf>> = args.pools.iter().map(|path| device_path(path)).collect();
     let options = ServeOptions {
         socket: session.socket.clone(),
         detached: args.detached,
