@@ -23,7 +23,7 @@ pub(super) fn unlock_new<T>(
     channel: &mut dyn Channel,
     open: impl Fn(&Secret, Option<u32>) -> luks::Result<T>,
 ) -> Result<T> {
-    match &new.at_start {
+    match new.at_start.as_deref() {
         None | Some(MappingKeyPlace::Prompt) => {
             let open = |given: &Secret| open(given, new.key_slot);
             unlock(&shown(new), new.with_key_file, channel, open)
@@ -56,7 +56,7 @@ pub(super) fn plain_key(
     key_len: usize,
     channel: &mut dyn Channel,
 ) -> Result<(Secret, bool)> {
-    match &new.at_start {
+    match new.at_start.as_deref() {
         None | Some(MappingKeyPlace::Prompt) => {
             let given = passphrase_of(&shown(new), new.with_key_file, channel)?;
             Ok((given, new.with_key_file))

@@ -214,12 +214,12 @@ impl Daemon {
     pub(crate) fn mappings_on_lent(&self) -> BTreeMap<String, Vec<PathBuf>> {
         let all = self.mappings.all.lock();
         let open = all.iter().filter_map(|(name, entry)| match entry {
-            Entry::Open(open) => Some((name, open)),
+            Entry::Open(open) => Some((name, &**open)),
             Entry::Changing => None,
         });
         let on_lent =
             open.filter(|(_, open)| open.places().any(|it| !DeviceName::parse(it).is_path()));
-        let places = |(name, open): (&String, &Box<Open>)| {
+        let places = |(name, open): (&String, &Open)| {
             (name.clone(), open.places().map(Path::to_owned).collect())
         };
         on_lent.map(places).collect()

@@ -189,7 +189,7 @@ pub struct LuksOpen {
     /// What a header would say, if there is none.
     pub plain: Option<PlainMapping>,
     /// Where the daemon finds the key at each start, if it is to open the mapping then. It looks there now too.
-    pub at_start: Option<MappingKeyPlace>,
+    pub at_start: Option<Box<MappingKeyPlace>>,
 }
 
 /// Close a mapping.

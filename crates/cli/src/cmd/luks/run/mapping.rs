@@ -46,7 +46,11 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
         no_journal: args.integrity_no_journal,
         recovery: args.integrity_recovery_mode,
         plain,
-        at_start: args.persistent_open.then(|| key_place(&args)).transpose()?,
+        at_start: args
+            .persistent_open
+            .then(|| key_place(&args))
+            .transpose()?
+            .map(Box::new),
     };
     if command.at_start.is_some() {
         // The daemon gets the key now as it does later.

@@ -40,7 +40,7 @@ impl TokenHolder for Holder<'_> {
     }
 
     fn authenticator(&mut self, token: &Value) -> Result<Secret> {
-        Ok(keys::FidoToken::read(token)?.passphrase(self)?)
+        keys::FidoToken::read(token)?.passphrase(self)
     }
 }
 

@@ -243,6 +243,7 @@ pub(crate) fn show_gocryptfs(dir: &Path, passfile: Option<&Path>, place: &Path) 
         alone: false,
         noatime: true,
         nodiratime: true,
+        nodircache: false,
     };
     let view = Stacked::new(lower, format, options).map_err(|error| lower::failure(dir, error))?;
     let options = fuse::Options {
@@ -269,6 +270,7 @@ fn lower_options(args: &StackMount, dir: &Entry) -> Options {
         alone: false,
         noatime,
         nodiratime,
+        nodircache: false,
     }
 }
 
