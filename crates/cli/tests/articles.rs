@@ -240,7 +240,7 @@ fn encryption_is_one_option() {
         let name = format!("tank/darren/{name}");
         assert_eq!(
             reader.get("encryption", &name),
-            "xaes-256-gcm inherited from tank/darren"
+            "on inherited from tank/darren"
         );
         let source = reader.get("keysource", &name);
         assert_eq!(source, "passphrase,prompt inherited from tank/darren");
@@ -488,9 +488,9 @@ fn a_pool_for_a_zone() {
     assert_eq!(
         rows,
         [
-            "rpool encryption xaes-256-gcm inherited from $globalzone".to_owned(),
+            "rpool encryption on inherited from $globalzone".to_owned(),
             format!("rpool keysource {source} inherited from $globalzone"),
-            "rpool/export/home/bob encryption xaes-256-gcm local".to_owned(),
+            "rpool/export/home/bob encryption on local".to_owned(),
             "rpool/export/home/bob keysource passphrase,prompt local".to_owned(),
         ]
     );

@@ -200,16 +200,17 @@ fn fips_mode_allows_what_is_approved() {
     let line = format!(
         "create -o encryption=xchacha20-poly1305 -o keysource=raw,file://{key} tank/refused"
     );
-    let refuses = |line: &str, name: &str| {
+    let refuses = |place: &Place, line: &str, name: &str| {
         let done = place.run(&words(line));
         let said = format!("{name} is not approved, and FIPS mode is on");
         assert!(done.code != 0 && done.err.contains(&said), "{done:?}");
     };
-    refuses(&line, "XChaCha20-Poly1305");
+    refuses(&place, &line, "XChaCha20-Poly1305");
     fs::write(place.path("passphrase"), "correct horse battery\n").unwrap();
     let source = format!("passphrase,file://{}", place.arg("passphrase"));
     let hash = "Argon2id, the hash of the passphrase,";
     refuses(
+        &place,
         &format!("key add --pbkdf argon2id -o keysource={source} tank/approved"),
         hash,
     );
@@ -243,7 +244,7 @@ fn fips_mode_allows_what_is_approved() {
     place.ok("crypto enable fips-140");
     restart(&mut place);
     place.ok("key load tank/ready");
-    refuses("key load tank/argon", hash);
+    refuses(&place, "key load tank/argon", hash);
     let refused = place.run(&words("key load tank/argon"));
     has(&refused.err, "strongroom key change --pbkdf pbkdf2");
 }

@@ -126,7 +126,7 @@ fn the_copy_holds_the_same_under_keys_of_its_own() {
     bench.receive("safe/top/c", "rest");
     for (dataset, encryption, source) in [
         ("safe/top/b", "aes-128-gcm", "file"),
-        ("safe/own", "xaes-256-gcm", "file"),
+        ("safe/own", "on", "file"),
         ("safe/clear", "off", "none"),
         ("safe/top/c", "aes-128-gcm", "file"),
     ] {

@@ -142,7 +142,7 @@ fn a_plain_tree_is_encrypted_by_the_receiver() {
     );
     for (name, file) in [("safe/keys/p", "one"), ("safe/keys/p/q", "two")] {
         has(
-            &bench.ok(&format!("get -H -o value encryption {name}")),
+            &bench.ok(&format!("get -H -o value suite {name}")),
             "xaes-256-gcm",
         );
         bench.ok(&format!("mount {name}"));

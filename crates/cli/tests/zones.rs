@@ -62,7 +62,7 @@ fn a_tenant_has_a_part_of_the_pool() {
         ANN,
         "create -o encryption=on -o keysource=passphrase,prompt rpool/export/bob",
     );
-    // As the article shows it, but for the name of the suite.
+    // As the article shows it.
     let shown = may(
         &place,
         ANN,
@@ -70,14 +70,9 @@ fn a_tenant_has_a_part_of_the_pool() {
     );
     let source = format!("passphrase,file://{key}");
     let expected = [
-        [
-            "rpool",
-            "encryption",
-            "xaes-256-gcm",
-            "inherited from $globalzone",
-        ],
+        ["rpool", "encryption", "on", "inherited from $globalzone"],
         ["rpool", "keysource", &source, "inherited from $globalzone"],
-        ["rpool/export/bob", "encryption", "xaes-256-gcm", "local"],
+        ["rpool/export/bob", "encryption", "on", "local"],
         [
             "rpool/export/bob",
             "keysource",

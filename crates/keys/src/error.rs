@@ -151,7 +151,7 @@ pub enum Error {
     },
     /// A raw or hexadecimal key that is too short, or too long, for a cipher suite.
     #[error(
-        "it has {} bits; a key for {} has {}", 8 * got, suite.name(), suited(*suite)
+        "it has {} bits; a key for {} has {}{}", 8 * got, suite.name(), suited(*suite), suites_for(*got)
     )]
     KeyForSuite {
         /// How many bytes it has.
@@ -352,6 +352,17 @@ fn lengths(format: Format) -> String {
     let per_byte = if format == Format::Hex { 2 } else { 1 };
     let [short, middle, long] = KEY_LENGTHS.map(|bytes| bytes * per_byte);
     format!("{short}, {middle} or {long}, as its cipher suite")
+}
+
+/// The suites that a key of so many bytes is for, as the end of a sentence.
+fn suites_for(bytes: usize) -> String {
+    let names = Suite::ALL
+        .into_iter()
+        .filter(|suite| suite.key_len() == bytes);
+    let names: Vec<String> = names
+        .map(|suite| format!("encryption={}", suite.name()))
+        .collect();
+    format!("; {} takes this one", names.join(" or "))
 }
 
 /// The bits of a key that can protect a suite.

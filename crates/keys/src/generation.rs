@@ -346,6 +346,11 @@ impl Generation {
         &self.head.wrapping_key
     }
 
+    /// The algorithm that wraps the keys. A generation with another one is not read.
+    pub fn wrapped_by(&self) -> Suite {
+        Suite::Xaes256Gcm
+    }
+
     /// The length of the wrapped keys with their tags, in bytes.
     pub fn wrapped_len(&self) -> usize {
         const TAG: usize = 16;

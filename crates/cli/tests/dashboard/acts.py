@@ -77,7 +77,7 @@ def datasets(acts):
         said="tank/made was created.",
     )
     browser.find("heading", "tank/made")
-    assert world.get("encryption", "tank/made") == "xaes-256-gcm"
+    assert world.get("encryption", "tank/made") == "on"
 
     # A refusal is shown in the dialog, in the words of the command line, and nothing is lost.
     browser.click("button", "Create a dataset below")

@@ -37,6 +37,7 @@ impl DatasetSpec {
         channel: &mut dyn Channel,
     ) -> Result<DatasetSpec> {
         let (mut spec, source) = DatasetSpec::without_key(suite_above, name, given)?;
+        properties::tell_checksum(given, channel);
         if let Some(source) = source {
             let suite = spec.suite.map_or(0, Suite::id);
             let material = material(&source, (name, suite), true, channel)?;

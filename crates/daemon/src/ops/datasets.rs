@@ -234,6 +234,7 @@ impl Daemon {
         for (key, value) in props {
             properties::check(key, value, Settable::Always)?;
         }
+        properties::tell_checksum(props, context.channel);
         let changes: Vec<(String, Option<String>)> = props
             .iter()
             .map(|(key, value)| (key.clone(), properties::stored(key, value)))

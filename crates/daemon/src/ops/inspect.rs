@@ -179,6 +179,7 @@ fn keychain(pool: &Pool, entry: &Entry) -> Result<Vec<KeychainRow>> {
             generation: generation.number(),
             txg: generation.txg(),
             wrapped_len: generation.wrapped_len() as u64,
+            algorithm: generation.wrapped_by().name().into(),
         })
         .collect())
 }

@@ -402,11 +402,20 @@ fn settable(active: &ActivePool, listed: &Listed, name: &str) -> Result<(Value, 
     Ok((value, source))
 }
 
-/// The suite of a dataset. Its source is the nearest dataset above that was made with `encryption`.
+/// `on` for the usual suite, as the words of ZFS have it, or the name of another. Its source is the nearest dataset above
+/// that was made with `encryption`.
 fn encryption(active: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
     let (_, source) = properties::effective(&active.pool, &listed.entry, "encryption")?;
-    let suite = Suite::from_id(listed.entry.suite).map_or("off", |suite| suite.name());
-    Ok((Value::Text(suite.into()), source))
+    let word = match suite_name(listed) {
+        Some(name) if name == Suite::DEFAULT.name() => "on",
+        Some(name) => name,
+        None => "off",
+    };
+    Ok((Value::Text(word.into()), source))
+}
+
+fn suite_name(listed: &Listed) -> Option<&'static str> {
+    Suite::from_id(listed.entry.suite).map(Suite::name)
 }
 
 fn mountpoint(active: &ActivePool, listed: &Listed) -> Result<(Value, Source)> {
@@ -452,6 +461,7 @@ fn computed(active: &ActivePool, listed: &Listed, name: &str) -> Result<Value> {
         }
         "mounted" if is_snapshot => Value::None,
         "mounted" => yes_no(active.mounts.lock().contains_key(&entry.id)),
+        "suite" => suite_name(listed).map_or(Value::None, |name| Value::Text(name.into())),
         "keystatus" if entry.suite == 0 => Value::None,
         "keystatus" => Value::Text(key_state(active, active.key_root(entry)?).into()),
         "rekeydate" if entry.suite == 0 => Value::None,

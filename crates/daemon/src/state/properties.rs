@@ -8,7 +8,7 @@ use dataset::{Atime, Compression, PrimaryCache, Settings, SyncMode, WriteCache};
 use fuse::Place;
 use pool::{Entry, PROPERTY_MAX, Pool, SecondaryCache};
 use protocol::accounts;
-use protocol::api::{FailureKind, Source};
+use protocol::api::{FailureKind, Props, Source};
 use protocol::characters;
 use protocol::property::{Applies, Property, Settable, Values};
 use protocol::sizes;
@@ -16,6 +16,7 @@ use protocol::sizes;
 use crate::failure::{Failure, Result};
 use crate::state::account_property::AccountProperty;
 use crate::state::active_pool::ActivePool;
+use crate::state::channel::Channel;
 use crate::state::snapshot_schedule::SnapshotSchedule;
 use crate::state::written_property::WrittenSince;
 
@@ -35,6 +36,7 @@ pub(crate) fn stored(name: &str, value: &str) -> Option<String> {
     match name {
         _ if is_size(name) => sizes::positive(value).map(|bytes| bytes.to_string()),
         _ if is_count(name) => count(value).map(|count| count.to_string()),
+        CHECKSUM => Some("blake3".into()),
         OWNER => accounts::uid_of(value).map(|uid| uid.to_string()),
         "recordsize" => record_size(value).map(|size| match size {
             0x10_0000 => "1M".into(),
@@ -82,6 +84,20 @@ fn secondary_cache(value: &str) -> Option<SecondaryCache> {
 
 /// The property with the user who made the dataset, by number.
 pub(crate) const OWNER: &str = "owner";
+
+/// The property with the checksum of records. There is one.
+const CHECKSUM: &str = "checksum";
+
+/// Says that a checksum of this name is not computed.
+pub(crate) fn tell_checksum(props: &Props, channel: &mut dyn Channel) {
+    let mut given = props.iter().filter(|(name, _)| name == CHECKSUM);
+    let other = given.find(|(_, value)| !matches!(value.as_str(), "on" | "blake3"));
+    if let Some((name, value)) = other {
+        channel.notice(format!(
+            "{name}={value}: every record has a BLAKE3 checksum here, and it cannot be weaker; nothing else changes"
+        ));
+    }
+}
 
 /// The permission to set user properties.
 pub(crate) const OF_USERS: &str = "userprop";
@@ -161,6 +177,12 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
     }
     if is_valid(&property.values, value) {
         return Ok(());
+    }
+    if (name, value) == (CHECKSUM, "off") {
+        return Err(Failure::usage(
+            "the property 'checksum' cannot be 'off': mirrors, scrubs and the proof of every read need the checksum \
+             of each record",
+        ));
     }
     Err(Failure::usage(format!(
         "the property '{name}' cannot be '{value}'; allowed: {}",
@@ -350,6 +372,8 @@ mod tests {
             ("compression", "gzip"),
             ("mountpoint", "relative"),
             ("encryption", "rot13"),
+            ("checksum", "off"),
+            ("checksum", "md5"),
             ("keysource", "raw,prompt"),
             ("used", "5"),
             ("quota", "0"),
@@ -390,6 +414,7 @@ mod tests {
             ("refquota", "512MiB", "536870912"),
             ("recordsize", "0.5M", "512K"),
             ("recordsize", "131072", "128K"),
+            ("checksum", "sha256", "blake3"),
             ("recordsize", "1024k", "1M"),
             ("compression", "1.5G", "1.5G"),
         ] {

@@ -134,6 +134,8 @@ pub struct KeychainRow {
     pub txg: u64,
     /// Bytes of its wrapped keys.
     pub wrapped_len: u64,
+    /// The algorithm that wraps them.
+    pub algorithm: String,
 }
 
 /// A record pointer.

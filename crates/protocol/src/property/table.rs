@@ -3,6 +3,19 @@
 use super::row::{Applies, Property, Received, Settable, Tenant, Values};
 
 const ON_OFF: Values = Values::Words(&["on", "off"]);
+
+/// What ZFS calls checksums. Here all mean the same one.
+const CHECKSUMS: Values = Values::Words(&[
+    "on",
+    "blake3",
+    "fletcher2",
+    "fletcher4",
+    "sha256",
+    "sha256+mac",
+    "sha512",
+    "skein",
+    "edonr",
+]);
 const CACHING: Values = Values::Words(&["all", "metadata", "none"]);
 
 /// A property that can be set at any time, and that datasets below inherit.
@@ -216,6 +229,12 @@ pub const PROPERTIES: &[Property] = &[
             "How records written from now on are compressed.",
         )
     },
+    setting(
+        "checksum",
+        CHECKSUMS,
+        "blake3",
+        "The checksum of each record: always BLAKE3. Other words mean the same.",
+    ),
     of_files(
         "atime",
         ON_OFF,
@@ -404,9 +423,10 @@ pub const PROPERTIES: &[Property] = &[
             "encryption",
             Values::Encryption,
             "off",
-            "How records are encrypted.",
+            "How records are encrypted: on for the default suite; off; or a suite.",
         )
     },
+    computed("suite", "The cipher suite of the records."),
     Property {
         settable: Settable::WithKey,
         of_snapshots: true,

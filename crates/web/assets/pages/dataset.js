@@ -51,7 +51,7 @@ function page(context, of) {
 }
 
 function summary(of, isVolume, isEncrypted) {
-  return [isVolume ? `Volume of ${bytes(prop(of, "volsize"))}` : "File system", isEncrypted ? `encrypted with ${prop(of, "encryption")}` : "not encrypted", `created ${ago(prop(of, "creation"))}`].join(" · ");
+  return [isVolume ? `Volume of ${bytes(prop(of, "volsize"))}` : "File system", isEncrypted ? `encrypted with ${prop(of, "suite")}` : "not encrypted", `created ${ago(prop(of, "creation"))}`].join(" · ");
 }
 
 function space(of) {

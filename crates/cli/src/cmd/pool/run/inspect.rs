@@ -125,7 +125,7 @@ fn dataset(row: &InspectedDataset, detail: u8) -> String {
     out
 }
 
-/// The shape of these lines is that of Solaris, which scripts know.
+/// The lines begin as those of Solaris, which scripts know.
 fn keychain(row: &InspectedDataset) -> String {
     let mut out = String::new();
     if let Some(error) = &row.keychain_error {
@@ -137,8 +137,8 @@ fn keychain(row: &InspectedDataset) -> String {
     for entry in &row.keychain {
         let _ = writeln!(
             out,
-            "        txg {} : wkeylen = {}",
-            entry.txg, entry.wrapped_len
+            "        txg {} : wkeylen = {}, wrapped by {}, generation {}",
+            entry.txg, entry.wrapped_len, entry.algorithm, entry.generation
         );
     }
     out
@@ -271,14 +271,16 @@ mod tests {
             roots: Vec::new(),
             keychain: vec![
                 KeychainRow {
-                    generation: 0,
+                    generation: 1,
                     txg: 5,
                     wrapped_len: 136,
+                    algorithm: "xaes-256-gcm".into(),
                 },
                 KeychainRow {
-                    generation: 1,
+                    generation: 2,
                     txg: 9,
                     wrapped_len: 136,
+                    algorithm: "xaes-256-gcm".into(),
                 },
             ],
             keychain_error: None,
@@ -315,8 +317,8 @@ mod tests {
         assert_eq!(
             keychain(&row),
             "    Keychain entries by txg:
-        txg 5 : wkeylen = 136
-        txg 9 : wkeylen = 136
+        txg 5 : wkeylen = 136, wrapped by xaes-256-gcm, generation 1
+        txg 9 : wkeylen = 136, wrapped by xaes-256-gcm, generation 2
 "
         );
         let shown = |detail| dataset(&row, detail);
