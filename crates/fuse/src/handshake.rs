@@ -130,7 +130,7 @@ fn answer(minor: u32, flags: u64, options: &Options) -> abi::InitOut {
     abi::InitOut {
         major: abi::MAJOR,
         minor: minor.min(abi::MINOR),
-        max_readahead: options.read_ahead,
+        max_readahead: options.ahead(),
         // The lower and the upper word.
         flags: flags as u32,
         flags2: (flags >> 32) as u32,

@@ -6,6 +6,8 @@ use std::num::NonZeroUsize;
 /// not needed sleep.
 const WORKERS_MIN: usize = 16;
 const WORKERS_MAX: usize = 64;
+/// A write beside a mapping drops as much as was read at once.
+const MAPPED_AHEAD: u32 = 128 << 10;
 
 /// When reading a file changes its access time.
 ///
@@ -136,6 +138,14 @@ impl Options {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let suitable = || (4 * cores()).clamp(WORKERS_MIN, WORKERS_MAX);
         self.threads.map_or_else(suitable, NonZeroUsize::get)
+    }
+
+    /// How far the kernel reads ahead, in bytes. If it keeps no contents, it does so for mappings and `sendfile` only.
+    pub(crate) fn ahead(&self) -> u32 {
+        match self.kernel_cache {
+            KernelCache::All => self.read_ahead,
+            KernelCache::Metadata | KernelCache::Names => self.read_ahead.min(MAPPED_AHEAD),
+        }
     }
 
     /// What the file system hears, access times considered.

@@ -15,7 +15,7 @@ const MAX_RATIO: &str = "100";
 /// Raises the limits of a mount.
 pub(crate) fn tune(id: Id, options: &Options) {
     let limits = [
-        ("read_ahead_kb", (options.read_ahead / 1024).to_string()),
+        ("read_ahead_kb", (options.ahead() / 1024).to_string()),
         ("strict_limit", "0".to_owned()),
         ("max_ratio", MAX_RATIO.to_owned()),
     ];

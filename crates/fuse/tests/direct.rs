@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use fuse::{KernelCache, Options};
 
@@ -94,6 +94,29 @@ fn programs_run_and_files_are_sent() {
         if let Some(said) = script("sent", &mounted.path("from"), &mounted.path("to")) {
             assert_eq!(said, "sent");
         }
+    }
+}
+
+/// A write waits for pages to be written back, and so for workers, which end.
+#[test]
+fn force_ends_mappings_beside_writes() {
+    let _alone = common::alone();
+    for _ in 0..10 {
+        let mounted = mounted_or_skip!(&options(KernelCache::Metadata));
+        let path = mounted.path("file");
+        let mut command = Command::new("python3");
+        let command = command.args(["-c", SCRIPT, "flooded"]).arg(&path).arg("");
+        let Ok(mut child) = command.stderr(Stdio::null()).spawn() else {
+            return eprintln!("skipped: there is no python3");
+        };
+        while mounted.count("WRITE") < 500 {
+            if child.try_wait().unwrap().is_some() {
+                return eprintln!("skipped: this kernel maps no such file");
+            }
+            std::thread::yield_now();
+        }
+        mounted.mount.unmount(true).unwrap();
+        assert!(!child.wait().unwrap().success());
     }
 }
 

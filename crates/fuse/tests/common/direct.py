@@ -146,4 +146,21 @@ def beside(path, _):
     print("all there")
 
 
-{"kept": kept, "sent": sent, "closed": closed, "beside": beside}[sys.argv[1]](sys.argv[2], sys.argv[3])
+def flooded(path, _):
+    """Stores to every page, beside writes of all of them, until something fails."""
+    with open(path, "w+b", buffering=0) as file:
+        os.truncate(file.fileno(), MIB)
+        view = mapped(file.fileno(), MIB)
+
+        def store():
+            while True:
+                for at in range(100, MIB, 4096):
+                    view[at] = 1
+
+        threading.Thread(target=store, daemon=True).start()
+        data = bytes(MIB)
+        while True:
+            os.pwrite(file.fileno(), data, 0)
+
+
+{"flooded": flooded, "kept": kept, "sent": sent, "closed": closed, "beside": beside}[sys.argv[1]](sys.argv[2], sys.argv[3])
