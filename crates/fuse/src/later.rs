@@ -68,6 +68,7 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(crate) struct LaterThread {
     state: Mutex<State>,
     asked: Condvar,
+    idle: Condvar,
 }
 
 #[derive(Default)]
@@ -76,6 +77,10 @@ struct State {
     /// Whether there is a thread, or one is about to be started.
     has_thread: bool,
     stop: bool,
+    /// A request is being carried out.
+    busy: bool,
+    /// Requests are refused, and the kernel is asked for nothing more.
+    closed: bool,
 }
 
 impl LaterThread {
@@ -98,6 +103,15 @@ impl LaterThread {
         }
     }
 
+    /// Refuses requests from now on, and waits until none is under way: the kernel may need workers for it. Not for ever,
+    /// because a worker may hang.
+    pub(crate) fn close(&self, patience: Duration) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let is_busy = |state: &mut State| state.busy;
+        self.idle.wait_while_for(&mut state, is_busy, patience);
+    }
+
     /// Ends the thread.
     pub(crate) fn stop(&self) {
         self.state.lock().stop = true;
@@ -106,19 +120,27 @@ impl LaterThread {
 
     /// What the thread does until it is not needed any more.
     pub(crate) fn run(&self, device: impl AsFd, fs: &dyn FileSystem) {
-        while let Some(request) = self.next() {
-            answer(device.as_fd(), fs, request);
+        while let Some((request, is_refused)) = self.next() {
+            match (is_refused, request.what) {
+                (false, _) => answer(device.as_fd(), fs, request),
+                (true, What::Closed) => {}
+                (true, _) => Replier::new(device.as_fd(), request.unique).error(Errno::IO.0),
+            }
         }
     }
 
-    fn next(&self) -> Option<Later> {
+    /// The next request, and whether to refuse it.
+    fn next(&self) -> Option<(Later, bool)> {
         let mut state = self.state.lock();
+        state.busy = false;
+        self.idle.notify_all();
         if state.requests.is_empty() && !state.stop {
             self.asked.wait_for(&mut state, LINGER);
         }
         let request = state.requests.pop_front();
         state.has_thread = request.is_some();
-        request
+        state.busy = request.is_some();
+        request.map(|request| (request, state.closed))
     }
 }
 

@@ -38,6 +38,8 @@ const DEAD_MAX: usize = 16;
 const THREADS: Duration = Duration::from_secs(10);
 /// How long another process may take between the end of its unmount in the tree and in the kernel.
 const MOMENT: Duration = Duration::from_millis(200);
+/// How long a forced unmount waits for what the kernel writes back for a request.
+const WRITTEN_BACK: Duration = Duration::from_secs(5);
 /// How long a forced unmount waits for gathered writes to be written.
 const WRITE_BACK: Duration = Duration::from_secs(10);
 
@@ -379,6 +381,7 @@ impl Mount {
             (How::Helper, None) => {}
         }
         self.cut_connection();
+        self.session.close_later(WRITTEN_BACK);
         self.session.stop();
         drop((top, another));
         // Where that was not allowed: the kernel cuts the connection when the device is closed,

@@ -181,6 +181,12 @@ impl Session {
         self.later.stop();
     }
 
+    /// Refuses requests that have the kernel write back, and waits for the one under way: after [`Session::stop`] nobody
+    /// would serve what the kernel writes back for it.
+    pub(crate) fn close_later(&self, patience: Duration) {
+        self.later.close(patience);
+    }
+
     /// Waits until every write and release that the kernel has begun to send is answered. `ask` makes a request;
     /// when it fails, there is nothing more to wait for.
     ///

@@ -3,11 +3,14 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 
 use fuse::{KernelCache, Options};
+use parking_lot::Mutex;
 
 const SCRIPT: &str = include_str!("common/direct.py");
 
@@ -97,27 +100,59 @@ fn programs_run_and_files_are_sent() {
     }
 }
 
-/// A write waits for pages to be written back, and so for workers, which end.
+/// A write waits for many pages to be written back, one after the other. Workers that end meanwhile would leave the rest
+/// to nobody, and the kernel would wait for ever.
 #[test]
-fn force_ends_mappings_beside_writes() {
+fn force_ends_a_write_beside_a_mapping() {
     let _alone = common::alone();
-    for _ in 0..10 {
-        let mounted = mounted_or_skip!(&options(KernelCache::Metadata));
-        let path = mounted.path("file");
-        let mut command = Command::new("python3");
-        let command = command.args(["-c", SCRIPT, "flooded"]).arg(&path).arg("");
-        let Ok(mut child) = command.stderr(Stdio::null()).spawn() else {
-            return eprintln!("skipped: there is no python3");
-        };
-        while mounted.count("WRITE") < 500 {
-            if child.try_wait().unwrap().is_some() {
-                return eprintln!("skipped: this kernel maps no such file");
-            }
+    let mounted = mounted_or_skip!(&options(KernelCache::Metadata));
+    let (asks, asked) = mpsc::channel();
+    let (go_on, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new((0, gate));
+    mounted.fs.set_hook(move |what, _| {
+        if what != "write" {
+            return;
+        }
+        let mut gate = gate.lock();
+        if gate.0 < 2 {
+            gate.0 += 1;
+            asks.send(()).unwrap();
+            gate.1.recv().unwrap();
+        }
+    });
+    let mut command = Command::new("python3");
+    let command = command.args(["-c", SCRIPT, "dirtied"]);
+    let command = command.arg(mounted.path("file")).arg("");
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = pipes.spawn() else {
+        return eprintln!("skipped: there is no python3");
+    };
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    if lines.next().is_none() {
+        return eprintln!("skipped: this kernel maps no such file");
+    }
+    let mut line = child.stdin.take().unwrap();
+    asked.recv().unwrap();
+    line.write_all(b"\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "stored");
+    go_on.send(()).unwrap();
+    // The first page comes back, and waits.
+    asked.recv().unwrap();
+    std::thread::scope(|scope| {
+        let unmount = scope.spawn(|| mounted.mount.unmount(true));
+        // It does not wait for ever for what is written back, and goes on.
+        let dir = mounted.dir.path().to_str().unwrap();
+        while fs::read_to_string("/proc/self/mountinfo")
+            .unwrap()
+            .contains(dir)
+        {
             std::thread::yield_now();
         }
-        mounted.mount.unmount(true).unwrap();
-        assert!(!child.wait().unwrap().success());
-    }
+        go_on.send(()).unwrap();
+        unmount.join().unwrap().unwrap();
+    });
+    drop(line);
+    child.wait().unwrap();
 }
 
 /// Listings and targets of links are read each time, or once.

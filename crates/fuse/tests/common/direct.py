@@ -146,21 +146,19 @@ def beside(path, _):
     print("all there")
 
 
-def flooded(path, _):
-    """Stores to every page, beside writes of all of them, until something fails."""
+def dirtied(path, _):
+    """Begins to write a file, and stores to every second page of it when a line comes."""
     with open(path, "w+b", buffering=0) as file:
         os.truncate(file.fileno(), MIB)
         view = mapped(file.fileno(), MIB)
-
-        def store():
-            while True:
-                for at in range(100, MIB, 4096):
-                    view[at] = 1
-
-        threading.Thread(target=store, daemon=True).start()
-        data = bytes(MIB)
-        while True:
-            os.pwrite(file.fileno(), data, 0)
+        print("mapped", flush=True)
+        threading.Thread(target=os.pwrite, args=(file.fileno(), bytes(MIB), 0), daemon=True).start()
+        sys.stdin.readline()
+        for at in range(100, MIB, 8192):
+            view[at] = 1
+        print("stored", flush=True)
+        sys.stdin.readline()
+        os._exit(0)
 
 
-{"flooded": flooded, "kept": kept, "sent": sent, "closed": closed, "beside": beside}[sys.argv[1]](sys.argv[2], sys.argv[3])
+{"dirtied": dirtied, "kept": kept, "sent": sent, "closed": closed, "beside": beside}[sys.argv[1]](sys.argv[2], sys.argv[3])
