@@ -21,6 +21,24 @@
 //! - [`selftest()`] runs known-answer tests of the mechanisms that pools need, [`test_mechanisms`] of all.
 //!   [`hardware()`] lists the processor features in use.
 //!
+//! # For other programs
+//!
+//! `examples/framework.rs` is a program that does all of this:
+//!
+//! - **Providers.** [`Mechanism::providers`] lists the implementations of a mechanism, the preferred one first.
+//!   [`Policy::provider`] says which one serves it in this process.
+//! - **Override.** A [`Policy`] disables a provider, or one mechanism of it, or all that is not approved
+//!   ([`Target::Fips`]). Install it before the first cipher: it does not change any more. `with_provider` of a type chooses
+//!   for one key.
+//! - **Self-tests.** [`test_mechanisms`] returns a result for each mechanism of each provider. Call it before the first use
+//!   if your rules ask for it; nothing here calls it for you.
+//! - **Fast paths.** The bulk functions work in place, on memory of any alignment, and allocate nothing. Expand a key once,
+//!   and use it from any number of threads. `seal` and `open` with a second buffer copy nothing either.
+//!
+//! Versions follow Semantic Versioning. Before 1.0 a minor version may change the interface; a patch never does. Names and
+//! numbers that are stored, such as those of [`Suite`] and [`SectorSpec`], keep their meaning in all versions, and so do
+//! the bytes that they make. Programs in C use the PKCS#11 modules of others.
+//!
 //! Functions named `*_pieces` seal and open data in several slices of any length and alignment. Hashes and MACs take
 //! parts.
 //!
@@ -92,7 +110,7 @@ pub use keywrap::{Padding, cmac, unwrap_key, wrap_key};
 pub use names::NameCipher;
 pub use password::{Argon2Kind, PasswordHash};
 pub use policy::{Policy, Target};
-pub use random::{NonceBatch, Random, SeededRandom, SystemRandom};
+pub use random::{ENTROPY_MAX, NonceBatch, Random, SeededRandom, SystemRandom, kernel_entropy};
 pub use record::{KEY_LEN_MAX, NONCE_LEN, RecordCipher, TAG_LEN};
 pub use rsa::RsaPublicKey;
 pub use sector::SectorCipher;

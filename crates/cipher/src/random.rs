@@ -67,8 +67,8 @@ impl<R: Random + ?Sized> Random for std::sync::Arc<R> {
 
 /// The random numbers of the kernel, mixed with those of AWS-LC.
 ///
-/// The first call in a process takes tens of milliseconds (jitter entropy): make it at start. Should
-/// entropy fail later, AWS-LC ends the process rather than return bytes.
+/// The first call in a process takes tens of milliseconds (jitter entropy): make it at start. The kernel is asked before
+/// AWS-LC, which would end the process where the kernel gives no numbers.
 ///
 /// A fork does not repeat a number. Two resumes of one image of a *virtual machine* do not, if the kernel has the machine's
 /// generation id. Without it the kernel repeats its numbers too, for up to a minute. So do two restores of one checkpoint
@@ -78,45 +78,82 @@ pub struct SystemRandom;
 
 impl Random for SystemRandom {
     fn fill(&self, out: &mut [u8]) -> Result<()> {
-        aws_lc_rs::rand::fill(out).map_err(|_| Error::Random)?;
-        mix_kernel(out)
+        mixed(out, |out| {
+            aws_lc_rs::rand::fill(out).map_err(|_| Error::Random)
+        })
     }
 
     fn nonces(&self, out: &mut [[u8; NONCE_LEN]]) -> Result<()> {
-        let pooled = POOL.try_with(|pool| pool.borrow_mut().take(out));
-        // A thread that is ending has lost its pool.
-        pooled.unwrap_or_else(|_| ffi::random_public(out.as_flattened_mut()))?;
-        mix_kernel(out.as_flattened_mut())
+        mixed(out.as_flattened_mut(), |out| {
+            let nonces = out.as_chunks_mut().0;
+            let pooled = POOL.try_with(|pool| pool.borrow_mut().take(nonces));
+            // A thread that is ending has lost its pool.
+            pooled.unwrap_or_else(|_| ffi::random_public(out))
+        })
     }
 }
 
-/// Adds fresh numbers of the kernel to `out`: its own for a key or a nonce, and a stream of BLAKE3 with a key of 32 bytes of
-/// the kernel for more. After an error `out` has not all of them, and must not be used.
-fn mix_kernel(out: &mut [u8]) -> Result<()> {
-    let mut fresh = [0; 2 * blake3::KEY_LEN];
-    let Some(fresh) = fresh.get_mut(..out.len()) else {
-        return mix_stream(out);
-    };
-    draw_from_kernel(fresh)?;
-    add(out, fresh);
-    fresh.zeroize();
+/// The most bytes of one [`kernel_entropy`], as of `getentropy`.
+pub const ENTROPY_MAX: usize = 256;
+
+/// Fills up to 256 bytes by the kernel alone (`getrandom`): a seed for another generator. Keys and nonces come from
+/// [`SystemRandom`].
+///
+/// # Errors
+/// [`Error::Random`], also for more bytes.
+pub fn kernel_entropy(out: &mut [u8]) -> Result<()> {
+    match out.len() > ENTROPY_MAX {
+        true => Err(Error::Random),
+        false => draw_from_kernel(out),
+    }
+}
+
+/// Fills `out` by `draw`, and adds fresh numbers of the kernel. These are drawn first.
+fn mixed(out: &mut [u8], draw: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
+    let fresh = KernelNumbers::draw(out.len())?;
+    draw(out)?;
+    fresh.add_to(out);
     Ok(())
 }
 
-fn mix_stream(out: &mut [u8]) -> Result<()> {
-    let mut key = [0; blake3::KEY_LEN];
-    draw_from_kernel(&mut key)?;
-    let mut stream = blake3::Hasher::new_keyed(&key).finalize_xof();
-    let mut fresh = [0; 256];
-    for piece in out.chunks_mut(fresh.len()) {
-        let fresh = &mut fresh[..piece.len()];
-        stream.fill(fresh);
-        add(piece, fresh);
+/// Fresh numbers of the kernel: those themselves for a key or a nonce, and for more bytes a key of a stream of BLAKE3.
+struct KernelNumbers([u8; 2 * blake3::KEY_LEN]);
+
+impl KernelNumbers {
+    /// Enough for so many bytes.
+    fn draw(len: usize) -> Result<KernelNumbers> {
+        let mut fresh = KernelNumbers([0; 2 * blake3::KEY_LEN]);
+        let wanted = match len > fresh.0.len() {
+            true => blake3::KEY_LEN,
+            false => len,
+        };
+        draw_from_kernel(&mut fresh.0[..wanted])?;
+        Ok(fresh)
     }
-    fresh.zeroize();
-    key.zeroize();
-    stream.zeroize();
-    Ok(())
+
+    fn add_to(&self, out: &mut [u8]) {
+        if out.len() <= self.0.len() {
+            return add(out, &self.0);
+        }
+        let mut key = [0; blake3::KEY_LEN];
+        key.copy_from_slice(&self.0[..blake3::KEY_LEN]);
+        let mut stream = blake3::Hasher::new_keyed(&key).finalize_xof();
+        let mut fresh = [0; 256];
+        for piece in out.chunks_mut(fresh.len()) {
+            let fresh = &mut fresh[..piece.len()];
+            stream.fill(fresh);
+            add(piece, fresh);
+        }
+        fresh.zeroize();
+        key.zeroize();
+        stream.zeroize();
+    }
+}
+
+impl Drop for KernelNumbers {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
 }
 
 fn add(out: &mut [u8], other: &[u8]) {
@@ -309,10 +346,11 @@ mod tests {
 
     #[test]
     fn every_piece_gets_numbers_of_the_kernel() {
+        let nothing = |_: &mut [u8]| Ok(());
         let mut bytes = [0; 3 * 256 + 32];
-        mix_kernel(&mut bytes).expect("random");
+        mixed(&mut bytes, nothing).expect("random");
         let mut few = [0; 64];
-        mix_kernel(&mut few).expect("random");
+        mixed(&mut few, nothing).expect("random");
         let mut called = [0; 256];
         assert_eq!(system_call(&mut called), Ok(256));
         let pieces = bytes.chunks(32).chain(few.chunks(32));
@@ -358,6 +396,15 @@ mod tests {
             assert!(seen.insert(bytes));
         }
         SystemRandom.fill(&mut []).expect("nothing to do");
+    }
+
+    #[test]
+    fn the_kernel_gives_little_at_once() {
+        let mut seed = [0; ENTROPY_MAX];
+        kernel_entropy(&mut seed).expect("random");
+        assert_ne!(seed, [0; ENTROPY_MAX]);
+        let more = kernel_entropy(&mut [0; ENTROPY_MAX + 1]);
+        assert_eq!(more, Err(Error::Random));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! - `cmd` has a folder for each group of commands: `args` defines the arguments and the help texts,
 //!   `run` carries the command out;
 //! - `completing` completes command lines for shells;
+//! - `hwcap` switches features of the processor off;
 //! - `helper` is the program that mount(8) and systemd call by other names;
 //! - `outcome` is the result of a command;
 //! - `session` is the connection to the daemon. It answers the daemon's questions and sends it the secrets;
@@ -12,6 +13,7 @@
 mod cmd;
 mod completing;
 mod helper;
+mod hwcap;
 mod outcome;
 mod session;
 mod show;
@@ -19,7 +21,6 @@ mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use protocol::api::{Failure, FailureKind};
@@ -35,7 +36,7 @@ use crate::show::text;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    if let Err(message) = switch_features_off() {
+    if let Err(message) = hwcap::switch_features_off() {
         eprintln!("strongroom: {}", text::message(&message));
         return ExitCode::from(FailureKind::Usage.exit_code());
     }
@@ -134,12 +135,8 @@ fn unprinted(error: &io::Error) -> Option<ExitCode> {
     Some(ExitCode::from(FailureKind::of_system(error).exit_code()))
 }
 
-/// `help property NAME` is `properties NAME`, and `help 9` is `explain 9`: these words are no subcommands.
-fn other_help(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut args: Vec<OsString> = args.collect();
-    let is_property = |word: &OsString| word == "property" || word == "properties";
-    let is_topic = |word: &OsString| word.to_str().is_some_and(cmd::is_topic);
-    // The options of every command come first.
+/// The index of the command: the options of every command may come before it.
+fn place_of_command(args: &[OsString]) -> usize {
     let mut at = 1;
     while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
         at += match word {
@@ -149,6 +146,15 @@ fn other_help(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
             _ => break,
         };
     }
+    at
+}
+
+/// `help property NAME` is `properties NAME`, and `help 9` is `explain 9`: these words are no subcommands.
+fn other_help(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    let is_property = |word: &OsString| word == "property" || word == "properties";
+    let is_topic = |word: &OsString| word.to_str().is_some_and(cmd::is_topic);
+    let at = place_of_command(&args);
     match args.get(at..).unwrap_or_default() {
         [help, word, _, ..] if help == "help" && is_property(word) => {
             args.remove(at);
@@ -157,27 +163,6 @@ fn other_help(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
         _ => {}
     }
     args
-}
-
-/// What `STRONGROOM_HWCAP` asks for. AWS-LC reads its own variable before `main` begins: if that is not
-/// what it should be, this program starts itself again with it.
-fn switch_features_off() -> Result<(), String> {
-    let Some(setting) = std::env::var_os("STRONGROOM_HWCAP") else {
-        return Ok(());
-    };
-    let setting = setting.to_string_lossy();
-    let wrong = |why: String| format!("STRONGROOM_HWCAP={setting}: {why}");
-    let value = cipher::hwcap_setting(&setting).map_err(wrong)?;
-    if std::env::var("OPENSSL_ia32cap").is_ok_and(|current| current == value) {
-        return Ok(());
-    }
-    let mut args = std::env::args_os();
-    let mut again = std::process::Command::new("/proc/self/exe");
-    if let Some(name) = args.next() {
-        again.arg0(name);
-    }
-    let error = again.args(args).env("OPENSSL_ia32cap", value).exec();
-    Err(wrong(error.to_string()))
 }
 
 #[cfg(test)]

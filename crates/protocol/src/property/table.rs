@@ -11,7 +11,6 @@ const CHECKSUMS: Values = Values::Words(&[
     "fletcher2",
     "fletcher4",
     "sha256",
-    "sha256+mac",
     "sha512",
     "skein",
     "edonr",

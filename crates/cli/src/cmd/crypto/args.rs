@@ -14,7 +14,9 @@ use clap::{Args, Subcommand};
 ///
 /// STRONGROOM_HWCAP switches features of the processor off in one process, to compare and to test slow
 /// paths: -aes, -pclmul, -ssse3, -avx, -avx2, -avx512, -vaes, -vpclmul, -sha. It acts on AWS-LC and
-/// OpenSSL, and on whether ring is used: with -avx512 alone it may be.
+/// OpenSSL, and on whether ring is used: with -avx512 alone it may be. LD_HWCAP of Solaris does the same
+/// for `crypto` and `luks benchmark`: -aes, -sha256 and other words that mean something here; the rest is
+/// named and ignored.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 EXAMPLES
@@ -34,6 +36,7 @@ pub(crate) enum Crypto {
     Disable(CryptoDisable),
     Selftest(CryptoSelftest),
     Bench(CryptoBench),
+    Random(CryptoRandom),
 }
 
 /// Show which provider serves each mechanism, and why
@@ -155,6 +158,34 @@ pub(crate) struct CryptoBench {
     /// Measure this process only, without the generic path and OpenSSL
     #[arg(long)]
     pub(crate) alone: bool,
+}
+
+/// Print random bytes, in hexadecimal
+///
+/// They come from where keys and nonces come from: the generator of AWS-LC (CTR-DRBG of SP 800-90A) mixed
+/// with the kernel's numbers, which are fresh for each draw.
+///
+/// With --entropy they come from the kernel alone (getrandom), as those of getentropy do: at most 256 bytes,
+/// to seed another generator.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES
+  A nonce; a seed:
+    strongroom crypto random 24
+    strongroom crypto random --entropy 32
+
+JSON
+  {\"source\", \"bytes\"}
+
+EXIT CODES
+  1 if a source gives no numbers; 2 for more than 256 bytes of entropy.")]
+pub(crate) struct CryptoRandom {
+    /// From the kernel alone, for a seed
+    #[arg(long)]
+    pub(crate) entropy: bool,
+    /// The number of bytes
+    #[arg(value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub(crate) bytes: u32,
 }
 
 #[derive(Args, Debug)]

@@ -588,8 +588,14 @@ pub(crate) enum KeyBits {
 /// A pkcs11: URI (RFC 7512) with the path of its module makes an AES key in a PKCS#11 token. The key cannot
 /// be extracted. The command asks for the PIN, or reads it from the file of pin-source. The module must be
 /// in the list /etc/strongroom/pkcs11, or for an ordinary user in ~/.config/strongroom/pkcs11.
+///
+/// The operands of `pktool genkey` of Solaris are understood: keystore=file, outkey=FILE, keytype=aes and
+/// keylen=BITS.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(
+    override_usage = "strongroom keygen [--format FORMAT] [--keylen BITS] [--pkcs11-list FILE] <FILE|pkcs11:URI>\n       \
+                      strongroom keygen genkey keystore=file outkey=FILE [NAME=VALUE...]",
+    after_help = "\
 EXAMPLES
   A key, and a dataset that uses it:
     strongroom keygen /etc/keys/home
@@ -602,6 +608,9 @@ EXAMPLES
     strongroom keygen --keylen 128 /etc/keys/old
     strongroom create -o encryption=aes-128-ccm -o keysource=raw,file:///etc/keys/old tank/old
 
+  The same in the words of Solaris:
+    strongroom keygen genkey keystore=file keytype=aes keylen=128 outkey=/etc/keys/older
+
   A key that stays in a token:
     strongroom keygen 'pkcs11:token=pool;object=home?module-path=/usr/lib/softhsm/libsofthsm2.so'
     strongroom create -o encryption=on \\
@@ -609,18 +618,19 @@ EXAMPLES
 
 EXIT CODES
   4 if the file or the key in the token exists; 6 if you may not write the file; 7 if the PIN is
-  wrong; 8 if the token is missing.")]
+  wrong; 8 if the token is missing."
+)]
 pub(crate) struct Keygen {
     /// The format of the file
     #[arg(long, value_enum, default_value = "raw")]
     pub(crate) format: KeyFormat,
-    /// Bits of the key
-    #[arg(long, value_enum, value_name = "BITS", default_value = "256")]
-    pub(crate) keylen: KeyBits,
+    /// Bits of the key; default: 256
+    #[arg(long, value_enum, value_name = "BITS")]
+    pub(crate) keylen: Option<KeyBits>,
     /// Use this list of PKCS#11 modules instead of /etc/strongroom/pkcs11
     #[arg(long, value_name = "FILE")]
     pub(crate) pkcs11_list: Option<PathBuf>,
-    /// The file to create, or a key in a token
-    #[arg(value_name = "FILE|pkcs11:URI")]
-    pub(crate) file: PathBuf,
+    /// The file to create, a key in a token, or the operands of pktool genkey
+    #[arg(value_name = "FILE|pkcs11:URI", required = true)]
+    pub(crate) places: Vec<PathBuf>,
 }

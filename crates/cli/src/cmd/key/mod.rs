@@ -1,4 +1,5 @@
 //! Keys.
 
 pub(super) mod args;
+mod pktool;
 pub(super) mod run;

@@ -15,6 +15,7 @@ use crate::cmd::key::args::{
     Key, KeyBackup, KeyFormat, KeyGenerations, KeyRecover, KeyRemove, KeyRestore, KeySlots,
     KeyStatus, Keygen,
 };
+use crate::cmd::key::pktool::{self, NewKey};
 use crate::outcome::{Outcome, Result, call_quiet};
 use crate::session::{Session, absolute, answer, other, usage};
 use crate::show::table::{self, Column};
@@ -258,11 +259,9 @@ fn status(args: KeyStatus, session: &mut Session) -> Result {
 
 pub(crate) fn keygen(args: &Keygen) -> Result {
     secret::harden_process().map_err(|error| other(error.to_string()))?;
-    let bytes = (args.keylen as u16 / 8) as u8;
-    let file = args
-        .file
-        .to_str()
-        .filter(|text| text.starts_with("pkcs11:"));
+    let NewKey { place, bits } = pktool::new_key(args)?;
+    let bytes = (bits as u16 / 8) as u8;
+    let file = place.to_str().filter(|text| text.starts_with("pkcs11:"));
     if let Some(uri) = file {
         return token_keygen(uri, bytes, args.pkcs11_list.as_deref());
     }
@@ -271,7 +270,7 @@ pub(crate) fn keygen(args: &Keygen) -> Result {
         KeyFormat::Hex => keys::Format::Hex,
     };
     keys::keygen(format, bytes.into(), &cipher::SystemRandom)
-        .and_then(|key| keys::write_key_file(&args.file, &key))
+        .and_then(|key| keys::write_key_file(&place, &key))
         .map(|()| Outcome::done())
         .map_err(keygen_failure)
 }

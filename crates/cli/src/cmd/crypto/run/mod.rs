@@ -6,6 +6,7 @@ mod chart;
 mod measure;
 mod openssl;
 mod providers;
+mod random;
 mod report;
 
 use cipher::{MechanismTest, Policy, Target};
@@ -29,6 +30,7 @@ pub(crate) fn run(command: Crypto, session: &Session) -> Result {
         Crypto::Disable(args) => disable(&args.change, session),
         Crypto::Selftest(args) => selftest(&args.place, session),
         Crypto::Bench(args) => bench::run(&args, session.json),
+        Crypto::Random(args) => random::run(&args, session.json),
     }
 }
 
