@@ -379,3 +379,73 @@ fn the_conformance_tests_of_libiscsi_pass() {
     lacks(&told, "PERSISTENT RESERVE");
     lacks(&place.log(), "panic");
 }
+
+/// A disk keeps what initiators know of it from another storage, and no other unit takes it.
+#[test]
+fn a_target_keeps_the_identity_of_another_storage() {
+    let mut place = Place::new();
+    let portal = portal();
+    let (disk, other) = (
+        image(&place, "disk", 8 << 20),
+        image(&place, "other", 8 << 20),
+    );
+    let odd = image(&place, "odd", (8 << 20) + 512);
+    let naa = "600144f0c0ffee000000512e9a0b0001";
+    let export = |name: &str, rest: &str| {
+        format!(
+            "iscsi export --no-authentication --portal {portal} --name iqn.2026-01.org.example:{name} {rest}"
+        )
+    };
+    for (words, why) in [
+        ("--naa 7001405aabbccdd0", "is not a NAA designator"),
+        ("--block-size 1024", "use 512 or 4096"),
+    ] {
+        let said = place.fails(&export("disk", &format!("{words} {disk}")), USAGE);
+        has(&said, why);
+    }
+    place.fails(&export("odd", &format!("--block-size 4096 {odd}")), USAGE);
+    assert_eq!(place.ok("iscsi list -H"), "");
+    let own = format!("--serial SAN-0042 --naa {naa} --block-size 4096 {disk}");
+    place.ok(&export("disk", &own));
+    for words in ["--serial SAN-0042".to_owned(), format!("--naa naa.{naa}")] {
+        let said = place.fails(&export("other", &format!("{words} {other}")), EXISTS);
+        has(
+            &said,
+            "'iqn.2026-01.org.example:disk' has the same serial number or NAA",
+        );
+    }
+    place.ok(&export("other", &other));
+    let check = || {
+        if !is_installed("iscsi-inq") {
+            println!("skipped: needs libiscsi-bin");
+            return;
+        }
+        let uri = format!("iscsi://{portal}/iqn.2026-01.org.example:disk/0");
+        has(
+            &ok("iscsi-inq", &["-e", "1", "-c", "128", &uri]),
+            "SAN-0042",
+        );
+        let shown = run("iscsi-inq", &["-e", "1", "-c", "131", &uri]).stdout;
+        // The program prints the bytes of the designator, up to the first zero.
+        let designator = [0x60, 0x01, 0x44, 0xf0, 0xc0, 0xff, 0xee];
+        assert!(
+            shown.windows(7).any(|bytes| bytes == designator),
+            "{shown:?}"
+        );
+        has(
+            &ok("iscsi-readcapacity16", &[&uri]),
+            "BLOCK LENGTH IN BYTES:4096",
+        );
+    };
+    check();
+    // The next daemon remembers it.
+    assert!(place.terminate());
+    place.start();
+    // Commands wait until everything is exported again.
+    place.ok("iscsi list");
+    check();
+    place.fails(
+        &export("third", &format!("--serial SAN-0042 {odd}")),
+        EXISTS,
+    );
+}

@@ -89,6 +89,15 @@ pub struct IscsiExport {
     /// Whether persistent reservations that are kept of the device are forgotten first.
     #[serde(default)]
     pub forget_reservations: bool,
+    /// The serial number that initiators know from another storage.
+    #[serde(default)]
+    pub serial: Option<String>,
+    /// The NAA designator that they know, in hexadecimal digits.
+    #[serde(default)]
+    pub naa: Option<String>,
+    /// The size of a block, in bytes.
+    #[serde(default)]
+    pub block_size: Option<String>,
 }
 
 /// Take a target back.

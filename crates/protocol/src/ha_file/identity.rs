@@ -48,6 +48,23 @@ impl HaIdentity {
         Ok(())
     }
 
+    /// The identity with these words, none of which has to be there.
+    ///
+    /// # Errors
+    /// If one of them is none.
+    pub fn parse(
+        serial: Option<&str>,
+        naa: Option<&str>,
+        block: Option<&str>,
+    ) -> Result<HaIdentity, String> {
+        Ok(HaIdentity {
+            serial: serial.map(parse_serial).transpose()?,
+            naa: naa.map(parse_naa).transpose()?,
+            block: block.map(parse_block).transpose()?,
+            ..HaIdentity::default()
+        })
+    }
+
     fn is_empty(&self) -> bool {
         let HaIdentity {
             lun,

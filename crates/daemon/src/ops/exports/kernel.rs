@@ -20,7 +20,7 @@ use crate::state::daemon::Daemon;
 use crate::state::exports::device::Exportable;
 use crate::state::exports::listen::{Place, Protocol};
 use crate::state::exports::offers::Offered;
-use crate::state::exports::registry::{Definition, State, VolumeGuid};
+use crate::state::exports::registry::{Definition, KeptIdentity, State, VolumeGuid};
 
 impl Daemon {
     /// Attaches a device to the kernel.
@@ -38,6 +38,7 @@ impl Daemon {
             certificates: None,
             volume: None,
             initiators: Vec::new(),
+            identity: KeptIdentity::default(),
             chap: None,
             waits: false,
             contents: None,

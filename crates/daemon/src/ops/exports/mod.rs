@@ -14,6 +14,7 @@ use block::{Access, BlockDevice, DeviceMeter, LossNotice, Metered};
 use iscsi::{Access as InitiatorAccess, Chap, Keeper, LogicalUnit, SanIdentity, Target};
 use nbd::Export;
 use protocol::api::{ExportRow, FailureKind, command};
+use protocol::ha_file::HaIdentity;
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
@@ -24,7 +25,9 @@ use crate::state::exports::device::Exportable;
 use crate::state::exports::keeper::{InPool, InState};
 use crate::state::exports::listen::{Place, Protocol, default_socket};
 use crate::state::exports::offers::{Offered, Offers};
-use crate::state::exports::registry::{Definition, Entry, ExportNow, State, VolumeGuid};
+use crate::state::exports::registry::{
+    Definition, Entry, ExportNow, KeptIdentity, State, VolumeGuid,
+};
 
 pub(crate) use front_end::Exports;
 use last_flush::Unflushed;
@@ -51,6 +54,7 @@ impl Daemon {
             certificates: new.tls_certificates.clone(),
             volume: None,
             initiators: Vec::new(),
+            identity: KeptIdentity::default(),
             chap: None,
             waits: false,
             contents: None,
@@ -104,6 +108,7 @@ impl Daemon {
             certificates: None,
             volume: None,
             initiators: new.initiators.clone(),
+            identity: identity(new)?,
             chap,
             waits: false,
             contents: None,
@@ -291,13 +296,32 @@ impl Daemon {
             chap: secrets.map(|secrets| secrets as Arc<dyn Chap>),
         };
         let keeper = Some(self.keeper(is)?);
-        let identity = SanIdentity::from(is.unit_number());
+        let identity = is.san_identity();
         self.refuse_served_identity(&identity)?;
+        self.refuse_exported_identity(&identity)?;
         let unit = LogicalUnit::with_keeper(name, identity, device, is.read_only, keeper)?;
         let view = unit.view(0, None, is.read_only)?;
         let target = Target::with_views(name, access, vec![view])?;
         target.set_portals(is.places().map(ToString::to_string).collect());
         Ok(target)
+    }
+
+    /// Refuses a unit that initiators would take for that of another export.
+    fn refuse_exported_identity(&self, identity: &SanIdentity) -> Result<()> {
+        let all = self.exported.all.lock();
+        let is_other = |is: &Definition| {
+            let other = is.san_identity();
+            is.listen.protocol() == Protocol::Iscsi
+                && other.number != identity.number
+                && other.is_taken_for(identity)
+        };
+        match all.iter().find(|(_, entry)| is_other(&entry.is)) {
+            None => Ok(()),
+            Some((name, _)) => Err(Failure::new(
+                FailureKind::Exists,
+                format!("the export '{name}' has the same serial number or NAA"),
+            )),
+        }
     }
 
     /// Offers a target at all its portals, or at none.
@@ -447,6 +471,16 @@ fn export_row(name: String, entry: &Entry) -> ExportRow {
         failure,
         name,
     }
+}
+
+/// The identity that a unit keeps from another storage.
+fn identity(new: &command::IscsiExport) -> Result<KeptIdentity> {
+    let parsed = HaIdentity::parse(
+        new.serial.as_deref(),
+        new.naa.as_deref(),
+        new.block_size.as_deref(),
+    );
+    parsed.map(KeptIdentity::from).map_err(Failure::usage)
 }
 
 /// The first portal and the others, each once.

@@ -153,7 +153,7 @@ impl Daemon {
         }
         let exports = self.exported.entries().into_iter();
         let exports = exports.filter(|(_, it)| it.is.listen.protocol() == Protocol::Iscsi);
-        others.extend(exports.map(|(name, it)| (name, it.is.unit_number().into())));
+        others.extend(exports.map(|(name, it)| (name, it.is.san_identity())));
         for unit in plan.units.values_mut() {
             let san = &unit.identity;
             let is_other =

@@ -180,6 +180,9 @@ pub(super) fn of_the_machine() -> Vec<Command> {
             own_chap: None,
             open: true,
             forget_reservations: false,
+            serial: None,
+            naa: None,
+            block_size: None,
         }),
         Command::IscsiUnexport(command::IscsiUnexport {
             name: "iqn.2026-01.org.example:export".into(),

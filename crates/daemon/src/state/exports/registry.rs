@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{DeviceMeter, LossNotice};
+use iscsi::SanIdentity;
 use parking_lot::Mutex;
+use protocol::ha_file::HaIdentity;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
@@ -87,6 +89,9 @@ pub(crate) struct Definition {
     /// The iSCSI initiators that may use it; all if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) initiators: Vec<String>,
+    /// The identity that the unit had in another storage.
+    #[serde(default, skip_serializing_if = "KeptIdentity::is_empty")]
+    pub(crate) identity: KeptIdentity,
     /// The places of their CHAP secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chap: Option<ChapSources>,
@@ -111,6 +116,17 @@ impl Definition {
         places.join(",")
     }
 
+    /// The identity of the unit.
+    pub(crate) fn san_identity(&self) -> SanIdentity {
+        let kept = self.identity.clone();
+        SanIdentity {
+            number: self.unit_number(),
+            serial: kept.serial,
+            naa: kept.naa,
+            block: kept.block,
+        }
+    }
+
     /// The number of the unit. A volume keeps it after a rename and on another host.
     pub(crate) fn unit_number(&self) -> u64 {
         match self.volume {
@@ -123,6 +139,34 @@ impl Definition {
                     .bytes()
                     .fold(0xcbf2_9ce4_8422_2325, fold)
             }
+        }
+    }
+}
+
+/// The identity that the unit of an export keeps from another storage. What is absent comes from its number or its device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptIdentity {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) serial: Option<String>,
+    /// The NAA designator: 8 or 16 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) naa: Option<Vec<u8>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) block: Option<u32>,
+}
+
+impl KeptIdentity {
+    fn is_empty(&self) -> bool {
+        *self == KeptIdentity::default()
+    }
+}
+
+impl From<HaIdentity> for KeptIdentity {
+    fn from(it: HaIdentity) -> KeptIdentity {
+        KeptIdentity {
+            serial: it.serial,
+            naa: it.naa,
+            block: it.block,
         }
     }
 }

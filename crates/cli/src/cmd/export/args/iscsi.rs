@@ -49,6 +49,9 @@ pub(crate) enum Iscsi {
 /// the state directory of the daemon. They hold again when the device is exported again, here or where the pool is
 /// imported. --forget-reservations begins without them: use it when no initiator that could clear them is left.
 ///
+/// A disk that was copied from another storage keeps its name, serial number, NAA identifier and size of a block with --name,
+/// --serial, --naa and --block-size. No two units have the same serial number or NAA identifier.
+///
 /// With --no-authentication any user of any host that reaches the port can use the device. --initiator keeps out
 /// initiators by the names that they state; it does not stop an attacker. The default portal can be reached from
 /// this host only.
@@ -71,9 +74,12 @@ EXAMPLES
   By two networks, for an initiator with multipath:
     strongroom iscsi export --chap web=prompt --portal 10.9.0.1:3260 --portal 10.8.0.1:3260 tank/a
 
+  In the place of a disk of another storage:
+    strongroom iscsi export --chap web=prompt --serial SAN-0042 --block-size 4096 tank/db
+
 EXIT CODES
-  2 for a wrong argument or name, or a short secret; 3 if there is no such file; 4 if the name is
-  taken; 5 if the device or the port is in use; 8 if a secret cannot be read.")]
+  2 for a wrong argument or name, or a short secret; 3 if there is no such file; 4 if the name or the
+  identity is taken; 5 if the device or the port is in use; 8 if a secret cannot be read.")]
 pub(crate) struct IscsiExport {
     /// The name of the target; default: made of the name of the device
     #[arg(long, value_name = "IQN")]
@@ -103,6 +109,15 @@ pub(crate) struct IscsiExport {
     /// Begin without the persistent reservations that are kept of the device
     #[arg(long)]
     pub(crate) forget_reservations: bool,
+    /// The serial number by which initiators know the disk from another storage
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) serial: Option<String>,
+    /// Its NAA identifier there, 16 or 32 hexadecimal digits
+    #[arg(long, value_name = "HEX")]
+    pub(crate) naa: Option<String>,
+    /// The size of a block: 512 or 4096; default: that of the device
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) block_size: Option<String>,
     /// A volume; a file or disk, by a path that begins with / or .; luks:NAME, an open LUKS mapping; or
     /// nbd://HOST/EXPORT, an export of another server
     #[arg(value_name = "DEVICE")]

@@ -42,6 +42,9 @@ fn export(args: IscsiExport, session: &mut Session) -> Result {
         own_chap: args.mutual_chap,
         open: args.no_authentication,
         forget_reservations: args.forget_reservations,
+        serial: args.serial,
+        naa: args.naa,
+        block_size: args.block_size,
     };
     call_quiet(session, new)
 }
