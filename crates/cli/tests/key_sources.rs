@@ -139,6 +139,80 @@ fn token_keygen(place: &Place, uri: &str, input: &str) -> i32 {
     child.wait().unwrap().code().unwrap()
 }
 
+/// Runs a command of LUKS with the token, and returns how it ended.
+fn luks_with_token(place: &Place, line: &str, uri: &str, input: &str) -> Done {
+    let mut command = place.command();
+    command
+        .env("SOFTHSM2_CONF", place.path("softhsm2.conf"))
+        .arg("luks")
+        .args(place.words(line))
+        .args(["--key-file", uri]);
+    run(command, input.as_bytes())
+}
+
+/// By an AES key that does not leave its token: a container, a plain mapping as `lofiadm -c aes-256-cbc -T` makes one, and
+/// a mapping that the daemon opens when it starts.
+#[test]
+fn a_key_in_a_token_opens_containers() {
+    let Some(mut place) = with_token() else {
+        return;
+    };
+    fs::write(place.path("pkcs11"), format!("{MODULE}\n")).unwrap();
+    let uri = |object: &str| {
+        let pin = place.arg("pin");
+        format!("pkcs11:token=pool;object={object}?module-path={MODULE}&pin-source=file:{pin}")
+    };
+    let (one, two) = (uri("one"), uri("rpool/export/pvol"));
+    let asks = format!("pkcs11:token=pool;object=one?module-path={MODULE}");
+    assert_eq!(token_keygen(&place, &one, ""), 0);
+    assert_eq!(token_keygen(&place, &two, ""), 0);
+    let list = place.arg("pkcs11");
+    let format =
+        format!("format -q --pbkdf-force-iterations 4 --pbkdf-memory 32 --pkcs11-list {list}");
+    let image = fs::File::create(place.path("image")).unwrap();
+    image.set_len(64 << 20).unwrap();
+    let code = |line: &str, uri: &str, input: &str| {
+        let done = luks_with_token(&place, line, uri, input);
+        assert!(!done.out.contains("panicked"), "{done:?}");
+        done.code
+    };
+    assert_eq!(code(&format!("{format} {{DIR}}/image"), &one, ""), 0);
+    let test = format!("open --test-passphrase --pkcs11-list {list} {{DIR}}/image");
+    assert_eq!(code(&test, &one, ""), 0);
+    assert_eq!(code(&test, &asks, "1234\n"), 0);
+    assert_eq!(code(&test, &two, ""), WRONG_KEY);
+    assert_eq!(code(&test, &uri("three"), ""), NO_KEY);
+    assert_eq!(code(&format!("{test} --keyfile-offset 1"), &one, ""), USAGE);
+    // As the article types it, with a volume and a pool on the mapping.
+    place.ok("pool create -s 128M -m none rpool {DIR}/rpool.pool");
+    place.ok("create -V 40M rpool/pvol");
+    let open = "open --type plain -c aes-256-cbc --persistent-open volume:rpool/pvol lofi1";
+    assert_eq!(code(open, &two, ""), 0);
+    let status = place.ok("luks status lofi1");
+    has(&status, "aes-cbc-essiv:sha256");
+    has(&status, "256 bits");
+    place.ok("pool create -m none darrenm luks:lofi1");
+    let open = "open --persistent-open {DIR}/image other";
+    assert_eq!(code(open, &one, ""), 0);
+    place.kill();
+    place.start_with("SOFTHSM2_CONF", &place.arg("softhsm2.conf"));
+    assert_eq!(place.ok("pool list -H -o health darrenm"), "ONLINE\n");
+    has(&place.ok("luks status other"), "other is open");
+    // Without its token it waits, and the daemon starts.
+    place.kill();
+    fs::rename(place.path("tokens"), place.path("away")).unwrap();
+    fs::create_dir(place.path("tokens")).unwrap();
+    place.start_with("SOFTHSM2_CONF", &place.arg("softhsm2.conf"));
+    has(
+        &place.ok("luks status lofi1"),
+        "lofi1 waits: the token 'pool': it is not there",
+    );
+    has(
+        &place.ok("pool status darrenm"),
+        "waits for the mapping 'lofi1'",
+    );
+}
+
 #[test]
 fn a_key_stays_in_its_token() {
     let Some(place) = with_token() else { return };

@@ -101,7 +101,7 @@ pub use slot::{SharedSlot, Slot, SlotKind, TangSlot, TokenSlot, TpmSlot};
 pub use source::{
     KeySource, KeyUrl, Location, Provider, SharedSource, TangUrl, TokenUri, TpmSource,
 };
-pub use token::{TokenKey, TokenModules, serve_token, token_keygen, token_material};
+pub use token::{TokenKey, TokenModules, serve_token, token_keygen, token_material, token_secret};
 pub(crate) use tpm::is_for_tpm;
 pub use tpm::{TpmKey, TpmToken};
 pub use user_key::user_key;

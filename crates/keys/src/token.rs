@@ -2,7 +2,8 @@
 //!
 //! With `raw,pkcs11:...` the key is an AES key that never leaves its token. What opens a slot is wrapped and
 //! unwrapped inside of the token, by AES-GCM; the slot holds it wrapped. With `hex` and `passphrase` the
-//! token is a safe: the text is read from a data object.
+//! token is a safe: the text is read from a data object. LUKS needs a secret that is always the same: an AES key makes it
+//! by encrypting a fixed text.
 //!
 //! A property names the module, and an attacker who can write to the devices can set it. So a module is
 //! loaded only if it is in a list of this user's ([`TokenModules`]), and in a process of its own, which does one
@@ -53,6 +54,35 @@ pub fn token_material(
     let text = Secret::from_slice(&answer.expose_mut()[8..])?;
     let origin = format!("the token '{}'", uri.shown());
     material(format, text, &origin, Some(len))
+}
+
+/// The longest secret that a data object has, in bytes.
+const SECRET_MAX: usize = 8 << 10;
+
+/// The secret for a LUKS container or a plain mapping: the value of a data object, if the URI has `type=data`. Else 64
+/// bytes that an AES key in the token makes of a fixed text. They are as secret as the key, which stays in the token.
+///
+/// # Errors
+/// As [`token_material`].
+pub fn token_secret(modules: &TokenModules, uri: &TokenUri, pin: Secret) -> Result<Secret> {
+    let key = TokenKey {
+        modules: modules.clone(),
+        uri: uri.clone(),
+        pin,
+    };
+    if !uri.is_data {
+        return key.ask(Op::Derive, &[]);
+    }
+    let answer = key.ask(Op::Read, &(SECRET_MAX as u64).to_le_bytes())?;
+    let read = answer.expose().split_first_chunk();
+    let (len, value) = read.ok_or_else(|| uri.failed("its module's answer is too short"))?;
+    match u64::from_le_bytes(*len) {
+        0 => Err(uri.failed("its data object is empty")),
+        len if len > SECRET_MAX as u64 => Err(uri.failed(format_args!(
+            "its data object is longer than {SECRET_MAX} bytes"
+        ))),
+        _ => Ok(Secret::from_slice(value)?),
+    }
 }
 
 /// Makes a new AES key of 16, 24 or 32 bytes in a token, which cannot be taken out.

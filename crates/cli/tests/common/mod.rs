@@ -294,7 +294,8 @@ impl Place {
     }
 }
 
-fn run(mut command: Command, input: &[u8]) -> Done {
+/// Runs a command with this on its standard input.
+pub fn run(mut command: Command, input: &[u8]) -> Done {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use keys::TokenUri;
 use luks::Container;
 use protocol::api::{Ask, AskFormat, FailureKind, MappingKeyPlace, command};
 use protocol::wire::KEY_FILE_MAX;
@@ -10,6 +11,7 @@ use secret::Secret;
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
+use crate::host::tokens::token_modules;
 use crate::ops::container_tokens::{TokenChoice, TokenHolder, open_by_token};
 use crate::state::channel::Channel;
 
@@ -47,6 +49,9 @@ pub(super) fn unlock_new<T>(
         Some(MappingKeyPlace::File { path, offset, len }) => {
             Ok(open(&file_part(path, *offset, *len)?, new.key_slot)?)
         }
+        Some(MappingKeyPlace::Pkcs11 { uri }) => {
+            Ok(open(&token_secret(uri, channel)?, new.key_slot)?)
+        }
     }
 }
 
@@ -67,6 +72,7 @@ pub(super) fn plain_key(
         Some(MappingKeyPlace::File { path, offset, len }) => {
             Ok((file_part(path, *offset, len.or(Some(key_len)))?, true))
         }
+        Some(MappingKeyPlace::Pkcs11 { uri }) => Ok((token_secret(uri, channel)?, true)),
     }
 }
 
@@ -78,6 +84,35 @@ fn file_part(path: &Path, offset: u64, len: Option<usize>) -> Result<Secret> {
     Ok(keys::in_time(&shown, KEY_TIME, read)?)
 }
 
+/// The secret of an object in a PKCS#11 token.
+fn token_secret(uri: &str, channel: &mut dyn Channel) -> Result<Secret> {
+    let uri = TokenUri::from_text(uri)?;
+    let pin = match uri.pin_source() {
+        Some(path) => {
+            let (shown, path) = (path.display().to_string(), path.to_owned());
+            keys::in_time(&shown, KEY_TIME, move || keys::read_pin(&path))?
+        }
+        None => ask_pin(uri.shown().to_owned(), channel)?,
+    };
+    Ok(keys::token_secret(&token_modules(None), &uri, pin)?)
+}
+
+/// Asks the caller for a PIN, once, because a wrong one counts.
+fn ask_pin(device: String, channel: &mut dyn Channel) -> Result<Secret> {
+    let ask = Ask {
+        dataset: device.clone(),
+        format: AskFormat::Pin,
+        twice: false,
+        again: false,
+    };
+    channel.ask(ask)?.ok_or_else(|| {
+        Failure::new(
+            FailureKind::NoKey,
+            format!("the PIN of '{device}' was not given"),
+        )
+    })
+}
+
 /// The caller of a command, who knows a PIN.
 struct Caller<'a> {
     device: &'a Path,
@@ -86,19 +121,7 @@ struct Caller<'a> {
 
 impl TokenHolder for Caller<'_> {
     fn pin(&mut self) -> Result<Secret> {
-        let ask = Ask {
-            dataset: self.device.display().to_string(),
-            format: AskFormat::Pin,
-            twice: false,
-            again: false,
-        };
-        let device = self.device.display();
-        self.channel.ask(ask)?.ok_or_else(|| {
-            Failure::new(
-                FailureKind::NoKey,
-                format!("the PIN of '{device}' was not given"),
-            )
-        })
+        ask_pin(self.device.display().to_string(), self.channel)
     }
 
     fn authenticator(&mut self, _: &Value) -> Result<Secret> {

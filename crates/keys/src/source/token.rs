@@ -17,11 +17,24 @@ pub struct TokenUri {
     pub(crate) model: Option<String>,
     pub(crate) object: Option<String>,
     pub(crate) id: Option<Vec<u8>>,
+    /// Whether it says that the object is a data object.
+    pub(crate) is_data: bool,
     pub(crate) module: PathBuf,
     pub(crate) pin: Option<PathBuf>,
 }
 
 impl TokenUri {
+    /// Reads a whole URI, as `pkcs11:token=pool;object=disk?module-path=/usr/lib/softhsm/libsofthsm2.so`.
+    ///
+    /// # Errors
+    /// [`Error::KeySource`]
+    pub fn from_text(text: &str) -> Result<TokenUri> {
+        match text.strip_prefix("pkcs11:") {
+            Some(rest) => TokenUri::parse(rest),
+            None => refuse("the URI of an object in a token begins with pkcs11:"),
+        }
+    }
+
     /// Takes what follows `pkcs11:`.
     pub(crate) fn parse(rest: &str) -> Result<TokenUri> {
         if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -36,6 +49,7 @@ impl TokenUri {
             model: None,
             object: None,
             id: None,
+            is_data: false,
             module: PathBuf::new(),
             pin: None,
         };
@@ -49,8 +63,8 @@ impl TokenUri {
                 "model" => uri.model = Some(text()),
                 "object" => uri.object = Some(text()),
                 "id" => uri.id = Some(bytes),
-                // What kind of object it is goes with the format.
-                "type" => {}
+                // For keys of datasets the format says which kind of object it is.
+                "type" => uri.is_data = bytes == b"data",
                 _ => {
                     return refuse(
                         "a pkcs11: URI has the attributes token, serial, manufacturer, model, object, id and \

@@ -36,6 +36,8 @@ pub(super) enum Op {
     Wrap = 3,
     /// Decrypt; the payload is a nonce and what was encrypted.
     Unwrap = 4,
+    /// Make a secret of a fixed text; there is no payload.
+    Derive = 5,
 }
 
 const DONE: u8 = 0;
@@ -202,6 +204,9 @@ fn answer(request: &[u8]) -> Result<Secret> {
         op if op == Op::Unwrap as u8 => {
             let (nonce, wrapped) = nonce()?;
             done.push_slice(inside::unwrap(module, &uri, &pin, *nonce, wrapped)?.expose())?;
+        }
+        op if op == Op::Derive as u8 => {
+            done.push_slice(inside::derive(module, &uri, &pin)?.expose())?;
         }
         _ => return Err(unknown()),
     }

@@ -124,6 +124,21 @@ pub(super) fn unwrap(
     Ok(Secret::from_slice(&opened)?)
 }
 
+/// Makes 64 bytes of a fixed text: four blocks that no other use of the key encrypts, each with its number at the end.
+/// The nonces of [`wrap`] are random, so that their counter blocks are others.
+pub(super) fn derive(module: &Path, uri: &TokenUri, pin: &Secret) -> Result<Secret> {
+    let token = Token::open(module, uri, pin, false)?;
+    let object = token.aes_key()?;
+    let block = |number: u8| [&b"strongroom luks"[..], &[number]].concat();
+    let text: Vec<u8> = (1..=4).flat_map(block).collect();
+    let made = token.session()?.encrypt(&Mechanism::AesEcb, object, &text);
+    let made = Zeroizing::new(made.map_err(|error| uri.explained(error))?);
+    match made.len() == text.len() {
+        true => Ok(Secret::from_slice(&made)?),
+        false => Err(uri.failed("its key encrypts to another length")),
+    }
+}
+
 impl TokenUri {
     /// The error of a module, with what the user can do about it.
     fn explained(&self, error: Failed) -> Error {
@@ -147,7 +162,7 @@ impl TokenUri {
             | RvError::KeyTypeInconsistent
             | RvError::KeyFunctionNotPermitted => self.failed(
                 "its key cannot be used: it must be an AES key that may encrypt and decrypt, on a token with \
-                 AES-GCM",
+                 AES-GCM, or with AES-ECB for LUKS",
             ),
             RvError::TokenWriteProtected | RvError::SessionReadOnly => {
                 self.failed("the token is read-only")

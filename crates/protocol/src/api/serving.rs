@@ -136,6 +136,11 @@ pub enum MappingKeyPlace {
         /// How many bytes it has; to the end of the file if absent.
         len: Option<usize>,
     },
+    /// An object in a PKCS#11 token.
+    Pkcs11 {
+        /// With the path of its module, and of the file with the PIN unless a person types that.
+        uri: String,
+    },
     /// Tokens in the header of the container that need no person.
     Token {
         /// Only this one.

@@ -46,6 +46,9 @@ pub(crate) enum LuksOpenType {
 /// and for a touch; it needs the package fido2-tools, and is tried last. A token made by `luks token add` names
 /// a passphrase in the kernel's keyring.
 ///
+/// With --key-file pkcs11:URI the key is in a PKCS#11 token: the value of a data object (`type=data`), or 64 bytes that an
+/// AES key makes, which stays in the token. Without pin-source in the URI the command asks for the PIN.
+///
 /// --type plain opens a device without a header. You give the cipher, key length and hash. A wrong
 /// passphrase is not detected and gives random data.
 #[derive(Args, Debug)]
@@ -62,6 +65,11 @@ EXAMPLES
   Pass discards, now and the next times; test a passphrase:
     strongroom luks open --allow-discards --persistent secret.img secret
     strongroom luks open --test-passphrase secret.img
+
+  By a key in a token:
+    strongroom keygen 'pkcs11:token=pool;object=disk?module-path=/usr/lib/softhsm/libsofthsm2.so'
+    strongroom luks open --key-file 'pkcs11:token=pool;object=disk?module-path=/usr/lib/softhsm/libsofthsm2.so' \
+        /dev/sdb data
 
   By a Tang server, without a passphrase; by an authenticator; by the TPM with signed PCRs:
     strongroom luks open --token-only /dev/sdb data
@@ -159,7 +167,7 @@ pub(crate) struct LuksServing {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "For --type plain")]
 pub(crate) struct LuksPlain {
-    /// The cipher
+    /// The cipher; aes-128-cbc, aes-192-cbc and aes-256-cbc, as for lofiadm, are aes-cbc-essiv:sha256
     #[arg(short, long, value_name = "CIPHER", default_value = "aes-xts-plain64")]
     pub(crate) cipher: String,
     /// The length of the key in bits

@@ -12,7 +12,7 @@ pub(crate) struct LuksContainer {
     /// The header is in this file, disk or volume
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
-    /// The container: a file, a disk, volume:POOL/DATASET or nbd://HOST/EXPORT
+    /// The container: a file, a disk, volume:POOL/DATASET, luks:NAME or nbd://HOST/EXPORT
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
 }
@@ -27,9 +27,12 @@ impl LuksContainer {
 /// How what opens a container is given.
 #[derive(Args, Debug)]
 pub(crate) struct LuksKey {
-    /// Read the passphrase from this whole file; - is the standard input
+    /// Read the passphrase from this whole file; - is the standard input, pkcs11:URI an object in a token
     #[arg(short = 'd', long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
+    /// Use this list of PKCS#11 modules instead of /etc/strongroom/pkcs11
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pkcs11_list: Option<PathBuf>,
     /// Skip this many bytes of the key file
     #[arg(long, value_name = "BYTES", default_value = "0", requires = "key_file")]
     pub(crate) keyfile_offset: u64,

@@ -10,7 +10,7 @@ use protocol::api::Borrowing::{ChangeHeader, Own};
 use secret::Secret;
 
 use super::device::{device, look, open};
-use super::key::{Part, ask_with, key_len, slot_choice, unlock};
+use super::key::{ask_with, key_len, slot_choice, unlock};
 use crate::cmd::luks::args::{
     LuksAddKey, LuksChangeKey, LuksConvert, LuksErase, LuksHeaderBackup, LuksHeaderRestore,
     LuksKillSlot, LuksNewKey, LuksPriority, LuksRemoveKey, LuksRepair, LuksSetPriority, LuksToken,
@@ -78,7 +78,10 @@ fn with_new_key(
 /// Reads the new passphrase.
 fn new_passphrase(args: &LuksNewKey) -> Result<Secret> {
     match &args.new_keyfile {
-        Some(path) => Part::new(args.new_keyfile_offset, args.new_keyfile_size).read(path),
+        Some(path) => args
+            .key
+            .part_of(args.new_keyfile_offset, args.new_keyfile_size)
+            .read(path),
         None => ask_with(
             &mut args.key.prompter(),
             args.container.header_device(),

@@ -2,16 +2,18 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use daemon::Failure;
+use keys::TokenUri;
 use protocol::api::{Ask, AskFormat, FailureKind};
 use protocol::client::Terminal;
 use secret::Secret;
 
 use crate::cmd::luks::args::{LuksContainer, LuksKdf, LuksKey};
 use crate::outcome::LocalResult as Result;
+use crate::session::absolute;
 use crate::terminal::{Prompter, input_is_data};
 
 /// No key file is longer, in bytes: as cryptsetup has it.
@@ -57,8 +59,10 @@ pub(super) fn unlock<T>(
 }
 
 /// A part of a key file.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Part {
+    /// The list of PKCS#11 modules, if it is not the usual one.
+    list: Option<PathBuf>,
     /// How many bytes come before it.
     offset: u64,
     /// How many bytes it has; as many as there are if not said.
@@ -70,7 +74,18 @@ pub(super) struct Part {
 impl LuksKey {
     /// The part of its key file that is the passphrase.
     pub(super) fn part(&self) -> Part {
-        Part::new(self.keyfile_offset, self.keyfile_size)
+        self.part_of(self.keyfile_offset, self.keyfile_size)
+    }
+
+    /// A part of another key file of the command.
+    pub(super) fn part_of(&self, offset: u64, len: Option<usize>) -> Part {
+        Part {
+            list: self.pkcs11_list.clone(),
+            offset,
+            // As with cryptsetup, which writes "no limit" so.
+            len: len.filter(|len| *len > 0),
+            at_most: None,
+        }
     }
 
     /// Asks as often and as long as was said.
@@ -120,6 +135,11 @@ pub(super) fn ask_with(prompter: &mut Prompter, device: &Path, new: bool) -> Res
     })
 }
 
+/// The URI of an object in a PKCS#11 token, if it stands in place of a key file.
+pub(super) fn token_uri(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| text.starts_with("pkcs11:"))
+}
+
 /// All that is in a key file, with newlines. An empty one is no key.
 pub(crate) fn key_file(path: &Path) -> Result<Secret> {
     let key = Part::default().read(path)?;
@@ -135,19 +155,30 @@ fn unreadable(path: &Path, reason: impl std::fmt::Display) -> Failure {
 }
 
 impl Part {
-    pub(super) fn new(offset: u64, len: Option<usize>) -> Part {
-        Part {
-            offset,
-            // As with cryptsetup, which writes "no limit" so.
-            len: len.filter(|len| *len > 0),
-            at_most: None,
+    /// Reads the secret of an object in a token.
+    fn read_object(&self, uri: &str) -> Result<Secret> {
+        if self.offset > 0 || self.len.is_some() {
+            return Err(Failure::usage(
+                "an object in a token is taken whole; leave out --keyfile-offset and --keyfile-size",
+            ));
         }
+        let uri = TokenUri::from_text(uri)?;
+        let pin = match uri.pin_source() {
+            Some(path) => keys::read_pin(path)?,
+            None => ask_pin(Path::new(uri.shown()))?,
+        };
+        let list = self.list.as_deref().map(absolute).transpose()?;
+        let modules = daemon::token_modules(list.as_deref());
+        Ok(keys::token_secret(&modules, &uri, pin)?)
     }
 
     /// Reads it. The file may be a pipe: the calling user waits for it, and the daemon does not. A file may
     /// be empty, as with cryptsetup; the standard input may not.
     pub(super) fn read(&self, path: &Path) -> Result<Secret> {
         secret::harden_process().map_err(Failure::from)?;
+        if let Some(uri) = token_uri(path) {
+            return self.read_object(uri);
+        }
         let is_input = path.as_os_str() == "-";
         let mut from: Box<dyn Read> = match is_input {
             true => {

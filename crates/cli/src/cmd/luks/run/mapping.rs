@@ -11,7 +11,7 @@ use protocol::api::{
 use secret::Secret;
 
 use super::device::look;
-use super::key::{key_len, unlock};
+use super::key::{key_len, token_uri, unlock};
 use super::table;
 use super::token_open::open_by_token;
 use crate::cmd::luks::args::{
@@ -86,6 +86,14 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
 /// Where the daemon finds the key when it starts.
 fn key_place(args: &LuksOpen) -> Result<MappingKeyPlace> {
     let key = &args.key;
+    if let Some(uri) = key.key_file.as_deref().and_then(token_uri) {
+        return match &key.pkcs11_list {
+            None => Ok(MappingKeyPlace::Pkcs11 { uri: uri.into() }),
+            Some(_) => Err(usage(
+                "the daemon has its own list of modules; leave out --pkcs11-list",
+            )),
+        };
+    }
     match &key.key_file {
         Some(path) if path.as_os_str() == "-" => Err(usage(
             "the daemon has no standard input when it starts; name a key file",
@@ -173,15 +181,29 @@ fn serving(args: &LuksServing) -> MappingChange {
     }
 }
 
+/// The ciphers of `lofiadm`, which also say the length of the key, as dm-crypt spells them.
+const LOFI_CIPHERS: [(&str, &str, usize); 3] = [
+    ("aes-128-cbc", "aes-cbc-essiv:sha256", 128),
+    ("aes-192-cbc", "aes-cbc-essiv:sha256", 192),
+    ("aes-256-cbc", "aes-cbc-essiv:sha256", 256),
+];
+
 fn plain(args: &LuksPlain) -> Result<PlainMapping> {
+    let lofi = LOFI_CIPHERS
+        .into_iter()
+        .find(|(name, ..)| *name == args.cipher);
+    let (cipher, bits) = lofi.map_or(
+        (args.cipher.as_str(), args.key_size),
+        |(_, cipher, bits)| (cipher, bits),
+    );
     let bytes = |sectors: u64| {
         sectors
             .checked_mul(SECTOR)
             .ok_or_else(|| usage("the number of sectors is too large"))
     };
     Ok(PlainMapping {
-        cipher: args.cipher.clone(),
-        key_len: key_len(args.key_size)?,
+        cipher: cipher.into(),
+        key_len: key_len(bits)?,
         hash: args.hash.clone(),
         offset: bytes(args.offset)?,
         len: args.size.map(bytes).transpose()?,
