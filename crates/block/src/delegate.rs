@@ -65,7 +65,7 @@ macro_rules! delegate {
         $crate::delegate!(@@ $self $to, status_at(at: u64, len: u64) -> $crate::Result<$crate::Status>);
     };
     (@ $self:ident $to:expr, is_blank) => {
-        $crate::delegate!(@@ $self $to, is_blank(len: usize) -> $crate::Result<bool>);
+        $crate::delegate!(@@ $self $to, is_blank(at: u64, len: usize) -> $crate::Result<bool>);
     };
     // Those of a range: discard, zero and overwrite.
     (@ $self:ident $to:expr, $method:ident) => {

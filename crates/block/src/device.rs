@@ -190,15 +190,15 @@ pub trait BlockDevice: Send + Sync {
         Ok(false)
     }
 
-    /// Whether nothing was ever written to the first `len` bytes, as far as can be seen: they are zeros, or would be
-    /// without the encryption of this device.
+    /// Whether nothing was ever written to a range, as far as can be seen: its bytes are zeros, or would be without the
+    /// encryption of this device.
     ///
     /// # Errors
     /// [`Error::Io`] if the device cannot be read.
-    fn is_blank(&self, len: usize) -> Result<bool> {
-        let mut head = vec![0; len];
-        self.read_at(0, &mut head)?;
-        Ok(head.iter().all(|byte| *byte == 0))
+    fn is_blank(&self, offset: u64, len: usize) -> Result<bool> {
+        let mut bytes = vec![0; len];
+        self.read_at(offset, &mut bytes)?;
+        Ok(bytes.iter().all(|byte| *byte == 0))
     }
 
     /// What is known of a range of at most `len` bytes that begins at `offset`. Both lie on the device,

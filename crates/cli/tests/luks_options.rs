@@ -182,3 +182,110 @@ fn the_journal_is_left_out() {
     let writable = "open --integrity-recovery-mode {DIR}/image y";
     has(&ends(&place, USAGE, writable, "").err, "--readonly");
 }
+
+/// A container with its header in another file, as in the article, with 256 bits of key.
+fn encrypted_ram(place: &Place) {
+    std::fs::File::create(place.path("ram0"))
+        .and_then(|file| file.set_len(8 << 20))
+        .unwrap();
+    let line = format!(
+        "format -q {CHEAP} --key-size 256 --sector-size 512 {{DIR}}/ram0 --header {{DIR}}/crypthdr.img"
+    );
+    ends(place, 0, &line, "correct horse\n");
+}
+
+/// The lines of the article, and the words of `dmsetup table` in the answer.
+#[test]
+fn performance_options_choose_among_the_modes_of_dm_crypt() {
+    let place = Place::new();
+    encrypted_ram(&place);
+    let line = format!(
+        "0 16384 crypt aes-xts-plain64 {} 0 {} 0",
+        "0".repeat(64),
+        place.arg("ram0")
+    );
+    let shows = |options: &str| {
+        let shown = place.ok("luks status --table encrypted-ram0");
+        assert_eq!(shown, format!("{line}{options}\n"));
+    };
+    let open = |options: &str| {
+        let open =
+            format!("open --header {{DIR}}/crypthdr.img {options} {{DIR}}/ram0 encrypted-ram0");
+        ends(&place, 0, &open, "correct horse\n");
+    };
+    let refresh = |options: &str| ends(&place, 0, &format!("refresh {options} encrypted-ram0"), "");
+    open("--perf-same_cpu_crypt");
+    shows(" 1 same_cpu_crypt");
+    place.ok("luks close encrypted-ram0");
+    open("--perf-submit_from_crypt_cpus");
+    shows(" 1 submit_from_crypt_cpus");
+    refresh("--perf-no_read_workqueue --perf-no_write_workqueue");
+    shows(" 2 no_read_workqueue no_write_workqueue");
+    refresh("--read-workqueue --write-workqueue --sort-writes");
+    shows("");
+    refresh("--perf-same_cpu_crypt --perf-submit_from_crypt_cpus");
+    shows(" 2 same_cpu_crypt submit_from_crypt_cpus");
+    refresh("--perf-no_read_workqueue --allow-discards");
+    shows(" 4 allow_discards same_cpu_crypt submit_from_crypt_cpus no_read_workqueue");
+    refresh("--read-workqueue --no-allow-discards");
+    shows(" 1 submit_from_crypt_cpus");
+    place.ok("luks close encrypted-ram0");
+    // In the header, as cryptsetup has it.
+    open("--perf-same_cpu_crypt --perf-no_write_workqueue --persistent");
+    place.ok("luks close encrypted-ram0");
+    open("");
+    shows(" 2 same_cpu_crypt no_write_workqueue");
+    if let Some((_, dump)) = cryptsetup(&place, "luksDump {DIR}/crypthdr.img") {
+        has(&dump, "same-cpu-crypt");
+        has(&dump, "no-write-workqueue");
+    }
+    has(
+        &place.ok("luks status --table"),
+        "encrypted-ram0: 0 16384 crypt",
+    );
+}
+
+/// The daemon tells no key. Who can type a passphrase sees it, at a terminal.
+#[test]
+fn a_key_is_shown_on_a_terminal_only() {
+    let place = Place::new();
+    encrypted_ram(&place);
+    let open = "open --header {DIR}/crypthdr.img {DIR}/ram0 encrypted-ram0";
+    ends(&place, 0, open, "correct horse\n");
+    let refused = ends(
+        &place,
+        USAGE,
+        "status --table encrypted-ram0 --showkeys",
+        PASSPHRASE,
+    );
+    has(&refused.err, "on a terminal only");
+    let words = ["luks", "status", "--table", "encrypted-ram0", "--showkeys"];
+    let show = |typed: &str| {
+        let mut terminal = Terminal::run(&place, &[&words[..], &["-T", "1"]].concat());
+        terminal.wait_for("Enter passphrase");
+        terminal.types(typed);
+        terminal.ends()
+    };
+    let (status, seen) = show("wrong horse\n");
+    assert_eq!(status.code(), Some(WRONG_KEY), "{seen}");
+    lacks(&seen, "crypt aes-xts-plain64");
+    let (status, seen) = show("correct horse\n");
+    assert!(status.success(), "{seen}");
+    let (_, rest) = seen.split_once("crypt aes-xts-plain64 ").unwrap();
+    let key = rest.split(' ').next().unwrap();
+    assert!(key.len() == 64 && key.bytes().any(|digit| digit != b'0'));
+    std::fs::write(place.path("key"), "correct horse").unwrap();
+    let dump = "luksDump -q --dump-volume-key --key-file {DIR}/key {DIR}/crypthdr.img";
+    if let Some((_, dump)) = cryptsetup(&place, dump) {
+        let (_, dumped) = dump.split_once("MK dump:").unwrap();
+        let digits: String = { dumped.chars() }
+            .filter(|c| c.is_ascii_hexdigit())
+            .collect();
+        assert_eq!(&digits[..64], key);
+    }
+    ends(&place, USAGE, "status --showkeys", "");
+    has(
+        &ends(&place, USAGE, "status --json --table", "").err,
+        "not JSON",
+    );
+}

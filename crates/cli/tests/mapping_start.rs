@@ -162,7 +162,7 @@ fn a_mapping_without_its_key_waits_and_so_does_its_pool() {
     let pool = place.ok("pool status darrenm");
     has(&pool, "waits for the mapping 'lofi1'");
     has(&pool, "strongroom luks open volume:rpool/pvol lofi1");
-    has(&place.ok("pool events"), "the mapping 'lofi1' waits");
+    has(&place.ok("pool events -v"), "the mapping 'lofi1' waits");
     // Its name is that of one device.
     ends(&place, EXISTS, "open {DIR}/image lofi1", PASSPHRASE);
     ends(&place, 7, "open volume:rpool/pvol lofi1", "wrong horse\n");

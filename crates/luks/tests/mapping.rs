@@ -53,12 +53,12 @@ fn noise(len: usize) -> Vec<u8> {
 #[test]
 fn a_mapping_is_blank_until_it_is_written() {
     let (mapping, ..) = mapping(512, Flags::default());
-    assert!(mapping.is_blank(64 << 10).unwrap());
+    assert!(mapping.is_blank(0, 64 << 10).unwrap());
     let byte = noise(512);
     mapping.write_at(60 << 10, &[IoSlice::new(&byte)]).unwrap();
-    assert!(!mapping.is_blank(64 << 10).unwrap());
+    assert!(!mapping.is_blank(0, 64 << 10).unwrap());
     mapping.zero(0, LEN as u64).unwrap();
-    assert!(mapping.is_blank(64 << 10).unwrap());
+    assert!(mapping.is_blank(0, 64 << 10).unwrap());
 }
 
 /// What is on the device is what dm-crypt would have there.

@@ -616,5 +616,5 @@ pub(crate) fn contents(device: &dyn BlockDevice) -> Result<Option<String>> {
     if head.starts_with(&CACHE_MAGIC) {
         return Ok(Some("has the label of a cache device".into()));
     }
-    Ok((!device.is_blank(len)?).then(|| "is not empty".into()))
+    Ok((!device.is_blank(0, len)?).then(|| "is not empty".into()))
 }

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::Access;
 use protocol::api::{FailureKind, command};
 use protocol::device_name::DeviceName;
 
@@ -60,7 +59,11 @@ impl Daemon {
         let mut known = self.mappings.known.lock();
         if open.at_start.is_some() {
             let mapping = KnownMapping {
-                open: open.clone(),
+                // Later changes of the options in the header stay.
+                open: command::LuksOpen {
+                    persistent: false,
+                    ..open.clone()
+                },
                 waits: None,
             };
             let before = known.insert(open.name.clone(), mapping);
@@ -103,14 +106,10 @@ impl Daemon {
         let Some(known) = self.mappings.known.lock().get(name).cloned() else {
             return false;
         };
-        let missing = known.places().find_map(|place| {
-            let device = DeviceName::parse(place);
-            let failure = self.open(device, Access::ReadOnly, USER).err()?;
-            Some((failure, !device.kind().may_wait))
-        });
+        let missing = known.places().find_map(|place| self.look_for(place).err());
         let mut nobody = NonInteractive::default();
         let (failure, for_device) = match missing {
-            Some(missing) => missing,
+            Some(failure) => (failure, true),
             None => match self.add_mapping(&known.open, &mut nobody) {
                 Ok(()) => {
                     self.note_waiting(name, None);
@@ -147,19 +146,15 @@ impl Daemon {
     pub(crate) fn restore_mappings(self: &Arc<Self>) {
         let _one = self.mappings.restoring.lock();
         loop {
-            let waiting: Vec<String> = {
-                let known = self.mappings.known.lock();
-                let waits = |known: &KnownMapping| {
-                    known.waits.as_ref().is_some_and(|waits| waits.for_device)
-                        && known.places().all(|place| self.is_here(place))
-                };
-                let waiting = known.iter().filter(|(_, known)| waits(known));
-                waiting.map(|(name, _)| name.clone()).collect()
+            let known = self.mappings.known.lock().clone();
+            let waits = |known: &KnownMapping| {
+                known.waits.as_ref().is_some_and(|waits| waits.for_device)
+                    && known.places().all(|place| self.look_for(place).is_ok())
             };
-            let opened: Vec<String> = waiting
-                .into_iter()
-                .filter(|it| self.open_known(it))
-                .collect();
+            let waiting = { known.iter() }
+                .filter(|(_, known)| waits(known))
+                .map(|(name, _)| name);
+            let opened: Vec<&String> = waiting.filter(|name| self.open_known(name)).collect();
             if opened.is_empty() {
                 return;
             }
@@ -167,13 +162,20 @@ impl Daemon {
         }
     }
 
-    /// Whether a device may be opened now. Asked before an attempt, which would be an event.
-    fn is_here(&self, place: &Path) -> bool {
+    /// Fails if a device is not here. Other machines are not asked.
+    fn look_for(&self, place: &Path) -> Result<()> {
         match DeviceName::parse(place) {
-            DeviceName::Luks(mapping) => self.mapping_device(mapping).is_ok(),
-            DeviceName::Volume(volume) => self.look_at_volume(volume, USER).is_ok(),
-            DeviceName::Path(path) => path.exists(),
-            _ => false,
+            DeviceName::Luks(mapping) => self.mapping_device(mapping).map(drop),
+            DeviceName::Volume(volume) => self.look_at_volume(volume, USER).map(drop),
+            DeviceName::Path(path) => match std::fs::metadata(path) {
+                Ok(_) => Ok(()),
+                Err(source) => Err(block::Error::Open {
+                    path: path.display().to_string(),
+                    source,
+                }
+                .into()),
+            },
+            DeviceName::Nbd(_) | DeviceName::Unsupported(_) => Ok(()),
         }
     }
 
@@ -228,8 +230,8 @@ impl Daemon {
     /// Refuses to end the daemon while a mapping on a volume is open that the next start does not open: its key would be
     /// lost.
     pub(crate) fn may_end_mappings(&self) -> Result<()> {
-        let known = self.mappings.known.lock();
         let on_lent = self.mappings_on_lent();
+        let known = self.mappings.known.lock();
         match on_lent.iter().find(|(name, _)| !known.contains_key(*name)) {
             None => Ok(()),
             Some((name, places)) => Err(Failure::new(

@@ -24,7 +24,7 @@ pub(crate) struct Mappings {
     pub(crate) all: Mutex<BTreeMap<String, Entry>>,
     /// The users of an open mapping, and of its header. Leases are taken while `all` is locked.
     pub(crate) leases: Leases<Used>,
-    /// The mappings that the daemon opens when it starts, open or not.
+    /// The mappings that the daemon opens when it starts, open or not. Locked after `all`.
     pub(crate) known: Mutex<BTreeMap<String, KnownMapping>>,
     /// Held while mappings that wait are opened, so that only one thread does that.
     pub(crate) restoring: Mutex<()>,

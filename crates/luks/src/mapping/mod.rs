@@ -545,16 +545,18 @@ impl BlockDevice for Mapping {
     block::delegate!(self => self.device; waits_on_write io_mode settle);
 
     /// Zeros below decrypt to noise, which nobody has written.
-    fn is_blank(&self, len: usize) -> block::Result<bool> {
-        let mut head = vec![0; len];
-        self.read_at(0, &mut head)?;
-        let is_zero = |head: &[u8]| head.iter().all(|byte| *byte == 0);
-        if let (false, Serving::All(core)) = (is_zero(&head), &**self.held()?)
-            && let Form::Encrypted { .. } = core.form
-        {
-            core.device.read_at(core.start, &mut head)?;
+    fn is_blank(&self, offset: u64, len: usize) -> block::Result<bool> {
+        let mut bytes = vec![0; len];
+        self.read_at(offset, &mut bytes)?;
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(true);
         }
-        Ok(is_zero(&head))
+        match &**self.held()? {
+            Serving::All(core) if matches!(core.form, Form::Encrypted { .. }) => {
+                core.device.is_blank(core.start + offset, len)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// In the hot zone of a re-encryption. While the mapping is suspended all requests wait: no thread more for each.

@@ -108,7 +108,10 @@ root_only!(
 
 root_only!(
     LuksOpen,
-    |it| Line::new("luks open").path(&it.device).word(&it.name),
+    |it| Line::new("luks open")
+        .flag("--persistent-open", it.at_start.is_some())
+        .path(&it.device)
+        .word(&it.name),
     |it, daemon, context| daemon.open_mapping(it, context.channel).map(done)
 );
 

@@ -50,7 +50,7 @@ pub(crate) struct PoolAdd {
     /// The pool
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
-    /// Files, disks, or devices as nbd://host/disk or volume:tank/disk; `mirror`, `raidz1`, `raidz2` or `raidz3` begins a group, `log` begins groups for logs, `cache`
+    /// Files, disks, or devices as nbd://host/disk, volume:tank/disk or luks:NAME; `mirror`, `raidz1`, `raidz2` or `raidz3` begins a group, `log` begins groups for logs, `cache`
     /// begins cache devices, `spare` begins spares
     #[arg(value_name = "mirror|raidz|log|cache|spare|DEVICE", required = true)]
     pub(crate) words: Vec<PathBuf>,

@@ -92,7 +92,7 @@ pub(crate) struct PoolSync {
 /// Create a pool with a root dataset
 ///
 /// The devices are files or disks. A name without a slash that is no file here is a disk in /dev.
-/// volume:POOL/DATASET is a volume of another pool, nbd://HOST/EXPORT an export of an NBD server. Each device is a group of its own, and data is spread over the groups. `mirror` before several devices makes
+/// volume:POOL/DATASET is a volume of another pool, luks:NAME an open LUKS mapping, nbd://HOST/EXPORT an export of an NBD server. Each device is a group of its own, and data is spread over the groups. `mirror` before several devices makes
 /// a group that holds the same data on each. `raidz1`, `raidz2` or `raidz3` before 3 to 32 devices
 /// (raidz3: 4 to 32) makes a group that survives the loss of one, two or three. `spare` comes before devices that wait until another device fails.
 ///

@@ -231,6 +231,7 @@ pub(crate) enum Activity {
 /// until Ctrl-C. The daemon sees a change within 5 seconds, and at once while this command follows.
 ///
 /// Classes: `pool_create`, `pool_import`, `pool_export`, `pool_destroy`; `pool_suspend` and `pool_resume`;
+/// `mapping_open` and `mapping_wait`, of mappings that the daemon opens at its start;
 /// `pool_space` when 80, 90 or 96 % of the space is in use, and when it is free again;
 /// `statechange`, `device_add` and `device_remove` of devices; `device_stall` and `device_answer`, seen by commands
 /// that show the pool or its events; `dataset_rollback`, see `anchor accept`; `dataset_changed` without its key; `checksum` for bad copies, `io` for failed requests; `scrub_start`, `scrub_paused`, `scrub_resume`, `scrub_abort`, `scrub_finish`; `resilver_start`,
