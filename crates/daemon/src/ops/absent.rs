@@ -23,12 +23,19 @@ impl Daemon {
     fn absent_report(&self, name: &str, known: &KnownPool) -> PoolReport {
         let mut report = report(name, known);
         if let Some((mapping, reason)) = self.awaited_mapping(known) {
+            let mut options = String::new();
+            if let Some(header) = &mapping.open.header {
+                options = format!("--header {} ", header.display());
+            }
+            if mapping.open.plain.is_some() {
+                options.push_str("--type plain ");
+            }
             let (device, mapping) = (mapping.open.device.display(), mapping.open.name);
             report.trouble = Some(format!(
                 "The pool waits for the mapping '{mapping}': {reason}."
             ));
             report.action = Some(format!(
-                "Open the mapping, which imports the pool: 'strongroom luks open {device} {mapping}'. To forget \
+                "To import it, open the mapping: 'strongroom luks open {options}{device} {mapping}'. To forget \
                  the pool: 'strongroom pool export {name}'."
             ));
         }
