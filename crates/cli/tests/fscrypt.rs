@@ -7,8 +7,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use common::terminal::Terminal;
 use common::{
-    BUSY, DAMAGED, Done, EXISTS, NOT_FOUND, OTHER, PROGRAM, TOO_NEW, USAGE, WRONG_KEY, has, turn,
+    BUSY, DAMAGED, Done, EXISTS, NOT_FOUND, OTHER, PROGRAM, Place, TOO_NEW, USAGE, WRONG_KEY, has,
+    is_installed, turn,
 };
 
 /// A guess costs nothing.
@@ -39,7 +41,7 @@ impl Disk {
         let root = None;
         let disk = Disk { dir, mount, root };
         disk.ok("fscrypt setup {M}", "");
-        disk.refused("fscrypt setup {M}", "", EXISTS, "already");
+        has(&disk.ok("fscrypt setup {M}", ""), "already");
         Some(disk)
     }
 
@@ -413,4 +415,79 @@ fn a_login_protector_is_on_the_root_file_system_and_belongs_to_its_user() {
     let fails = format!("fscrypt encrypt --protector {{R}}:{id} {{M}}/third");
     disk.refused(&fails, "passphrase\n", OTHER, "not empty");
     assert_eq!(fs::read_dir(&protectors).expect("listed").count(), before);
+}
+
+/// Runs `encrypt` at a terminal. `answers` are typed when what is before them is shown.
+fn encrypt_at_a_terminal(disk: &Disk, dir: &str, answers: &[(&str, &str)]) -> String {
+    fs::create_dir(disk.mount.join(dir)).expect("a directory");
+    let place = Place::without_daemon();
+    let directory = disk.mount.join(dir).display().to_string();
+    let config = format!("FSCRYPT_CONF={}", disk.dir.path().join("conf").display());
+    let root = format!("FSCRYPT_ROOT_MNT={}", disk.mount.display());
+    let words = [
+        "env", &config, &root, PROGRAM, "fscrypt", "encrypt", &directory,
+    ];
+    let mut terminal = Terminal::start(&place, &words);
+    for (question, answer) in answers {
+        terminal.wait_for(question);
+        terminal.types(&format!("{answer}\n"));
+    }
+    let (status, shown) = terminal.ends();
+    assert!(status.success(), "{shown}");
+    shown
+}
+
+/// At a terminal, `encrypt` without options has the questions of the tool: whether to make a protector, its source, its name.
+#[test]
+fn encrypt_asks_as_the_tool_does() {
+    if !is_installed("setsid") {
+        return;
+    }
+    let Some(disk) = Disk::new() else { return };
+    let typed = |name: &'static str| {
+        [
+            (name, "passphrase"),
+            ("Re-enter passphrase: ", "passphrase"),
+        ]
+    };
+    let source = "Enter the source number for the new protector [2 - custom_passphrase]: ";
+    let name = "Enter a name for the new protector: ";
+    let first = [
+        &[(source, ""), (name, "mine")][..],
+        &typed("'custom protector \"mine\"': "),
+    ];
+    encrypt_at_a_terminal(&disk, "a", &first.concat());
+    // The only one is used.
+    let new = "Should we create a new protector? (y/N) ";
+    let used = [(new, ""), ("'custom protector \"mine\"': ", "passphrase")];
+    encrypt_at_a_terminal(&disk, "b", &used);
+    let wrong_first = [
+        (new, "y"),
+        (source, "9"),
+        (source, "2"),
+        (name, ""),
+        (name, "other"),
+    ];
+    let second = [&wrong_first[..], &typed("'custom protector \"other\"': ")];
+    encrypt_at_a_terminal(&disk, "c", &second.concat());
+    let number = "Enter the number of protector to use: ";
+    let chosen = [
+        (new, "n"),
+        (number, "7"),
+        (number, "1"),
+        ("': ", "passphrase"),
+    ];
+    encrypt_at_a_terminal(&disk, "d", &chosen);
+    for dir in ["a", "b", "c", "d"] {
+        disk.ok(&format!("fscrypt lock {{M}}/{dir}"), "");
+        disk.tool(&format!("unlock --quiet {{M}}/{dir}"), "passphrase\n");
+    }
+    // In a script there are no questions: the next line may be a passphrase.
+    fs::create_dir(disk.mount.join("e")).expect("a directory");
+    disk.refused(
+        "fscrypt encrypt {M}/e",
+        "passphrase\n",
+        USAGE,
+        "--name NAME",
+    );
 }

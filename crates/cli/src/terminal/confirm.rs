@@ -20,15 +20,20 @@ pub(crate) fn confirm_by_name(question: &str, name: &str) -> bool {
     ask(question) == name
 }
 
-/// The answer, without spaces around it; empty if there is none.
-fn ask(question: &str) -> String {
+/// Asks for a line. Returns it without spaces around it; nothing at the end of the input.
+pub(crate) fn ask_line(question: &str) -> Option<String> {
     eprint!("{}", text::printable(question));
     let _ = io::stderr().flush();
     let mut answer = String::new();
     match io::stdin().read_line(&mut answer) {
-        Ok(_) => answer.trim().into(),
-        Err(_) => String::new(),
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(answer.trim().into()),
     }
+}
+
+/// The answer; empty if there is none.
+fn ask(question: &str) -> String {
+    ask_line(question).unwrap_or_default()
 }
 
 fn is_yes(answer: &str) -> bool {

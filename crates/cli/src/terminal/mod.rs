@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use secret::Secret;
 
 pub(crate) use bar::{bar, counter};
-pub(crate) use confirm::{confirm, confirm_by_name, is_interactive};
+pub(crate) use confirm::{ask_line, confirm, confirm_by_name, is_interactive};
 pub(crate) use signals::Interruptions;
 
 use line::{Line, Step, other};

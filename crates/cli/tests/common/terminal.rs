@@ -38,7 +38,8 @@ impl Terminal {
         Terminal::start(place, &[&shell, &[PROGRAM, input][..], args].concat())
     }
 
-    fn start(place: &Place, words: &[&str]) -> Terminal {
+    /// Runs any program, with the variables of the place.
+    pub fn start(place: &Place, words: &[&str]) -> Terminal {
         let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&person).expect("a terminal");
         unlockpt(&person).expect("a terminal");

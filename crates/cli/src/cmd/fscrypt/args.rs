@@ -48,7 +48,7 @@ pub(crate) enum Fscrypt {
 /// Prepare the machine, or a file system, for fscrypt
 ///
 /// Without MOUNTPOINT it writes /etc/fscrypt.conf and makes /.fscrypt, which needs root. With MOUNTPOINT
-/// it makes the directory .fscrypt there. Does not change features of file systems: for ext4 this is
+/// it makes the directory .fscrypt there, if there is none. Does not change features of file systems: for ext4 this is
 /// `tune2fs -O encrypt DEVICE`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -60,7 +60,7 @@ EXAMPLES
     strongroom fscrypt setup --all-users /mnt/disk
 
 EXIT CODES
-  4 if it is set up already; 6 if it is not permitted.")]
+  4 if the machine is set up already, or another user owns the metadata; 6 if not permitted.")]
 pub(crate) struct Setup {
     /// How long a try at a new passphrase takes, as 300ms or 1.5s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
@@ -79,7 +79,7 @@ pub(crate) struct Setup {
 /// Encrypt an empty directory
 ///
 /// Makes a new policy, and a new protector for it unless --protector names one. The directory gets the
-/// mode 0700 and is unlocked.
+/// mode 0700 and is unlocked. At a terminal, asks for the protector, its source and its name, if no option says them.
 ///
 /// Login protectors are on the root file system, where the kernel encrypts. A protector on another file system can be
 /// lost without the directory. The policy then gets a recovery passphrase too, as with `recover`.

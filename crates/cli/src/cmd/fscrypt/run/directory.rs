@@ -19,6 +19,7 @@ use super::held::Held;
 use super::keyring::{self, Keyring, kernel_failure};
 use super::link;
 use super::place::{self, failure};
+use super::questions;
 use super::recovery::Recovery;
 use super::secrets::{self, Opened};
 use super::sure::be_sure;
@@ -251,6 +252,10 @@ fn policy_of(
         let message = "a policy is for directories of its own file system";
         return Err(Failure::usage(message));
     }
+    if policy.options.has_clear_names() {
+        let message = "a policy with unencrypted names is for the directory of its stack init only";
+        return Err(Failure::usage(message));
+    }
     let (with, parts) = (args.unlock_with.as_deref(), (place, store, &policy));
     let master = secrets::open_policy(parts, config, with, &args.key)?;
     Ok(OpenPolicy {
@@ -267,7 +272,11 @@ fn new_policy(
     (place, store): (&Path, &Store),
     made: &mut Made,
 ) -> Result<OpenPolicy> {
-    let opened = match &args.protector {
+    let asked = match &args.protector {
+        Some(_) => None,
+        None => questions::existing(place, store, config, &args.new)?,
+    };
+    let opened = match args.protector.as_ref().or(asked.as_ref()) {
         Some(text) => Opened::named(text, config, &args.key)?,
         None => {
             let new = secrets::new_protector(place, config, &args.new, &args.key)?;

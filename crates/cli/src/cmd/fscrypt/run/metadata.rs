@@ -9,6 +9,7 @@ use stack::formats::fscrypt::tool::{
 
 use super::link;
 use super::place::{self, failure};
+use super::questions;
 use super::secrets::{self, Opened};
 use super::sure::be_sure;
 use crate::cmd::fscrypt::args::{
@@ -94,7 +95,7 @@ pub(super) fn destroy(args: &Destroy) -> Result<String> {
 pub(super) fn change_passphrase(args: &ChangePassphrase) -> Result<String> {
     let config = place::config()?;
     let (place, mut protector) = place::protector(&args.protector, &config)?;
-    let label = secrets::label(&protector);
+    let label = questions::label(&protector);
     if protector.source == Source::RawKey {
         let message = format!("{label} has no passphrase");
         return Err(daemon::Failure::usage(message));

@@ -8,22 +8,24 @@ mod link;
 mod login;
 mod metadata;
 mod place;
+mod questions;
 mod recovery;
 mod secrets;
 mod status;
 mod sure;
 mod system_error;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use daemon::Failure;
 use protocol::api::FailureKind;
-use stack::formats::fscrypt::tool::{Config, Costs, Store, Writers};
+use stack::formats::fscrypt::tool::{Config, Costs, DIRECTORY_NAME, Store, Writers};
 
 pub(crate) use self::login::Logins;
 use self::place::failure;
 use crate::cmd::fscrypt::args::{Fscrypt, Metadata, Setup};
-use crate::cmd::stack::run::open_directory;
+use crate::cmd::stack::run::{Mounted, open_directory};
 use crate::outcome::{LocalResult as Result, Outcome};
 
 pub(crate) fn run(args: Fscrypt, as_json: bool) -> Result {
@@ -53,6 +55,9 @@ fn setup(args: &Setup) -> Result<String> {
     if let Some(mountpoint) = &args.mountpoint {
         let failed = |error| place::io(mountpoint, &error);
         let whole = std::fs::canonicalize(mountpoint).map_err(failed)?;
+        if is_prepared(&whole) {
+            return Ok(format!("{} is set up for fscrypt already", whole.display()));
+        }
         if !place::mounted()?
             .iter()
             .any(|mounted| mounted.path == whole)
@@ -82,6 +87,16 @@ fn setup(args: &Setup) -> Result<String> {
         make(Path::new("/"), writers)?;
     }
     Ok(format!("{} is written", path.display()))
+}
+
+/// Whether metadata of root or of this user is in this directory, or in the lower directory that is mounted there.
+fn is_prepared(place: &Path) -> bool {
+    let users = [0, rustix::process::geteuid().as_raw()];
+    let has = |place: &Path| {
+        let found = std::fs::symlink_metadata(place.join(DIRECTORY_NAME));
+        found.is_ok_and(|found| found.is_dir() && users.contains(&found.uid()))
+    };
+    has(place) || Mounted::at(place).is_some_and(|mounted| has(mounted.lower()))
 }
 
 fn make(place: &Path, writers: Writers) -> Result<()> {

@@ -13,18 +13,10 @@ use stack::formats::fscrypt::tool::{
 use super::link;
 use super::login;
 use super::place::{self, failure};
+use super::questions::{self, label};
 use crate::cmd::fscrypt::args::{KeyFile, NewProtector, NewSource};
 use crate::cmd::luks::run::{ask, key_file};
 use crate::outcome::LocalResult as Result;
-
-/// What a protector is called where it is asked for.
-pub(super) fn label(protector: &Protector) -> String {
-    match protector.source {
-        Source::Login(uid) => format!("login protector of user {uid}"),
-        Source::Passphrase => format!("custom protector \"{}\"", protector.name),
-        Source::RawKey => format!("raw key protector \"{}\"", protector.name),
-    }
-}
 
 /// The key of a protector.
 pub(super) fn open_protector(protector: &Protector, key: &KeyFile) -> Result<Key> {
@@ -101,7 +93,11 @@ pub(super) fn new_protector(
         Failure::new(FailureKind::Exists, message)
     };
     let login = Source::Login(user(new)?);
-    let name = match (source, new.name.as_deref()) {
+    let asked = match (source, &new.name) {
+        (NewSource::Passphrase | NewSource::RawKey, None) => questions::name()?,
+        _ => None,
+    };
+    let name = match (source, new.name.as_deref().or(asked.as_deref())) {
         // A user has one of them.
         (NewSource::Login, None) => match login::of_user(&store, login) {
             None => "",
@@ -145,7 +141,11 @@ pub(super) fn new_protector(
 
 /// Where the secret of a new protector comes from.
 fn source(new: &NewProtector, config: &Config) -> Result<NewSource> {
-    let source = match (new.source, config.source.as_str()) {
+    let asked = match new.source {
+        Some(source) => Some(source),
+        None => questions::source(new, config)?,
+    };
+    let source = match (asked, config.source.as_str()) {
         (Some(source), _) => source,
         (None, "raw_key") => NewSource::RawKey,
         (None, "custom_passphrase") => NewSource::Passphrase,

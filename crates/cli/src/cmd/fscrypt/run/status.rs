@@ -15,7 +15,7 @@ use stack::formats::fscrypt::tool::{
 use super::encrypted::Encrypted;
 use super::keyring::Keyring;
 use super::place::{self, failure};
-use super::secrets;
+use super::questions;
 use crate::cmd::fscrypt::args::Status;
 use crate::outcome::LocalResult as Result;
 use crate::show::{json, text};
@@ -141,9 +141,9 @@ fn protector_row(
 ) -> ProtectorRow {
     let description = match place::follow(place, store, descriptor, config) {
         Ok((there, protector)) if there != place => {
-            format!("{}, on {}", secrets::label(&protector), there.display())
+            format!("{}, on {}", questions::label(&protector), there.display())
         }
-        Ok((_, protector)) => secrets::label(&protector),
+        Ok((_, protector)) => questions::label(&protector),
         Err(error) => protocol::api::Failure::from(error).message,
     };
     ProtectorRow {

@@ -13,6 +13,9 @@ use crate::formats::fscrypt::{Flags, KeyName, MasterKey, Mode, Policy};
 /// The length of a master key, in bytes.
 const KEY_LEN: usize = 64;
 
+/// What names that are not encrypted have in the place of a mode. The tool knows no such policies, and refuses this number.
+const CLEAR_NAMES: i64 = 255;
+
 /// How a policy encrypts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -70,9 +73,25 @@ impl Options {
         Ok(Options {
             padding: padding as usize,
             contents: mode(contents)?,
-            names: mode(names)?,
+            names: match names {
+                CLEAR_NAMES => Mode::Null,
+                number => mode(number)?,
+            },
             version,
         })
+    }
+
+    /// Whether names are not encrypted.
+    pub fn has_clear_names(&self) -> bool {
+        self.names == Mode::Null
+    }
+
+    /// The number of the mode of names.
+    fn names_number(&self) -> i64 {
+        match self.names {
+            Mode::Null => CLEAR_NAMES,
+            mode => mode.number().into(),
+        }
     }
 }
 
@@ -253,7 +272,7 @@ impl ProtectedPolicy {
         let options = Message::default()
             .number(1, self.options.padding as i64)
             .number(2, self.options.contents.number().into())
-            .number(3, self.options.names.number().into())
+            .number(3, self.options.names_number())
             .number(4, self.options.version.into())
             .done(&self.unknown_options);
         let message = Message::default()
