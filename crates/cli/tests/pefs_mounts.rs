@@ -110,7 +110,7 @@ fn keys_come_and_go() {
     assert_eq!(errno(fs::write(mounted.view("file"), "x")), Some(READ_ONLY));
 
     let first = mounted.add("first");
-    let line = format!("Keys:\n\t0    {first} aes256-xts\n");
+    let line = format!("Keys:\n0 {first} aes256-xts\n");
     assert_eq!(mounted.ok("showkeys {DIR}/view"), line);
     let keys: serde_json::Value =
         serde_json::from_str(&mounted.ok("showkeys --json {DIR}/view")).unwrap();
@@ -176,7 +176,7 @@ fn keys_come_and_go() {
 
     has(
         &mounted.ok("showkeys {DIR}/view"),
-        &format!("\t0    {second}"),
+        &format!("\n0 {second} "),
     );
     mounted.ok("flushkeys {DIR}/view");
     assert_eq!(mounted.ok("showkeys {DIR}/view"), "No keys specified\n");
@@ -217,7 +217,7 @@ fn keys_by_their_chains() {
         .collect();
     assert_eq!(ids.len(), 2);
     let shown = mounted.ok("showkeys {DIR}/view");
-    has(&shown, &format!("\t0    {}", ids[0]));
+    has(&shown, &format!("\n0 {} ", ids[0]));
     has(&shown, &format!("\t1    {}", ids[1]));
     assert_eq!(
         mounted
@@ -381,4 +381,124 @@ fn what_is_wrong_is_said() {
         PEFS_EXISTS,
         "another format",
     );
+}
+
+/// An empty directory begins with AES-256, and says so for the time when it is not empty. One in which files are stored
+/// and that says nothing keeps AES-128, with which older versions wrote them.
+#[test]
+fn an_empty_directory_gets_the_cipher_of_the_article() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let keys = |dir: &str| mounted.ok(&format!("showkeys {{DIR}}/{dir}"));
+    for dir in ["new", "old"] {
+        fs::create_dir(mounted.place.path(dir)).expect("a directory");
+        mounted.ok(&format!("mount {{DIR}}/{dir} {{DIR}}/{dir}"));
+    }
+    let add = |dir: &str, option: &str| {
+        let said = mounted.ok(&format!(
+            "addkey -v -i 10 {option} -j {{DIR}}/first {{DIR}}/{dir}"
+        ));
+        said.strip_prefix("Key added: ")
+            .expect("an identifier")
+            .trim_end()
+            .to_owned()
+    };
+    let id = add("new", "");
+    assert_eq!(keys("new"), format!("Keys:\n0 {id} aes256-xts\n"));
+    add("old", "-a aes128");
+    for dir in ["new", "old"] {
+        fs::write(mounted.place.path(dir).join("test"), "Hello WORLD\n").expect("written");
+        mounted.ok(&format!("unmount {{DIR}}/{dir}"));
+    }
+    // As the article shows it: the same size, and a name of a dot and 32 characters.
+    let stored = fs::read_dir(mounted.place.path("new")).expect("listed");
+    let stored = stored.map(|entry| entry.expect("an entry"));
+    let stored: Vec<_> = stored
+        .filter(|entry| entry.file_name() != ".pefs.conf")
+        .collect();
+    assert_eq!(stored.len(), 1);
+    assert_eq!(stored[0].file_name().len(), 33);
+    assert_eq!(stored[0].metadata().expect("its size").len(), 12);
+    let link = |dir: &str| fs::read_link(mounted.place.path(dir).join(".pefs.conf"));
+    assert_eq!(link("new").expect("a link"), Path::new("aes256-xts"));
+    assert!(link("old").is_err());
+    for (dir, cipher) in [("new", "aes256-xts"), ("old", "aes128-xts")] {
+        mounted.ok(&format!("mount -o nodircache {{DIR}}/{dir} {{DIR}}/{dir}"));
+        add(dir, "");
+        has(&keys(dir), cipher);
+        let file = mounted.place.path(dir).join("test");
+        assert_eq!(fs::read_to_string(file).expect("read"), "Hello WORLD\n");
+        mounted.ok(&format!("unmount {{DIR}}/{dir}"));
+        assert_eq!(link(dir).is_ok(), dir == "new");
+    }
+}
+
+/// What only FreeBSD has, or has no more, is refused in one sentence.
+#[test]
+fn words_of_the_article_that_have_no_meaning_are_refused() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    for algorithm in ["salsa20-256", "aes256-ctr"] {
+        let line = format!("addkey -a {algorithm} -j {{DIR}}/first {{DIR}}/view");
+        mounted.refused(&line, 2, "XTS");
+    }
+    let line = "mount -o asyncreclaim {DIR}/lower {DIR}/view";
+    mounted.refused(line, 2, "[no]dircache");
+}
+
+/// vfat has no hard links, no symbolic links, no owners, and names without case.
+const ON_VFAT: &str = r#"
+set -e
+# Fails unless the command fails with these words.
+refused() { words=$1; shift; if "$@" > /run/said 2>&1; then echo "not refused: $*"; exit 1; fi; grep -q "$words" /run/said || { cat /run/said; exit 1; }; }
+mkdir -p /mnt /view
+dd if=/dev/zero of=/run/image bs=1M count=0 seek=64 2>/dev/null
+mkfs.vfat /run/image > /dev/null
+mount -t vfat -o loop /run/image /mnt
+echo passphrase > /run/pass
+start() { strongroom pefs mount /mnt /view; strongroom pefs addkey -i 10 -j /run/pass /view; }
+start
+strongroom pefs showkeys /view | grep aes128-xts
+cd /view
+echo hello > File
+mkdir dir
+mv File dir/file
+echo one > readme
+echo two > README
+test "$(cat readme README)" = "$(printf 'one\ntwo')"
+for n in 1 2 3 4 5 6 7 8 9 10; do echo $n > test-$n; done
+mv test-1 test-2
+test "$(cat test-2)" = 1
+rm test-3
+mkdir gone; rmdir gone
+truncate -s 100000 test-4
+echo end >> test-4
+refused 'not permitted' ln readme hard
+refused 'not permitted' ln -s readme link
+refused 'not permitted' mknod pipe p
+refused 'not permitted' chmod 777 readme
+cd /
+strongroom pefs unmount /view
+test "$(ls -A /mnt | grep -c '^\.')" = "$(ls -A /mnt | wc -l)"
+umount /mnt
+mount -t vfat -o loop /run/image /mnt
+start
+cd /view
+test "$(cat dir/file readme README test-2)" = "$(printf 'hello\none\ntwo\n1')"
+test "$(tail -c 4 test-4)" = end
+test "$(ls | wc -l)" = 11
+cd /
+strongroom pefs unmount /view
+echo all of it
+"#;
+
+#[test]
+fn on_a_file_system_without_links_owners_and_case() {
+    let modules = ["loop", "vfat", "nls_cp437", "nls_ascii", "fuse"];
+    let told = common::machine::run_in_machine(ON_VFAT, &["mkfs.vfat"], &[], &modules);
+    if let Some(told) = told {
+        has(&told, "all of it");
+    }
 }

@@ -387,8 +387,6 @@ fn names_in_clear() {
     for dir in ["lower", "view"] {
         fs::create_dir(place.path(dir)).expect("a directory");
     }
-    let init = "stack init --clear-names {DIR}/lower";
-    refused(&place, init, USAGE, "--key-file");
     place.ok("stack init --clear-names -d {DIR}/key {DIR}/lower");
     has(&place.ok("stack status {DIR}/lower"), "NULL");
     let mounted = Mounted::with_key(&place);
@@ -419,6 +417,33 @@ fn names_in_clear() {
     assert_eq!(codes, [Some(vfs_no_key()); 4]);
     locked.shell("rm d/new link; rmdir d");
     locked.end();
+}
+
+/// A passphrase opens a directory whose names are not encrypted.
+#[test]
+fn names_in_clear_with_a_passphrase() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::without_daemon();
+    for dir in ["lower", "view"] {
+        fs::create_dir(place.path(dir)).expect("a directory");
+    }
+    for name in ["pass", "wrong"] {
+        fs::write(place.path(name), format!("a passphrase {name}\n")).expect("written");
+    }
+    place.ok("stack init --clear-names --passfile {DIR}/pass {DIR}/lower");
+    has(&place.ok("stack status {DIR}/lower"), "NULL");
+    let wrong = "stack mount --passfile {DIR}/wrong {DIR}/lower {DIR}/view";
+    refused(&place, wrong, WRONG_KEY, "wrong");
+    for script in ["echo secret text > name", "cat name"] {
+        let mounted = Mounted::new(&place, &["--passfile", &place.arg("pass")]);
+        mounted.shell(script);
+        mounted.end();
+    }
+    let stored = fs::read(place.path("lower/name")).expect("under its own name");
+    assert!(!stored.windows(6).any(|bytes| bytes == b"secret"));
+    has(&place.ok("fscrypt status {DIR}/lower"), "policy");
 }
 
 /// `ENOKEY`

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use vfs::{Error, Ino, Result};
+use vfs::{Error, Ino, ROOT, Result};
 
 use super::inode::Inode;
 use super::stacked::Stacked;
@@ -16,6 +16,15 @@ impl<F: Format> Stacked<F> {
     /// The format, with its keys.
     pub fn format(&self) -> &F {
         &self.format
+    }
+
+    /// The root of the lower directory, for what the format keeps there.
+    ///
+    /// # Errors
+    /// Those of `see`.
+    pub fn with_lower<T>(&self, see: impl FnOnce(&Entry) -> Result<T>) -> Result<T> {
+        let root = self.inodes.get(ROOT)?;
+        see(&root.entry)
     }
 
     /// What the format knows of an inode that the front end knows.

@@ -225,6 +225,9 @@ impl<F: Format> Stacked<F> {
 impl Rights {
     /// Gives what was made to its owner, with its mode.
     fn give(&self, entry: &Entry) -> Result<()> {
+        if !entry.has_owner() {
+            return Ok(());
+        }
         let stat = entry.stat()?;
         let is_other = |uid: u32, gid: u32| stat.stx_uid != uid || stat.stx_gid != gid;
         if is_other(self.uid, self.gid) && rustix::process::geteuid().is_root() {
@@ -303,8 +306,14 @@ impl NewFile {
         let linked = link(&self.entry.proc_path(), dir, name);
         match &self.temporary {
             None => linked,
-            // A link fails where the name is taken, as a rename does not everywhere.
+            // A link fails where the name is taken, as a rename does not everywhere. But vfat has no links.
             Some(temporary) => {
+                if let Err(Error::NotPermitted | Error::NotSupported) = linked {
+                    let renamed = rename_free(dir, temporary, name, || Claim::take(dir));
+                    return renamed.inspect_err(|_| {
+                        let _ = rustix::fs::unlinkat(dir, &temporary[..], AtFlags::empty());
+                    });
+                }
                 let gone = rustix::fs::unlinkat(dir, &temporary[..], AtFlags::empty());
                 linked.and(gone.map_err(posix))
             }

@@ -156,7 +156,8 @@ impl<F: Format> Stacked<F> {
             dir.names.watch(|| watches.add(directory));
         }
         let since = dir.names.strangers();
-        let found = match epoch.filter(|epoch| self.options.shared && dir.names.are_of(*epoch)) {
+        let lists_often = self.options.shared || self.options.nodircache;
+        let found = match epoch.filter(|epoch| lists_often && dir.names.are_of(*epoch)) {
             Some(epoch) => self.list_for(dir, name, epoch, since)?,
             None => self.list_all(dir, name, epoch.map(Known::new), since)?,
         };
@@ -169,7 +170,7 @@ impl<F: Format> Stacked<F> {
     fn hears_all_names(&self, dir: &Inode<F::Node>) -> bool {
         match (&self.watches, self.options.shared) {
             (Some(_), true) => dir.names.hear(|lower| self.is_hidden(lower)),
-            (_, is_shared) => !is_shared,
+            (_, is_shared) => !is_shared && !self.options.nodircache,
         }
     }
 

@@ -28,14 +28,19 @@ static LENT: RwLock<()> = RwLock::new(());
 #[derive(Debug)]
 pub struct Entry(OwnedFd);
 
-/// Types of file systems of one machine (`statfs`, f_type): ext2 to ext4, XFS, Btrfs, F2FS, bcachefs, tmpfs.
-const LOCAL: [u64; 6] = [
+/// Types of file systems without owners and modes of their own: vfat, exFAT.
+const OWNERLESS: [u64; 2] = [0x4d44, 0x2011_bab0];
+
+/// Types of file systems of one machine (`statfs`, f_type): ext2 to ext4, XFS, Btrfs, F2FS, bcachefs, tmpfs, vfat, exFAT.
+const LOCAL: [u64; 8] = [
     0xef53,
     0x5846_5342,
     0x9123_683e,
     0xf2f5_2010,
     0xca45_1a4e,
     0x0102_1994,
+    OWNERLESS[0],
+    OWNERLESS[1],
 ];
 
 impl Entry {
@@ -53,7 +58,16 @@ impl Entry {
     /// Whether only this machine changes its file system, so that all that use it see each change at once.
     /// False if that is not known.
     pub fn is_local(&self) -> bool {
-        rustix::fs::fstatfs(&self.0).is_ok_and(|stat| LOCAL.contains(&(stat.f_type as u64)))
+        self.is_of(&LOCAL)
+    }
+
+    /// Whether its file system gives each file an owner and a mode. If not, all files have those of its mount.
+    pub(crate) fn has_owner(&self) -> bool {
+        !self.is_of(&OWNERLESS)
+    }
+
+    fn is_of(&self, types: &[u64]) -> bool {
+        rustix::fs::fstatfs(&self.0).is_ok_and(|stat| types.contains(&(stat.f_type as u64)))
     }
 
     /// The entry `name` of this directory. A link is not followed, and another file system that is

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::cmd::export::args::{MountOption, mount_option};
+use crate::cmd::export::args::{MountOption, stack_option};
 
 /// Use directories of pefs, and change their keys
 ///
@@ -98,7 +98,8 @@ pub(crate) enum Pefs {
     Randomchain(RandomChain),
     /// Show the algorithms
     ///
-    /// Prints the names that the options -a and -A take. The default is aes128-xts.
+    /// Prints the names that the options -a and -A take. The first key of an empty directory has aes256-xts, and the
+    /// link .pefs.conf is made to say so. Other directories without that link have aes128-xts.
     #[command(after_help = ALGS_EXAMPLES)]
     Showalgs,
 }
@@ -309,8 +310,8 @@ pub(crate) struct RandomChain {
 /// `mount`.
 #[derive(Args, Debug)]
 pub(crate) struct PefsMount {
-    /// Options of the mount, as of `stack mount`
-    #[arg(short = 'o', value_name = "OPTION,...", value_delimiter = ',', value_parser = mount_option)]
+    /// Options of the mount, as of `stack mount`; `nodircache` lists a directory for each new name
+    #[arg(short = 'o', value_name = "OPTION,...", value_delimiter = ',', value_parser = stack_option)]
     pub(crate) options: Vec<MountOption>,
     /// The lower directory
     #[arg(value_name = "FROM", requires = "mountpoint")]
@@ -347,7 +348,7 @@ pub(crate) struct OfMount {
 pub(crate) struct AddKey {
     #[command(flatten)]
     pub(crate) of: DelKey,
-    /// The algorithm of the key, if its record does not say it
+    /// The algorithm of the key, if its record does not say it; see `showalgs` for the default
     #[arg(short = 'a', value_name = "ALGORITHM")]
     pub(crate) algorithm: Option<String>,
 }

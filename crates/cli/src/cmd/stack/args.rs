@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cmd::export::args::{MountOption, mount_option};
+use crate::cmd::export::args::{MountOption, stack_option};
 
 /// Encrypt a directory file by file, on any file system
 ///
@@ -105,8 +105,8 @@ pub(crate) struct StackInit {
     /// The ciphers of contents and names
     #[arg(long, value_enum, value_name = "CIPHER", default_value = "aes-256")]
     pub(crate) cipher: StackCipher,
-    /// With fscrypt and a key file: leave names in clear, as Lustre's null-name policy
-    #[arg(long, requires = "key_file", conflicts_with = "padding")]
+    /// With fscrypt: leave names unencrypted, as Lustre's null-name policy
+    #[arg(long, conflicts_with = "padding")]
     pub(crate) clear_names: bool,
     /// With fscrypt: pad names to a multiple of 4, 8, 16 or 32 bytes; default: 32
     #[arg(long, value_name = "BYTES")]
@@ -246,12 +246,12 @@ pub(crate) struct StackMount {
     )]
     pub(crate) cache: CacheMode,
     /// Options of the mount: `ro`, `noexec`, `nosuid`, `nodev`, `noatime`, `nodiratime`; `remount` to
-    /// change those of a mount
+    /// change those of a mount. Of pefs: `nodircache`, to list the directory for each new name
     #[arg(
         short = 'o',
         value_name = "OPTION,...",
         value_delimiter = ',',
-        value_parser = mount_option
+        value_parser = stack_option
     )]
     pub(crate) options: Vec<MountOption>,
     /// Stay in the foreground until it is unmounted

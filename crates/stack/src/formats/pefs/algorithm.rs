@@ -12,7 +12,7 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
-    /// Every algorithm, the default first.
+    /// Every algorithm, first that of keys whose algorithm nothing says.
     pub const ALL: [Algorithm; 6] = [
         Algorithm::new(BlockCipher::Aes, 128),
         Algorithm::new(BlockCipher::Aes, 192),
@@ -21,6 +21,9 @@ impl Algorithm {
         Algorithm::new(BlockCipher::Camellia, 192),
         Algorithm::new(BlockCipher::Camellia, 256),
     ];
+
+    /// The algorithm for a directory in which nothing is stored.
+    pub(super) const NEW: Algorithm = Algorithm::new(BlockCipher::Aes, 256);
 
     const fn new(cipher: BlockCipher, bits: u16) -> Algorithm {
         Algorithm { cipher, bits }

@@ -1,7 +1,7 @@
 //! pefs of FreeBSD: names and contents under several keys side by side, contents not authenticated.
 //!
 //! Layers, lowest first: `error`, `algorithm`, `names`; `key`; `config`, `database`, `database_file`, `chain`,
-//! `chains`; `format`.
+//! `chains`, `default`; `format`.
 //!
 //! A name has a checksum, so what was changed in it is noticed; bytes of files can be changed and put back
 //! unnoticed.
@@ -17,6 +17,7 @@ mod chains;
 mod config;
 mod database;
 mod database_file;
+mod default;
 mod error;
 mod format;
 mod key;
@@ -26,6 +27,7 @@ pub use algorithm::Algorithm;
 pub use chains::Chains;
 pub use config::{CONFIG_NAME, Config, DATABASE_NAME};
 pub use database::{DATABASE_MAX, Database, Record};
+pub use default::default_algorithm;
 pub use error::Error as KeyError;
 pub use format::{Node, Pefs};
 pub use key::{DEFAULT_ITERATIONS, Key, KeyId, MasterKey};

@@ -107,6 +107,8 @@ pub(crate) enum MountOption {
     AccessTimes(AccessTimes),
     DirectoryTimes(bool),
     Remount,
+    /// Of a stacked directory: to keep an index of names where only a listing finds them.
+    NameIndex(bool),
     /// For others, such as `mount -a` and systemd.
     Ignored,
 }
@@ -139,6 +141,15 @@ pub(crate) fn mount_option(text: &str) -> Result<MountOption, String> {
     })
 }
 
+/// Reads an option of a stacked directory.
+pub(crate) fn stack_option(text: &str) -> Result<MountOption, String> {
+    match text {
+        "dircache" => Ok(MountOption::NameIndex(true)),
+        "nodircache" => Ok(MountOption::NameIndex(false)),
+        other => mount_option(other).map_err(|known| format!("{known}; of pefs, [no]dircache")),
+    }
+}
+
 impl MountOption {
     /// A word that means the same; none for what has no effect.
     pub(crate) fn word(self) -> Option<&'static str> {
@@ -153,6 +164,7 @@ impl MountOption {
             MountOption::AccessTimes(AccessTimes::Always) => Some("strictatime"),
             MountOption::DirectoryTimes(is) => either(is, "diratime", "nodiratime"),
             MountOption::Remount => Some("remount"),
+            MountOption::NameIndex(is) => either(is, "dircache", "nodircache"),
             MountOption::Ignored => None,
         }
     }

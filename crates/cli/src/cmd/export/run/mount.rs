@@ -31,7 +31,8 @@ pub(crate) fn mount(args: Mount, session: &mut Session) -> Result {
             MountOption::AccessTimes(times) => allowed.access_times = Some(*times),
             MountOption::DirectoryTimes(is_on) => allowed.directory_times = Some(*is_on),
             MountOption::Remount => remount = true,
-            MountOption::Ignored => {}
+            // No dataset has the second one.
+            MountOption::Ignored | MountOption::NameIndex(_) => {}
         }
     }
     if remount {

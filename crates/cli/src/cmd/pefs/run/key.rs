@@ -17,16 +17,20 @@ const KEY_FILES_MAX: usize = 16;
 /// The longest passphrase, in bytes.
 const PASSPHRASE_MAX: usize = 1023;
 
-/// The algorithm of a key: the directory's, or the one of an option.
-pub(super) fn algorithm(typed: Option<&str>, config: &Config) -> Result<Algorithm> {
+/// The algorithm of a key: the directory's, or the one of an option, or none.
+pub(super) fn algorithm(typed: Option<&str>, config: &Config) -> Result<Option<Algorithm>> {
     let typed = typed.map(|name| {
         Algorithm::from_name(name).ok_or_else(|| {
+            let why = match name.starts_with("salsa20") || name.ends_with("-ctr") {
+                true => "pefs replaced CTR and Salsa20 by XTS in 2010",
+                false => "it is not known",
+            };
             Failure::usage(format!(
-                "'{name}' is no algorithm; 'strongroom pefs showalgs' shows them"
+                "'{name}' is no algorithm: {why}; 'strongroom pefs showalgs' shows them"
             ))
         })
     });
-    Ok(config.algorithm.or(typed.transpose()?).unwrap_or_default())
+    Ok(config.algorithm.or(typed.transpose()?))
 }
 
 /// The first key of a chain; with `new` its passphrase is asked for twice.

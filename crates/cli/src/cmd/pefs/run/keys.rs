@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags, Stat};
 use stack::formats::pefs::{Algorithm, KeyId, MasterKey};
 
 use super::key;
-use super::place::{Lower, failure};
+use super::place::{Lower, default_algorithm, failure, other_version};
 use crate::cmd::pefs::args::{AddKey, ChainOf, DelKey, GetKey, KeyOf, OfMount, SetKey, ShowKeys};
 use crate::cmd::stack::run::{Answer, KeyLine, Mounted, Request};
 use crate::outcome::{LocalResult as Result, Outcome};
@@ -24,10 +24,14 @@ const NOT_ADDED: u8 = 255;
 /// A key, and its algorithm.
 type Keyed = (MasterKey, Algorithm);
 
+/// A key, and its algorithm if anything says it.
+type Named = (MasterKey, Option<Algorithm>);
+
 pub(super) fn add(args: &AddKey) -> Result {
     let of = &args.of;
     let mounted = Mounted::of(&of.of.mountpoint)?;
     let keys = keys(&mounted, &of.key, &of.chain, args.algorithm.as_deref())?;
+    let keys = with_algorithms(&mounted, keys)?;
     let mut text = String::new();
     for key in &keys {
         // The rest of the chain is not tried.
@@ -85,7 +89,7 @@ pub(super) fn show(args: &ShowKeys, is_json: bool) -> Result {
     }
     let shown = keys.iter().enumerate().map(|(number, key)| {
         let KeyLine { id, algorithm } = key;
-        format!("\t{number:<4} {id} {algorithm}\n")
+        format!("{number} {id} {algorithm}\n")
     });
     Ok(Outcome::text(format!(
         "Keys:\n{}",
@@ -98,7 +102,6 @@ pub(super) fn set(args: &SetKey) -> Result {
     let dir = dir.map_err(|error| unusable(&args.dir, &error))?;
     let mounted = Mounted::of(&dir)?;
     let keys = keys(&mounted, &args.key, &args.chain, args.algorithm.as_deref())?;
-    let key = keys.first().expect("the key itself");
     let (Some(above), Some(name)) = (dir.parent(), dir.file_name()) else {
         return Err(no_key_for(&dir));
     };
@@ -106,6 +109,8 @@ pub(super) fn set(args: &SetKey) -> Result {
     if parent.1.st_dev != own.1.st_dev {
         return Err(no_key_for(&dir));
     }
+    let keys = with_algorithms(&mounted, keys)?;
+    let key = keys.first().expect("the key itself");
     if args.adds {
         add_one(&mounted, key)?;
     }
@@ -152,7 +157,7 @@ fn keys(
     key: &KeyOf,
     chain: &ChainOf,
     algorithm: Option<&str>,
-) -> Result<Vec<Keyed>> {
+) -> Result<Vec<Named>> {
     let lower = Lower::at(mounted.lower())?;
     let config = lower.config()?;
     let algorithm = key::algorithm(algorithm, &config)?;
@@ -164,9 +169,13 @@ fn keys(
     let alone = first.try_clone().map_err(failed)?;
     let opened = lower
         .chains()
-        .and_then(|chains| chains.open(first, algorithm).map_err(failed));
+        .and_then(|chains| chains.open(first, Algorithm::default()).map_err(failed));
     match opened {
-        Ok(Some(keys)) => Ok(keys),
+        // All of them are in records.
+        Ok(Some(keys)) => Ok(keys
+            .into_iter()
+            .map(|(key, algorithm)| (key, Some(algorithm)))
+            .collect()),
         Ok(None) if chain.must_have_chain => Err(no_record(alone.id(), &lower)),
         Err(failure) if chain.must_have_chain => Err(failure),
         Ok(None) => Ok(vec![(alone, algorithm)]),
@@ -176,6 +185,15 @@ fn keys(
             Ok(vec![(alone, algorithm)])
         }
     }
+}
+
+/// The keys, with the default for those whose algorithm nothing says.
+fn with_algorithms(mounted: &Mounted, keys: Vec<Named>) -> Result<Vec<Keyed>> {
+    let with = |(key, algorithm): Named| {
+        let algorithm = algorithm.map_or_else(|| default_algorithm(mounted), Ok)?;
+        Ok((key, algorithm))
+    };
+    keys.into_iter().map(with).collect()
 }
 
 /// What a chain says that is not there.
@@ -188,9 +206,7 @@ pub(super) fn no_record(id: KeyId, lower: &Lower) -> Failure {
 pub(super) fn lines(answer: Answer) -> Result<Vec<KeyLine>> {
     match answer {
         Answer::Keys(keys) => Ok(keys),
-        _ => Err(Failure::other(
-            "the process of the mount is of another version",
-        )),
+        _ => Err(other_version()),
     }
 }
 

@@ -45,13 +45,17 @@ fn add(args: &AddChain) -> Result {
     let lower = Lower::open(&args.place)?;
     let config = lower.config()?;
     let algorithm = key::algorithm(args.algorithm.as_deref(), &config)?;
+    let child_algorithm = key::algorithm(args.child.child_algorithm.as_deref(), &config)?;
     let parent = key::parent(&lower, &args.key, &config, true)?;
     let child = match args.child.ends {
         true => None,
-        false => {
-            let algorithm = key::algorithm(args.child.child_algorithm.as_deref(), &config)?;
-            Some((key::child(&lower, &args.child, &config)?, algorithm))
-        }
+        false => Some(key::child(&lower, &args.child, &config)?),
+    };
+    let or_default = |named: Option<Algorithm>| named.map_or_else(|| lower.algorithm(), Ok);
+    let algorithm = or_default(algorithm)?;
+    let child = match child {
+        Some(key) => Some((key, or_default(child_algorithm)?)),
+        None => None,
     };
     let id = parent.id();
     lower.change(|chains| {

@@ -10,11 +10,15 @@ use fuse::Listed;
 use protocol::api::FailureKind;
 use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid};
 use stack::Entry;
-use stack::formats::pefs::{CONFIG_NAME, Chains, Config, DATABASE_MAX, DATABASE_NAME, KeyError};
+use stack::formats::pefs::{
+    self, Algorithm, CONFIG_NAME, Chains, Config, DATABASE_MAX, DATABASE_NAME, KeyError,
+};
 use vfs::Error;
 
 use crate::cmd::pefs::args::Place;
-use crate::cmd::stack::run::{Covered, SUBTYPE, is_credible, open_directory};
+use crate::cmd::stack::run::{
+    Answer, Covered, Mounted, Request, SUBTYPE, is_credible, open_directory,
+};
 use crate::outcome::LocalResult as Result;
 
 /// The new file until it is whole.
@@ -116,6 +120,17 @@ impl Lower {
         }
     }
 
+    /// The algorithm of keys that neither an option nor a record says.
+    pub(super) fn algorithm(&self) -> Result<Algorithm> {
+        let path = self.path.canonicalize().unwrap_or_default();
+        match Mounted::of_lower(&path) {
+            // Its keys count. One that does not answer may have some.
+            Some(mounted) => Ok(default_algorithm(&mounted).unwrap_or_default()),
+            None => pefs::default_algorithm(&self.dir, false)
+                .map_err(|error| lower_failure(&self.path, error)),
+        }
+    }
+
     /// The key chains.
     pub(super) fn chains(&self) -> Result<Chains> {
         match self.dir.read_small(DATABASE_NAME.as_bytes(), DATABASE_MAX) {
@@ -172,6 +187,23 @@ fn write(dir: impl AsFd, bytes: &[u8]) -> io::Result<()> {
         let _ = rustix::fs::unlinkat(dir, TEMPORARY, AtFlags::empty());
     }
     written
+}
+
+/// The algorithm of keys that neither an option nor a record says.
+pub(super) fn default_algorithm(mounted: &Mounted) -> Result<Algorithm> {
+    if mounted.is_read_only() {
+        return Ok(Algorithm::default());
+    }
+    let algorithm = match mounted.ask(&Request::DefaultAlgorithm, None)? {
+        Answer::Algorithm(name) => Algorithm::from_name(&name),
+        _ => None,
+    };
+    algorithm.ok_or_else(other_version)
+}
+
+/// Why an answer of a mount is not understood.
+pub(super) fn other_version() -> Failure {
+    Failure::other("the process of the mount is of another version")
 }
 
 /// The mount at a place, if there is one.

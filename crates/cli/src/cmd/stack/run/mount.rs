@@ -31,6 +31,9 @@ pub(super) fn run(args: &StackMount) -> Result {
     let dir = lower::open(&args.dir)?;
     check_empty(args)?;
     if args.reverse {
+        if name_index(args).is_some() {
+            return Err(no_index());
+        }
         let keys = gocryptfs::open_reverse(&args.dir, &dir, &args.key)?;
         let hears = hears(args, &dir);
         let options = lower_options(args, &dir);
@@ -112,6 +115,14 @@ fn serve<F: Format>(
 where
     Stacked<F>: View,
 {
+    if name_index(args).is_some() && format.names_epoch().is_none() {
+        return Err(no_index());
+    }
+    if name_index(args) == Some(true) && !args.private && !dir.is_local() {
+        return Err(Failure::usage(
+            "dircache needs a lower file system that only this machine changes; use --private if nothing else changes it",
+        ));
+    }
     let hears = match args.private {
         true if format.heeds_opens() => Hears::OpensAndKeeps,
         _ => hears(args, &dir),
@@ -127,6 +138,21 @@ where
     };
     let view = Stacked::new(dir, format, options);
     serve_view(view, args, hears, control)
+}
+
+/// Whether an index of names is asked for, or refused.
+fn name_index(args: &StackMount) -> Option<bool> {
+    let mut options = args.options.iter().rev();
+    options.find_map(|option| match option {
+        MountOption::NameIndex(is) => Some(*is),
+        _ => None,
+    })
+}
+
+fn no_index() -> Failure {
+    Failure::usage(
+        "dircache and nodircache are for pefs: other formats find names without a listing",
+    )
 }
 
 /// Why a directory cannot be used together with others.
@@ -270,7 +296,7 @@ fn lower_options(args: &StackMount, dir: &Entry) -> Options {
         alone: false,
         noatime,
         nodiratime,
-        nodircache: false,
+        nodircache: name_index(args) == Some(false),
     }
 }
 
@@ -295,6 +321,11 @@ pub(super) fn remount(args: &StackMount) -> Result {
     if no_times(args) != (has("noatime"), has("nodiratime")) {
         return Err(Failure::usage(
             "noatime and nodiratime cannot change while it is mounted; unmount it, and mount it again",
+        ));
+    }
+    if name_index(args).is_some() {
+        return Err(Failure::usage(
+            "dircache and nodircache cannot change while it is mounted; unmount it, and mount it again",
         ));
     }
     let is_local = || lower::open(&args.dir).map(|dir| dir.is_local());
@@ -335,7 +366,7 @@ fn options(args: &StackMount, hears: Hears) -> Result<fuse::Options> {
                     "access times are those of the lower file system: mount that one with strictatime",
                 ));
             }
-            MountOption::Remount | MountOption::Ignored => {}
+            MountOption::Remount | MountOption::NameIndex(_) | MountOption::Ignored => {}
         }
     }
     Ok(options)

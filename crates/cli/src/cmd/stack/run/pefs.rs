@@ -11,7 +11,7 @@ use secret::Secret;
 use stack::formats::fscrypt::Space;
 use stack::formats::pefs::{
     Algorithm, CONFIG_NAME, Config, DATABASE_MAX, DATABASE_NAME, DEFAULT_ITERATIONS, Database, Key,
-    KeyError, KeyId, MasterKey, Pefs, chain,
+    KeyError, KeyId, MasterKey, Pefs, chain, default_algorithm,
 };
 use stack::{Entry, Stacked};
 use vfs::Error;
@@ -107,6 +107,14 @@ impl Controlled for MountedKeys {
         let format = self.view.format();
         match request {
             Request::Keys => Ok(answer(&format.keys())),
+            Request::DefaultAlgorithm => {
+                let has_keys = !format.keys().is_empty();
+                let settle = |lower: &Entry| default_algorithm(lower, has_keys);
+                let algorithm = self.view.with_lower(settle).map_err(|error| {
+                    Failure::new(FailureKind::Device, format!("{CONFIG_NAME}: {error}"))
+                })?;
+                Ok(Answer::Algorithm(algorithm.to_string()))
+            }
             Request::Add { algorithm } => {
                 let algorithm = Algorithm::from_name(&algorithm);
                 let master = secret.and_then(MasterKey::new);

@@ -118,6 +118,11 @@ impl Mounted {
         Err(failed(path, FailureKind::Permission, &why))
     }
 
+    /// Whether nothing can be changed in it.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.listed.options.iter().any(|option| option == "ro")
+    }
+
     /// The lower directory.
     pub(crate) fn lower(&self) -> &Path {
         Path::new(&self.listed.source)

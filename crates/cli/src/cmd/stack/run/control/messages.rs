@@ -21,6 +21,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Request {
     /// The keys that there are.
     Keys,
+    /// The algorithm of keys that neither an option nor a record says; it is settled by this if nothing is stored.
+    DefaultAlgorithm,
     /// Another key, which follows as a secret.
     Add { algorithm: String },
     /// One key less.
@@ -59,6 +61,7 @@ impl Request {
 pub(crate) enum Answer {
     Done,
     Keys(Vec<KeyLine>),
+    Algorithm(String),
     /// As the kernel has policies; nothing for what is not encrypted.
     Policy(Option<Vec<u8>>),
     Master(MasterState),
