@@ -43,9 +43,7 @@ impl Target {
             Some((provider, mechanism)) => (provider, Some(mechanism)),
             None => (text, None),
         };
-        let known = Provider::from_name(provider).ok_or_else(|| {
-            format!("there is no provider '{provider}': ring, aws-lc, openssl, libgcrypt, portable")
-        })?;
+        let known = Provider::read(provider)?;
         let Some(name) = mechanism else {
             return Ok(Target::Provider(known));
         };

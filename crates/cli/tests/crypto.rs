@@ -21,12 +21,57 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Who serves a mechanism.
+/// Who serves a mechanism, with the longest keys.
 fn provider(place: &Place, mechanism: &str) -> Value {
     let report = json(&place.ok("crypto providers --json"));
     let all = report["mechanisms"].as_array().unwrap().clone();
-    let found = all.into_iter().find(|m| m["name"] == mechanism);
+    let found = all.into_iter().rfind(|m| m["name"] == mechanism);
     found.unwrap()["provider"].clone()
+}
+
+/// The answer is what a key of that length gets: AWS-LC has XTS with 512 bits only.
+#[test]
+fn providers_are_those_of_each_length_of_keys() {
+    let place = Place::without_daemon();
+    let report = json(&place.ok("crypto providers --rate --json"));
+    let all = report["mechanisms"].as_array().unwrap();
+    let xts: Vec<&Value> = all.iter().filter(|m| m["name"] == "aes-xts").collect();
+    let bits: Vec<_> = xts.iter().map(|m| m["key_bits"].as_u64()).collect();
+    assert_eq!(bits, [Some(256), Some(384), Some(512)]);
+    let features = report["hardware"]["features"].as_array().unwrap();
+    let is_wide = ["vaes", "avx2"]
+        .iter()
+        .all(|name| features.contains(&(*name).into()));
+    let short = if is_wide { "portable" } else { "aws-lc" };
+    let providers: Vec<_> = xts
+        .iter()
+        .map(|m| m["provider"].as_str().unwrap())
+        .collect();
+    assert_eq!(providers, [short, short, "aws-lc"]);
+    assert!(
+        xts.iter()
+            .all(|m| m["mb_s"].as_f64().is_some_and(|rate| rate > 0.0))
+    );
+    let table = place.ok("crypto providers");
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert!(
+        rows.iter()
+            .any(|row| row.starts_with(&["aes-xts", "256", short])),
+        "{table}"
+    );
+    assert!(
+        rows.iter()
+            .any(|row| row.starts_with(&["aes-xts", "512", "aws-lc"])),
+        "{table}"
+    );
+    assert!(
+        rows.iter()
+            .any(|row| row.starts_with(&["argon2", "-", "portable"])),
+        "{table}"
+    );
 }
 
 #[test]
@@ -304,7 +349,10 @@ fn speeds_are_measured_and_drawn() {
     let line = format!("crypto bench --alone --runs 1 --json --svg {chart}");
     let report = json(&place.ok(&line));
     let rows = report["rows"].as_array().unwrap();
-    assert!(rows.len() > 20);
+    // Of the articles: four modes, both ways, at six lengths; SHA-256 at eight; data in three forms.
+    let count = |table: &str| rows.iter().filter(|row| row["table"] == table).count();
+    let tables = ["modes", "layout", "xts", "sha256", "hashes"];
+    assert_eq!(tables.map(count), [48, 9, 8, 8, 12]);
     for row in rows {
         let has = |path: &str| {
             row[path]["median"]
@@ -315,6 +363,23 @@ fn speeds_are_measured_and_drawn() {
     }
     let chart = fs::read_to_string(chart).unwrap();
     assert!(chart.starts_with("<svg ") && chart.ends_with("</svg>\n"));
+
+    let table = place.ok("crypto bench --alone --runs 1 sha256");
+    has(&table, "SHA-256, nanoseconds");
+    lacks(&table, "GCM");
+    place.fails("crypto bench rot13", 2);
+}
+
+/// The message of the article that filled the memory: it is decrypted piece by piece.
+#[test]
+fn four_gibibytes_are_decrypted_in_a_few_mebibytes() {
+    let place = Place::without_daemon();
+    let report = json(&place.ok("crypto bench --runs 1 --json memory"));
+    let memory = &report["memory"];
+    assert_eq!(memory["message"], 4_u64 << 30);
+    if let Some(growth) = memory["growth"].as_u64() {
+        assert!(growth < 16 << 20, "{memory}");
+    }
 }
 
 #[test]

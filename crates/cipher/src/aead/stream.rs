@@ -36,7 +36,7 @@ impl AeadCipher {
         let mut key = Zeroizing::new([0; 32]);
         SystemRandom.fill(&mut *key).map_err(failed)?;
         let mut macs = Vec::new();
-        let mut first = self.stream(nonce, aad)?;
+        let mut first = self.stream(Direction::Decrypt, nonce, aad)?;
         pieces(input, |piece| {
             macs.push(mac(&key, &[piece]));
             first.update(piece).map_err(failed)
@@ -44,7 +44,7 @@ impl AeadCipher {
         first.verify(tag).map_err(failed)?;
 
         input.seek(SeekFrom::Start(start))?;
-        let mut second = self.stream(nonce, aad)?;
+        let mut second = self.stream(Direction::Decrypt, nonce, aad)?;
         let mut macs = macs.into_iter();
         pieces(input, |piece| {
             if macs
@@ -62,6 +62,26 @@ impl AeadCipher {
         }
     }
 
+    /// Encrypts what `input` holds from where it stands to its end, and returns the tag. The nonce is as for
+    /// [`AeadCipher::seal`].
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] as for [`AeadCipher::open_stream`]; those of `input` and `output`.
+    pub fn seal_stream(
+        &self,
+        nonce: &[u8],
+        aad: &[u8],
+        input: &mut impl Read,
+        output: &mut impl Write,
+    ) -> io::Result<[u8; TAG_LEN]> {
+        let mut stream = self.stream(Direction::Encrypt, nonce, aad)?;
+        pieces(input, |piece| {
+            stream.update(piece).map_err(failed)?;
+            output.write_all(piece)
+        })?;
+        stream.tag().map_err(failed)
+    }
+
     /// As [`AeadCipher::open_stream`], in one pass, for an `input` that cannot be read twice: `output`
     /// **gets bytes that are not authenticated yet**, and must not use them if this fails.
     ///
@@ -75,7 +95,7 @@ impl AeadCipher {
         input: &mut impl Read,
         output: &mut impl Write,
     ) -> io::Result<()> {
-        let mut stream = self.stream(nonce, aad)?;
+        let mut stream = self.stream(Direction::Decrypt, nonce, aad)?;
         pieces(input, |piece| {
             stream.update(piece).map_err(failed)?;
             output.write_all(piece)
@@ -83,14 +103,14 @@ impl AeadCipher {
         stream.verify(tag).map_err(failed)
     }
 
-    fn stream(&self, nonce: &[u8], aad: &[u8]) -> io::Result<GcmStream> {
+    fn stream(&self, direction: Direction, nonce: &[u8], aad: &[u8]) -> io::Result<GcmStream> {
         let provider = self.provider;
         if !self.has_pieces() {
             return Err(failed(Error::Unsupported { provider }));
         }
         let begun: Result<GcmStream> = self
             .check(nonce)
-            .and_then(|()| GcmStream::new(&self.key, nonce, aad, Direction::Decrypt));
+            .and_then(|()| GcmStream::new(&self.key, nonce, aad, direction));
         begun.map_err(failed)
     }
 }

@@ -48,6 +48,17 @@ impl Provider {
         }
     }
 
+    /// The provider with this name, or what is wrong with the name.
+    ///
+    /// # Errors
+    /// A sentence with the names that there are.
+    pub fn read(name: &str) -> Result<Provider, String> {
+        Provider::from_name(name).ok_or_else(|| {
+            let names = Provider::ALL.map(Provider::name).join(", ");
+            format!("there is no provider '{name}': {names}")
+        })
+    }
+
     /// The provider with this name.
     pub fn from_name(name: &str) -> Option<Provider> {
         Provider::ALL

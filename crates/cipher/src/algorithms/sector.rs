@@ -210,8 +210,9 @@ impl SectorSpec {
 /// The usual name for what dm-crypt calls `capi:` and the name that the kernel's ciphers have among each other:
 /// `xts(aes)-plain64`, `cbc(aes)-essiv:sha256` or `essiv(cbc(aes),sha256)-plain64`.
 fn usual_name(name: &str) -> Result<String, &'static str> {
-    const WRONG: &str = "behind capi: comes MODE(CIPHER)-IV or essiv(MODE(CIPHER),HASH)-plain64; names of \
-                         drivers and of ciphers with tags are not known";
+    const WRONG: &str = "behind capi: comes MODE(CIPHER)-IV or essiv(MODE(CIPHER),HASH)-plain64, and no driver of the \
+                         kernel and no cipher with tags; luks open and luks refresh choose the implementation with \
+                         --provider";
     // The name of a hash may contain a hyphen.
     let (before, hash) = match name.rsplit_once(':') {
         Some((before, hash)) => (before, Some(hash)),

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 /// Choose, test and measure implementations of ciphers
 ///
@@ -41,18 +42,24 @@ pub(crate) enum Crypto {
 
 /// Show which provider serves each mechanism, and why
 ///
-/// WHY is the reason: the first choice, or why the providers before it are not used. OTHERS lists the
-/// providers that would take over, in this order.
+/// KEY is the length of the key in bits: a provider may have a cipher with some lengths only, or be slower
+/// with others. WHY is the reason: the first choice, or why the providers before it are not used. OTHERS
+/// lists the providers that would take over, in this order.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  All mechanisms:
+  All mechanisms; and how fast they are on this machine:
     strongroom crypto providers
+    strongroom crypto providers --rate
 
 JSON
   {\"fips\", \"hardware\": {\"features\", \"disabled\"}, \"providers\": [{\"name\", \"description\", \"built\"}],
-  \"mechanisms\": [{\"name\", \"provider\" or null, \"why\", \"approved\", \"providers\", \"disabled\"}]}")]
+  \"mechanisms\": [{\"name\", \"key_bits\" or null, \"provider\" or null, \"why\", \"approved\", \"providers\",
+  \"disabled\", \"mb_s\": with --rate, of ciphers and hashes}]}")]
 pub(crate) struct CryptoProviders {
+    /// Also measure each cipher and hash for a moment: 10^6 bytes a second on one thread, 128 KiB a call
+    #[arg(long)]
+    pub(crate) rate: bool,
     #[command(flatten)]
     pub(crate) place: StateDir,
 }
@@ -130,9 +137,47 @@ pub(crate) struct CryptoSelftest {
     pub(crate) place: StateDir,
 }
 
+/// One table of `crypto bench`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BenchTable {
+    /// AES-128 in ECB, CTR, CBC and GCM, both ways, by the length of messages
+    Modes,
+    /// The same ciphers over aligned, unaligned and scattered data
+    Layout,
+    /// XTS by the length of sectors
+    Xts,
+    /// SHA-256 from 1 to 128 KiB, in nanoseconds
+    Sha256,
+    /// SHA-512, SHA3-256 and BLAKE3
+    Hashes,
+    /// The memory that decrypting 4 GiB takes
+    Memory,
+}
+
+impl BenchTable {
+    /// Its name in the command.
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default()
+    }
+}
+
+impl CryptoBench {
+    /// The tables that are wanted, in their order.
+    pub(crate) fn tables(&self) -> Vec<BenchTable> {
+        let all = BenchTable::value_variants().iter().copied();
+        all.filter(|table| self.tables.is_empty() || self.tables.contains(table))
+            .collect()
+    }
+}
+
 /// Measure ciphers and hashes, beside OpenSSL
 ///
-/// One thread, in place, medians of several runs. MB/s are 10^6 bytes per second of processor time.
+/// One thread, in place, medians of several runs. MB/s are 10^6 bytes per second of processor time. All
+/// tables take some minutes, because `openssl speed` measures each line for a second in each run.
 ///
 /// GENERIC is AWS-LC in a process with the features of the processor switched off (STRONGROOM_HWCAP). FAST
 /// is AWS-LC with them. PORTABLE is Rust. OPENSSL is what the program openssl measures between the runs
@@ -141,13 +186,20 @@ pub(crate) struct CryptoSelftest {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
-  The tables, and a chart:
+  All tables, and a chart:
     strongroom crypto bench --svg crypto.svg
+
+  XTS, and SHA-256 in nanoseconds:
+    strongroom crypto bench xts sha256
 
 JSON
   {\"hardware\", \"ghz\", \"openssl\", \"rows\": [{\"table\", \"name\", \"size\", \"generic\", \"portable\",
-  \"fast\", \"openssl\": {\"median\", \"runs\"} or null, \"limit\"}]}, in MB/s")]
+  \"fast\", \"openssl\": {\"median\", \"runs\"} or null, \"limit\"}] in MB/s,
+  \"memory\": {\"message\", \"growth\" in bytes, \"seconds\"} or null}")]
 pub(crate) struct CryptoBench {
+    /// The tables; default: all
+    #[arg(value_name = "TABLE", value_enum)]
+    pub(crate) tables: Vec<BenchTable>,
     /// Also draw a chart into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,

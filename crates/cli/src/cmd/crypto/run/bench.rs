@@ -5,10 +5,11 @@ use std::process::Command;
 use cipher::Provider;
 
 use super::chart;
-use super::measure::{Speed, Task, gigahertz, tasks};
+use super::measure::{Speed, Task, gigahertz};
 use super::openssl::OpenSsl;
 use super::report::{Report, Row};
-use crate::cmd::crypto::args::CryptoBench;
+use super::tables::{Memory, decrypt_large};
+use crate::cmd::crypto::args::{BenchTable, CryptoBench};
 use crate::outcome::{Outcome, Result};
 use crate::session::other;
 use crate::show::json;
@@ -36,11 +37,11 @@ fn measure(args: &CryptoBench) -> Result<Report> {
     };
     let generic = match args.alone {
         true => None,
-        false => Some(without_features(args.runs)?),
+        false => Some(without_features(args)?),
     };
     let ghz = gigahertz();
     let mut rows = Vec::new();
-    for task in tasks() {
+    for task in args.tables().into_iter().flat_map(BenchTable::tasks) {
         let mut row = measure_task(&task, args.runs, ghz, openssl.as_ref())?;
         let is_this = |other: &&Row| {
             (&other.table, &other.name, other.size) == (&row.table, &row.name, row.size)
@@ -56,6 +57,10 @@ fn measure(args: &CryptoBench) -> Result<Report> {
         ghz,
         openssl: openssl.map(|openssl| openssl.version),
         rows,
+        memory: match args.tables().contains(&BenchTable::Memory) && !args.alone {
+            true => Some(decrypt_large()?),
+            false => None,
+        },
     })
 }
 
@@ -70,8 +75,8 @@ fn measure_task(task: &Task, runs: u32, ghz: f64, openssl: Option<&OpenSsl>) -> 
         }
     }
     Ok(Row {
-        table: task.table.into(),
-        name: task.name.into(),
+        table: task.table,
+        name: format!("{}{}", task.name, task.layout.suffix()),
         size: task.size,
         generic: None,
         portable: Speed::of(portable),
@@ -82,11 +87,12 @@ fn measure_task(task: &Task, runs: u32, ghz: f64, openssl: Option<&OpenSsl>) -> 
 }
 
 /// Measures in a process of its own, with features of the processor switched off.
-fn without_features(runs: u32) -> Result<Report> {
+fn without_features(args: &CryptoBench) -> Result<Report> {
     let failed = |why: String| other(format!("the generic path cannot be measured: {why}"));
     let output = Command::new("/proc/self/exe")
         .args(["crypto", "bench", "--alone", "--json", "--runs"])
-        .arg(runs.to_string())
+        .arg(args.runs.to_string())
+        .args(args.tables().iter().map(|table| table.name()))
         .env("STRONGROOM_HWCAP", GENERIC)
         .output()
         .map_err(|error| failed(error.to_string()))?;
@@ -110,10 +116,35 @@ fn show(report: &Report) -> String {
             .take_while(|row| row.table == first.table)
             .count();
         let (rows, after) = rest.split_at(len);
-        out += &format!("\n{}, MB/s\n{}", first.table, show_table(rows));
+        let unit = match first.table.has_times() {
+            true => "nanoseconds",
+            false => "MB/s",
+        };
+        out += &format!("\n{}, {unit}\n{}", first.table.title(), show_table(rows));
         rest = after;
     }
+    if let Some(memory) = &report.memory {
+        out += &show_memory(memory);
+    }
     out
+}
+
+fn show_memory(memory: &Memory) -> String {
+    let Memory {
+        message,
+        growth,
+        seconds,
+    } = memory;
+    let gib = message >> 30;
+    let grows = growth.map_or(
+        "by an amount that the kernel does not count".into(),
+        |growth| format!("by {:.1} MiB", growth as f64 / f64::from(1 << 20)),
+    );
+    format!(
+        "\n{}\nAES-128-GCM decrypts a message of {gib} GiB in {seconds:.1} s, and releases nothing before all of it is \
+         authentic; the process grows {grows}.\n",
+        BenchTable::Memory.title()
+    )
 }
 
 fn show_table(rows: &[Row]) -> String {
@@ -135,7 +166,11 @@ fn show_table(rows: &[Row]) -> String {
 
 fn show_row(row: &Row) -> Vec<String> {
     let median = |speed: &Option<Speed>| speed.as_ref().map(|speed| speed.median);
-    let number = |speed: Option<f64>| speed.map_or("-".into(), |speed| format!("{speed:.0}"));
+    let number = |speed: Option<f64>| match (speed, row.table.has_times()) {
+        (Some(speed), false) => format!("{speed:.0}"),
+        (Some(speed), true) => format!("{:.0}", row.size as f64 / speed * 1e3),
+        (None, _) => "-".into(),
+    };
     let ratio = |other: Option<f64>| match (median(&row.fast), other) {
         (Some(fast), Some(other)) => format!("{:.2}", fast / other),
         _ => "-".into(),

@@ -65,7 +65,8 @@ pub(super) fn draw(report: &Report) -> String {
 }
 
 fn draw_row(out: &mut String, row: &Row, mut y: usize, most: f64) -> usize {
-    let label = match row.table.split_once(' ') {
+    let table = row.table.title();
+    let label = match table.split_once(' ') {
         Some((head, _)) => format!("{} {}, {}", head.trim_end_matches(','), row.name, row.size),
         None => format!("{}, {}", row.name, row.size),
     };

@@ -8,6 +8,7 @@ mod openssl;
 mod providers;
 mod random;
 mod report;
+mod tables;
 
 use cipher::{MechanismTest, Policy, Target};
 use daemon::crypto::{Decisions, FipsCost, passed_all};
@@ -24,7 +25,8 @@ pub(crate) fn run(command: Crypto, session: &Session) -> Result {
     match command {
         Crypto::Providers(args) => {
             let policy = decisions(&args.place, session)?.policy()?;
-            Ok(Outcome::text(providers::show(&policy, session.json)))
+            let text = providers::show(&policy, args.rate, session.json)?;
+            Ok(Outcome::text(text))
         }
         Crypto::Enable(args) => enable(&args, session),
         Crypto::Disable(args) => disable(&args.change, session),

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::measure::Speed;
+use super::tables::Memory;
+use crate::cmd::crypto::args::BenchTable;
 
 /// All that was measured.
 #[derive(Serialize, Deserialize)]
@@ -12,12 +14,13 @@ pub(super) struct Report {
     pub(super) ghz: f64,
     pub(super) openssl: Option<String>,
     pub(super) rows: Vec<Row>,
+    pub(super) memory: Option<Memory>,
 }
 
 /// One line, in MB/s.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Row {
-    pub(super) table: String,
+    pub(super) table: BenchTable,
     pub(super) name: String,
     pub(super) size: usize,
     pub(super) generic: Option<Speed>,
