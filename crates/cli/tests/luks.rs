@@ -207,11 +207,40 @@ fn a_container_is_opened_once_and_served_as_it_is_told() {
     let status = luks(0, "status --json", "");
     has(&status, "\"read_workqueue\": true");
     has(&status, "\"write_workqueue\": false");
+
+    has(&status, "\"provider\": \"aws-lc\"");
+    let refused = ends(&place, 2, "refresh --provider ring secret", "").err;
+    has(&refused, "choose aws-lc");
+    let refused = ends(&place, 2, "refresh --provider xtsproxy secret", "").err;
+    has(&refused, "there is no provider 'xtsproxy': ring, aws-lc");
+    luks(
+        0,
+        "refresh --provider portable --no-read-workqueue secret",
+        "",
+    );
+    let status = luks(0, "status secret", "");
+    has(&status, "provider: portable");
+    has(&status, "no_read_workqueue");
     luks(0, "resize --device-size 1M secret", "");
     has(&luks(0, "status", ""), "size:    2048 sectors");
     luks(11, "resize --device-size 1G secret", "");
     luks(0, "close secret", "");
     luks(NOT_FOUND, "close secret", "");
+
+    ends(
+        &place,
+        2,
+        "open --provider ring {DIR}/image secret",
+        PASSPHRASE,
+    );
+    luks(NOT_FOUND, "status secret", "");
+    let plain =
+        "open --type plain --provider portable --cipher capi:xts(aes)-plain64 {DIR}/image secret";
+    luks(0, plain, PASSPHRASE);
+    has(&luks(0, "status secret", ""), "provider: portable");
+    luks(0, "close secret", "");
+    let driver = "open --type plain --cipher capi:xts-aes-xtsproxy-plain64 {DIR}/image secret";
+    has(&ends(&place, 2, driver, PASSPHRASE).err, "--provider");
 }
 
 /// Who can open a container changes while it is open, also by another name of its file; what would make it

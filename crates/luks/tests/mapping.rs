@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use block::fault::{Fault, FaultClock, FaultDevice};
 use block::{BlockDevice, MemoryDevice};
-use cipher::{SectorCipher, SectorSpec};
+use cipher::{Provider, SectorCipher, SectorSpec};
 use common::{RANDOM, secret, small};
 use luks::{Container, Error, Flags, Format, Mapping, Plain, Version};
 
@@ -227,6 +227,50 @@ fn forms_are_switched_under_load() {
             std::thread::yield_now();
         }
     });
+}
+
+/// As xtsproxy in the article: under load, and what is on the device stays readable.
+#[test]
+fn the_provider_changes_under_load() {
+    const PART: u64 = 512 << 10;
+    let (mapping, ..) = mapping(512, QUEUED);
+    let mapping = &mapping;
+    assert_eq!(mapping.provider(), Some(Provider::AwsLc));
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..3u64)
+            .map(|worker| {
+                scope.spawn(move || {
+                    for round in 0..40u64 {
+                        let bytes = noise((round as usize % 7 + 1) * 24 * 512);
+                        let at = worker * PART + round % 5 * 512;
+                        mapping.write_at(at, &[IoSlice::new(&bytes)]).unwrap();
+                        let mut back = vec![0; bytes.len()];
+                        mapping.read_at(at, &mut back).unwrap();
+                        assert!(back == bytes);
+                    }
+                })
+            })
+            .collect();
+        let mut turns = [Provider::Portable, Provider::AwsLc].into_iter().cycle();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            let next = turns.next().unwrap();
+            mapping.set_provider(next).unwrap();
+            assert_eq!(mapping.provider(), Some(next));
+        }
+    });
+}
+
+/// A refusal names the providers that there are, and changes nothing.
+#[test]
+fn a_provider_without_the_cipher_is_refused() {
+    let (mapping, ..) = mapping(512, Flags::default());
+    for wrong in [Provider::Ring, Provider::Libgcrypt] {
+        let refused = mapping.set_provider(wrong).unwrap_err().to_string();
+        for name in [wrong.name(), "512 bits", "aws-lc", "portable"] {
+            assert!(refused.contains(name), "{refused}");
+        }
+        assert_eq!(mapping.provider(), Some(Provider::AwsLc));
+    }
 }
 
 #[test]

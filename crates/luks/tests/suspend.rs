@@ -52,6 +52,25 @@ fn is_usage(result: luks::Result<()>) {
     assert!(matches!(result, Err(Error::Usage(_))), "{result:?}");
 }
 
+/// What chose a provider needs the key, and a provider that was chosen stays.
+#[test]
+fn a_chosen_provider_survives_a_suspension() {
+    let Opened {
+        container,
+        mapping,
+        key,
+    } = opened(&xts(Version::V2), Flags::default());
+    mapping.set_provider(cipher::Provider::Portable).unwrap();
+    let before = read(&mapping).unwrap();
+    mapping.suspend(&container).unwrap();
+    let refused = mapping.set_provider(cipher::Provider::AwsLc);
+    assert!(matches!(refused, Err(Error::Busy(_))), "{refused:?}");
+    assert!(mapping.is_suspended());
+    mapping.resume(&container, &key).unwrap();
+    assert_eq!(mapping.provider(), Some(cipher::Provider::Portable));
+    assert_eq!(read(&mapping).unwrap(), before);
+}
+
 /// Requests of each kind wait for the key, and are then carried out, in both forms.
 #[test]
 fn requests_wait_for_the_key() {

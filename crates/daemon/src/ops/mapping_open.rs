@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{Access, BlockDevice, FileDevice};
-use cipher::SystemRandom;
+use cipher::{Provider, SystemRandom};
 use luks::{Container, Flag, Flags, Mapping, Plain, Progress, Unlocked};
 use protocol::api::{FailureKind, MappingChange, MappingReencryption, PlainMapping, command};
 use protocol::device_name::DeviceName;
@@ -23,6 +23,7 @@ pub(super) fn open_luks(
     new: &command::LuksOpen,
     channel: &mut dyn Channel,
 ) -> Result<Open> {
+    let provider = provider(new.provider.as_deref())?;
     let (data, data_file) = daemon.device(&new.device, new)?;
     let header = new.header.as_deref();
     let header = header.map(|path| daemon.device(path, new)).transpose()?;
@@ -45,6 +46,11 @@ pub(super) fn open_luks(
         )));
     }
     if container.is_in_reencryption() {
+        if provider.is_some() {
+            return Err(Failure::usage(
+                "the container is in re-encryption, with two ciphers: leave out --provider",
+            ));
+        }
         let open = open_in_reencryption(container, data, header_file.clone(), channel, new)?;
         let data_file = data_file.filter(|_| header.is_some() || !open.has_locked_file());
         if let Some(file) = data_file {
@@ -57,6 +63,7 @@ pub(super) fn open_luks(
     let Unlocked { slot, key } = unlock_new(new, &container, channel, open)?;
     let flags = flags(&container, new);
     let mapping = Mapping::open(&container, Arc::clone(&data), &key, flags)?;
+    provider.map_or(Ok(()), |provider| mapping.set_provider(provider))?;
     // Only what was opened so is opened so later.
     if new.persistent {
         container.set_flags(&persistent(new), &SystemRandom)?;
@@ -159,6 +166,7 @@ pub(super) fn open_plain(
             "a mapping without a header cannot store options; leave out --persistent",
         ));
     }
+    let provider = provider(new.provider.as_deref())?;
     let (data, _) = daemon.device(&new.device, new)?;
     let (given, is_key) = plain_key(new, plain.key_len, channel)?;
     let key = match is_key {
@@ -187,6 +195,7 @@ pub(super) fn open_plain(
     };
     serve_as(&mut flags, &new.serving);
     let mapping = Mapping::plain(&settings, data, &key, flags)?;
+    provider.map_or(Ok(()), |provider| mapping.set_provider(provider))?;
     Ok(Open {
         mapping: Arc::new(mapping),
         kind: "PLAIN",
@@ -246,6 +255,12 @@ pub(super) fn serve_as(flags: &mut Flags, change: &MappingChange) {
     set(&mut flags.same_cpu, change.same_cpu);
     set(&mut flags.sort_writes, change.sort_writes);
     set(&mut flags.allow_discards, change.allow_discards);
+}
+
+/// The provider with this name.
+pub(super) fn provider(name: Option<&str>) -> Result<Option<Provider>> {
+    let read = |name| Provider::read(name).map_err(Failure::usage);
+    name.map(read).transpose()
 }
 
 impl Daemon {

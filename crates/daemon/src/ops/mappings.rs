@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use block::{Access, BlockDevice, FileLock};
 use luks::{Container, Mapping, MappingMeter, Served};
-use protocol::api::{Borrowing, FailureKind, MappingChange, MappingRow, MappingTimes, command};
+use protocol::api::{Borrowing, FailureKind, MappingRow, MappingTimes, command};
 use protocol::device_name::DeviceName;
 
 use crate::failure::{Failure, Result};
-use crate::ops::mapping_open::{open_luks, open_plain, paused, serve_as};
+use crate::ops::mapping_open::{open_luks, open_plain, paused, provider, serve_as};
 use crate::state::channel::Channel;
 use crate::state::daemon::Daemon;
 use crate::state::device_name;
@@ -286,10 +286,13 @@ impl Daemon {
     }
 
     /// Changes how a mapping is served, while it is in use.
-    pub(crate) fn change_mapping(&self, name: &str, change: &MappingChange) -> Result<()> {
+    pub(crate) fn change_mapping(&self, name: &str, changes: &command::LuksRefresh) -> Result<()> {
+        let provider = provider(changes.provider.as_deref())?;
         let lent = self.lend_mapping(name, USER)?;
+        // First what can fail.
+        provider.map_or(Ok(()), |provider| lent.mapping.set_provider(provider))?;
         let mut flags = lent.mapping.flags();
-        serve_as(&mut flags, change);
+        serve_as(&mut flags, &changes.change);
         lent.mapping.set_flags(flags);
         Ok(())
     }
@@ -392,6 +395,7 @@ fn row(name: &str, open: &Open, users: usize) -> MappingRow {
         uuid: open.uuid.clone(),
         slot: open.slot,
         cipher: mapping.cipher(),
+        provider: mapping.provider().map(|provider| provider.name().into()),
         key_bits: open.key_bits,
         sector_size: mapping.sector_sizes().logical,
         offset: mapping.offset(),

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use block::{BlockDevice, SectorSizes};
-use cipher::Random;
+use cipher::{Provider, Random};
 use parking_lot::Mutex;
 use secret::Secret;
 
@@ -307,7 +307,27 @@ impl Mapping {
 
     /// The encryption, as `aes-xts-plain64`, and what authenticates sectors, if anything does.
     pub fn cipher(&self) -> String {
-        self.serving.encryption()
+        self.serving.encryption().name
+    }
+
+    /// Who computes the cipher; `None` in re-encryption, and if sectors are authenticated. While the mapping is suspended,
+    /// who did.
+    pub fn provider(&self) -> Option<Provider> {
+        self.serving.encryption().provider
+    }
+
+    /// Lets this provider compute the cipher, from the next request on. It waits until the requests that run have ended.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the provider does not have the cipher, or is disabled, or the mapping is in re-encryption or
+    /// has authenticated sectors; [`Error::Busy`] if it is suspended, or requests do not end. Then nothing changes.
+    pub fn set_provider(&self, provider: Provider) -> Result<()> {
+        self.serving.exchange(|serving| match serving {
+            Serving::All(core) => Ok(Serving::All(core.by(provider)?)),
+            Serving::Regions(_) => Err(Error::usage(
+                "a mapping whose container is in re-encryption keeps its providers until that is complete",
+            )),
+        })
     }
 
     /// Where its data begins on the device, in bytes.

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use block::BlockDevice;
-use cipher::{SectorCipher, SectorSpec};
+use cipher::{Mechanism, Policy, Provider, SectorCipher, SectorSpec};
 use secret::Secret;
 
 use crate::integrity::{Mode, Sealed};
@@ -31,6 +31,8 @@ pub(super) enum Form {
     /// As long as they are, one behind the other.
     Encrypted {
         cipher: SectorCipher,
+        /// For another provider of the cipher.
+        key: Secret,
         iv_offset: u64,
     },
     /// As they are.
@@ -68,6 +70,7 @@ impl Core {
                 let spec: SectorSpec = crypto::spec(&segment.cipher, &device.name())?;
                 let form = Form::Encrypted {
                     cipher: SectorCipher::new(spec, key.expose())?,
+                    key: Secret::from_slice(key.expose())?,
                     iv_offset: segment.iv_offset,
                 };
                 (form, spec.to_string())
@@ -107,15 +110,64 @@ impl Core {
         })
     }
 
+    /// The same, with this provider of its cipher.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], which names the providers that there are.
+    pub(super) fn by(&self, provider: Provider) -> Result<Core> {
+        let Form::Encrypted {
+            cipher,
+            key,
+            iv_offset,
+        } = &self.form
+        else {
+            return Err(Error::usage(
+                "the provider is chosen for sectors that are encrypted without tags only",
+            ));
+        };
+        let spec = cipher.spec();
+        let choices = Policy::current().choices(Mechanism::of_sectors(spec), key.len())?;
+        if !choices.contains(&provider) {
+            let names: Vec<&str> = choices.iter().map(|choice| choice.name()).collect();
+            return Err(Error::Usage(format!(
+                "{provider} does not serve {spec} with a key of {} bits here: choose {}",
+                8 * key.len(),
+                names.join(" or ")
+            )));
+        }
+        Ok(Core {
+            device: Arc::clone(&self.device),
+            form: Form::Encrypted {
+                cipher: SectorCipher::with_provider(provider, spec, key.expose())?,
+                key: Secret::from_slice(key.expose())?,
+                iv_offset: *iv_offset,
+            },
+            encryption: self.encryption.clone(),
+            start: self.start,
+            sector: self.sector,
+        })
+    }
+
+    /// Who computes its cipher, where that can be chosen.
+    pub(super) fn provider(&self) -> Option<Provider> {
+        match &self.form {
+            Form::Encrypted { cipher, .. } => Some(cipher.provider()),
+            Form::Plain | Form::Sealed(_) => None,
+        }
+    }
+
     /// Whether the same bytes are in the same place on the device with both.
     pub(super) fn is_like(&self, other: &Core) -> Result<bool> {
         let (own, others) = match (&self.form, &other.form) {
             (Form::Plain, Form::Plain) => return Ok(self.start == other.start),
             (
-                Form::Encrypted { cipher, iv_offset },
+                Form::Encrypted {
+                    cipher, iv_offset, ..
+                },
                 Form::Encrypted {
                     cipher: of_other,
                     iv_offset: iv_of_other,
+                    ..
                 },
             ) if iv_offset == iv_of_other => (cipher, of_other),
             _ => return Ok(false),
@@ -139,7 +191,9 @@ impl Core {
 
     pub(super) fn read_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<()> {
         let (cipher, iv) = match &self.form {
-            Form::Encrypted { cipher, iv_offset } => (cipher, iv(offset, *iv_offset)),
+            Form::Encrypted {
+                cipher, iv_offset, ..
+            } => (cipher, iv(offset, *iv_offset)),
             Form::Plain => return self.device.read_at(self.start + offset, piece),
             Form::Sealed(sealed) => return sealed.read(offset, piece),
         };
@@ -165,7 +219,10 @@ impl Core {
 
     /// Encrypts a piece in place. False, with the piece as it was, if sectors are not encrypted, or not alone.
     pub(super) fn encrypt_piece(&self, offset: u64, piece: &mut [u8]) -> block::Result<bool> {
-        let Form::Encrypted { cipher, iv_offset } = &self.form else {
+        let Form::Encrypted {
+            cipher, iv_offset, ..
+        } = &self.form
+        else {
             return Ok(false);
         };
         let iv = iv(offset, *iv_offset);

@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cipher::Provider;
 use parking_lot::{Condvar, MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 
 use super::regions::{Access, Entered, Regions};
@@ -42,10 +43,16 @@ impl Serving {
         }
     }
 
-    pub(super) fn encryption(&self) -> &str {
+    fn encryption(&self) -> Encryption {
         match self {
-            Serving::All(core) => &core.encryption,
-            Serving::Regions(regions) => &regions.encryption,
+            Serving::All(core) => Encryption {
+                name: core.encryption.clone(),
+                provider: core.provider(),
+            },
+            Serving::Regions(regions) => Encryption {
+                name: regions.encryption.clone(),
+                provider: None,
+            },
         }
     }
 
@@ -165,12 +172,21 @@ fn by_region(
     Ok(())
 }
 
+/// The encryption, for people.
+#[derive(Clone)]
+pub(super) struct Encryption {
+    /// As `aes-xts-plain64`.
+    pub(super) name: String,
+    /// Who computes all of it, where that can be chosen.
+    pub(super) provider: Option<Provider>,
+}
+
 /// What serves now. It is replaced when the requests that use it are over.
 pub(super) struct Place {
     /// `None` while the mapping is suspended.
     serving: RwLock<Option<Arc<Serving>>>,
     /// By itself: to say it, nobody waits for requests that hang.
-    encryption: Mutex<String>,
+    encryption: Mutex<Encryption>,
     suspension: Mutex<Suspension>,
     changed: Condvar,
 }
@@ -205,7 +221,7 @@ impl Failing {
 impl Place {
     pub(super) fn new(serving: Serving) -> Place {
         Place {
-            encryption: Mutex::new(serving.encryption().to_owned()),
+            encryption: Mutex::new(serving.encryption()),
             serving: RwLock::new(Some(Arc::new(serving))),
             suspension: Mutex::default(),
             changed: Condvar::new(),
@@ -248,7 +264,7 @@ impl Place {
     }
 
     /// The encryption. This does not wait, whatever requests do.
-    pub(super) fn encryption(&self) -> String {
+    pub(super) fn encryption(&self) -> Encryption {
         self.encryption.lock().clone()
     }
 
@@ -258,11 +274,29 @@ impl Place {
 
     /// Replaces what serves, which ends a suspension.
     pub(super) fn replace(&self, serving: Serving) {
-        let encryption = serving.encryption().to_owned();
+        let encryption = serving.encryption();
         *self.serving.write() = Some(Arc::new(serving));
         *self.encryption.lock() = encryption;
         self.suspension.lock().is_suspended = false;
         self.changed.notify_all();
+    }
+
+    /// Replaces what serves by what `make` makes of it, when the requests that use it are over. The mapping is not
+    /// suspended meanwhile.
+    ///
+    /// # Errors
+    /// That of `make`; [`Error::Busy`] if requests do not end, or it is suspended. Then nothing changes.
+    pub(super) fn exchange(&self, make: impl FnOnce(&Serving) -> Result<Serving>) -> Result<()> {
+        let Some(mut place) = self.serving.try_write_for(PATIENCE) else {
+            return Err(Error::Busy(
+                "requests for the mapping do not end, so its provider stays: look at its device"
+                    .into(),
+            ));
+        };
+        let next = make(place.as_ref().ok_or_else(Error::suspended)?)?;
+        *self.encryption.lock() = next.encryption();
+        *place = Some(Arc::new(next));
+        Ok(())
     }
 
     /// Forgets what serves, if `may_go` says that it can go, when the requests that use it are over.

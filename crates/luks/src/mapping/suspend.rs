@@ -59,6 +59,11 @@ impl Mapping {
         }
         let device = Arc::clone(&self.device);
         let core = Core::new(&own.segment, device, key, self.mode)?;
+        // A provider that was chosen stays.
+        let core = match self.provider() {
+            Some(provider) => core.by(provider)?,
+            None => core,
+        };
         self.serving.replace(Serving::All(core));
         Ok(())
     }

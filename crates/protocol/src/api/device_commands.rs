@@ -186,6 +186,9 @@ pub struct LuksOpen {
     pub read_only: bool,
     /// How it is served; what is absent is as the header says.
     pub serving: MappingChange,
+    /// Who computes the cipher, as `aws-lc`.
+    #[serde(default)]
+    pub provider: Option<String>,
     /// Whether the header is to say so from now on.
     #[serde(default)]
     pub persistent: bool,
@@ -226,6 +229,9 @@ pub struct LuksRefresh {
     pub name: String,
     /// What changes.
     pub change: MappingChange,
+    /// Who computes the cipher from now on, as `aws-lc`.
+    #[serde(default)]
+    pub provider: Option<String>,
 }
 
 /// Make a mapping larger or smaller.

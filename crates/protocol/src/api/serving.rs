@@ -185,6 +185,9 @@ pub struct MappingRow {
     pub slot: Option<u32>,
     /// As `aes-xts-plain64`.
     pub cipher: String,
+    /// Who computes the cipher, as `aws-lc`, where that can be chosen.
+    #[serde(default)]
+    pub provider: Option<String>,
     /// The length of its key.
     pub key_bits: usize,
     /// What is encrypted as one, in bytes.

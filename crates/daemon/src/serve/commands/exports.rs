@@ -130,7 +130,7 @@ root_only!(
 root_only!(
     LuksRefresh,
     |it| Line::new("luks refresh").word(&it.name),
-    |it, daemon, _| daemon.change_mapping(&it.name, &it.change).map(done)
+    |it, daemon, _| daemon.change_mapping(&it.name, it).map(done)
 );
 
 root_only!(

@@ -212,6 +212,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
         Command::IscsiExports,
         Command::IscsiSessions,
         Command::LuksOpen(command::LuksOpen {
+            provider: None,
             device: device.into(),
             header: None,
             name: "mapping".into(),
@@ -230,6 +231,7 @@ pub(super) fn of_the_machine() -> Vec<Command> {
         }),
         Command::LuksStatus(command::LuksStatus { names: Vec::new() }),
         Command::LuksRefresh(command::LuksRefresh {
+            provider: None,
             name: "mapping".into(),
             change: MappingChange {
                 read_workqueue: Some(true),

@@ -76,6 +76,9 @@ EXAMPLES
     strongroom luks open --token-only --token-type systemd-fido2 /dev/sdb data
     strongroom luks open --token-only --tpm2-signature kernel.json /dev/sdb data
 
+  By another implementation of the cipher than the first choice:
+    strongroom luks open --provider portable secret.img secret
+
   An old mapping without a header:
     strongroom luks open --type plain --cipher aes-cbc-essiv:sha256 --hash ripemd160 /dev/sdb old
 
@@ -161,6 +164,9 @@ pub(crate) struct LuksServing {
     /// Do not pass discards to the device
     #[arg(long)]
     pub(crate) no_allow_discards: bool,
+    /// Let this implementation compute the cipher, as `crypto providers` names it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
 }
 
 /// What a header would say.
@@ -231,7 +237,7 @@ EXAMPLES
     strongroom luks status --table secret --showkeys
 
 JSON
-  [{\"name\", \"kind\", \"device\", \"header\", \"uuid\", \"slot\", \"cipher\", \"key_bits\", \"sector_size\",
+  [{\"name\", \"kind\", \"device\", \"header\", \"uuid\", \"slot\", \"cipher\", \"provider\": or null, \"key_bits\", \"sector_size\",
   \"offset\", \"size\", \"read_only\", \"allow_discards\", \"read_workqueue\", \"write_workqueue\",
   \"same_cpu\", \"sort_writes\", \"iv_offset\", \"suspended\", \"reencryption\": {\"done\", \"total\", \"running\", \"speed\": in bytes a second or null,
   \"seconds_left\": or null} or null, \"users\",
@@ -259,14 +265,20 @@ pub(crate) struct LuksStatus {
 /// Change the options of a mapping while it is in use
 ///
 /// Applies to later requests. Options that you do not give stay. `luks open --help` says what the modes are.
+/// With --provider, requests wait until those that run have ended; the data on the device is the same with each
+/// provider.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES
   Writes by a workqueue, reads inline:
     strongroom luks refresh --write-workqueue --no-read-workqueue secret
 
+  Another implementation of the cipher, and all requests inline:
+    strongroom luks refresh --provider portable --no-read-workqueue --no-write-workqueue secret
+
 EXIT CODES
-  3 if there is no such mapping.")]
+  2 if the provider does not have the cipher; 3 if there is no such mapping; 5 if it is suspended, or
+  requests do not end.")]
 pub(crate) struct LuksRefresh {
     #[command(flatten)]
     pub(crate) serving: LuksServing,

@@ -42,6 +42,7 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
         key_slot: args.key_slot,
         read_only: args.readonly,
         serving: serving(&args.serving),
+        provider: args.serving.provider,
         persistent: args.persistent,
         no_journal: args.integrity_no_journal,
         recovery: args.integrity_recovery_mode,
@@ -218,8 +219,12 @@ pub(super) fn close(args: LuksClose, session: &mut Session) -> Result {
 
 pub(super) fn refresh(args: LuksRefresh, session: &mut Session) -> Result {
     let change = serving(&args.serving);
-    let name = args.name;
-    call_quiet(session, command::LuksRefresh { name, change })
+    let command = command::LuksRefresh {
+        name: args.name,
+        change,
+        provider: args.serving.provider,
+    };
+    call_quiet(session, command)
 }
 
 pub(super) fn resize(args: LuksResize, session: &mut Session) -> Result {
@@ -277,6 +282,10 @@ fn text(row: &MappingRow) -> String {
     line("type", &row.kind);
     line("cipher", &row.cipher);
     line("keysize", &format!("{} bits", row.key_bits));
+    if let Some(provider) = &row.provider {
+        // This name fills its column.
+        line("provider", &format!(" {provider}"));
+    }
     if let Some(slot) = row.slot {
         line("slot", &slot.to_string());
     }
