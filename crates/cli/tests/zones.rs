@@ -429,7 +429,9 @@ fn datasets_with_parents_are_mounted_in_an_immutable_zone() {
     ));
     place.ok("create eizoss/rpool/usr");
     let zone = "--dataset eizoss/rpool --alias rpool --owner 12345 z";
-    place.fails(&format!("zone create --profile nope {zone}"), USAGE);
+    let is_wrong = |line: &str| assert_eq!(place.run(&words(line)).code, USAGE, "{line}");
+    is_wrong(&format!("zone create --profile nope {zone}"));
+    is_wrong(&format!("zone create --profile none --immutable {zone}"));
     place.ok(&format!(
         "zone create --file-mac-profile fixed-configuration {zone}"
     ));
@@ -449,8 +451,8 @@ fn datasets_with_parents_are_mounted_in_an_immutable_zone() {
     may_not(&place, ANN, "unmount -f rpool/usr");
     may_not(&place, ANN, "create rpool/sbin");
 
-    place.fails("zone set file-mac-profile=nope z", USAGE);
-    place.fails("zone set quota=1G z", USAGE);
+    is_wrong("zone set file-mac-profile=nope z");
+    is_wrong("zone set quota=1G z");
     place.fails("zone set profile=none nope", NOT_FOUND);
     place.ok("zone set file-mac-profile=strict z");
     let refused = fs::write(dir.join("export/home/more"), "x").unwrap_err();

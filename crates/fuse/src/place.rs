@@ -130,6 +130,17 @@ impl Place {
         self.walk(Missing::Refuse)?.into_spot()
     }
 
+    /// Whether only root and this process's user can change where the directory is. The directory itself may be of any
+    /// user.
+    ///
+    /// # Errors
+    /// As [`Place::open`].
+    pub fn has_safe_way(&self) -> io::Result<bool> {
+        let mut walk = self.walk(Missing::Refuse)?;
+        walk.passed.pop();
+        Ok(walk.is_safe())
+    }
+
     /// Whether only root and this process's user can change where the directory is.
     pub(crate) fn is_safe(&self) -> io::Result<bool> {
         Ok(self.walk(Missing::Refuse)?.is_safe())

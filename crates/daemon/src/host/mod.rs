@@ -7,6 +7,7 @@ pub(crate) mod input;
 pub(crate) mod listen;
 pub(crate) mod log;
 pub(crate) mod memory;
+pub(crate) mod nfs_server;
 pub(crate) mod notify;
 pub(crate) mod pool_lock;
 pub(crate) mod scope;

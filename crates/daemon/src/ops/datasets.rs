@@ -10,6 +10,7 @@ use protocol::property::{Property, Settable, is_of_pools};
 
 use crate::failure::{Failure, Result};
 use crate::ops::dataset_spec::DatasetSpec;
+use crate::ops::nfs_shares::check_server;
 use crate::ops::unmounts::Unmounted;
 use crate::ops::volumes;
 use crate::state::active_pool::ActivePool;
@@ -54,6 +55,11 @@ impl Daemon {
         if let Some((key, _)) = props.iter().find(|(key, _)| is_of_pools(key)) {
             return Err(not_the_root(&active, key, name));
         }
+        check_server(
+            props
+                .iter()
+                .map(|(key, value)| (key.as_str(), Some(value.as_str()))),
+        )?;
         let mut props = props.clone();
         let shape = volume
             .map(|new| volumes::shape(&new, &mut props))
@@ -337,6 +343,10 @@ impl Daemon {
             }
             let lens = changes.iter().filter(is_set).map(text_len);
             context.check_texts(&active, entries.len() * lens.sum::<usize>())?;
+            let given = changes
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_deref()));
+            check_server(given)?;
             let _claims = active.claim_for(changes)?;
             if changes.iter().any(|(key, _)| key == "mountpoint") {
                 self.move_mountpoints(&active, &entries, &names, changes, context)?;

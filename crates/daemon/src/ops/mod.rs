@@ -42,6 +42,7 @@ pub(crate) mod mount_named;
 mod mount_settings;
 pub(crate) mod mounts;
 mod new_pool;
+mod nfs_shares;
 pub(crate) mod offers;
 pub(crate) mod piece;
 pub(crate) mod pool_report;

@@ -104,6 +104,7 @@ impl ActivePool {
         }
         failures.extend(self.to_mount_again(&mounted_otherwise)?);
         refused?;
+        failures.extend(self.follow_sharenfs());
         Ok(failures)
     }
 

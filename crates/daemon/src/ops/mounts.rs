@@ -142,6 +142,7 @@ impl Daemon {
             by_property: how.dir.is_none(),
             hiding: how.hiding,
             allowed: how.allowed,
+            shared: None,
             _record: record,
             _dirs: dirs,
             _counted: counted,
@@ -154,6 +155,7 @@ impl Daemon {
             let below = active.heads_below(entry)?;
             active.close_unmounted(below.iter().map(|entry| entry.id));
         }
+        active.share_again();
         Ok(())
     }
 

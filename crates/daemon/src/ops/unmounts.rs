@@ -51,7 +51,8 @@ impl ActivePool {
             .is_some_and(|state| !state.mount.is_mounted());
         let state = if is_gone { mounts.remove(&id) } else { None };
         drop(mounts);
-        if let Some(state) = state {
+        if let Some(mut state) = state {
+            self.withdraw_share(&mut state);
             close(state);
             self.close_unmounted([id]);
         }
@@ -65,9 +66,10 @@ impl ActivePool {
             .is_some_and(|state| !state.mount.is_in_tree());
         let state = if is_leaving { mounts.remove(&id) } else { None };
         drop(mounts);
-        let Some(state) = state else {
+        let Some(mut state) = state else {
             return Ok(());
         };
+        self.withdraw_share(&mut state);
         match state.mount.unmount(false) {
             Ok(_) => close(state),
             Err(error) => {
@@ -82,15 +84,18 @@ impl ActivePool {
     /// [`ActivePool::take_cuts`] has a line about it.
     pub(crate) fn unmount(self: &Arc<Self>, id: u64, force: bool) -> Result<()> {
         let state = self.mounts.lock().remove(&id);
-        let Some(state) = state else {
+        let Some(mut state) = state else {
             return self.close_volume(id, force);
         };
+        // The server uses what it exports.
+        self.withdraw_share(&mut state);
         match state.mount.unmount(force) {
             Ok(None) => {}
             Ok(Some(refused)) => self.note_cut(id, &state, &refused),
             Err(error) => {
                 let name = self.pool.name_of(id).unwrap_or_default();
                 self.mounts.lock().insert(id, state);
+                self.share_again();
                 return Err(Failure::from(error).context(format_args!("cannot unmount '{name}'")));
             }
         }

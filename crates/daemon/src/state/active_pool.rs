@@ -30,6 +30,7 @@ use crate::state::memory::{KnownDevice, KnownPool};
 use crate::state::metered_files::FilesMeter;
 use crate::state::mount_records::MountRecord;
 use crate::state::mounted_dirs::{MountedDir, MountedDirs};
+use crate::state::nfs_share::NfsShare;
 use crate::state::schedule::Schedule;
 use crate::state::seen_states::Compared;
 use crate::state::snapshot_schedule::LookedAt;
@@ -154,6 +155,8 @@ pub(crate) struct MountState {
     pub(crate) hiding: Hiding,
     /// The options of the command that mounted it.
     pub(crate) allowed: Allowed,
+    /// Its export by the kernel's NFS server.
+    pub(crate) shared: Option<NfsShare>,
     /// Tells the start after a crash of the mount.
     pub(crate) _record: MountRecord,
     /// Finds the mount by its directories.

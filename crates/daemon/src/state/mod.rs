@@ -30,6 +30,7 @@ pub(crate) mod metered_files;
 pub(crate) mod mount_records;
 pub(crate) mod mounted_dirs;
 pub(crate) mod mountpoints;
+pub(crate) mod nfs_share;
 pub(crate) mod pool_worker;
 pub(crate) mod properties;
 pub(crate) mod reencryption_claim;

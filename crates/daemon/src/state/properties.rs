@@ -17,6 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::state::account_property::AccountProperty;
 use crate::state::active_pool::ActivePool;
 use crate::state::channel::Channel;
+use crate::state::nfs_share;
 use crate::state::snapshot_schedule::SnapshotSchedule;
 use crate::state::written_property::WrittenSince;
 
@@ -28,6 +29,23 @@ fn is_mountpoint(value: &str) -> bool {
 pub(crate) fn record_size(value: &str) -> Option<u32> {
     let size = u32::try_from(sizes::positive(value)?).ok()?;
     (size.is_power_of_two() && (4 << 10..=1 << 20).contains(&size)).then_some(size)
+}
+
+/// The refusal of a size of records or blocks.
+pub(crate) fn no_record_size(name: &str, value: &str) -> Failure {
+    let is_small = sizes::positive(value).is_some_and(|size| size < 4 << 10);
+    let why = match (is_small, name) {
+        (false, _) => "",
+        (true, "recordsize") => {
+            ". A smaller record would take 4 KiB of a device too; files of up to 2 KiB are stored beside their \
+             attributes and take less"
+        }
+        (true, _) => ". A smaller block would take 4 KiB of a device too",
+    };
+    Failure::usage(format!(
+        "the property '{name}' cannot be '{value}'; allowed: {}{why}",
+        Values::RecordSize.describe()
+    ))
 }
 
 /// The stored form of a property: sizes in bytes, and record sizes in whole K or M, which older programs can read too.
@@ -184,6 +202,9 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
              of each record",
         ));
     }
+    if property.values == Values::RecordSize {
+        return Err(no_record_size(property.name, value));
+    }
     Err(Failure::usage(format!(
         "the property '{name}' cannot be '{value}'; allowed: {}",
         property.values.describe()
@@ -218,6 +239,7 @@ fn is_valid(values: &Values, value: &str) -> bool {
         Values::Encryption => value == "off" || Suite::from_name(value).is_some(),
         Values::KeySource => value.parse::<keys::KeySource>().is_ok(),
         Values::User => accounts::uid_of(value).is_some(),
+        Values::NfsShare => nfs_share::is_valid(value),
     }
 }
 
@@ -366,7 +388,14 @@ mod tests {
         for (name, value) in good {
             check(name, value, Settable::AtCreation).unwrap();
         }
+        let small = check("recordsize", "512", Settable::Always).unwrap_err();
+        assert!(
+            small
+                .message
+                .contains("take 4 KiB of a device too; files of up to 2 KiB")
+        );
         let bad = [
+            ("recordsize", "512"),
             ("recordsize", "3K"),
             ("recordsize", "2M"),
             ("compression", "gzip"),

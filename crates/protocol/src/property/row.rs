@@ -104,6 +104,8 @@ pub enum Values {
     KeySource,
     /// A user, by name or number.
     User,
+    /// The clients of an export by NFS, and their options.
+    NfsShare,
 }
 
 /// The values of `encryption`.
@@ -151,6 +153,7 @@ impl Values {
                 "passphrase,file:///",
             ],
             Values::User => &[],
+            Values::NfsShare => &["on", "off", "rw", "ro", "rw=", "ro=", "sec="],
         };
         all.iter().map(|word| (*word).to_owned()).collect()
     }
@@ -168,6 +171,12 @@ impl Values {
             Values::Mountpoint => "a path | none | legacy".into(),
             Values::Compression => "on | off | lz4 | zstd | zstd-1 to zstd-19".into(),
             Values::User => "a user, by name or number".into(),
+            Values::NfsShare => {
+                "on | off | a list of rw, ro, rw=CLIENT:..., ro=CLIENT:..., sec=sys:krb5:krb5i:krb5p, [no_]root_squash, \
+                 [no_]all_squash, anonuid=UID, anongid=GID, [in]secure, [no_]wdelay with commas (CLIENT: 192.0.2.1, \
+                 192.0.2.0/24, [2001:db8::]/32, *.example.org, @NETGROUP or *; no host name)"
+                    .into()
+            }
             Values::Encryption => ENCRYPTIONS.join(" | "),
             Values::KeySource => {
                 "raw | hex | passphrase, then a comma, then prompt | file:///PATH | https://HOST/PATH | \

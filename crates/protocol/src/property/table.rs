@@ -140,7 +140,7 @@ pub const PROPERTIES: &[Property] = &[
             "recordsize",
             Values::RecordSize,
             "128K",
-            "Size of a full record, for files created from now on.",
+            "Size of a full record, for new files; the unit of devices is 4 KiB.",
         )
     },
     Property {
@@ -292,6 +292,16 @@ pub const PROPERTIES: &[Property] = &[
         "hidden",
         "Whether listings of the root directory show .snapshot.",
     ),
+    Property {
+        tenant: Tenant::No,
+        received: Received::Dropped,
+        ..of_files(
+            "sharenfs",
+            Values::NfsShare,
+            "off",
+            "Whether the kernel's NFS server exports the mounted dataset, and to whom.",
+        )
+    },
     Property {
         short: "snapsched",
         received: Received::Dropped,
