@@ -43,11 +43,8 @@ pub(crate) fn shape(new: &NewVolume, props: &mut Props) -> Result<VolumeShape> {
     let mut block_size = BLOCK_SIZE;
     for (name, value) in props.iter() {
         if name == "volblocksize" {
-            block_size = properties::record_size(value).ok_or_else(|| {
-                Failure::usage(format!(
-                    "the property 'volblocksize' cannot be '{value}'; allowed: 4K to 1M, a power of two"
-                ))
-            })?;
+            block_size = properties::record_size(value)
+                .ok_or_else(|| properties::no_record_size(name, value))?;
         } else if Property::find(name).is_some_and(|property| property.applies == Applies::Files) {
             return Err(Failure::usage(format!(
                 "the property '{name}' is for file systems, and a volume has no files"

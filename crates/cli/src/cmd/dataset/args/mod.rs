@@ -24,10 +24,10 @@ pub(crate) use userspace::{AccountField, Accounts, Groupspace, Userspace};
 /// terminal, it reads one line from there.
 ///
 /// With -V the dataset is a volume: a block device of this size, without files. Its blocks have 16K, or
-/// `volblocksize`, a power of two from 4K to 1M. Smaller requests cost as much as a whole block. Blocks of
-/// 4K cannot be compressed. The pool reserves space for the whole volume, metadata included
-/// (refreservation), so it can always be written. With -s it reserves none, and the volume can be larger
-/// than the pool. A volume is encrypted, compressed, cloned and sent as other datasets are. It is not
+/// `volblocksize`, a power of two from 4K to 1M; 4K is the unit of devices. Smaller requests cost as much as
+/// a whole block. Blocks of 4K cannot be compressed. The pool reserves space for the whole volume, metadata
+/// included (refreservation), so it can always be written. With -s it reserves none, and the volume can be
+/// larger than the pool. A volume is encrypted, compressed, cloned and sent as other datasets are. It is not
 /// mounted.
 #[derive(Args, Debug)]
 #[command(after_help = "\
