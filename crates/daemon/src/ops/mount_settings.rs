@@ -103,8 +103,8 @@ impl ActivePool {
             }
         }
         failures.extend(self.to_mount_again(&mounted_otherwise)?);
-        refused?;
         failures.extend(self.follow_sharenfs());
+        refused?;
         Ok(failures)
     }
 

@@ -155,7 +155,7 @@ impl Daemon {
             let below = active.heads_below(entry)?;
             active.close_unmounted(below.iter().map(|entry| entry.id));
         }
-        active.share_again();
+        active.share_again(entry.id);
         Ok(())
     }
 

@@ -36,9 +36,24 @@ impl ActivePool {
     /// Exports what is mounted as the properties say now, and withdraws other exports. Returns failures for those that
     /// could not be exported; their mounts stay.
     pub(crate) fn follow_sharenfs(&self) -> Vec<Failure> {
+        self.share(self.shareable(|_| true))
+    }
+
+    /// As [`ActivePool::follow_sharenfs`], after a mount, which succeeds all the same. It looks at no other mount, because
+    /// an import makes thousands.
+    pub(in crate::ops) fn share_again(&self, id: u64) {
+        for failure in self.share(self.shareable(|mounted| mounted == id)) {
+            tracing::warn!(
+                reason = failure.0.message,
+                "a dataset is not exported by NFS"
+            );
+        }
+    }
+
+    fn share(&self, mounts: Vec<(u64, Place, Option<NfsShare>)>) -> Vec<Failure> {
         let mut failures = Vec::new();
         let mut differences = Vec::new();
-        for (id, place, was) in self.shareable() {
+        for (id, place, was) in mounts {
             let wanted = self.wanted_share(id, &place).unwrap_or_else(|failure| {
                 failures.push(failure);
                 None
@@ -67,17 +82,11 @@ impl ActivePool {
         failures
     }
 
-    /// As [`ActivePool::follow_sharenfs`], after a mount, which succeeds all the same.
-    pub(in crate::ops) fn share_again(&self) {
-        for failure in self.follow_sharenfs() {
-            tracing::warn!(reason = failure.message, "a dataset is not exported by NFS");
-        }
-    }
-
-    /// The mounts by properties, with their places and exports.
-    fn shareable(&self) -> Vec<(u64, Place, Option<NfsShare>)> {
+    /// The chosen mounts by properties, with their places and exports.
+    fn shareable(&self, is_chosen: impl Fn(u64) -> bool) -> Vec<(u64, Place, Option<NfsShare>)> {
         let mounts = self.mounts.lock();
-        let by_property = mounts.iter().filter(|(_, state)| state.by_property);
+        let by_property =
+            { mounts.iter() }.filter(|(id, state)| state.by_property && is_chosen(**id));
         by_property
             .map(|(id, state)| (*id, state.place.clone(), state.shared.clone()))
             .collect()

@@ -95,7 +95,7 @@ impl ActivePool {
             Err(error) => {
                 let name = self.pool.name_of(id).unwrap_or_default();
                 self.mounts.lock().insert(id, state);
-                self.share_again();
+                self.share_again(id);
                 return Err(Failure::from(error).context(format_args!("cannot unmount '{name}'")));
             }
         }
