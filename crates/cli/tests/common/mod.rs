@@ -224,6 +224,20 @@ impl Place {
         run(command, input)
     }
 
+    /// Runs a script of the shell in the environment of the program.
+    pub fn shell(&self, script: &str) -> Done {
+        let own = self.command();
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(self.root());
+        for (name, value) in own.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        run(command, b"")
+    }
+
     /// A command line, split at spaces; `{DIR}` in it is this directory.
     pub fn words(&self, line: &str) -> Vec<String> {
         let dir = self.root().to_str().expect("UTF-8");

@@ -38,6 +38,11 @@ impl Terminal {
         Terminal::start(place, &[&shell, &[PROGRAM, input][..], args].concat())
     }
 
+    /// The same for a script of the shell.
+    pub fn shell(place: &Place, script: &str) -> Terminal {
+        Terminal::start(place, &["sh", "-c", script])
+    }
+
     /// Runs any program, with the variables of the place.
     pub fn start(place: &Place, words: &[&str]) -> Terminal {
         let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
