@@ -12,7 +12,7 @@ pub(crate) const PASSPHRASE: &str = "correct horse battery";
 
 /// What stands in the documents for things of their authors' machines, and what it is in a test. `DIR` is the
 /// directory of the test. Nothing else is changed, but for the table of verbs in the index.
-const PLACES: [(&str, &str); 18] = [
+const PLACES: [(&str, &str); 21] = [
     ("/media/stick/", "DIR/"),
     ("/media/keys/", "DIR/"),
     ("/zones/", "DIR/"),
@@ -22,6 +22,9 @@ const PLACES: [(&str, &str); 18] = [
         "DIR/disk",
     ),
     ("c1t1d0", "DIR/disk"),
+    ("/dev/lofi/1", "luks:lofi1"),
+    ("/dev/lofi ", "luks:lofi1 "),
+    ("allow darrenm", "allow nobody"),
     ("/dev/ram0", "DIR/ram0"),
     ("crypthdr.img", "DIR/crypthdr.img"),
     ("~/", "DIR/"),
@@ -119,6 +122,17 @@ fn translate(line: &str) -> String {
         Some((_, here, rest)) => here.replace('*', &rest),
         None => line.into(),
     }
+}
+
+/// What the program asks here, and what is typed: what stands behind the question, or the passphrase.
+fn question_and_answer(line: &str) -> (String, &str) {
+    for end in ["(y/N) ", ": "] {
+        if let Some((question, answer)) = line.rsplit_once(end) {
+            return (question.to_owned() + end, answer);
+        }
+    }
+    let here = line.replace("Enter again:", "Re-enter passphrase:");
+    (here, PASSPHRASE)
 }
 
 pub(crate) struct Reader {
@@ -220,13 +234,7 @@ impl Reader {
         );
         let mut terminal = Terminal::shell(&self.place, &guarded);
         for question in questions {
-            let (question, answer) = match question.split_once("(y/N) ") {
-                Some((question, answer)) => (format!("{question}(y/N) "), answer),
-                None => (
-                    question.replace("Enter again:", "Re-enter passphrase:"),
-                    PASSPHRASE,
-                ),
-            };
+            let (question, answer) = question_and_answer(question);
             terminal.wait_for(&self.in_place(&question));
             terminal.types(&format!("{answer}\n"));
         }
