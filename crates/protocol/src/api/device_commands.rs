@@ -199,7 +199,7 @@ pub struct LuksOpen {
     #[serde(default)]
     pub recovery: bool,
     /// What a header would say, if there is none.
-    pub plain: Option<PlainMapping>,
+    pub plain: Option<Box<PlainMapping>>,
     /// Where the daemon finds the key at each start, if it is to open the mapping then. It looks there now too.
     pub at_start: Option<Box<MappingKeyPlace>>,
 }

@@ -31,7 +31,7 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
     args.key.limit(session.prompter());
     let plain = match args.kind {
         LuksOpenType::Luks => None,
-        LuksOpenType::Plain => Some(plain(&args.plain)?),
+        LuksOpenType::Plain => Some(Box::new(plain(&args.plain)?)),
     };
     let header = args.container.header.as_deref();
     let command = command::LuksOpen {
