@@ -36,7 +36,9 @@ use crate::show::text;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    if let Err(message) = hwcap::switch_features_off() {
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let command = line.get(place_of_command(&line)..).unwrap_or_default();
+    if let Err(message) = hwcap::switch_features_off(command) {
         eprintln!("strongroom: {}", text::message(&message));
         return ExitCode::from(FailureKind::Usage.exit_code());
     }

@@ -304,7 +304,7 @@ fn the_daemon_that_is_addressed_changes() {
     let own = place.path("state").join("crypto");
     place.ok("crypto disable aws-lc/aes-xts");
     assert!(own.exists() && !place.path("xdg").exists());
-    assert_eq!(provider(&place, "aes-xts"), "portable");
+    assert_ne!(provider(&place, "aes-xts"), "aws-lc");
     place.ok("crypto enable aws-lc/aes-xts");
     lacks(&fs::read_to_string(&own).unwrap(), "disable aws-lc");
 
@@ -421,7 +421,74 @@ fn random_bytes_come_from_two_sources() {
     }
     let err = place.fails("crypto random --entropy 257", USAGE);
     has(&err, "at most 256 bytes");
-    place.fails("crypto random 0", USAGE);
+    assert_eq!(place.run(&words("crypto random 0")).code, USAGE);
+}
+
+/// AWS-LC ends the process where the kernel gives no numbers. So the kernel is asked first.
+#[test]
+fn a_kernel_without_random_numbers_is_an_error() {
+    let place = Place::without_daemon();
+    for line in ["crypto random 32", "crypto random --entropy 32"] {
+        let command = place.command();
+        let mut strace = std::process::Command::new("strace");
+        strace
+            .args(["-f", "-qq", "-e", "trace=getrandom", "-o", "/dev/null"])
+            .args(["-e", "inject=getrandom:error=EIO"])
+            .arg(command.get_program())
+            .args(words(line));
+        let Ok(done) = strace.output() else {
+            return;
+        };
+        let err = String::from_utf8_lossy(&done.stderr);
+        if err.contains("ptrace") {
+            return;
+        }
+        assert_eq!(done.status.code(), Some(1), "{err}");
+        has(&err, "the source of random numbers failed");
+        assert!(done.stdout.is_empty());
+    }
+}
+
+#[test]
+fn ld_hwcap_of_solaris_slows_this_process_only() {
+    let place = Place::without_daemon();
+    let line = "crypto providers --json";
+    let setting = "-aes -des -md5 -sha256 -sha512 -mont -mpmul";
+    let (out, err, code) = run_with(&place, "LD_HWCAP", setting, line);
+    if err.contains("on x86-64 only") {
+        return;
+    }
+    assert_eq!(code, 0, "{err}");
+    let features = &json(&out)["hardware"]["features"];
+    let features = features.as_array().unwrap();
+    assert!(features.iter().all(|name| name != "aes" && name != "sha"));
+    has(
+        &err,
+        "ignored, because no code here has a path for it: -des -md5 -sha512 -mont -mpmul",
+    );
+    // Another command does not hear of it.
+    let (_, err, _) = run_with(&place, "LD_HWCAP", "-nonsense", "properties");
+    lacks(&err, "LD_HWCAP");
+}
+
+#[test]
+fn random_bytes_come_from_two_sources() {
+    let place = Place::without_daemon();
+    for (line, source) in [
+        ("crypto random", "aws-lc and kernel"),
+        ("crypto random --entropy", "kernel"),
+    ] {
+        let draw = || place.ok(&format!("{line} 48"));
+        let (first, second) = (draw(), draw());
+        assert_eq!(first.trim_end().len(), 96);
+        assert_ne!(first, second);
+        let report = json(&place.ok(&format!("{line} 256 --json")));
+        assert_eq!(report["source"], source);
+        assert_eq!(report["bytes"].as_str().unwrap().len(), 512);
+    }
+    let err = place.fails("crypto random --entropy 257", USAGE);
+    has(&err, "at most 256 bytes");
+    assert_eq!(place.run(&words("crypto random 0")).code, USAGE);
 }
 
 /// AWS-LC ends the process where the kernel gives no numbers. So the kernel is asked first.
