@@ -237,7 +237,8 @@ EXAMPLES
     strongroom luks status --table secret --showkeys
 
 JSON
-  [{\"name\", \"kind\", \"device\", \"header\", \"uuid\", \"slot\", \"cipher\", \"provider\": or null, \"key_bits\", \"sector_size\",
+  [{\"name\", \"kind\", \"device\", \"header\", \"uuid\", \"slot\", \"cipher\",
+  \"provider\": or null, \"key_bits\", \"sector_size\",
   \"offset\", \"size\", \"read_only\", \"allow_discards\", \"read_workqueue\", \"write_workqueue\",
   \"same_cpu\", \"sort_writes\", \"iv_offset\", \"suspended\", \"reencryption\": {\"done\", \"total\", \"running\", \"speed\": in bytes a second or null,
   \"seconds_left\": or null} or null, \"users\",
@@ -277,8 +278,8 @@ EXAMPLES
     strongroom luks refresh --provider portable --no-read-workqueue --no-write-workqueue secret
 
 EXIT CODES
-  2 if the provider does not have the cipher; 3 if there is no such mapping; 5 if it is suspended, or
-  requests do not end.")]
+  2 if the provider does not have the cipher; 3 if there is no such mapping; 5 if it is
+  suspended, or requests do not end.")]
 pub(crate) struct LuksRefresh {
     #[command(flatten)]
     pub(crate) serving: LuksServing,
