@@ -42,7 +42,7 @@ pub(super) fn open(args: LuksOpen, session: &mut Session) -> Result {
         key_slot: args.key_slot,
         read_only: args.readonly,
         serving: serving(&args.serving),
-        provider: args.serving.provider,
+        provider: args.serving.provider.clone(),
         persistent: args.persistent,
         no_journal: args.integrity_no_journal,
         recovery: args.integrity_recovery_mode,
