@@ -21,12 +21,8 @@ const PASSPHRASE_MAX: usize = 1023;
 pub(super) fn algorithm(typed: Option<&str>, config: &Config) -> Result<Option<Algorithm>> {
     let typed = typed.map(|name| {
         Algorithm::from_name(name).ok_or_else(|| {
-            let why = match name.starts_with("salsa20") || name.ends_with("-ctr") {
-                true => "pefs replaced CTR and Salsa20 by XTS in 2010",
-                false => "it is not known",
-            };
             Failure::usage(format!(
-                "'{name}' is no algorithm: {why}; 'strongroom pefs showalgs' shows them"
+                "'{name}' is no algorithm; 'strongroom pefs showalgs' shows them"
             ))
         })
     });
