@@ -443,7 +443,7 @@ fn names_in_clear_with_a_passphrase() {
     }
     let stored = fs::read(place.path("lower/name")).expect("under its own name");
     assert!(!stored.windows(6).any(|bytes| bytes == b"secret"));
-    has(&place.ok("fscrypt status {DIR}/lower"), "policy");
+    has(&place.ok("fscrypt status {DIR}/lower"), "POLICY");
 }
 
 /// `ENOKEY`
