@@ -478,7 +478,7 @@ echo end >> test-4
 refused 'not permitted' ln readme hard
 refused 'not permitted' ln -s readme link
 refused 'not permitted' mknod pipe p
-refused 'not permitted' chmod 600 readme
+refused 'not permitted' chown 1000 readme
 cd /
 strongroom pefs unmount /view
 test "$(ls -A /mnt | grep -c '^\.')" = "$(ls -A /mnt | wc -l)"
