@@ -108,7 +108,6 @@ fn translate(line: &str) -> String {
             .split_once("=\"")
             .is_some_and(|(name, _)| !name.contains(' '))
     {
-        let value = value.replace("LD_HWCAP=", "STRONGROOM_HWCAP=");
         return format!("{value}\" {}", translate(rest));
     }
     let matches = |verb: &str| match verb.strip_suffix('*') {
