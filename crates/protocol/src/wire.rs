@@ -274,7 +274,7 @@ pub fn receive_request(stream: &mut impl Read, max: u32) -> io::Result<Result<Re
 /// The first frame of a connection.
 pub enum First {
     /// A request, or the version that it is of.
-    Request(Result<Request, u32>),
+    Request(Box<Result<Request, u32>>),
     /// A token: the request follows, and has the rights of the token's user.
     Token(Secret),
     /// A token that is longer than any.
@@ -296,7 +296,10 @@ pub fn receive_first(stream: &mut impl Read, max: Option<u32>) -> io::Result<Fir
         }
         _ if kind == SECRET => secret_of(stream, len, TOKEN_MAX).map(First::Token),
         None => Ok(First::Unwelcome),
-        Some(max) => request_of(&receive_text(stream, kind, len, max)?).map(First::Request),
+        Some(max) => {
+            let request = request_of(&receive_text(stream, kind, len, max)?)?;
+            Ok(First::Request(Box::new(request)))
+        }
     }
 }
 

@@ -213,7 +213,7 @@ impl Daemon {
         match first {
             First::Request(request) => {
                 let caller = &mut Connected::new(stream);
-                self.carry_out(understood(request)?, peer, None, caller)
+                self.carry_out(understood(*request)?, peer, None, caller)
             }
             First::Token(token) => self.hear_token(&peer, &token, stream, guest),
             First::LongToken => Err(self.bad_token(&peer)),

@@ -26,7 +26,7 @@ pub(crate) fn answer(request: &Request, caller: &Caller) -> Result<Answer, Probl
             }
             Method::Post => match commands::run(name, request, caller)? {
                 Run::Done(response) => Ok(Answer::Response(response)),
-                Run::Send(call) => Transfer::send(call, request).map(Answer::Transfer),
+                Run::Send(call) => Transfer::send(*call, request).map(Answer::Transfer),
             },
             _ => Err(only("POST")),
         };

@@ -21,14 +21,14 @@ pub(super) enum Run {
     /// It is done.
     Done(Response),
     /// It answers with a stream.
-    Send(Call),
+    Send(Box<Call>),
 }
 
 /// Has a command done whose body is JSON.
 pub(super) fn run(name: &str, request: &Request, caller: &Caller) -> Result<Run, Problem> {
     let call = body::read(known(name)?, &request.body)?;
     if matches!(&call.command, Command::Send(send) if !send.estimate) {
-        return Ok(Run::Send(call));
+        return Ok(Run::Send(Box::new(call)));
     }
     let told = caller.call(call.command, call.secrets, call.hash_memory)?;
     Ok(Run::Done(done(&told)))

@@ -18,16 +18,16 @@ const NONCE: [u8; 12] = [7; 12];
 
 /// What it took to decrypt a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(in super::super) struct Memory {
+pub(crate) struct Memory {
     /// The length of the message, in bytes.
-    pub(in super::super) message: u64,
+    pub(crate) message: u64,
     /// The growth of the process meanwhile, in bytes; none where the kernel does not count it.
-    pub(in super::super) growth: Option<u64>,
-    pub(in super::super) seconds: f64,
+    pub(crate) growth: Option<u64>,
+    pub(crate) seconds: f64,
 }
 
 /// Decrypts a message of 4 GiB with AES-128-GCM. Not a byte goes out before all of it is authentic.
-pub(in super::super) fn decrypt_large() -> Result<Memory> {
+pub(crate) fn decrypt_large() -> Result<Memory> {
     let failed = |error: io::Error| other(format!("a message of 4 GiB: {error}"));
     let begin = || -> cipher::Result<(AeadCipher, SectorCipher)> {
         let counter = SectorCipher::new(SectorSpec::parse("aes-ctr-plain64")?, &KEY)?;
@@ -47,7 +47,7 @@ pub(in super::super) fn decrypt_large() -> Result<Memory> {
     let seconds = begin.elapsed().as_secs_f64();
     let after = kib("VmHWM:").filter(|_| is_counted);
     if plaintext.0 != LEN {
-        return Err(other("a message of 4 GiB was not decrypted to its end").into());
+        return Err(other("a message of 4 GiB was not decrypted to its end"));
     }
     Ok(Memory {
         message: LEN,
