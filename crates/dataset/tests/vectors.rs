@@ -197,7 +197,7 @@ fn seals() -> Value {
     let sealer = RecordSealer::new(&engine(1, 0), FAMILY, Some(keys), &settings).unwrap();
     let roots = [3, 5].map(|byte| Identity::read_from_bytes(&[byte; 64]).unwrap());
     let empty = RecordPtr::EMPTY.identity;
-    let facts = hex(&[0x2f; 120]);
+    let facts = hex(&[0x2f; 136]);
     let cases = [
         ([empty, empty], [0; 3], None, [0; 2], None),
         (roots, [0; 3], None, [0; 2], None),

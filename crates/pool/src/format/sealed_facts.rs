@@ -8,7 +8,14 @@ use crate::format::hex::{hex, unhex};
 pub(crate) const FACTS: &str = "@sealed-facts";
 
 /// The properties that protect people, as they are in effect.
-pub const PROTECTIVE: [&str; 5] = ["mountpoint", "setuid", "exec", "keysource", "readonly"];
+pub const PROTECTIVE: [&str; 6] = [
+    "mountpoint",
+    "setuid",
+    "exec",
+    "keysource",
+    "readonly",
+    "sharenfs",
+];
 
 /// A BLAKE3 hash, cut to 128 bits.
 type Short = [u8; 16];
@@ -121,10 +128,10 @@ mod tests {
         assert_eq!(SealedFacts::decode(&format!("{text}00")), None);
         let other = SealedFacts {
             snapshots: [0; 16],
-            properties: [facts.properties[0]; 5],
+            properties: [facts.properties[0]; 6],
             ..facts
         };
-        let named = ["snapshots", "setuid", "exec", "keysource", "readonly"];
+        let named = [&["snapshots"], &PROTECTIVE[1..]].concat();
         assert_eq!(facts.changed(&other), named);
         assert!(facts.changed(&facts).is_empty());
     }
