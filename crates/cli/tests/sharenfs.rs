@@ -164,7 +164,7 @@ fn mounted_datasets_are_exported_as_the_property_says() {
     assert_eq!(remembered(&place), before);
     calls(&place);
 
-    place.ok("destroy tank/home/bob");
+    place.ok("destroy -f tank/home/bob");
     assert_eq!(calls(&place), ["-u * home/bob 1"]);
     place.ok("inherit sharenfs tank/home");
     assert_eq!(calls(&place), ["-u * home 1"]);
