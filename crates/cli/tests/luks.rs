@@ -240,7 +240,7 @@ fn a_container_is_opened_once_and_served_as_it_is_told() {
     has(&luks(0, "status secret", ""), "provider: portable");
     luks(0, "close secret", "");
     let driver = "open --type plain --cipher capi:xts-aes-xtsproxy-plain64 {DIR}/image secret";
-    has(&ends(&place, 2, driver, PASSPHRASE).err, "--provider");
+    has(&ends(&place, 10, driver, PASSPHRASE).err, "--provider");
 }
 
 /// Who can open a container changes while it is open, also by another name of its file; what would make it
