@@ -22,6 +22,9 @@ mount -t rpc_pipefs r /var/lib/nfs/rpc_pipefs
 serve() {
     echo "/export *(rw,fsid=0,no_root_squash,no_subtree_check,insecure,sync)" > /etc/exports
     exportfs -ra
+    start_server
+}
+start_server() {
     rpc.mountd -N 2 -N 3
     echo 10 > /proc/fs/nfsd/nfsv4leasetime
     echo 10 > /proc/fs/nfsd/nfsv4gracetime
@@ -80,6 +83,47 @@ rm d/f1
 echo all done
 "#;
 
+/// A dataset that its property exports.
+const SHARED: &str = r#"
+[ -e /usr/sbin/exportfs ] || { mkdir -p /usr/sbin; ln -s "$(command -v exportfs)" /usr/sbin/exportfs; }
+: > /etc/exports
+start_server
+strongroom pool create -s 96M -m none tank /run/pool.img
+strongroom create -o mountpoint=/export -o sharenfs=rw=127.0.0.1:[fd00::]/8,no_root_squash,insecure tank/work
+exportfs -v
+mount.nfs4 127.0.0.1:/export /nfs -o vers=4.2,hard
+head -c 3000000 /dev/urandom > /nfs/first
+sum=$(md5sum < /nfs/first)
+[ "$(md5sum < /export/first)" = "$sum" ]
+
+# Another daemon exports it again. The client goes on, because the handles have the guid.
+old=$(pidof strongroom | tr ' ' '\n' | sort -n | head -1)
+umount /nfs
+kill -TERM $old
+while kill -0 $old 2>/dev/null; do sleep .1; done
+[ -z "$(exportfs)" ] || { exportfs; echo "the export outlives the daemon"; exit 1; }
+strongroom mount
+mount.nfs4 127.0.0.1:/export /nfs -o vers=4.2,hard
+[ "$(md5sum < /nfs/first)" = "$sum" ]
+umount /nfs
+
+# The server keeps what it has used, and the error says for how long. The export stays.
+if said=$(strongroom unmount tank/work 2>&1); then exit 1; fi
+case $said in *"lease time"*) ;; *) echo "$said"; exit 1 ;; esac
+[ -n "$(exportfs)" ]
+strongroom set sharenfs=off tank/work
+[ -z "$(exportfs)" ] || { exportfs; exit 1; }
+until strongroom unmount tank/work 2>/dev/null; do sleep .5; done
+strongroom set sharenfs=on tank/work
+strongroom mount tank/work
+[ -n "$(exportfs)" ]
+strongroom unmount -f tank/work
+[ -z "$(exportfs)" ] || { exportfs; exit 1; }
+strongroom mount tank/work
+[ "$(md5sum < /export/first)" = "$sum" ]
+echo all done
+"#;
+
 /// Two clients of NFS, each with caches of its own. To the server they are one, which would get leases against itself.
 const STACKED: &str = r#"
 mkdir -p /export /nfs/a /nfs/b /m/a /m/b
@@ -132,6 +176,11 @@ echo all done
 #[test]
 fn clients_of_nfs_go_on_after_a_remount_and_a_restart() {
     run(DATASET, &[], &[]);
+}
+
+#[test]
+fn the_server_exports_what_sharenfs_says() {
+    run(SHARED, &[], &[]);
 }
 
 #[test]

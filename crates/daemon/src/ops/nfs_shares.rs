@@ -112,16 +112,17 @@ impl ActivePool {
         }
     }
 
-    /// Withdraws the export of a mount that is about to end.
-    pub(in crate::ops) fn withdraw_share(&self, state: &mut MountState) {
+    /// Withdraws the export of a mount that is about to end. Returns whether there was one.
+    pub(in crate::ops) fn withdraw_share(&self, state: &mut MountState) -> bool {
         let Some(share) = state.shared.take() else {
-            return;
+            return false;
         };
         let ended = withdraw(&share).and_then(|()| self.remember_shares());
         if let Err(failure) = ended {
             let reason = failure.0.message;
             tracing::warn!(reason, "an export by NFS was not withdrawn");
         }
+        true
     }
 
     fn remember_shares(&self) -> Result<()> {

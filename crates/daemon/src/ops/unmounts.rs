@@ -88,7 +88,7 @@ impl ActivePool {
             return self.close_volume(id, force);
         };
         // The server uses what it exports.
-        self.withdraw_share(&mut state);
+        let was_shared = self.withdraw_share(&mut state);
         match state.mount.unmount(force) {
             Ok(None) => {}
             Ok(Some(refused)) => self.note_cut(id, &state, &refused),
@@ -96,7 +96,13 @@ impl ActivePool {
                 let name = self.pool.name_of(id).unwrap_or_default();
                 self.mounts.lock().insert(id, state);
                 self.share_again(id);
-                return Err(Failure::from(error).context(format_args!("cannot unmount '{name}'")));
+                let is_server = was_shared && matches!(error, Error::Busy(_));
+                let mut failure =
+                    Failure::from(error).context(format_args!("cannot unmount '{name}'"));
+                if is_server {
+                    failure.0.message += &server_keeps(&name);
+                }
+                return Err(failure);
             }
         }
         close(state);
@@ -153,6 +159,14 @@ impl ActivePool {
             })
             .collect()
     }
+}
+
+/// The way out where the NFS server may use a mount that is not exported any more.
+fn server_keeps(name: &str) -> String {
+    format!(
+        "; the NFS server keeps what clients used for its lease time (90 s, if nothing else is set): \
+         'strongroom set sharenfs=off {name}', and unmount it then, or use -f"
+    )
 }
 
 /// Those of these datasets that are mounted, parents first.
