@@ -23,7 +23,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use vfs::Ino;
 
-/// Writes that are remembered for a file. More are under way only if the kernel wrote pages back that late: older
+/// Writes, or parts of them, that are remembered for a file. More are under way only if the kernel wrote pages back that late: older
 /// kernels than 6.16 drop a page before what they have written back of it is answered.
 const WRITES_MAX: usize = 1024;
 
@@ -144,14 +144,19 @@ impl Pages {
                 false => vec![write],
             })
             .collect();
+        self.forget_oldest();
+    }
+
+    /// Reads of single pages can split each write into many parts.
+    fn forget_oldest(&mut self) {
+        let excess = self.newer.len().saturating_sub(WRITES_MAX);
+        self.newer.drain(..excess);
     }
 
     fn begin(&mut self, bytes: Range<u64>) {
         let number = self.done + 1;
         self.newer.push_back(Newer { bytes, number });
-        if self.newer.len() > WRITES_MAX {
-            self.newer.pop_front();
-        }
+        self.forget_oldest();
     }
 
     /// The last write is in the file, or has failed. Returns whether there are pages.
@@ -247,6 +252,23 @@ mod tests {
             [(10, 4096)],
             "it may have been too early"
         );
+    }
+
+    /// A program that reads every other page of what it has written, by a mapping.
+    #[test]
+    fn the_parts_of_writes_are_bounded() {
+        let files = DirectFiles::default();
+        files.opened(FILE);
+        files.fill(FILE, 0..4096, || ());
+        for n in 0..8 {
+            write(&files, n << 20..(n + 1) << 20);
+        }
+        for page in 0..1024 {
+            let at = page * 8192;
+            files.fill(FILE, at..at + 4096, || ());
+        }
+        let file = files.file(FILE);
+        assert_eq!(file.pages.lock().newer.len(), WRITES_MAX);
     }
 
     /// The first page comes while a write is under way.
