@@ -16,6 +16,7 @@ use secret::Secret;
 
 use crate::failure::{Failure, Result};
 use crate::state::active_pool::ActivePool;
+use crate::state::channel::NonInteractive;
 use crate::state::context::Context;
 use crate::state::daemon::Daemon;
 use crate::state::decision::Internal;
@@ -127,6 +128,10 @@ impl Daemon {
         refuse_covering(active, &entry, name)?;
         let was_loaded = active.has_key(entry.id);
         active.keys.lock().entry(entry.id).or_insert(key);
+        if !was_loaded {
+            // For the administrator: the user of a login can do nothing about it.
+            active.report_changed_facts(entry.id, &mut NonInteractive::default());
+        }
         let how = HowToMount {
             gives_up_log: false,
             dir: None,
