@@ -192,8 +192,8 @@ fn not_over_pefs() {
     }
     fs::write(place.path("key"), "a passphrase").expect("written");
     let (key, lower) = (place.arg("key"), place.arg("lower"));
-    place.ok(&format!("pefs addchain -f -Z -i 10 -j {key} {lower}"));
     std::os::unix::fs::symlink("aes256-xts:10", place.path("lower/.pefs.conf")).expect("made");
+    place.ok(&format!("pefs addchain -f -Z -i 10 -j {key} {lower}"));
     let mounted = Mounted::new(&place, &["--passfile", &key]);
     for dir in ["up", "work"] {
         fs::create_dir(mounted.view.join(dir)).expect("a directory");

@@ -48,10 +48,10 @@ impl Clients {
                 "--passfile"
             }
             _ => {
+                std::os::unix::fs::symlink("aes256-xts:10", lowers[0].join(".pefs.conf")).unwrap();
                 run(&[
                     "pefs", "addchain", "-f", "-Z", "-i", "10", "-j", &secret, &first,
                 ]);
-                std::os::unix::fs::symlink("aes256-xts:10", lowers[0].join(".pefs.conf")).unwrap();
                 "--passfile"
             }
         };

@@ -205,11 +205,20 @@ pub(crate) fn check(name: &str, value: &str, when: Settable) -> Result<()> {
     if property.values == Values::RecordSize {
         return Err(no_record_size(property.name, value));
     }
+    let more = match property.values {
+        Values::NfsShare => NFS_OPTIONS,
+        _ => "",
+    };
     Err(Failure::usage(format!(
-        "the property '{name}' cannot be '{value}'; allowed: {}",
+        "the property '{name}' cannot be '{value}'; allowed: {}{more}",
         property.values.describe()
     )))
 }
+
+/// The words of `sharenfs`, after its values.
+const NFS_OPTIONS: &str = ": sec=sys:krb5:krb5i:krb5p, [no_]root_squash, [no_]all_squash, anonuid=UID, anongid=GID, \
+                           [in]secure, [no_]wdelay. A CLIENT is 192.0.2.1, 192.0.2.0/24, [2001:db8::]/32, *.example.org, \
+                           @NETGROUP or *, and no host name";
 
 /// Refuses a value that is too long, or has characters that a reader does not see ([`characters::HIDDEN`]).
 fn check_text(name: &str, value: &str) -> Result<()> {

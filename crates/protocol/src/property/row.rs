@@ -172,10 +172,7 @@ impl Values {
             Values::Compression => "on | off | lz4 | zstd | zstd-1 to zstd-19".into(),
             Values::User => "a user, by name or number".into(),
             Values::NfsShare => {
-                "on | off | a list of rw, ro, rw=CLIENT:..., ro=CLIENT:..., sec=sys:krb5:krb5i:krb5p, [no_]root_squash, \
-                 [no_]all_squash, anonuid=UID, anongid=GID, [in]secure, [no_]wdelay with commas (CLIENT: 192.0.2.1, \
-                 192.0.2.0/24, [2001:db8::]/32, *.example.org, @NETGROUP or *; no host name)"
-                    .into()
+                "on | off | rw, ro, rw=CLIENT:..., ro=CLIENT:..., options of exports(5)".into()
             }
             Values::Encryption => ENCRYPTIONS.join(" | "),
             Values::KeySource => {

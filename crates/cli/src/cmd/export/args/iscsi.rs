@@ -78,8 +78,8 @@ EXAMPLES
     strongroom iscsi export --chap web=prompt --serial SAN-0042 --block-size 4096 tank/db
 
 EXIT CODES
-  2 for a wrong argument or name, or a short secret; 3 if there is no such file; 4 if the name or the
-  identity is taken; 5 if the device or the port is in use; 8 if a secret cannot be read.")]
+  2 for a wrong argument or name, or a short secret; 3 if there is no such file; 4 if the name or
+  the identity is taken; 5 if the device or the port is in use; 8 if a secret cannot be read.")]
 pub(crate) struct IscsiExport {
     /// The name of the target; default: made of the name of the device
     #[arg(long, value_name = "IQN")]

@@ -67,8 +67,8 @@ EXAMPLES
     strongroom luks open --test-passphrase secret.img
 
   By a key in a token:
-    strongroom keygen 'pkcs11:token=pool;object=disk?module-path=/usr/lib/softhsm/libsofthsm2.so'
-    strongroom luks open --key-file 'pkcs11:token=pool;object=disk?module-path=/usr/lib/softhsm/libsofthsm2.so' \
+    strongroom keygen 'pkcs11:object=disk?module-path=/usr/lib/hsm.so'
+    strongroom luks open --key-file 'pkcs11:object=disk?module-path=/usr/lib/hsm.so' \
         /dev/sdb data
 
   By a Tang server, without a passphrase; by an authenticator; by the TPM with signed PCRs:
@@ -240,7 +240,8 @@ JSON
   [{\"name\", \"kind\", \"device\", \"header\", \"uuid\", \"slot\", \"cipher\",
   \"provider\": or null, \"key_bits\", \"sector_size\",
   \"offset\", \"size\", \"read_only\", \"allow_discards\", \"read_workqueue\", \"write_workqueue\",
-  \"same_cpu\", \"sort_writes\", \"iv_offset\", \"suspended\", \"reencryption\": {\"done\", \"total\", \"running\", \"speed\": in bytes a second or null,
+  \"same_cpu\", \"sort_writes\", \"iv_offset\", \"suspended\",
+  \"reencryption\": {\"done\", \"total\", \"running\", \"speed\": in bytes a second or null,
   \"seconds_left\": or null} or null, \"users\",
   \"at_start\": whether the daemon opens it at its start, \"waits\": why it is not open, or null,
   \"read_inline\": {\"count\", \"bytes\", \"errors\", \"p50_ns\", \"p99_ns\", \"p999_ns\"}, \"read_queued\",
