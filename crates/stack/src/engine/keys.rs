@@ -89,7 +89,9 @@ impl<F: Format> Stacked<F> {
         let _its_names = inode.io.write();
         let (node, lower) = make(&inode.node)?;
         let entry = dir.entry.entry(&found.lower.name)?;
-        rename_free(&dir.entry, &found.lower.name, &lower, || Ok(()))?;
+        dir.names.make((name, &lower), || {
+            rename_free(&dir.entry, &found.lower.name, &lower, || Ok(()))
+        })?;
         // To the front end it is the same directory.
         let made = inode.remade(entry, node, inode.generation);
         match self.inodes.replace(&inode, made) {
