@@ -16,7 +16,7 @@ pub(crate) use crate::tweaks::Block;
 use crate::tweaks::{self, Tweaks};
 use crate::{Error, Result};
 
-/// How many blocks go to a cipher in one call: twice what its widest registers hold, and few enough for the stack.
+/// The number of blocks in one call of a cipher: twice what its widest registers hold, and few enough for the stack.
 pub(crate) const BATCH: usize = 128;
 
 /// An expanded key of a block cipher. (An error means that the library is out of memory.)

@@ -12,7 +12,7 @@ pub(crate) fn multiply(element: u128, by: u32) -> u128 {
     element << by ^ u128::from(reduced((element >> (128 - by)) as u64))
 }
 
-/// What leaves at the top comes back as many times x^7 + x^2 + x + 1.
+/// The reduction: a bit that leaves at the top comes back as x^7 + x^2 + x + 1.
 #[inline(always)]
 pub(crate) fn reduced(carry: u64) -> u64 {
     carry ^ carry << 1 ^ carry << 2 ^ carry << 7

@@ -1,4 +1,4 @@
-//! One tweak of XTS in a vector register, so that it is stored as one. (Of two stores the processor makes one load only
+//! A tweak of XTS in a vector register, so that it is stored as one. (Of two stores the processor makes one load only
 //! after both have left its buffer, which costs more than the cipher.)
 
 #[cfg(target_arch = "x86_64")]
@@ -24,7 +24,7 @@ impl Tweak {
         Tweak(unsafe { std::mem::transmute::<[u8; 16], Register>(number.to_le_bytes()) })
     }
 
-    /// Its block.
+    /// The block of bytes.
     #[inline(always)]
     pub(crate) fn bytes(self) -> [u8; 16] {
         // SAFETY: both types are 16 bytes, all of which may have any value.
