@@ -190,7 +190,7 @@ pub trait BlockDevice: Send + Sync {
         Ok(false)
     }
 
-    /// Whether nothing was ever written to a range, as far as can be seen: its bytes are zeros, or would be without the
+    /// Tells a range to which nothing was ever written, as far as can be seen: its bytes are zeros, or would be without the
     /// encryption of this device.
     ///
     /// # Errors
