@@ -91,15 +91,26 @@ fn no_process_is_started_for_clients_that_have_gone() {
             .count()
     };
     let before = threads();
-    as_user(ANN, || {
-        for n in 0..300 {
-            let mut stream = UnixStream::connect(&web.socket).unwrap();
-            if n % 2 == 0 {
-                // It may have to give way, or be refused, already.
-                let _ = stream.write_all(b"GET / HTTP/1.1\r\n");
-            }
+    let pid = Pid::from_child(&web.process);
+    for _ in 0..6 {
+        // While the site is stopped, it sees no client between its request and its end.
+        kill_process(pid, Signal::STOP).unwrap();
+        while !std::fs::read_to_string(format!("{process}/stat"))
+            .unwrap()
+            .contains(") T ")
+        {
+            std::thread::yield_now();
         }
-    });
+        as_user(ANN, || {
+            for n in 0..50 {
+                let mut stream = UnixStream::connect(&web.socket).unwrap();
+                if n % 2 == 0 {
+                    stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+                }
+            }
+        });
+        kill_process(pid, Signal::CONT).unwrap();
+    }
     // It is accepted after them, and never served by a process.
     let last = silent(0, &web.socket, 1);
     while threads() != before + 1 {
