@@ -1,4 +1,4 @@
-//! Rules that the help of every command keeps. Three whole pages are in `tests/help`.
+//! Rules that the help of every command keeps. Three whole pages are in `crates/cli/tests/help`.
 
 use clap::{Command, CommandFactory};
 
